@@ -1,0 +1,57 @@
+#pragma once
+
+// From a result to its value at compile time, or to a compile error that explains itself.
+
+#include <gpuplan/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace gpuplan {
+namespace detail {
+
+// The compile error: the compiler prints the error and its facts where it names this template. A
+// function template, since a class template brings follow-on errors; the facts alternate between
+// name and value, since compilers print an enumerator by name only as a whole argument, and a
+// subject goes in as single characters, since clang prints an array of them as numbers.
+template <errc Error, auto... Facts>
+consteval void rejected() {
+  constexpr bool accepted = Error == errc::none;
+#define GPUPLAN_ERROR(name, sentence) \
+  if constexpr (Error == errc::name) static_assert(accepted, "gpuplan: " sentence);
+#include <gpuplan/detail/errors.inc>
+}
+
+template <failure Why, std::size_t Index>
+consteval auto fact_at() {
+  if constexpr (Index >= 2 * Why.count) {
+    return Why.subject[Index - 2 * Why.count];
+  } else if constexpr (Index % 2 == 0) {
+    return Why.facts[Index / 2].name;
+  } else {
+    return Why.facts[Index / 2].value;
+  }
+}
+
+template <failure Why, std::size_t... Index>
+consteval void explain(std::index_sequence<Index...>) {
+  rejected<Why.code, fact_at<Why, Index>()...>();
+}
+
+}  // namespace detail
+
+/// The value of the `result` that `computation` returns, at compile time; where it is a failure, a
+/// compile error with the sentence of its `errc` and its facts. `computation` is a lambda without
+/// captures, `require([] { return check(...); })`: its type carries the question to the compiler.
+template <class Computation>
+[[nodiscard]] consteval auto require(Computation) {
+  constexpr auto answer = Computation{}();
+  if constexpr (!answer) {
+    constexpr failure why = answer.why();
+    detail::explain<why>(std::make_index_sequence<2 * why.count + why.subject_size()>{});
+  }
+  return answer.value_;  // unchecked: a second error would only hide the first
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,221 @@
+#pragma once
+
+// A value, or the failure that explains why there is none: one list of errors and one list of facts
+// for the whole library, with one text each, which compile errors (require.hpp) and run-time
+// messages share.
+
+#include <cstdint>
+#include <exception>
+
+namespace gpuplan {
+
+// Facts are integers; where they have a unit, it ends the name.
+#define GPUPLAN_FACTS(X)  \
+  X(micro_batch)          \
+  X(data_parallel)        \
+  X(accumulation)         \
+  X(effective_batch)      \
+  X(effective_batch_low)  \
+  X(effective_batch_high) \
+  X(nearest_below)        \
+  X(nearest_above)        \
+  X(largest_micro_batch)  \
+  X(needed_MB)            \
+  X(gpu_has_MB)           \
+  X(fixed_MB)             \
+  X(per_sample_KB)        \
+  X(low_thousandths)      \
+  X(high_thousandths)     \
+  X(at_least)             \
+  X(at_most)
+
+/// What went wrong.
+enum class errc {
+  none,
+#define GPUPLAN_ERROR(name, sentence) name,
+#include <gpuplan/detail/errors.inc>
+};
+
+/// What a number in a failure means.
+enum class fact {
+#define GPUPLAN_ENUMERATOR(name) name,
+  GPUPLAN_FACTS(GPUPLAN_ENUMERATOR)
+#undef GPUPLAN_ENUMERATOR
+};
+
+/// The sentence of an error: what is wrong and what to change.
+[[nodiscard]] constexpr const char* text(errc code) {
+  switch (code) {
+#define GPUPLAN_ERROR(name, sentence) \
+  case errc::name:                    \
+    return sentence;
+#include <gpuplan/detail/errors.inc>
+    case errc::none:
+      break;
+  }
+  return "no error";
+}
+
+/// The name of a fact, as the enumerator is spelled.
+[[nodiscard]] constexpr const char* text(fact name) {
+  switch (name) {
+#define GPUPLAN_CASE(enumerator) \
+  case fact::enumerator:         \
+    return #enumerator;
+    GPUPLAN_FACTS(GPUPLAN_CASE)
+#undef GPUPLAN_CASE
+  }
+  return "";
+}
+
+struct named_fact {
+  fact name{};
+  std::int64_t value = 0;
+
+  friend constexpr bool operator==(const named_fact&, const named_fact&) = default;
+};
+
+/// An error with its facts. All members are public so that it can be a template argument, which is
+/// how the facts get into a compile error.
+struct failure {
+  static constexpr int most_facts = 6;
+
+  errc code = errc::none;
+  unsigned count = 0;  // of the facts in use
+  named_fact facts[most_facts]{};
+  char subject[32]{};  // a name that the facts cannot hold, cut to 31 characters
+
+  constexpr failure() = default;
+  template <class... Facts>
+  constexpr explicit failure(errc error, Facts... known)
+      : code(error), count(sizeof...(known)), facts{known...} {
+    static_assert(sizeof...(known) <= most_facts);
+  }
+
+  /// The same failure about the thing of this name.
+  [[nodiscard]] constexpr failure about(const char* name) const {
+    failure named(code);
+    named.count = count;
+    for (unsigned i = 0; i < count; ++i) named.facts[i] = facts[i];
+    for (int i = 0; name[i] != '\0' && i < 31; ++i) named.subject[i] = name[i];
+    return named;
+  }
+
+  /// The number of characters of `subject`.
+  [[nodiscard]] constexpr unsigned subject_size() const {
+    unsigned size = 0;
+    while (subject[size] != '\0') ++size;
+    return size;
+  }
+
+  /// The value of a fact that this failure has; 0 where it has not.
+  [[nodiscard]] constexpr std::int64_t operator[](fact wanted) const {
+    for (unsigned i = 0; i < count; ++i)
+      if (facts[i].name == wanted) return facts[i].value;
+    return 0;
+  }
+
+  friend constexpr bool operator==(const failure&, const failure&) = default;
+};
+
+/// A failure as one line of text: `sentence: fact value, fact value`.
+class failure_text {
+ public:
+  constexpr explicit failure_text(const failure& why) {
+    append(text(why.code));
+    const char* separator = ": ";
+    if (why.subject[0] != '\0') {
+      append(separator);
+      append(why.subject);
+      separator = ", ";
+    }
+    for (unsigned i = 0; i < why.count; ++i) {
+      append(separator);
+      append(text(why.facts[i].name));
+      append(" ");
+      append(why.facts[i].value);
+      separator = ", ";
+    }
+  }
+
+  [[nodiscard]] constexpr const char* c_str() const { return characters_; }
+
+ private:
+  // Longest sentence, longest subject, and six facts with their separators: below 512.
+  char characters_[512]{};
+  int size_ = 0;
+
+  constexpr void append(const char* more) {
+    for (; *more != '\0' && size_ < 511; ++more) characters_[size_++] = *more;
+  }
+  constexpr void append(std::int64_t number) {
+    char digits[21]{};
+    int first = 20;
+    // Towards minus infinity there is one more number than towards plus infinity.
+    for (std::int64_t rest = number;; rest /= 10) {
+      digits[--first] = static_cast<char>('0' + (rest < 0 ? -(rest % 10) : rest % 10));
+      if (rest / 10 == 0) break;
+    }
+    if (number < 0) append("-");
+    append(digits + first);
+  }
+};
+
+/// The exception of `value_or_throw`, and of a broken precondition at run time.
+class plan_error : public std::exception {
+ public:
+  explicit plan_error(const failure& why) : why_(why), text_(why) {}
+
+  [[nodiscard]] const failure& why() const noexcept { return why_; }
+  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  failure why_;
+  failure_text text_;
+};
+
+namespace detail {
+
+// Not constexpr on purpose: reached in a constant expression, it is the compile error.
+[[noreturn]] inline void precondition_violated(const failure& why) {
+#if defined(__cpp_exceptions)
+  throw plan_error(why);
+#else
+  static_cast<void>(why);
+  std::terminate();
+#endif
+}
+
+}  // namespace detail
+
+/// A value of type T, or the failure that explains why there is none. T is default constructible.
+template <class T>
+class result {
+ public:
+  constexpr result(T value) : value_(value) {}         // NOLINT(google-explicit-constructor)
+  constexpr result(const failure& why) : why_(why) {}  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] constexpr explicit operator bool() const { return why_.code == errc::none; }
+
+  /// The value. Precondition: there is one; else a compile error, at run time a `plan_error`.
+  [[nodiscard]] constexpr const T& operator*() const {
+    if (!*this) detail::precondition_violated(why_);
+    return value_;
+  }
+  [[nodiscard]] constexpr const T* operator->() const { return &**this; }
+
+  /// Why there is no value; `errc::none` where there is one.
+  [[nodiscard]] constexpr const failure& why() const { return why_; }
+
+  /// The value; throws `plan_error` where there is none.
+  [[nodiscard]] constexpr const T& value_or_throw() const { return **this; }
+
+ private:
+  template <class Computation>
+  friend consteval auto require(Computation);
+
+  T value_{};
+  failure why_{};
+};
+
+}  // namespace gpuplan
