@@ -1,0 +1,87 @@
+# Each dependency: the installed package where there is one, else the release archive, pinned by hash.
+# -D FETCHCONTENT_SOURCE_DIR_<NAME>=<folder> takes a local source instead of either.
+include(FetchContent)
+
+# The options below are plain variables, whatever old policy version a dependency asks for.
+set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
+
+# Marks what is fetched as a system library; before CMake 3.25 its warnings are shown like ours.
+set(gpuplan_fetch_as DOWNLOAD_EXTRACT_TIMESTAMP OFF)
+if(CMAKE_VERSION VERSION_GREATER_EQUAL 3.25)
+  list(APPEND gpuplan_fetch_as SYSTEM)
+endif()
+
+# Sets gpuplan_boost to the target that brings Boost.Units. Boost.Units cannot be fetched alone: its
+# release archive holds it with the libraries it needs. 1.74 is the oldest version that is tested.
+macro(gpuplan_require_boost)
+  if(NOT TARGET Boost::headers AND NOT TARGET Boost::units)
+    set(BOOST_INCLUDE_LIBRARIES units)
+    FetchContent_Declare(
+      Boost
+      URL https://github.com/boostorg/boost/releases/download/boost-1.87.0/boost-1.87.0-cmake.tar.xz
+      URL_HASH SHA256=7da75f171837577a52bbf217e17f8ea576c7c246e4594d617bfde7fafd408be5
+      ${gpuplan_fetch_as}
+      FIND_PACKAGE_ARGS 1.74 CONFIG GLOBAL)
+    FetchContent_MakeAvailable(Boost)
+    unset(BOOST_INCLUDE_LIBRARIES)
+  endif()
+  if(TARGET Boost::units)
+    set(gpuplan_boost Boost::units)
+  else()
+    set(gpuplan_boost Boost::headers)
+  endif()
+  get_target_property(gpuplan_boost_is_installed ${gpuplan_boost} IMPORTED)
+  if(GPUPLAN_INSTALL AND NOT gpuplan_boost_is_installed)
+    message(STATUS "gpuplan: Boost is not an installed package here, so gpuplan cannot be "
+                   "installed from this build: GPUPLAN_INSTALL is taken as OFF")
+    set(GPUPLAN_INSTALL OFF)
+  endif()
+endmacro()
+
+macro(gpuplan_require_doctest)
+  set(DOCTEST_WITH_TESTS OFF)
+  set(DOCTEST_NO_INSTALL ON)
+  FetchContent_Declare(
+    doctest
+    URL https://github.com/doctest/doctest/archive/refs/tags/v2.4.12.tar.gz
+    URL_HASH SHA256=73381c7aa4dee704bd935609668cf41880ea7f19fa0504a200e13b74999c2d70
+    ${gpuplan_fetch_as}
+    FIND_PACKAGE_ARGS CONFIG GLOBAL)
+  FetchContent_MakeAvailable(doctest)
+endmacro()
+
+macro(gpuplan_require_benchmark)
+  set(BENCHMARK_ENABLE_TESTING OFF)
+  set(BENCHMARK_ENABLE_INSTALL OFF)
+  set(BENCHMARK_ENABLE_WERROR OFF)
+  FetchContent_Declare(
+    benchmark
+    URL https://github.com/google/benchmark/archive/refs/tags/v1.8.3.tar.gz
+    URL_HASH SHA256=6bc180a57d23d4d9515519f92b0c83d61b05b5bab188961f36ac7b06b0d9e9ce
+    ${gpuplan_fetch_as}
+    FIND_PACKAGE_ARGS CONFIG GLOBAL)
+  FetchContent_MakeAvailable(benchmark)
+endmacro()
+
+# The command line of the example programs.
+macro(gpuplan_require_cli11)
+  FetchContent_Declare(
+    CLI11
+    URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.4.2.tar.gz
+    URL_HASH SHA256=f2d893a65c3b1324c50d4e682c0cdc021dd0477ae2c048544f39eed6654b699a
+    ${gpuplan_fetch_as}
+    FIND_PACKAGE_ARGS CONFIG GLOBAL)
+  FetchContent_MakeAvailable(CLI11)
+endmacro()
+
+macro(gpuplan_require_json)
+  set(JSON_BuildTests OFF)
+  set(JSON_Install OFF)
+  FetchContent_Declare(
+    nlohmann_json
+    URL https://github.com/nlohmann/json/releases/download/v3.12.0/json.tar.xz
+    URL_HASH SHA256=42f6e95cad6ec532fd372391373363b62a14af6d771056dbfc86160e6dfff7aa
+    ${gpuplan_fetch_as}
+    FIND_PACKAGE_ARGS CONFIG GLOBAL)
+  FetchContent_MakeAvailable(nlohmann_json)
+endmacro()

@@ -1,0 +1,2 @@
+// expect-match: static assertion failed
+int main() {}
