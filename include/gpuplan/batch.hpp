@@ -2,6 +2,7 @@
 
 // The batch of a training step, and the identity between its parts.
 
+#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/result.hpp>
 
 #include <cstdint>
@@ -34,9 +35,7 @@ struct batch_plan {
     return failure(errc::not_positive, named_fact{fact::data_parallel, plan.data_parallel});
   if (plan.accumulation < 1)
     return failure(errc::not_positive, named_fact{fact::accumulation, plan.accumulation});
-  std::int64_t product = 0;
-  if (__builtin_mul_overflow(plan.micro_batch, plan.data_parallel, &product) ||
-      __builtin_mul_overflow(product, plan.accumulation, &product))
+  if (!detail::checked_product(plan.micro_batch, plan.data_parallel, plan.accumulation).ok)
     return failure(errc::overflow,
                    named_fact{fact::micro_batch, plan.micro_batch},
                    named_fact{fact::data_parallel, plan.data_parallel},

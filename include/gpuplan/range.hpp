@@ -2,6 +2,7 @@
 
 // Closed intervals, for inputs and answers that people state as "10 to 12 hours".
 
+#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/units.hpp>
 
@@ -43,9 +44,9 @@ constexpr auto as_end(T value) {
 template <range_end A, range_end B>
 constexpr auto sum(A a, B b) {
   if constexpr (integer<A> && integer<B>) {
-    std::int64_t value = 0;
-    if (__builtin_add_overflow(a, b, &value)) precondition_violated(failure(errc::overflow));
-    return value;
+    const checked_integer exact = checked_sum(a, b);
+    if (!exact.ok) precondition_violated(failure(errc::overflow));
+    return exact.value;
   } else {
     return as_end(a + b);
   }
@@ -53,9 +54,9 @@ constexpr auto sum(A a, B b) {
 template <range_end A, range_end B>
 constexpr auto product(A a, B b) {
   if constexpr (integer<A> && integer<B>) {
-    std::int64_t value = 0;
-    if (__builtin_mul_overflow(a, b, &value)) precondition_violated(failure(errc::overflow));
-    return value;
+    const checked_integer exact = checked_product(a, b);
+    if (!exact.ok) precondition_violated(failure(errc::overflow));
+    return exact.value;
   } else if constexpr (integer<A>) {
     return as_end(static_cast<double>(a) * b);
   } else if constexpr (integer<B>) {

@@ -51,7 +51,7 @@ template <class Computation>
     constexpr failure why = answer.why();
     detail::explain<why>(std::make_index_sequence<2 * why.count + why.subject_size()>{});
   }
-  return answer.value_;  // unchecked: a second error would only hide the first
+  return detail::value_or_default(answer);
 }
 
 }  // namespace gpuplan

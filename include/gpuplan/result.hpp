@@ -13,6 +13,7 @@ namespace gpuplan {
 #define GPUPLAN_FACTS(X)  \
   X(micro_batch)          \
   X(data_parallel)        \
+  X(devices)              \
   X(accumulation)         \
   X(effective_batch)      \
   X(effective_batch_low)  \
@@ -91,6 +92,9 @@ struct failure {
       : code(error), count(sizeof...(known)), facts{known...} {
     static_assert(sizeof...(known) <= most_facts);
   }
+
+  /// Adds a fact. Precondition: there is room for it.
+  constexpr void add(fact name, std::int64_t value) { facts[count++] = {name, value}; }
 
   /// The same failure about the thing of this name.
   [[nodiscard]] constexpr failure about(const char* name) const {
@@ -188,6 +192,19 @@ namespace detail {
 
 }  // namespace detail
 
+template <class T>
+class result;
+
+namespace detail {
+
+// For `require` alone: a second error about the missing value would only hide the first.
+template <class T>
+constexpr const T& value_or_default(const result<T>& r) {
+  return r.value_;
+}
+
+}  // namespace detail
+
 /// A value of type T, or the failure that explains why there is none. T is default constructible.
 template <class T>
 class result {
@@ -211,8 +228,8 @@ class result {
   [[nodiscard]] constexpr const T& value_or_throw() const { return **this; }
 
  private:
-  template <class Computation>
-  friend consteval auto require(Computation);
+  template <class U>
+  friend constexpr const U& detail::value_or_default(const result<U>&);
 
   T value_{};
   failure why_{};

@@ -1,0 +1,145 @@
+#pragma once
+
+// What a memory model is, what it is compared with, and the comparison.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/units.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+
+namespace gpuplan {
+
+/// Answers "how much memory does one GPU need for this plan?". `required` must not fall as the
+/// micro-batch or the accumulation grows: the solvers rely on it. Where `validate(model)` exists,
+/// decisions call it first.
+template <class Model>
+concept memory_model = requires(const Model& model, const batch_plan& plan) {
+  { model.required(plan) } -> std::same_as<bytes>;
+};
+
+/// The memory that a plan may take from one GPU: of a catalogued device or a MIG slice its
+/// `usable_memory`, or any other figure that the caller passes.
+class memory_budget {
+ public:
+  constexpr memory_budget() = default;                  // nothing: decisions refuse it
+  constexpr memory_budget(bytes size) : size_(size) {}  // NOLINT(google-explicit-constructor)
+  constexpr memory_budget(const gpu_spec& gpu)
+      : size_(usable_memory(gpu)) {}  // NOLINT(google-explicit-constructor)
+  constexpr memory_budget(const mig_slice& slice)
+      : size_(usable_memory(slice)) {}  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] constexpr bytes size() const { return size_; }
+
+ private:
+  bytes size_{};
+};
+
+namespace detail {
+
+constexpr failure share_out_of_bounds(const char* name) {
+  return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}, named_fact{fact::at_most, 1})
+      .about(name);
+}
+
+}  // namespace detail
+
+/// The share of a memory budget to leave free: for what a model leaves out (fragmentation, a longer
+/// batch than usual, another process).
+struct head_room {
+  double share = 0;  // 0 to 1
+};
+
+/// Head-rooms by name. Conventions of this library, not measurements: take your own where you know
+/// better.
+inline constexpr head_room conservative{.share = 0.30};
+inline constexpr head_room recommended{.share = 0.15};
+inline constexpr head_room aggressive{.share = 0.00};
+
+/// What is left of a budget after the head-room: `size * (1 - share)`. Precondition: a share from 0
+/// to 1.
+[[nodiscard]] constexpr memory_budget keep_free(head_room room, memory_budget gpu) {
+  if (!(room.share >= 0 && room.share <= 1))
+    detail::precondition_violated(detail::share_out_of_bounds("head_room"));
+  return gpu.size() * (1 - room.share);
+}
+
+namespace detail {
+
+// Facts in MB, rounded away from each other, so that what does not fit is seen not to fit. Memory
+// beyond 2^62 bytes is not representable and shows as that.
+constexpr std::int64_t MB_at_least(bytes memory) {
+  const double MB = in(memory, 1_MB);
+  if (!(MB < 4.6e12)) return std::int64_t{4'600'000'000'000};
+  const auto below = static_cast<std::int64_t>(MB);
+  return static_cast<double>(below) < MB ? below + 1 : below;
+}
+constexpr std::int64_t MB_at_most(bytes memory) {
+  const double MB = in(memory, 1_MB);
+  return MB < 4.6e12 ? static_cast<std::int64_t>(MB) : std::int64_t{4'600'000'000'000};
+}
+
+constexpr failure exceeds_gpu_memory(const batch_plan& plan, bytes required, memory_budget gpu) {
+  return failure(errc::exceeds_gpu_memory,
+                 named_fact{fact::micro_batch, plan.micro_batch},
+                 named_fact{fact::data_parallel, plan.data_parallel},
+                 named_fact{fact::accumulation, plan.accumulation},
+                 named_fact{fact::needed_MB, MB_at_least(required)},
+                 named_fact{fact::gpu_has_MB, MB_at_most(gpu.size())});
+}
+
+// What is wrong with a memory figure of this name, or no failure.
+constexpr failure flaw_of_memory(const char* name, bytes memory) {
+  if (memory < bytes{})
+    return failure(errc::negative, named_fact{fact::needed_MB, -MB_at_least(-memory)}).about(name);
+  if (!(memory.value() < std::numeric_limits<double>::infinity()))
+    return failure(errc::not_finite).about(name);
+  return {};
+}
+
+// The first thing wrong with a budget or a model, or no failure.
+template <memory_model Model>
+constexpr failure first_flaw(memory_budget gpu, const Model& model) {
+  if (gpu.size() == bytes{}) return failure(errc::not_positive, named_fact{fact::gpu_has_MB, 0});
+  if (const failure flaw = flaw_of_memory("gpu", gpu.size()); flaw.code != errc::none) return flaw;
+  if constexpr (requires { validate(model); }) {
+    return validate(model).why();
+  } else {
+    return {};
+  }
+}
+
+}  // namespace detail
+
+/// Whether memory within this range fits: `yes` where its upper end does, `no` where its lower end
+/// does not, else `perhaps`.
+enum class fit { no, perhaps, yes };
+[[nodiscard]] constexpr fit fits(range<bytes> required, memory_budget gpu) {
+  if (required.high() <= gpu.size()) return fit::yes;
+  return required.low() <= gpu.size() ? fit::perhaps : fit::no;
+}
+
+/// Whether the plan fits: `model.required(plan) <= gpu.size()`. Precondition: `check` finds no flaw
+/// other than the memory itself.
+template <memory_model Model>
+[[nodiscard]] constexpr bool fits(const batch_plan& plan, memory_budget gpu, const Model& model) {
+  return model.required(plan) <= gpu.size();
+}
+
+/// The plan itself where it is valid and fits; else the reason: `errc::exceeds_gpu_memory` with
+/// what it needs and what there is, or what is wrong with the plan, the budget or the model.
+template <memory_model Model>
+[[nodiscard]] constexpr result<batch_plan> check(const batch_plan& plan,
+                                                 memory_budget gpu,
+                                                 const Model& model) {
+  if (const auto valid = validate(plan); !valid) return valid.why();
+  if (const failure flaw = detail::first_flaw(gpu, model); flaw.code != errc::none) return flaw;
+  if (!fits(plan, gpu, model)) return detail::exceeds_gpu_memory(plan, model.required(plan), gpu);
+  return plan;
+}
+
+}  // namespace gpuplan
