@@ -10,25 +10,38 @@
 namespace gpuplan {
 
 // Facts are integers; where they have a unit, it ends the name.
-#define GPUPLAN_FACTS(X)  \
-  X(micro_batch)          \
-  X(data_parallel)        \
-  X(devices)              \
-  X(accumulation)         \
-  X(effective_batch)      \
-  X(effective_batch_low)  \
-  X(effective_batch_high) \
-  X(nearest_below)        \
-  X(nearest_above)        \
-  X(largest_micro_batch)  \
-  X(needed_MB)            \
-  X(gpu_has_MB)           \
-  X(fixed_MB)             \
-  X(per_sample_KB)        \
-  X(low_thousandths)      \
-  X(high_thousandths)     \
-  X(at_least)             \
-  X(at_most)
+#define GPUPLAN_FACTS(X)      \
+  X(micro_batch)              \
+  X(data_parallel)            \
+  X(devices)                  \
+  X(accumulation)             \
+  X(effective_batch)          \
+  X(effective_batch_low)      \
+  X(effective_batch_high)     \
+  X(nearest_below)            \
+  X(nearest_above)            \
+  X(largest_micro_batch)      \
+  X(needed_MB)                \
+  X(gpu_has_MB)               \
+  X(fixed_MB)                 \
+  X(per_sample_KB)            \
+  X(different_batches)        \
+  X(row)                      \
+  X(rows_that_ran)            \
+  X(rows_in_memory_band)      \
+  X(rows_in_utilisation_band) \
+  X(band_low_MB)              \
+  X(band_high_MB)             \
+  X(largest_row_MB)           \
+  X(workers)                  \
+  X(time_us)                  \
+  X(percent)                  \
+  X(low_thousandths)          \
+  X(high_thousandths)         \
+  X(at_least)                 \
+  X(at_most)                  \
+  X(element_bits)             \
+  X(accumulator_bits)
 
 /// What went wrong.
 enum class errc {

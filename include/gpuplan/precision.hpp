@@ -1,0 +1,69 @@
+#pragma once
+
+// The number formats that devices compute in and tensors are stored in.
+
+#include <gpuplan/units.hpp>
+
+namespace gpuplan {
+
+/// A number format. `tf32` is a way to multiply `fp32` tensors, and is stored like them.
+enum class number_format { fp64, fp32, tf32, bf16, fp16, fp8, fp4, int8 };
+
+/// What a matrix unit adds its products up in. `fp32` stands for the format's usual accumulator,
+/// which is int32 for `int8` and fp64 for `fp64`; consumer GPUs are twice as fast with `fp16`.
+enum class accumulator { fp32, fp16 };
+
+/// Bits of one element as stored, without the scales of block formats.
+[[nodiscard]] constexpr int bits_per_element(number_format format) {
+  switch (format) {
+    case number_format::fp64:
+      return 64;
+    case number_format::fp32:
+    case number_format::tf32:
+      return 32;
+    case number_format::bf16:
+    case number_format::fp16:
+      return 16;
+    case number_format::fp8:
+    case number_format::int8:
+      return 8;
+    case number_format::fp4:
+      return 4;
+  }
+  return 0;
+}
+
+/// Bytes of one element as stored; half a byte for `fp4`.
+[[nodiscard]] constexpr bytes bytes_per_element(number_format format) {
+  return bytes::from_value(bits_per_element(format) / 8.0);
+}
+
+/// The name, as the enumerator is spelled.
+[[nodiscard]] constexpr const char* text(number_format format) {
+  switch (format) {
+    case number_format::fp64:
+      return "fp64";
+    case number_format::fp32:
+      return "fp32";
+    case number_format::tf32:
+      return "tf32";
+    case number_format::bf16:
+      return "bf16";
+    case number_format::fp16:
+      return "fp16";
+    case number_format::fp8:
+      return "fp8";
+    case number_format::fp4:
+      return "fp4";
+    case number_format::int8:
+      return "int8";
+  }
+  return "";
+}
+
+/// The name, as the enumerator is spelled.
+[[nodiscard]] constexpr const char* text(accumulator sum) {
+  return sum == accumulator::fp16 ? "fp16" : "fp32";
+}
+
+}  // namespace gpuplan
