@@ -1,0 +1,57 @@
+#pragma once
+
+// What descriptions of ranges and of numbers of devices are checked for: each gives the failure, or
+// `errc::none`. Private.
+
+#include <gpuplan/detail/math.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/result.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::detail {
+
+[[nodiscard]] constexpr bool failed(const failure& why) { return why.code != errc::none; }
+
+// A number as a fact: thousandths, cut to what a fact can hold.
+[[nodiscard]] constexpr std::int64_t thousandths(double value) {
+  constexpr double most = 9e18;
+  const double scaled = round(value < most / 1e3 && value > -most / 1e3 ? value * 1e3
+                              : value > 0                               ? most
+                                                                        : -most);
+  return static_cast<std::int64_t>(scaled);
+}
+
+[[nodiscard]] constexpr failure about_range(errc code, range<double> value, const char* name) {
+  return failure(code,
+                 named_fact{fact::low_thousandths, thousandths(value.low())},
+                 named_fact{fact::high_thousandths, thousandths(value.high())})
+      .about(name);
+}
+
+// No end of a range is NaN: `range` sees to that.
+[[nodiscard]] constexpr failure check_positive(range<double> value, const char* name) {
+  if (!(value.low() > 0)) return about_range(errc::not_positive, value, name);
+  if (!is_finite(value.high())) return about_range(errc::not_finite, value, name);
+  return {};
+}
+
+[[nodiscard]] constexpr failure check_between(range<double> value,
+                                              std::int64_t least,
+                                              std::int64_t most,
+                                              const char* name) {
+  if (range(static_cast<double>(least), static_cast<double>(most)).contains(value)) return {};
+  return failure(errc::out_of_bounds,
+                 named_fact{fact::low_thousandths, thousandths(value.low())},
+                 named_fact{fact::high_thousandths, thousandths(value.high())},
+                 named_fact{fact::at_least, least},
+                 named_fact{fact::at_most, most})
+      .about(name);
+}
+
+[[nodiscard]] constexpr failure check_at_least(std::int64_t value, std::int64_t least, fact name) {
+  if (value >= least) return {};
+  return failure(errc::out_of_bounds, named_fact{name, value}, named_fact{fact::at_least, least});
+}
+
+}  // namespace gpuplan::detail
