@@ -40,6 +40,8 @@ namespace gpuplan {
   X(high_thousandths)         \
   X(at_least)                 \
   X(at_most)                  \
+  X(cells)                    \
+  X(columns)                  \
   X(element_bits)             \
   X(accumulator_bits)
 

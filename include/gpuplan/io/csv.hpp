@@ -1,0 +1,54 @@
+#pragma once
+
+// Tables as comma-separated values.
+
+#include <gpuplan/io/table.hpp>
+
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace gpuplan::io {
+namespace detail {
+
+[[nodiscard]] inline std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace detail
+
+/// The table as RFC 4180 has it, in UTF-8: one line of column names, one per row, each ended by CR
+/// LF; numbers and ranges as people read them, without the title. Throws as `validate` says.
+[[nodiscard]] inline std::string to_csv(const table& t) {
+  static_cast<void>(validate(t).value_or_throw());
+  std::string out;
+  const char* separator = "";
+  for (const column& c : t.columns) {
+    out += separator + detail::csv_field(heading(c));
+    separator = ",";
+  }
+  out += "\r\n";
+  for (const auto& row : t.rows) {
+    separator = "";
+    for (const cell& c : row) {
+      out += separator + detail::csv_field(to_text(c));
+      separator = ",";
+    }
+    out += "\r\n";
+  }
+  return out;
+}
+
+/// Writes `to_csv(t)`; failures to write show in the state of `out`.
+inline void write_csv(std::ostream& out, const table& t) {
+  const std::string text = to_csv(t);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
+}  // namespace gpuplan::io

@@ -1,0 +1,269 @@
+#pragma once
+
+// Tables as aligned text for a terminal.
+
+#include <gpuplan/io/table.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuplan::io {
+
+struct text_layout {
+  int width = 0;   // characters of a line; 0 for no limit
+  int indent = 0;  // spaces before each line
+  bool color = false;
+};
+
+namespace detail {
+
+// One character of UTF-8 text; a byte that starts none stands for itself.
+struct utf8_character {
+  std::uint32_t code;
+  std::size_t size;
+};
+
+[[nodiscard]] inline utf8_character first_character(std::string_view text) {
+  const auto byte = [text](std::size_t i) -> std::uint32_t {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  const std::uint32_t lead = byte(0);
+  const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+  std::uint32_t code = size == 1 ? lead : lead & (0xffU >> (size + 1));
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80U) return {0xfffd, 1};
+    code = code << 6 | (byte(i) & 0x3fU);
+  }
+  return {code, size};
+}
+
+// The blocks that terminals show two cells wide (Unicode 15, East Asian Width W and F, taken as
+// whole blocks), and those that they show on top of the character before.
+[[nodiscard]] inline int cells_of(std::uint32_t code) {
+  struct block {
+    std::uint32_t first, last;
+    int cells;
+  };
+  static constexpr block blocks[] = {
+      {0x0300, 0x036f, 0},
+      {0x1100, 0x115f, 2},
+      {0x200b, 0x200f, 0},
+      {0x20d0, 0x20ff, 0},
+      {0x2e80, 0x303e, 2},
+      {0x3041, 0xa4cf, 2},
+      {0xa960, 0xa97c, 2},
+      {0xac00, 0xd7a3, 2},
+      {0xf900, 0xfaff, 2},
+      {0xfe00, 0xfe0f, 0},
+      {0xfe30, 0xfe6f, 2},
+      {0xff00, 0xff60, 2},
+      {0xffe0, 0xffe6, 2},
+      {0x1f300, 0x1f64f, 2},
+      {0x1f680, 0x1f6ff, 2},
+      {0x1f900, 0x1faff, 2},
+      {0x20000, 0x3fffd, 2},
+  };
+  for (const block& b : blocks)
+    if (b.first <= code && code <= b.last) return b.cells;
+  return 1;
+}
+
+}  // namespace detail
+
+/// How many cells of a terminal a UTF-8 text takes.
+[[nodiscard]] inline int display_width(std::string_view text) {
+  int width = 0;
+  while (!text.empty()) {
+    const auto [code, size] = detail::first_character(text);
+    width += detail::cells_of(code);
+    text.remove_prefix(size);
+  }
+  return width;
+}
+
+/// The text in lines of at most `width` cells, broken at spaces; a longer word keeps a line to
+/// itself. Always at least one line.
+[[nodiscard]] inline std::vector<std::string> wrap(std::string_view text, int width) {
+  std::vector<std::string> lines(1);
+  while (!text.empty()) {
+    const std::size_t end = text.find(' ');
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > width)
+      lines.emplace_back();
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += word;
+  }
+  return lines;
+}
+
+namespace detail {
+
+inline constexpr int column_gap = 2;
+inline constexpr int narrowest_last_column = 20;
+
+[[nodiscard]] inline std::string spaces(int count) {
+  return std::string(static_cast<std::size_t>(count < 0 ? 0 : count), ' ');
+}
+
+// A terminal would obey control characters.
+[[nodiscard]] inline std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
+}
+
+// Select Graphic Rendition of ECMA-48, in the colours that every terminal has.
+[[nodiscard]] inline std::string toned(const std::string& text, tone t, bool color) {
+  static constexpr const char* codes[] = {"", "32", "33", "31", "1;35", "2"};
+  if (!color || t == tone::plain || text.empty()) return text;
+  return std::string("\033[") + codes[static_cast<int>(t)] + 'm' + text + "\033[0m";
+}
+
+[[nodiscard]] inline std::string without_trailing_spaces(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+// The cells before the decimal point of a number or range, and from it on.
+struct point_widths {
+  int before = 0;
+  int after = 0;
+};
+[[nodiscard]] inline point_widths around_point(const std::string& text) {
+  const std::size_t point = text.rfind('.');
+  const std::string_view all = text;
+  if (point == std::string::npos) return {display_width(all), 0};
+  return {display_width(all.substr(0, point)), display_width(all.substr(point))};
+}
+
+struct measured_column {
+  int width = 0;
+  point_widths numbers;
+  std::vector<std::string> texts;  // one per row
+};
+
+[[nodiscard]] inline measured_column measure(const table& t, std::size_t index) {
+  const column& c = t.columns[index];
+  measured_column m;
+  m.width = display_width(heading(c));
+  if (m.width < c.at_least) m.width = c.at_least;
+  for (const auto& row : t.rows) {
+    m.texts.push_back(printable(to_text(row[index])));
+    if (display_width(m.texts.back()) > m.width) m.width = display_width(m.texts.back());
+    if (row[index].what() == cell::kind::text) continue;
+    const point_widths widths = around_point(m.texts.back());
+    if (widths.before > m.numbers.before) m.numbers.before = widths.before;
+    if (widths.after > m.numbers.after) m.numbers.after = widths.after;
+  }
+  if (c.align == alignment::point && m.numbers.before + m.numbers.after > m.width)
+    m.width = m.numbers.before + m.numbers.after;
+  return m;
+}
+
+// The spaces on the left of a text, so that it stands in its column as `align` says.
+[[nodiscard]] inline int left_padding(const measured_column& m,
+                                      const std::string& text,
+                                      cell::kind what,
+                                      alignment align) {
+  const int free = m.width - display_width(text);
+  if (align == alignment::left) return 0;
+  if (align == alignment::right || what == cell::kind::text) return free;
+  return free - (m.numbers.after - around_point(text).after);
+}
+
+// Each row as lines of `name  value`, for tables that no line can hold.
+[[nodiscard]] inline std::string text_records(const table& t, const text_layout& layout) {
+  int name_width = 0;
+  for (const column& c : t.columns)
+    if (display_width(heading(c)) > name_width) name_width = display_width(heading(c));
+  std::string out;
+  for (const auto& row : t.rows) {
+    if (&row != &t.rows.front()) out += '\n';
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string text = printable(to_text(row[i]));
+      if (text.empty()) continue;
+      const std::string name = heading(t.columns[i]);
+      const int start = layout.indent + name_width + column_gap;
+      std::string before = spaces(layout.indent) + toned(name, tone::faint, layout.color) +
+                           spaces(name_width - display_width(name) + column_gap);
+      for (const std::string& line : wrap(text, layout.width - start)) {
+        out += before + toned(line, row[i].shade(), layout.color) + '\n';
+        before = spaces(start);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// The table as aligned text, after its title; the last column is wrapped to fit `layout.width`,
+/// and where that leaves it too little, every row becomes lines of `name  value`. Control
+/// characters become spaces. Throws as `validate` says.
+[[nodiscard]] inline std::string to_text(const table& t, const text_layout& layout = {}) {
+  static_cast<void>(validate(t).value_or_throw());
+  std::string out;
+  if (!t.title.empty()) out += detail::spaces(layout.indent) + detail::printable(t.title) + "\n";
+  if (t.columns.empty()) return out;
+
+  std::vector<detail::measured_column> columns;
+  int last_start = layout.indent;
+  for (std::size_t i = 0; i < t.columns.size(); ++i) {
+    columns.push_back(detail::measure(t, i));
+    if (i + 1 < t.columns.size()) last_start += columns[i].width + detail::column_gap;
+  }
+  detail::measured_column& last = columns.back();
+  if (layout.width > 0 && last_start + last.width > layout.width) {
+    last.width = layout.width - last_start;
+    if (last.width < detail::narrowest_last_column) return out + detail::text_records(t, layout);
+  }
+
+  std::string head = detail::spaces(layout.indent);
+  std::string rule = head;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::string name = heading(t.columns[i]);
+    const std::string padding = detail::spaces(columns[i].width - display_width(name));
+    const std::string gap = detail::spaces(i + 1 < columns.size() ? detail::column_gap : 0);
+    head += (t.columns[i].align == alignment::left ? name + padding : padding + name) + gap;
+    for (int k = 0; k < columns[i].width; ++k) rule += "─";
+    rule += gap;
+  }
+  out += detail::without_trailing_spaces(head) + '\n' +
+         detail::toned(rule, tone::faint, layout.color) + '\n';
+
+  for (std::size_t r = 0; r < t.rows.size(); ++r) {
+    std::string line = detail::spaces(layout.indent);
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const cell& c = t.rows[r][i];
+      const std::string& text = columns[i].texts[r];
+      const bool is_last = i + 1 == columns.size();
+      if (is_last && display_width(text) > columns[i].width) {
+        for (const std::string& part : wrap(text, columns[i].width)) {
+          out += line + detail::toned(part, c.shade(), layout.color) + '\n';
+          line = detail::spaces(last_start);
+        }
+        line.clear();
+        continue;
+      }
+      const int left = detail::left_padding(columns[i], text, c.what(), t.columns[i].align);
+      const int right = columns[i].width - display_width(text) - left;
+      line += detail::spaces(left) + detail::toned(text, c.shade(), layout.color) +
+              detail::spaces(right + (is_last ? 0 : detail::column_gap));
+    }
+    if (!line.empty()) out += detail::without_trailing_spaces(line) + '\n';
+  }
+  return out;
+}
+
+/// Writes `to_text(t, layout)`; failures to write show in the state of `out`.
+inline void write_text(std::ostream& out, const table& t, const text_layout& layout = {}) {
+  const std::string text = to_text(t, layout);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
+}  // namespace gpuplan::io
