@@ -11,7 +11,7 @@ set(case "${CMAKE_ARGV${last}}")
 
 # LC_ALL: g++ prints typographic quotes in UTF-8 locales.
 execute_process(
-  COMMAND ${CMAKE_COMMAND} -E env LC_ALL=C "${CXX}" "@${FLAGS_FILE}" "${case}"
+  COMMAND ${CMAKE_COMMAND} -E env LC_ALL=C "${CXX}" "@${FLAGS_FILE}" -fsyntax-only "${case}"
   RESULT_VARIABLE exit_code
   OUTPUT_VARIABLE said
   ERROR_VARIABLE said)
