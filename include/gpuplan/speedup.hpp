@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace gpuplan {
 
@@ -83,6 +84,29 @@ struct amdahl_scaling {
   }
 };
 
+/// One process that drives all devices (`torch.nn.DataParallel`, under Python's global interpreter
+/// lock): it launches their work in turn, so that it holds the devices up once its own work for all
+/// of them outlasts theirs. The speed-up is at most `min(N, 1 / host_share)`, where `host_share` is
+/// the host's part of the time of a step on one device; gathering on the first device, which comes
+/// on top, is left out. A process per device (DistributedDataParallel) has no such bound.
+struct single_process_scaling {
+  range<double> host_share;  // above 0, up to 1
+
+  /// Errors: fewer devices than 1, a host share outside 0 to 1 or of 0.
+  [[nodiscard]] constexpr result<range<double>> speedup(std::int64_t devices) const {
+    if (const failure why = detail::check_at_least(devices, 1, fact::devices); detail::failed(why))
+      return why;
+    if (const failure why = detail::check_positive(host_share, "host_share"); detail::failed(why))
+      return why;
+    if (const failure why = detail::check_between(host_share, 0, 1, "host_share");
+        detail::failed(why))
+      return why;
+    const double n = static_cast<double>(devices);
+    const range<double> bound = 1.0 / host_share;
+    return range<double>(bound.low() < n ? bound.low() : n, bound.high() < n ? bound.high() : n);
+  }
+};
+
 /// The efficiency stated or measured for one number of devices, 1 for perfect scaling.
 struct scaling_entry {
   std::int64_t devices = 1;
@@ -139,6 +163,183 @@ template <std::size_t Count>
     previous = entry.devices;
   }
   return table;
+}
+
+// ---- what "faster" means
+
+/// How many times as fast something runs whose time falls by `share`, 0 to below 1:
+/// `1 / (1 - share)`. "40 % faster" read so is 1.67 times.
+[[nodiscard]] constexpr result<range<double>> factor_of_time_saved(range<double> share) {
+  if (const failure why = detail::check_between(share, 0, 1, "time saved"); detail::failed(why))
+    return why;
+  if (share.high() == 1) return detail::about_range(errc::out_of_bounds, share, "time saved");
+  return 1.0 / (1.0 - share);
+}
+
+/// How many times as fast something runs whose rate grows by `share` of itself, at least 0:
+/// `1 + share`. "40 % faster" read so is 1.4 times.
+[[nodiscard]] constexpr result<range<double>> factor_of_rate_gained(range<double> share) {
+  if (share.low() < 0) return detail::about_range(errc::negative, share, "rate gained");
+  if (!detail::is_finite(share.high()))
+    return detail::about_range(errc::not_finite, share, "rate gained");
+  return 1.0 + share;
+}
+
+/// The share of the time that a speed-up saves: `1 - 1 / factor`. Negative for a slow-down.
+[[nodiscard]] constexpr result<range<double>> time_saved(range<double> factor) {
+  if (const failure why = detail::check_positive(factor, "factor"); detail::failed(why)) return why;
+  return 1.0 - 1.0 / factor;
+}
+
+/// The share by which a speed-up raises the rate: `factor - 1`. Negative for a slow-down.
+[[nodiscard]] constexpr result<range<double>> rate_gained(range<double> factor) {
+  if (const failure why = detail::check_positive(factor, "factor"); detail::failed(why)) return why;
+  return factor - 1.0;
+}
+
+// ---- optimisations of a part of the step
+
+/// The parts of a training step, one after another. `other` is what the caller means by it.
+enum class phase { data, forward, backward, optimizer, communication, other };
+inline constexpr int phase_count = 6;
+
+/// A set of phases: `{phase::forward, phase::backward}`.
+class phases {
+ public:
+  constexpr phases() = default;
+  constexpr phases(phase one) { add(one); }                 // NOLINT(google-explicit-constructor)
+  constexpr phases(std::initializer_list<phase> members) {  // NOLINT(google-explicit-constructor)
+    for (const phase member : members) add(member);
+  }
+
+  [[nodiscard]] constexpr bool contains(phase p) const { return (bits_ & bit(p)) != 0; }
+
+ private:
+  unsigned bits_ = 0;
+
+  static constexpr unsigned bit(phase p) { return 1U << static_cast<unsigned>(p); }
+  constexpr void add(phase p) { bits_ |= bit(p); }
+};
+
+/// Something that makes some phases `factor` times as fast and leaves the others alone.
+struct optimisation {
+  phases touches{};
+  range<double> factor = 1.0;
+};
+
+/// The optimisation itself where its factor is positive and finite.
+[[nodiscard]] constexpr result<optimisation> validate(const optimisation& step) {
+  if (const failure why = detail::check_positive(step.factor, "factor"); detail::failed(why))
+    return why;
+  return step;
+}
+
+/// The share of the step's time that each phase takes, before any optimisation. A range says that
+/// it is not known better, and the default that it is not known at all; the true shares add up to
+/// 1, so that phases not named take nothing where those named already do.
+struct phase_shares {
+  range<double> data{0, 1};
+  range<double> forward{0, 1};
+  range<double> backward{0, 1};
+  range<double> optimizer{0, 1};
+  range<double> communication{0, 1};
+  range<double> other{0, 1};
+
+  [[nodiscard]] constexpr range<double> operator[](phase p) const {
+    const range<double> all[phase_count]{data, forward, backward, optimizer, communication, other};
+    return all[static_cast<int>(p)];
+  }
+};
+
+/// The shares themselves where each lies within 0 to 1 and some of them add up to 1, to 1e-9 (else
+/// `errc::no_such_shares` with the lowest and the highest sum).
+[[nodiscard]] constexpr result<phase_shares> validate(const phase_shares& shares) {
+  double low = 0;
+  double high = 0;
+  for (int p = 0; p < phase_count; ++p) {
+    const range<double> share = shares[static_cast<phase>(p)];
+    if (const failure why = detail::check_between(share, 0, 1, "share"); detail::failed(why))
+      return why;
+    low += share.low();
+    high += share.high();
+  }
+  if (low > 1 + 1e-9 || high < 1 - 1e-9)
+    return detail::about_range(errc::no_such_shares, {low, high}, "sum");
+  return shares;
+}
+
+namespace detail {
+
+// The least time of a step whose phases take `time[p]` times what they took, over all shares that
+// add up to 1; for the most time, call it with negative times. What the lower ends leave over goes
+// to the quickest phases first.
+[[nodiscard]] constexpr double least_time(const phase_shares& shares,
+                                          const double (&time)[phase_count]) {
+  double left = 1;
+  double total = 0;
+  bool full[phase_count]{};
+  for (int p = 0; p < phase_count; ++p) {
+    const double share = shares[static_cast<phase>(p)].low();
+    left -= share;
+    total += share * time[p];
+  }
+  for (int round = 0; round < phase_count && left > 0; ++round) {
+    int quickest = -1;
+    for (int p = 0; p < phase_count; ++p)
+      if (!full[p] && (quickest < 0 || time[p] < time[quickest])) quickest = p;
+    full[quickest] = true;
+    const double room = width(shares[static_cast<phase>(quickest)]);
+    const double share = room < left ? room : left;
+    left -= share;
+    total += share * time[quickest];
+  }
+  return total;
+}
+
+[[nodiscard]] constexpr result<range<double>> combined_speedup(const phase_shares& shares,
+                                                               const optimisation* steps,
+                                                               std::size_t count) {
+  if (const auto valid = validate(shares); !valid) return valid.why();
+  double least[phase_count]{};
+  double minus_most[phase_count]{};
+  for (int p = 0; p < phase_count; ++p) {
+    range<double> factor = 1.0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (const auto valid = validate(steps[i]); !valid) return valid.why();
+      if (steps[i].touches.contains(static_cast<phase>(p))) factor = factor * steps[i].factor;
+    }
+    if (const failure why = check_positive(factor, "combined factor"); failed(why)) return why;
+    least[p] = 1 / factor.high();
+    minus_most[p] = -1 / factor.low();
+  }
+  return 1.0 / range<double>(least_time(shares, least), -least_time(shares, minus_most));
+}
+
+}  // namespace detail
+
+/// How many times as fast a step becomes under optimisations that each touch some of its phases,
+/// Amdahl's law for more than one part: `1 / sum(share / product of the factors that touch it)`.
+/// The range holds every combination of shares that add up to 1 and of factors, and no more. Valid
+/// for phases that follow one another: what overlaps gains less. Errors: `validate` of the shares
+/// and of each optimisation.
+template <std::size_t Count>
+[[nodiscard]] constexpr result<range<double>> combined_speedup(const phase_shares& shares,
+                                                               const optimisation (&steps)[Count]) {
+  return detail::combined_speedup(shares, steps, Count);
+}
+
+/// The plain product of the factors, as if each touched the whole step: what a list of percentages
+/// suggests, and more than it gives wherever a factor above 1 touches a part only.
+template <std::size_t Count>
+[[nodiscard]] constexpr result<range<double>> product_of_factors(
+    const range<double> (&factors)[Count]) {
+  range<double> product = 1.0;
+  for (const range<double>& factor : factors) {
+    if (const failure why = detail::check_positive(factor, "factor"); detail::failed(why))
+      return why;
+    product = product * factor;
+  }
+  return product;
 }
 
 }  // namespace gpuplan

@@ -62,6 +62,88 @@ struct my_scaling {
   }
 };
 
+// The same random numbers on every compiler: from 0 to 1, by a linear congruential generator.
+struct dice {
+  std::uint32_t state = 1;
+  constexpr double operator()() {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<double>(state >> 8) / 0x1p24;
+  }
+  constexpr double between(range<double> r) { return r.low() + (r.high() - r.low()) * (*this)(); }
+};
+
+constexpr phase all_phases[] = {phase::data,
+                                phase::forward,
+                                phase::backward,
+                                phase::optimizer,
+                                phase::communication,
+                                phase::other};
+
+// A step, phase by phase, at certain shares and factors.
+constexpr double simulated_step(const double (&share)[6],
+                                const optimisation (&steps)[2],
+                                const double (&factor)[2]) {
+  double time = 0;
+  for (int p = 0; p < 6; ++p) {
+    double phase_time = share[p];
+    for (int i = 0; i < 2; ++i)
+      if (steps[i].touches.contains(all_phases[p])) phase_time /= factor[i];
+    time += phase_time;
+  }
+  return time;
+}
+
+// Random shares in their ranges with sum 1, or not: draws five and takes the sixth from the sum.
+constexpr bool draw_shares(dice& roll, const phase_shares& ranges, double (&share)[6]) {
+  const int last = static_cast<int>(roll() * 6) % 6;
+  double left = 1;
+  for (int p = 0; p < 6; ++p) {
+    if (p == last) continue;
+    const range<double> r = ranges[all_phases[p]];
+    const double end = roll();
+    share[p] = end < 0.3 ? r.low() : end < 0.6 ? r.high() : roll.between(r);
+    left -= share[p];
+  }
+  share[last] = left;
+  const range<double> r = ranges[all_phases[last]];
+  return r.low() - 1e-12 <= left && left <= r.high() + 1e-12;
+}
+
+// The range holds every sample, and some samples come near both of its ends.
+constexpr bool combined_holds_every_sample(const phase_shares& ranges,
+                                           const optimisation (&steps)[2],
+                                           int draws) {
+  dice roll;
+  const range<double> answer = *combined_speedup(ranges, steps);
+  double least = 1e300;
+  double most = 0;
+  for (int i = 0; i < draws; ++i) {
+    double share[6]{};
+    if (!draw_shares(roll, ranges, share)) continue;
+    const double ends[2] = {roll(), roll()};
+    double factor[2]{};
+    for (int k = 0; k < 2; ++k)
+      factor[k] = ends[k] < 0.5 ? steps[k].factor.low() : steps[k].factor.high();
+    const double speedup = 1 / simulated_step(share, steps, factor);
+    if (speedup < answer.low() * (1 - 1e-12) || speedup > answer.high() * (1 + 1e-12)) return false;
+    least = speedup < least ? speedup : least;
+    most = speedup > most ? speedup : most;
+  }
+  return least < answer.low() * 1.01 && most > answer.high() * 0.99;
+}
+
+constexpr optimisation loader{.touches = phase::data, .factor = {1.1, 1.15}};
+constexpr optimisation kernels{.touches = {phase::forward, phase::backward}, .factor = {1.2, 1.3}};
+constexpr optimisation bf16{.touches = {phase::forward, phase::backward}, .factor = {1.15, 1.25}};
+
+constexpr phase_shares half_known{.data = {0.1, 0.4},
+                                  .forward = {0.2, 0.3},
+                                  .backward = {0.3, 0.6},
+                                  .optimizer = {0.05, 0.1},
+                                  .communication = {0.0, 0.2},
+                                  .other = 0.0};
+constexpr phase_shares known{.data = 0.25, .forward = 0.25, .backward = 0.4, .optimizer = 0.1};
+
 }  // namespace
 
 TEST_CASE("Amdahl's law, and the fraction that Karp and Flatt read off it") {
@@ -114,4 +196,90 @@ TEST_CASE("bad scaling inputs are named") {
   STATIC_CHECK(karp_flatt(0, 2).why().code == errc::not_positive);
   STATIC_CHECK(communication_share(detail::infinity, 2).why().code == errc::not_finite);
   STATIC_CHECK(scaling_efficiency(-1e300, 2).why()[fact::low_thousandths] < -8e18);
+}
+
+TEST_CASE("one process that drives all devices") {
+  // Four devices of one unit each, launched in turn by a host that takes 0.3: it keeps up with 3.
+  STATIC_CHECK(single_process_scaling{.host_share = 0.3}.speedup(3)->low() == 3);
+  STATIC_CHECK(near(single_process_scaling{.host_share = 0.3}.speedup(4)->low(), 10.0 / 3));
+  STATIC_CHECK(*single_process_scaling{.host_share = {0.2, 0.25}}.speedup(8) == range(4.0, 5.0));
+  STATIC_CHECK(single_process_scaling{}.speedup(2).why().code == errc::not_positive);
+  STATIC_CHECK(single_process_scaling{.host_share = 1.5}.speedup(2).why()[fact::at_most] == 1);
+}
+
+TEST_CASE("both readings of a percentage") {
+  // 1.5 s a step becoming 0.9 s is 40 % less time and 66.7 % more rate.
+  STATIC_CHECK(near(factor_of_time_saved(0.4)->low(), 1.5 / 0.9));
+  STATIC_CHECK(near(factor_of_rate_gained(0.4)->low(), 1.4));
+  STATIC_CHECK(*factor_of_time_saved({0.5, 0.75}) == range(2.0, 4.0));
+  STATIC_CHECK(*time_saved({2, 4}) == range(0.5, 0.75));
+  STATIC_CHECK(*rate_gained({2, 4}) == range(1.0, 3.0));
+  STATIC_CHECK(time_saved(0.5)->low() == -1);
+  STATIC_CHECK(factor_of_time_saved(1).why().code == errc::out_of_bounds);
+  STATIC_CHECK(factor_of_time_saved({-0.1, 0.1}).why()[fact::low_thousandths] == -100);
+  STATIC_CHECK(factor_of_rate_gained(-0.5).why().code == errc::negative);
+  STATIC_CHECK(factor_of_rate_gained(detail::infinity).why().code == errc::not_finite);
+  STATIC_CHECK(time_saved(0).why().code == errc::not_positive);
+  STATIC_CHECK(rate_gained({-1, 1}).why().code == errc::not_positive);
+}
+
+TEST_CASE("optimisations of phases compose by Amdahl's law") {
+  // By hand: 0.25/2 + 0.25/4 + 0.4/4 + 0.1 = 0.3875.
+  STATIC_CHECK(near(combined_speedup(known,
+                                     {optimisation{phase::data, 2.0},
+                                      optimisation{{phase::forward, phase::backward}, 4.0}})
+                        ->low(),
+                    1 / 0.3875));
+  // One phase optimised is Amdahl's own law: the rest is what does not get faster.
+  STATIC_CHECK(
+      near(combined_speedup({.data = 0.9, .other = 0.1}, {optimisation{phase::data, 8.0}})->low(),
+           amdahl_scaling{.serial_fraction = 0.1}.speedup(8)->low()));
+  STATIC_CHECK(combined_speedup(known, {optimisation{}})->low() == 1);
+  STATIC_CHECK(combined_holds_every_sample(half_known, {loader, kernels}, 400));
+  STATIC_CHECK(combined_holds_every_sample(known, {kernels, bf16}, 100));
+  STATIC_CHECK(combined_holds_every_sample({.optimizer = {0.2, 1.0}}, {kernels, loader}, 400));
+}
+
+TEST_CASE("over all shares only the quickest and the slowest phase count") {
+  CONSTEXPR auto all = combined_speedup({}, {loader, kernels, bf16});
+  STATIC_CHECK(near(*all, {1.0, 1.3 * 1.25}));
+  // A slow-down counts too.
+  CONSTEXPR auto slower = combined_speedup({}, {loader, optimisation{phase::other, {0.8, 0.9}}});
+  STATIC_CHECK(near(*slower, {0.8, 1.15}));
+  // Where every phase is touched, the least touched one bounds from below.
+  CONSTEXPR auto no_rest = combined_speedup({.optimizer = 0.0, .communication = 0.0, .other = 0.0},
+                                            {loader, kernels, bf16});
+  STATIC_CHECK(near(*no_rest, {1.1, 1.3 * 1.25}));
+}
+
+TEST_CASE("the plain product") {
+  STATIC_CHECK(near(*product_of_factors({loader.factor, kernels.factor, bf16.factor}),
+                    {1.1 * 1.2 * 1.15, 1.15 * 1.3 * 1.25}));
+  STATIC_CHECK(product_of_factors({range(2.0, 3.0), range(0.0, 1.0)}).why().code ==
+               errc::not_positive);
+}
+
+TEST_CASE("bad phases are named") {
+  STATIC_CHECK(validate(known));
+  STATIC_CHECK(combined_speedup({.data = 0.7, .forward = {0.4, 0.5}}, {loader}).why() ==
+               failure(errc::no_such_shares,
+                       named_fact{fact::low_thousandths, 1100},
+                       named_fact{fact::high_thousandths, 5200})
+                   .about("sum"));
+  CONSTEXPR phase_shares too_little{.data = 0.1,
+                                    .forward = 0.1,
+                                    .backward = 0.1,
+                                    .optimizer = 0.1,
+                                    .communication = 0.1,
+                                    .other = 0.1};
+  STATIC_CHECK(validate(too_little).why()[fact::high_thousandths] == 600);
+  STATIC_CHECK(validate(phase_shares{.data = {-0.1, 0.1}}).why().code == errc::out_of_bounds);
+  STATIC_CHECK(combined_speedup(known, {optimisation{phase::data, 0.0}}).why().code ==
+               errc::not_positive);
+  STATIC_CHECK(combined_speedup(known, {optimisation{phase::data, detail::infinity}}).why().code ==
+               errc::not_finite);
+  STATIC_CHECK(combined_speedup(
+                   known, {optimisation{phase::data, 1e-200}, optimisation{phase::data, 1e-200}})
+                   .why()
+                   .subject[0] == 'c');
 }
