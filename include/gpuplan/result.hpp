@@ -13,6 +13,10 @@ namespace gpuplan {
 #define GPUPLAN_FACTS(X)      \
   X(micro_batch)              \
   X(data_parallel)            \
+  X(nodes)                    \
+  X(gpus_per_node)            \
+  X(position)                 \
+  X(at_most_days)             \
   X(devices)                  \
   X(accumulation)             \
   X(effective_batch)          \
@@ -35,6 +39,17 @@ namespace gpuplan {
   X(largest_row_MB)           \
   X(workers)                  \
   X(time_us)                  \
+  X(samples)                  \
+  X(epochs)                   \
+  X(steps)                    \
+  X(stage)                    \
+  X(days)                     \
+  X(cents)                    \
+  X(cents_per_hour)           \
+  X(milliwatts)               \
+  X(parameters)               \
+  X(checkpoint_MB)            \
+  X(free_MB)                  \
   X(percent)                  \
   X(low_thousandths)          \
   X(high_thousandths)         \
