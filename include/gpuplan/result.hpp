@@ -42,6 +42,8 @@ namespace gpuplan {
   X(samples)                  \
   X(epochs)                   \
   X(steps)                    \
+  X(step)                     \
+  X(steps_per_epoch)          \
   X(stage)                    \
   X(days)                     \
   X(cents)                    \

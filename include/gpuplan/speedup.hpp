@@ -69,7 +69,7 @@ template <scaling_model Model>
 /// Amdahl's law (AFIPS 1967): a share of the work, 0 to 1, does not spread over devices. The
 /// speed-up is `1 / (f + (1 - f) / N)` and stays below `1 / f`.
 struct amdahl_scaling {
-  range<double> serial_fraction;
+  range<double> serial_fraction{};
 
   /// Errors: fewer devices than 1, a serial fraction outside 0 to 1.
   [[nodiscard]] constexpr result<range<double>> speedup(std::int64_t devices) const {
@@ -90,7 +90,7 @@ struct amdahl_scaling {
 /// the host's part of the time of a step on one device; gathering on the first device, which comes
 /// on top, is left out. A process per device (DistributedDataParallel) has no such bound.
 struct single_process_scaling {
-  range<double> host_share;  // above 0, up to 1
+  range<double> host_share{};  // above 0, up to 1
 
   /// Errors: fewer devices than 1, a host share outside 0 to 1 or of 0.
   [[nodiscard]] constexpr result<range<double>> speedup(std::int64_t devices) const {
