@@ -101,11 +101,16 @@ constexpr failure flaw_of_memory(const char* name, bytes memory) {
   return {};
 }
 
+// What is wrong with a budget, or no failure.
+constexpr failure flaw_of_budget(memory_budget gpu) {
+  if (gpu.size() == bytes{}) return failure(errc::not_positive, named_fact{fact::gpu_has_MB, 0});
+  return flaw_of_memory("gpu", gpu.size());
+}
+
 // The first thing wrong with a budget or a model, or no failure.
 template <memory_model Model>
 constexpr failure first_flaw(memory_budget gpu, const Model& model) {
-  if (gpu.size() == bytes{}) return failure(errc::not_positive, named_fact{fact::gpu_has_MB, 0});
-  if (const failure flaw = flaw_of_memory("gpu", gpu.size()); flaw.code != errc::none) return flaw;
+  if (const failure flaw = flaw_of_budget(gpu); flaw.code != errc::none) return flaw;
   if constexpr (requires { validate(model); }) {
     return validate(model).why();
   } else {
