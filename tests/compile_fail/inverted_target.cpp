@@ -1,0 +1,12 @@
+// expect-match: inverted_target.cpp:11:[0-9]+:
+// expect-match: range.*144, 120
+// expect-match: precondition_violated.failure.errc::inverted_range
+// max-lines: 20
+#include <gpuplan/solver.hpp>
+
+using namespace gpuplan;
+
+constexpr affine_memory groot{.fixed = 7_GB, .per_sample = 1.2_GB};
+
+constexpr batch_request wish{.effective_batch = {144, 120}, .data_parallel = 4, .gpu = 24_GB};
+int main() {}

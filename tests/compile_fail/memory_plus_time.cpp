@@ -1,0 +1,10 @@
+// expect-match: memory_plus_time.cpp:9:[0-9]+: error:
+// expect-match: .operator ?.|invalid operands to binary expression
+// expect-match: information_base_dimension
+// expect-match: time_base_dimension
+#include <gpuplan/units.hpp>
+
+using namespace gpuplan;
+
+constexpr auto sum = 24_GB + 10_h;
+int main() {}
