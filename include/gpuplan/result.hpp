@@ -50,6 +50,7 @@ namespace gpuplan {
   X(cents_per_hour)           \
   X(milliwatts)               \
   X(parameters)               \
+  X(checkpoints)              \
   X(checkpoint_MB)            \
   X(free_MB)                  \
   X(percent)                  \

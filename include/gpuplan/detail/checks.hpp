@@ -6,8 +6,10 @@
 #include <gpuplan/detail/math.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/units.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace gpuplan::detail {
 
@@ -34,6 +36,34 @@ namespace gpuplan::detail {
   if (!(value.low() > 0)) return about_range(errc::not_positive, value, name);
   if (!is_finite(value.high())) return about_range(errc::not_finite, value, name);
   return {};
+}
+
+// The same of a quantity; `thousand` is a thousand of the unit that the fact is counted in.
+template <any_quantity Quantity>
+[[nodiscard]] constexpr failure check_positive(range<Quantity> value,
+                                               std::type_identity_t<Quantity> thousand,
+                                               fact counted,
+                                               const char* name) {
+  if (!(value.low() > Quantity{}))
+    return failure(errc::not_positive, named_fact{counted, thousandths(in(value.low(), thousand))})
+        .about(name);
+  if (!is_finite(value.high().value())) return failure(errc::not_finite).about(name);
+  return {};
+}
+// A point may be NaN.
+template <any_quantity Quantity>
+[[nodiscard]] constexpr failure check_positive(Quantity value,
+                                               std::type_identity_t<Quantity> thousand,
+                                               fact counted,
+                                               const char* name) {
+  if (is_nan(value.value())) return failure(errc::not_finite).about(name);
+  return check_positive(range<Quantity>(value), thousand, counted, name);
+}
+[[nodiscard]] constexpr failure check_positive(duration value, const char* name) {
+  return check_positive(value, 1_ms, fact::time_us, name);
+}
+[[nodiscard]] constexpr failure check_positive(range<duration> value, const char* name) {
+  return check_positive(value, 1_ms, fact::time_us, name);
 }
 
 [[nodiscard]] constexpr failure check_between(range<double> value,
