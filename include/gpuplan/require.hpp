@@ -16,7 +16,7 @@ namespace detail {
 // name and value, since compilers print an enumerator by name only as a whole argument, and a
 // subject goes in as single characters, since clang prints an array of them as numbers.
 template <errc Error, auto... Facts>
-consteval void rejected() {
+constexpr void rejected() {
   constexpr bool accepted = Error == errc::none;
 #define GPUPLAN_ERROR(name, sentence) \
   if constexpr (Error == errc::name) static_assert(accepted, "gpuplan: " sentence);
@@ -24,7 +24,7 @@ consteval void rejected() {
 }
 
 template <failure Why, std::size_t Index>
-consteval auto fact_at() {
+constexpr auto fact_at() {
   if constexpr (Index >= 2 * Why.count) {
     return Why.subject[Index - 2 * Why.count];
   } else if constexpr (Index % 2 == 0) {
@@ -35,7 +35,7 @@ consteval auto fact_at() {
 }
 
 template <failure Why, std::size_t... Index>
-consteval void explain(std::index_sequence<Index...>) {
+constexpr void explain(std::index_sequence<Index...>) {
   rejected<Why.code, fact_at<Why, Index>()...>();
 }
 
@@ -44,8 +44,11 @@ consteval void explain(std::index_sequence<Index...>) {
 /// The value of the `result` that `computation` returns, at compile time; where it is a failure, a
 /// compile error with the sentence of its `errc` and its facts. `computation` is a lambda without
 /// captures, `require([] { return check(...); })`: its type carries the question to the compiler.
+///
+/// `constexpr` and not `consteval`: clang 14 crashes on a second consteval call in one function, and
+/// the answer is a constant either way.
 template <class Computation>
-[[nodiscard]] consteval auto require(Computation) {
+[[nodiscard]] constexpr auto require(Computation) {
   constexpr auto answer = Computation{}();
   if constexpr (!answer) {
     constexpr failure why = answer.why();

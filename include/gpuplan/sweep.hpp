@@ -293,16 +293,13 @@ struct affine_time {
 /// The model itself where both parts are finite, `fixed` is not negative and `per_sample` positive.
 [[nodiscard]] constexpr result<affine_time> validate(const affine_time& model) {
   if (!detail::is_finite(model.fixed.value())) return failure(errc::not_finite).about("fixed");
-  if (!detail::is_finite(model.per_sample.value()))
-    return failure(errc::not_finite).about("per_sample");
   if (model.fixed < duration{})
     return failure(errc::negative,
                    named_fact{fact::time_us, detail::as_fact(in(model.fixed, 1_us))})
         .about("fixed");
-  if (!(model.per_sample > duration{}))
-    return failure(errc::not_positive,
-                   named_fact{fact::time_us, detail::as_fact(in(model.per_sample, 1_us))})
-        .about("per_sample");
+  if (const failure why = detail::check_positive(model.per_sample, "per_sample");
+      detail::failed(why))
+    return why;
   return model;
 }
 
@@ -516,8 +513,8 @@ constexpr std::int64_t smallest_count(Predicate holds) {
 /// `per_sample * batch >= share * time(batch)`. With a share of 0.5 it is the knee, n_1/2 of
 /// Hockney and Jesshope, "Parallel Computers 2", 1988: from there on the samples take at least as
 /// long as what is fixed, and twice the batch gains at most a third. Errors: as `validate(model)`;
-/// `out_of_bounds` for a share outside 0 to 1 (1 is never reached where something is fixed), or so
-/// near 1 that the batch is above 2^40.
+/// `out_of_bounds` for a share outside 0 to 1, or one that no batch up to 2^40 reaches: so it is of
+/// 1 where something is fixed.
 [[nodiscard]] constexpr result<std::int64_t> batch_at_saturation(const affine_time& model,
                                                                  double share) {
   if (const auto valid = validate(model); !valid) return valid.why();
@@ -525,12 +522,12 @@ constexpr std::int64_t smallest_count(Predicate holds) {
   const auto reaches = [&](std::int64_t n) {
     return model.per_sample * n >= share * model.step({.micro_batch = n});
   };
-  const std::int64_t batch = share >= 0 && share < 1 ? detail::smallest_count(reaches) : 0;
+  const std::int64_t batch = share >= 0 && share <= 1 ? detail::smallest_count(reaches) : 0;
   if (batch == 0)
     return failure(errc::out_of_bounds,
                    named_fact{fact::percent, detail::as_fact(share * 100)},
                    named_fact{fact::at_least, 0},
-                   named_fact{fact::at_most, 99})
+                   named_fact{fact::at_most, share <= 1 ? 99 : 100})
         .about("share");
   return batch;
 }

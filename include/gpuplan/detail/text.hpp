@@ -23,6 +23,10 @@ struct plain_name {
       if (letter_or_digit(c) && size < 63) characters[size++] = lower(c);
   }
 
+  [[nodiscard]] constexpr bool begins_with(const plain_name& other) const {
+    return other.size > 0 && std::string_view(characters).starts_with(other.characters);
+  }
+
   friend constexpr bool operator==(const plain_name& a, const plain_name& b) {
     return std::string_view(a.characters) == std::string_view(b.characters);
   }

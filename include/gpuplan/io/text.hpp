@@ -88,6 +88,7 @@ struct utf8_character {
 /// The text in lines of at most `width` cells, broken at spaces; a longer word keeps a line to
 /// itself. Always at least one line.
 [[nodiscard]] inline std::vector<std::string> wrap(std::string_view text, int width) {
+  if (display_width(text) <= width) return {std::string(text)};
   std::vector<std::string> lines(1);
   while (!text.empty()) {
     const std::size_t end = text.find(' ');
@@ -202,9 +203,10 @@ struct measured_column {
 
 }  // namespace detail
 
-/// The table as aligned text, after its title; the last column is wrapped to fit `layout.width`,
-/// and where that leaves it too little, every row becomes lines of `name  value`. Control
-/// characters become spaces. Throws as `validate` says.
+/// The table as aligned text, after its title, in lines of `layout.width`: the last column is
+/// wrapped, or goes below its row where the others leave it too little; where the others alone are
+/// too wide, every row becomes lines of `name  value`. Control characters become spaces. Throws as
+/// `validate` says.
 [[nodiscard]] inline std::string to_text(const table& t, const text_layout& layout = {}) {
   static_cast<void>(validate(t).value_or_throw());
   std::string out;
@@ -218,17 +220,25 @@ struct measured_column {
     if (i + 1 < t.columns.size()) last_start += columns[i].width + detail::column_gap;
   }
   detail::measured_column& last = columns.back();
+  bool last_below = false;
   if (layout.width > 0 && last_start + last.width > layout.width) {
     last.width = layout.width - last_start;
-    if (last.width < detail::narrowest_last_column) return out + detail::text_records(t, layout);
+    if (last.width < detail::narrowest_last_column) {
+      if (columns.size() == 1 || last_start - detail::column_gap > layout.width)
+        return out + detail::text_records(t, layout);
+      last_below = true;
+      last_start = layout.indent + 2 * detail::column_gap;
+      last.width = layout.width - last_start;
+    }
   }
+  const std::size_t on_the_line = columns.size() - (last_below ? 1 : 0);
 
   std::string head = detail::spaces(layout.indent);
   std::string rule = head;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
+  for (std::size_t i = 0; i < on_the_line; ++i) {
     const std::string name = heading(t.columns[i]);
     const std::string padding = detail::spaces(columns[i].width - display_width(name));
-    const std::string gap = detail::spaces(i + 1 < columns.size() ? detail::column_gap : 0);
+    const std::string gap = detail::spaces(i + 1 < on_the_line ? detail::column_gap : 0);
     head += (t.columns[i].align == alignment::left ? name + padding : padding + name) + gap;
     for (int k = 0; k < columns[i].width; ++k) rule += "─";
     rule += gap;
@@ -238,24 +248,30 @@ struct measured_column {
 
   for (std::size_t r = 0; r < t.rows.size(); ++r) {
     std::string line = detail::spaces(layout.indent);
-    for (std::size_t i = 0; i < columns.size(); ++i) {
+    for (std::size_t i = 0; i + 1 < columns.size(); ++i) {
       const cell& c = t.rows[r][i];
       const std::string& text = columns[i].texts[r];
-      const bool is_last = i + 1 == columns.size();
-      if (is_last && display_width(text) > columns[i].width) {
-        for (const std::string& part : wrap(text, columns[i].width)) {
-          out += line + detail::toned(part, c.shade(), layout.color) + '\n';
-          line = detail::spaces(last_start);
-        }
-        line.clear();
-        continue;
-      }
       const int left = detail::left_padding(columns[i], text, c.what(), t.columns[i].align);
       const int right = columns[i].width - display_width(text) - left;
       line += detail::spaces(left) + detail::toned(text, c.shade(), layout.color) +
-              detail::spaces(right + (is_last ? 0 : detail::column_gap));
+              detail::spaces(right + detail::column_gap);
     }
-    if (!line.empty()) out += detail::without_trailing_spaces(line) + '\n';
+    const cell& c = t.rows[r].back();
+    if (last_below) {
+      out += detail::without_trailing_spaces(line) + '\n';
+      if (last.texts[r].empty()) continue;
+      line = detail::spaces(last_start);
+    }
+    const auto parts = wrap(last.texts[r], last.width);
+    const int left = parts.size() > 1 || last_below
+                         ? 0
+                         : detail::left_padding(last, parts[0], c.what(), t.columns.back().align);
+    line += detail::spaces(left);
+    for (const std::string& part : parts) {
+      out += detail::without_trailing_spaces(line + detail::toned(part, c.shade(), layout.color)) +
+             '\n';
+      line = detail::spaces(last_start);
+    }
   }
   return out;
 }
