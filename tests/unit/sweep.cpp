@@ -1,4 +1,5 @@
 #include <gpuplan/sweep.hpp>
+#include <gpuplan/time_model.hpp>
 
 #include <array>
 #include <cstddef>
@@ -443,9 +444,17 @@ TEST_CASE("no row in the bands: how many are in each, and how far off memory is"
                                      named_fact{fact::band_low_MB, 48'000},
                                      named_fact{fact::band_high_MB, 64'000},
                                      named_fact{fact::largest_row_MB, 27'850}));
+
+  CONSTEXPR row_array<3> apart{row(1, 1, 5e9, 0.9), row(2, 1, 3e9, 0.5), row(3, 1, 2e9, 0.3)};
+  CONSTEXPR auto either =
+      pick_recommended(apart, 8_GB, {.utilisation = {0.4, 0.6}, .memory_share = {0.5, 0.75}});
+  STATIC_CHECK(either.why()[fact::rows_in_memory_band] == 1);
+  STATIC_CHECK(either.why()[fact::rows_in_utilisation_band] == 1);
+  STATIC_CHECK(either.why()[fact::largest_row_MB] == 5'000);
 }
 
 TEST_CASE("saturation and knee") {
+  STATIC_CHECK(time_model<affine_time>);
   CONSTEXPR affine_time model{.fixed = 50_ms, .per_sample = 0.25_ms};
   STATIC_CHECK(near(saturation_throughput(model).value(), 4000));
   STATIC_CHECK(*batch_at_saturation(model, 0.5) == 200);
@@ -630,6 +639,10 @@ TEST_CASE("bad thresholds, devices, shares") {
                                                               named_fact{fact::at_least, 0},
                                                               named_fact{fact::at_most, 99})
                                                           .about("share"));
+  STATIC_CHECK(*batch_at_saturation({.fixed = 0_s, .per_sample = 1_s}, 1) == 1);
+  STATIC_CHECK(batch_at_saturation(model, 1.01).why()[fact::at_most] == 100);
+  STATIC_CHECK(batch_at_saturation({.fixed = 0_s, .per_sample = 1_s}, 1.01).why().code ==
+               errc::out_of_bounds);
   STATIC_CHECK(batch_at_saturation(model, -0.1).why().code == errc::out_of_bounds);
   STATIC_CHECK(batch_at_saturation(model, not_a_number).why().code == errc::not_finite);
   STATIC_CHECK(batch_at_saturation({.fixed = 1_s}, 0.5).why().code == errc::not_positive);
