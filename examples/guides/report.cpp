@@ -1,30 +1,26 @@
 #include "guides/report.hpp"
 
-#include <charconv>
-
 namespace guides {
 
 std::string decimal(double value, int digits) {
-  char buffer[400];  // the largest double has 309 digits before the point
-  const auto end = std::to_chars(
-      buffer, buffer + sizeof(buffer), value, std::chars_format::fixed, digits < 0 ? 0 : digits);
-  return {buffer, end.ptr};
+  return gpuplan::io::decimal(value, digits < 0 ? 0 : digits);
 }
 
-std::string text(const shown& side) {
-  const double low = side.value.low();
-  const double high = side.value.high();
+gpuplan::io::cell as_cell(const shown& side) {
+  const int digits = side.digits < 0 ? 0 : side.digits;
   switch (side.what) {
     case shown::kind::nothing:
       break;
     case shown::kind::number:
-      return decimal(low, side.digits);
+      return {side.value.low(), digits};
     case shown::kind::span:
-      return decimal(low, side.digits) + (low < 0 ? " to " : "–") + decimal(high, side.digits);
+      return {side.value, digits};
     case shown::kind::word:
-      return std::string(side.word());
+      return side.word();
   }
   return {};
 }
+
+std::string text(const shown& side) { return to_text(as_cell(side)); }
 
 }  // namespace guides

@@ -2,6 +2,8 @@
 
 // What a guide's program prints: tables of comparisons, and what was found.
 
+#include <gpuplan/io/table.hpp>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,8 @@ namespace guides {
 
 /// `value` with `digits` after the point, in the C locale; negative digits print as none.
 [[nodiscard]] std::string decimal(double value, int digits);
+
+[[nodiscard]] gpuplan::io::cell as_cell(const shown& side);
 
 /// As printed: "12.5", "8–12", the word itself, or "".
 [[nodiscard]] std::string text(const shown& side);
@@ -26,9 +30,9 @@ struct cell {
 };
 
 struct table {
-  std::string id;      // "T0.1"
-  std::string title;   // "nodes by total FP16"
-  std::string inputs;  // what the computed column follows from, in one line
+  std::string id;        // "T0.1"
+  std::string title;     // "nodes by total FP16"
+  std::string inputs{};  // what the computed column follows from, in one line
   std::vector<cell> cells{};
 
   /// Adds a comparison and judges it.

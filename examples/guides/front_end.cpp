@@ -1,0 +1,135 @@
+#include "guides/front_end.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <gpuplan/version.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "guides/render.hpp"
+
+#define GUIDES_TEXT_(x) #x
+#define GUIDES_TEXT(x) GUIDES_TEXT_(x)
+
+namespace guides {
+namespace {
+
+constexpr const char* version_text = "gpuplan " GUIDES_TEXT(GPUPLAN_VERSION_MAJOR) "." GUIDES_TEXT(
+    GPUPLAN_VERSION_MINOR) "." GUIDES_TEXT(GPUPLAN_VERSION_PATCH);
+
+int complain(const std::string& program, const std::string& what, int status) {
+  std::fprintf(stderr, "%s: %s\n", program.c_str(), what.c_str());
+  return status;
+}
+
+// All of it or a message: what a full disk or a closed pipe leaves unsaid must not pass for
+// success.
+int print(const std::string& program, const std::string& text) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is then an error that can be told
+  errno = 0;
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return 0;
+  return complain(program, std::string("cannot write to standard output: ") + strerror(errno), 1);
+}
+
+// The same text everywhere but on a terminal.
+output for_standard_output(const std::string& format, const std::string& color) {
+  output as{.format = format, .color = color == "always"};
+  if (isatty(STDOUT_FILENO) == 0) return as;
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    as.width = std::clamp<int>(size.ws_col, 60, 160);
+  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org
+  const char* terminal = std::getenv("TERM");
+  if (color == "auto")
+    as.color = (no_color == nullptr || *no_color == '\0') && terminal != nullptr &&
+               std::strcmp(terminal, "dumb") != 0;
+  return as;
+}
+
+// Parses, makes the text, and prints it. `add` adds the options of one program.
+template <class Add, class Make>
+int run_program(
+    int argc, char** argv, const std::string& program, const char* about, Add add, Make make) {
+  std::string format = "text";
+  std::string color = "auto";
+  CLI::App app(about, program);
+  app.set_version_flag("--version", version_text);
+  app.add_option("--format", format, "How to print")
+      ->check(CLI::IsMember(std::vector<std::string>{"text", "markdown", "csv", "json"}))
+      ->capture_default_str();
+  app.add_option("--color", color, "Colour in text; auto is on a terminal, unless NO_COLOR is set")
+      ->check(CLI::IsMember(std::vector<std::string>{"auto", "always", "never"}))
+      ->capture_default_str();
+  add(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream err;
+    if (app.exit(error, out, err) == 0) return print(program, out.str());
+    app.description("");
+    app.footer("");
+    return complain(program, error.what() + ("\n" + app.help()), 2);
+  }
+  try {
+    return print(program, make(for_standard_output(format, color)));
+  } catch (const std::exception& error) {
+    return complain(program, error.what(), 1);
+  }
+}
+
+}  // namespace
+
+int run(int argc, char** argv, std::initializer_list<guide> held) {
+  const bool several = held.size() > 1;
+  std::vector<std::string> ids;
+  std::string about =
+      "The tables of the guides, computed from their inputs, beside what they print:";
+  for (const guide& g : held) {
+    ids.emplace_back(g.id);
+    about += std::string("\n  ") + g.id + "  " + g.title;
+    if (several) about += std::string(" (") + g.program + ")";
+  }
+  std::vector<std::string> wanted;
+  return run_program(
+      argc,
+      argv,
+      several ? "strategy_tables" : held.begin()->program,
+      about.c_str(),
+      [&](CLI::App& app) {
+        app.add_option("--guide", wanted, "Which guide; may be given again (default: all)")
+            ->check(CLI::IsMember(ids))
+            ->allow_extra_args(false);
+      },
+      [&](const output& as) {
+        std::vector<report> reports;
+        for (const guide& g : held)
+          if (wanted.empty() || std::find(wanted.begin(), wanted.end(), g.id) != wanted.end())
+            reports.push_back(g.make());
+        return render(reports, as);
+      });
+}
+
+int run(
+    int argc, char** argv, const char* program, const char* about, gpuplan::io::table (*make)()) {
+  return run_program(
+      argc,
+      argv,
+      program,
+      about,
+      [](CLI::App&) {},
+      [&](const output& as) { return render(make(), as); });
+}
+
+}  // namespace guides

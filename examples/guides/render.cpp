@@ -1,0 +1,223 @@
+#include "guides/render.hpp"
+
+#include <gpuplan/io/csv.hpp>
+#include <gpuplan/io/json.hpp>
+#include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/text.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace guides {
+namespace {
+
+namespace io = gpuplan::io;
+
+constexpr verdict compared[] = {verdict::agrees,
+                                verdict::rounds,
+                                verdict::differs,
+                                verdict::breaks_its_own_formula,
+                                verdict::not_computable};
+
+io::cell signed_verdict(verdict v) {
+  switch (v) {
+    case verdict::agrees:
+      return io::cell(std::string("✓ ") + text(v)).in(io::tone::good);
+    case verdict::rounds:
+      return io::cell(std::string("≈ ") + text(v)).in(io::tone::fair);
+    case verdict::differs:
+      return io::cell(std::string("✗ ") + text(v)).in(io::tone::bad);
+    case verdict::breaks_its_own_formula:
+      return io::cell(std::string("! ") + text(v)).in(io::tone::alarm);
+    case verdict::not_computable:
+      return io::cell(std::string("? ") + text(v)).in(io::tone::faint);
+    case verdict::not_compared:
+      break;
+  }
+  return {};
+}
+
+std::string with_unit(const std::string& name, const std::string& unit) {
+  return io::heading({.name = name, .unit = unit});
+}
+
+// Cells under one head: those of one quantity, one to a row of the guide's table, or the reverse.
+struct block {
+  std::string head;
+  std::vector<std::string> labels{};
+  std::vector<const cell*> cells{};
+};
+
+std::vector<block> blocks_of(const table& t, bool by_quantity) {
+  std::vector<block> blocks;
+  for (const cell& c : t.cells) {
+    const std::string quantity = with_unit(c.quantity, c.unit);
+    const std::string& head = by_quantity ? quantity : c.row;
+    auto found =
+        std::find_if(blocks.begin(), blocks.end(), [&](const block& b) { return b.head == head; });
+    if (found == blocks.end()) found = blocks.insert(blocks.end(), {.head = head});
+    found->labels.push_back(by_quantity ? c.row : quantity);
+    found->cells.push_back(&c);
+  }
+  return blocks;
+}
+
+// The fewer blocks, the easier to read.
+std::vector<block> blocks_of(const table& t) {
+  auto by_quantity = blocks_of(t, true);
+  auto by_row = blocks_of(t, false);
+  return by_row.size() < by_quantity.size() ? by_row : by_quantity;
+}
+
+io::table as_table(const block& b) {
+  const auto any = [&b](auto has) { return std::any_of(b.cells.begin(), b.cells.end(), has); };
+  const bool documented =
+      any([](const cell* c) { return c->documented.what != shown::kind::nothing; });
+  const bool notes = any([](const cell* c) { return !c->note.empty(); });
+  io::table out;
+  out.columns.push_back({.name = b.head});
+  if (documented) out.columns.push_back({.name = "documented", .align = io::alignment::point});
+  out.columns.push_back({.name = "computed", .align = io::alignment::point});
+  if (documented) out.columns.push_back({.name = "verdict"});
+  if (notes) out.columns.push_back({.name = "note"});
+  for (std::size_t i = 0; i < b.cells.size(); ++i) {
+    const cell& c = *b.cells[i];
+    auto& row = out.rows.emplace_back();
+    row.emplace_back(b.labels[i]);
+    if (documented) row.push_back(as_cell(c.documented));
+    row.push_back(as_cell(c.computed));
+    if (documented) row.push_back(signed_verdict(c.outcome));
+    if (notes) row.push_back(io::cell(c.note).in(io::tone::faint));
+  }
+  return out;
+}
+
+// Gives columns of one name one width, so that the blocks of a table stand below one another; a
+// long text, such as a command line, widens its own block alone.
+void align(std::vector<io::table>& blocks) {
+  constexpr int widest = 36;
+  const auto name_of = [](const io::table& t, std::size_t i) {
+    return i == 0 ? std::string() : t.columns[i].name;
+  };
+  for (io::table& one : blocks)
+    for (std::size_t i = 0; i < one.columns.size(); ++i)
+      for (const io::table& other : blocks)
+        for (std::size_t j = 0; j < other.columns.size(); ++j) {
+          if (name_of(one, i) != name_of(other, j) || one.columns[i].name == "note") continue;
+          int& at_least = one.columns[i].at_least;
+          const auto widen = [&at_least](int width) {
+            if (width <= widest) at_least = std::max(at_least, width);
+          };
+          widen(io::display_width(heading(other.columns[j])));
+          for (const auto& row : other.rows) widen(io::display_width(to_text(row[j])));
+        }
+}
+
+std::string bold(const std::string& line, bool color) {
+  return color ? "\033[1m" + line + "\033[0m" : line;
+}
+
+std::string repeated(const char* sign, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += sign;
+  return out;
+}
+
+std::string paragraph(const std::string& first, const std::string& words, int width) {
+  const int start = io::display_width(first);
+  std::string out;
+  std::string before = first;
+  for (const std::string& line : io::wrap(words, width - start)) {
+    out += before + line + '\n';
+    before.assign(static_cast<std::size_t>(start), ' ');
+  }
+  return out;
+}
+
+std::string text_of(const table& t, const output& as) {
+  std::string out = bold(t.id + "  " + t.title, as.color) + '\n';
+  if (!t.inputs.empty()) out += paragraph("  from ", t.inputs, as.width);
+  std::vector<io::table> tables;
+  for (const block& b : blocks_of(t)) tables.push_back(as_table(b));
+  align(tables);
+  for (const io::table& one : tables)
+    out += '\n' + to_text(one, {.width = as.width, .indent = 2, .color = as.color});
+  return out;
+}
+
+std::string text_of(const report& r, const output& as) {
+  const std::string title = r.guide + " · " + r.title;
+  std::string out = bold(title, as.color) + '\n' + repeated("═", io::display_width(title)) + '\n';
+  for (const table& t : r.tables) out += '\n' + text_of(t, as);
+  if (r.findings.empty()) return out;
+  out += '\n' + bold("Findings of " + r.guide, as.color) + '\n';
+  for (const std::string& finding : r.findings) out += paragraph("  • ", finding, as.width);
+  return out;
+}
+
+// How many cells have which verdict, per guide.
+io::table summary(const std::vector<report>& reports) {
+  io::table out{.columns = {{.name = "guide"}}};
+  for (const report& r : reports)
+    out.columns.push_back({.name = r.guide, .align = io::alignment::right});
+  out.columns.push_back({.name = "all", .align = io::alignment::right});
+  for (const verdict v : compared) {
+    auto& row = out.rows.emplace_back();
+    row.push_back(signed_verdict(v));
+    std::ptrdiff_t all = 0;
+    for (const report& r : reports) {
+      std::ptrdiff_t count = 0;
+      for (const table& t : r.tables)
+        count += std::count_if(
+            t.cells.begin(), t.cells.end(), [v](const cell& c) { return c.outcome == v; });
+      row.emplace_back(count);
+      all += count;
+    }
+    row.emplace_back(all);
+  }
+  return out;
+}
+
+}  // namespace
+
+io::table flat(const std::vector<report>& reports) {
+  io::table out{.columns = {{.name = "guide"},
+                            {.name = "table"},
+                            {.name = "row"},
+                            {.name = "quantity"},
+                            {.name = "documented", .align = io::alignment::right},
+                            {.name = "computed", .align = io::alignment::right},
+                            {.name = "unit"},
+                            {.name = "verdict"},
+                            {.name = "note"}}};
+  for (const report& r : reports)
+    for (const table& t : r.tables)
+      for (const cell& c : t.cells)
+        out.rows.push_back({r.guide,
+                            t.id,
+                            c.row,
+                            c.quantity,
+                            as_cell(c.documented),
+                            as_cell(c.computed),
+                            c.unit,
+                            c.outcome == verdict::not_compared ? io::cell() : text(c.outcome),
+                            c.note});
+  return out;
+}
+
+std::string render(const io::table& t, const output& as) {
+  if (as.format == "markdown") return to_markdown(t);
+  if (as.format == "csv") return to_csv(t);
+  if (as.format == "json") return to_json(t);
+  return to_text(t, {.width = as.width, .color = as.color});
+}
+
+std::string render(const std::vector<report>& reports, const output& as) {
+  if (as.format != "text") return render(flat(reports), as);
+  std::string out;
+  for (const report& r : reports) out += text_of(r, as) + "\n\n";
+  out += bold("Verdicts", as.color) + "\n\n";
+  return out + to_text(summary(reports), {.width = as.width, .indent = 2, .color = as.color});
+}
+
+}  // namespace guides

@@ -1,0 +1,28 @@
+#pragma once
+
+// Reports as text for a terminal, or as one table of all compared cells.
+
+#include <gpuplan/io/table.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "guides/report.hpp"
+
+namespace guides {
+
+struct output {
+  std::string format = "text";  // or markdown, csv, json
+  int width = 100;              // of a line of text
+  bool color = false;           // of text
+};
+
+/// One row per cell of every table: guide, table, row, quantity, documented, computed, unit,
+/// verdict, note.
+[[nodiscard]] gpuplan::io::table flat(const std::vector<report>& reports);
+
+[[nodiscard]] std::string render(const std::vector<report>& reports, const output& as);
+[[nodiscard]] std::string render(const gpuplan::io::table& t, const output& as);
+
+}  // namespace guides
