@@ -230,6 +230,8 @@ class result;
 
 namespace detail {
 
+inline constexpr failure no_failure;
+
 // For `require` alone: a second error about the missing value would only hide the first.
 template <class T>
 constexpr const T& value_or_default(const result<T>& r) {
@@ -242,20 +244,22 @@ constexpr const T& value_or_default(const result<T>& r) {
 template <class T>
 class result {
  public:
-  constexpr result(T value) : value_(value) {}         // NOLINT(google-explicit-constructor)
-  constexpr result(const failure& why) : why_(why) {}  // NOLINT(google-explicit-constructor)
+  constexpr result(T value)
+      : value_(value), failed_(false), nothing_() {}  // NOLINT(google-explicit-constructor)
+  constexpr result(const failure& why)
+      : failed_(why.code != errc::none), why_(why) {}  // NOLINT(google-explicit-constructor)
 
-  [[nodiscard]] constexpr explicit operator bool() const { return why_.code == errc::none; }
+  [[nodiscard]] constexpr explicit operator bool() const { return !failed_; }
 
   /// The value. Precondition: there is one; else a compile error, at run time a `plan_error`.
   [[nodiscard]] constexpr const T& operator*() const {
-    if (!*this) detail::precondition_violated(why_);
+    if (failed_) detail::precondition_violated(why_);
     return value_;
   }
   [[nodiscard]] constexpr const T* operator->() const { return &**this; }
 
   /// Why there is no value; `errc::none` where there is one.
-  [[nodiscard]] constexpr const failure& why() const { return why_; }
+  [[nodiscard]] constexpr const failure& why() const { return failed_ ? why_ : detail::no_failure; }
 
   /// The value; throws `plan_error` where there is none.
   [[nodiscard]] constexpr const T& value_or_throw() const { return **this; }
@@ -265,7 +269,12 @@ class result {
   friend constexpr const U& detail::value_or_default(const result<U>&);
 
   T value_{};
-  failure why_{};
+  bool failed_;
+  // A failure is large beside most values: where there is none, none is written.
+  union {
+    char nothing_;
+    failure why_;
+  };
 };
 
 }  // namespace gpuplan

@@ -60,11 +60,10 @@ struct samples_per_gpu {
   std::int64_t low = 0;
   std::int64_t high = -1;
 
-  constexpr explicit samples_per_gpu(const batch_request& request) {
-    if (!validate(request)) return;
-    low = ceil_div(request.effective_batch.low(), request.data_parallel);
-    high = floor_div(request.effective_batch.high(), request.data_parallel);
-  }
+  constexpr samples_per_gpu() = default;
+  constexpr explicit samples_per_gpu(const batch_request& valid)
+      : low(ceil_div(valid.effective_batch.low(), valid.data_parallel)),
+        high(floor_div(valid.effective_batch.high(), valid.data_parallel)) {}
 
   [[nodiscard]] static constexpr failure no_such_batch(const batch_request& request) {
     failure why(errc::no_such_batch,
@@ -159,19 +158,19 @@ class batch_options {
   };
 
   constexpr batch_options(const batch_request& request, const Model& model)
-      : gpu_(request.gpu),
-        model_(model),
-        each_(request),
-        smallest_{.data_parallel = request.data_parallel} {
-    why_ = validate(request).why();
-    if (why_.code == errc::none) why_ = check(smallest_, gpu_, model_).why();
-    if (why_.code == errc::none && each_.low > each_.high)
+      : gpu_(request.gpu), model_(model), smallest_{.data_parallel = request.data_parallel} {
+    if (const auto valid = validate(request); !valid) {
+      why_ = valid.why();
+    } else if (const auto fitting = check(smallest_, gpu_, model_); !fitting) {
+      why_ = fitting.why();
+    } else if (each_ = detail::samples_per_gpu(request); each_.low > each_.high) {
       why_ = detail::samples_per_gpu::no_such_batch(request);
-    if (why_.code != errc::none) return;
-    largest_ = detail::largest_micro_batch(smallest_, each_.high, gpu_, model_);
-    if (begin() == end()) {
-      const batch_plan single{1, request.data_parallel, each_.low};
-      why_ = detail::exceeds_gpu_memory(single, model.required(single), gpu_);
+    } else {
+      largest_ = detail::largest_micro_batch(smallest_, each_.high, gpu_, model_);
+      if (begin() == end()) {
+        const batch_plan single{1, request.data_parallel, each_.low};
+        why_ = detail::exceeds_gpu_memory(single, model.required(single), gpu_);
+      }
     }
   }
 
@@ -190,8 +189,8 @@ class batch_options {
  private:
   memory_budget gpu_;
   Model model_;
-  detail::samples_per_gpu each_;
   batch_plan smallest_;
+  detail::samples_per_gpu each_;
   std::int64_t largest_ = 0;
   failure why_;
 };
