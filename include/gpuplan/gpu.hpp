@@ -10,28 +10,49 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace gpuplan {
+
+/// A number that may not be known, and then is no number that one could compute with: `if (x)`, and
+/// `*x`, whose precondition is that it is known; else a compile error, at run time a `plan_error`.
+/// (`std::optional` would double the template instantiations of this header.)
+template <class T>
+class known {
+ public:
+  constexpr known() = default;
+  constexpr known(T value)
+      : value_(value), is_known_(true) {}  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] constexpr explicit operator bool() const { return is_known_; }
+  [[nodiscard]] constexpr const T& operator*() const {
+    if (!is_known_) detail::precondition_violated(failure(errc::not_known));
+    return value_;
+  }
+  [[nodiscard]] constexpr const T* operator->() const { return &**this; }
+
+ private:
+  T value_{};
+  bool is_known_ = false;
+};
 
 enum class gpu_vendor { nvidia, amd, intel, google, aws };
 
 /// Peak rates as data sheets state them; absent where the device has no such unit, or nothing is
 /// published. Vector units are the CUDA cores or their like, matrix units the tensor cores.
 struct peak_rates {
-  std::optional<compute_rate> fp64{};  // vector units
-  std::optional<compute_rate> fp64_matrix{};
-  std::optional<compute_rate> fp32{};  // vector units
-  std::optional<compute_rate> tf32{};  // matrix units, as all below but fp16_vector
-  std::optional<compute_rate> bf16{};
-  std::optional<compute_rate> fp16{};
-  std::optional<compute_rate> fp16_sum_fp16{};  // accumulating in fp16
-  std::optional<compute_rate> fp16_vector{};    // accumulating in fp16
-  std::optional<compute_rate> fp8{};
-  std::optional<compute_rate> fp8_sum_fp16{};  // accumulating in fp16
-  std::optional<compute_rate> fp4{};
-  std::optional<compute_rate> int8{};  // operations, not floating-point
+  known<compute_rate> fp64{};  // vector units
+  known<compute_rate> fp64_matrix{};
+  known<compute_rate> fp32{};  // vector units
+  known<compute_rate> tf32{};  // matrix units, as all below but fp16_vector
+  known<compute_rate> bf16{};
+  known<compute_rate> fp16{};
+  known<compute_rate> fp16_sum_fp16{};  // accumulating in fp16
+  known<compute_rate> fp16_vector{};    // accumulating in fp16
+  known<compute_rate> fp8{};
+  known<compute_rate> fp8_sum_fp16{};  // accumulating in fp16
+  known<compute_rate> fp4{};
+  known<compute_rate> int8{};  // operations, not floating-point
 };
 
 /// The link between devices of one node or pod: NVLink, Infinity Fabric, Ethernet, ICI, NeuronLink.
@@ -103,18 +124,18 @@ struct gpu_spec {
   const char* driver_names[3] = {};  // as CUDA and nvidia-smi print them; nullptr ends the list
   gpu_vendor vendor = gpu_vendor::nvidia;
   const char* architecture = "";
-  std::optional<int> compute_capability{};  // 89 for 8.9
-  int year = 0;                             // of release
+  known<int> compute_capability{};  // 89 for 8.9
+  int year = 0;                     // of release
   int sm_count = 0;
-  std::optional<int> clock_MHz{};  // at which the matrix rates are stated
-  int memory_label_GB = 0;         // as sold, in GB or GiB at the vendor's whim: to print
-  std::optional<bytes> memory{};   // as the driver (nvidia-smi) reports it
+  known<int> clock_MHz{};   // at which the matrix rates are stated
+  int memory_label_GB = 0;  // as sold, in GB or GiB at the vendor's whim: to print
+  known<bytes> memory{};    // as the driver (nvidia-smi) reports it
   bandwidth memory_bandwidth{};
   peak_rates dense{};
-  peak_rates sparse{};               // with structured sparsity: no denominator for training
-  std::optional<peer_link> peers{};  // absent: none, or none published
-  std::optional<pcie_link> pcie{};
-  std::optional<power> tdp{};
+  peak_rates sparse{};       // with structured sparsity: no denominator for training
+  known<peer_link> peers{};  // absent: none, or none published
+  known<pcie_link> pcie{};
+  known<power> tdp{};
   mig_profiles mig{};
   const char* slice = "";  // the MIG profile, where this is a slice: see slice_of
   const char* source = "";
@@ -123,14 +144,11 @@ struct gpu_spec {
 
 namespace detail {
 
-constexpr std::optional<compute_rate> larger(std::optional<compute_rate> a,
-                                             std::optional<compute_rate> b) {
+constexpr known<compute_rate> larger(known<compute_rate> a, known<compute_rate> b) {
   return !a || (b && *a < *b) ? b : a;
 }
 
-constexpr std::optional<compute_rate> rate(const peak_rates& rates,
-                                           number_format format,
-                                           accumulator sum) {
+constexpr known<compute_rate> rate(const peak_rates& rates, number_format format, accumulator sum) {
   const bool wide = sum == accumulator::fp32;
   switch (format) {
     case number_format::fp16:
@@ -268,8 +286,8 @@ constexpr bytes less_context(bytes reported) {
                         &peak_rates::fp8_sum_fp16,
                         &peak_rates::fp4,
                         &peak_rates::int8})
-      if (auto& rate = rates->*member) *rate *= sm_share(gpu, slice);
-  part.peers.reset();
+      if (auto& rate = rates->*member) rate = *rate * sm_share(gpu, slice);
+  part.peers = {};
   part.mig = {};
   return part;
 }
