@@ -265,9 +265,10 @@ class schedule {
       ++index;
     }
     if (total > most_days * 1_d)
-      return failure(errc::out_of_bounds,
-                     named_fact{fact::days, detail::thousandths(in(total, 1000 * 1_d))},
-                     named_fact{fact::at_most, most_days})
+      return failure(
+                 errc::out_of_bounds,
+                 named_fact{fact::days, detail::thousandths(detail::ceil(in(total, 1_d)) / 1e3)},
+                 named_fact{fact::at_most, most_days})
           .about("stages");
     return {};
   }
