@@ -247,6 +247,7 @@ constexpr bytes less_context(bytes reported) {
   int least = 64;
   for (const mig_slice& slice : gpu.mig) {
     for (const char* known : {slice.name, slice.alias}) {
+      if (*known == '\0') continue;
       const int distance = detail::edit_distance(wanted, detail::plain_name(known), least);
       if (distance == 0) return slice;
       if (distance < least) {

@@ -16,7 +16,8 @@ namespace gpuplan::catalog {
 
 // MIG profiles as `nvidia-smi mig -lgip` lists them, the least memory where driver versions differ;
 // the shares of memory are those of NVIDIA's MIG user guide. Profiles of which no listing with
-// memory and SM count was found are left out: the larger ones of Blackwell and of the GH200 144 GB.
+// memory and SM count was found are left out: the larger ones of the B200, GB200 and GH200 144 GB,
+// and all of the B300 and GB300.
 namespace gpu_data {
 // NVIDIA MIG user guide; an A100-SXM4-40GB of ThetaGPU.
 inline constexpr mig_slice mig_a100_40gb[] = {
@@ -114,10 +115,6 @@ inline constexpr mig_slice mig_gb200[] = {
      .memory = 20_GiB},
     {.name = "1g.47gb", .most = 4, .sm_count = 32, .memory_eighths = 2, .memory = 45.5_GiB},
     {.name = "2g.47gb", .most = 3, .sm_count = 38, .memory_eighths = 2, .memory = 45.5_GiB},
-};
-// What PyTorch reports of one (33.75 GiB), and the SM count that NumKong measured with.
-inline constexpr mig_slice mig_b300[] = {
-    {.name = "1g.34gb", .most = 7, .sm_count = 18, .memory_eighths = 1, .memory = 33.75_GiB},
 };
 // cubecos #312 (23.12 GiB) and another listing of a server edition (23.62; the larger ones).
 inline constexpr mig_slice mig_rtx_pro_6000[] = {
@@ -251,7 +248,6 @@ inline constexpr gpu_spec b300_sxm{
     .peers = peer_link{"NVLink 5", 1800_GBps},
     .pcie = pcie_link{.generation = 6, .lanes = 16},
     .tdp = 1100_W,
-    .mig = gpu_data::mig_b300,
     .source = "NVIDIA exemplar-performance; aiconfigurator; nvidia-smi 275040 MiB",
     .trust = confidence::formula,
 };
@@ -2094,11 +2090,11 @@ namespace gpuplan::detail {
 // Current drivers print "NVIDIA A100-SXM4-40GB" where older ones print "A100-SXM4-40GB" or
 // "Tesla T4": the two words are dropped from the beginning.
 constexpr plain_name plain_gpu_name(std::string_view name) {
+  plain_name plain(name);
   for (const std::string_view word : {"nvidia", "tesla"}) {
-    if (plain_name(name.substr(0, word.size())) == plain_name(word))
-      name.remove_prefix(word.size());
+    if (plain.text().starts_with(word)) plain = plain_name(plain.text().substr(word.size()));
   }
-  return plain_name(name);
+  return plain;
 }
 
 // The device with this name, or the id of the one whose name is nearest: one that begins with the
@@ -2113,8 +2109,8 @@ constexpr result<gpu_spec> find_whole_gpu(std::string_view name) {
       if (known == nullptr) continue;
       const plain_name candidate = plain_gpu_name(known);
       if (candidate == wanted) return *gpu;
-      const int distance =
-          candidate.begins_with(wanted) ? 0 : edit_distance(wanted, candidate, least);
+      const bool begins_so = wanted.size > 0 && candidate.text().starts_with(wanted.text());
+      const int distance = begins_so ? 0 : edit_distance(wanted, candidate, least);
       if (distance >= least) continue;
       least = distance;
       nearest = gpu->id;

@@ -3,6 +3,7 @@
 // Names that people type: compared without regard to case and punctuation, and the nearest one for
 // those that match nothing.
 
+#include <cstddef>
 #include <string_view>
 
 namespace gpuplan::detail {
@@ -23,12 +24,12 @@ struct plain_name {
       if (letter_or_digit(c) && size < 63) characters[size++] = lower(c);
   }
 
-  [[nodiscard]] constexpr bool begins_with(const plain_name& other) const {
-    return other.size > 0 && std::string_view(characters).starts_with(other.characters);
+  [[nodiscard]] constexpr std::string_view text() const {
+    return {characters, static_cast<std::size_t>(size)};
   }
 
   friend constexpr bool operator==(const plain_name& a, const plain_name& b) {
-    return std::string_view(a.characters) == std::string_view(b.characters);
+    return a.size == b.size && a.text() == b.text();
   }
 };
 
