@@ -8,4 +8,6 @@ target_compile_options(
             -Wconversion
             -Wsign-conversion
             -Wshadow
+            # g++ 12 and 13 warn of std::string's own operator+ when they optimise (GCC bug 105651).
+            $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
             $<$<BOOL:${GPUPLAN_WARNINGS_AS_ERRORS}>:-Werror>)
