@@ -44,8 +44,20 @@ std::string with_unit(const std::string& name, const std::string& unit) {
 // Cells under one head: those of one quantity, one to a row of the guide's table, or the reverse.
 struct block {
   std::string head;
+  bool of_one_quantity = true;
   std::vector<std::string> labels{};
   std::vector<const cell*> cells{};
+
+  template <class Has>
+  [[nodiscard]] bool any(Has has) const {
+    return std::any_of(cells.begin(), cells.end(), [&has](const cell* c) { return has(*c); });
+  }
+  // Whether one note is said of every cell.
+  [[nodiscard]] bool one_note() const {
+    const std::string& first = cells.front()->note;
+    return cells.size() > 1 && !first.empty() &&
+           !any([&first](const cell& c) { return c.note != first; });
+  }
 };
 
 std::vector<block> blocks_of(const table& t, bool by_quantity) {
@@ -55,29 +67,40 @@ std::vector<block> blocks_of(const table& t, bool by_quantity) {
     const std::string& head = by_quantity ? quantity : c.row;
     auto found =
         std::find_if(blocks.begin(), blocks.end(), [&](const block& b) { return b.head == head; });
-    if (found == blocks.end()) found = blocks.insert(blocks.end(), {.head = head});
+    if (found == blocks.end())
+      found = blocks.insert(blocks.end(), {.head = head, .of_one_quantity = by_quantity});
     found->labels.push_back(by_quantity ? c.row : quantity);
     found->cells.push_back(&c);
   }
   return blocks;
 }
 
-// The fewer blocks, the easier to read.
+// By quantity, which sets like beside like, unless that tears the table into shreds.
 std::vector<block> blocks_of(const table& t) {
+  constexpr std::size_t cells_worth_a_block = 3;
   auto by_quantity = blocks_of(t, true);
+  if (t.cells.size() >= cells_worth_a_block * by_quantity.size()) return by_quantity;
   auto by_row = blocks_of(t, false);
   return by_row.size() < by_quantity.size() ? by_row : by_quantity;
 }
 
 io::table as_table(const block& b) {
-  const auto any = [&b](auto has) { return std::any_of(b.cells.begin(), b.cells.end(), has); };
   const bool documented =
-      any([](const cell* c) { return c->documented.what != shown::kind::nothing; });
-  const bool notes = any([](const cell* c) { return !c->note.empty(); });
+      b.any([](const cell& c) { return c.documented.what != shown::kind::nothing; });
+  const bool notes = !b.one_note() && b.any([](const cell& c) { return !c.note.empty(); });
+  const bool numbers = b.any([](const cell& c) {
+    using kind = shown::kind;
+    return c.computed.what == kind::number || c.computed.what == kind::span ||
+           c.documented.what == kind::number || c.documented.what == kind::span;
+  });
+  // Points below one another say something only where the unit is the same.
+  const auto values = !numbers            ? io::alignment::left
+                      : b.of_one_quantity ? io::alignment::point
+                                          : io::alignment::right;
   io::table out;
   out.columns.push_back({.name = b.head});
-  if (documented) out.columns.push_back({.name = "documented", .align = io::alignment::point});
-  out.columns.push_back({.name = "computed", .align = io::alignment::point});
+  if (documented) out.columns.push_back({.name = "documented", .align = values});
+  out.columns.push_back({.name = "computed", .align = values});
   if (documented) out.columns.push_back({.name = "verdict"});
   if (notes) out.columns.push_back({.name = "note"});
   for (std::size_t i = 0; i < b.cells.size(); ++i) {
@@ -92,25 +115,42 @@ io::table as_table(const block& b) {
   return out;
 }
 
-// Gives columns of one name one width, so that the blocks of a table stand below one another; a
-// long text, such as a command line, widens its own block alone.
-void align(std::vector<io::table>& blocks) {
+// The width that a table takes before its notes.
+int width_without_notes(const io::table& t) {
+  int width = 0;
+  for (std::size_t i = 0; i < t.columns.size() && t.columns[i].name != "note"; ++i) {
+    int column = std::max(t.columns[i].at_least, io::display_width(heading(t.columns[i])));
+    for (const auto& row : t.rows) column = std::max(column, io::display_width(to_text(row[i])));
+    width += 2 + column;
+  }
+  return width;
+}
+
+// Gives labels and values one width, so that the blocks of a table stand below one another. A long
+// text, such as a command line, widens its own block alone, and a block that would get too wide for
+// a line stays as it is.
+void align(std::vector<io::table>& blocks, int line) {
   constexpr int widest = 36;
-  const auto name_of = [](const io::table& t, std::size_t i) {
-    return i == 0 ? std::string() : t.columns[i].name;
+  const auto part_of = [](const io::table& t, std::size_t i) {
+    return i == 0 ? std::string("label") : t.columns[i].name;
   };
-  for (io::table& one : blocks)
-    for (std::size_t i = 0; i < one.columns.size(); ++i)
-      for (const io::table& other : blocks)
-        for (std::size_t j = 0; j < other.columns.size(); ++j) {
-          if (name_of(one, i) != name_of(other, j) || one.columns[i].name == "note") continue;
-          int& at_least = one.columns[i].at_least;
-          const auto widen = [&at_least](int width) {
-            if (width <= widest) at_least = std::max(at_least, width);
-          };
-          widen(io::display_width(heading(other.columns[j])));
-          for (const auto& row : other.rows) widen(io::display_width(to_text(row[j])));
-        }
+  for (const std::string part : {"label", "documented", "computed"}) {
+    int common = 0;
+    const auto for_each = [&](auto visit) {
+      for (io::table& t : blocks)
+        for (std::size_t i = 0; i < t.columns.size(); ++i)
+          if (part_of(t, i) == part) visit(t, i);
+    };
+    for_each([&](io::table& t, std::size_t i) {
+      int width = io::display_width(heading(t.columns[i]));
+      for (const auto& row : t.rows) width = std::max(width, io::display_width(to_text(row[i])));
+      if (width <= widest) common = std::max(common, width);
+    });
+    for_each([&](io::table& t, std::size_t i) {
+      t.columns[i].at_least = common;
+      if (width_without_notes(t) > line) t.columns[i].at_least = 0;
+    });
+  }
 }
 
 std::string bold(const std::string& line, bool color) {
@@ -137,11 +177,14 @@ std::string paragraph(const std::string& first, const std::string& words, int wi
 std::string text_of(const table& t, const output& as) {
   std::string out = bold(t.id + "  " + t.title, as.color) + '\n';
   if (!t.inputs.empty()) out += paragraph("  from ", t.inputs, as.width);
+  const std::vector<block> blocks = blocks_of(t);
   std::vector<io::table> tables;
-  for (const block& b : blocks_of(t)) tables.push_back(as_table(b));
-  align(tables);
-  for (const io::table& one : tables)
-    out += '\n' + to_text(one, {.width = as.width, .indent = 2, .color = as.color});
+  for (const block& b : blocks) tables.push_back(as_table(b));
+  align(tables, as.width);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    out += '\n' + to_text(tables[i], {.width = as.width, .indent = 2, .color = as.color});
+    if (blocks[i].one_note()) out += paragraph("  all: ", blocks[i].cells.front()->note, as.width);
+  }
   return out;
 }
 
