@@ -312,7 +312,9 @@ namespace detail {
     least[p] = 1 / factor.high();
     minus_most[p] = -1 / factor.low();
   }
-  return 1.0 / range<double>(least_time(shares, least), -least_time(shares, minus_most));
+  // Where shares and factors are all but points, rounding may put the least above the most.
+  const double one_end = least_time(shares, least);
+  return 1.0 / hull(range<double>(one_end), -least_time(shares, minus_most));
 }
 
 }  // namespace detail

@@ -240,6 +240,28 @@ TEST_CASE("optimisations of phases compose by Amdahl's law") {
   STATIC_CHECK(combined_holds_every_sample({.optimizer = {0.2, 1.0}}, {kernels, loader}, 400));
 }
 
+// Shares within a rounding of points: the ends of the answer must not cross.
+constexpr bool ends_never_cross() {
+  dice roll;
+  for (int i = 0; i < 300; ++i) {
+    const double data = roll() / 2;
+    const double forward = roll() / 2;
+    const phase_shares almost{.data = {data, data * (1 + 4e-16)},
+                              .forward = {forward, forward * (1 + 4e-16)},
+                              .backward = {0, 1},
+                              .optimizer = 0.0,
+                              .communication = 0.0,
+                              .other = 0.0};
+    if (!combined_speedup(
+            almost,
+            {optimisation{phase::data, 1 + roll()}, optimisation{phase::forward, 1 + roll()}}))
+      return false;
+  }
+  return true;
+}
+
+TEST_CASE("ends that lie within a rounding of each other") { STATIC_CHECK(ends_never_cross()); }
+
 TEST_CASE("over all shares only the quickest and the slowest phase count") {
   CONSTEXPR auto all = combined_speedup({}, {loader, kernels, bf16});
   STATIC_CHECK(near(*all, {1.0, 1.3 * 1.25}));
