@@ -139,7 +139,7 @@ range<double> rate_range(const inputs& in, std::size_t row) {
 table recomputed(const inputs& in) {
   table t{.id = "T4.1",
           .title = "step time and throughput of each batch",
-          .inputs = "batch; I/O, forward and backward times"};
+          .inputs = "batch; I/O, forward and backward times (the optimizer has no column)"};
   for (std::size_t i = 0; i < in.ran.size(); ++i) {
     const std::string batch = std::to_string(in.ran[i].micro_batch);
     const claim& c = claims[i];
@@ -173,18 +173,16 @@ struct sized_gpu {
   std::string name;
   memory_budget budget;
 };
+sized_gpu as_printed(bytes size) { return {decimal(GB(size), 0) + " GB as printed", size}; }
+sized_gpu usable_part_of(const gpu_spec& gpu) { return {std::string(gpu.name) + ", usable", gpu}; }
 std::array<sized_gpu, 7> gpus(const inputs& in) {
-  const auto printed = [](bytes size) { return decimal(GB(size), 0) + " GB as printed"; };
-  const auto usable = [](const gpu_spec& gpu) {
-    return sized_gpu{std::string(gpu.name) + ", usable", gpu};
-  };
-  return {{{printed(in.small_gpu), in.small_gpu},
-           usable(catalog::rtx_4090),
-           usable(catalog::rtx_3090),
-           {printed(in.middle_gpu), in.middle_gpu},
-           usable(catalog::a100_sxm4_40gb),
-           {printed(in.large_gpu), in.large_gpu},
-           usable(catalog::a100_sxm4_80gb)}};
+  return {as_printed(in.small_gpu),
+          usable_part_of(catalog::rtx_4090),
+          usable_part_of(catalog::rtx_3090),
+          as_printed(in.middle_gpu),
+          usable_part_of(catalog::a100_sxm4_40gb),
+          as_printed(in.large_gpu),
+          usable_part_of(catalog::a100_sxm4_80gb)};
 }
 
 // The guide has two memory bands.
@@ -236,7 +234,8 @@ table optimal(const inputs& in) {
             number(densest.value, 1),
             named_batch + " itself has " + decimal(named, 1));
 
-  // Recommended: on the sweep's GPU as printed, and as it is where that changes the pick.
+  // Recommended, on the sweep's GPU as printed; below, on all of them.
+
   const auto share = [&](memory_budget gpu) { return gpuplan::in(first.memory, gpu.size()); };
   const memory_budget usable = catalog::a100_sxm4_80gb;
   const auto by_bands = [&](memory_budget gpu, const range<double>& band) {
@@ -257,8 +256,7 @@ table optimal(const inputs& in) {
         named_band{"recommended, checklist", in.checklist_memory},
         named_band{"recommended, upper end alone", {0, in.good_memory.high()}}}) {
     recommended_in(r.name, in.large_gpu, r.band);
-    if (by_bands(usable, r.band) != by_bands(in.large_gpu, r.band))
-      recommended_in(std::string(r.name) + ", usable", usable, r.band);
+
     if (r.band.low() == 0) continue;
     for (const auto& [size_name, gpu] :
          {std::pair{"", memory_budget(in.large_gpu)}, std::pair{", usable", usable}}) {
@@ -388,8 +386,8 @@ table lines(const inputs& in) {
            "GB",
            number(GB(memory_at(in, in.ran_out, weighting)), 1),
            "extrapolated from " + std::to_string(rows[row_4096].micro_batch));
-  for (const sized_gpu& gpu : gpus(in)) {
-    if (gpu.budget.size() < in.large_gpu) continue;
+
+  for (const sized_gpu& gpu : {as_printed(in.large_gpu), usable_part_of(catalog::a100_sxm4_80gb)}) {
     const bool fitting =
         fits({.micro_batch = in.ran_out}, gpu.budget, memory_line(in, plain).model);
     const bool other =
@@ -441,6 +439,13 @@ table diagnoses(const inputs& in) {
            "waits " + decimal(ms(rows[i].data), 1) + " ms of it for data at most");
     t.also(batch, "memory", "%", number(100 * d.memory_share, 1));
   }
+  duration longest{};
+  for (const measurement& m : in.ran)
+    if (longest < m.data) longest = m.data;
+  t.also("all rows",
+         "longest I/O, of the threshold",
+         "%",
+         number(100 * gpuplan::in(longest, in.slow_loading), 0));
   t.not_computable(std::to_string(in.ran_out),
                    "diagnosis",
                    "",
@@ -517,7 +522,10 @@ table settings(const inputs& in) {
               "1e-4",
               l.rate,
               number(1e4 * learning_rate(in, l.with), 2),
-              or_this(l.name) ? "the guide has one rate for both batches" : "");
+              or_this(l.name)               ? "the guide has one rate for both batches"
+              : &l.with == &in.small_on_80  ? "the rule starts here"
+              : &l.with == &in.medium_on_80 ? "0.0002 read as 2.0e-4, since 0.00015 is printed too"
+                                            : "");
     if (l.expected == nullptr) continue;
 
     const double seconds = gpuplan::in(epoch_time(in, *l.expected), 1_s);
@@ -554,9 +562,9 @@ table settings(const inputs& in) {
         else
           t.breaks(l.name, quantity, "", word("in"), word(where), note);
       };
+
       add(name, share(in.large_gpu));
-      if (limits.contains(share(usable)) != limits.contains(share(in.large_gpu)))
-        add(std::string(name) + ", of the usable", share(usable));
+      add(std::string(name) + ", of the usable", share(usable));
     }
   }
 
@@ -620,9 +628,8 @@ table settings(const inputs& in) {
                    by_band(gpu),
                    percent_text(share(gpu)) + " of the memory; the band is " + percent_range(band));
       };
+
       add(name, s.printed);
-      if (by_band(s.device) != by_band(s.printed))
-        add(std::string(name) + ", of the usable", s.device);
     }
   }
   for (const char* name : {"medium, 40 GB", "medium, 24 GB"})
