@@ -49,6 +49,7 @@ namespace gpuplan {
   X(cents)                    \
   X(cents_per_hour)           \
   X(milliwatts)               \
+  X(MBps)                     \
   X(parameters)               \
   X(checkpoints)              \
   X(checkpoint_MB)            \

@@ -1,0 +1,128 @@
+#pragma once
+
+// What there is to run on: nodes of like GPUs, their links, price, queue and power. Plain data, and
+// its totals; clusters of several kinds of nodes are described one kind at a time.
+
+#include <gpuplan/detail/checks.hpp>
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// A price per GPU, with the day on which it was true.
+struct dated_price {
+  price each{};             // `3_usd_per_hour`
+  const char* date = "";    // "2026-08-27"
+  const char* source = "";  // who asks it
+};
+
+/// Like nodes with like GPUs. What is not known is absent.
+struct cluster {
+  const char* name = "";
+  gpu_spec gpu{};
+  std::int64_t nodes = 1;
+  std::int64_t gpus_per_node = 1;
+  known<bandwidth> inside_node{};    // of one GPU, each direction: see link_inside_node
+  known<bandwidth> between_nodes{};  // of one node, each direction, all adapters together
+  known<dated_price> price_per_gpu{};
+  known<range<duration>> time_in_queue{};  // from submission to start
+  known<power> power_per_gpu{};            // with its share of host and cooling: see total_power
+};
+
+/// The cluster itself where it has a node with a GPU and what is known of it makes sense; else
+/// `out_of_bounds` (nodes, GPUs per node), `overflow`, `not_positive` or `not_finite` (links,
+/// power), `negative` (price, queue), `undated_price`.
+[[nodiscard]] constexpr result<cluster> validate(const cluster& given) {
+  using detail::failed;
+  if (const failure why = detail::check_at_least(given.nodes, 1, fact::nodes); failed(why))
+    return why;
+  if (const failure why = detail::check_at_least(given.gpus_per_node, 1, fact::gpus_per_node);
+      failed(why))
+    return why;
+  if (!detail::checked_product(given.nodes, given.gpus_per_node).ok)
+    return failure(errc::overflow,
+                   named_fact{fact::nodes, given.nodes},
+                   named_fact{fact::gpus_per_node, given.gpus_per_node});
+  const auto link = [](const known<bandwidth>& rate, const char* name) {
+    return rate ? detail::check_positive(*rate, 1_GBps, fact::MBps, name) : failure();
+  };
+  if (const failure why = link(given.inside_node, "inside_node"); failed(why)) return why;
+  if (const failure why = link(given.between_nodes, "between_nodes"); failed(why)) return why;
+  if (given.power_per_gpu) {
+    const failure why =
+        detail::check_positive(*given.power_per_gpu, 1_W, fact::milliwatts, "power_per_gpu");
+    if (failed(why)) return why;
+  }
+  if (given.price_per_gpu) {
+    const price each = given.price_per_gpu->each;
+    if (!detail::is_finite(each.value())) return failure(errc::not_finite).about("price_per_gpu");
+    if (each < price{})
+      return failure(
+                 errc::negative,
+                 named_fact{fact::cents_per_hour, detail::thousandths(in(each, 10_usd_per_hour))})
+          .about("price_per_gpu");
+    if (*given.price_per_gpu->date == '\0')
+      return failure(errc::undated_price).about("price_per_gpu");
+  }
+  if (given.time_in_queue) {
+    const range<duration> wait = *given.time_in_queue;
+    if (wait.low() < 0_s)
+      return failure(errc::negative,
+                     named_fact{fact::time_us, detail::thousandths(in(wait.low(), 1_ms))})
+          .about("time_in_queue");
+    if (!detail::is_finite(wait.high().value()))
+      return failure(errc::not_finite).about("time_in_queue");
+  }
+  return given;
+}
+
+/// `nodes * gpus_per_node`. Precondition, here and below: `validate` accepts the cluster.
+[[nodiscard]] constexpr std::int64_t total_gpus(const cluster& given) {
+  return given.nodes * given.gpus_per_node;
+}
+
+/// The `usable_memory` of all GPUs together.
+[[nodiscard]] constexpr bytes total_memory(const cluster& given) {
+  return total_gpus(given) * usable_memory(given.gpu);
+}
+
+/// The dense `peak` of all GPUs together. Errors: `unsupported_format`.
+[[nodiscard]] constexpr result<compute_rate> total_peak(const cluster& given,
+                                                        number_format format,
+                                                        accumulator sum = accumulator::fp32) {
+  const auto each = peak(given.gpu, format, sum);
+  if (!each) return each;
+  return total_gpus(given) * *each;
+}
+
+/// What all GPUs draw at most: `power_per_gpu` where it is stated, else their TDP, without host and
+/// cooling. Errors: `not_known`.
+[[nodiscard]] constexpr result<power> total_power(const cluster& given) {
+  const known<power> each = given.power_per_gpu ? given.power_per_gpu : given.gpu.tdp;
+  if (!each) return failure(errc::not_known).about("power_per_gpu");
+  return total_gpus(given) * *each;
+}
+
+/// What one GPU sends to the others of its node: `inside_node` where it is stated, else by its peer
+/// link, else by PCIe. The rate of the link, each direction: collectives reach 70 to 90 % of it. A
+/// bridge joins pairs only; state less where a node has more GPUs. Errors: `not_known`.
+[[nodiscard]] constexpr result<bandwidth> link_inside_node(const cluster& given) {
+  if (given.inside_node) return *given.inside_node;
+  if (given.gpu.peers) return given.gpu.peers->each_direction();
+  if (given.gpu.pcie) return given.gpu.pcie->each_direction();
+  return failure(errc::not_known).about("inside_node");
+}
+
+/// What one node sends to the others, each direction. Errors: `not_known`.
+[[nodiscard]] constexpr result<bandwidth> link_between_nodes(const cluster& given) {
+  if (given.between_nodes) return *given.between_nodes;
+  return failure(errc::not_known).about("between_nodes");
+}
+
+}  // namespace gpuplan
