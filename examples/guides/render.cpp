@@ -87,6 +87,7 @@ std::vector<block> blocks_of(const table& t) {
 io::table as_table(const block& b) {
   const bool documented =
       b.any([](const cell& c) { return c.documented.what != shown::kind::nothing; });
+  const bool verdicts = b.any([](const cell& c) { return c.outcome != verdict::not_compared; });
   const bool notes = !b.one_note() && b.any([](const cell& c) { return !c.note.empty(); });
   const bool numbers = b.any([](const cell& c) {
     using kind = shown::kind;
@@ -101,7 +102,7 @@ io::table as_table(const block& b) {
   out.columns.push_back({.name = b.head});
   if (documented) out.columns.push_back({.name = "documented", .align = values});
   out.columns.push_back({.name = "computed", .align = values});
-  if (documented) out.columns.push_back({.name = "verdict"});
+  if (verdicts) out.columns.push_back({.name = "verdict"});
   if (notes) out.columns.push_back({.name = "note"});
   for (std::size_t i = 0; i < b.cells.size(); ++i) {
     const cell& c = *b.cells[i];
@@ -109,7 +110,7 @@ io::table as_table(const block& b) {
     row.emplace_back(b.labels[i]);
     if (documented) row.push_back(as_cell(c.documented));
     row.push_back(as_cell(c.computed));
-    if (documented) row.push_back(signed_verdict(c.outcome));
+    if (verdicts) row.push_back(signed_verdict(c.outcome));
     if (notes) row.push_back(io::cell(c.note).in(io::tone::faint));
   }
   return out;
@@ -203,7 +204,7 @@ io::table summary(const std::vector<report>& reports) {
   io::table out{.columns = {{.name = "guide"}}};
   for (const report& r : reports)
     out.columns.push_back({.name = r.guide, .align = io::alignment::right});
-  out.columns.push_back({.name = "all", .align = io::alignment::right});
+  if (reports.size() > 1) out.columns.push_back({.name = "all", .align = io::alignment::right});
   for (const verdict v : compared) {
     auto& row = out.rows.emplace_back();
     row.push_back(signed_verdict(v));
@@ -216,7 +217,7 @@ io::table summary(const std::vector<report>& reports) {
       row.emplace_back(count);
       all += count;
     }
-    row.emplace_back(all);
+    if (reports.size() > 1) row.emplace_back(all);
   }
   return out;
 }
