@@ -2,9 +2,9 @@
 
 #include <gpuplan/io/slurm.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 namespace guides::gr00t_cluster {
