@@ -1,0 +1,10 @@
+// expect-match: gpuplan: this GPU has no peak rate in this number format with this accumulator
+// expect-match: errc::unsupported_format.*fact::element_bits, 8L?, .*fact::accumulator_bits, 32L?,
+// expect-match: 'a', '1', '0', '0', '_', 's', 'x', 'm', '4', '_', '8', '0', 'g', 'b'
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/require.hpp>
+
+using namespace gpuplan;
+
+constexpr auto rate = require([] { return peak(catalog::a100_sxm4_80gb, number_format::fp8); });
+int main() {}
