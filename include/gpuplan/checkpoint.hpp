@@ -3,7 +3,6 @@
 // Saved states of a run: how large, how many, how often.
 
 #include <gpuplan/detail/checks.hpp>
-#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/detail/math.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
