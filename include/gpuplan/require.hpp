@@ -34,6 +34,15 @@ constexpr auto fact_at() {
   }
 }
 
+template <int>
+struct constant {};
+
+// Whether the computation runs through: false where it breaks a precondition.
+template <class Computation>
+concept computable = requires {
+  typename constant<(static_cast<void>(Computation{}()), 0)>;
+};
+
 template <failure Why, std::size_t... Index>
 constexpr void explain(std::index_sequence<Index...>) {
   rejected<Why.code, fact_at<Why, Index>()...>();
@@ -45,16 +54,20 @@ constexpr void explain(std::index_sequence<Index...>) {
 /// compile error with the sentence of its `errc` and its facts. `computation` is a lambda without
 /// captures, `require([] { return check(...); })`: its type carries the question to the compiler.
 ///
-/// `constexpr` and not `consteval`: clang 14 crashes on a second consteval call in one function, and
-/// the answer is a constant either way.
+/// `constexpr` and not `consteval`: clang 14 crashes on a second consteval call in one function,
+/// and the answer is a constant either way.
 template <class Computation>
-[[nodiscard]] constexpr auto require(Computation) {
-  constexpr auto answer = Computation{}();
-  if constexpr (!answer) {
-    constexpr failure why = answer.why();
-    detail::explain<why>(std::make_index_sequence<2 * why.count + why.subject_size()>{});
+[[nodiscard]] constexpr auto require(Computation computation) {
+  if constexpr (detail::computable<Computation>) {
+    constexpr auto answer = Computation{}();
+    if constexpr (!answer) {
+      constexpr failure why = answer.why();
+      detail::explain<why>(std::make_index_sequence<2 * why.count + why.subject_size()>{});
+    }
+    return detail::value_or_default(answer);
+  } else {
+    return *computation();  // one error, which leads to the broken precondition
   }
-  return detail::value_or_default(answer);
 }
 
 }  // namespace gpuplan

@@ -157,19 +157,22 @@ class batch_options {
     }
   };
 
-  constexpr batch_options(const batch_request& request, const Model& model)
-      : gpu_(request.gpu), model_(model), smallest_{.data_parallel = request.data_parallel} {
-    if (const auto valid = validate(request); !valid) {
+  // Names that no user has: g++ 12 warns of a global of the same name (-Wshadow) at instantiation.
+  constexpr batch_options(const batch_request& the_request, const Model& the_model)
+      : gpu_(the_request.gpu),
+        model_(the_model),
+        smallest_{.data_parallel = the_request.data_parallel} {
+    if (const auto valid = validate(the_request); !valid) {
       why_ = valid.why();
     } else if (const auto fitting = check(smallest_, gpu_, model_); !fitting) {
       why_ = fitting.why();
-    } else if (each_ = detail::samples_per_gpu(request); each_.low > each_.high) {
-      why_ = detail::samples_per_gpu::no_such_batch(request);
+    } else if (each_ = detail::samples_per_gpu(the_request); each_.low > each_.high) {
+      why_ = detail::samples_per_gpu::no_such_batch(the_request);
     } else {
       largest_ = detail::largest_micro_batch(smallest_, each_.high, gpu_, model_);
       if (begin() == end()) {
-        const batch_plan single{1, request.data_parallel, each_.low};
-        why_ = detail::exceeds_gpu_memory(single, model.required(single), gpu_);
+        const batch_plan single{1, the_request.data_parallel, each_.low};
+        why_ = detail::exceeds_gpu_memory(single, the_model.required(single), gpu_);
       }
     }
   }

@@ -130,26 +130,36 @@ template <any_quantity Quantity>
   return duration::from_value(static_cast<double>(tokens) / rate.value());
 }
 
+namespace detail {
+
+[[nodiscard]] constexpr bytes whole_bytes(long double x) {
+  const bool fits = x < 9.2e18L;  // what is larger has no fraction as a `double`
+  return bytes::from_value(fits ? static_cast<double>(static_cast<std::int64_t>(x + 0.5L))
+                                : static_cast<double>(x));
+}
+
+}  // namespace detail
+
 inline namespace literals {
 
 // A literal is computed in `long double` and rounded once, so that 1.2_GB is 1'200'000'000 bytes
-// and 3_usd_per_hour * 100_h is 300_usd.
+// and 3_usd_per_hour * 100_h is 300_usd. `constexpr` and not `consteval`: code that clang 14 makes
+// of a consteval literal in a function template does not link.
 #define GPUPLAN_LITERAL(suffix, type, ...)                                 \
-  [[nodiscard]] consteval type operator""_##suffix(long double x) {        \
+  [[nodiscard]] constexpr type operator""_##suffix(long double x) {        \
     return type::from_value(static_cast<double>(x __VA_ARGS__));           \
   }                                                                        \
-  [[nodiscard]] consteval type operator""_##suffix(unsigned long long n) { \
+  [[nodiscard]] constexpr type operator""_##suffix(unsigned long long n) { \
     return operator""_##suffix(static_cast<long double>(n));               \
   }
 
 // Memory is whole bytes: sums and integer multiples are then exact below 2^53.
-#define GPUPLAN_MEMORY_LITERAL(suffix, factor)                                 \
-  [[nodiscard]] consteval bytes operator""_##suffix(long double x) {           \
-    return bytes::from_value(                                                  \
-        static_cast<double>(static_cast<std::uint64_t>(x * (factor) + 0.5L))); \
-  }                                                                            \
-  [[nodiscard]] consteval bytes operator""_##suffix(unsigned long long n) {    \
-    return operator""_##suffix(static_cast<long double>(n));                   \
+#define GPUPLAN_MEMORY_LITERAL(suffix, factor)                              \
+  [[nodiscard]] constexpr bytes operator""_##suffix(long double x) {        \
+    return detail::whole_bytes(x * (factor));                               \
+  }                                                                         \
+  [[nodiscard]] constexpr bytes operator""_##suffix(unsigned long long n) { \
+    return operator""_##suffix(static_cast<long double>(n));                \
   }
 
 GPUPLAN_MEMORY_LITERAL(B, 1.0L)

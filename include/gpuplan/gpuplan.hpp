@@ -1,0 +1,25 @@
+#pragma once
+
+// The whole library but for its edges: io/, measure/ and cuda/ are included by name.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/checkpoint.hpp>
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/cost.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/learning_rate.hpp>
+#include <gpuplan/memory/affine.hpp>
+#include <gpuplan/memory_model.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/require.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/solver.hpp>
+#include <gpuplan/speedup.hpp>
+#include <gpuplan/sweep.hpp>
+#include <gpuplan/time/documented.hpp>
+#include <gpuplan/time_model.hpp>
+#include <gpuplan/training_run.hpp>
+#include <gpuplan/units.hpp>
+#include <gpuplan/version.hpp>

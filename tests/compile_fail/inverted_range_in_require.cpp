@@ -1,0 +1,15 @@
+// expect-match: precondition_violated.failure.errc::inverted_range
+// expect-match: range.*144, 120
+// forbid-match: conditions? is not a constant expression
+// max-lines: 30
+#include <gpuplan/require.hpp>
+#include <gpuplan/solver.hpp>
+
+using namespace gpuplan;
+
+constexpr affine_memory groot{.fixed = 7_GB, .per_sample = 1.2_GB};
+
+constexpr auto plan = require([] {
+  return solve_batch({.effective_batch = {144, 120}, .data_parallel = 4, .gpu = 24_GB}, groot);
+});
+int main() {}
