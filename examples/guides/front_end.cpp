@@ -32,13 +32,14 @@ int complain(const std::string& program, const std::string& what, int status) {
   return status;
 }
 
-// All of it or a message: what a full disk or a closed pipe leaves unsaid must not pass for
-// success.
+// All of it, or a failure: what a full disk or a closed pipe leaves unsaid must not pass for
+// success. Who closes the pipe, as `head` does, has read enough and is not told.
 int print(const std::string& program, const std::string& text) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is then an error that can be told
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is then an error like others
   errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (written && std::fflush(stdout) == 0) return 0;
+  if (errno == EPIPE) return 1;
   return complain(program, std::string("cannot write to standard output: ") + strerror(errno), 1);
 }
 

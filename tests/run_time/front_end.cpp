@@ -289,14 +289,14 @@ TEST_CASE("what cannot be written is an error") {
   }
 }
 
-TEST_CASE("a closed pipe is an error that can be told") {
+TEST_CASE("a closed pipe is a failure without a message") {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
   close(ends[0]);
   const outcome o = redirected(ends[1], [] { return call_run({}); });
   close(ends[1]);
   CHECK(o.status == 1);
-  CHECK(has(o.err, "cannot write to standard output"));
+  CHECK(o.err.empty());
 }
 
 TEST_CASE("a guide that fails leaves nothing half-printed") {
