@@ -110,7 +110,7 @@ constexpr failure flaw_of_budget(memory_budget gpu) {
 // The first thing wrong with a budget or a model, or no failure.
 template <memory_model Model>
 constexpr failure first_flaw(memory_budget gpu, const Model& model) {
-  if (const failure flaw = flaw_of_budget(gpu); flaw.code != errc::none) return flaw;
+  if (const failure flaw = flaw_of_budget(gpu); failed(flaw)) return flaw;
   if constexpr (requires { validate(model); }) {
     return validate(model).why();
   } else {
@@ -136,14 +136,18 @@ template <memory_model Model>
 }
 
 /// The plan itself where it is valid and fits; else the reason: `errc::exceeds_gpu_memory` with
-/// what it needs and what there is, or what is wrong with the plan, the budget or the model.
+/// what it needs and what there is, or what is wrong with the plan, the budget, the model or its
+/// answer.
 template <memory_model Model>
 [[nodiscard]] constexpr result<batch_plan> check(const batch_plan& plan,
                                                  memory_budget gpu,
                                                  const Model& model) {
   if (const auto valid = validate(plan); !valid) return valid.why();
-  if (const failure flaw = detail::first_flaw(gpu, model); flaw.code != errc::none) return flaw;
-  if (!fits(plan, gpu, model)) return detail::exceeds_gpu_memory(plan, model.required(plan), gpu);
+  if (const failure flaw = detail::first_flaw(gpu, model); detail::failed(flaw)) return flaw;
+  const bytes required = model.required(plan);
+  if (const failure flaw = detail::flaw_of_memory("required", required); detail::failed(flaw))
+    return flaw;
+  if (!(required <= gpu.size())) return detail::exceeds_gpu_memory(plan, required, gpu);
   return plan;
 }
 

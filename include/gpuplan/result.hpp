@@ -156,6 +156,12 @@ struct failure {
   friend constexpr bool operator==(const failure&, const failure&) = default;
 };
 
+namespace detail {
+
+[[nodiscard]] constexpr bool failed(const failure& why) { return why.code != errc::none; }
+
+}  // namespace detail
+
 /// A failure as one line of text: `sentence: fact value, fact value`.
 class failure_text {
  public:

@@ -204,7 +204,7 @@ template <memory_model Model>
 [[nodiscard]] constexpr result<batch_plan> solve_batch(const batch_request& request,
                                                        const Model& model) {
   const batch_options<Model> options(request, model);
-  if (options.why().code != errc::none) return options.why();
+  if (detail::failed(options.why())) return options.why();
   return *options.begin();
 }
 

@@ -215,7 +215,7 @@ class schedule {
 
   constexpr explicit schedule(std::span<const duration> stages) : stages_(stages) {
     why_ = flaw();
-    if (why_.code != errc::none) stages_ = {};
+    if (detail::failed(why_)) stages_ = {};
     for (const duration& time : stages_) total_ += time;
   }
 

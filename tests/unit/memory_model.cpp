@@ -21,6 +21,10 @@ struct attention_matrix {
     return plan.micro_batch * plan.micro_batch * 1_GB;
   }
 };
+struct answers_with {
+  double value;
+  [[nodiscard]] constexpr bytes required(const batch_plan&) const { return bytes_of(value); }
+};
 struct not_a_model {
   [[nodiscard]] constexpr double required(const batch_plan&) const { return 0; }
 };
@@ -85,6 +89,15 @@ TEST_CASE("bad plans, budgets and models are refused by name") {
                failure(errc::not_finite).about("fixed"));
   STATIC_CHECK(check({}, 24_GB, affine_memory{.per_sample = bytes_of(infinity)}).why() ==
                failure(errc::not_finite).about("per_sample"));
+}
+
+TEST_CASE("answers that are no memory are refused") {
+  STATIC_CHECK(check({}, 24_GB, answers_with{not_a_number}).why() ==
+               failure(errc::not_finite).about("required"));
+  STATIC_CHECK(check({}, 24_GB, answers_with{infinity}).why().code == errc::not_finite);
+  STATIC_CHECK(check({}, 24_GB, answers_with{-5e9}).why() ==
+               failure(errc::negative, named_fact{fact::needed_MB, -5000}).about("required"));
+  STATIC_CHECK(check({}, 24_GB, answers_with{0}));
 }
 
 TEST_CASE("head-room keeps a share of the memory free") {

@@ -13,8 +13,6 @@
 
 namespace gpuplan::detail {
 
-[[nodiscard]] constexpr bool failed(const failure& why) { return why.code != errc::none; }
-
 // A number as a fact: thousandths, cut to what a fact can hold.
 [[nodiscard]] constexpr std::int64_t thousandths(double value) {
   constexpr double most = 9e18;

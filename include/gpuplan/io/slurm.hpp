@@ -77,7 +77,7 @@ constexpr failure flaw_of_wall_time(duration limit) {
                               detail::flaw_of_name("script", job.script, "._-/+=@"),
                               detail::flaw_of_name("log", job.log, "._-/+=@%"),
                               detail::flaw_of_wall_time(job.wall_time)})
-    if (flaw.code != errc::none) return flaw;
+    if (gpuplan::detail::failed(flaw)) return flaw;
   for (std::size_t i = 0; i < job.command.size(); ++i)
     if (static_cast<unsigned char>(job.command[i]) < ' ' || job.command[i] == '\x7f')
       return failure(errc::malformed_name, named_fact{fact::position, static_cast<std::int64_t>(i)})
@@ -89,7 +89,8 @@ constexpr failure flaw_of_wall_time(duration limit) {
 /// millisecond above one is rounding of the caller's. Errors: a time that is not positive, finite
 /// and at most 24,854 days.
 [[nodiscard]] inline result<std::string> slurm_time(duration limit) {
-  if (const failure flaw = detail::flaw_of_wall_time(limit); flaw.code != errc::none) return flaw;
+  if (const failure flaw = detail::flaw_of_wall_time(limit); gpuplan::detail::failed(flaw))
+    return flaw;
   auto seconds = static_cast<std::int64_t>(gpuplan::detail::ceil(limit.value() - 1e-3));
   if (seconds < 1) seconds = 1;  // zero would mean without limit
   const auto two_digits = [](std::int64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };

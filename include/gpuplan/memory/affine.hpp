@@ -26,10 +26,10 @@ struct affine_memory {
 
 /// The model itself where both parts are finite and not negative.
 [[nodiscard]] constexpr result<affine_memory> validate(const affine_memory& model) {
-  if (const failure flaw = detail::flaw_of_memory("fixed", model.fixed); flaw.code != errc::none)
+  if (const failure flaw = detail::flaw_of_memory("fixed", model.fixed); detail::failed(flaw))
     return flaw;
   if (const failure flaw = detail::flaw_of_memory("per_sample", model.per_sample);
-      flaw.code != errc::none)
+      detail::failed(flaw))
     return flaw;
   return model;
 }

@@ -77,9 +77,8 @@ template <memory_model Model, memory_model Recomputing>
 [[nodiscard]] constexpr result<recovery> recover_from_out_of_memory(
     const batch_plan& plan, memory_budget gpu, const Model& model, const Recomputing& recomputing) {
   if (const auto valid = validate(plan); !valid) return valid.why();
-  if (const failure flaw = detail::first_flaw(gpu, model); flaw.code != errc::none) return flaw;
-  if (const failure flaw = detail::first_flaw(gpu, recomputing); flaw.code != errc::none)
-    return flaw;
+  if (const failure flaw = detail::first_flaw(gpu, model); detail::failed(flaw)) return flaw;
+  if (const failure flaw = detail::first_flaw(gpu, recomputing); detail::failed(flaw)) return flaw;
   recovery way;
   way.plan = plan;
   bytes required = model.required(plan);
