@@ -7,7 +7,6 @@
 
 using namespace gpuplan;
 
-constexpr auto plan = require([] {
-  return validate(batch_plan{.micro_batch = 1LL << 32, .accumulation = 1LL << 32});
-});
+constexpr auto plan = require(
+    [] { return validate(batch_plan{.micro_batch = 1LL << 32, .accumulation = 1LL << 32}); });
 int main() {}
