@@ -1,5 +1,6 @@
 #include "guides/a6000_to_h100.hpp"
 
+#include <array>
 #include <string>
 
 namespace guides::a6000_to_h100 {
@@ -243,7 +244,12 @@ table costs(const inputs& in) {
               number(gpu_hours[i], 0),
               number(in_hours(gpuplan::gpu_time(run.time, run.devices)->low()), 1));
     t.compare(row, "cost", "USD", number(cost[i], 0), number(in_usd(run.cost), 0));
-    t.compare(row, "efficiency", "%", number(efficiency[i], 0), number(100 * relative(all, i), 1));
+    t.compare(row,
+              "efficiency",
+              "%",
+              number(efficiency[i], 0),
+              number(100 * relative(all, i), 1),
+              i == 0 ? "the baseline" : "");
     t.also(row,
            "efficiency, A6000 at its price",
            "%",
@@ -361,12 +367,18 @@ struct documented_day {
 
 constexpr const char* stage_names[]{"TAC", "LoRA"};
 
-std::string task_of(const day_plan& today) {
+// `in_full` as the guide's schedule of one GPU, which says "starts" and "continues" too.
+std::string task_of(const day_plan& today, bool in_full) {
   std::string task;
   for (std::size_t i = 0; i < today.count; ++i) {
+    const gpuplan::schedule_piece& piece = today.pieces[i];
     if (i > 0) task += " -> ";
-    task += "stage " + std::to_string(today.pieces[i].stage + 1);
-    if (today.pieces[i].completes) task += " done";
+    task += "stage " + std::to_string(piece.stage + 1);
+    if (piece.completes) {
+      task += " done";
+    } else if (in_full) {
+      task += piece.starts ? " starts" : " continues";
+    }
   }
   return task;
 }
@@ -382,17 +394,27 @@ std::string progress_of(const day_plan& today) {
 void add_schedule(table& t,
                   const inputs& in,
                   std::int64_t gpus,
+                  bool in_full,
+                  std::array<double, 2> documented_hours,
                   std::initializer_list<documented_day> documented) {
   t.compare(h100s(gpus),
             "days",
             "",
             number(static_cast<double>(documented.size()), 0),
             number(days(in, gpus)));
+  const auto taken = stages(in, gpus);
+  for (std::size_t stage = 0; stage < taken.size(); ++stage)
+    t.compare(h100s(gpus),
+              "stage " + std::to_string(stage + 1) + " takes",
+              "h",
+              number(documented_hours[stage], 0),
+              number(in_hours(taken[stage]), 1));
   std::int64_t day = 0;
   for (const documented_day& d : documented) {
     const day_plan today = on_day(in, gpus, ++day);
     const std::string row = h100s(gpus) + ", day " + std::to_string(day);
-    t.compare(row, "task", "", word(d.task), today.count ? word(task_of(today)) : nothing());
+    t.compare(
+        row, "task", "", word(d.task), today.count ? word(task_of(today, in_full)) : nothing());
     for (int i = 0; i < d.count; ++i) {
       const documented_piece& piece = d.pieces[i];
       const gpuplan::schedule_piece* found = nullptr;
@@ -422,14 +444,18 @@ table schedules(const inputs& in) {
   add_schedule(t,
                in,
                1,
-               {{"stage 1", {{0, 0, 24}}, 1, "TAC training"},
-                {"stage 1", {{0, 24, 48}}, 1, "TAC training"},
-                {"stage 1 done -> stage 2", {{0, 48, 64}, {1, 64, 72}}, 2, "LoRA starts"},
-                {"stage 2", {{1, 72, 96}}, 1, "LoRA training"},
+               true,
+               {64, 36},
+               {{"stage 1 starts", {{0, 0, 24}}, 1, "TAC training"},
+                {"stage 1 continues", {{0, 24, 48}}, 1, "TAC training"},
+                {"stage 1 done -> stage 2 starts", {{0, 48, 64}, {1, 64, 72}}, 2, "LoRA starts"},
+                {"stage 2 continues", {{1, 72, 96}}, 1, "LoRA training"},
                 {"stage 2 done", {{1, 96, 100}}, 1, "done"}});
   add_schedule(t,
                in,
                2,
+               false,
+               {32, 18},  // to 32 h, and from there to 50 h
                {{"stage 1", {{0, 0, 24}}, 1, "TAC training"},
                 {"stage 1 done -> stage 2", {{0, 24, 32}, {1, 32, 48}}, 2, "LoRA starts"},
                 {"stage 2 done", {{1, 48, 50}}, 1, "done"}});

@@ -70,8 +70,8 @@ struct inputs {
   batch_plan on_2{8, 2, 2};
   batch_plan on_4{4, 4, 4};
 
-  // Ours: the best matrix product found on each card by one and the same search, README of
-  // mag-/gpu_benchmark, which the guide's real speed-up can be held against.
+  // Ours: the best BF16 matrix product found on each card by one and the same search, README of
+  // mag-/gpu_benchmark at commit 2218e0a, which the guide's real speed-up can be held against.
   compute_rate a6000_reaches = 131.2_TFLOPS;
   compute_rate h100_pcie_reaches = 499.5_TFLOPS;
   compute_rate h100_sxm_reaches = 821.2_TFLOPS;

@@ -107,7 +107,14 @@ shown largest(memory_budget memory, const affine_memory& model) {
   return most ? number(*most) : word("none fits");
 }
 
-shown fits_or_not(bool fits) { return word(fits ? "fits" : "does not fit"); }
+// The micro-batches that fit.
+shown allowed(memory_budget memory, const affine_memory& model) {
+  const auto most = max_micro_batch(memory, model);
+  return most ? span_of({1, *most}) : word("none fits");
+}
+
+// One number where the range is one.
+shown counts(range<std::int64_t> r) { return r.is_point() ? number(r.low()) : span_of(r); }
 
 shown plan_or_not(const result<batch_plan>& plan) {
   return plan ? word(of(*plan)) : word("none fits");
@@ -179,31 +186,55 @@ table nodes(const inputs& given) {
               number(l.place),
               number(rank(given, l.gpu, dense_rate)));
   }
-  const auto memory = [&](card gpu, const shown& documented, const char* note = "") {
-    t.compare(node_name(gpu),
-              "memory of the node",
-              "GB",
-              documented,
-              number(GB(given.nodes[gpu].memory * given.nodes[gpu].gpus), 0),
-              note);
+  struct memory_line {
+    card gpu;
+    int one;
+    shown node;
   };
-  memory(rtx_4090, number(96));
-  memory(l40s, number(288));
-  memory(rtx_2080_ti, number(44));
-  memory(rtx_4070, nothing());
-  memory(h100_nvl, nothing(), "one MIG slice; the card is sold with 94 GB");
-  for (const line& l : lines)
-    t.also(node_name(l.gpu),
-           "usable memory of the node",
-           "GB",
-           number(GB(usable(given, l.gpu).size() * given.nodes[l.gpu].gpus), 1));
+  const memory_line memories[] = {{rtx_4090, 24, number(96)},
+                                  {l40s, 48, number(288)},
+                                  {rtx_2080_ti, 11, number(44)},
+                                  {rtx_4070, 12, nothing()},
+                                  {h100_nvl, 94, nothing()}};
+  for (const memory_line& m : memories)
+    t.compare(node_name(m.gpu),
+              "memory of the node, GB printed",
+              "GB",
+              m.node,
+              number(GB(given.nodes[m.gpu].memory * given.nodes[m.gpu].gpus), 0),
+              m.gpu == h100_nvl ? "one MIG slice" : "");
+  for (const memory_line& m : memories)
+    t.compare(node_name(m.gpu),
+              "memory of the node, usable bytes",
+              "GB",
+              m.node,
+              number(GB(usable(given, m.gpu).size() * given.nodes[m.gpu].gpus), 1));
+  const auto reported = [&](const char* row, int documented, bytes memory) {
+    const auto agrees = [&](double in_unit) {
+      return judge(number(documented), number(in_unit, 1)) == verdict::agrees;
+    };
+    const double as_GiB = in(memory, 1_GiB);
+    t.compare(row,
+              "memory of one GPU, as its driver reports it",
+              "GB",
+              number(documented),
+              number(GB(memory), 1),
+              (!agrees(GB(memory)) && agrees(as_GiB) ? "GiB are meant: " : "") +
+                  decimal(as_GiB, 1) + " GiB");
+  };
+  for (const memory_line& m : memories)
+    reported(node_name(m.gpu), m.one, *whole_card(m.gpu).memory);
+  reported("a slice of the H100 NVL", 11, *device(given, h100_nvl).memory);
   for (const line& l : lines)
     t.compare(node_name(l.gpu),
               "GPUs of this kind in all",
               "",
               number(l.gpus, 0),
               number(given.nodes[l.gpu].gpus * node_count(given, l.gpu)),
-              l.gpu == rtx_2080_ti ? "classt01-18 less classt06, which holds the RTX 4070" : "");
+              l.gpu == rtx_2080_ti
+                  ? "4 x 15 as printed; classt01-18 less classt06, the RTX 4070's, are 17"
+              : l.gpu == l40s ? "6 x 2 as printed"
+                              : "");
   return t;
 }
 
@@ -211,10 +242,15 @@ table nodes(const inputs& given) {
 
 table strategies(const inputs& given) {
   struct line {
+    int micro_batch;
+    int accumulation;
     int effective;
+    shown hours;
     range<std::int64_t> micro_batches;
   };
-  const line lines[] = {{120, {8, 12}}, {144, {10, 14}}, {120, {4, 6}}};
+  const line lines[] = {{10, 3, 120, span_of({10, 12}), {8, 12}},
+                        {12, 2, 144, span_of({7, 9}), {10, 14}},
+                        {5, 6, 120, span_of({18, 24}), {4, 6}}};
   table t{"T0.2",
           "The three strategies",
           "memory = 5 GB + 2 GB + 1.2 GB x micro-batch; effective batch 120–144"};
@@ -245,57 +281,45 @@ table strategies(const inputs& given) {
                decimal(GB(usable(given, s.gpu).size()), 1) + " usable");
   }
   for (int i = 0; i < 3; ++i) {
-    const strategy& s = given.strategies[i];
-    const bool held = fits(plan_of(given, s), printed(given, s.gpu), model);
-    const std::string note = "micro-batch " + std::to_string(s.micro_batch);
-    const char* quantity = "micro-batch, GB printed";
-    if (held) {
-      t.compare(strategy_name(i), quantity, "", word("fits"), fits_or_not(true), note);
-    } else {
-      t.breaks(strategy_name(i), quantity, "", word("fits"), fits_or_not(false), note);
-    }
-  }
-  for (int i = 0; i < 3; ++i) {
-    const strategy& s = given.strategies[i];
+    const auto accumulations = accumulations_of(given, given.strategies[i]);
     t.compare(strategy_name(i),
-              "micro-batch, usable bytes",
+              "accumulation",
               "",
-              word("fits"),
-              fits_or_not(fits(plan_of(given, s), usable(given, s.gpu), model)));
+              number(lines[i].accumulation),
+              accumulations ? counts(*accumulations) : word("none"),
+              "what meets the target at this micro-batch");
   }
+  for (int i = 0; i < 3; ++i)
+    t.compare(strategy_name(i),
+              "hours for 10,000 steps",
+              "h",
+              lines[i].hours,
+              span_of(hours(time_of(given, given.strategies[i], printed_rate)), 1),
+              i == 0 ? "an input, which T0.5 computes the others from" : "");
+  // A setting agrees where it is one that fits.
   for (int i = 0; i < 3; ++i) {
-    const strategy& s = given.strategies[i];
-    const auto range_within = [&](memory_budget memory) {
-      const auto most = max_micro_batch(memory, model);
-      const range<std::int64_t> wanted = s.micro_batches;
-      if (!most || *most < wanted.low()) return word("none fits");
-      return span_of({wanted.low(), *most < wanted.high() ? *most : wanted.high()});
+    const card gpu = given.strategies[i].gpu;
+    const shown allowed_as_printed = allowed(printed(given, gpu), model);
+    const shown allowed_by_usable = allowed(usable(given, gpu), model);
+    const auto setting = [&](const char* name, const shown& documented, std::int64_t largest) {
+      const std::string as_printed = std::string(name) + ", GB printed";
+      if (fits({.micro_batch = largest}, printed(given, gpu), model)) {
+        t.compare(strategy_name(i), as_printed, "", documented, allowed_as_printed, "what fits");
+      } else {
+        t.breaks(strategy_name(i), as_printed, "", documented, allowed_as_printed, "what fits");
+      }
+      t.compare(strategy_name(i),
+                std::string(name) + ", usable bytes",
+                "",
+                documented,
+                allowed_by_usable,
+                "what fits");
     };
-    const shown documented = span_of(lines[i].micro_batches);
-    const shown fitting = range_within(printed(given, s.gpu));
-    const batch_plan largest_wanted{.micro_batch = s.micro_batches.high()};
-    if (fits(largest_wanted, printed(given, s.gpu), model)) {
-      t.compare(strategy_name(i), "range, GB printed", "", documented, fitting);
-    } else {
-      t.breaks(strategy_name(i), "range, GB printed", "", documented, fitting);
-    }
-    t.compare(strategy_name(i),
-              "range, usable bytes",
-              "",
-              documented,
-              range_within(usable(given, s.gpu)),
-              "what of it fits");
+    setting("micro-batch", number(lines[i].micro_batch), lines[i].micro_batch);
+    setting("range", span_of(lines[i].micro_batches), lines[i].micro_batches.high());
   }
   for (int i = 0; i < 3; ++i) {
     const card gpu = given.strategies[i].gpu;
-    t.also(strategy_name(i),
-           "largest micro-batch, GB printed",
-           "",
-           largest(printed(given, gpu), model));
-    t.also(strategy_name(i),
-           "largest micro-batch, usable bytes",
-           "",
-           largest(usable(given, gpu), model));
     t.also(strategy_name(i),
            "run instead, GB printed",
            "",
@@ -360,7 +384,7 @@ table batch_by_memory(const inputs& given) {
 table effective_batches(const inputs& given) {
   table t{"T0.4",
           "Effective batches of 120 to 144",
-          "micro-batch x GPUs x accumulation; micro-batches that fit the GB printed"};
+          "micro-batch x GPUs x accumulation; micro-batches that fit"};
   const int documented[] = {120, 144, 120};
   for (int i = 0; i < 3; ++i) {
     const batch_plan plan = plan_of(given, given.strategies[i]);
@@ -372,8 +396,11 @@ table effective_batches(const inputs& given) {
               of(plan));
   }
   for (const card gpu : cards) {
-    const batch_options options({given.effective_batch, given.nodes[gpu].gpus, printed(given, gpu)},
-                                formula(given));
+    const memory_budget as_printed = printed(given, gpu);
+    const memory_budget by_usable = usable(given, gpu);
+    const memory_budget more = as_printed.size() < by_usable.size() ? by_usable : as_printed;
+    const affine_memory model = formula(given);
+    const batch_options options({given.effective_batch, given.nodes[gpu].gpus, more}, model);
     // One row for each micro-batch: its accumulations follow one another.
     const std::string quantity = std::string("accumulations on ") + node_name(gpu);
     batch_plan most{.micro_batch = 0};
@@ -383,7 +410,10 @@ table effective_batches(const inputs& given) {
       t.also("micro-batch " + std::to_string(most.micro_batch),
              quantity,
              "",
-             fewest == most.accumulation ? number(fewest) : span_of({fewest, most.accumulation}));
+             counts({fewest, most.accumulation}),
+             !fits(most, as_printed, model)  ? "fits the usable bytes, not the GB printed"
+             : !fits(most, by_usable, model) ? "fits the GB printed, not the usable bytes"
+                                             : "");
     };
     for (const batch_plan& plan : options) {
       if (plan.micro_batch != most.micro_batch) {
@@ -447,6 +477,17 @@ table training_hours(const inputs& given) {
   test("accumulation of strategy 3, from its hours",
        test_time_by_last_strategy(given, accumulation),
        "18–24 h for strategy 3 contradict the half hour");
+  const auto test_fraction = [&](const char* row, std::int64_t accumulations) {
+    const std::int64_t samples = test_samples(given, accumulations);
+    const range<duration> time = time_on(given, test_node, samples, printed_rate);
+    t.also(row,
+           "implied fraction, TFLOPS printed",
+           "x",
+           span_of(time / range<duration>(given.test_time), 2),
+           "for the half hour");
+  };
+  test_fraction("test, accumulation 1", 1);
+  test_fraction("test, accumulation of strategy 3", accumulation);
 
   for (const card gpu : cards) {
     const char* quantity = "FP16 over FP32, as printed";
@@ -470,8 +511,8 @@ table training_hours(const inputs& given) {
             "speed lost",
             "%",
             number(20),
-            number(100 * recomputation_slows(given), 0),
-            "one more forward of 3 units of computing, if all is recomputed");
+            span_of({0, 100 * recomputation_slows_at_most(given)}, 0),
+            "at most one more forward beside 3 units of computing; less where less is recomputed");
   t.not_computable("torch.compile()",
                    "speed gained",
                    "%",
@@ -517,16 +558,31 @@ table storage(const inputs& given) {
             span_of({50, 80}),
             span_of(GB(10.0 * given.checkpoint), 0));
   t.also("home", "free", "GB", number(GB(given.quota - given.used), 1));
-  t.also("home", "checkpoints that fit", "", within(checkpoints_that_fit(checkpoints_alone)));
-  t.also("home", "that fit beside the final model", "", within(checkpoints_that_fit(with_model)));
-  const auto interval = [&](const char* row, const checkpoint_storage& s) {
-    const auto shortest = save_interval_within(s, given.steps);
+  t.compare("home",
+            "checkpoints that fit",
+            "",
+            number(5),
+            within(checkpoints_that_fit(checkpoints_alone)),
+            "all that are saved are copied home when the run is done");
+  t.compare("home",
+            "that fit beside the final model",
+            "",
+            number(5),
+            within(checkpoints_that_fit(with_model)));
+  const auto interval = [&](const char* row, checkpoint_storage s) {
+    const auto shortest = [&] {
+      const auto steps = save_interval_within(s, given.steps);
+      return steps ? number(*steps) : word("none");
+    };
     t.compare(row,
               "save interval that the quota holds",
               "steps",
               number(2000),
-              shortest ? number(*shortest) : word("none"),
+              shortest(),
               "at the largest sizes");
+    s.checkpoint = s.checkpoint.low();
+    s.final_model = s.final_model.low();
+    t.also(row, "the same at the smallest sizes", "steps", shortest());
   };
   interval("checkpoints alone", checkpoints_alone);
   interval("checkpoints and final model", with_model);
@@ -682,6 +738,13 @@ table choices(const inputs& given) {
              most,
              "needs " + decimal(GB(model.required(test)), 1) + " GB");
   }
+  const std::int64_t test_run = test_samples(given, given.strategies[2].accumulation);
+  t.compare("quick test",
+            "running",
+            "min",
+            number(30),
+            span_of(minutes(time_on(given, test_node, test_run, printed_rate)), 1),
+            "with strategy 3's accumulation; T0.5 has the other readings");
   t.compare("balanced",
             "running",
             "h",
@@ -763,12 +826,13 @@ table job_scripts(const inputs& given) {
         row, "#SBATCH: wall time", "", word(line_from("--time=", script)), "the guide sets none");
     t.also(row, "#SBATCH: log", "", word(line_from("--output=", script)));
     t.also(row, "command", "", word(job.command), "Isaac-GR00T's; the guide names none");
-    t.compare(row,
-              "submitted with",
-              "",
-              word(std::string("sbatch ") + l.script),
-              word(io::slurm_submit(job).value_or_throw()),
-              i == 0 ? "" : "less the options that the script holds");
+    const std::string submit = io::slurm_submit(job).value_or_throw();
+    t.compare(row, "script", "", word(l.script), word(submit.substr(submit.rfind(' ') + 1)));
+    t.also(row,
+           "submitted with",
+           "",
+           word(submit),
+           i == 0 ? "" : "the guide repeats the script's #SBATCH options here");
     t.also(row,
            "run instead",
            "",
@@ -852,14 +916,16 @@ std::vector<std::string> findings(const inputs& given) {
       "), and contradicts strategy 3's own hours (" +
       test(test_time_by_last_strategy(given, s3.accumulation)) + ").");
   found.push_back("The home quota does not hold what --save-steps " +
-                  std::to_string(given.save_every) + " saves: " + std::to_string(saved) +
+                  std::to_string(given.save_every) +
+                  " leaves on scratch to be copied there: " + std::to_string(saved) +
                   " checkpoints are " + between(all_checkpoints, 0) + " GB, " +
                   decimal(GB(given.quota - given.used), 1) + " are free. Beside the final model " +
-                  text(within(fitting)) + " fit: keep checkpoints on scratch, or save every " +
+                  text(within(fitting)) + " fit: copy no more than that, or save every " +
                   (interval ? std::to_string(*interval) : std::string("-")) + " steps or more.");
   found.push_back("Checkpointing halves the activations, not all memory: it saves " +
-                  decimal(100 * saved_by_checkpointing, 0) + " % on strategy 1, and costs up to " +
-                  decimal(100 * recomputation_slows(given), 0) + " % of the speed, not 20 %.");
+                  decimal(100 * saved_by_checkpointing, 0) +
+                  " % on strategy 1, not 50 %. The 20 % of speed can be: one more forward costs " +
+                  decimal(100 * recomputation_slows_at_most(given), 0) + " % at most.");
   found.push_back(
       "\"Halve the batch, double the accumulation\" loses samples where the micro-batch "
       "is odd: strategy 3 becomes " +

@@ -8,6 +8,7 @@
 #include <gpuplan/training_run.hpp>
 
 #include <cstdint>
+#include <optional>
 
 #include "guides/report.hpp"
 
@@ -34,9 +35,8 @@ struct strategy {
   card gpu{};
   std::int64_t micro_batch = 1;
   std::int64_t accumulation = 1;
-  range<std::int64_t> micro_batches = 1;  // that the guide recommends
-  range<duration> hours = duration{};     // for all steps
-  waiting from{};                         // how long the node is waited for, in words
+  range<duration> hours = duration{};  // for all steps
+  waiting from{};                      // how long the node is waited for, in words
   waiting to{};
   const char* gres = "";
   const char* node_list = "";
@@ -68,7 +68,6 @@ struct inputs {
       {.gpu = rtx_4090,
        .micro_batch = 10,
        .accumulation = 3,
-       .micro_batches = {8, 12},
        .hours = {10_h, 12_h},
        .from = low,
        .to = medium,
@@ -78,7 +77,6 @@ struct inputs {
       {.gpu = l40s,
        .micro_batch = 12,
        .accumulation = 2,
-       .micro_batches = {10, 14},
        .hours = {7_h, 9_h},
        .from = medium,
        .to = high,
@@ -88,7 +86,6 @@ struct inputs {
       {.gpu = rtx_2080_ti,
        .micro_batch = 5,
        .accumulation = 6,
-       .micro_batches = {4, 6},
        .hours = {18_h, 24_h},
        .from = almost_none,
        .to = almost_none,
@@ -98,6 +95,7 @@ struct inputs {
 
   std::int64_t test_steps = 100;  // on the last strategy's node
   std::int64_t test_micro_batch = 4;
+  duration test_time = 30_min;  // read for the fraction, as the other hours
 
   double checkpointing_saves = 0.5;                  // of memory
   double checkpointing_slows = 0.2;                  // of speed
@@ -224,6 +222,16 @@ using node_rate = compute_rate (*)(const inputs&, card);
   return {s.micro_batch, given.nodes[s.gpu].gpus, s.accumulation};
 }
 
+/// The accumulations that bring a strategy's micro-batch within the guide's target, if any.
+[[nodiscard]] constexpr std::optional<range<std::int64_t>> accumulations_of(const inputs& given,
+                                                                            const strategy& s) {
+  const std::int64_t samples = s.micro_batch * given.nodes[s.gpu].gpus;
+  const std::int64_t fewest = gpuplan::detail::ceil_div(given.effective_batch.low(), samples);
+  const std::int64_t most = given.effective_batch.high() / samples;
+  if (fewest > most) return {};
+  return range<std::int64_t>(fewest, most);
+}
+
 /// What to run on a node: the best plan within the guide's target.
 [[nodiscard]] constexpr result<batch_plan> best_plan(const inputs& given,
                                                      card gpu,
@@ -291,9 +299,9 @@ using node_rate = compute_rate (*)(const inputs&, card);
       {.work = static_cast<double>(test_samples(given, accumulation)) / static_cast<double>(all)});
 }
 
-/// The share of its speed that a run loses where all activations are computed again, if computing
-/// bounds it: one more forward.
-[[nodiscard]] constexpr double recomputation_slows(const inputs& given) {
+/// The largest share of its speed that a run can lose to checkpointing: all activations computed
+/// again, one more forward, where nothing but computing bounds it.
+[[nodiscard]] constexpr double recomputation_slows_at_most(const inputs& given) {
   return 1 / (2 + given.backward_per_forward);
 }
 
@@ -328,11 +336,11 @@ template <class Run>
   return best;
 }
 
-/// For a quick test: the samples of one accumulation, waiting counted.
+/// For a quick test, with the accumulation of the last strategy: waiting counted.
 [[nodiscard]] constexpr int choice_for_test(const inputs& given) {
-  return first_done(given, true, [&](const strategy& s) {
-    return time_on(given, s.gpu, test_samples(given, 1), printed_rate);
-  });
+  const std::int64_t samples = test_samples(given, given.strategies[2].accumulation);
+  return first_done(
+      given, true, [&](const strategy& s) { return time_on(given, s.gpu, samples, printed_rate); });
 }
 
 /// For all steps: waiting counted (balanced), or not (fastest).

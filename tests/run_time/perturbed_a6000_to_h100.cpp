@@ -100,6 +100,8 @@ TEST_CASE("guide 001 has the verdicts that were found") {
   CHECK(verdict_of(report, "T1.4", "H100 x 2", "time, from whole hours") == verdict::differs);
   CHECK(verdict_of(report, "T1.5", "H100 x 4", "global batch") == verdict::agrees);
   CHECK(verdict_of(report, "T1.5", "H100 x 4", "learning rate") == verdict::not_computable);
+  CHECK(verdict_of(report, "T1.6", "H100 x 2", "stage 1 takes") == verdict::differs);
+  CHECK(verdict_of(report, "T1.6", "H100 x 2", "stage 2 takes") == verdict::rounds);
   CHECK(verdict_of(report, "T1.6", "H100 x 1, day 3", "stage 1 to") == verdict::agrees);
   CHECK(verdict_of(report, "T1.6", "H100 x 2, day 2", "stage 1 to") == verdict::differs);
   CHECK(verdict_of(report, "T1.7", "all", "cheapest") == verdict::agrees);
