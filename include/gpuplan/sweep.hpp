@@ -520,6 +520,7 @@ constexpr std::int64_t smallest_count(Predicate holds) {
   if (const auto valid = validate(model); !valid) return valid.why();
   if (detail::is_nan(share)) return failure(errc::not_finite).about("share");
   const auto reaches = [&](std::int64_t n) {
+    if (share == 1) return model.fixed == duration{};  // the sum below may round to its larger part
     return model.per_sample * n >= share * model.step({.micro_batch = n});
   };
   const std::int64_t batch = share >= 0 && share <= 1 ? detail::smallest_count(reaches) : 0;

@@ -640,6 +640,8 @@ TEST_CASE("bad thresholds, devices, shares") {
                                                               named_fact{fact::at_most, 99})
                                                           .about("share"));
   STATIC_CHECK(*batch_at_saturation({.fixed = 0_s, .per_sample = 1_s}, 1) == 1);
+  STATIC_CHECK(batch_at_saturation({.fixed = 1e-9 * 1_s, .per_sample = 1_s}, 1).why().code ==
+               errc::out_of_bounds);
   STATIC_CHECK(batch_at_saturation(model, 1.01).why()[fact::at_most] == 100);
   STATIC_CHECK(batch_at_saturation({.fixed = 0_s, .per_sample = 1_s}, 1.01).why().code ==
                errc::out_of_bounds);
