@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -154,6 +155,9 @@ table recomputed(const inputs& in) {
     const bool explained = judge(number(c.samples_per_s, 1), span_of(open, 1)) == verdict::agrees;
     speed.note = std::string(explained ? "explained by" : "not explained by") +
                  " rounding of the times, which leaves " + range_text(open, 1);
+    if (!explained)
+      speed.note += "; the printed total gives " +
+                    decimal(1000 * static_cast<double>(in.ran[i].micro_batch) / c.total_ms, 1);
   }
   const auto against = [&](std::size_t larger, const shown& documented) {
     t.compare(std::to_string(in.ran[larger].micro_batch) + " against " +
@@ -200,14 +204,15 @@ table optimal(const inputs& in) {
   const auto rows = sweep(in);
   const auto same_everywhere = [&](const std::string& row) {
     t.compare(row, "workers", "", number(4, 0), number(in.workers));
-    t.compare(row, "mixed precision", "", word("yes"), word(in.mixed_precision ? "yes" : "no"));
+    t.compare(row, "mixed precision", "", word("Yes"), word(in.mixed_precision ? "Yes" : "No"));
   };
 
   const std::string batch_of_4096 = std::to_string(rows[row_4096].micro_batch);
   const sweep_pick fastest = *pick_highest_throughput(rows);
   const sweep_row& first = rows[fastest.row];
   const std::string speed = "highest throughput";
-  t.compare(speed, "batch", "", number(4096, 0), number(first.micro_batch), text(fastest.rule));
+  t.compare(
+      speed, "batch", "samples", number(4096, 0), number(first.micro_batch), text(fastest.rule));
   same_everywhere(speed);
   t.compare(speed, "throughput", "samples/s", number(4447.8, 1), number(fastest.value, 1));
   t.compare(speed, "memory", "GB", number(27.85, 2), number(GB(first.memory), 2));
@@ -221,18 +226,20 @@ table optimal(const inputs& in) {
   const std::string named_batch = std::to_string(rows[row_2048].micro_batch);
   t.compare(density,
             "batch",
-            "",
+            "samples",
             number(2048, 0),
             number(rows[densest.row].micro_batch),
-            std::to_string(better) + " of " + std::to_string(in.ran.size()) +
-                " rows are more efficient than " + named_batch);
+            text(densest.rule));
   same_everywhere(density);
   t.compare(density,
             "efficiency",
             "samples/s/GB",
             number(287.5, 1),
             number(densest.value, 1),
-            named_batch + " itself has " + decimal(named, 1));
+            std::to_string(better) + " of " + std::to_string(in.ran.size()) +
+                " rows have more than " + named_batch);
+  t.compare(
+      named_batch + " itself", "efficiency", "samples/s/GB", number(287.5, 1), number(named, 1));
 
   // Recommended, on the sweep's GPU as printed; below, on all of them.
 
@@ -244,12 +251,13 @@ table optimal(const inputs& in) {
   };
   const auto recommended_in =
       [&](const std::string& row, memory_budget gpu, const range<double>& band) {
-        const std::string fills = batch_of_4096 + " fills " + percent_text(share(gpu)) +
-                                  " of the memory; the band is " + percent_range(band);
+        const std::string fills = "highest throughput in the bands; " + batch_of_4096 + " fills " +
+                                  percent_text(share(gpu)) + " of the memory; the band is " +
+                                  percent_range(band);
         if (in_bands(in, row_4096, gpu, band))
-          t.compare(row, "batch", "", number(4096, 0), by_bands(gpu, band), fills);
+          t.compare(row, "batch", "samples", number(4096, 0), by_bands(gpu, band), fills);
         else
-          t.breaks(row, "batch", "", number(4096, 0), by_bands(gpu, band), fills);
+          t.breaks(row, "batch", "samples", number(4096, 0), by_bands(gpu, band), fills);
       };
   for (const named_band& r :
        {named_band{"recommended", in.good_memory},
@@ -263,7 +271,7 @@ table optimal(const inputs& in) {
       const auto filling = batches_in(r.band, gpu, memory_line(in, plain).model);
       t.also(std::string(r.name) + size_name,
              "batches that fill the band",
-             "",
+             "samples",
              filling ? span_of(*filling) : word("none"),
              "by the line of T4.3: what to measure; the utilisation there is not known");
     }
@@ -300,7 +308,7 @@ table optimal(const inputs& in) {
           named_band{"recommended by the checklist", in.checklist_memory}}) {
       const auto pick = pick_recommended(rows, gpu.budget, thresholds(in, band));
       cell& c = t.also(
-          gpu.name, name, "batch", pick ? number(rows[pick->row].micro_batch) : word("none"));
+          gpu.name, name, "samples", pick ? number(rows[pick->row].micro_batch) : word("none"));
       if (pick)
         c.note = "fills " + percent_text(gpuplan::in(rows[pick->row].memory, gpu.budget.size()));
     }
@@ -359,11 +367,11 @@ table lines(const inputs& in) {
                (fastest > saturation ? ": this line is too steep for large batches" : ""));
     t.also(time_row,
            "batch at " + percent_text(in.near_saturation) + " of saturation",
-           "",
+           "samples",
            number(*batch_at_saturation(time.model, in.near_saturation)));
     t.also(time_row,
-           "batch at the knee (half of saturation)",
-           "",
+           "batch at the knee, half of saturation",
+           "samples",
            number(*batch_at_saturation(time.model, 0.5)));
   }
 
@@ -372,7 +380,7 @@ table lines(const inputs& in) {
       const std::int64_t batch = largest_batch(in, gpu.budget, weighting);
       t.also(gpu.name,
              std::string("largest batch that fits, ") + (weighting == plain ? "plain" : "relative"),
-             "",
+             "samples",
              number(batch),
              "runs out at " + std::to_string(batch + 1) +
                  (batch > rows[row_4096].micro_batch ? "; beyond the measured batches" : ""));
@@ -395,8 +403,8 @@ table lines(const inputs& in) {
     t.compare(batch,
               gpu.name,
               "",
-              word("out of memory"),
-              word(fitting ? "fits" : "out of memory"),
+              word("OOM"),
+              word(fitting ? "fits" : "OOM"),
               fitting == other ? "by either line" : "the lines disagree");
   }
   return t;
@@ -412,7 +420,9 @@ table diagnoses(const inputs& in) {
           .title = "diagnosis of each row, on " + decimal(GB(in.large_gpu), 0) + " GB",
           .inputs = "I/O above " + decimal(ms(in.slow_loading), 0) + " ms; utilisation " +
                     percent_range(in.good_utilisation) + ", memory " +
-                    percent_range(in.good_memory)};
+                    percent_range(in.good_memory) +
+                    "; compute bound has no number in the guide, here: not under-utilised, and "
+                    "computing longer than loading"};
   const auto rows = sweep(in);
   for (std::size_t i = 0; i < in.ran.size(); ++i) {
     const std::string batch = std::to_string(rows[i].micro_batch);
@@ -427,8 +437,10 @@ table diagnoses(const inputs& in) {
     add(d.under_utilised, "under-utilised", "a larger batch, more workers");
     add(d.compute_bound,
         "compute bound",
-        in.mixed_precision ? "a larger batch, a lighter model" : "AMP, a larger batch");
-    add(d.memory_head_room, "memory head-room", "");
+        in.mixed_precision ? "a larger batch, a lighter model"
+                           : "AMP, a larger batch, a lighter model");
+    const bool said = advice.find("a larger batch") != std::string::npos;
+    add(d.memory_head_room, "memory head-room", said ? "" : "a larger batch");
     add(d.memory_tight, "memory tight", "a smaller batch");
     t.also(batch, "diagnosis", "", word(found.empty() ? "nothing" : found), advice);
     t.also(batch, "waits for data", "%", number(100 * d.data_share, 1));
@@ -466,51 +478,66 @@ table settings(const inputs& in) {
   struct line {
     const char* name;
     const setting& with;
-    shown effective;  // where the guide prints it
-    const expectation* expected;
-    shown epoch;
-    const char* epoch_unit;
-    shown memory_share;
-    shown rate;  // in 1e-4
+    shown effective{};  // where the guide prints it
+    shown rate{};       // in 1e-4
+    shown workers{};
+    const expectation* expected = nullptr;
+    shown epoch{};
+    const char* epoch_unit = "";
+    shown memory{};  // GB
+    shown memory_share{};
   };
   const line lines_of[] = {
-      {"small, 80 GB",
-       in.small_on_80,
-       nothing(),
-       &in.small,
-       number(45, 0),
-       "s",
-       number(35, 0),
-       number(3.0, 1)},
-      {"small, 80 GB, or", in.small_on_80_or, nothing(), nullptr, {}, "", {}, number(3.0, 1)},
-      {"medium, 80 GB",
-       in.medium_on_80,
-       nothing(),
-       &in.medium,
-       number(2, 0),
-       "min",
-       number(57, 0),
-       number(2.0, 1)},
-      {"medium, 80 GB, or", in.medium_on_80_or, nothing(), nullptr, {}, "", {}, number(2.0, 1)},
-      {"large, 80 GB",
-       in.large_on_80,
-       number(1024, 0),
-       &in.large,
-       number(7, 0),
-       "min",
-       number(82, 0),
-       number(1.5, 1)},
-      {"large, 80 GB, or", in.large_on_80_or, number(1024, 0), nullptr, {}, "", {}, number(1.5, 1)},
-      {"small, 40 GB", in.small_on_40, nothing(), nullptr, {}, "", {}, {}},
-      {"medium, 40 GB", in.medium_on_40, number(1024, 0), nullptr, {}, "", {}, {}},
-      {"small, 24 GB", in.small_on_24, nothing(), nullptr, {}, "", {}, {}},
-      {"medium, 24 GB", in.medium_on_24, number(1024, 0), nullptr, {}, "", {}, {}},
+      {.name = "small, 80 GB",
+       .with = in.small_on_80,
+       .rate = number(3.0, 1),
+       .workers = number(12),
+       .expected = &in.small,
+       .epoch = number(45),
+       .epoch_unit = "s",
+       .memory = number(28),
+       .memory_share = number(35)},
+      {.name = "small, 80 GB, or", .with = in.small_on_80_or, .rate = number(3.0, 1)},
+      {.name = "medium, 80 GB",
+       .with = in.medium_on_80,
+       .rate = number(2.0, 1),
+       .workers = number(12),
+       .expected = &in.medium,
+       .epoch = number(2),
+       .epoch_unit = "min",
+       .memory = number(45),
+       .memory_share = number(57)},
+      {.name = "medium, 80 GB, or", .with = in.medium_on_80_or, .rate = number(2.0, 1)},
+      {.name = "large, 80 GB",
+       .with = in.large_on_80,
+       .effective = number(1024),
+       .rate = number(1.5, 1),
+       .workers = number(8),
+       .expected = &in.large,
+       .epoch = number(7),
+       .epoch_unit = "min",
+       .memory = number(65),
+       .memory_share = number(82)},
+      {.name = "large, 80 GB, or",
+       .with = in.large_on_80_or,
+       .effective = number(1024),
+       .rate = number(1.5, 1)},
+      {.name = "small, 40 GB", .with = in.small_on_40, .workers = number(8)},
+      {.name = "medium, 40 GB",
+       .with = in.medium_on_40,
+       .effective = number(1024),
+       .workers = number(8)},
+      {.name = "small, 24 GB", .with = in.small_on_24, .workers = number(6)},
+      {.name = "medium, 24 GB",
+       .with = in.medium_on_24,
+       .effective = number(1024),
+       .workers = number(4)},
   };
   const auto or_this = [](std::string_view name) { return name.ends_with(", or"); };
   for (const line& l : lines_of) {
     t.compare(l.name,
               "effective batch",
-              "",
+              "samples",
               l.effective,
               number(effective_batch(l.with)),
               std::to_string(l.with.micro_batch) + " x " + std::to_string(l.with.accumulation) +
@@ -522,10 +549,19 @@ table settings(const inputs& in) {
               "1e-4",
               l.rate,
               number(1e4 * learning_rate(in, l.with), 2),
-              or_this(l.name)               ? "the guide has one rate for both batches"
+              &l.with == &in.medium_on_80_or
+                  ? "one rate for both batches; to the one digit of 0.0002 this would agree"
+              : or_this(l.name)             ? "the guide has one rate for both batches"
               : &l.with == &in.small_on_80  ? "the rule starts here"
               : &l.with == &in.medium_on_80 ? "0.0002 read as 2.0e-4, since 0.00015 is printed too"
                                             : "");
+    if (l.workers.what != shown::kind::nothing)
+      t.not_computable(
+          l.name,
+          "workers",
+          "",
+          l.workers,
+          "a sweep over workers: this one has " + std::to_string(in.workers) + " in every row");
     if (l.expected == nullptr) continue;
 
     const double seconds = gpuplan::in(epoch_time(in, *l.expected), 1_s);
@@ -554,17 +590,18 @@ table settings(const inputs& in) {
            "of " + decimal(GB(usable.size()), 1) + " GB");
     for (const auto& [name, limits] : {named_band{"memory band, ideal", in.good_memory},
                                        named_band{"memory band, checklist", in.checklist_memory}}) {
-      const auto add = [&, band = limits](const std::string& quantity, double part) {
-        const char* where = part < band.low() ? "below" : part > band.high() ? "above" : "in";
+      const auto add = [&, band = limits](const std::string& quantity, memory_budget gpu) {
+        const double part = share(gpu);
+        const shown allowed = span_of(GB(gpu.size()) * band, 1);
         const std::string note = percent_text(part, 1) + "; the band is " + percent_range(band);
         if (band.contains(part))
-          t.compare(l.name, quantity, "", word("in"), word(where), note);
+          t.compare(l.name, quantity, "GB", l.memory, allowed, note);
         else
-          t.breaks(l.name, quantity, "", word("in"), word(where), note);
+          t.breaks(l.name, quantity, "GB", l.memory, allowed, note);
       };
 
-      add(name, share(in.large_gpu));
-      add(std::string(name) + ", of the usable", share(usable));
+      add(name, in.large_gpu);
+      add(std::string(name) + ", of the usable", usable);
     }
   }
 
@@ -576,7 +613,7 @@ table settings(const inputs& in) {
             "samples/s",
             number(4000, -2),
             number(throughput(fastest).value(), 0),
-            same);
+            "4000 read to the hundred, as 1500 is printed; the sweep's fastest row");
   t.compare("small, 80 GB",
             "memory in the sweep",
             "GB",
@@ -591,9 +628,15 @@ table settings(const inputs& in) {
             same);
   const std::string refused = "the guide's own sweep ran out at " + std::to_string(in.ran_out);
   if (in.small_on_80_or.micro_batch >= in.ran_out)
-    t.breaks("small, 80 GB, or", "in the sweep", "", word("runs"), word("out of memory"), refused);
+    t.breaks(
+        "small, 80 GB, or", "batch in the sweep", "samples", number(8192), word("OOM"), refused);
   else
-    t.compare("small, 80 GB, or", "in the sweep", "", word("runs"), word("runs"), refused);
+    t.compare("small, 80 GB, or",
+              "batch in the sweep",
+              "samples",
+              number(8192),
+              number(in.small_on_80_or.micro_batch),
+              refused);
 
   struct smaller {
     const char* name;
@@ -619,11 +662,11 @@ table settings(const inputs& in) {
       };
       const auto add = [&, band = limits](const std::string& quantity, memory_budget gpu) {
         if (band.contains(share(gpu)))
-          t.compare(s.name, quantity, "", s.documented, by_band(gpu));
+          t.compare(s.name, quantity, "samples", s.documented, by_band(gpu));
         else
           t.breaks(s.name,
                    quantity,
-                   "",
+                   "samples",
                    s.documented,
                    by_band(gpu),
                    percent_text(share(gpu)) + " of the memory; the band is " + percent_range(band));
@@ -632,6 +675,13 @@ table settings(const inputs& in) {
       add(name, s.printed);
     }
   }
+  for (const auto& [name, percent, model] :
+       {std::tuple{"medium, 80 GB", 88, "medium"}, std::tuple{"large, 80 GB", 85, "large"}})
+    t.not_computable(name,
+                     "utilisation",
+                     "%",
+                     number(percent),
+                     std::string("a sweep of the ") + model + " model");
   for (const char* name : {"medium, 40 GB", "medium, 24 GB"})
     t.not_computable(name, "memory", "%", nothing(), "the medium model's memory at a second batch");
   return t;

@@ -119,18 +119,20 @@ template <gpuplan::learning_rate_rule Rule>
 
 // ---- warm-up, of T3.3
 
-/// Goyal's warm-up to the linear rule's rate, at the smaller batch.
-[[nodiscard]] constexpr gpuplan::warm_up goyal_warm_up(const inputs& in, const strategy& how) {
-  const std::int64_t batch = effective_batch(in, how).low();
-  return *gpuplan::warm_up_over_epochs(in.base_rate,
-                                       *learning_rate(in, batch, gpuplan::linear_rule{}),
-                                       gpuplan::goyal_warm_up_epochs,
-                                       steps_per_epoch(in, how).high());
+/// Goyal's warm-up to the linear rule's rate at one batch of a strategy.
+[[nodiscard]] constexpr gpuplan::warm_up goyal_warm_up(const inputs& in,
+                                                       const strategy& how,
+                                                       std::int64_t batch) {
+  return *gpuplan::warm_up_over_epochs(
+      in.base_rate,
+      *learning_rate(in, batch, gpuplan::linear_rule{}),
+      gpuplan::goyal_warm_up_epochs,
+      *gpuplan::steps_per_epoch(run(in, how, batch, gpuplan::last_batch::kept)));
 }
 
-/// As a share of the strategy's training.
+/// As a share of the strategy's training, which is the same at every batch.
 [[nodiscard]] constexpr double warm_up_share(const inputs& in, const strategy& how) {
-  return static_cast<double>(goyal_warm_up(in, how).steps) /
+  return static_cast<double>(goyal_warm_up(in, how, effective_batch(in, how).low()).steps) /
          static_cast<double>(total_steps(in, how).high());
 }
 

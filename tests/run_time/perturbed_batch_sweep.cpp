@@ -161,6 +161,9 @@ TEST_CASE("guide 004 has the verdicts that were found") {
   CHECK(verdict_of(report, "T4.2", "recommended, upper end alone", "batch") == verdict::agrees);
   CHECK(verdict_of(report, "T4.3", "8192", "80 GB as printed") == verdict::differs);
   CHECK(verdict_of(report, "T4.4", "8192", "diagnosis") == verdict::not_computable);
+  CHECK(verdict_of(report, "T4.2", "2048 itself", "efficiency") == verdict::agrees);
+  CHECK(verdict_of(report, "T4.5", "small, 80 GB, or", "batch in the sweep") ==
+        verdict::breaks_its_own_formula);
   CHECK(verdict_of(report, "T4.5", "large, 80 GB", "memory band, ideal") ==
         verdict::breaks_its_own_formula);
   CHECK(verdict_of(report, "T4.5", "large, 80 GB", "memory band, ideal, of the usable") ==

@@ -37,7 +37,9 @@ const std::vector<perturbation<inputs>> perturbations = {
     {"memory of the A100 40GB", [](inputs& in) { scale(in.gpus[1].memory); }, {"T2.3"}},
     {"memory of the RTX 4090", [](inputs& in) { scale(in.gpus[2].memory); }, {"T2.3"}},
     {"memory of the RTX 3090", [](inputs& in) { scale(in.gpus[3].memory); }, {"T2.3"}},
-    {"batch of the A100 80GB", [](inputs& in) { in.gpus[0].micro_batch += 3; }, {"T2.3", "T2.4"}},
+    {"batch of the A100 80GB",
+     [](inputs& in) { in.gpus[0].micro_batch += 3; },
+     {"T2.2", "T2.3", "T2.4"}},
     {"batch of the A100 40GB", [](inputs& in) { in.gpus[1].micro_batch += 2; }, {"T2.3", "T2.4"}},
     {"batch of the RTX 4090", [](inputs& in) { in.gpus[2].micro_batch += 1; }, {"T2.3", "T2.4"}},
     {"batch of the RTX 3090", [](inputs& in) { in.gpus[3].micro_batch += 1; }, {"T2.4"}},
@@ -46,6 +48,11 @@ const std::vector<perturbation<inputs>> perturbations = {
     {"device RTX 4090", [](inputs& in) { scale_memory(in.gpus[2]); }, {"T2.3"}},
     {"device RTX 3090", [](inputs& in) { scale_memory(in.gpus[3]); }, {"T2.3"}},
     {"accumulation", [](inputs& in) { in.accumulation += 1; }, {"T2.4"}},
+    {"workers",
+     [](inputs& in) {
+       in.workers = range<std::int64_t>{5, 9};
+     },
+     {"T2.2"}},
     {"data_parallel", [](inputs& in) { in.data_parallel += 1; }, {"T2.4"}},
     {"assumed_loading_share",
      [](inputs& in) { scale(in.assumed_loading_share); },
@@ -71,6 +78,7 @@ TEST_CASE("guide 002 has the verdicts that were found") {
   CHECK(verdict_of(report, "T2.2", "step", "throughput gain") == verdict::differs);
   CHECK(verdict_of(report, "T2.2", "step", "time saved") == verdict::agrees);
   CHECK(verdict_of(report, "T2.2", "30-50 % of the rate", "load after") == verdict::differs);
+  CHECK(verdict_of(report, "T2.2", "num_workers", "workers") == verdict::not_computable);
   CHECK(verdict_of(report, "T2.3", "RTX 4090 24GB, GB as printed", "batch on the A100 line") ==
         verdict::differs);
   CHECK(verdict_of(report, "T2.4", "32 x 4 x 4", "effective batch") == verdict::agrees);
