@@ -115,16 +115,9 @@ inline constexpr double binary_noise = 1e-12;
           r.high() + absolute + (part + binary_noise) * magnitude(r.high())};
 }
 
-// Whether the computed side meets the documented one where the ends of the latter may be anywhere
-// in `near`, and what both share is taken from `base`.
-[[nodiscard]] constexpr bool meets(gpuplan::range<double> documented,
-                                   gpuplan::range<double> computed,
-                                   gpuplan::range<double> near,
-                                   gpuplan::range<double> base) {
-  if (documented.is_point() || computed.is_point()) return near.overlaps(computed);
-  const double a = width(documented);
-  const double b = width(computed);
-  return near.contains(computed) || 2 * overlap(base, computed) >= (a < b ? a : b);
+// Whether two numbers, or the like ends of two ranges, are at most 5 % of the documented one apart.
+[[nodiscard]] constexpr bool within_five_percent(double documented, double computed) {
+  return magnitude(computed - documented) <= (0.05 + binary_noise) * magnitude(documented);
 }
 
 }  // namespace detail
@@ -137,10 +130,10 @@ inline constexpr double binary_noise = 1e-12;
 /// - A computed number agrees with a documented range that it lies in, and a computed range with a
 ///   documented number that it contains, to the digits printed.
 /// - Two ranges agree where they share at least half of the narrower, or where the computed one
-/// lies
-///   inside the documented one to the digits printed. Ranges that only touch do not agree.
-/// - What does not agree rounds where it would with the documented ends 5 % further out; all else
-///   differs.
+///   lies inside the documented one to the digits printed. Ranges that only touch do not agree.
+/// - What does not agree rounds within 5 %: of the documented number, of the nearest end of a
+/// range,
+///   or, of two ranges, each end of its like. All else differs.
 /// - Words agree or differ; a word and a number differ.
 /// - Nothing documented is `not_compared`; else nothing computed is `not_computable`.
 [[nodiscard]] constexpr verdict judge(const shown& documented, const shown& computed) {
@@ -154,9 +147,16 @@ inline constexpr double binary_noise = 1e-12;
   const gpuplan::range<double> d = documented.value;
   const gpuplan::range<double> c = computed.value;
   const auto as_printed = detail::widened(d, detail::half_a_unit(documented.digits), 0);
-  if (detail::meets(d, c, as_printed, detail::widened(d, 0, 0))) return verdict::agrees;
-  const auto five_percent = detail::widened(d, 0, 0.05);
-  return detail::meets(d, c, five_percent, five_percent) ? verdict::rounds : verdict::differs;
+  if (d.is_point() || c.is_point()) {
+    if (as_printed.overlaps(c)) return verdict::agrees;
+    return detail::widened(d, 0, 0.05).overlaps(c) ? verdict::rounds : verdict::differs;
+  }
+  const double narrower = width(d) < width(c) ? width(d) : width(c);
+  if (as_printed.contains(c) || 2 * overlap(detail::widened(d, 0, 0), c) >= narrower)
+    return verdict::agrees;
+  const bool close = detail::within_five_percent(d.low(), c.low()) &&
+                     detail::within_five_percent(d.high(), c.high());
+  return close ? verdict::rounds : verdict::differs;
 }
 
 }  // namespace guides
