@@ -18,6 +18,7 @@
 #include <gpuplan/solver.hpp>
 #include <gpuplan/speedup.hpp>
 #include <gpuplan/sweep.hpp>
+#include <gpuplan/time/affine.hpp>
 #include <gpuplan/time/documented.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/training_run.hpp>

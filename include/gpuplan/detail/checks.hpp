@@ -22,6 +22,13 @@ namespace gpuplan::detail {
   return static_cast<std::int64_t>(scaled);
 }
 
+// A number as a fact: away from zero, so that a value outside its bounds shows outside them; cut to
+// 64 bits. Not NaN.
+[[nodiscard]] constexpr std::int64_t as_fact(double value) {
+  const double away = value < 0 ? floor(value) : ceil(value);
+  return static_cast<std::int64_t>(away > 9e18 ? 9e18 : away < -9e18 ? -9e18 : away);
+}
+
 [[nodiscard]] constexpr failure about_range(errc code, range<double> value, const char* name) {
   return failure(code,
                  named_fact{fact::low_thousandths, thousandths(value.low())},

@@ -62,4 +62,22 @@ struct checked_integer {
   return {fits ? static_cast<std::int64_t>(x) : 0, fits};
 }
 
+// The smallest count from 1 to 2^40 for which `holds`, which stays true once it is; 0 for none.
+template <class Predicate>
+constexpr std::int64_t smallest_count(Predicate holds) {
+  const std::int64_t most = std::int64_t{1} << 40;
+  std::int64_t below = 0;
+  std::int64_t candidate = 1;
+  while (!holds(candidate)) {
+    if (candidate == most) return 0;
+    below = candidate;
+    candidate *= 2;
+  }
+  while (candidate - below > 1) {
+    const std::int64_t middle = below + (candidate - below) / 2;
+    (holds(middle) ? candidate : below) = middle;
+  }
+  return candidate;
+}
+
 }  // namespace gpuplan::detail

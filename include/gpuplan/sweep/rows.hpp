@@ -1,0 +1,146 @@
+#pragma once
+
+// The rows of a batch-size sweep, and what to judge them by.
+
+#include <gpuplan/detail/checks.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace gpuplan {
+
+enum class sweep_status { ran, out_of_memory };
+
+/// One setting of a sweep, measured on one GPU. The four times follow one another: their sum is the
+/// time of a training step. Of a row that ran out of memory only the setting is read.
+struct sweep_row {
+  std::int64_t micro_batch = 1;
+  std::int64_t workers = 0;  // data-loading processes
+  bool mixed_precision = false;
+  duration data{};  // what the step waits for its samples
+  duration forward{};
+  duration backward{};
+  duration optimizer{};        // zero where the measurement has it in another part
+  double gpu_utilisation = 0;  // 0 to 1
+  bytes memory{};              // the peak
+  sweep_status status = sweep_status::ran;
+};
+
+using sweep_rows = std::span<const sweep_row>;
+
+/// `data + forward + backward + optimizer`.
+[[nodiscard]] constexpr duration step_time(const sweep_row& row) {
+  return row.data + row.forward + row.backward + row.optimizer;
+}
+
+/// The samples per second of one GPU, `micro_batch / step_time`. Precondition: the row ran.
+[[nodiscard]] constexpr sample_rate throughput(const sweep_row& row) {
+  return samples_per(row.micro_batch, step_time(row));
+}
+
+/// Samples per second and GB (10^9 bytes) of memory: `throughput / memory`. It favours small
+/// batches, whose memory is small, and says nothing about speed. Precondition: the row ran.
+[[nodiscard]] constexpr double samples_per_s_per_GB(const sweep_row& row) {
+  return throughput(row).value() / in(row.memory, 1_GB);
+}
+
+namespace detail {
+
+constexpr failure flaw_of_time(std::int64_t index, duration time, const char* name) {
+  if (!is_finite(time.value()))
+    return failure(errc::not_finite, named_fact{fact::row, index}).about(name);
+  if (time < duration{})
+    return failure(errc::negative,
+                   named_fact{fact::row, index},
+                   named_fact{fact::time_us, as_fact(in(time, 1_us))})
+        .about(name);
+  return {};
+}
+
+// What is wrong with a row, or no failure.
+constexpr failure flaw_of(const sweep_row& row, std::int64_t index) {
+  const named_fact where{fact::row, index};
+  if (row.micro_batch < 1)
+    return failure(errc::not_positive, where, named_fact{fact::micro_batch, row.micro_batch});
+  if (row.workers < 0)
+    return failure(errc::negative, where, named_fact{fact::workers, row.workers});
+  if (row.status == sweep_status::out_of_memory) return {};
+  if (const failure why = flaw_of_time(index, row.data, "data"); failed(why)) return why;
+  if (const failure why = flaw_of_time(index, row.forward, "forward"); failed(why)) return why;
+  if (const failure why = flaw_of_time(index, row.backward, "backward"); failed(why)) return why;
+  if (const failure why = flaw_of_time(index, row.optimizer, "optimizer"); failed(why)) return why;
+  if (const failure why = flaw_of_time(index, step_time(row), "step time"); failed(why)) return why;
+  if (step_time(row) == duration{})
+    return failure(errc::not_positive, where, named_fact{fact::time_us, 0}).about("step time");
+  if (!is_finite(row.gpu_utilisation))
+    return failure(errc::not_finite, where).about("gpu_utilisation");
+  if (row.gpu_utilisation < 0 || row.gpu_utilisation > 1)
+    return failure(errc::out_of_bounds,
+                   where,
+                   named_fact{fact::percent, as_fact(row.gpu_utilisation * 100)},
+                   named_fact{fact::at_least, 0},
+                   named_fact{fact::at_most, 100})
+        .about("gpu_utilisation");
+  if (!is_finite(row.memory.value())) return failure(errc::not_finite, where).about("memory");
+  if (!(row.memory > bytes{}))
+    return failure(errc::not_positive,
+                   where,
+                   named_fact{fact::needed_MB, as_fact(in(row.memory, 1_MB))})
+        .about("memory");
+  return {};
+}
+
+constexpr failure flaw_of(sweep_rows rows) {
+  std::int64_t index = 0;
+  for (const sweep_row& row : rows)
+    if (const failure why = flaw_of(row, index++); failed(why)) return why;
+  return {};
+}
+
+constexpr bool ran(const sweep_row& row) { return row.status == sweep_status::ran; }
+
+constexpr failure too_few_rows(std::int64_t rows, std::int64_t different_batches) {
+  return failure(errc::too_few_rows,
+                 named_fact{fact::rows_that_ran, rows},
+                 named_fact{fact::different_batches, different_batches});
+}
+
+}  // namespace detail
+
+/// The rows themselves where every micro-batch is at least 1, no time is negative and their sum is
+/// positive, memory is positive and the utilisation is from 0 to 1, all of them finite; else the
+/// first flaw with the index of its row and the name of the field.
+[[nodiscard]] constexpr result<sweep_rows> validate(sweep_rows rows) {
+  if (const failure why = detail::flaw_of(rows); detail::failed(why)) return why;
+  return rows;
+}
+
+/// What a row is judged by. There is no standard for these numbers: by default nothing is asked.
+struct sweep_thresholds {
+  duration data_time = duration::from_value(detail::infinity);  // waiting longer: loading bound
+  double data_share = 1;                                        // the same, as a share of the step
+  range<double> utilisation{0, 1};                              // where the GPU is well used
+  range<double> memory_share{0, 1};  // of the GPU's memory, where it is well filled
+};
+
+/// The thresholds themselves where the shares are from 0 to 1 and the time is a positive number.
+[[nodiscard]] constexpr result<sweep_thresholds> validate(const sweep_thresholds& thresholds) {
+  if (!(thresholds.data_time > duration{})) return failure(errc::not_positive).about("data_time");
+  if (detail::is_nan(thresholds.data_share)) return failure(errc::not_finite).about("data_share");
+  if (const failure why = detail::check_between(thresholds.data_share, 0, 1, "data_share");
+      detail::failed(why))
+    return why;
+  if (const failure why = detail::check_between(thresholds.utilisation, 0, 1, "utilisation");
+      detail::failed(why))
+    return why;
+  if (const failure why = detail::check_between(thresholds.memory_share, 0, 1, "memory_share");
+      detail::failed(why))
+    return why;
+  return thresholds;
+}
+
+}  // namespace gpuplan
