@@ -26,6 +26,20 @@ struct batch_plan {
   friend constexpr bool operator==(const batch_plan&, const batch_plan&) = default;
 };
 
+namespace detail {
+
+// Of one optimizer step: divisors of more take too long to find.
+inline constexpr std::int64_t most_samples_per_gpu = std::int64_t{1} << 40;
+
+constexpr failure too_many_samples_per_gpu(std::int64_t samples) {
+  return failure(errc::out_of_bounds,
+                 named_fact{fact::samples, samples},
+                 named_fact{fact::at_most, most_samples_per_gpu})
+      .about("samples of each GPU");
+}
+
+}  // namespace detail
+
 /// The plan itself where each part is at least 1 and their product fits into 64 bits; else
 /// `errc::not_positive` or `errc::overflow` with the parts.
 [[nodiscard]] constexpr result<batch_plan> validate(const batch_plan& plan) {

@@ -117,7 +117,9 @@ template <memory_model Model>
 /// effective batch nearest the upper end of the target. Where there is none, `why()` is the reason:
 /// what is wrong with the request or the model; `exceeds_gpu_memory` where not even one sample
 /// fits; `no_such_batch` where the target holds no multiple of `data_parallel`, with the nearest
-/// effective batches that exist. A range for `for` loops, without allocation; the model is copied.
+/// effective batches that exist; `out_of_bounds` where each GPU has more than 2^40 samples of a
+/// step and memory for more than 2^20 at once. A range for `for` loops, without allocation; the
+/// model is copied.
 template <memory_model Model>
 class batch_options {
  public:
@@ -151,9 +153,23 @@ class batch_options {
         start_at(plan_.micro_batch - 1);
       }
     }
-    // A model may need more for accumulation than for a single micro-batch.
+    // A model may need more for accumulation than for a single micro-batch. It never needs less, so
+    // that the most that fits is found by bisection.
     constexpr void skip_what_does_not_fit() {
-      while (plan_.micro_batch > 0 && !fits(plan_, options_->gpu_, options_->model_)) next();
+      while (plan_.micro_batch > 0 && !fits(plan_, options_->gpu_, options_->model_)) {
+        std::int64_t too_many = plan_.accumulation;
+        std::int64_t fitting = detail::ceil_div(options_->each_.low, plan_.micro_batch);
+        plan_.accumulation = fitting;
+        if (!fits(plan_, options_->gpu_, options_->model_)) {
+          start_at(plan_.micro_batch - 1);
+          continue;
+        }
+        while (too_many - fitting > 1) {
+          plan_.accumulation = fitting + (too_many - fitting) / 2;
+          (fits(plan_, options_->gpu_, options_->model_) ? fitting : too_many) = plan_.accumulation;
+        }
+        plan_.accumulation = fitting;
+      }
     }
   };
 
@@ -170,7 +186,10 @@ class batch_options {
       why_ = detail::samples_per_gpu::no_such_batch(the_request);
     } else {
       largest_ = detail::largest_micro_batch(smallest_, each_.high, gpu_, model_);
-      if (begin() == end()) {
+      if (each_.high > detail::most_samples_per_gpu && largest_ > most_to_try) {
+        why_ = detail::too_many_samples_per_gpu(each_.high);
+        largest_ = 0;
+      } else if (begin() == end()) {
         const batch_plan single{1, the_request.data_parallel, each_.low};
         why_ = detail::exceeds_gpu_memory(single, the_model.required(single), gpu_);
       }
@@ -190,6 +209,9 @@ class batch_options {
   [[nodiscard]] constexpr const failure& why() const { return why_; }
 
  private:
+  // The work is bounded by this many micro-batches or by the square root of the samples.
+  static constexpr std::int64_t most_to_try = std::int64_t{1} << 20;
+
   memory_budget gpu_;
   Model model_;
   batch_plan smallest_;

@@ -55,6 +55,16 @@ TEST_CASE("at micro-batch 1 activations are recomputed, and then nothing is left
   STATIC_CHECK(after_out_of_memory({0, 4, 1}).why().code == errc::not_positive);
 }
 
+TEST_CASE("what would take too long to search is refused") {
+  CONSTEXPR std::int64_t prime = (std::int64_t{1} << 61) - 1;
+  CONSTEXPR auto slow = after_out_of_memory({3, 1, prime / 3}).why();
+  STATIC_CHECK(slow.code == errc::out_of_bounds);
+  STATIC_CHECK(slow[fact::samples] == prime / 3 * 3);
+  STATIC_CHECK(slow[fact::at_most] == std::int64_t{1} << 40);
+  STATIC_CHECK(recover_from_out_of_memory({prime, 1, 1}, 8_GB, groot, groot).why().code ==
+               errc::out_of_bounds);
+}
+
 TEST_CASE("a plan finds its way back into memory") {
   CONSTEXPR auto way = require([] {
     return recover_from_out_of_memory({15, 4, 2}, 11_GB, groot, with(groot, checkpointing(0.5)));

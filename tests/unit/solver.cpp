@@ -92,6 +92,22 @@ TEST_CASE("bad requests are refused by name") {
   STATIC_CHECK(solve(most - 1, 2, 24_GB));
 }
 
+TEST_CASE("what would take too long to search is refused") {
+  CONSTEXPR std::int64_t prime = (std::int64_t{1} << 61) - 1;
+  CONSTEXPR affine_memory tiny{.per_sample = 1_B};
+  CONSTEXPR auto slow =
+      solve_batch({.effective_batch = prime, .data_parallel = 1, .gpu = 80_GB}, tiny).why();
+  STATIC_CHECK(slow == failure(errc::out_of_bounds,
+                               named_fact{fact::samples, prime},
+                               named_fact{fact::at_most, std::int64_t{1} << 40})
+                           .about("samples of each GPU"));
+  CONSTEXPR batch_request small{.effective_batch = prime, .data_parallel = 1, .gpu = 1024_B};
+  STATIC_CHECK(*solve_batch(small, tiny) == batch_plan{1, 1, prime});
+  CONSTEXPR batch_request wide{
+      .effective_batch = {1, std::int64_t{1} << 40}, .data_parallel = 1, .gpu = 16_GB};
+  STATIC_CHECK(*solve_batch(wide, dearer_accumulation{}) == batch_plan{16, 1, 1});
+}
+
 namespace {
 
 constexpr batch_plan expected[] = {

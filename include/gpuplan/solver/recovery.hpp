@@ -36,12 +36,15 @@ constexpr std::int64_t largest_divisor(std::int64_t number, std::int64_t most) {
 
 /// The next thing to try: half the micro-batch and twice the accumulation; where half is not a
 /// divisor of micro-batch x accumulation, the largest divisor below it. From micro-batch 1 on,
-/// recomputation of activations. `nothing_left_to_try` where that is on already.
+/// recomputation of activations. Errors: `validate(plan)`; `nothing_left_to_try` where that is on
+/// already; `out_of_bounds` where a GPU's samples of a step, micro-batch x accumulation, exceed
+/// 2^40.
 [[nodiscard]] constexpr result<recovery_step> after_out_of_memory(const batch_plan& plan,
                                                                   bool recompute = false) {
   if (const auto valid = validate(plan); !valid) return valid.why();
   if (plan.micro_batch > 1) {
     const std::int64_t samples = plan.micro_batch * plan.accumulation;
+    if (samples > detail::most_samples_per_gpu) return detail::too_many_samples_per_gpu(samples);
     const std::int64_t lower = detail::largest_divisor(samples, plan.micro_batch / 2);
     return recovery_step{recovery_action::lower_micro_batch,
                          {lower, plan.data_parallel, samples / lower},
@@ -72,7 +75,8 @@ struct recovery {
 
 /// Takes the steps of `after_out_of_memory` until the plan fits: no step where it already does.
 /// `recomputing` is the model with recomputed activations, `with(model, checkpointing(0.5))`.
-/// Error: `exceeds_gpu_memory` where the last step does not fit either, with its numbers.
+/// Errors: what is wrong with the plan, the budget or a model; `exceeds_gpu_memory` where the last
+/// step does not fit either, with its numbers; `out_of_bounds` as `after_out_of_memory`.
 template <memory_model Model, memory_model Recomputing>
 [[nodiscard]] constexpr result<recovery> recover_from_out_of_memory(
     const batch_plan& plan, memory_budget gpu, const Model& model, const Recomputing& recomputing) {
@@ -84,6 +88,7 @@ template <memory_model Model, memory_model Recomputing>
   bytes required = model.required(plan);
   while (!(required <= gpu.size())) {
     const auto next = after_out_of_memory(way.plan, way.recompute);
+    if (!next && next.why().code == errc::out_of_bounds) return next.why();
     if (!next) return detail::exceeds_gpu_memory(way.plan, required, gpu);
     way.plan = next->plan;
     way.recompute = next->recompute;
