@@ -25,11 +25,14 @@ constexpr failure flaw_of_run(range<duration> time, std::int64_t devices) {
 // ---- what a run costs
 
 /// The time that all devices together are held, `devices x time`: GPU-hours, where it is counted in
-/// hours. Errors: a time that is not positive and finite, fewer than 1 device.
+/// hours. Errors: a time that is not positive and finite, also once multiplied; fewer than 1
+/// device.
 [[nodiscard]] constexpr result<range<duration>> gpu_time(range<duration> time,
                                                          std::int64_t devices) {
   if (const failure why = detail::flaw_of_run(time, devices); detail::failed(why)) return why;
-  return static_cast<double>(devices) * time;
+  const range<duration> held = static_cast<double>(devices) * time;
+  if (!detail::is_finite(held.high().value())) return failure(errc::not_finite).about("time");
+  return held;
 }
 
 /// The money for all devices, `devices x time x price`, at a price per device: `3_usd_per_hour`.

@@ -3,6 +3,7 @@
 // What one device can do: memory, bandwidth, peak rates, links, MIG slices, and where its numbers
 // come from. Plain data; the devices themselves are in catalog/gpus.hpp.
 
+#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/detail/text.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/result.hpp>
@@ -217,10 +218,11 @@ inline constexpr double driver_share = 0.004;
 
 namespace detail {
 
-// Whole bytes, rounded down.
+// Whole bytes, rounded down. What 64 bits do not hold stays as it is, for decisions to refuse.
 constexpr bytes less_context(bytes reported) {
   const bytes left = reported - context_memory - reported * driver_share;
-  return bytes::from_value(static_cast<double>(static_cast<std::int64_t>(left.value())));
+  const checked_integer whole = to_int64(left.value());
+  return whole.ok ? bytes::from_value(static_cast<double>(whole.value)) : left;
 }
 
 }  // namespace detail
@@ -260,14 +262,16 @@ constexpr bytes less_context(bytes reported) {
 }
 
 /// The share of `gpu`'s SMs, and so of its peak rates, that a slice gets: less than its name says,
-/// 16 of 132 for the "1g" of an H100.
+/// 16 of 132 for the "1g" of an H100. Precondition: `gpu.sm_count` is stated.
 [[nodiscard]] constexpr double sm_share(const gpu_spec& gpu, const mig_slice& slice) {
+  if (gpu.sm_count < 1)
+    detail::precondition_violated(failure(errc::not_positive).about("sm_count"));
   return static_cast<double>(slice.sm_count) / gpu.sm_count;
 }
 
 /// A slice as a device of its own: SMs and peak rates by `sm_share`, bandwidth by
 /// `bandwidth_share`, no peer link. The power limit stays that of the whole GPU, which its slices
-/// share.
+/// share. Precondition: as `sm_share`, where `gpu` states a rate.
 [[nodiscard]] constexpr gpu_spec slice_of(const gpu_spec& gpu, const mig_slice& slice) {
   gpu_spec part = gpu;
   part.slice = slice.name;

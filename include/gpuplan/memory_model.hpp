@@ -103,7 +103,8 @@ constexpr failure flaw_of_memory(const char* name, bytes memory) {
 
 // What is wrong with a budget, or no failure.
 constexpr failure flaw_of_budget(memory_budget gpu) {
-  if (gpu.size() == bytes{}) return failure(errc::not_positive, named_fact{fact::gpu_has_MB, 0});
+  if (gpu.size() <= bytes{})
+    return failure(errc::not_positive, named_fact{fact::gpu_has_MB, -MB_at_least(-gpu.size())});
   return flaw_of_memory("gpu", gpu.size());
 }
 

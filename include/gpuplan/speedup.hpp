@@ -311,6 +311,7 @@ namespace detail {
     if (const failure why = check_positive(factor, "combined factor"); failed(why)) return why;
     least[p] = 1 / factor.high();
     minus_most[p] = -1 / factor.low();
+    if (!is_finite(minus_most[p])) return about_range(errc::not_finite, factor, "combined factor");
   }
   // Where shares and factors are all but points, rounding may put the least above the most.
   const double one_end = least_time(shares, least);

@@ -201,3 +201,11 @@ TEST_CASE("bad costs are named") {
       failure(errc::no_time_saved, named_fact{fact::devices, 1}, named_fact{fact::devices, 2}));
   STATIC_CHECK(!price_of_time_saved(whole(1, 1), whole(2, 1)));
 }
+
+#ifndef GPUPLAN_TEST_AT_COMPILE_TIME
+// A compile error in a constant expression.
+TEST_CASE("GPU-hours that overflow are refused, also at no price") {
+  CHECK(gpu_time(1e300 * 1_s, 1'000'000'000).why() == failure(errc::not_finite).about("time"));
+  CHECK(cost(1e300 * 1_s, 1'000'000'000, 0_usd_per_hour).why().code == errc::not_finite);
+}
+#endif

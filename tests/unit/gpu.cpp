@@ -193,6 +193,13 @@ TEST_CASE("a number that is not known throws when it is used") {
   CHECK_THROWS_AS(static_cast<void>(*blank.tdp), plan_error);
   CHECK_THROWS_AS(static_cast<void>(blank.peers->each_direction()), plan_error);
 }
+
+TEST_CASE("a share of unknown SMs throws") {
+  gpu_spec blank{};
+  CHECK(!slice_of(blank, slices[0]).dense.bf16);  // nothing to share
+  blank.dense.bf16 = 1_TFLOPS;
+  CHECK_THROWS_AS(static_cast<void>(slice_of(blank, slices[0])), plan_error);
+}
 #endif
 
 }  // namespace

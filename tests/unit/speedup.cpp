@@ -305,3 +305,15 @@ TEST_CASE("bad phases are named") {
                    .why()
                    .subject[0] == 'c');
 }
+
+#ifndef GPUPLAN_TEST_AT_COMPILE_TIME
+// A compile error in a constant expression.
+TEST_CASE("a factor whose inverse overflows is refused") {
+  CHECK(
+      combined_speedup({.data = 0.0, .forward = 1.0}, {optimisation{phase::data, 1e-320}}).why() ==
+      failure(errc::not_finite,
+              named_fact{fact::low_thousandths, 0},
+              named_fact{fact::high_thousandths, 0})
+          .about("combined factor"));
+}
+#endif

@@ -616,7 +616,7 @@ TEST_CASE("bad thresholds, devices, shares") {
   STATIC_CHECK(pick_recommended(by_hand, 0_B, {}).why().code == errc::not_positive);
   STATIC_CHECK(pick_recommended(by_hand, byte_count(not_a_number), {}).why().code ==
                errc::not_finite);
-  STATIC_CHECK(diagnose(by_hand[0], -1 * 1_GB, {}).why().code == errc::negative);
+  STATIC_CHECK(diagnose(by_hand[0], -1 * 1_GB, {}).why().code == errc::not_positive);
   STATIC_CHECK(validate(sweep_thresholds{.data_time = 0_s}).why().code == errc::not_positive);
   STATIC_CHECK(validate(sweep_thresholds{.data_time = seconds(not_a_number)}).why().code ==
                errc::not_positive);
