@@ -216,6 +216,8 @@ TEST_CASE("a MIG slice is found by the name that the driver prints") {
   STATIC_CHECK(slice->sm_count == 16 && slice->memory_bandwidth == 487.5_GBps);
   STATIC_CHECK(catalog::find_gpu("nvidia h100 nvl MIG 1g.11gb+me")->sm_count == 16);
   STATIC_CHECK(catalog::find_gpu("NVIDIA A100-SXM4-40GB MIG 3g.20gb")->sm_count == 42);
+  STATIC_CHECK(catalog::find_gpu("h100_nvl mig 1G.12GB")->slice == "1g.12gb"sv);
+  STATIC_CHECK(catalog::find_gpu("h100_nvl MIG").why().code == errc::unknown_mig_profile);
 
   CONSTEXPR auto profile = catalog::find_gpu("NVIDIA H100 NVL MIG 2g.25gb");
   STATIC_CHECK(profile.why().code == errc::unknown_mig_profile);

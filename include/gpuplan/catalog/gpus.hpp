@@ -10,6 +10,7 @@
 #include <gpuplan/result.hpp>
 #include <gpuplan/units.hpp>
 
+#include <cstddef>
 #include <string_view>
 
 namespace gpuplan::catalog {
@@ -2127,10 +2128,13 @@ namespace gpuplan::catalog {
 /// RTX 4090", or a MIG slice, "NVIDIA H100 NVL MIG 1g.12gb". Case, spaces and punctuation do not
 /// matter. Errors: `unknown_gpu` with the nearest id, `no_mig`, `unknown_mig_profile`.
 [[nodiscard]] constexpr result<gpu_spec> find_gpu(std::string_view name) {
-  constexpr std::string_view separator = " MIG ";
-  const auto at = name.find(separator);
+  constexpr std::string_view separator = "mig";  // no device has it in its name
+  std::size_t at = 0;
+  while (at < name.size() &&
+         gpuplan::detail::plain_name(name.substr(at, separator.size())).text() != separator)
+    ++at;
   const auto gpu = gpuplan::detail::find_whole_gpu(name.substr(0, at));
-  if (!gpu || at == std::string_view::npos) return gpu;
+  if (!gpu || at == name.size()) return gpu;
   const auto slice = mig(*gpu, name.substr(at + separator.size()));
   if (!slice) return slice.why();
   return slice_of(*gpu, *slice);
