@@ -47,7 +47,8 @@ namespace detail {
   for (std::size_t i = 0; i < t.columns.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (t.columns[i].name == t.columns[j].name)
-        throw plan_error(failure(errc::malformed_table).about(t.columns[i].name.c_str()));
+        gpuplan::detail::precondition_violated(
+            failure(errc::malformed_table).about(t.columns[i].name.c_str()));
   auto rows = nlohmann::ordered_json::array();
   for (const auto& row : t.rows) {
     auto object = nlohmann::ordered_json::object();
