@@ -176,7 +176,12 @@ std::string paragraph(const std::string& first, const std::string& words, int wi
 }
 
 std::string text_of(const table& t, const output& as) {
-  std::string out = bold(t.id + "  " + t.title, as.color) + '\n';
+  std::string out;
+  std::string before = t.id + "  ";
+  for (const std::string& line : io::wrap(t.title, as.width - io::display_width(before))) {
+    out += bold(before + line, as.color) + '\n';
+    before.assign(before.size(), ' ');
+  }
   if (!t.inputs.empty()) out += paragraph("  from ", t.inputs, as.width);
   const std::vector<block> blocks = blocks_of(t);
   std::vector<io::table> tables;

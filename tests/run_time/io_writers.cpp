@@ -145,6 +145,25 @@ TEST_CASE("the last column is wrapped to the width, then goes below, then all be
         "\n"
         "command  srun\n"
         "note     y\n");
+  CHECK(to_text(wide, {.width = 12}) ==
+        "command\n"
+        "    srun\n"
+        "    python\n"
+        "    train.py\n"
+        "n\n"
+        "    1\n"
+        "note\n"
+        "    x\n"
+        "\n"
+        "command\n"
+        "    srun\n"
+        "note\n"
+        "    y\n");
+  CHECK(to_text(table{.title = "two words", .columns = {{.name = "a"}}}, {.width = 6}) ==
+        "two\n"
+        "words\n"
+        "a\n"
+        "─\n");
 }
 
 TEST_CASE("no line of text is longer than the width") {

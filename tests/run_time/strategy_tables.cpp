@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <gpuplan/io/text.hpp>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -80,6 +82,19 @@ TEST_CASE("each guide has something that agrees, something that does not, and fi
     CHECK(has_verdict(r, verdict::agrees));
     CHECK(has_verdict(r, verdict::differs));
     CHECK(!r.findings.empty());
+  }
+}
+
+TEST_CASE("no line is longer than the terminal is wide") {
+  std::vector<report> reports;
+  for (const guide& g : held) reports.push_back(g.make());
+  for (const int width : {60, 80, 100, 160}) {
+    CAPTURE(width);
+    std::istringstream lines(render(reports, {.format = "text", .width = width}));
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      CHECK(gpuplan::io::display_width(line) <= width);
+    }
   }
 }
 

@@ -177,11 +177,15 @@ struct measured_column {
   return free - (m.numbers.after - around_point(text).after);
 }
 
-// Each row as lines of `name  value`, for tables that no line can hold.
+// Each row as lines of `name  value`, for tables that no line can hold; where the names leave the
+// values less than a third of a line, these stand below them.
 [[nodiscard]] inline std::string text_records(const table& t, const text_layout& layout) {
   int name_width = 0;
   for (const column& c : t.columns)
     if (display_width(heading(c)) > name_width) name_width = display_width(heading(c));
+  int start = layout.indent + name_width + column_gap;
+  const bool below = layout.width - start < layout.width / 3;
+  if (below) start = layout.indent + 2 * column_gap;
   std::string out;
   for (const auto& row : t.rows) {
     if (&row != &t.rows.front()) out += '\n';
@@ -189,9 +193,9 @@ struct measured_column {
       const std::string text = printable(to_text(row[i]));
       if (text.empty()) continue;
       const std::string name = heading(t.columns[i]);
-      const int start = layout.indent + name_width + column_gap;
-      std::string before = spaces(layout.indent) + toned(name, tone::faint, layout.color) +
-                           spaces(name_width - display_width(name) + column_gap);
+      std::string before =
+          spaces(layout.indent) + toned(name, tone::faint, layout.color) +
+          (below ? '\n' + spaces(start) : spaces(name_width - display_width(name) + column_gap));
       for (const std::string& line : wrap(text, layout.width - start)) {
         out += before + toned(line, row[i].shade(), layout.color) + '\n';
         before = spaces(start);
@@ -210,7 +214,12 @@ struct measured_column {
 [[nodiscard]] inline std::string to_text(const table& t, const text_layout& layout = {}) {
   static_cast<void>(validate(t).value_or_throw());
   std::string out;
-  if (!t.title.empty()) out += detail::spaces(layout.indent) + detail::printable(t.title) + "\n";
+  if (!t.title.empty()) {
+    const std::string title = detail::printable(t.title);
+    const int room = layout.width > 0 ? layout.width - layout.indent : display_width(title);
+    for (const std::string& line : wrap(title, room))
+      out += detail::spaces(layout.indent) + line + "\n";
+  }
   if (t.columns.empty()) return out;
 
   std::vector<detail::measured_column> columns;
