@@ -82,6 +82,8 @@ inline constexpr bool is_quantity<boost::units::quantity<Unit, double>> = true;
 // Boost's own operators take exactly the value type, `double`; `bool` is no count.
 template <class T>
 concept integer = std::integral<T> && !std::same_as<T, bool>;
+template <class T>
+concept other_scalar = integer<T> || std::same_as<T, float>;
 
 }  // namespace detail
 
@@ -89,18 +91,18 @@ concept integer = std::integral<T> && !std::same_as<T, bool>;
 template <class T>
 concept any_quantity = detail::is_quantity<T>;
 
-/// Integers scale quantities: `3 * 24_GiB`, `24_GiB * 3`, `1_h / 4`. Exact while the integer and
-/// the result are below 2^53.
-template <detail::integer Integer, class Unit>
-[[nodiscard]] constexpr auto operator*(Integer count, boost::units::quantity<Unit, double> each) {
+/// Integers and `float` scale quantities as `double` does: `3 * 24_GiB`, `24_GiB * 3`, `1_h / 4`.
+/// Exact while the integer and the result are below 2^53.
+template <detail::other_scalar Scalar, class Unit>
+[[nodiscard]] constexpr auto operator*(Scalar count, boost::units::quantity<Unit, double> each) {
   return static_cast<double>(count) * each;
 }
-template <class Unit, detail::integer Integer>
-[[nodiscard]] constexpr auto operator*(boost::units::quantity<Unit, double> each, Integer count) {
+template <class Unit, detail::other_scalar Scalar>
+[[nodiscard]] constexpr auto operator*(boost::units::quantity<Unit, double> each, Scalar count) {
   return each * static_cast<double>(count);
 }
-template <class Unit, detail::integer Integer>
-[[nodiscard]] constexpr auto operator/(boost::units::quantity<Unit, double> whole, Integer parts) {
+template <class Unit, detail::other_scalar Scalar>
+[[nodiscard]] constexpr auto operator/(boost::units::quantity<Unit, double> whole, Scalar parts) {
   return whole / static_cast<double>(parts);
 }
 

@@ -43,7 +43,7 @@ TEST_CASE("rates, times, money and energy come out as people write them") {
   STATIC_CHECK(12_GFLOP / 4_GB == 3_FLOP_per_B);
 }
 
-TEST_CASE("integers scale quantities on either side") {
+TEST_CASE("integers and floats scale quantities on either side") {
   CONSTEXPR std::int64_t gpus = 8;
   CONSTEXPR unsigned char few = 3;
   STATIC_CHECK(gpus * 80_GB == 640_GB);
@@ -53,6 +53,8 @@ TEST_CASE("integers scale quantities on either side") {
   STATIC_CHECK(2 * 1.5_s == 3_s);
   STATIC_CHECK(2.0 * 1.5_s == 3_s);
   STATIC_CHECK(-1 * 1_s == -1_s);
+  STATIC_CHECK(0.5F * 24_GiB == 12_GiB);
+  STATIC_CHECK(24_GiB / 0.5F == 48_GiB);
 }
 
 TEST_CASE("ratios of like quantities are plain numbers") {
