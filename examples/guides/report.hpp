@@ -5,7 +5,7 @@
 #include <gpuplan/io/table.hpp>
 
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "guides/comparison.hpp"
@@ -36,65 +36,35 @@ struct table {
   std::vector<cell> cells{};
 
   /// Adds a comparison and judges it.
-  cell& compare(std::string row,
-                std::string quantity,
-                std::string unit,
+  cell& compare(std::string_view row,
+                std::string_view quantity,
+                std::string_view unit,
                 const shown& documented,
                 const shown& computed,
-                std::string note = {}) {
-    return add({std::move(row),
-                std::move(quantity),
-                std::move(unit),
-                documented,
-                computed,
-                judge(documented, computed),
-                std::move(note)});
-  }
+                std::string_view note = {});
 
   /// Adds a computed value that the guide prints nothing for.
-  cell& also(std::string row,
-             std::string quantity,
-             std::string unit,
+  cell& also(std::string_view row,
+             std::string_view quantity,
+             std::string_view unit,
              const shown& computed,
-             std::string note = {}) {
-    return compare(
-        std::move(row), std::move(quantity), std::move(unit), nothing(), computed, std::move(note));
-  }
+             std::string_view note = {});
 
   /// Adds a documented setting that the guide's own formula forbids; `computed` is what the formula
   /// gives instead.
-  cell& breaks(std::string row,
-               std::string quantity,
-               std::string unit,
+  cell& breaks(std::string_view row,
+               std::string_view quantity,
+               std::string_view unit,
                const shown& documented,
                const shown& computed,
-               std::string note = {}) {
-    return add({std::move(row),
-                std::move(quantity),
-                std::move(unit),
-                documented,
-                computed,
-                verdict::breaks_its_own_formula,
-                std::move(note)});
-  }
+               std::string_view note = {});
 
   /// Adds a documented value that needs an input which the guide does not give.
-  cell& not_computable(std::string row,
-                       std::string quantity,
-                       std::string unit,
+  cell& not_computable(std::string_view row,
+                       std::string_view quantity,
+                       std::string_view unit,
                        const shown& documented,
-                       const std::string& missing_input) {
-    return add({std::move(row),
-                std::move(quantity),
-                std::move(unit),
-                documented,
-                nothing(),
-                verdict::not_computable,
-                "needs " + missing_input});
-  }
-
- private:
-  cell& add(cell added) { return cells.emplace_back(std::move(added)); }
+                       std::string_view missing_input);
 };
 
 struct report {
