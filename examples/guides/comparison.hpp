@@ -159,4 +159,9 @@ inline constexpr double binary_noise = 1e-12;
   return close ? verdict::rounds : verdict::differs;
 }
 
+/// Whether two computed values are the same but for rounding, for static_asserts.
+[[nodiscard]] constexpr bool near(double a, double b, double tolerance = 1e-9) {
+  return a - b <= tolerance && b - a <= tolerance;
+}
+
 }  // namespace guides

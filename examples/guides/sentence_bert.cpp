@@ -53,8 +53,6 @@ constexpr bool reproduces(const inputs& in, const reading& r) {
 // The results, at compile time.
 constexpr inputs guide;
 
-constexpr bool near(double a, double b) { return a - b < 1e-9 && b - a < 1e-9; }
-
 // T3.1
 static_assert(efficiency(guide, guide.ddp) == range(0.75, 0.875));
 static_assert(near(serial_fraction(guide, guide.dp).low(), 3.0 / 35) &&

@@ -9,8 +9,6 @@ namespace {
 // The results, at compile time.
 constexpr inputs guide;
 
-constexpr bool near(double a, double b) { return a - b < 1e-9 && b - a < 1e-9; }
-
 // T2.1: the product is 1.1 x 1.2 x 1.15 to 1.15 x 1.3 x 1.25; shares that nobody gave leave
 // anything open; the step as nothing but forward and backward gives 38 to 62.5 %.
 static_assert(near(product_gain(guide, reading::rate, true).low(), 0.518) &&
