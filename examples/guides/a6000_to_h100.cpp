@@ -1,161 +1,21 @@
 #include "guides/a6000_to_h100.hpp"
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <vector>
+
+#include "guides/a6000_to_h100/tables.hpp"
 
 namespace guides::a6000_to_h100 {
-namespace {
 
-constexpr double in_hours(duration time) { return in(time, 1_h); }
-constexpr double in_days(duration time) { return in(time, 1_d); }
-constexpr double in_usd(gpuplan::money cost) { return in(cost, 1_usd); }
-constexpr range<double> in_usd(range<gpuplan::money> cost) {
-  return {in_usd(cost.low()), in_usd(cost.high())};
-}
-constexpr double in_usd_per_hour(price each) { return in(each, 1_usd_per_hour); }
-constexpr range<double> in_hours(range<duration> time) {
-  return {in_hours(time.low()), in_hours(time.high())};
-}
+// ---- T1.2
 
-// The results, at compile time.
-constexpr inputs guide;
-
-constexpr bool near(double a, double b) { return a - b < 1e-9 && b - a < 1e-9; }
-
-// T1.1: the column mixes two cards and has all peaks with sparsity; like for like, every format
-// gains the same.
-constexpr auto h100_fp16 =
-    identify(guide.h100.fp16, number_format::fp16, {&guide.h100_pcie, &guide.h100_sxm});
-constexpr auto h100_bf16 =
-    identify(guide.h100.bf16, number_format::bf16, {&guide.h100_pcie, &guide.h100_sxm});
-static_assert(h100_fp16->device == &guide.h100_pcie && h100_fp16->sparse);
-static_assert(h100_bf16->device == &guide.h100_sxm && h100_bf16->sparse);
-static_assert(identify(guide.a6000.fp16, number_format::fp16, {&guide.a6000_device})->sparse);
-static_assert(dense_ratio(guide, guide.h100_pcie, number_format::fp16) ==
-              dense_ratio(guide, guide.h100_pcie, number_format::bf16));
-static_assert(speedup_by_peaks(guide, guide.h100_pcie).high() < guide.real_speedup.low());
-
-// T1.2: 598 / 6, in hours and in days.
+// 598 / 6, in hours and in days.
 static_assert(near(in_hours(on_h100(guide, 1)), 598.0 / 6));
 static_assert(judge(number(4.2, 1), number(in_days(on_h100(guide, 1)), 2)) == verdict::agrees);
-
-// T1.3 and T1.4: two GPUs at 95 % take 52.5 h and not 50, and cost more than one.
-static_assert(near(in_hours(on_h100(guide, 2)), 598.0 / 6 / 1.9));
-static_assert(near(in_hours(on_h100(guide, 4)), 598.0 / 6 / 3.6) && on_h100(guide, 4) > 1_d);
-static_assert(near(in_hours(from_whole_hours(guide, 2)), 100 / 1.9));
-static_assert(runs(guide)[2].cost > runs(guide)[1].cost + 15_usd);
-static_assert(near(relative(runs(guide), 1), 1.0 / 6));
-static_assert(relative(runs_at_own_price(guide), 2) > 0.98);
-
-// T1.5
-static_assert(guide.on_2.effective_batch() == 32 && guide.on_4.effective_batch() == 64);
-static_assert(*same_batch(guide, guide.on_1, 2) == batch_plan{8, 2, 1});
-static_assert(*same_batch(guide, guide.on_1, 8) == batch_plan{2, 8, 1});
-static_assert(*same_batch(guide, guide.on_2, 2) == batch_plan{16, 2, 1});
-static_assert(rate_factor(guide, guide.on_4, gpuplan::square_root_rule{}) == 2);
-
-// T1.6: on one H100, stage 1 ends on day 3; on two, at 33.8 h of day 2.
-static_assert(days(guide, 1) == 5 && days(guide, 2) == 3);
-static_assert(on_day(guide, 1, 3).count == 2 && on_day(guide, 1, 3).pieces[1].starts);
-static_assert(near(in_hours(on_day(guide, 2, 2).pieces[0].end), 385.0 / 6 / 1.9));
-
-// T1.7: one H100 is cheapest, eight are fastest, and no H100 count is dominated.
-constexpr auto priced_runs = runs(guide);
-static_assert(*gpuplan::cheapest(priced_runs) == 1 && *gpuplan::fastest(priced_runs) == 4);
-static_assert(!on_pareto_front(priced_runs, 0) && on_pareto_front(priced_runs, 1) &&
-              on_pareto_front(priced_runs, 2) && on_pareto_front(priced_runs, 3) &&
-              on_pareto_front(priced_runs, 4));
-
-// ---- tables
-
-std::string h100s(std::int64_t gpus) { return "H100 x " + std::to_string(gpus); }
-std::string name_of(std::size_t run) { return run == 0 ? "A6000 x 1" : h100s(counts[run - 1]); }
-shown yes_or_no(bool yes) { return word(yes ? "yes" : "no"); }
-
-table cards(const inputs& in) {
-  table t{.id = "T1.1",
-          .title = "A6000 against H100",
-          .inputs = "the cards as printed; published peaks of RTX A6000, H100 PCIe, H100 SXM5"};
-
-  const auto ratio = [&](const char* row, double documented, int digits, double computed) {
-    t.compare(
-        row, "H100 / A6000, as printed", "x", number(documented, digits), number(computed, 2));
-  };
-  ratio("memory", 1.67, 2, in.h100.memory / in.a6000.memory);
-  ratio("memory bandwidth", 2.6, 1, in.h100.memory_bandwidth / in.a6000.memory_bandwidth);
-  ratio("FP16", 4.9, 1, in.h100.fp16 / in.a6000.fp16);
-  ratio("BF16", 6.4, 1, in.h100.bf16 / in.a6000.bf16);
-  ratio("TF32", 6.4, 1, in.h100.tf32 / in.a6000.tf32);
-
-  // What the printed numbers are, and the dense peaks beside them.
-  const auto printed = [&](const char* row,
-                           double documented,
-                           int digits,
-                           compute_rate rate,
-                           number_format format,
-                           std::initializer_list<const gpu_spec*> devices) {
-    const auto found = identify(rate, format, devices);
-    t.compare(row,
-              "dense peak of that card",
-              "TFLOPS",
-              number(documented, digits),
-              found ? number(gpuplan::in(found->dense, 1_TFLOPS), 1) : nothing(),
-              !found          ? "no peak of these cards"
-              : found->sparse ? std::string("printed with sparsity: ") + found->device->name
-                              : found->device->name);
-  };
-  const auto a6000 = {&in.a6000_device};
-  const auto h100 = {&in.h100_pcie, &in.h100_sxm};
-  printed("A6000 FP16", 309.7, 1, in.a6000.fp16, number_format::fp16, a6000);
-  printed("A6000 BF16", 309.7, 1, in.a6000.bf16, number_format::bf16, a6000);
-  printed("A6000 TF32", 155, 0, in.a6000.tf32, number_format::tf32, a6000);
-  printed("H100 FP16", 1513, 0, in.h100.fp16, number_format::fp16, h100);
-  printed("H100 BF16", 1979, 0, in.h100.bf16, number_format::bf16, h100);
-  printed("H100 TF32", 989, 0, in.h100.tf32, number_format::tf32, h100);
-
-  // Like for like: one card, dense.
-  for (const gpu_spec* device : h100) {
-    const std::string quantity = std::string(device->name) + " / A6000, dense";
-    const auto like_for_like = [&](const char* row, double documented, double computed) {
-      t.compare(row, quantity, "x", number(documented, 1), number(computed, 2));
-    };
-    t.compare("memory",
-              quantity,
-              "x",
-              number(1.67, 2),
-              number(usable_memory(*device) / usable_memory(in.a6000_device), 2),
-              "what the drivers leave to a process");
-    like_for_like("memory bandwidth", 2.6, bandwidth_ratio(in, *device));
-    like_for_like("FP16", 4.9, dense_ratio(in, *device, number_format::fp16));
-    like_for_like("BF16", 6.4, dense_ratio(in, *device, number_format::bf16));
-    like_for_like("TF32", 6.4, dense_ratio(in, *device, number_format::tf32));
-  }
-
-  // What speed-up all that supports.
-  const auto real = [&](const char* row, const shown& computed, const char* note) {
-    t.compare(row, "real speed-up", "x", span_of({6, 7}, 0), computed, note);
-  };
-  real("H100/A100 x A100/A6000",
-       span_of(speedup_by_a100(in), 1),
-       "the guide's own benchmarks; they meet its 6-7 at the upper end");
-  real("H100 PCIe, by peaks",
-       span_of(speedup_by_peaks(in, in.h100_pcie), 1),
-       "bandwidth-bound to compute-bound");
-  real("H100 SXM5, by peaks",
-       span_of(speedup_by_peaks(in, in.h100_sxm), 1),
-       "bandwidth-bound to compute-bound");
-  real("H100 PCIe, measured",
-       number(in.h100_pcie_reaches / in.a6000_reaches, 1),
-       "best matrix products: mag-/gpu_benchmark");
-  real("H100 SXM5, measured", number(in.h100_sxm_reaches / in.a6000_reaches, 1), "the same");
-  t.compare("computed with",
-            "real speed-up",
-            "x",
-            span_of({6, 7}, 0),
-            number(in.speedup, 0),
-            "the low end: hours and costs below are the highest of the range");
-  return t;
-}
 
 table times(const inputs& in) {
   table t{
@@ -180,6 +40,16 @@ table times(const inputs& in) {
          span_of(in_hours(on_h100(in, a6000, 1, in.real_speedup)), 1));
   return t;
 }
+
+// ---- T1.3 and T1.4
+
+// T1.3 and T1.4: two GPUs at 95 % take 52.5 h and not 50, and cost more than one.
+static_assert(near(in_hours(on_h100(guide, 2)), 598.0 / 6 / 1.9));
+static_assert(near(in_hours(on_h100(guide, 4)), 598.0 / 6 / 3.6) && on_h100(guide, 4) > 1_d);
+static_assert(near(in_hours(from_whole_hours(guide, 2)), 100 / 1.9));
+static_assert(runs(guide)[2].cost > runs(guide)[1].cost + 15_usd);
+static_assert(near(relative(runs(guide), 1), 1.0 / 6));
+static_assert(relative(runs_at_own_price(guide), 2) > 0.98);
 
 table scenarios(const inputs& in) {
   table t{.id = "T1.3",
@@ -275,83 +145,14 @@ table costs(const inputs& in) {
   return t;
 }
 
-std::string setting_text(const batch_plan& plan) {
-  return std::to_string(plan.micro_batch) + " x " + std::to_string(plan.accumulation);
-}
-std::string setting_text(const gpuplan::result<batch_plan>& plan) {
-  return plan ? setting_text(*plan) : "no setting";
-}
-shown settings(const gpuplan::result<batch_plan>& plan) {
-  return plan ? word(setting_text(*plan)) : nothing();
-}
+// ---- T1.6
 
-table batches(const inputs& in) {
-  table t{.id = "T1.5",
-          .title = "batch settings (micro-batch x accumulation per GPU)",
-          .inputs = "one GPU: micro-batch 16, known to fit; global batch = micro x GPUs x accum"};
-  t.also("H100 x 1",
-         "global batch",
-         "samples",
-         number(in.on_1.effective_batch()),
-         setting_text(in.on_1));
-  t.compare("H100 x 1",
-            "the micro-batch fits",
-            "",
-            word("yes"),
-            yes_or_no(usable_memory(in.h100_pcie) >= usable_memory(in.a6000_device)),
-            "the same script ran on the A6000; the guide has no memory model");
-  struct setting {
-    const batch_plan& plan;
-    double batch;
-    double factor;
-  };
-  for (const setting& s : {setting{in.on_2, 32, 2}, setting{in.on_4, 64, 4}}) {
-    const std::int64_t gpus = s.plan.data_parallel;
-    const std::string row = h100s(gpus);
-    t.compare(row,
-              "global batch",
-              "samples",
-              number(s.batch, 0),
-              number(s.plan.effective_batch()),
-              setting_text(s.plan));
-    t.compare(row,
-              "times that on one GPU",
-              "x",
-              number(s.factor, 0),
-              number(batch_factor(in, s.plan), 2));
-    t.also(row,
-           "learning rate, linear",
-           "x",
-           number(rate_factor(in, s.plan, gpuplan::linear_rule{}), 2),
-           "SGD (Goyal et al. 2017)");
-    t.also(row,
-           "learning rate, square root",
-           "x",
-           number(rate_factor(in, s.plan, gpuplan::square_root_rule{}), 2),
-           "Adam, with its betas and epsilon (Malladi et al. 2022)");
-    t.also(row,
-           "steps for as many samples",
-           "x",
-           number(1 / batch_factor(in, s.plan), 2),
-           "fewer updates at the same number of epochs");
-    t.not_computable(
-        row, "learning rate", "", nothing(), "the learning rate on one GPU, the optimizer");
-    t.not_computable(row, "steps", "", nothing(), "the number of samples and epochs");
-    t.also(row,
-           "same global batch, fewest accum",
-           "",
-           settings(same_batch(in, s.plan, gpus)),
-           "the micro-batch of one GPU fits here too: accumulation only costs time");
-  }
-  for (const std::int64_t gpus : counts)
-    if (gpus > 1)
-      t.also(h100s(gpus),
-             "keeps the batch of one GPU",
-             "",
-             settings(same_batch(in, in.on_1, gpus)),
-             gpus == 8 ? "the guide gives no setting for 8" : "");
-  return t;
-}
+// on one H100, stage 1 ends on day 3; on two, at 33.8 h of day 2.
+static_assert(days(guide, 1) == 5 && days(guide, 2) == 3);
+static_assert(on_day(guide, 1, 3).count == 2 && on_day(guide, 1, 3).pieces[1].starts);
+static_assert(near(in_hours(on_day(guide, 2, 2).pieces[0].end), 385.0 / 6 / 1.9));
+
+namespace {
 
 // A day of a schedule as the guide prints it.
 struct documented_piece {
@@ -437,6 +238,8 @@ void add_schedule(table& t,
   }
 }
 
+}  // namespace
+
 table schedules(const inputs& in) {
   table t{.id = "T1.6",
           .title = "day by day (day 1 starts at hour 0)",
@@ -462,9 +265,14 @@ table schedules(const inputs& in) {
   return t;
 }
 
-double price_of_an_hour(const priced_run& slower, const priced_run& faster) {
-  return in_usd_per_hour(*gpuplan::price_of_time_saved(slower, faster));
-}
+// ---- T1.7
+
+// one H100 is cheapest, eight are fastest, and no H100 count is dominated.
+constexpr auto priced_runs = runs(guide);
+static_assert(*gpuplan::cheapest(priced_runs) == 1 && *gpuplan::fastest(priced_runs) == 4);
+static_assert(!on_pareto_front(priced_runs, 0) && on_pareto_front(priced_runs, 1) &&
+              on_pareto_front(priced_runs, 2) && on_pareto_front(priced_runs, 3) &&
+              on_pareto_front(priced_runs, 4));
 
 table recommendation(const inputs& in) {
   table t{.id = "T1.7",
@@ -513,6 +321,8 @@ table recommendation(const inputs& in) {
 }
 
 // ---- findings
+
+namespace {
 
 std::string hours(duration time, int digits = 1) { return decimal(in_hours(time), digits) + " h"; }
 std::string usd(gpuplan::money cost) { return "$" + decimal(in_usd(cost), 0); }
