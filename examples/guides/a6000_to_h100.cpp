@@ -43,7 +43,7 @@ table times(const inputs& in) {
 
 // ---- T1.3 and T1.4
 
-// T1.3 and T1.4: two GPUs at 95 % take 52.5 h and not 50, and cost more than one.
+// Two GPUs at 95 % take 52.5 h and not 50, and cost more than one.
 static_assert(near(in_hours(on_h100(guide, 2)), 598.0 / 6 / 1.9));
 static_assert(near(in_hours(on_h100(guide, 4)), 598.0 / 6 / 3.6) && on_h100(guide, 4) > 1_d);
 static_assert(near(in_hours(from_whole_hours(guide, 2)), 100 / 1.9));
@@ -147,7 +147,7 @@ table costs(const inputs& in) {
 
 // ---- T1.6
 
-// on one H100, stage 1 ends on day 3; on two, at 33.8 h of day 2.
+// On one H100, stage 1 ends on day 3; on two, at 33.8 h of day 2.
 static_assert(days(guide, 1) == 5 && days(guide, 2) == 3);
 static_assert(on_day(guide, 1, 3).count == 2 && on_day(guide, 1, 3).pieces[1].starts);
 static_assert(near(in_hours(on_day(guide, 2, 2).pieces[0].end), 385.0 / 6 / 1.9));
@@ -267,7 +267,7 @@ table schedules(const inputs& in) {
 
 // ---- T1.7
 
-// one H100 is cheapest, eight are fastest, and no H100 count is dominated.
+// One H100 is cheapest, eight are fastest, and no H100 count is dominated.
 constexpr auto priced_runs = runs(guide);
 static_assert(*gpuplan::cheapest(priced_runs) == 1 && *gpuplan::fastest(priced_runs) == 4);
 static_assert(!on_pareto_front(priced_runs, 0) && on_pareto_front(priced_runs, 1) &&

@@ -13,7 +13,7 @@ namespace guides::gr00t_cluster {
 
 // ---- T0.5
 
-// the second strategy's hours follow, the third's do not.
+// The second strategy's hours follow, the third's do not.
 static_assert(time_of(guide, guide.strategies[1], printed_rate).high() < 9_h);
 static_assert(time_of(guide, third, printed_rate).low() > 2 * 24_h);
 static_assert(time_of(guide, third, dense_rate).low() > 24_h);

@@ -140,7 +140,7 @@ shown counts(range<std::int64_t> r) { return r.is_point() ? number(r.low()) : sp
 
 // ---- T0.2
 
-// the third strategy breaks the guide's own formula, on the printed and on the real card.
+// The third strategy breaks the guide's own formula, on the printed and on the real card.
 static_assert(check(plan_of(guide, third), printed(guide, third.gpu), formula(guide)).why().code ==
               errc::exceeds_gpu_memory);
 static_assert(!fits(plan_of(guide, third), usable(guide, third.gpu), formula(guide)));
@@ -342,7 +342,7 @@ table effective_batches(const inputs& given) {
 
 // ---- T0.7
 
-// half of 5 is no whole number, so the rule to the letter loses samples.
+// Half of 5 is no whole number, so the rule to the letter loses samples.
 static_assert(halved_and_doubled(plan_of(guide, third)).effective_batch() == 96);
 static_assert(after_out_of_memory(plan_of(guide, third))->plan == batch_plan{2, 4, 15});
 
