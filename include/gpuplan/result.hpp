@@ -54,6 +54,31 @@ namespace gpuplan {
   X(checkpoints)              \
   X(checkpoint_MB)            \
   X(free_MB)                  \
+  X(num_hidden_layers)        \
+  X(num_decoder_layers)       \
+  X(hidden_size)              \
+  X(intermediate_size)        \
+  X(num_attention_heads)      \
+  X(num_key_value_heads)      \
+  X(head_dim)                 \
+  X(vocab_size)               \
+  X(num_experts)              \
+  X(num_experts_per_tok)      \
+  X(moe_intermediate_size)    \
+  X(first_k_dense_layers)     \
+  X(image_size)               \
+  X(patch_size)               \
+  X(num_channels)             \
+  X(sliding_window)           \
+  X(position_rows)            \
+  X(num_classes)              \
+  X(norms_per_layer)          \
+  X(sequence_length)          \
+  X(lora_rank)                \
+  X(last_layers)              \
+  X(tensor_parallel)          \
+  X(pipeline_parallel)        \
+  X(expert_parallel)          \
   X(percent)                  \
   X(low_thousandths)          \
   X(high_thousandths)         \

@@ -19,6 +19,7 @@ set(order
     precision.hpp
     gpu.hpp
     cluster.hpp
+    trainable.hpp
     model.hpp
     optimizer.hpp
     parallelism.hpp
@@ -28,6 +29,7 @@ set(order
     # catalogue
     catalog/
     # estimators
+    operators.hpp
     parameters.hpp
     flops.hpp
     memory_model.hpp

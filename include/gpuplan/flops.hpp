@@ -1,0 +1,385 @@
+#pragma once
+
+// How many floating-point operations a model takes, operator by operator, forward and backward:
+// those of matrix products, 2 for each multiplication with its addition. What is not a product
+// (norms, activations, softmax, the optimizer) is not counted, as nobody counts it.
+
+#include <gpuplan/model.hpp>
+#include <gpuplan/operators.hpp>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/trainable.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// Which pairs of a query and a key count.
+enum class attention_pairs {
+  full,         // s x s, as PyTorch's counter, PaLM's MFU and torchtitan do
+  causal_half,  // half of that where a decoder attends to itself, as Megatron-Core does
+  visible       // those that masks and sliding windows let through
+};
+
+/// What is run, of one sequence or image.
+struct training_pass {
+  std::int64_t sequence_length = 0;          // vision: 0 stands for the image's tokens
+  std::int64_t decoder_sequence_length = 0;  // encoder-decoder; 0: as long as the encoder's
+  trainable trains{};
+  recompute_mode recompute = recompute_mode::none;
+  /// Recomputation of a layer ends with the last value that the backward pass needs, as PyTorch's
+  /// non-reentrant checkpoints do; else it runs the whole layer, like Megatron-LM.
+  bool recompute_stops_early = false;
+  /// The backward pass of attention computes the scores again (FlashAttention) instead of keeping
+  /// them.
+  bool fused_attention = true;
+  attention_pairs pairs = attention_pairs::full;
+  /// Gradients are wanted for the embeddings though the table is frozen: PEFT does so under
+  /// recomputation.
+  bool input_requires_grad = false;
+};
+
+/// The operations of one kind of operator.
+struct operator_flops {
+  double forward = 0;
+  double backward = 0;
+  double recomputed = 0;  // forward operations that are done again in the backward pass
+};
+
+/// The operations of one sequence by kind of operator. They are exact below 2^53 FLOP of one sum,
+/// and beyond within a few units of the last place of a double.
+struct flop_counts {
+  operator_flops of[operator_kinds]{};
+
+  [[nodiscard]] constexpr const operator_flops& operator[](operator_kind kind) const {
+    return of[static_cast<int>(kind)];
+  }
+  [[nodiscard]] constexpr flop_count forward() const { return sum(&operator_flops::forward); }
+  [[nodiscard]] constexpr flop_count backward() const { return sum(&operator_flops::backward); }
+  [[nodiscard]] constexpr flop_count recomputed() const { return sum(&operator_flops::recomputed); }
+  /// What the model needs: forward and backward. MFU counts these.
+  [[nodiscard]] constexpr flop_count model() const { return forward() + backward(); }
+  /// What the device does: recomputation too. HFU counts these.
+  [[nodiscard]] constexpr flop_count hardware() const { return model() + recomputed(); }
+
+ private:
+  [[nodiscard]] constexpr flop_count sum(double operator_flops::*part) const {
+    double total = 0;
+    for (const operator_flops& one : of) total += one.*part;
+    return flop_count::from_value(total);
+  }
+};
+
+/// The sums, kind by kind.
+[[nodiscard]] constexpr flop_counts operator+(flop_counts a, const flop_counts& b) {
+  for (int i = 0; i < operator_kinds; ++i) {
+    a.of[i].forward += b.of[i].forward;
+    a.of[i].backward += b.of[i].backward;
+    a.of[i].recomputed += b.of[i].recomputed;
+  }
+  return a;
+}
+
+/// The same of `count` sequences.
+[[nodiscard]] constexpr flop_counts operator*(double count, flop_counts a) {
+  for (operator_flops& one : a.of) {
+    one.forward *= count;
+    one.backward *= count;
+    one.recomputed *= count;
+  }
+  return a;
+}
+
+namespace detail {
+
+// Pairs of a query and a key of one head where no query sees a later key, and each at most `window`
+// keys; 0: all.
+constexpr double visible_pairs(double tokens, double window) {
+  if (window == 0 || window >= tokens) return tokens * (tokens + 1) / 2;
+  return window * (window + 1) / 2 + (tokens - window) * window;
+}
+
+// Counts the operations of operators as they are visited, and follows which values need a gradient.
+class flop_visitor {
+ public:
+  constexpr flop_visitor(const transformer& the_model,
+                         const training_pass& the_pass,
+                         std::int64_t own_tokens,
+                         std::int64_t memory_tokens)
+      : model_(the_model),
+        pass_(the_pass),
+        adapters_(the_pass.trains.what == training::adapters),
+        own_(static_cast<double>(own_tokens)),
+        memory_(static_cast<double>(memory_tokens)) {}
+
+  flop_counts counts{};
+  double times = 1;          // what is visited counts so often
+  bool trains = false;       // what the visited operators own
+  bool trains_head = false;  // the head's own matrix
+  bool trains_tied = false;  // the token table, as a head
+  bool causal = false;       // attention of a stack to itself
+  std::int64_t window = 0;   // which it sees
+
+  constexpr bool& gradient(slot of) { return needs_gradient_[static_cast<int>(of)]; }
+
+  constexpr void begin_layer() { size_ = kept_ = 0; }
+  constexpr void end_layer() {
+    if (pass_.recompute != recompute_mode::full || !gradient(slot::stream)) return;
+    const int last = pass_.recompute_stops_early ? kept_ : size_;
+    for (int i = 0; i < last; ++i) at(done_[i].kind).recomputed += done_[i].flops;
+  }
+
+  constexpr void begin_sublayer() { gradient(slot::input) = gradient(slot::stream); }
+  constexpr void norm(slot of, std::int64_t) {
+    normalise(of, model_.norm_affine, model_.norm_bias);
+  }
+  constexpr void latent_norm(slot of, std::int64_t) { normalise(of, true, false); }
+  constexpr void head_norm(slot of, std::int64_t) {
+    normalise(of, model_.norm_affine, model_.qk_norm_bias);
+  }
+  constexpr void output_norm(std::int64_t) {
+    gradient(slot::stream) = gradient(slot::stream) || trains_head;
+  }
+  constexpr void share(slot from, slot to) { gradient(to) = gradient(from); }
+  constexpr void sinks(std::int64_t) { gradient(slot::query) = gradient(slot::query) || trains; }
+  constexpr void weigh() { scale_output(gradient(slot::routing)); }
+  constexpr void scale(std::int64_t) { scale_output(trains); }
+  constexpr void add_residual() {
+    gradient(slot::stream) = gradient(slot::stream) || gradient(slot::output);
+    for (int i = static_cast<int>(slot::input); i < slots; ++i) needs_gradient_[i] = false;
+  }
+
+  constexpr void linear(const linear_operator& op) {
+    const bool input = gradient(op.from);
+    const bool weight = weight_trains(op);
+    const bool adapted = adapters_ && is_adapted(pass_.trains.adapters.targets, model_, op);
+    const double samples = tokens(op.tokens) * static_cast<double>(op.uses);
+    const double in = static_cast<double>(op.in);
+    const double out = static_cast<double>(op.out);
+    if (input || weight) keep();
+    add(op.kind, 2 * samples * in * out, (input ? 1 : 0) + (weight ? 1 : 0));
+    if (adapted) {
+      const double rank = static_cast<double>(pass_.trains.adapters.rank);
+      keep();
+      add(operator_kind::adapters, 2 * samples * in * rank, input ? 2 : 1);
+      keep();
+      add(operator_kind::adapters, 2 * samples * rank * out, 2);
+    }
+    gradient(op.to) = gradient(op.to) || input || weight || adapted || bias_trains(op, adapted);
+  }
+
+  constexpr void attention(const attention_operator& op) {
+    const bool query = gradient(slot::query);
+    const bool key = gradient(slot::key);
+    const bool value = gradient(slot::value);
+    const bool any = query || key || value;
+    const double products = 2 * static_cast<double>(op.heads) * pairs_of(op);
+    const double scores = products * static_cast<double>(op.query_dim);
+    const double values = products * static_cast<double>(op.value_dim);
+    if (pass_.fused_attention) {
+      add(operator_kind::scores, scores, any ? 2 : 0);
+      add(operator_kind::weighted_values, values, any ? 2 : 0);
+      if (any) at(operator_kind::scores).recomputed += times * scores;
+    } else {
+      add(operator_kind::scores, scores, (query ? 1 : 0) + (key ? 1 : 0));
+      if (any) keep();
+      add(operator_kind::weighted_values, values, (query || key ? 1 : 0) + (value ? 1 : 0));
+    }
+    if (any && pass_.fused_attention) keep();
+    if (any && pass_.recompute == recompute_mode::selective) {
+      at(operator_kind::scores).recomputed += times * scores;
+      at(operator_kind::weighted_values).recomputed += times * values;
+    }
+    gradient(slot::attention) = any;
+  }
+
+  // The product of a low-rank table's second matrix, where the token table has an adapter.
+  constexpr void adapted_table(double width) {
+    add(operator_kind::adapters,
+        2 * own_ * static_cast<double>(pass_.trains.adapters.rank) * width,
+        2);
+    gradient(slot::stream) = true;
+  }
+
+ private:
+  struct step {
+    operator_kind kind{};
+    double flops = 0;
+  };
+
+  const transformer& model_;
+  const training_pass& pass_;
+  bool adapters_;
+  double own_;
+  double memory_;
+  bool needs_gradient_[slots]{};
+  step done_[64]{};  // the forward pass of a layer
+  int size_ = 0;
+  int kept_ = 0;  // of these: what leads to the last value that the backward pass needs
+
+  constexpr operator_flops& at(operator_kind kind) { return counts.of[static_cast<int>(kind)]; }
+  constexpr void add(operator_kind kind, double forward, int backward) {
+    const double flops = times * forward;
+    at(kind).forward += flops;
+    at(kind).backward += flops * backward;
+    done_[size_++] = {kind, flops};
+  }
+  constexpr void keep() { kept_ = size_; }
+  constexpr void normalise(slot of, bool has_weight, bool has_bias) {
+    const bool weight = trains && has_weight;
+    const bool bias = has_weight && has_bias && all_biases_train();
+    if (gradient(of) || weight) keep();
+    gradient(of) = gradient(of) || weight || bias;
+  }
+  constexpr void scale_output(bool by_trained) {
+    gradient(slot::output) = gradient(slot::output) || by_trained;
+    if (gradient(slot::output)) keep();
+  }
+  constexpr bool all_biases_train() const {
+    return adapters_ && pass_.trains.adapters.bias == lora_bias::all;
+  }
+  constexpr bool bias_trains(const linear_operator& op, bool adapted) const {
+    return op.bias &&
+           (all_biases_train() || (adapted && pass_.trains.adapters.bias == lora_bias::adapted));
+  }
+  constexpr bool weight_trains(const linear_operator& op) const {
+    if (op.tied) return trains_tied;
+    return op.kind == operator_kind::head || op.kind == operator_kind::head_dense ? trains_head
+                                                                                  : trains;
+  }
+  constexpr double tokens(token_set set) const {
+    switch (set) {
+      case token_set::own:
+        return own_;
+      case token_set::memory:
+        return memory_;
+      case token_set::pooled:
+        return 1;
+      case token_set::patches:
+        return static_cast<double>(model_.image.patches());
+    }
+    return 0;
+  }
+  constexpr double pairs_of(const attention_operator& op) const {
+    if (op.pooled) return own_;
+    if (op.keys == token_set::memory) return own_ * memory_;
+    if (!causal || pass_.pairs == attention_pairs::full) return own_ * own_;
+    if (pass_.pairs == attention_pairs::causal_half) return own_ * own_ / 2;
+    return visible_pairs(own_, static_cast<double>(window));
+  }
+};
+
+// The layers of one stack, in runs of equal ones.
+constexpr void visit_layers(const transformer& model,
+                            const training_pass& pass,
+                            std::int64_t layers,
+                            bool cross,
+                            std::int64_t first_that_trains,
+                            flop_visitor& visitor) {
+  const bool windows_matter = pass.pairs == attention_pairs::visible && model.sliding_window != 0;
+  const bool alternate =
+      windows_matter || (model.moe.num_experts != 0 && model.moe.moe_layer_step != 1);
+  bool unchanged = false;  // the last layer left the stream as it was: so do its like
+  for (std::int64_t layer = 0; layer < layers;) {
+    const bool experts = !cross && model.has_experts(layer);
+    std::int64_t end = layers;
+    if (alternate) end = layer + 1;
+    const std::int64_t dense_end = model.moe.first_k_dense_layers;
+    if (model.moe.num_experts != 0 && layer < dense_end && dense_end < end) end = dense_end;
+    if (layer < first_that_trains && first_that_trains < end) end = first_that_trains;
+    const layer_kind kind = cross     ? layer_kind::cross
+                            : experts ? layer_kind::experts
+                                      : layer_kind::dense;
+    visitor.trains = layer >= first_that_trains;
+    visitor.window = model.is_windowed(layer) ? model.sliding_window : 0;
+    while (layer < end) {
+      const bool before = visitor.gradient(slot::stream);
+      const std::int64_t run = before || unchanged ? end - layer : 1;
+      visitor.times = static_cast<double>(run);
+      visitor.begin_layer();
+      visit_layer(model, kind, visitor);
+      visitor.end_layer();
+      unchanged = visitor.gradient(slot::stream) == before;
+      layer += run;
+    }
+    unchanged = false;
+  }
+  visitor.times = 1;
+}
+
+}  // namespace detail
+
+/// The tokens of one sequence of a pass: `sequence_length`, or an image's.
+[[nodiscard]] constexpr std::int64_t tokens_of(const transformer& model,
+                                               const training_pass& pass) {
+  return pass.sequence_length == 0 && model.kind == model_kind::vision ? model.image.tokens()
+                                                                       : pass.sequence_length;
+}
+
+/// The matrix products of one sequence, or image, through the model and back. Formula: each
+/// operator of operators.hpp takes `2 x tokens x in x out` forward, and once more for each of its
+/// input and its weights that needs a gradient; an adapter of `rank` beside it the same with `in x
+/// rank + rank x out`; scores and weighted values take `2 x heads x pairs x dim` each. Experts
+/// count as often as a token uses them, without padding or capacity. DoRA's norms of weights are
+/// not counted. Equal to the integer to what PyTorch 2.15 counts for 35 families of models (frozen,
+/// LoRA and recomputed ones included). Preconditions: `validate` accepts model and pass.
+[[nodiscard]] constexpr flop_counts flops(const transformer& model, const training_pass& pass) {
+  const trainable& trains = pass.trains;
+  const bool all = trains.what == training::full;
+  const bool adapters = trains.what == training::adapters;
+  const bool trains_table = all || (trains.what == training::head && model.tied_embeddings) ||
+                            (adapters && trains.adapters.copy_embedding);
+  const std::int64_t tokens = tokens_of(model, pass);
+  const bool has_decoder = model.kind == model_kind::encoder_decoder;
+  const std::int64_t layers = model.layers();
+  const std::int64_t none = layers + 1;
+  const std::int64_t first_that_trains = all ? 0
+                                         : trains.what == training::last_layers
+                                             ? layers - trains.last_layers
+                                             : none;
+
+  detail::flop_visitor visitor(model, pass, tokens, 0);
+  visitor.causal = model.kind == model_kind::decoder;
+  visitor.trains = all;
+  visitor.gradient(slot::stream) =
+      trains_table || (pass.input_requires_grad && model.kind != model_kind::vision);
+  if (adapters && trains.adapters.targets.embedding && model.vocab_size != 0)
+    visitor.adapted_table(static_cast<double>(model.token_width()));
+  const bool decoder_starts_with_gradient = visitor.gradient(slot::stream);
+  visit_input(model, visitor);
+  detail::visit_layers(model, pass, model.num_hidden_layers, false, first_that_trains, visitor);
+
+  const auto finish = [&](detail::flop_visitor& last) {
+    last.trains = all || trains.what == training::last_layers;
+    last.trains_head = all || trains.what == training::head ||
+                       (trains.what == training::last_layers && !model.tied_embeddings) ||
+                       (adapters && trains.adapters.copy_head);
+    last.trains_tied =
+        all || trains.what == training::head || (adapters && trains.adapters.copy_head);
+    visit_output(model, last);
+    for (std::int64_t i = 0; i < model.mtp_layers; ++i) visit_mtp_layer(model, last);
+  };
+  if (!has_decoder) {
+    finish(visitor);
+    return visitor.counts;
+  }
+
+  const std::int64_t decoder_tokens =
+      pass.decoder_sequence_length != 0 ? pass.decoder_sequence_length : tokens;
+  detail::flop_visitor decoder(model, pass, decoder_tokens, tokens);
+  decoder.causal = true;
+  decoder.trains = all;
+  if (model.final_norm) visitor.norm(slot::stream, model.hidden_size);
+  decoder.gradient(slot::memory) = visitor.gradient(slot::stream);
+  decoder.gradient(slot::stream) = decoder_starts_with_gradient;
+  detail::visit_layers(model,
+                       pass,
+                       model.num_decoder_layers,
+                       true,
+                       first_that_trains - model.num_hidden_layers,
+                       decoder);
+  finish(decoder);
+  return visitor.counts + decoder.counts;
+}
+
+}  // namespace gpuplan

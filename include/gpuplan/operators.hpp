@@ -1,0 +1,623 @@
+#pragma once
+
+// What a model computes, operator by operator in the order of the forward pass: the one list from
+// which parameters, FLOPs and adapters are counted.
+
+#include <gpuplan/model.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace gpuplan {
+
+/// What multiplies matrices, by its place in the model.
+enum class operator_kind {
+  patch_embedding,
+  project_in,  // from a narrow token table
+  query_down,  // latent attention: to the latent vector
+  query,
+  key_value_down,
+  key_value_up,
+  key,
+  value,
+  query_key_value,  // one matrix for the three
+  scores,           // query x key; no parameters
+  weighted_values,  // softmax of scores x value; no parameters
+  attention_output,
+  gate,
+  up,
+  gate_up,  // one matrix for both
+  down,
+  router,
+  expert_gate,
+  expert_up,
+  expert_gate_up,
+  expert_down,
+  shared_gate,
+  shared_up,
+  shared_gate_up,
+  shared_down,
+  shared_expert_gate,
+  mtp_projection,
+  pooler,
+  projection,
+  project_out,  // to the width of a tied narrow token table
+  head_dense,
+  head,
+  adapters  // LoRA's, wherever they are
+};
+inline constexpr int operator_kinds = static_cast<int>(operator_kind::adapters) + 1;
+
+/// The name, as the enumerator is spelled.
+[[nodiscard]] constexpr const char* text(operator_kind kind) {
+  constexpr const char* names[operator_kinds] = {"patch_embedding",
+                                                 "project_in",
+                                                 "query_down",
+                                                 "query",
+                                                 "key_value_down",
+                                                 "key_value_up",
+                                                 "key",
+                                                 "value",
+                                                 "query_key_value",
+                                                 "scores",
+                                                 "weighted_values",
+                                                 "attention_output",
+                                                 "gate",
+                                                 "up",
+                                                 "gate_up",
+                                                 "down",
+                                                 "router",
+                                                 "expert_gate",
+                                                 "expert_up",
+                                                 "expert_gate_up",
+                                                 "expert_down",
+                                                 "shared_gate",
+                                                 "shared_up",
+                                                 "shared_gate_up",
+                                                 "shared_down",
+                                                 "shared_expert_gate",
+                                                 "mtp_projection",
+                                                 "pooler",
+                                                 "projection",
+                                                 "project_out",
+                                                 "head_dense",
+                                                 "head",
+                                                 "adapters"};
+  return names[static_cast<int>(kind)];
+}
+
+/// The values that operators read and write, as far as gradients tell them apart.
+enum class slot {
+  stream,            // the residual stream
+  memory,            // the encoder's output, for cross-attention
+  input,             // of a sublayer
+  query_latent,      // of latent attention
+  key_value_latent,  // likewise
+  query,
+  key,
+  value,
+  attention,  // the result
+  hidden,     // of an MLP
+  routing,    // the weights of experts
+  output,     // of a sublayer, before it is added to the stream
+  nothing     // an image: never has a gradient
+};
+inline constexpr int slots = static_cast<int>(slot::nothing) + 1;
+
+/// Which tokens an operator works on.
+enum class token_set {
+  own,     // those of its stack
+  memory,  // the encoder's, in cross-attention
+  pooled,  // one of a sequence
+  patches  // of an image
+};
+
+/// How tensor parallelism divides a matrix (Shoeybi et al. 2019, arXiv 1909.08053, section 3).
+enum class tensor_split {
+  none,     // every rank holds all of it
+  columns,  // of its outputs, and the bias with them
+  rows      // of its inputs; every rank holds the bias
+};
+
+/// What is divided: `units` of `unit_size` each, and `groups` (key-value heads) of `group_size`,
+/// which are repeated where there are fewer of them than ranks.
+struct split_extent {
+  std::int64_t units = 0;
+  std::int64_t unit_size = 1;
+  std::int64_t groups = 0;
+  std::int64_t group_size = 1;
+};
+
+/// A linear layer, `in x out` with or without bias.
+struct linear_operator {
+  operator_kind kind{};
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  bool bias = false;
+  slot from = slot::stream;
+  slot to = slot::stream;
+  tensor_split split = tensor_split::none;
+  split_extent extent{};  // of outputs or inputs, as `split` says
+  token_set tokens = token_set::own;
+  std::int64_t copies = 1;  // routed experts: how many there are
+  std::int64_t uses = 1;    // and how many a token uses
+  bool tied = false;        // the matrix is the token table
+};
+
+/// Query x key, softmax, x value. The key-value heads are repeated, so products are those of
+/// `heads`.
+struct attention_operator {
+  std::int64_t heads = 0;
+  std::int64_t query_dim = 0;
+  std::int64_t value_dim = 0;
+  token_set keys = token_set::own;
+  bool pooled = false;  // one query a sequence
+};
+
+/// A layer's make-up.
+enum class layer_kind {
+  dense,    // attention and an MLP
+  experts,  // attention and a mixture of experts
+  cross     // attention, cross-attention and an MLP: an encoder-decoder's decoder
+};
+
+namespace detail {
+
+/// Whether adapters are for this linear layer.
+[[nodiscard]] constexpr bool is_adapted(const lora_targets& targets,
+                                        const transformer& model,
+                                        const linear_operator& op) {
+  switch (op.kind) {
+    case operator_kind::patch_embedding:
+      return targets.patches;
+    case operator_kind::query_down:
+      return targets.query_down;
+    case operator_kind::query:
+      return targets.query;
+    case operator_kind::key_value_down:
+      return targets.key_value_down;
+    case operator_kind::key_value_up:
+      return targets.key_value_up;
+    case operator_kind::key:
+      return targets.key;
+    case operator_kind::value:
+      return targets.value;
+    case operator_kind::query_key_value:
+      return targets.query && targets.key && targets.value;
+    case operator_kind::attention_output:
+      return targets.attention_out;
+    case operator_kind::gate:
+    case operator_kind::shared_gate:
+      return targets.gate;
+    case operator_kind::up:
+    case operator_kind::shared_up:
+      return targets.up;
+    case operator_kind::gate_up:
+    case operator_kind::shared_gate_up:
+      return targets.gate && targets.up;
+    case operator_kind::down:
+    case operator_kind::shared_down:
+      return targets.down;
+    case operator_kind::expert_gate:
+      return targets.experts && targets.gate;
+    case operator_kind::expert_up:
+      return targets.experts && targets.up;
+    case operator_kind::expert_gate_up:
+      return targets.experts && targets.gate && targets.up;
+    case operator_kind::expert_down:
+      return targets.experts && targets.down;
+    case operator_kind::router:
+      return targets.router;
+    case operator_kind::shared_expert_gate:
+      return targets.shared_expert_gate;
+    case operator_kind::head:
+      return targets.head || (targets.other && model.head == head_kind::classifier);
+    case operator_kind::project_in:
+    case operator_kind::project_out:
+    case operator_kind::mtp_projection:
+    case operator_kind::pooler:
+    case operator_kind::projection:
+    case operator_kind::head_dense:
+      return targets.other;
+    case operator_kind::scores:
+    case operator_kind::weighted_values:
+    case operator_kind::adapters:
+      break;
+  }
+  return false;
+}
+
+}  // namespace detail
+
+// A visitor has
+//   begin_sublayer()                 the stream becomes the sublayer's input
+//   norm(slot, width)                weights of the model's norm, or of a latent's RMS norm
+//   latent_norm(slot, width)
+//   head_norm(slot, width)           of query or key
+//   output_norm(width)               between the dense layer of a head and its matrix
+//   linear(linear_operator)
+//   share(slot from, slot to)        the second value is part of the same result
+//   sinks(heads)
+//   attention(attention_operator)
+//   weigh()                          the routing scales the output
+//   scale(width)                     a vector scales the output
+//   add_residual()                   the stream takes the output in
+
+namespace detail {
+
+template <class Visitor>
+constexpr void visit_attention(const transformer& model, bool cross, Visitor& visitor) {
+  const std::int64_t width = model.hidden_size;
+  const std::int64_t heads = model.num_attention_heads;
+  const std::int64_t groups = model.key_value_heads();
+  const std::int64_t query_dim = model.query_dim();
+  const std::int64_t value_dim = model.value_dim();
+  const bool bias = model.attention_bias;
+  const split_extent queries{.units = heads, .unit_size = query_dim};
+  const slot keys_from = cross ? slot::memory : slot::input;
+  const token_set keys = cross ? token_set::memory : token_set::own;
+
+  if (model.is_latent()) {
+    const latent_attention& mla = model.mla;
+    slot query_from = slot::input;
+    std::int64_t query_in = width;
+    if (mla.q_lora_rank != 0) {
+      visitor.linear({.kind = operator_kind::query_down,
+                      .in = width,
+                      .out = mla.q_lora_rank,
+                      .bias = bias,
+                      .from = slot::input,
+                      .to = slot::query_latent});
+      visitor.latent_norm(slot::query_latent, mla.q_lora_rank);
+      query_from = slot::query_latent;
+      query_in = mla.q_lora_rank;
+    }
+    visitor.linear({.kind = operator_kind::query,
+                    .in = query_in,
+                    .out = heads * query_dim,
+                    .from = query_from,
+                    .to = slot::query,
+                    .split = tensor_split::columns,
+                    .extent = queries});
+    visitor.linear({.kind = operator_kind::key_value_down,
+                    .in = width,
+                    .out = mla.kv_lora_rank + mla.qk_rope_head_dim,
+                    .bias = bias,
+                    .from = slot::input,
+                    .to = slot::key_value_latent});
+    visitor.latent_norm(slot::key_value_latent, mla.kv_lora_rank);
+    const std::int64_t up = mla.qk_nope_head_dim + mla.v_head_dim;
+    visitor.linear({.kind = operator_kind::key_value_up,
+                    .in = mla.kv_lora_rank,
+                    .out = heads * up,
+                    .from = slot::key_value_latent,
+                    .to = slot::key,
+                    .split = tensor_split::columns,
+                    .extent = {.units = heads, .unit_size = up}});
+    visitor.share(slot::key, slot::value);
+  } else if (model.fused_qkv && !cross) {
+    visitor.linear({.kind = operator_kind::query_key_value,
+                    .in = width,
+                    .out = (heads + 2 * groups) * query_dim,
+                    .bias = bias,
+                    .from = slot::input,
+                    .to = slot::query,
+                    .split = tensor_split::columns,
+                    .extent = {.units = heads,
+                               .unit_size = query_dim,
+                               .groups = groups,
+                               .group_size = 2 * query_dim}});
+    visitor.share(slot::query, slot::key);
+    visitor.share(slot::query, slot::value);
+  } else {
+    visitor.linear({.kind = operator_kind::query,
+                    .in = width,
+                    .out = heads * query_dim,
+                    .bias = bias,
+                    .from = slot::input,
+                    .to = slot::query,
+                    .split = tensor_split::columns,
+                    .extent = queries});
+    for (const bool is_key : {true, false})
+      visitor.linear({.kind = is_key ? operator_kind::key : operator_kind::value,
+                      .in = width,
+                      .out = groups * query_dim,
+                      .bias = bias,
+                      .from = keys_from,
+                      .to = is_key ? slot::key : slot::value,
+                      .split = tensor_split::columns,
+                      .extent = {.groups = groups, .group_size = query_dim},
+                      .tokens = keys});
+  }
+
+  if (model.qk_norm != qk_norm_scope::none) {
+    const bool all = model.qk_norm == qk_norm_scope::full_width;
+    visitor.head_norm(slot::query, all ? heads * query_dim : query_dim);
+    visitor.head_norm(slot::key, all ? groups * query_dim : query_dim);
+  }
+  if (model.attention_sinks) visitor.sinks(heads);
+  visitor.attention({.heads = heads, .query_dim = query_dim, .value_dim = value_dim, .keys = keys});
+  visitor.linear({.kind = operator_kind::attention_output,
+                  .in = heads * value_dim,
+                  .out = width,
+                  .bias = model.attention_out_bias,
+                  .from = slot::attention,
+                  .to = slot::output,
+                  .split = tensor_split::rows,
+                  .extent = {.units = heads, .unit_size = value_dim}});
+}
+
+// The kinds of the linear layers of an MLP, and how many of it there are.
+struct mlp_operators {
+  operator_kind gate, up, gate_up, down;
+  std::int64_t width;
+  std::int64_t copies = 1;
+  std::int64_t uses = 1;
+};
+
+template <class Visitor>
+constexpr void visit_mlp(const transformer& model, const mlp_operators& mlp, Visitor& visitor) {
+  linear_operator inner{.kind = mlp.up,
+                        .in = model.hidden_size,
+                        .out = mlp.width,
+                        .bias = model.mlp_bias,
+                        .from = slot::input,
+                        .to = slot::hidden,
+                        .split = tensor_split::columns,
+                        .extent = {.units = mlp.width},
+                        .copies = mlp.copies,
+                        .uses = mlp.uses};
+  if (model.gated_mlp && model.fused_gate_up) {
+    inner.kind = mlp.gate_up;
+    inner.out = 2 * mlp.width;
+    inner.extent.unit_size = 2;
+  } else if (model.gated_mlp) {
+    linear_operator gate = inner;
+    gate.kind = mlp.gate;
+    visitor.linear(gate);
+  }
+  visitor.linear(inner);
+  visitor.linear({.kind = mlp.down,
+                  .in = mlp.width,
+                  .out = model.hidden_size,
+                  .bias = model.mlp_bias,
+                  .from = slot::hidden,
+                  .to = slot::output,
+                  .split = tensor_split::rows,
+                  .extent = {.units = mlp.width},
+                  .copies = mlp.copies,
+                  .uses = mlp.uses});
+}
+
+template <class Visitor>
+constexpr void visit_dense_mlp(const transformer& model, Visitor& visitor) {
+  visit_mlp(model,
+            {operator_kind::gate,
+             operator_kind::up,
+             operator_kind::gate_up,
+             operator_kind::down,
+             model.intermediate_size},
+            visitor);
+}
+
+template <class Visitor>
+constexpr void visit_shared_experts(const transformer& model, Visitor& visitor) {
+  if (model.moe.shared_expert_intermediate_size == 0) return;
+  visit_mlp(model,
+            {operator_kind::shared_gate,
+             operator_kind::shared_up,
+             operator_kind::shared_gate_up,
+             operator_kind::shared_down,
+             model.moe.shared_expert_intermediate_size},
+            visitor);
+}
+
+template <class Visitor>
+constexpr void visit_experts(const transformer& model, Visitor& visitor) {
+  const expert_mixture& moe = model.moe;
+  // As Hugging Face orders them: gated shared experts come first, the others last.
+  if (moe.shared_expert_gate) visit_shared_experts(model, visitor);
+  visitor.linear({.kind = operator_kind::router,
+                  .in = model.hidden_size,
+                  .out = moe.num_experts,
+                  .bias = moe.router_bias,
+                  .from = slot::input,
+                  .to = slot::routing});
+  visit_mlp(model,
+            {operator_kind::expert_gate,
+             operator_kind::expert_up,
+             operator_kind::expert_gate_up,
+             operator_kind::expert_down,
+             moe.moe_intermediate_size,
+             moe.num_experts,
+             moe.num_experts_per_tok},
+            visitor);
+  visitor.weigh();
+  if (moe.shared_expert_gate) {
+    visitor.linear({.kind = operator_kind::shared_expert_gate,
+                    .in = model.hidden_size,
+                    .out = 1,
+                    .from = slot::input,
+                    .to = slot::routing});
+    visitor.weigh();
+  } else {
+    visit_shared_experts(model, visitor);
+  }
+}
+
+// The norms and the residual around a sublayer's operators.
+template <class Visitor, class Operators>
+constexpr void visit_sublayer(const transformer& model, Visitor& visitor, Operators operators) {
+  const bool first =
+      model.norm_at == norm_position::before || model.norm_at == norm_position::around;
+  const bool last =
+      model.norm_at == norm_position::after_sublayer || model.norm_at == norm_position::around;
+  visitor.begin_sublayer();
+  if (first) visitor.norm(slot::input, model.hidden_size);
+  operators();
+  if (last) visitor.norm(slot::output, model.hidden_size);
+  if (model.layer_scale) visitor.scale(model.hidden_size);
+  visitor.add_residual();
+  if (model.norm_at == norm_position::after_residual) visitor.norm(slot::stream, model.hidden_size);
+}
+
+}  // namespace detail
+
+/// Visits the operators of a layer. Precondition: `validate` accepts the model, which has such a
+/// layer.
+template <class Visitor>
+constexpr void visit_layer(const transformer& model, layer_kind kind, Visitor& visitor) {
+  const auto mlp = [&] {
+    if (kind == layer_kind::experts)
+      detail::visit_experts(model, visitor);
+    else
+      detail::visit_dense_mlp(model, visitor);
+  };
+  if (model.parallel_attention) {
+    visitor.begin_sublayer();
+    visitor.norm(slot::input, model.hidden_size);
+    detail::visit_attention(model, false, visitor);
+    if (model.norms_per_layer == 2) {
+      visitor.begin_sublayer();
+      visitor.norm(slot::input, model.hidden_size);
+    }
+    mlp();
+    visitor.add_residual();
+    return;
+  }
+  detail::visit_sublayer(model, visitor, [&] { detail::visit_attention(model, false, visitor); });
+  if (kind == layer_kind::cross)
+    detail::visit_sublayer(model, visitor, [&] { detail::visit_attention(model, true, visitor); });
+  detail::visit_sublayer(model, visitor, mlp);
+}
+
+/// Visits the operators before the first layer, tables apart.
+template <class Visitor>
+constexpr void visit_input(const transformer& model, Visitor& visitor) {
+  if (model.kind == model_kind::vision) {
+    const image_input& image = model.image;
+    visitor.linear({.kind = operator_kind::patch_embedding,
+                    .in = image.num_channels * image.patch_size * image.patch_size,
+                    .out = model.hidden_size,
+                    .bias = image.patch_bias,
+                    .from = slot::nothing,
+                    .to = slot::stream,
+                    .tokens = token_set::patches});
+  }
+  if (model.embedding_norm) visitor.norm(slot::stream, model.token_width());
+  if (model.token_width() != model.hidden_size)
+    visitor.linear({.kind = operator_kind::project_in,
+                    .in = model.token_width(),
+                    .out = model.hidden_size,
+                    .bias = model.embedding_projection_bias});
+}
+
+namespace detail {
+
+template <class Visitor>
+constexpr void visit_language_model_head(const transformer& model,
+                                         bool bias,
+                                         bool tied,
+                                         Visitor& visitor) {
+  visitor.linear({.kind = operator_kind::head,
+                  .in = model.token_width(),
+                  .out = model.vocab_size,
+                  .bias = bias,
+                  .split = tensor_split::columns,
+                  .extent = {.units = model.vocab_size},
+                  .tied = tied});
+}
+
+// SigLIP's: one learned query attends to all tokens, and the result passes through an MLP.
+template <class Visitor>
+constexpr void visit_attention_pooling(const transformer& model, Visitor& visitor) {
+  const std::int64_t width = model.hidden_size;
+  linear_operator square{
+      .kind = operator_kind::pooler, .in = width, .out = width, .bias = true, .from = slot::stream};
+  square.to = slot::key;
+  visitor.linear(square);
+  square.to = slot::value;
+  visitor.linear(square);
+  square.tokens = token_set::pooled;
+  square.from = slot::nothing;
+  square.to = slot::query;
+  visitor.linear(square);
+  visitor.attention({.heads = model.num_attention_heads,
+                     .query_dim = model.query_dim(),
+                     .value_dim = model.value_dim(),
+                     .pooled = true});
+  square.from = slot::attention;
+  square.to = slot::stream;
+  visitor.linear(square);
+  visitor.norm(slot::stream, width);
+  square.out = model.intermediate_size;
+  square.from = slot::stream;
+  square.to = slot::hidden;
+  visitor.linear(square);
+  square.in = model.intermediate_size;
+  square.out = width;
+  square.from = slot::hidden;
+  square.to = slot::stream;
+  visitor.linear(square);
+}
+
+}  // namespace detail
+
+/// Visits the operators behind the last layer, those of multi-token prediction apart.
+template <class Visitor>
+constexpr void visit_output(const transformer& model, Visitor& visitor) {
+  const std::int64_t width = model.hidden_size;
+  const bool of_all_tokens = model.head == head_kind::language_model;
+  if (model.final_norm) visitor.norm(slot::stream, width);
+  if (model.attention_pooling) detail::visit_attention_pooling(model, visitor);
+  if (model.pooler)
+    visitor.linear({.kind = operator_kind::pooler,
+                    .in = width,
+                    .out = width,
+                    .bias = true,
+                    .tokens = token_set::pooled});
+  if (model.projection_dim != 0)
+    visitor.linear({.kind = operator_kind::projection,
+                    .in = width,
+                    .out = model.projection_dim,
+                    .bias = model.projection_bias,
+                    .tokens = token_set::pooled});
+  const std::int64_t head_width = of_all_tokens ? model.token_width() : width;
+  if (model.head_dense)
+    visitor.linear({.kind = operator_kind::head_dense,
+                    .in = width,
+                    .out = head_width,
+                    .bias = model.head_dense_bias,
+                    .tokens = of_all_tokens ? token_set::own : token_set::pooled});
+  else if (head_width != width)
+    visitor.linear({.kind = operator_kind::project_out,
+                    .in = width,
+                    .out = head_width,
+                    .bias = model.embedding_projection_bias});
+  if (model.head_norm) visitor.output_norm(head_width);
+  if (of_all_tokens)
+    detail::visit_language_model_head(model, model.lm_head_bias, model.tied_embeddings, visitor);
+  if (model.head == head_kind::classifier)
+    visitor.linear({.kind = operator_kind::head,
+                    .in = model.classifier_inputs * width,
+                    .out = model.num_classes,
+                    .bias = model.classifier_bias,
+                    .tokens = token_set::pooled});
+}
+
+/// Visits the operators of one layer of multi-token prediction: norms of the stream and of the next
+/// token's embedding, a projection of both, a layer like the model's last, a norm, and the model's
+/// head and token table once more (DeepSeek-V3, arXiv 2412.19437, section 2.2).
+template <class Visitor>
+constexpr void visit_mtp_layer(const transformer& model, Visitor& visitor) {
+  visitor.norm(slot::stream, model.hidden_size);
+  visitor.norm(slot::stream, model.hidden_size);
+  visitor.linear({.kind = operator_kind::mtp_projection,
+                  .in = 2 * model.hidden_size,
+                  .out = model.hidden_size});
+  visit_layer(model, model.moe.num_experts != 0 ? layer_kind::experts : layer_kind::dense, visitor);
+  visitor.norm(slot::stream, model.hidden_size);
+  detail::visit_language_model_head(model, false, true, visitor);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,48 @@
+#pragma once
+
+// How a model is divided among GPUs, and what of its forward pass is computed twice. The
+// data-parallel size is in the batch_plan alone.
+
+#include <gpuplan/result.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace gpuplan {
+
+/// What is recomputed in the backward pass instead of kept (Korthikanti et al. 2022, arXiv
+/// 2205.05198, sections 4 and 5).
+enum class recompute_mode {
+  none,
+  selective,  // scores, softmax and weighted values
+  full        // every layer, from its input
+};
+
+/// The degrees of model parallelism.
+struct parallelism {
+  std::int64_t tensor_parallel = 1;
+  std::int64_t pipeline_parallel = 1;
+  std::int64_t expert_parallel = 1;  // of the routed experts; inside data parallelism
+
+  friend constexpr bool operator==(const parallelism&, const parallelism&) = default;
+};
+
+/// One place in the division, counted from 0.
+struct model_rank {
+  std::int64_t stage = 0;
+  std::int64_t tensor_rank = 0;
+  std::int64_t expert_rank = 0;
+
+  friend constexpr bool operator==(const model_rank&, const model_rank&) = default;
+};
+
+/// The division itself where every degree is at least 1.
+[[nodiscard]] constexpr result<parallelism> validate(const parallelism& division) {
+  for (const named_fact degree : {named_fact{fact::tensor_parallel, division.tensor_parallel},
+                                  named_fact{fact::pipeline_parallel, division.pipeline_parallel},
+                                  named_fact{fact::expert_parallel, division.expert_parallel}})
+    if (degree.value < 1) return failure(errc::not_positive, degree);
+  return division;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,478 @@
+#pragma once
+
+// How many parameters a model has: exact integers, whole or of one rank.
+
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/operators.hpp>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/trainable.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// Parameters by where they are. Shared ones (a tied head) count once, buffers not at all.
+struct parameter_counts {
+  std::int64_t embedding = 0;  // tables of tokens, positions and token types; patches, extra tokens
+  std::int64_t attention = 0;  // with its own norms and sinks
+  std::int64_t mlp = 0;        // of layers without experts
+  std::int64_t router = 0;     // the gates of shared experts included
+  std::int64_t experts = 0;    // the routed ones
+  std::int64_t shared_experts = 0;
+  std::int64_t norms = 0;  // and layer scales
+  std::int64_t head = 0;   // what the head does not share with the embedding
+  std::int64_t other = 0;  // poolers, projections, relative positions, other_parameters
+  std::int64_t idle = 0;   // of `experts`: what a token does not use
+
+  [[nodiscard]] constexpr std::int64_t total() const { return non_embedding() + embedding; }
+  [[nodiscard]] constexpr std::int64_t non_embedding() const {
+    return attention + mlp + router + experts + shared_experts + norms + head + other;
+  }
+  /// What one token passes through: all but the routed experts that it is not sent to.
+  [[nodiscard]] constexpr std::int64_t active() const { return total() - idle; }
+
+  friend constexpr bool operator==(const parameter_counts&, const parameter_counts&) = default;
+};
+
+/// The sums, part by part.
+[[nodiscard]] constexpr parameter_counts operator+(const parameter_counts& a,
+                                                   const parameter_counts& b) {
+  return {.embedding = a.embedding + b.embedding,
+          .attention = a.attention + b.attention,
+          .mlp = a.mlp + b.mlp,
+          .router = a.router + b.router,
+          .experts = a.experts + b.experts,
+          .shared_experts = a.shared_experts + b.shared_experts,
+          .norms = a.norms + b.norms,
+          .head = a.head + b.head,
+          .other = a.other + b.other,
+          .idle = a.idle + b.idle};
+}
+
+/// The same of `count` layers.
+[[nodiscard]] constexpr parameter_counts operator*(std::int64_t count, const parameter_counts& a) {
+  return {.embedding = count * a.embedding,
+          .attention = count * a.attention,
+          .mlp = count * a.mlp,
+          .router = count * a.router,
+          .experts = count * a.experts,
+          .shared_experts = count * a.shared_experts,
+          .norms = count * a.norms,
+          .head = count * a.head,
+          .other = count * a.other,
+          .idle = count * a.idle};
+}
+
+namespace detail {
+
+// Part `index` of `count` things dealt to `ways`: the first ones get one more where they must.
+constexpr std::int64_t dealt(std::int64_t count, std::int64_t ways, std::int64_t index) {
+  return count / ways + (index < count % ways ? 1 : 0);
+}
+
+// Which part of a layer an operator belongs to.
+constexpr std::int64_t parameter_counts::*part_of(operator_kind kind) {
+  switch (kind) {
+    case operator_kind::patch_embedding:
+      return &parameter_counts::embedding;
+    case operator_kind::query_down:
+    case operator_kind::query:
+    case operator_kind::key_value_down:
+    case operator_kind::key_value_up:
+    case operator_kind::key:
+    case operator_kind::value:
+    case operator_kind::query_key_value:
+    case operator_kind::scores:
+    case operator_kind::weighted_values:
+    case operator_kind::attention_output:
+      return &parameter_counts::attention;
+    case operator_kind::gate:
+    case operator_kind::up:
+    case operator_kind::gate_up:
+    case operator_kind::down:
+      return &parameter_counts::mlp;
+    case operator_kind::router:
+    case operator_kind::shared_expert_gate:
+      return &parameter_counts::router;
+    case operator_kind::expert_gate:
+    case operator_kind::expert_up:
+    case operator_kind::expert_gate_up:
+    case operator_kind::expert_down:
+      return &parameter_counts::experts;
+    case operator_kind::shared_gate:
+    case operator_kind::shared_up:
+    case operator_kind::shared_gate_up:
+    case operator_kind::shared_down:
+      return &parameter_counts::shared_experts;
+    case operator_kind::head_dense:
+    case operator_kind::head:
+      return &parameter_counts::head;
+    case operator_kind::project_in:
+    case operator_kind::project_out:
+    case operator_kind::mtp_projection:
+    case operator_kind::pooler:
+    case operator_kind::projection:
+    case operator_kind::adapters:
+      break;
+  }
+  return &parameter_counts::other;
+}
+
+class parameter_visitor {
+ public:
+  constexpr parameter_visitor(const transformer& the_model,
+                              const parallelism& the_division = {},
+                              const model_rank& the_rank = {})
+      : model_(the_model),
+        tensor_ways_(the_division.tensor_parallel),
+        tensor_rank_(the_rank.tensor_rank),
+        expert_ways_(the_division.expert_parallel),
+        expert_rank_(the_rank.expert_rank) {}
+
+  parameter_counts counts{};
+
+  constexpr void begin_sublayer() {}
+  constexpr void norm(slot, std::int64_t width) { counts.norms += of_norm(width); }
+  constexpr void latent_norm(slot, std::int64_t width) { counts.attention += width; }
+  constexpr void head_norm(slot, std::int64_t width) {
+    counts.attention += model_.norm_affine ? width * (model_.qk_norm_bias ? 2 : 1) : 0;
+  }
+  constexpr void output_norm(std::int64_t width) { counts.head += of_norm(width); }
+  constexpr void share(slot, slot) {}
+  constexpr void sinks(std::int64_t heads) { counts.attention += mine(heads); }
+  constexpr void attention(const attention_operator&) {}
+  constexpr void weigh() {}
+  constexpr void scale(std::int64_t width) { counts.norms += width; }
+  constexpr void add_residual() {}
+
+  constexpr void linear(const linear_operator& op) {
+    const std::int64_t size = of(op);
+    counts.*part_of(op.kind) += dealt(op.copies, expert_ways_, expert_rank_) * size;
+    // A token's experts may be anywhere: those it does not use are counted as spread evenly.
+    if (op.copies != 1)
+      counts.idle += dealt(op.copies, expert_ways_, expert_rank_) * size -
+                     dealt(op.uses, expert_ways_, expert_rank_) * size;
+  }
+
+ private:
+  const transformer& model_;
+  std::int64_t tensor_ways_;
+  std::int64_t tensor_rank_;
+  std::int64_t expert_ways_;
+  std::int64_t expert_rank_;
+
+  constexpr std::int64_t mine(std::int64_t units) const {
+    return tensor_ways_ == 1 ? units : dealt(units, tensor_ways_, tensor_rank_);
+  }
+  constexpr std::int64_t of_norm(std::int64_t width) const {
+    return model_.norm_affine ? width * (model_.norm_bias ? 2 : 1) : 0;
+  }
+  constexpr std::int64_t mine(const split_extent& extent) const {
+    const std::int64_t groups =
+        extent.groups == 0 || extent.groups >= tensor_ways_ ? mine(extent.groups) : 1;
+    return mine(extent.units) * extent.unit_size + groups * extent.group_size;
+  }
+  // One copy of it on this rank.
+  constexpr std::int64_t of(const linear_operator& op) const {
+    std::int64_t in = op.in;
+    std::int64_t out = op.out;
+    if (tensor_ways_ != 1 && op.split == tensor_split::rows) in = mine(op.extent);
+    if (tensor_ways_ != 1 && op.split == tensor_split::columns) out = mine(op.extent);
+    return (op.tied ? 0 : in * out) + (op.bias ? out : 0);
+  }
+};
+
+constexpr parameter_counts parameters_of_tables(const transformer& model,
+                                                std::int64_t ways,
+                                                std::int64_t rank) {
+  const std::int64_t width = model.token_width();
+  const bool is_decoder = model.kind == model_kind::decoder;
+  const std::int64_t stacks = model.kind == model_kind::encoder_decoder ? 2 : 1;
+  const image_input& image = model.image;
+  const std::int64_t extra_tokens =
+      model.kind == model_kind::vision
+          ? image.class_tokens + image.register_tokens + (image.mask_token ? 1 : 0)
+          : 0;
+  parameter_counts counts;
+  counts.embedding = dealt(model.vocab_size, ways, rank) * width +
+                     stacks * model.position_rows * (is_decoder ? model.hidden_size : width) +
+                     model.type_vocab_size * width + extra_tokens * model.hidden_size;
+  counts.other =
+      stacks * model.relative_attention_buckets * dealt(model.num_attention_heads, ways, rank);
+  return counts;
+}
+
+constexpr parameter_counts parameters_of_input(const transformer& model,
+                                               const parallelism& division,
+                                               const model_rank& rank) {
+  parameter_visitor visitor(model, division, rank);
+  visit_input(model, visitor);
+  return visitor.counts + parameters_of_tables(model, division.tensor_parallel, rank.tensor_rank);
+}
+
+constexpr parameter_counts parameters_of_output(const transformer& model,
+                                                const parallelism& division,
+                                                const model_rank& rank) {
+  parameter_visitor visitor(model, division, rank);
+  visit_output(model, visitor);
+  if (model.kind == model_kind::encoder_decoder) {
+    if (model.final_norm) visitor.norm(slot::memory, model.hidden_size);
+    if (model.embedding_norm) visitor.norm(slot::memory, model.hidden_size);
+  }
+  visitor.counts.other +=
+      model.other_parameters + (model.attention_pooling ? model.hidden_size : 0);
+  if (model.mtp_layers != 0) {
+    parameter_visitor layer(model, division, rank);
+    visit_mtp_layer(model, layer);
+    return visitor.counts + model.mtp_layers * layer.counts;
+  }
+  return visitor.counts;
+}
+
+constexpr parameter_counts parameters_of_layers(const transformer& model,
+                                                std::int64_t first,
+                                                std::int64_t last,
+                                                const parallelism& division,
+                                                const model_rank& rank) {
+  const std::int64_t encoder_end = model.num_hidden_layers;
+  const std::int64_t crossed =
+      last > encoder_end ? last - (first > encoder_end ? first : encoder_end) : 0;
+  const std::int64_t with_experts =
+      model.moe_layers_before(last - crossed) -
+      model.moe_layers_before(first < encoder_end ? first : encoder_end);
+  const std::int64_t dense = last - first - crossed - with_experts;
+  parameter_counts counts;
+  const auto add = [&](layer_kind kind, std::int64_t count) {
+    if (count <= 0) return;
+    parameter_visitor visitor(model, division, rank);
+    visit_layer(model, kind, visitor);
+    counts = counts + count * visitor.counts;
+  };
+  add(layer_kind::dense, dense);
+  add(layer_kind::experts, with_experts);
+  add(layer_kind::cross, crossed);
+  return counts;
+}
+
+}  // namespace detail
+
+/// The parameters of one layer of a kind that the model has. Precondition: `validate` accepts the
+/// model.
+[[nodiscard]] constexpr parameter_counts layer_parameters(const transformer& model,
+                                                          layer_kind kind) {
+  detail::parameter_visitor visitor(model);
+  visit_layer(model, kind, visitor);
+  return visitor.counts;
+}
+
+/// The parameters of one layer of multi-token prediction, without its copies of head and table.
+/// Precondition: `validate` accepts the model.
+[[nodiscard]] constexpr parameter_counts mtp_layer_parameters(const transformer& model) {
+  detail::parameter_visitor visitor(model);
+  visit_mtp_layer(model, visitor);
+  return visitor.counts;
+}
+
+/// The layers of one pipeline stage, `first <= layer < last`: all layers, encoder's before
+/// decoder's, dealt out evenly in order, with the odd ones to later stages.
+struct layer_range {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+[[nodiscard]] constexpr layer_range layers_of_stage(const transformer& model,
+                                                    std::int64_t stages,
+                                                    std::int64_t stage) {
+  return {model.layers() * stage / stages, model.layers() * (stage + 1) / stages};
+}
+
+/// The parameters that one rank holds. Tensor parallelism divides heads, MLP widths and the
+/// vocabulary, repeats key-value heads of which there are fewer than ranks, and leaves norms,
+/// routers, latent vectors and everything of odd shape whole (Megatron-LM). What cannot be divided
+/// evenly is dealt out, without padding. The first stage holds the tables, the last one all that is
+/// behind the layers; where a stage other than the first needs the token table, for a tied head or
+/// a decoder behind an encoder, it holds a copy, counted under `embedding`. Preconditions:
+/// `validate` accepts model and division, and the rank is one of it.
+[[nodiscard]] constexpr parameter_counts parameters(const transformer& model,
+                                                    const parallelism& division,
+                                                    const model_rank& rank = {}) {
+  const std::int64_t stages = division.pipeline_parallel;
+  const layer_range range = layers_of_stage(model, stages, rank.stage);
+  const bool is_first = rank.stage == 0;
+  const bool is_last = rank.stage == stages - 1;
+  parameter_counts counts =
+      detail::parameters_of_layers(model, range.first, range.last, division, rank);
+  if (is_first) counts = counts + detail::parameters_of_input(model, division, rank);
+  if (is_last) counts = counts + detail::parameters_of_output(model, division, rank);
+  const bool starts_decoder = model.kind == model_kind::encoder_decoder &&
+                              range.first <= model.num_hidden_layers &&
+                              model.num_hidden_layers < range.last;
+  const bool ties =
+      is_last &&
+      ((model.head == head_kind::language_model && model.tied_embeddings) || model.mtp_layers != 0);
+  if (!is_first && (starts_decoder || ties))
+    counts.embedding +=
+        detail::dealt(model.vocab_size, division.tensor_parallel, rank.tensor_rank) *
+        model.token_width();
+  return counts;
+}
+
+/// The parameters of the whole model. Formula: the sum over its operators (operators.hpp); exact.
+/// Precondition: `validate` accepts the model.
+[[nodiscard]] constexpr parameter_counts parameters(const transformer& model) {
+  return detail::parameters_of_input(model, {}, {}) +
+         detail::parameters_of_layers(model, 0, model.layers(), {}, {}) +
+         detail::parameters_of_output(model, {}, {});
+}
+
+namespace detail {
+
+// Counts what adapters, and the biases beside them, add to what trains.
+class adapter_visitor {
+ public:
+  constexpr adapter_visitor(const transformer& the_model, const lora& the_adapters)
+      : model_(the_model), adapters_(the_adapters) {}
+
+  std::int64_t adapters = 0;
+  std::int64_t biases = 0;
+  std::int64_t adapted_layers = 0;
+
+  constexpr void begin_sublayer() {}
+  constexpr void norm(slot, std::int64_t width) {
+    if (model_.norm_bias) bias_of_norm(width);
+  }
+  constexpr void latent_norm(slot, std::int64_t) {}
+  constexpr void head_norm(slot, std::int64_t width) {
+    if (model_.qk_norm_bias) bias_of_norm(width);
+  }
+  constexpr void output_norm(std::int64_t width) {
+    if (model_.norm_bias) bias_of_norm(width);
+  }
+  constexpr void share(slot, slot) {}
+  constexpr void sinks(std::int64_t) {}
+  constexpr void attention(const attention_operator&) {}
+  constexpr void weigh() {}
+  constexpr void scale(std::int64_t) {}
+  constexpr void add_residual() {}
+
+  constexpr void linear(const linear_operator& op) {
+    const bool adapted = is_adapted(adapters_.targets, model_, op);
+    const bool copied = op.kind == operator_kind::head && adapters_.copy_head;
+    if (adapted) {
+      adapters +=
+          op.copies * (adapters_.rank * (op.in + op.out) + (adapters_.magnitudes ? op.out : 0));
+      ++adapted_layers;
+    }
+    if (op.bias && !copied &&
+        (adapters_.bias == lora_bias::all || (adapted && adapters_.bias == lora_bias::adapted)))
+      biases += op.copies * op.out;
+  }
+
+ private:
+  const transformer& model_;
+  const lora& adapters_;
+
+  constexpr void bias_of_norm(std::int64_t width) {
+    if (model_.norm_affine && adapters_.bias == lora_bias::all) biases += width;
+  }
+};
+
+constexpr adapter_visitor adapted(const transformer& model, const lora& adapters) {
+  adapter_visitor sum(model, adapters);
+  const auto add = [&](layer_kind kind, std::int64_t count) {
+    if (count == 0) return;
+    adapter_visitor layer(model, adapters);
+    visit_layer(model, kind, layer);
+    sum.adapters += count * layer.adapters;
+    sum.biases += count * layer.biases;
+    sum.adapted_layers += count * layer.adapted_layers;
+  };
+  const std::int64_t with_experts = model.moe_layers_before(model.num_hidden_layers);
+  add(layer_kind::experts, with_experts);
+  add(layer_kind::dense, model.num_hidden_layers - with_experts);
+  add(layer_kind::cross, model.num_decoder_layers);
+  visit_input(model, sum);
+  visit_output(model, sum);
+  for (std::int64_t i = 0; i < model.mtp_layers; ++i) visit_mtp_layer(model, sum);
+  if (model.kind == model_kind::encoder_decoder) {
+    if (model.final_norm) sum.norm(slot::memory, model.hidden_size);
+    if (model.embedding_norm) sum.norm(slot::memory, model.hidden_size);
+  }
+  // PEFT takes every parameter with "bias" in its name for one, relative positions too.
+  if (adapters.bias == lora_bias::all) sum.biases += parameters_of_tables(model, 1, 0).other;
+  if (adapters.targets.embedding && model.vocab_size != 0) {
+    sum.adapters += adapters.rank * (model.vocab_size + model.token_width());
+    ++sum.adapted_layers;
+  }
+  return sum;
+}
+
+// The head as a module of its own: matrix, bias, and the dense layer before it.
+constexpr std::int64_t parameters_of_head(const transformer& model, bool with_tied_matrix) {
+  const std::int64_t own = parameters_of_output(model, {}, {}).head;
+  const bool adds =
+      with_tied_matrix && model.tied_embeddings && model.head == head_kind::language_model;
+  return own + (adds ? model.vocab_size * model.token_width() : 0);
+}
+
+}  // namespace detail
+
+/// The parameters that train. Adapters: `rank x (in + out)` beside each linear layer that they are
+/// for, `rank x (vocab_size + hidden_size)` beside the token table; trained copies of table and
+/// head count whole. Equal to the integer to what PEFT 0.21 makes. Precondition: `validate` accepts
+/// the model and what trains of it.
+[[nodiscard]] constexpr std::int64_t trainable_parameters(const transformer& model,
+                                                          const trainable& trains) {
+  switch (trains.what) {
+    case training::full:
+      return parameters(model).total();
+    case training::frozen:
+      return 0;
+    case training::head:
+      return detail::parameters_of_head(model, true);
+    case training::last_layers: {
+      const std::int64_t layers = model.layers();
+      detail::parameter_visitor norm(model);
+      if (model.final_norm) norm.norm(slot::stream, model.hidden_size);
+      return detail::parameters_of_layers(model, layers - trains.last_layers, layers, {}, {})
+                 .total() +
+             norm.counts.total() +
+             (model.tied_embeddings ? 0 : detail::parameters_of_head(model, false));
+    }
+    case training::adapters:
+      break;
+  }
+  const lora& adapters = trains.adapters;
+  const detail::adapter_visitor counted = detail::adapted(model, adapters);
+  return counted.adapters + counted.biases +
+         (adapters.copy_embedding ? model.vocab_size * model.token_width() : 0) +
+         (adapters.copy_head ? detail::parameters_of_head(model, true) : 0);
+}
+
+/// What trains, where it is a part of the model. Errors: `not_positive` for a rank, `out_of_bounds`
+/// for more last layers than there are, `splits_fused_layer`, `no_such_target`.
+[[nodiscard]] constexpr result<trainable> validate(const trainable& trains,
+                                                   const transformer& model) {
+  if (trains.what == training::last_layers &&
+      (trains.last_layers < 1 || trains.last_layers > model.layers()))
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::last_layers, trains.last_layers},
+                   named_fact{fact::at_least, 1},
+                   named_fact{fact::at_most, model.layers()});
+  if (trains.what != training::adapters) return trains;
+  const lora& adapters = trains.adapters;
+  if (adapters.rank < 1 || adapters.rank > detail::most_of_a_dimension)
+    return failure(errc::not_positive, named_fact{fact::lora_rank, adapters.rank});
+  const lora_targets& targets = adapters.targets;
+  if (model.fused_qkv && !model.is_latent() &&
+      (targets.query != targets.key || targets.key != targets.value))
+    return failure(errc::splits_fused_layer).about("query, key and value");
+  if (model.fused_gate_up && model.gated_mlp && targets.gate != targets.up)
+    return failure(errc::splits_fused_layer).about("gate and up");
+  if (detail::adapted(model, adapters).adapted_layers == 0)
+    return failure(errc::no_such_target, named_fact{fact::lora_rank, adapters.rank});
+  return trains;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,95 @@
+#pragma once
+
+// Which parameters of a model train: all, none, a part, or low-rank adapters beside frozen ones.
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// The linear layers that get an adapter, by what they compute. A fused layer counts under each of
+/// its parts, and needs all of them.
+struct lora_targets {
+  bool query = false;
+  bool key = false;
+  bool value = false;
+  bool attention_out = false;
+  bool query_down = false;      // latent attention: to the query's latent vector,
+  bool key_value_down = false;  // to that of key and value,
+  bool key_value_up = false;    // and from it
+  bool gate = false;            // of MLP and shared experts
+  bool up = false;
+  bool down = false;
+  bool experts = false;  // those of the routed experts that gate, up and down name
+  bool router = false;
+  bool shared_expert_gate = false;
+  bool other = false;  // pooler, projections, the dense layer before a head, a classifier
+  bool patches = false;
+  bool embedding = false;  // the token table
+  bool head = false;
+
+  friend constexpr bool operator==(const lora_targets&, const lora_targets&) = default;
+};
+
+/// Query and value, as in the paper.
+inline constexpr lora_targets query_and_value{.query = true, .value = true};
+/// The linear layers of attention.
+inline constexpr lora_targets attention_layers{.query = true,
+                                               .key = true,
+                                               .value = true,
+                                               .attention_out = true,
+                                               .query_down = true,
+                                               .key_value_down = true,
+                                               .key_value_up = true};
+/// PEFT's `all-linear`: every linear layer but the language-model head. (It passes over routers and
+/// routed experts, which Hugging Face keeps as plain tensors.)
+inline constexpr lora_targets all_linear{.query = true,
+                                         .key = true,
+                                         .value = true,
+                                         .attention_out = true,
+                                         .query_down = true,
+                                         .key_value_down = true,
+                                         .key_value_up = true,
+                                         .gate = true,
+                                         .up = true,
+                                         .down = true,
+                                         .shared_expert_gate = true,
+                                         .other = true};
+
+/// Which biases train beside adapters.
+enum class lora_bias {
+  none,
+  adapted,  // those of the layers that have an adapter; PEFT's `lora_only`
+  all
+};
+
+/// Low-rank adapters (Hu et al. 2021, arXiv 2106.09685): beside a frozen matrix of `in x out`, a
+/// trained one of `in x rank` and one of `rank x out`.
+struct lora {
+  std::int64_t rank = 0;
+  lora_targets targets = query_and_value;
+  bool magnitudes = false;  // DoRA: a trained vector of `out` beside each
+  lora_bias bias = lora_bias::none;
+  bool copy_embedding = false;  // a trained copy of the token table; PEFT's `modules_to_save`
+  bool copy_head = false;       // likewise of the head
+
+  friend constexpr bool operator==(const lora&, const lora&) = default;
+};
+
+enum class training {
+  full,
+  frozen,
+  head,         // the head alone, with the token table where it is tied
+  last_layers,  // as many layers as `last_layers` says, the final norm, a head that is not tied
+  adapters      // as `adapters` says
+};
+
+/// What of a model trains.
+struct trainable {
+  training what = training::full;
+  std::int64_t last_layers = 0;
+  lora adapters{};
+
+  friend constexpr bool operator==(const trainable&, const trainable&) = default;
+};
+
+}  // namespace gpuplan
