@@ -108,8 +108,8 @@ std::optional<lora_targets> targets_of(std::string_view names,
     const std::size_t end = std::min(names.find_first_of(",+"), names.size());
     const std::string_view name = names.substr(0, end);
     names.remove_prefix(std::min(end + 1, names.size()));
-    const bool is_encoder = model.kind == gpuplan::model_kind::encoder ||
-                            model.kind == gpuplan::model_kind::vision;
+    const bool is_encoder =
+        model.kind == gpuplan::model_kind::encoder || model.kind == gpuplan::model_kind::vision;
     if (name == "dense") {
       // An encoder calls three of its layers so, and those that pool or precede the head.
       add(targets,

@@ -11,8 +11,9 @@
 
 namespace accuracy {
 
-/// The linear layers of the model that have these names, joined by commas or +; a name may stand for
-/// several of them ("dense" of an encoder). None where a name is not known, which `unknown` then is.
+/// The linear layers of the model that have these names, joined by commas or +; a name may stand
+/// for several of them ("dense" of an encoder). None where a name is not known, which `unknown`
+/// then is.
 std::optional<gpuplan::lora_targets> targets_of(std::string_view names,
                                                 const gpuplan::transformer& model,
                                                 std::string& unknown);

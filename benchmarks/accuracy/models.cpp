@@ -38,16 +38,29 @@ bool is_one_of(std::string_view text, const std::array<std::string_view, Count>&
 
 // Facts of a family that no column holds.
 bool normalises_behind_sublayers(const row& source) {
-  constexpr std::array<std::string_view, 5> families{
-      "olmo2", "olmo3", "flex_olmo", "exaone4", "exaone_moe"};
+  constexpr std::array<std::string_view, 4> families{"olmo2", "olmo3", "flex_olmo", "exaone4"};
   return is_one_of(source.text("family"), families) ||
          contains(source.text("notes"), "norms after attention and MLP");
 }
 bool has_fused_qkv(std::string_view family) {
-  constexpr std::array<std::string_view, 18> families{
-      "gpt2",   "gpt3",     "gpt_neox",    "gpt-neox", "pythia",     "bloom",
-      "falcon", "mpt",      "phi3",        "phi4",     "persimmon",  "codegen",
-      "dbrx",   "chatglm",  "gpt_bigcode", "openai-gpt", "modernbert", "nomic_bert"};
+  constexpr std::array<std::string_view, 18> families{"gpt2",
+                                                      "gpt3",
+                                                      "gpt_neox",
+                                                      "gpt-neox",
+                                                      "pythia",
+                                                      "bloom",
+                                                      "falcon",
+                                                      "mpt",
+                                                      "phi3",
+                                                      "phi4",
+                                                      "persimmon",
+                                                      "codegen",
+                                                      "dbrx",
+                                                      "chatglm",
+                                                      "gpt_bigcode",
+                                                      "openai-gpt",
+                                                      "modernbert",
+                                                      "nomic_bert"};
   return is_one_of(family, families);
 }
 bool has_fused_gate_up(std::string_view family) {
@@ -61,8 +74,8 @@ model_kind kind_of(const row& source) {
   if (architecture == "encoder") return model_kind::encoder;
   if (architecture == "encoder_decoder") return model_kind::encoder_decoder;
   if (architecture == "vision") return model_kind::vision;
-  source.fail("architecture", "is none of decoder, encoder, encoder_decoder, vision: " +
-                                  std::string(architecture));
+  source.fail("architecture",
+              "is none of decoder, encoder, encoder_decoder, vision: " + std::string(architecture));
 }
 
 void read_stack(const row& source, transformer& model) {
@@ -121,14 +134,12 @@ void read_norms(const row& source, transformer& model) {
   model.final_norm = source.flag("final_norm");
   model.embedding_norm = source.flag("embedding_norm");
   const std::string_view norms = source.text("norms_per_layer");
-  model.norms_per_layer = norms.starts_with("2 enc") || norms.empty()
-                              ? 2
-                              : source.integer_or("norms_per_layer", 2);
-  model.norm_at = model.norms_per_layer == 4            ? norm_position::around
-                  : normalises_behind_sublayers(source) ? norm_position::after_sublayer
-                  : model.final_norm || model.parallel_attention
-                      ? norm_position::before
-                      : norm_position::after_residual;
+  model.norms_per_layer =
+      norms.starts_with("2 enc") || norms.empty() ? 2 : source.integer_or("norms_per_layer", 2);
+  model.norm_at = model.norms_per_layer == 4                     ? norm_position::around
+                  : normalises_behind_sublayers(source)          ? norm_position::after_sublayer
+                  : model.final_norm || model.parallel_attention ? norm_position::before
+                                                                 : norm_position::after_residual;
   if (source.flag("qk_norm"))
     model.qk_norm = source.text("qk_norm_scope") == "full_width" ? qk_norm_scope::full_width
                                                                  : qk_norm_scope::head;
@@ -174,8 +185,9 @@ class extras {
       if (!is_part(clause) && !has_no_products(clause)) unknown_ = clause;
     model_.other_parameters = source.integer_or("extra_params", 0) - described_;
     if (model_.other_parameters < 0)
-      source.fail("extra_params", "is less than what extra_params_note describes: " +
-                                      std::string(source.text("extra_params")));
+      source.fail("extra_params",
+                  "is less than what extra_params_note describes: " +
+                      std::string(source.text("extra_params")));
   }
 
   [[nodiscard]] const std::string& unknown_products() const { return unknown_; }
@@ -200,24 +212,24 @@ class extras {
       model_.image.register_tokens = std::stoll(match[1]);
     model_.image.mask_token = contains(clause, "mask token");
     model_.layer_scale = contains(clause, "layer-scale");
-    described_ += model_.hidden_size * (model_.image.register_tokens +
-                                        (model_.image.mask_token ? 1 : 0) +
-                                        (model_.layer_scale ? 2 * model_.num_hidden_layers : 0));
+    described_ +=
+        model_.hidden_size * (model_.image.register_tokens + (model_.image.mask_token ? 1 : 0) +
+                              (model_.layer_scale ? 2 * model_.num_hidden_layers : 0));
   }
 
   bool is_part(const std::string& clause) {
     const std::int64_t width = model_.hidden_size;
     std::smatch match;
-    if (std::regex_search(
-            clause, match, std::regex(R"(^relative attention bias (\d+) buckets x (\d+ )?heads)"))) {
+    if (std::regex_search(clause,
+                          match,
+                          std::regex(R"(^relative attention bias (\d+) buckets x (\d+ )?heads)"))) {
       model_.relative_attention_buckets = std::stoll(match[1]);
       described_ += model_.relative_attention_buckets * model_.num_attention_heads;
       return true;
     }
     if (clause.starts_with("MLM transform")) {
-      add_dense(model_.token_width(),
-                !contains(clause, "without bias"),
-                contains(clause, "layer norm"));
+      add_dense(
+          model_.token_width(), !contains(clause, "without bias"), contains(clause, "layer norm"));
       return true;
     }
     if (clause.starts_with("dense h x h")) {
@@ -225,11 +237,13 @@ class extras {
       return true;
     }
     if (std::regex_search(
-            clause, match, std::regex(R"(^(visual projection|text projection|text head) \d+ x (\d+))"))) {
+            clause,
+            match,
+            std::regex(R"(^(visual projection|text projection|text head) \d+ x (\d+))"))) {
       model_.projection_dim = std::stoll(match[2]);
       model_.projection_bias = contains(clause, "+");
-      described_ += width * model_.projection_dim +
-                    (model_.projection_bias ? model_.projection_dim : 0);
+      described_ +=
+          width * model_.projection_dim + (model_.projection_bias ? model_.projection_dim : 0);
       return true;
     }
     if (clause.starts_with("embedding projection")) {
@@ -259,9 +273,8 @@ class extras {
   static bool has_no_products(const std::string& clause) {
     constexpr std::array<std::string_view, 7> words{
         "relative attention bias", "norm", "scalar", "logit", "bias of", "table of", "tokens"};
-    return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-      return contains(clause, word);
-    });
+    return std::any_of(
+        words.begin(), words.end(), [&](std::string_view word) { return contains(clause, word); });
   }
 };
 

@@ -7,10 +7,15 @@
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/cost.hpp>
+#include <gpuplan/flops.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/memory/affine.hpp>
 #include <gpuplan/memory_model.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/operators.hpp>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/parameters.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/require.hpp>
@@ -21,6 +26,7 @@
 #include <gpuplan/time/affine.hpp>
 #include <gpuplan/time/documented.hpp>
 #include <gpuplan/time_model.hpp>
+#include <gpuplan/trainable.hpp>
 #include <gpuplan/training_run.hpp>
 #include <gpuplan/units.hpp>
 #include <gpuplan/version.hpp>

@@ -100,9 +100,10 @@ enum class slot {
   hidden,     // of an MLP
   routing,    // the weights of experts
   output,     // of a sublayer, before it is added to the stream
-  nothing     // an image: never has a gradient
+  learned,    // a parameter that stands in for a token: SigLIP's query
+  image       // never has a gradient
 };
-inline constexpr int slots = static_cast<int>(slot::nothing) + 1;
+inline constexpr int slots = static_cast<int>(slot::image) + 1;
 
 /// Which tokens an operator works on.
 enum class token_set {
@@ -500,7 +501,7 @@ constexpr void visit_input(const transformer& model, Visitor& visitor) {
                     .in = image.num_channels * image.patch_size * image.patch_size,
                     .out = model.hidden_size,
                     .bias = image.patch_bias,
-                    .from = slot::nothing,
+                    .from = slot::image,
                     .to = slot::stream,
                     .tokens = token_set::patches});
   }
@@ -539,7 +540,7 @@ constexpr void visit_attention_pooling(const transformer& model, Visitor& visito
   square.to = slot::value;
   visitor.linear(square);
   square.tokens = token_set::pooled;
-  square.from = slot::nothing;
+  square.from = slot::learned;
   square.to = slot::query;
   visitor.linear(square);
   visitor.attention({.heads = model.num_attention_heads,
