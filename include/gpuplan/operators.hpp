@@ -164,10 +164,12 @@ enum class layer_kind {
 
 namespace detail {
 
-/// Whether adapters are for this linear layer.
-[[nodiscard]] constexpr bool is_adapted(const lora_targets& targets,
-                                        const transformer& model,
-                                        const linear_operator& op) {
+// Whether adapters are for this linear layer. One that has a trained copy needs none.
+constexpr bool is_adapted(const lora& adapters,
+                          const transformer& model,
+                          const linear_operator& op) {
+  const lora_targets& targets = adapters.targets;
+  const bool is_classifier = model.head == head_kind::classifier;
   switch (op.kind) {
     case operator_kind::patch_embedding:
       return targets.patches;
@@ -212,13 +214,14 @@ namespace detail {
     case operator_kind::shared_expert_gate:
       return targets.shared_expert_gate;
     case operator_kind::head:
-      return targets.head || (targets.other && model.head == head_kind::classifier);
+      return !adapters.copy_head && (targets.head || (targets.other && is_classifier));
+    case operator_kind::head_dense:
+      return targets.other && !(adapters.copy_head && is_classifier);
     case operator_kind::project_in:
     case operator_kind::project_out:
     case operator_kind::mtp_projection:
     case operator_kind::pooler:
     case operator_kind::projection:
-    case operator_kind::head_dense:
       return targets.other;
     case operator_kind::scores:
     case operator_kind::weighted_values:
@@ -348,56 +351,56 @@ constexpr void visit_attention(const transformer& model, bool cross, Visitor& vi
                   .extent = {.units = heads, .unit_size = value_dim}});
 }
 
-// The kinds of the linear layers of an MLP, and how many of it there are.
-struct mlp_operators {
+// What the linear layers of an MLP are.
+struct mlp_kinds {
   operator_kind gate, up, gate_up, down;
-  std::int64_t width;
-  std::int64_t copies = 1;
-  std::int64_t uses = 1;
 };
 
+// Inlined, the kinds are constants.
 template <class Visitor>
-constexpr void visit_mlp(const transformer& model, const mlp_operators& mlp, Visitor& visitor) {
-  linear_operator inner{.kind = mlp.up,
-                        .in = model.hidden_size,
-                        .out = mlp.width,
-                        .bias = model.mlp_bias,
-                        .from = slot::input,
-                        .to = slot::hidden,
-                        .split = tensor_split::columns,
-                        .extent = {.units = mlp.width},
-                        .copies = mlp.copies,
-                        .uses = mlp.uses};
+[[gnu::always_inline]] constexpr void visit_mlp(const transformer& model,
+                                                mlp_kinds kinds,
+                                                std::int64_t width,
+                                                std::int64_t copies,
+                                                std::int64_t uses,
+                                                Visitor& visitor) {
+  const auto widen = [&](operator_kind kind, std::int64_t matrices) __attribute__((always_inline)) {
+    visitor.linear({.kind = kind,
+                    .in = model.hidden_size,
+                    .out = matrices * width,
+                    .bias = model.mlp_bias,
+                    .from = slot::input,
+                    .to = slot::hidden,
+                    .split = tensor_split::columns,
+                    .extent = {.units = width, .unit_size = matrices},
+                    .copies = copies,
+                    .uses = uses});
+  };
   if (model.gated_mlp && model.fused_gate_up) {
-    inner.kind = mlp.gate_up;
-    inner.out = 2 * mlp.width;
-    inner.extent.unit_size = 2;
-  } else if (model.gated_mlp) {
-    linear_operator gate = inner;
-    gate.kind = mlp.gate;
-    visitor.linear(gate);
+    widen(kinds.gate_up, 2);
+  } else {
+    if (model.gated_mlp) widen(kinds.gate, 1);
+    widen(kinds.up, 1);
   }
-  visitor.linear(inner);
-  visitor.linear({.kind = mlp.down,
-                  .in = mlp.width,
+  visitor.linear({.kind = kinds.down,
+                  .in = width,
                   .out = model.hidden_size,
                   .bias = model.mlp_bias,
                   .from = slot::hidden,
                   .to = slot::output,
                   .split = tensor_split::rows,
-                  .extent = {.units = mlp.width},
-                  .copies = mlp.copies,
-                  .uses = mlp.uses});
+                  .extent = {.units = width},
+                  .copies = copies,
+                  .uses = uses});
 }
 
 template <class Visitor>
 constexpr void visit_dense_mlp(const transformer& model, Visitor& visitor) {
   visit_mlp(model,
-            {operator_kind::gate,
-             operator_kind::up,
-             operator_kind::gate_up,
-             operator_kind::down,
-             model.intermediate_size},
+            {operator_kind::gate, operator_kind::up, operator_kind::gate_up, operator_kind::down},
+            model.intermediate_size,
+            1,
+            1,
             visitor);
 }
 
@@ -408,8 +411,10 @@ constexpr void visit_shared_experts(const transformer& model, Visitor& visitor) 
             {operator_kind::shared_gate,
              operator_kind::shared_up,
              operator_kind::shared_gate_up,
-             operator_kind::shared_down,
-             model.moe.shared_expert_intermediate_size},
+             operator_kind::shared_down},
+            model.moe.shared_expert_intermediate_size,
+            1,
+            1,
             visitor);
 }
 
@@ -428,10 +433,10 @@ constexpr void visit_experts(const transformer& model, Visitor& visitor) {
             {operator_kind::expert_gate,
              operator_kind::expert_up,
              operator_kind::expert_gate_up,
-             operator_kind::expert_down,
-             moe.moe_intermediate_size,
-             moe.num_experts,
-             moe.num_experts_per_tok},
+             operator_kind::expert_down},
+            moe.moe_intermediate_size,
+            moe.num_experts,
+            moe.num_experts_per_tok,
             visitor);
   visitor.weigh();
   if (moe.shared_expert_gate) {

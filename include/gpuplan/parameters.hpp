@@ -358,7 +358,7 @@ class adapter_visitor {
   constexpr void add_residual() {}
 
   [[gnu::always_inline]] constexpr void linear(const linear_operator& op) {
-    const bool adapted = is_adapted(adapters_.targets, model_, op);
+    const bool adapted = is_adapted(adapters_, model_, op);
     const bool copied = op.kind == operator_kind::head && adapters_.copy_head;
     if (adapted) {
       adapters +=
@@ -400,8 +400,6 @@ constexpr adapter_visitor adapted(const transformer& model, const lora& adapters
     if (model.final_norm) sum.norm(slot::memory, model.hidden_size);
     if (model.embedding_norm) sum.norm(slot::memory, model.hidden_size);
   }
-  // PEFT takes every parameter with "bias" in its name for one, relative positions too.
-  if (adapters.bias == lora_bias::all) sum.biases += parameters_of_tables(model, 1, 0).other;
   if (adapters.targets.embedding && model.vocab_size != 0) {
     sum.adapters += adapters.rank * (model.vocab_size + model.token_width());
     ++sum.adapted_layers;
@@ -409,12 +407,14 @@ constexpr adapter_visitor adapted(const transformer& model, const lora& adapters
   return sum;
 }
 
-// The head as a module of its own: matrix, bias, and the dense layer before it.
-constexpr std::int64_t parameters_of_head(const transformer& model, bool with_tied_matrix) {
-  const std::int64_t own = parameters_of_output(model, {}, {}).head;
-  const bool adds =
-      with_tied_matrix && model.tied_embeddings && model.head == head_kind::language_model;
-  return own + (adds ? model.vocab_size * model.token_width() : 0);
+// What trains with the head: its matrix, tied or not, and bias; of a classifier the dense layer
+// before it too.
+constexpr std::int64_t parameters_of_head(const transformer& model) {
+  if (model.head != head_kind::language_model) return parameters_of_output(model, {}, {}).head;
+  return model.vocab_size * (model.token_width() + (model.lm_head_bias ? 1 : 0));
+}
+constexpr std::int64_t parameters_of_pooler(const transformer& model) {
+  return model.pooler ? (model.hidden_size + 1) * model.hidden_size : 0;
 }
 
 }  // namespace detail
@@ -431,15 +431,16 @@ constexpr std::int64_t parameters_of_head(const transformer& model, bool with_ti
     case training::frozen:
       return 0;
     case training::head:
-      return detail::parameters_of_head(model, true);
+      return detail::parameters_of_head(model) + detail::parameters_of_pooler(model);
     case training::last_layers: {
       const std::int64_t layers = model.layers();
+      const bool is_tied = model.tied_embeddings && model.head == head_kind::language_model;
       detail::parameter_visitor norm(model);
       if (model.final_norm) norm.norm(slot::stream, model.hidden_size);
       return detail::parameters_of_layers(model, layers - trains.last_layers, layers, {}, {})
                  .total() +
-             norm.counts.total() +
-             (model.tied_embeddings ? 0 : detail::parameters_of_head(model, false));
+             norm.counts.total() + detail::parameters_of_pooler(model) +
+             (is_tied ? 0 : detail::parameters_of_head(model));
     }
     case training::adapters:
       break;
@@ -448,7 +449,7 @@ constexpr std::int64_t parameters_of_head(const transformer& model, bool with_ti
   const detail::adapter_visitor counted = detail::adapted(model, adapters);
   return counted.adapters + counted.biases +
          (adapters.copy_embedding ? model.vocab_size * model.token_width() : 0) +
-         (adapters.copy_head ? detail::parameters_of_head(model, true) : 0);
+         (adapters.copy_head ? detail::parameters_of_head(model) : 0);
 }
 
 /// What trains, where it is a part of the model. Errors: `not_positive` for a rank, `out_of_bounds`

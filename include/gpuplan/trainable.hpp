@@ -78,8 +78,8 @@ struct lora {
 enum class training {
   full,
   frozen,
-  head,         // the head alone, with the token table where it is tied
-  last_layers,  // as many layers as `last_layers` says, the final norm, a head that is not tied
+  head,         // the head's matrix, which may be the token table; a classifier and its pooler
+  last_layers,  // as many layers as `last_layers` says, the final norm, pooler, a head not tied
   adapters      // as `adapters` says
 };
 
