@@ -4,6 +4,7 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/cost.hpp>

@@ -2098,26 +2098,20 @@ constexpr plain_name plain_gpu_name(std::string_view name) {
   return plain;
 }
 
-// The device with this name, or the id of the one whose name is nearest: one that begins with the
-// name, else the one with the fewest characters to change.
+// The device with this name, or the id of the one whose name is nearest.
 constexpr result<gpu_spec> find_whole_gpu(std::string_view name) {
   const plain_name wanted = plain_gpu_name(name);
-  const char* nearest = "";
-  int least = 64;
+  nearest_name nearest(wanted);
   for (const gpu_spec* gpu : catalog::gpus) {
     for (const char* known :
          {gpu->id, gpu->driver_names[0], gpu->driver_names[1], gpu->driver_names[2]}) {
       if (known == nullptr) continue;
       const plain_name candidate = plain_gpu_name(known);
       if (candidate == wanted) return *gpu;
-      const bool begins_so = wanted.size > 0 && candidate.text().starts_with(wanted.text());
-      const int distance = begins_so ? 0 : edit_distance(wanted, candidate, least);
-      if (distance >= least) continue;
-      least = distance;
-      nearest = gpu->id;
+      nearest.offer(candidate, gpu->id);
     }
   }
-  return failure(errc::unknown_gpu).about(nearest);
+  return failure(errc::unknown_gpu).about(nearest.id());
 }
 
 }  // namespace gpuplan::detail

@@ -33,6 +33,15 @@ struct plain_name {
   }
 };
 
+// Whether names are the same where case does not matter, nor which punctuation there is.
+constexpr bool same_but_for_marks(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (lower(a[i]) != lower(b[i]) && (letter_or_digit(a[i]) || letter_or_digit(b[i])))
+      return false;
+  return true;
+}
+
 // Levenshtein's distance: how many characters to insert, delete or replace. Gives up at `limit`
 // and returns it.
 constexpr int edit_distance(const plain_name& a, const plain_name& b, int limit) {
@@ -54,5 +63,26 @@ constexpr int edit_distance(const plain_name& a, const plain_name& b, int limit)
   }
   return row[b.size] < limit ? row[b.size] : limit;
 }
+
+// The nearest to a name of those offered: one that begins with it, else the one with the fewest
+// characters to change.
+class nearest_name {
+ public:
+  constexpr explicit nearest_name(const plain_name& wanted) : wanted_(wanted) {}
+
+  constexpr void offer(const plain_name& candidate, const char* id) {
+    const bool begins_so = wanted_.size > 0 && candidate.text().starts_with(wanted_.text());
+    const int distance = begins_so ? 0 : edit_distance(wanted_, candidate, least_);
+    if (distance >= least_) return;
+    least_ = distance;
+    id_ = id;
+  }
+  [[nodiscard]] constexpr const char* id() const { return id_; }
+
+ private:
+  plain_name wanted_;
+  int least_ = 64;
+  const char* id_ = "";
+};
 
 }  // namespace gpuplan::detail

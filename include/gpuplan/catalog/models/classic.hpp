@@ -1,0 +1,21 @@
+#pragma once
+
+// What most transformers before LLaMA have in common.
+
+#include <gpuplan/model.hpp>
+
+namespace gpuplan::catalog {
+
+/// The shape with layer norms, an MLP without a gate, and a bias wherever there can be one in a
+/// layer: GPT-2, BERT, ViT. The rest of it stays.
+[[nodiscard]] constexpr transformer classic(transformer shape) {
+  shape.attention_bias = true;
+  shape.attention_out_bias = true;
+  shape.gated_mlp = false;
+  shape.mlp_bias = true;
+  shape.norm = norm_kind::layer_norm;
+  shape.norm_bias = true;
+  return shape;
+}
+
+}  // namespace gpuplan::catalog

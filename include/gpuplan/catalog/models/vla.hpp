@@ -1,0 +1,58 @@
+#pragma once
+
+// Vision-language-action models: OpenVLA, and what of GR00T has a published shape.
+
+#include <gpuplan/catalog/models/vision.hpp>
+#include <gpuplan/model.hpp>
+
+namespace gpuplan::catalog {
+
+// Llama 2 7B with its vocabulary padded from 32000 to 32064.
+inline constexpr transformer llama_2_7b_vocab32064{
+    .name = "llama-2-7b-vocab32064",
+    .num_hidden_layers = 32,
+    .hidden_size = 4096,
+    .intermediate_size = 11008,
+    .num_attention_heads = 32,
+    .vocab_size = 32064,
+};
+
+// OpenVLA (arXiv 2406.09246): openvla/openvla prismatic/models/backbones/vision. Recalled, not
+// read; the total agrees, and so do the adapters that its fine-tuning program prints. Both towers
+// are timm's, which fuse query, key and value. Their 256 patches are joined and projected, those of
+// the layer before the last: the last one, and SigLIP's pooling, are there but lead to nothing.
+inline constexpr composite_model openvla_7b{
+    .name = "openvla-7b",
+    .parts = {{.model = dinov2_large_reg4_224},
+              {.model =
+                   [] {
+                     transformer tower = siglip_so400m_patch14_224_vision;
+                     tower.fused_qkv = true;
+                     return tower;
+                   }(),
+               .next = {.widths = {1024 + 1152, 8704, 4096, 4096}, .tokens = 256}},
+              {.model = llama_2_7b_vocab32064}},
+};
+
+// Qwen3 1.7B cut to 12 layers, as in GR00T N1.5's Eagle 2.5. Vocabulary and head were chosen to
+// give the published total.
+inline constexpr transformer qwen3_1_7b_first12{
+    .name = "qwen3-1.7b-first12",
+    .num_hidden_layers = 12,
+    .hidden_size = 2048,
+    .intermediate_size = 6144,
+    .num_attention_heads = 16,
+    .num_key_value_heads = 8,
+    .vocab_size = 151680,
+    .qk_norm = qk_norm_scope::head,
+};
+
+// What GR00T N1.5 keeps frozen: vision, one linear layer (2,361,344 parameters in print), language.
+inline constexpr composite_model gr00t_n1_5_3b_backbone{
+    .name = "gr00t-n1.5-3b-backbone",
+    .parts = {{.model = siglip_so400m_patch14_224_vision,
+               .next = {.widths = {1152, 2048}, .tokens = 256}},
+              {.model = qwen3_1_7b_first12}},
+};
+
+}  // namespace gpuplan::catalog
