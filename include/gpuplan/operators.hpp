@@ -541,9 +541,16 @@ constexpr void visit_attention_pooling(const transformer& model, Visitor& visito
   linear_operator square{
       .kind = operator_kind::pooler, .in = width, .out = width, .bias = true, .from = slot::stream};
   square.to = slot::key;
-  visitor.linear(square);
-  square.to = slot::value;
-  visitor.linear(square);
+  if (model.fused_qkv) {  // timm's, which make key and value together
+    square.out = 2 * width;
+    visitor.linear(square);
+    visitor.share(slot::key, slot::value);
+    square.out = width;
+  } else {
+    visitor.linear(square);
+    square.to = slot::value;
+    visitor.linear(square);
+  }
   square.tokens = token_set::pooled;
   square.from = slot::learned;
   square.to = slot::query;

@@ -21,9 +21,9 @@ inline constexpr transformer dbrx{
     .norm = norm_kind::layer_norm,
 };
 
-// Grok-1: AMD-AGI/Primus primus/configs/models/megatron/grok1.yaml; four norms a layer and the
-// tied head are what the published total needs. The 314 B in print are this total without the
-// token table; the 86 B active are not reproduced: 2 of 8 experts make 83.8 B.
+// Grok-1: AMD-AGI/Primus primus/configs/models/megatron/grok1.yaml; four norms a layer and the tied
+// head are what the published total needs. The 314 B in print may be without the token table
+// (314.88 B); the 86 B active are not reproduced: 2 of 8 experts make 83.8 B.
 
 inline constexpr transformer grok_1{
     .name = "grok-1",
