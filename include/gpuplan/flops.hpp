@@ -105,9 +105,18 @@ namespace detail {
 
 // Pairs of a query and a key of one head where no query sees a later key, and each at most `window`
 // keys; 0: all.
-constexpr double visible_pairs(double tokens, double window) {
+constexpr double causal_pairs(double tokens, double window) {
   if (window == 0 || window >= tokens) return tokens * (tokens + 1) / 2;
   return window * (window + 1) / 2 + (tokens - window) * window;
+}
+
+// The same; an encoder's window lies around the query.
+constexpr double visible_pairs(double tokens, std::int64_t window, bool causal) {
+  if (causal) return causal_pairs(tokens, static_cast<double>(window));
+  if (window == 0) return tokens * tokens;
+  const std::int64_t before = window / 2;
+  return causal_pairs(tokens, static_cast<double>(before + 1)) +
+         causal_pairs(tokens, static_cast<double>(window - before)) - tokens;
 }
 
 // Counts the operations of operators as they are visited, and follows which values need a gradient.
@@ -121,21 +130,24 @@ class flop_visitor {
       : counts_(the_counts),
         model_(the_model),
         pass_(the_pass),
+        all_trains_(the_pass.trains.what == training::full),
         adapters_(the_pass.trains.what == training::adapters),
         recomputes_layers_(the_pass.recompute == recompute_mode::full),
         own_(static_cast<double>(own_tokens)),
         memory_(static_cast<double>(memory_tokens)) {}
 
-  double times = 1;          // what is visited counts so often
   bool trains = false;       // what the visited operators own
   bool trains_head = false;  // the head's own matrix, of a classifier the dense layer too
   bool trains_tied = false;  // the token table, as a head
   bool trains_pooler = false;
-  bool causal = false;      // attention of a stack to itself
-  std::int64_t window = 0;  // which it sees
+  bool causal = false;  // attention of a stack to itself
 
-  constexpr bool& gradient(slot of) { return needs_gradient_[static_cast<int>(of)]; }
+  constexpr bool gradient(slot of) const { return all_trains_ || (gradients_ & bit(of)) != 0; }
+  constexpr void want_gradient(slot of, bool wanted) { gradients_ |= wanted ? bit(of) : 0; }
 
+  constexpr void repeat(std::int64_t count) { times_ = static_cast<double>(count); }
+  // So many of the layers that are visited at once have a window.
+  constexpr void see_windows(std::int64_t layers) { windowed_ = static_cast<double>(layers); }
   constexpr void begin_layer() { size_ = kept_ = 0; }
   constexpr void end_layer() {
     if (!recomputes_layers_ || !gradient(slot::stream)) return;
@@ -143,7 +155,10 @@ class flop_visitor {
     for (int i = 0; i < last; ++i) at(done_[i].kind).recomputed += done_[i].flops;
   }
 
-  constexpr void begin_sublayer() { gradient(slot::input) = gradient(slot::stream); }
+  constexpr void begin_sublayer() {
+    gradients_ &= ~bit(slot::input);
+    want_gradient(slot::input, gradient(slot::stream));
+  }
   constexpr void norm(slot of, std::int64_t) {
     normalise(of, model_.norm_affine, model_.norm_bias);
   }
@@ -151,36 +166,26 @@ class flop_visitor {
   constexpr void head_norm(slot of, std::int64_t) {
     normalise(of, model_.norm_affine, model_.qk_norm_bias);
   }
-  constexpr void output_norm(std::int64_t) {
-    gradient(slot::stream) = gradient(slot::stream) || trains_all();
-  }
-  constexpr void share(slot from, slot to) { gradient(to) = gradient(from); }
-  constexpr void sinks(std::int64_t) { gradient(slot::query) = gradient(slot::query) || trains; }
+  constexpr void output_norm(std::int64_t) { want_gradient(slot::stream, all_trains_); }
+  constexpr void share(slot from, slot to) { want_gradient(to, gradient(from)); }
+  constexpr void sinks(std::int64_t) { want_gradient(slot::query, trains); }
   constexpr void weigh() { scale_output(gradient(slot::routing)); }
   constexpr void scale(std::int64_t) { scale_output(trains); }
   constexpr void add_residual() {
-    gradient(slot::stream) = gradient(slot::stream) || gradient(slot::output);
-    for (int i = static_cast<int>(slot::input); i < slots; ++i) needs_gradient_[i] = false;
+    want_gradient(slot::stream, gradient(slot::output));
+    gradients_ &= bit(slot::stream) | bit(slot::memory);
   }
 
   // Inlined, the kind of operator is a constant: half the time of a count.
   [[gnu::always_inline]] constexpr void linear(const linear_operator& op) {
-    const bool input = op.from == slot::learned ? trains : gradient(op.from);
-    const bool weight = weight_trains(op);
-    const bool adapted = adapters_ && is_adapted(pass_.trains.adapters, model_, op);
-    const double samples = tokens(op.tokens) * static_cast<double>(op.uses);
-    const double in = static_cast<double>(op.in);
-    const double out = static_cast<double>(op.out);
-    if (input || weight) keep();
-    add(op.kind, 2 * samples * in * out, (input ? 1 : 0) + (weight ? 1 : 0));
-    if (adapted) {
-      const double rank = static_cast<double>(pass_.trains.adapters.rank);
+    const double samples = 2 * times_ * tokens(op.tokens) * static_cast<double>(op.uses);
+    const double forward = samples * static_cast<double>(op.in) * static_cast<double>(op.out);
+    if (all_trains_) {  // so all values but images have a gradient
       keep();
-      add(operator_kind::adapters, 2 * samples * in * rank, input ? 2 : 1);
-      keep();
-      add(operator_kind::adapters, 2 * samples * rank * out, 2);
+      add(op.kind, forward, op.from == slot::image ? 1 : 2);
+    } else {
+      add_where_some_trains(op, samples, forward);
     }
-    gradient(op.to) = gradient(op.to) || input || weight || adapted || bias_trains(op, adapted);
   }
 
   constexpr void attention(const attention_operator& op) {
@@ -195,7 +200,7 @@ class flop_visitor {
     if (fused) {
       add(operator_kind::scores, scores, any ? 2 : 0);
       add(operator_kind::weighted_values, values, any ? 2 : 0);
-      if (any) at(operator_kind::scores).recomputed += times * scores;
+      if (any) at(operator_kind::scores).recomputed += scores;
     } else {
       add(operator_kind::scores, scores, (query ? 1 : 0) + (key ? 1 : 0));
       if (any) keep();
@@ -203,10 +208,10 @@ class flop_visitor {
     }
     if (any && fused) keep();
     if (any && pass_.recompute == recompute_mode::selective) {
-      at(operator_kind::scores).recomputed += times * scores;
-      at(operator_kind::weighted_values).recomputed += times * values;
+      at(operator_kind::scores).recomputed += scores;
+      at(operator_kind::weighted_values).recomputed += values;
     }
-    gradient(slot::attention) = any;
+    want_gradient(slot::attention, any);
   }
 
   // The product of a low-rank table's second matrix, where the token table has an adapter.
@@ -214,7 +219,7 @@ class flop_visitor {
     add(operator_kind::adapters,
         2 * own_ * static_cast<double>(pass_.trains.adapters.rank) * width,
         2);
-    gradient(slot::stream) = true;
+    want_gradient(slot::stream, true);
   }
 
  private:
@@ -226,31 +231,49 @@ class flop_visitor {
   flop_counts& counts_;
   const transformer& model_;
   const training_pass& pass_;
+  bool all_trains_;
   bool adapters_;
   bool recomputes_layers_;
+  double times_ = 1;
+  double windowed_ = 0;
   double own_;
   double memory_;
-  bool needs_gradient_[slots]{};
-  step done_[64];  // the forward pass of a layer, where it is recomputed
+  unsigned gradients_ = 0;  // a bit for each slot whose value needs one
+  step done_[64];           // the forward pass of a layer, where it is recomputed
   int size_ = 0;
   int kept_ = 0;  // of these: what leads to the last value that the backward pass needs
 
+  static constexpr unsigned bit(slot of) { return 1U << static_cast<int>(of); }
   constexpr operator_flops& at(operator_kind kind) { return counts_.of[static_cast<int>(kind)]; }
   constexpr void add(operator_kind kind, double forward, int backward) {
-    const double flops = times * forward;
-    at(kind).forward += flops;
-    at(kind).backward += flops * backward;
-    if (recomputes_layers_) done_[size_++] = {kind, flops};
+    at(kind).forward += forward;
+    at(kind).backward += forward * backward;
+    if (recomputes_layers_) done_[size_++] = {kind, forward};
   }
   constexpr void keep() { kept_ = size_; }
+  constexpr void add_where_some_trains(const linear_operator& op, double samples, double forward) {
+    const bool input = op.from == slot::learned ? trains : gradient(op.from);
+    const bool weight = weight_trains(op);
+    const bool adapted = adapters_ && is_adapted(pass_.trains.adapters, model_, op);
+    if (input || weight) keep();
+    add(op.kind, forward, (input ? 1 : 0) + (weight ? 1 : 0));
+    if (adapted) {
+      const double rank = static_cast<double>(pass_.trains.adapters.rank);
+      keep();
+      add(operator_kind::adapters, samples * static_cast<double>(op.in) * rank, input ? 2 : 1);
+      keep();
+      add(operator_kind::adapters, samples * rank * static_cast<double>(op.out), 2);
+    }
+    want_gradient(op.to, input || weight || adapted || bias_trains(op, adapted));
+  }
   constexpr void normalise(slot of, bool has_weight, bool has_bias) {
     const bool weight = trains && has_weight;
     const bool bias = has_weight && has_bias && all_biases_train();
     if (gradient(of) || weight) keep();
-    gradient(of) = gradient(of) || weight || bias;
+    want_gradient(of, weight || bias);
   }
   constexpr void scale_output(bool by_trained) {
-    gradient(slot::output) = gradient(slot::output) || by_trained;
+    want_gradient(slot::output, by_trained);
     if (gradient(slot::output)) keep();
   }
   constexpr bool all_biases_train() const {
@@ -265,17 +288,16 @@ class flop_visitor {
       case operator_kind::head:
         return op.tied ? trains_tied : trains_head;
       case operator_kind::head_dense:
-        return model_.head == head_kind::classifier ? trains_head : trains_all();
+        return model_.head == head_kind::classifier ? trains_head : all_trains_;
       case operator_kind::pooler:
         return trains_pooler;
       case operator_kind::projection:
       case operator_kind::project_out:
-        return trains_all();
+        return all_trains_;
       default:
         return trains;
     }
   }
-  constexpr bool trains_all() const { return pass_.trains.what == training::full; }
   constexpr double tokens(token_set set) const {
     switch (set) {
       case token_set::own:
@@ -289,25 +311,25 @@ class flop_visitor {
     }
     return 0;
   }
+  // Of all layers that are visited at once.
   constexpr double pairs_of(const attention_operator& op) const {
-    if (op.pooled) return own_;
-    if (op.keys == token_set::memory) return own_ * memory_;
-    if (!causal || pass_.pairs == attention_pairs::full) return own_ * own_;
-    if (pass_.pairs == attention_pairs::causal_half) return own_ * own_ / 2;
-    return visible_pairs(own_, static_cast<double>(window));
+    if (op.pooled) return times_ * own_;
+    if (op.keys == token_set::memory) return times_ * own_ * memory_;
+    if (pass_.pairs == attention_pairs::visible)
+      return windowed_ * visible_pairs(own_, model_.sliding_window, causal) +
+             (times_ - windowed_) * visible_pairs(own_, 0, causal);
+    const double all = times_ * own_ * own_;
+    return causal && pass_.pairs == attention_pairs::causal_half ? all / 2 : all;
   }
 };
 
-// The layers of one stack, in runs of equal ones.
-constexpr void visit_layers(const transformer& model,
-                            const training_pass& pass,
-                            std::int64_t layers,
-                            bool cross,
-                            std::int64_t first_that_trains,
-                            flop_visitor& visitor) {
-  const bool windows_matter = pass.pairs == attention_pairs::visible && model.sliding_window != 0;
-  const bool alternate =
-      windows_matter || (model.moe.num_experts != 0 && model.moe.moe_layer_step != 1);
+// The layers of one stack in their order, in runs of equal ones.
+constexpr void visit_in_order(const transformer& model,
+                              std::int64_t layers,
+                              bool cross,
+                              std::int64_t first_that_trains,
+                              flop_visitor& visitor) {
+  const bool alternate = model.moe.num_experts != 0 && model.moe.moe_layer_step != 1;
   bool unchanged = false;  // the last layer left the stream as it was: so do its like
   for (std::int64_t layer = 0; layer < layers;) {
     const bool experts = !cross && model.has_experts(layer);
@@ -320,11 +342,12 @@ constexpr void visit_layers(const transformer& model,
                             : experts ? layer_kind::experts
                                       : layer_kind::dense;
     visitor.trains = layer >= first_that_trains;
-    visitor.window = model.is_windowed(layer) ? model.sliding_window : 0;
     while (layer < end) {
       const bool before = visitor.gradient(slot::stream);
       const std::int64_t run = before || unchanged ? end - layer : 1;
-      visitor.times = static_cast<double>(run);
+      visitor.repeat(run);
+      visitor.see_windows(model.windowed_layers_before(layer + run) -
+                          model.windowed_layers_before(layer));
       visitor.begin_layer();
       visit_layer(model, kind, visitor);
       visitor.end_layer();
@@ -333,7 +356,7 @@ constexpr void visit_layers(const transformer& model,
     }
     unchanged = false;
   }
-  visitor.times = 1;
+  visitor.repeat(1);
 }
 
 }  // namespace detail
@@ -356,33 +379,45 @@ constexpr void visit_layers(const transformer& model,
   const trainable& trains = pass.trains;
   const bool all = trains.what == training::full;
   const bool adapters = trains.what == training::adapters;
-  const bool trains_table = all || (trains.what == training::head && model.tied_embeddings) ||
-                            (adapters && trains.adapters.copy_embedding);
+  const bool last_layers = trains.what == training::last_layers;
+  const bool head = all || trains.what == training::head || (last_layers && trains.tied_head);
+  const bool trains_table =
+      all || (head && model.has_tied_head()) || (adapters && trains.adapters.copy_embedding);
   const std::int64_t tokens = tokens_of(model, pass);
   const bool has_decoder = model.kind == model_kind::encoder_decoder;
   const std::int64_t layers = model.layers();
   const std::int64_t none = layers + 1;
-  const std::int64_t first_that_trains = all ? 0
-                                         : trains.what == training::last_layers
-                                             ? layers - trains.last_layers
-                                             : none;
+  const std::int64_t first_that_trains = all ? 0 : last_layers ? layers - trains.last_layers : none;
 
   flop_counts counts;
   detail::flop_visitor visitor(model, pass, tokens, 0, counts);
   visitor.begin_layer();
   visitor.causal = model.kind == model_kind::decoder;
   visitor.trains = all;
-  visitor.gradient(slot::stream) =
-      trains_table || (pass.input_requires_grad && model.kind != model_kind::vision);
+  visitor.want_gradient(
+      slot::stream, trains_table || (pass.input_requires_grad && model.kind != model_kind::vision));
   if (adapters && trains.adapters.targets.embedding && model.vocab_size != 0)
     visitor.adapted_table(static_cast<double>(model.token_width()));
   const bool decoder_starts_with_gradient = visitor.gradient(slot::stream);
   visit_input(model, visitor);
-  detail::visit_layers(model, pass, model.num_hidden_layers, false, first_that_trains, visitor);
+
+  // Where every value has a gradient, layers that are alike can be visited at once.
+  const bool in_order = !all || pass.recompute == recompute_mode::full;
+  const layer_kind mtp_kind = mtp_layer_kind(model);
+  const std::int64_t mtp_windowed =
+      model.is_windowed(model.num_hidden_layers - 1) ? model.mtp_layers : 0;
+  const auto visit_stack = [&](std::int64_t first, std::int64_t last, detail::flop_visitor& stack) {
+    if (in_order)
+      return detail::visit_in_order(
+          model, last - first, first != 0, first_that_trains - first, stack);
+    layer_counts kinds = layers_between(model, first, last);
+    kinds.add(mtp_kind, model.mtp_layers);
+    stack.see_windows(model.windowed_layers_before(last - first) + mtp_windowed);
+    visit_layers(model, kinds, stack);
+  };
+  visit_stack(0, model.num_hidden_layers, visitor);
 
   const auto finish = [&](detail::flop_visitor& last) {
-    const bool head = all || trains.what == training::head;
-    const bool last_layers = trains.what == training::last_layers;
     const bool copied = adapters && trains.adapters.copy_head;
     last.trains = all || last_layers;
     last.trains_pooler = head || last_layers;
@@ -391,9 +426,16 @@ constexpr void visit_layers(const transformer& model,
     last.begin_layer();
     visit_output(model, last);
     if (model.mtp_layers == 0) return;
-    last.times = static_cast<double>(model.mtp_layers);
+    last.trains = all;
+    last.repeat(model.mtp_layers);
     last.begin_layer();
-    visit_mtp_layer(model, last);
+    visit_mtp_input(model, last);
+    if (in_order) {
+      last.see_windows(mtp_windowed);
+      visit_layer(model, mtp_kind, last);
+      last.end_layer();
+    }
+    visit_mtp_output(model, last);
   };
   if (!has_decoder) {
     finish(visitor);
@@ -407,14 +449,10 @@ constexpr void visit_layers(const transformer& model,
   decoder.causal = true;
   decoder.trains = all;
   if (model.final_norm) visitor.norm(slot::stream, model.hidden_size);
-  decoder.gradient(slot::memory) = visitor.gradient(slot::stream);
-  decoder.gradient(slot::stream) = decoder_starts_with_gradient;
-  detail::visit_layers(model,
-                       pass,
-                       model.num_decoder_layers,
-                       true,
-                       first_that_trains - model.num_hidden_layers,
-                       decoder);
+  decoder.want_gradient(slot::memory, visitor.gradient(slot::stream));
+  decoder.want_gradient(slot::stream, decoder_starts_with_gradient);
+  if (model.embedding_norm) decoder.norm(slot::stream, model.token_width());
+  visit_stack(model.num_hidden_layers, layers, decoder);
   finish(decoder);
   return counts;
 }

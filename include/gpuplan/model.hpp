@@ -197,6 +197,15 @@ struct transformer {
   [[nodiscard]] constexpr bool is_windowed(std::int64_t layer) const {
     return sliding_window != 0 && (global_layer_step == 0 || (layer + 1) % global_layer_step != 0);
   }
+  /// How many of the first `count` layers of a stack have a window.
+  [[nodiscard]] constexpr std::int64_t windowed_layers_before(std::int64_t count) const {
+    if (sliding_window == 0) return 0;
+    return global_layer_step == 0 ? count : count - count / global_layer_step;
+  }
+  /// Whether the head's matrix is the token table.
+  [[nodiscard]] constexpr bool has_tied_head() const {
+    return tied_embeddings && head == head_kind::language_model;
+  }
 };
 
 /// Linear layers with biases between two parts of a model, with activations between them: `widths`

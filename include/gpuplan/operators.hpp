@@ -100,6 +100,7 @@ enum class slot {
   hidden,     // of an MLP
   routing,    // the weights of experts
   output,     // of a sublayer, before it is added to the stream
+  logits,     // of a head
   learned,    // a parameter that stands in for a token: SigLIP's query
   image       // never has a gradient
 };
@@ -143,6 +144,7 @@ struct linear_operator {
   std::int64_t copies = 1;  // routed experts: how many there are
   std::int64_t uses = 1;    // and how many a token uses
   bool tied = false;        // the matrix is the token table
+  bool again = false;       // it was visited before: the head, behind multi-token prediction
 };
 
 /// Query x key, softmax, x value. The key-value heads are repeated, so products are those of
@@ -234,6 +236,7 @@ constexpr bool is_adapted(const lora& adapters,
 }  // namespace detail
 
 // A visitor has
+//   repeat(count)                    what follows is there so often
 //   begin_sublayer()                 the stream becomes the sublayer's input
 //   norm(slot, width)                weights of the model's norm, or of a latent's RMS norm
 //   latent_norm(slot, width)
@@ -467,34 +470,92 @@ constexpr void visit_sublayer(const transformer& model, Visitor& visitor, Operat
   if (model.norm_at == norm_position::after_residual) visitor.norm(slot::stream, model.hidden_size);
 }
 
+// A layer without its MLP.
+template <class Visitor>
+constexpr void visit_attention_part(const transformer& model, bool cross, Visitor& visitor) {
+  if (model.parallel_attention) {
+    visitor.begin_sublayer();
+    visitor.norm(slot::input, model.hidden_size);
+    visit_attention(model, false, visitor);
+    if (model.layer_scale) visitor.scale(model.hidden_size);
+    return;
+  }
+  visit_sublayer(model, visitor, [&] { visit_attention(model, false, visitor); });
+  if (cross) visit_sublayer(model, visitor, [&] { visit_attention(model, true, visitor); });
+}
+
+// The MLP of a layer, or its experts.
+template <class Visitor>
+constexpr void visit_mlp_part(const transformer& model, bool experts, Visitor& visitor) {
+  const auto mlp = [&] {
+    if (experts)
+      visit_experts(model, visitor);
+    else
+      visit_dense_mlp(model, visitor);
+  };
+  if (!model.parallel_attention) return visit_sublayer(model, visitor, mlp);
+  if (model.norms_per_layer == 2) {
+    visitor.begin_sublayer();
+    visitor.norm(slot::input, model.hidden_size);
+  }
+  mlp();
+  if (model.layer_scale) visitor.scale(model.hidden_size);
+  visitor.add_residual();
+}
+
 }  // namespace detail
 
 /// Visits the operators of a layer. Precondition: `validate` accepts the model, which has such a
 /// layer.
 template <class Visitor>
 constexpr void visit_layer(const transformer& model, layer_kind kind, Visitor& visitor) {
-  const auto mlp = [&] {
-    if (kind == layer_kind::experts)
-      detail::visit_experts(model, visitor);
-    else
-      detail::visit_dense_mlp(model, visitor);
-  };
-  if (model.parallel_attention) {
-    visitor.begin_sublayer();
-    visitor.norm(slot::input, model.hidden_size);
-    detail::visit_attention(model, false, visitor);
-    if (model.norms_per_layer == 2) {
-      visitor.begin_sublayer();
-      visitor.norm(slot::input, model.hidden_size);
-    }
-    mlp();
-    visitor.add_residual();
-    return;
+  detail::visit_attention_part(model, kind == layer_kind::cross, visitor);
+  detail::visit_mlp_part(model, kind == layer_kind::experts, visitor);
+}
+
+/// How many layers of each kind.
+struct layer_counts {
+  std::int64_t dense = 0;
+  std::int64_t experts = 0;
+  std::int64_t cross = 0;
+
+  constexpr void add(layer_kind kind, std::int64_t count) {
+    (kind == layer_kind::dense ? dense : kind == layer_kind::experts ? experts : cross) += count;
   }
-  detail::visit_sublayer(model, visitor, [&] { detail::visit_attention(model, false, visitor); });
-  if (kind == layer_kind::cross)
-    detail::visit_sublayer(model, visitor, [&] { detail::visit_attention(model, true, visitor); });
-  detail::visit_sublayer(model, visitor, mlp);
+};
+
+/// Layers of multi-token prediction hold one like the model's last.
+[[nodiscard]] constexpr layer_kind mtp_layer_kind(const transformer& model) {
+  return model.has_experts(model.num_hidden_layers - 1) ? layer_kind::experts : layer_kind::dense;
+}
+
+/// The layers `first <= layer < last` of the model, an encoder's before the decoder's.
+[[nodiscard]] constexpr layer_counts layers_between(const transformer& model,
+                                                    std::int64_t first,
+                                                    std::int64_t last) {
+  const std::int64_t end = model.num_hidden_layers;
+  const std::int64_t first_here = first < end ? first : end;
+  const std::int64_t last_here = last < end ? last : end;
+  layer_counts layers{.cross = last - first - (last_here - first_here)};
+  layers.experts = model.moe_layers_before(last_here) - model.moe_layers_before(first_here);
+  layers.dense = last_here - first_here - layers.experts;
+  return layers;
+}
+
+/// Visits the operators of many layers, those that are alike once.
+template <class Visitor>
+constexpr void visit_layers(const transformer& model,
+                            const layer_counts& layers,
+                            Visitor& visitor) {
+  const auto repeat = [&](std::int64_t count) {
+    visitor.repeat(count);
+    return count != 0;
+  };
+  if (repeat(layers.dense + layers.experts)) detail::visit_attention_part(model, false, visitor);
+  if (repeat(layers.cross)) detail::visit_attention_part(model, true, visitor);
+  if (repeat(layers.dense + layers.cross)) detail::visit_mlp_part(model, false, visitor);
+  if (repeat(layers.experts)) detail::visit_mlp_part(model, true, visitor);
+  visitor.repeat(1);
 }
 
 /// Visits the operators before the first layer, tables apart.
@@ -521,17 +582,16 @@ constexpr void visit_input(const transformer& model, Visitor& visitor) {
 namespace detail {
 
 template <class Visitor>
-constexpr void visit_language_model_head(const transformer& model,
-                                         bool bias,
-                                         bool tied,
-                                         Visitor& visitor) {
+constexpr void visit_language_model_head(const transformer& model, bool again, Visitor& visitor) {
   visitor.linear({.kind = operator_kind::head,
                   .in = model.token_width(),
                   .out = model.vocab_size,
-                  .bias = bias,
+                  .bias = model.lm_head_bias,
+                  .to = slot::logits,
                   .split = tensor_split::columns,
                   .extent = {.units = model.vocab_size},
-                  .tied = tied});
+                  .tied = model.tied_embeddings,
+                  .again = again});
 }
 
 // SigLIP's: one learned query attends to all tokens, and the result passes through an MLP.
@@ -608,29 +668,31 @@ constexpr void visit_output(const transformer& model, Visitor& visitor) {
                     .out = head_width,
                     .bias = model.embedding_projection_bias});
   if (model.head_norm) visitor.output_norm(head_width);
-  if (of_all_tokens)
-    detail::visit_language_model_head(model, model.lm_head_bias, model.tied_embeddings, visitor);
+  if (of_all_tokens) detail::visit_language_model_head(model, false, visitor);
   if (model.head == head_kind::classifier)
     visitor.linear({.kind = operator_kind::head,
                     .in = model.classifier_inputs * width,
                     .out = model.num_classes,
                     .bias = model.classifier_bias,
+                    .to = slot::logits,
                     .tokens = token_set::pooled});
 }
 
-/// Visits the operators of one layer of multi-token prediction: norms of the stream and of the next
-/// token's embedding, a projection of both, a layer like the model's last, a norm, and the model's
-/// head and token table once more (DeepSeek-V3, arXiv 2412.19437, section 2.2).
+/// Visits the operators of a layer of multi-token prediction before and behind its layer, which is
+/// like the model's last: norms of the stream and of the next token's embedding and a projection of
+/// both; a norm and the model's head once more (DeepSeek-V3, arXiv 2412.19437, section 2.2).
 template <class Visitor>
-constexpr void visit_mtp_layer(const transformer& model, Visitor& visitor) {
+constexpr void visit_mtp_input(const transformer& model, Visitor& visitor) {
   visitor.norm(slot::stream, model.hidden_size);
   visitor.norm(slot::stream, model.hidden_size);
   visitor.linear({.kind = operator_kind::mtp_projection,
                   .in = 2 * model.hidden_size,
                   .out = model.hidden_size});
-  visit_layer(model, model.moe.num_experts != 0 ? layer_kind::experts : layer_kind::dense, visitor);
+}
+template <class Visitor>
+constexpr void visit_mtp_output(const transformer& model, Visitor& visitor) {
   visitor.norm(slot::stream, model.hidden_size);
-  detail::visit_language_model_head(model, false, true, visitor);
+  detail::visit_language_model_head(model, true, visitor);
 }
 
 }  // namespace gpuplan

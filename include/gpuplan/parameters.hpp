@@ -133,23 +133,24 @@ class parameter_visitor {
 
   parameter_counts counts{};
 
+  constexpr void repeat(std::int64_t count) { times_ = count; }
   constexpr void begin_sublayer() {}
-  constexpr void norm(slot, std::int64_t width) { counts.norms += of_norm(width); }
-  constexpr void latent_norm(slot, std::int64_t width) { counts.attention += width; }
+  constexpr void norm(slot, std::int64_t width) { counts.norms += times_ * of_norm(width); }
+  constexpr void latent_norm(slot, std::int64_t width) { counts.attention += times_ * width; }
   constexpr void head_norm(slot, std::int64_t width) {
-    counts.attention += model_.norm_affine ? width * (model_.qk_norm_bias ? 2 : 1) : 0;
+    if (model_.norm_affine) counts.attention += times_ * width * (model_.qk_norm_bias ? 2 : 1);
   }
-  constexpr void output_norm(std::int64_t width) { counts.head += of_norm(width); }
+  constexpr void output_norm(std::int64_t width) { counts.head += times_ * of_norm(width); }
   constexpr void share(slot, slot) {}
-  constexpr void sinks(std::int64_t heads) { counts.attention += mine(heads); }
+  constexpr void sinks(std::int64_t heads) { counts.attention += times_ * mine(heads); }
   constexpr void attention(const attention_operator&) {}
   constexpr void weigh() {}
-  constexpr void scale(std::int64_t width) { counts.norms += width; }
+  constexpr void scale(std::int64_t width) { counts.norms += times_ * width; }
   constexpr void add_residual() {}
 
   // Inlined, the kind of operator is a constant: half the time of a count.
   [[gnu::always_inline]] constexpr void linear(const linear_operator& op) {
-    const std::int64_t size = of(op);
+    const std::int64_t size = times_ * of(op);
     counts.*part_of(op.kind) += dealt(op.copies, expert_ways_, expert_rank_) * size;
     // A token's experts may be anywhere: those it does not use are counted as spread evenly.
     if (op.copies != 1)
@@ -163,6 +164,7 @@ class parameter_visitor {
   std::int64_t tensor_rank_;
   std::int64_t expert_ways_;
   std::int64_t expert_rank_;
+  std::int64_t times_ = 1;
 
   constexpr std::int64_t mine(std::int64_t units) const {
     return tensor_ways_ == 1 ? units : dealt(units, tensor_ways_, tensor_rank_);
@@ -177,6 +179,7 @@ class parameter_visitor {
   }
   // One copy of it on this rank.
   constexpr std::int64_t of(const linear_operator& op) const {
+    if (op.again) return 0;
     std::int64_t in = op.in;
     std::int64_t out = op.out;
     if (tensor_ways_ != 1 && op.split == tensor_split::rows) in = mine(op.extent);
@@ -185,76 +188,39 @@ class parameter_visitor {
   }
 };
 
-constexpr parameter_counts parameters_of_tables(const transformer& model,
-                                                std::int64_t ways,
-                                                std::int64_t rank) {
+constexpr void count_tables(const transformer& model,
+                            std::int64_t ways,
+                            std::int64_t rank,
+                            parameter_counts& counts) {
   const std::int64_t width = model.token_width();
   const bool is_decoder = model.kind == model_kind::decoder;
   const std::int64_t stacks = model.kind == model_kind::encoder_decoder ? 2 : 1;
-  const image_input& image = model.image;
-  const std::int64_t extra_tokens =
-      model.kind == model_kind::vision
-          ? image.class_tokens + image.register_tokens + (image.mask_token ? 1 : 0)
-          : 0;
-  parameter_counts counts;
-  counts.embedding = dealt(model.vocab_size, ways, rank) * width +
-                     stacks * model.position_rows * (is_decoder ? model.hidden_size : width) +
-                     model.type_vocab_size * width + extra_tokens * model.hidden_size;
-  counts.other =
-      stacks * model.relative_attention_buckets * dealt(model.num_attention_heads, ways, rank);
-  return counts;
+  counts.embedding += dealt(model.vocab_size, ways, rank) * width +
+                      stacks * model.position_rows * (is_decoder ? model.hidden_size : width) +
+                      model.type_vocab_size * width;
+  if (model.kind == model_kind::vision) {
+    const image_input& image = model.image;
+    counts.embedding += (image.class_tokens + image.register_tokens + (image.mask_token ? 1 : 0)) *
+                        model.hidden_size;
+  }
+  if (model.relative_attention_buckets != 0)
+    counts.other +=
+        stacks * model.relative_attention_buckets * dealt(model.num_attention_heads, ways, rank);
 }
 
-constexpr parameter_counts parameters_of_input(const transformer& model,
-                                               const parallelism& division,
-                                               const model_rank& rank) {
-  parameter_visitor visitor(model, division, rank);
-  visit_input(model, visitor);
-  return visitor.counts + parameters_of_tables(model, division.tensor_parallel, rank.tensor_rank);
-}
-
-constexpr parameter_counts parameters_of_output(const transformer& model,
-                                                const parallelism& division,
-                                                const model_rank& rank) {
-  parameter_visitor visitor(model, division, rank);
+// What is behind the layers, and the second stack's norms.
+template <class Visitor>
+constexpr void visit_end(const transformer& model, Visitor& visitor) {
   visit_output(model, visitor);
   if (model.kind == model_kind::encoder_decoder) {
     if (model.final_norm) visitor.norm(slot::memory, model.hidden_size);
-    if (model.embedding_norm) visitor.norm(slot::memory, model.hidden_size);
+    if (model.embedding_norm) visitor.norm(slot::memory, model.token_width());
   }
-  visitor.counts.other +=
-      model.other_parameters + (model.attention_pooling ? model.hidden_size : 0);
-  if (model.mtp_layers != 0) {
-    parameter_visitor layer(model, division, rank);
-    visit_mtp_layer(model, layer);
-    return visitor.counts + model.mtp_layers * layer.counts;
-  }
-  return visitor.counts;
-}
-
-constexpr parameter_counts parameters_of_layers(const transformer& model,
-                                                std::int64_t first,
-                                                std::int64_t last,
-                                                const parallelism& division,
-                                                const model_rank& rank) {
-  const std::int64_t encoder_end = model.num_hidden_layers;
-  const std::int64_t crossed =
-      last > encoder_end ? last - (first > encoder_end ? first : encoder_end) : 0;
-  const std::int64_t with_experts =
-      model.moe_layers_before(last - crossed) -
-      model.moe_layers_before(first < encoder_end ? first : encoder_end);
-  const std::int64_t dense = last - first - crossed - with_experts;
-  parameter_counts counts;
-  const auto add = [&](layer_kind kind, std::int64_t count) {
-    if (count <= 0) return;
-    parameter_visitor visitor(model, division, rank);
-    visit_layer(model, kind, visitor);
-    counts = counts + count * visitor.counts;
-  };
-  add(layer_kind::dense, dense);
-  add(layer_kind::experts, with_experts);
-  add(layer_kind::cross, crossed);
-  return counts;
+  if (model.mtp_layers == 0) return;
+  visitor.repeat(model.mtp_layers);
+  visit_mtp_input(model, visitor);
+  visit_mtp_output(model, visitor);
+  visitor.repeat(1);
 }
 
 }  // namespace detail
@@ -272,7 +238,9 @@ constexpr parameter_counts parameters_of_layers(const transformer& model,
 /// Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr parameter_counts mtp_layer_parameters(const transformer& model) {
   detail::parameter_visitor visitor(model);
-  visit_mtp_layer(model, visitor);
+  visit_mtp_input(model, visitor);
+  visit_layer(model, mtp_layer_kind(model), visitor);
+  visit_mtp_output(model, visitor);
   return visitor.counts;
 }
 
@@ -302,29 +270,34 @@ struct layer_range {
   const layer_range range = layers_of_stage(model, stages, rank.stage);
   const bool is_first = rank.stage == 0;
   const bool is_last = rank.stage == stages - 1;
-  parameter_counts counts =
-      detail::parameters_of_layers(model, range.first, range.last, division, rank);
-  if (is_first) counts = counts + detail::parameters_of_input(model, division, rank);
-  if (is_last) counts = counts + detail::parameters_of_output(model, division, rank);
+  detail::parameter_visitor visitor(model, division, rank);
+  layer_counts layers = layers_between(model, range.first, range.last);
+  if (is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
+  visit_layers(model, layers, visitor);
+  if (is_first) {
+    visit_input(model, visitor);
+    detail::count_tables(model, division.tensor_parallel, rank.tensor_rank, visitor.counts);
+  }
+  if (is_last) {
+    detail::visit_end(model, visitor);
+    visitor.counts.other +=
+        model.other_parameters + (model.attention_pooling ? model.hidden_size : 0);
+  }
   const bool starts_decoder = model.kind == model_kind::encoder_decoder &&
                               range.first <= model.num_hidden_layers &&
                               model.num_hidden_layers < range.last;
-  const bool ties =
-      is_last &&
-      ((model.head == head_kind::language_model && model.tied_embeddings) || model.mtp_layers != 0);
+  const bool ties = is_last && (model.has_tied_head() || model.mtp_layers != 0);
   if (!is_first && (starts_decoder || ties))
-    counts.embedding +=
+    visitor.counts.embedding +=
         detail::dealt(model.vocab_size, division.tensor_parallel, rank.tensor_rank) *
         model.token_width();
-  return counts;
+  return visitor.counts;
 }
 
 /// The parameters of the whole model. Formula: the sum over its operators (operators.hpp); exact.
 /// Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr parameter_counts parameters(const transformer& model) {
-  return detail::parameters_of_input(model, {}, {}) +
-         detail::parameters_of_layers(model, 0, model.layers(), {}, {}) +
-         detail::parameters_of_output(model, {}, {});
+  return parameters(model, {}, {});
 }
 
 namespace detail {
@@ -339,6 +312,7 @@ class adapter_visitor {
   std::int64_t biases = 0;
   std::int64_t adapted_layers = 0;
 
+  constexpr void repeat(std::int64_t count) { times_ = count; }
   constexpr void begin_sublayer() {}
   constexpr void norm(slot, std::int64_t width) {
     if (model_.norm_bias) bias_of_norm(width);
@@ -358,48 +332,37 @@ class adapter_visitor {
   constexpr void add_residual() {}
 
   [[gnu::always_inline]] constexpr void linear(const linear_operator& op) {
+    if (op.again) return;
+    const std::int64_t copies = times_ * op.copies;
     const bool adapted = is_adapted(adapters_, model_, op);
     const bool copied = op.kind == operator_kind::head && adapters_.copy_head;
     if (adapted) {
       adapters +=
-          op.copies * (adapters_.rank * (op.in + op.out) + (adapters_.magnitudes ? op.out : 0));
-      ++adapted_layers;
+          copies * (adapters_.rank * (op.in + op.out) + (adapters_.magnitudes ? op.out : 0));
+      adapted_layers += times_;
     }
     if (op.bias && !copied &&
         (adapters_.bias == lora_bias::all || (adapted && adapters_.bias == lora_bias::adapted)))
-      biases += op.copies * op.out;
+      biases += copies * op.out;
   }
 
  private:
   const transformer& model_;
   const lora& adapters_;
+  std::int64_t times_ = 1;
 
   constexpr void bias_of_norm(std::int64_t width) {
-    if (model_.norm_affine && adapters_.bias == lora_bias::all) biases += width;
+    if (model_.norm_affine && adapters_.bias == lora_bias::all) biases += times_ * width;
   }
 };
 
 constexpr adapter_visitor adapted(const transformer& model, const lora& adapters) {
   adapter_visitor sum(model, adapters);
-  const auto add = [&](layer_kind kind, std::int64_t count) {
-    if (count == 0) return;
-    adapter_visitor layer(model, adapters);
-    visit_layer(model, kind, layer);
-    sum.adapters += count * layer.adapters;
-    sum.biases += count * layer.biases;
-    sum.adapted_layers += count * layer.adapted_layers;
-  };
-  const std::int64_t with_experts = model.moe_layers_before(model.num_hidden_layers);
-  add(layer_kind::experts, with_experts);
-  add(layer_kind::dense, model.num_hidden_layers - with_experts);
-  add(layer_kind::cross, model.num_decoder_layers);
+  layer_counts layers = layers_between(model, 0, model.layers());
+  layers.add(mtp_layer_kind(model), model.mtp_layers);
   visit_input(model, sum);
-  visit_output(model, sum);
-  for (std::int64_t i = 0; i < model.mtp_layers; ++i) visit_mtp_layer(model, sum);
-  if (model.kind == model_kind::encoder_decoder) {
-    if (model.final_norm) sum.norm(slot::memory, model.hidden_size);
-    if (model.embedding_norm) sum.norm(slot::memory, model.hidden_size);
-  }
+  visit_layers(model, layers, sum);
+  visit_end(model, sum);
   if (adapters.targets.embedding && model.vocab_size != 0) {
     sum.adapters += adapters.rank * (model.vocab_size + model.token_width());
     ++sum.adapted_layers;
@@ -410,7 +373,11 @@ constexpr adapter_visitor adapted(const transformer& model, const lora& adapters
 // What trains with the head: its matrix, tied or not, and bias; of a classifier the dense layer
 // before it too.
 constexpr std::int64_t parameters_of_head(const transformer& model) {
-  if (model.head != head_kind::language_model) return parameters_of_output(model, {}, {}).head;
+  if (model.head != head_kind::language_model) {
+    parameter_visitor visitor(model);
+    visit_output(model, visitor);
+    return visitor.counts.head;
+  }
   return model.vocab_size * (model.token_width() + (model.lm_head_bias ? 1 : 0));
 }
 constexpr std::int64_t parameters_of_pooler(const transformer& model) {
@@ -434,13 +401,12 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
       return detail::parameters_of_head(model) + detail::parameters_of_pooler(model);
     case training::last_layers: {
       const std::int64_t layers = model.layers();
-      const bool is_tied = model.tied_embeddings && model.head == head_kind::language_model;
-      detail::parameter_visitor norm(model);
-      if (model.final_norm) norm.norm(slot::stream, model.hidden_size);
-      return detail::parameters_of_layers(model, layers - trains.last_layers, layers, {}, {})
-                 .total() +
-             norm.counts.total() + detail::parameters_of_pooler(model) +
-             (is_tied ? 0 : detail::parameters_of_head(model));
+      detail::parameter_visitor visitor(model);
+      visit_layers(model, layers_between(model, layers - trains.last_layers, layers), visitor);
+      if (model.final_norm) visitor.norm(slot::stream, model.hidden_size);
+      const bool has_head = !model.has_tied_head() || trains.tied_head;
+      return visitor.counts.total() + detail::parameters_of_pooler(model) +
+             (has_head ? detail::parameters_of_head(model) : 0);
     }
     case training::adapters:
       break;

@@ -87,6 +87,7 @@ enum class training {
 struct trainable {
   training what = training::full;
   std::int64_t last_layers = 0;
+  bool tied_head = false;  // with the last layers: the token table too, where it is the head
   lora adapters{};
 
   friend constexpr bool operator==(const trainable&, const trainable&) = default;
