@@ -30,9 +30,12 @@ struct training_pass {
   std::int64_t decoder_sequence_length = 0;  // encoder-decoder; 0: as long as the encoder's
   trainable trains{};
   recompute_mode recompute = recompute_mode::none;
-  /// Recomputation of a layer ends with the last value that the backward pass needs, as PyTorch's
-  /// non-reentrant checkpoints do; else it runs the whole layer, like Megatron-LM.
+  /// Recomputation ends with the last value that the backward pass needs, as PyTorch's
+  /// non-reentrant checkpoints do; else it runs the whole layer, or attention, like Megatron-LM.
   bool recompute_stops_early = false;
+  /// Dropout of what attention and MLP add to the stream: its backward pass needs a mask, which
+  /// recomputation cannot draw before its input is there.
+  bool output_dropout = false;
   /// The backward pass of attention computes the scores again (FlashAttention) instead of keeping
   /// them.
   bool fused_attention = true;
@@ -172,6 +175,7 @@ class flop_visitor {
   constexpr void weigh() { scale_output(gradient(slot::routing)); }
   constexpr void scale(std::int64_t) { scale_output(trains); }
   constexpr void add_residual() {
+    if (pass_.output_dropout && gradient(slot::output)) keep();
     want_gradient(slot::stream, gradient(slot::output));
     gradients_ &= bit(slot::stream) | bit(slot::memory);
   }
@@ -209,7 +213,8 @@ class flop_visitor {
     if (any && fused) keep();
     if (any && pass_.recompute == recompute_mode::selective) {
       at(operator_kind::scores).recomputed += scores;
-      at(operator_kind::weighted_values).recomputed += values;
+      if (fused || !pass_.recompute_stops_early)
+        at(operator_kind::weighted_values).recomputed += values;
     }
     want_gradient(slot::attention, any);
   }
@@ -465,14 +470,13 @@ constexpr void visit_in_order(const transformer& model,
   const std::int64_t most =
       model.position_rows != 0 && !is_vision ? model.position_rows : std::int64_t{1} << 32;
   const std::int64_t tokens = tokens_of(model, pass);
-  const std::int64_t decoder_tokens =
-      pass.decoder_sequence_length == 0 ? tokens : pass.decoder_sequence_length;
-  for (const std::int64_t length : {tokens, decoder_tokens}) {
-    if (length < 1) return failure(errc::not_positive, named_fact{fact::sequence_length, length});
-    if (length > most)
-      return failure(errc::out_of_bounds,
-                     named_fact{fact::sequence_length, length},
-                     named_fact{fact::at_most, most});
+  const std::int64_t decoder_tokens = pass.decoder_sequence_length;
+  for (const named_fact length :
+       {named_fact{fact::sequence_length, tokens},
+        named_fact{fact::decoder_sequence_length, decoder_tokens == 0 ? tokens : decoder_tokens}}) {
+    if (length.value < 1) return failure(errc::not_positive, length);
+    if (length.value > most)
+      return failure(errc::out_of_bounds, length, named_fact{fact::at_most, most});
   }
   if (const auto valid = validate(pass.trains, model); !valid) return valid.why();
   return pass;
@@ -480,9 +484,10 @@ constexpr void visit_in_order(const transformer& model,
 
 /// The rule of thumb that papers and trainers report MFU by: 6 FLOP per parameter and token, token
 /// tables included and idle experts not (Kaplan et al. 2020, arXiv 2001.08361, section 2.1), and
-/// attention as `pairs` says. It counts looking up a table as a product, and so lies above
-/// `flops().model()` by 6 per embedding parameter and token, 0.6 % (LLaMA 3 70B, 8192 tokens) to 30
-/// % (GPT-2 small). Preconditions: `validate` accepts model and pass, all of the model trains.
+/// attention as `pairs` says. It takes norms, biases and lookups for products (a tied table counts
+/// once, as the head) and so lies above `flops().model()`: by 0.6 % (GPT-2 small, 1024 tokens), 1.3
+/// % (LLaMA 3 70B, 8192), 5.4 % (LLaMA 3 8B, 8192). A decoder behind an encoder counts with the
+/// encoder's tokens. Preconditions: `validate` accepts model and pass, all of the model trains.
 [[nodiscard]] constexpr flop_count rule_of_thumb_flops(const transformer& model,
                                                        const training_pass& pass) {
   const flop_counts exact = flops(model, pass);
@@ -517,10 +522,24 @@ constexpr void visit_in_order(const transformer& model,
   return part.sequence_length != 0 ? part.sequence_length : sequence_length;
 }
 
+/// A pass that every part of the model can run; what trains is each part's own. Errors: those of a
+/// pass of one model.
+[[nodiscard]] constexpr result<training_pass> validate(const training_pass& pass,
+                                                       const composite_model& model) {
+  for (int i = 0; i < model.size(); ++i) {
+    const component& part = model.parts[i];
+    training_pass own = pass;
+    own.sequence_length = tokens_of(part, pass.sequence_length);
+    own.trains = part.trains;
+    if (const auto valid = validate(own, part.model); !valid) return valid.why();
+  }
+  return pass;
+}
+
 /// The matrix products of one sample through a composite model and back: each part's, as often as
 /// a sample has sequences for it, and the connectors' (counted as `projection`). `pass` says what
-/// holds for all parts; what trains is each part's own. Preconditions: `validate` accepts the
-/// model, and the pass for each part.
+/// holds for all parts; what trains is each part's own. Preconditions: `validate` accepts
+/// model and pass.
 [[nodiscard]] constexpr flop_counts flops(const composite_model& model, training_pass pass) {
   flop_counts sum;
   bool trained_before = pass.input_requires_grad;

@@ -253,13 +253,15 @@ struct composite_model {
 namespace detail {
 
 inline constexpr std::int64_t most_of_a_dimension = std::int64_t{1} << 40;
+inline constexpr std::int64_t most_layers = std::int64_t{1} << 16;
+inline constexpr std::int64_t most_patches_of_a_side = std::int64_t{1} << 16;
 
-constexpr failure flaw_of_dimensions(std::initializer_list<named_fact> dimensions) {
+constexpr failure flaw_of_dimensions(std::initializer_list<named_fact> dimensions,
+                                     std::int64_t most) {
   for (const named_fact dimension : dimensions) {
     if (dimension.value < 0) return failure(errc::negative, dimension);
-    if (dimension.value > most_of_a_dimension)
-      return failure(
-          errc::out_of_bounds, dimension, named_fact{fact::at_most, most_of_a_dimension});
+    if (dimension.value > most)
+      return failure(errc::out_of_bounds, dimension, named_fact{fact::at_most, most});
   }
   return {};
 }
@@ -270,16 +272,19 @@ constexpr failure flaw_if_not_positive(std::initializer_list<named_fact> dimensi
   return {};
 }
 
+// What may only be there where something else is.
+constexpr failure flaw_if_present(named_fact dimension, const char* where_not) {
+  if (dimension.value == 0) return {};
+  return failure(errc::out_of_bounds, dimension, named_fact{fact::at_most, 0}).about(where_not);
+}
+
 constexpr failure flaw_of_attention(const transformer& model) {
   const named_fact heads{fact::num_attention_heads, model.num_attention_heads};
   const latent_attention& mla = model.mla;
-  if (model.is_latent()) {
-    for (const std::int64_t width : {mla.qk_nope_head_dim, mla.qk_rope_head_dim, mla.v_head_dim})
-      if (width < 1)
-        return failure(errc::not_positive, named_fact{fact::head_dim, width})
-            .about("latent attention");
-    return {};
-  }
+  if (model.is_latent())
+    return flaw_if_not_positive({{fact::qk_nope_head_dim, mla.qk_nope_head_dim},
+                                 {fact::qk_rope_head_dim, mla.qk_rope_head_dim},
+                                 {fact::v_head_dim, mla.v_head_dim}});
   if (model.num_attention_heads % model.key_value_heads() != 0)
     return failure(errc::heads_do_not_divide,
                    heads,
@@ -294,21 +299,19 @@ constexpr failure flaw_of_experts(const transformer& model) {
   const expert_mixture& moe = model.moe;
   if (moe.num_experts == 0) return {};
   const named_fact experts{fact::num_experts, moe.num_experts};
-  if (model.kind != model_kind::decoder)
-    return failure(errc::out_of_bounds, experts, named_fact{fact::at_most, 0})
-        .about("experts are a decoder's");
+  if (model.kind != model_kind::decoder) return flaw_if_present(experts, "not a decoder");
   if (const failure why =
           flaw_if_not_positive({{fact::num_experts_per_tok, moe.num_experts_per_tok},
-                                {fact::moe_intermediate_size, moe.moe_intermediate_size}});
+                                {fact::moe_intermediate_size, moe.moe_intermediate_size},
+                                {fact::moe_layer_step, moe.moe_layer_step}});
       failed(why))
     return why;
   if (moe.num_experts_per_tok > moe.num_experts)
     return failure(errc::too_many_experts_per_token,
                    named_fact{fact::num_experts_per_tok, moe.num_experts_per_tok},
                    experts);
-  if (moe.moe_layer_step < 1)
-    return failure(errc::not_positive, named_fact{fact::position, moe.moe_layer_step})
-        .about("moe_layer_step");
+  if (moe.shared_expert_gate && moe.shared_expert_intermediate_size == 0)
+    return failure(errc::not_positive, named_fact{fact::shared_expert_intermediate_size, 0});
   if (moe.first_k_dense_layers > model.num_hidden_layers)
     return failure(errc::out_of_bounds,
                    named_fact{fact::first_k_dense_layers, moe.first_k_dense_layers},
@@ -318,49 +321,67 @@ constexpr failure flaw_of_experts(const transformer& model) {
 
 constexpr failure flaw_of_ends(const transformer& model) {
   if (model.kind == model_kind::vision) {
-    if (const failure why = flaw_if_not_positive({{fact::patch_size, model.image.patch_size},
-                                                  {fact::num_channels, model.image.num_channels}});
+    const image_input& image = model.image;
+    if (const failure why = flaw_if_not_positive(
+            {{fact::patch_size, image.patch_size}, {fact::num_channels, image.num_channels}});
         failed(why))
       return why;
-    if (model.image.image_size < model.image.patch_size)
+    const named_fact size{fact::image_size, image.image_size};
+    if (image.image_size < image.patch_size)
+      return failure(errc::out_of_bounds, size, named_fact{fact::at_least, image.patch_size});
+    if (image.image_size / image.patch_size > most_patches_of_a_side)
       return failure(errc::out_of_bounds,
-                     named_fact{fact::image_size, model.image.image_size},
-                     named_fact{fact::at_least, model.image.patch_size});
+                     size,
+                     named_fact{fact::at_most, most_patches_of_a_side * image.patch_size});
   }
   if (model.head == head_kind::language_model && model.vocab_size < 1)
     return failure(errc::not_positive, named_fact{fact::vocab_size, model.vocab_size});
-  if (model.head == head_kind::classifier && model.num_classes < 1)
-    return failure(errc::not_positive, named_fact{fact::num_classes, model.num_classes});
+  if (model.head == head_kind::classifier)
+    return flaw_if_not_positive({{fact::num_classes, model.num_classes},
+                                 {fact::classifier_inputs, model.classifier_inputs}});
   return {};
 }
 
-// The part of the model that makes its parameters too many for 64 bits, in doubles.
+// The part of the model that may make its parameters too many for 64 bits. Each part is bounded
+// from above, in doubles, biases and norms included.
 constexpr failure flaw_of_size(const transformer& model) {
   const auto d = [](std::int64_t count) { return static_cast<double>(count); };
-  const double width = d(model.hidden_size);
+  const latent_attention& mla = model.mla;
+  const image_input& image = model.image;
   const double layers = d(model.layers() + model.mtp_layers);
-  const double heads = d(model.num_attention_heads) * (d(model.query_dim()) + d(model.value_dim()));
+  const double width = d(model.hidden_size) + 1;
+  const double widest = width + d(model.token_width());
+  const double latent = d(mla.q_lora_rank) + d(mla.kv_lora_rank);
+  const double heads = d(model.num_attention_heads);
+  const double attention = heads * (d(model.query_dim()) + d(model.value_dim()));
   struct part {
     double size;
     named_fact field;
   };
   const part parts[] = {
-      {2 * d(model.vocab_size) * d(model.token_width()), {fact::vocab_size, model.vocab_size}},
-      {4 * layers * heads * (width + d(model.mla.kv_lora_rank) + d(model.mla.q_lora_rank)),
+      {(16 + 2 * d(model.mtp_layers)) * widest * widest, {fact::hidden_size, model.hidden_size}},
+      {16 * layers * (attention + latent) * (width + latent),
        {fact::num_attention_heads, model.num_attention_heads}},
-      {4 * layers * width * d(model.intermediate_size),
+      {(4 * layers + 2) * width * d(model.intermediate_size),
        {fact::intermediate_size, model.intermediate_size}},
-      {4 * layers * width * d(model.moe.num_experts) * d(model.moe.moe_intermediate_size),
-       {fact::moe_intermediate_size, model.moe.moe_intermediate_size}},
+      {4 * layers * width * d(model.moe.num_experts) * (d(model.moe.moe_intermediate_size) + 1),
+       {fact::num_experts, model.moe.num_experts}},
       {4 * layers * width * d(model.moe.shared_expert_intermediate_size),
-       {fact::moe_intermediate_size, model.moe.shared_expert_intermediate_size}},
-      {width *
-           (4 * width + d(model.position_rows) + d(model.type_vocab_size) +
-            d(model.num_classes) * d(model.classifier_inputs) + d(model.projection_dim) +
-            d(model.image.num_channels) * d(model.image.patch_size) * d(model.image.patch_size)),
-       {fact::hidden_size, model.hidden_size}},
+       {fact::shared_expert_intermediate_size, model.moe.shared_expert_intermediate_size}},
+      {3 * widest * d(model.vocab_size), {fact::vocab_size, model.vocab_size}},
+      {2 * widest * d(model.position_rows), {fact::position_rows, model.position_rows}},
+      {2 * heads * d(model.relative_attention_buckets),
+       {fact::relative_attention_buckets, model.relative_attention_buckets}},
+      {widest * d(model.type_vocab_size), {fact::type_vocab_size, model.type_vocab_size}},
+      {width * d(image.num_channels) * d(image.patch_size) * d(image.patch_size),
+       {fact::patch_size, image.patch_size}},
+      {width * d(image.class_tokens), {fact::class_tokens, image.class_tokens}},
+      {width * d(image.register_tokens), {fact::register_tokens, image.register_tokens}},
+      {width * d(model.num_classes) * d(model.classifier_inputs),
+       {fact::num_classes, model.num_classes}},
+      {width * d(model.projection_dim), {fact::projection_dim, model.projection_dim}},
   };
-  double total = 0;
+  double total = d(model.other_parameters);
   const part* largest = parts;
   for (const part& one : parts) {
     total += one.size;
@@ -374,57 +395,20 @@ constexpr failure flaw_of_size(const transformer& model) {
       .about(model.name);
 }
 
-constexpr failure flaw_of(const transformer& model) {
-  const latent_attention& mla = model.mla;
-  const expert_mixture& moe = model.moe;
-  if (const failure why =
-          flaw_of_dimensions({{fact::num_hidden_layers, model.num_hidden_layers},
-                              {fact::num_decoder_layers, model.num_decoder_layers},
-                              {fact::hidden_size, model.hidden_size},
-                              {fact::intermediate_size, model.intermediate_size},
-                              {fact::num_attention_heads, model.num_attention_heads},
-                              {fact::num_key_value_heads, model.num_key_value_heads},
-                              {fact::head_dim, model.head_dim},
-                              {fact::vocab_size, model.vocab_size},
-                              {fact::lora_rank, mla.q_lora_rank},
-                              {fact::lora_rank, mla.kv_lora_rank},
-                              {fact::head_dim, mla.qk_nope_head_dim},
-                              {fact::head_dim, mla.qk_rope_head_dim},
-                              {fact::head_dim, mla.v_head_dim},
-                              {fact::num_experts, moe.num_experts},
-                              {fact::num_experts_per_tok, moe.num_experts_per_tok},
-                              {fact::moe_intermediate_size, moe.moe_intermediate_size},
-                              {fact::moe_intermediate_size, moe.shared_expert_intermediate_size},
-                              {fact::first_k_dense_layers, moe.first_k_dense_layers},
-                              {fact::sliding_window, model.sliding_window},
-                              {fact::sliding_window, model.global_layer_step},
-                              {fact::position_rows, model.position_rows},
-                              {fact::position_rows, model.relative_attention_buckets},
-                              {fact::vocab_size, model.type_vocab_size},
-                              {fact::hidden_size, model.embedding_dim},
-                              {fact::image_size, model.image.image_size},
-                              {fact::patch_size, model.image.patch_size},
-                              {fact::num_classes, model.num_classes},
-                              {fact::num_classes, model.classifier_inputs},
-                              {fact::hidden_size, model.projection_dim},
-                              {fact::num_hidden_layers, model.mtp_layers},
-                              {fact::parameters, model.other_parameters}});
-      failed(why))
-    return why;
-  if (const failure why =
-          flaw_if_not_positive({{fact::num_hidden_layers, model.num_hidden_layers},
-                                {fact::hidden_size, model.hidden_size},
-                                {fact::num_attention_heads, model.num_attention_heads}});
-      failed(why))
-    return why;
-  if (model.kind == model_kind::encoder_decoder ? model.num_decoder_layers < 1
-                                                : model.num_decoder_layers != 0)
-    return failure(errc::out_of_bounds,
-                   named_fact{fact::num_decoder_layers, model.num_decoder_layers},
-                   model.num_decoder_layers < 1 ? named_fact{fact::at_least, 1}
-                                                : named_fact{fact::at_most, 0});
-  if (const failure why = flaw_of_attention(model); failed(why)) return why;
-  if (const failure why = flaw_of_experts(model); failed(why)) return why;
+constexpr failure flaw_of_stack(const transformer& model) {
+  const named_fact decoder_layers{fact::num_decoder_layers, model.num_decoder_layers};
+  if (model.kind != model_kind::encoder_decoder) {
+    if (const failure why = flaw_if_present(decoder_layers, "not an encoder-decoder"); failed(why))
+      return why;
+  } else {
+    if (model.num_decoder_layers < 1) return failure(errc::not_positive, decoder_layers);
+    if (model.parallel_attention) return flaw_if_present(decoder_layers, "parallel attention");
+  }
+  if (model.kind != model_kind::decoder || model.head != head_kind::language_model)
+    if (const failure why =
+            flaw_if_present({fact::mtp_layers, model.mtp_layers}, "not a decoder with such a head");
+        failed(why))
+      return why;
   if (model.moe_layers_before(model.num_hidden_layers) < model.num_hidden_layers &&
       model.intermediate_size < 1)
     return failure(errc::not_positive,
@@ -435,6 +419,62 @@ constexpr failure flaw_of(const transformer& model) {
           ? (norms != 1 && norms != 2) || model.norm_at != norm_position::before
           : norms != (around ? 4 : 2))
     return failure(errc::norms_do_not_match, named_fact{fact::norms_per_layer, norms});
+  return {};
+}
+
+constexpr failure flaw_of(const transformer& model) {
+  const latent_attention& mla = model.mla;
+  const expert_mixture& moe = model.moe;
+  if (const failure why = flaw_of_dimensions({{fact::num_hidden_layers, model.num_hidden_layers},
+                                              {fact::num_decoder_layers, model.num_decoder_layers},
+                                              {fact::mtp_layers, model.mtp_layers}},
+                                             most_layers);
+      failed(why))
+    return why;
+  if (const failure why = flaw_of_dimensions(
+          {{fact::hidden_size, model.hidden_size},
+           {fact::intermediate_size, model.intermediate_size},
+           {fact::num_attention_heads, model.num_attention_heads},
+           {fact::num_key_value_heads, model.num_key_value_heads},
+           {fact::head_dim, model.head_dim},
+           {fact::vocab_size, model.vocab_size},
+           {fact::q_lora_rank, mla.q_lora_rank},
+           {fact::kv_lora_rank, mla.kv_lora_rank},
+           {fact::qk_nope_head_dim, mla.qk_nope_head_dim},
+           {fact::qk_rope_head_dim, mla.qk_rope_head_dim},
+           {fact::v_head_dim, mla.v_head_dim},
+           {fact::num_experts, moe.num_experts},
+           {fact::num_experts_per_tok, moe.num_experts_per_tok},
+           {fact::moe_intermediate_size, moe.moe_intermediate_size},
+           {fact::shared_expert_intermediate_size, moe.shared_expert_intermediate_size},
+           {fact::first_k_dense_layers, moe.first_k_dense_layers},
+           {fact::sliding_window, model.sliding_window},
+           {fact::global_layer_step, model.global_layer_step},
+           {fact::position_rows, model.position_rows},
+           {fact::relative_attention_buckets, model.relative_attention_buckets},
+           {fact::type_vocab_size, model.type_vocab_size},
+           {fact::embedding_dim, model.embedding_dim},
+           {fact::image_size, model.image.image_size},
+           {fact::patch_size, model.image.patch_size},
+           {fact::num_channels, model.image.num_channels},
+           {fact::class_tokens, model.image.class_tokens},
+           {fact::register_tokens, model.image.register_tokens},
+           {fact::num_classes, model.num_classes},
+           {fact::classifier_inputs, model.classifier_inputs},
+           {fact::projection_dim, model.projection_dim},
+           {fact::other_parameters, model.other_parameters}},
+          most_of_a_dimension);
+      failed(why))
+    return why;
+  if (const failure why =
+          flaw_if_not_positive({{fact::num_hidden_layers, model.num_hidden_layers},
+                                {fact::hidden_size, model.hidden_size},
+                                {fact::num_attention_heads, model.num_attention_heads}});
+      failed(why))
+    return why;
+  if (const failure why = flaw_of_attention(model); failed(why)) return why;
+  if (const failure why = flaw_of_experts(model); failed(why)) return why;
+  if (const failure why = flaw_of_stack(model); failed(why)) return why;
   if (const failure why = flaw_of_ends(model); failed(why)) return why;
   return flaw_of_size(model);
 }
@@ -442,9 +482,9 @@ constexpr failure flaw_of(const transformer& model) {
 }  // namespace detail
 
 /// The model itself where its numbers make one. Errors: `negative`, `not_positive`, `out_of_bounds`
-/// (2^40 is the most of a dimension) with the field; `heads_do_not_divide`;
-/// `too_many_experts_per_token`; `norms_do_not_match`; `overflow` where the parameters are too many
-/// for 64 bits, with the field that makes most of them.
+/// (of a dimension 2^40 is the most, of layers 2^16, of patches 2^32) with the field;
+/// `heads_do_not_divide`; `too_many_experts_per_token`; `norms_do_not_match`; `overflow` where the
+/// parameters may be too many for 64 bits, with the field that makes most of them.
 [[nodiscard]] constexpr result<transformer> validate(const transformer& model) {
   if (const failure why = detail::flaw_of(model); detail::failed(why)) return why;
   return model;

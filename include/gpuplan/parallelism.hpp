@@ -36,12 +36,17 @@ struct model_rank {
   friend constexpr bool operator==(const model_rank&, const model_rank&) = default;
 };
 
-/// The division itself where every degree is at least 1.
+/// The division itself where every degree is from 1 to 2^20. Errors: `not_positive`,
+/// `out_of_bounds`.
 [[nodiscard]] constexpr result<parallelism> validate(const parallelism& division) {
+  const std::int64_t most = std::int64_t{1} << 20;
   for (const named_fact degree : {named_fact{fact::tensor_parallel, division.tensor_parallel},
                                   named_fact{fact::pipeline_parallel, division.pipeline_parallel},
-                                  named_fact{fact::expert_parallel, division.expert_parallel}})
+                                  named_fact{fact::expert_parallel, division.expert_parallel}}) {
     if (degree.value < 1) return failure(errc::not_positive, degree);
+    if (degree.value > most)
+      return failure(errc::out_of_bounds, degree, named_fact{fact::at_most, most});
+  }
   return division;
 }
 

@@ -418,8 +418,9 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
          (adapters.copy_head ? detail::parameters_of_head(model) : 0);
 }
 
-/// What trains, where it is a part of the model. Errors: `not_positive` for a rank, `out_of_bounds`
-/// for more last layers than there are, `splits_fused_layer`, `no_such_target`.
+/// What trains, where it is a part of the model. Errors: `not_positive` or `overflow` for a rank,
+/// `out_of_bounds` for more last layers than there are, `splits_fused_layer`, `no_such_target`.
+/// Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr result<trainable> validate(const trainable& trains,
                                                    const transformer& model) {
   if (trains.what == training::last_layers &&
@@ -430,8 +431,12 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
                    named_fact{fact::at_most, model.layers()});
   if (trains.what != training::adapters) return trains;
   const lora& adapters = trains.adapters;
-  if (adapters.rank < 1 || adapters.rank > detail::most_of_a_dimension)
-    return failure(errc::not_positive, named_fact{fact::lora_rank, adapters.rank});
+  const named_fact rank{fact::lora_rank, adapters.rank};
+  if (rank.value < 1) return failure(errc::not_positive, rank);
+  // An adapter has at most `2 x rank` parameters for each of its matrix.
+  const std::int64_t all = parameters(model).total();
+  if (8 * static_cast<double>(rank.value) * static_cast<double>(all) >= 0x1p62)
+    return failure(errc::overflow, rank, named_fact{fact::parameters, all}).about(model.name);
   const lora_targets& targets = adapters.targets;
   if (model.fused_qkv && !model.is_latent() &&
       (targets.query != targets.key || targets.key != targets.value))
@@ -439,7 +444,7 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
   if (model.fused_gate_up && model.gated_mlp && targets.gate != targets.up)
     return failure(errc::splits_fused_layer).about("gate and up");
   if (detail::adapted(model, adapters).adapted_layers == 0)
-    return failure(errc::no_such_target, named_fact{fact::lora_rank, adapters.rank});
+    return failure(errc::no_such_target, rank).about(model.name);
   return trains;
 }
 
@@ -475,25 +480,62 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
   return sum;
 }
 
+namespace detail {
+
+constexpr failure flaw_of(const connector& between) {
+  bool ended = false;
+  for (const std::int64_t width : between.widths) {
+    const named_fact fact{fact::hidden_size, width};
+    if (width < 0) return failure(errc::negative, fact).about("connector");
+    if (width > most_of_a_dimension)
+      return failure(errc::out_of_bounds, fact, named_fact{fact::at_most, most_of_a_dimension})
+          .about("connector");
+    // A width behind a zero would be passed over.
+    if (ended && width != 0)
+      return failure(errc::not_positive, named_fact{fact::hidden_size, 0}).about("connector");
+    ended = width == 0;
+  }
+  if (between.widths[0] != 0 && between.widths[1] == 0)
+    return failure(errc::not_positive, named_fact{fact::hidden_size, 0}).about("connector");
+  if (between.layers() != 0 && between.tokens < 1)
+    return failure(errc::not_positive, named_fact{fact::sequence_length, between.tokens})
+        .about("connector");
+  return {};
+}
+
+}  // namespace detail
+
 /// The model itself where each part is one, trains something that it has, and is passed at least
-/// once. Errors: those of the parts and of what trains, `not_positive`, `negative`.
+/// once. Errors: those of the parts and of what trains, `not_positive`, `negative`,
+/// `out_of_bounds`, `overflow`.
 [[nodiscard]] constexpr result<composite_model> validate(const composite_model& model) {
-  if (model.size() == 0)
-    return failure(errc::not_positive, named_fact{fact::num_hidden_layers, 0}).about(model.name);
-  for (int i = 0; i < model.size(); ++i) {
+  const int parts = model.size();
+  // A part behind one without layers would be passed over.
+  for (int i = parts; i < composite_model::most_parts; ++i)
+    if (parts == 0 || model.parts[i].model.hidden_size != 0 ||
+        model.parts[i].model.num_hidden_layers != 0)
+      return failure(errc::not_positive, named_fact{fact::num_hidden_layers, 0}).about(model.name);
+  if (model.other_parameters < 0)
+    return failure(errc::negative, named_fact{fact::other_parameters, model.other_parameters});
+  double total = static_cast<double>(model.other_parameters);
+  for (int i = 0; i < parts; ++i) {
     const component& part = model.parts[i];
     if (const auto valid = validate(part.model); !valid) return valid.why();
     if (const auto valid = validate(part.trains, part.model); !valid) return valid.why();
     if (part.sequences < 1)
-      return failure(errc::not_positive, named_fact{fact::samples, part.sequences})
-          .about("sequences");
-    for (const std::int64_t width : part.next.widths)
-      if (width < 0)
-        return failure(errc::negative, named_fact{fact::hidden_size, width}).about("connector");
-    if (part.next.layers() != 0 && part.next.tokens < 1)
-      return failure(errc::not_positive, named_fact{fact::sequence_length, part.next.tokens})
-          .about("connector");
+      return failure(errc::not_positive, named_fact{fact::sequences, part.sequences});
+    if (part.sequence_length < 0)
+      return failure(errc::negative, named_fact{fact::sequence_length, part.sequence_length});
+    if (const failure why = detail::flaw_of(part.next); detail::failed(why)) return why;
+    total += static_cast<double>(parameters(part.model).total());
+    for (int layer = 0; layer < part.next.layers(); ++layer)
+      total += (static_cast<double>(part.next.widths[layer]) + 1) *
+               static_cast<double>(part.next.widths[layer + 1]);
   }
+  if (total >= 0x1p62)
+    return failure(errc::overflow,
+                   named_fact{fact::parameters, parameters(model.parts[0].model).total()})
+        .about(model.name);
   return model;
 }
 
