@@ -257,7 +257,7 @@ class flop_visitor {
   }
   constexpr void keep() { kept_ = size_; }
   constexpr void add_where_some_trains(const linear_operator& op, double samples, double forward) {
-    const bool input = op.from == slot::learned ? trains : gradient(op.from);
+    const bool input = op.from == slot::learned ? trains_pooler : gradient(op.from);
     const bool weight = weight_trains(op);
     const bool adapted = adapters_ && is_adapted(pass_.trains.adapters, model_, op);
     if (input || weight) keep();

@@ -381,7 +381,14 @@ constexpr std::int64_t parameters_of_head(const transformer& model) {
   return model.vocab_size * (model.token_width() + (model.lm_head_bias ? 1 : 0));
 }
 constexpr std::int64_t parameters_of_pooler(const transformer& model) {
-  return model.pooler ? (model.hidden_size + 1) * model.hidden_size : 0;
+  const std::int64_t width = model.hidden_size;
+  std::int64_t sum = model.pooler ? (width + 1) * width : 0;
+  if (model.attention_pooling) {
+    parameter_visitor visitor(model);
+    visit_attention_pooling(model, visitor);
+    sum += visitor.counts.total() + width;
+  }
+  return sum;
 }
 
 }  // namespace detail
@@ -419,8 +426,8 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
 }
 
 /// What trains, where it is a part of the model. Errors: `not_positive` or `overflow` for a rank,
-/// `out_of_bounds` for more last layers than there are, `splits_fused_layer`, `no_such_target`.
-/// Precondition: `validate` accepts the model.
+/// `out_of_bounds` for more last layers than there are, `splits_fused_layer`, `no_such_target` also
+/// for a head that the model has not. Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr result<trainable> validate(const trainable& trains,
                                                    const transformer& model) {
   if (trains.what == training::last_layers &&
@@ -429,6 +436,8 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
                    named_fact{fact::last_layers, trains.last_layers},
                    named_fact{fact::at_least, 1},
                    named_fact{fact::at_most, model.layers()});
+  if (trains.what == training::head && trainable_parameters(model, trains) == 0)
+    return failure(errc::no_such_target).about(model.name);
   if (trains.what != training::adapters) return trains;
   const lora& adapters = trains.adapters;
   const named_fact rank{fact::lora_rank, adapters.rank};
