@@ -58,10 +58,14 @@ output for_standard_output(const std::string& format, const std::string& color) 
   return as;
 }
 
-// Parses, makes the text, and prints it. `add` adds the options of one program.
-template <class Add, class Make>
-int run_program(
-    int argc, char** argv, const std::string& program, const char* about, Add add, Make make) {
+}  // namespace
+
+int run_program(int argc,
+                char** argv,
+                const std::string& program,
+                const std::string& about,
+                const std::function<void(CLI::App&)>& add,
+                const std::function<std::string(const output&)>& make) {
   std::string format = "text";
   std::string color = "auto";
   CLI::App app(about, program);
@@ -85,12 +89,12 @@ int run_program(
   }
   try {
     return print(program, make(for_standard_output(format, color)));
+  } catch (const bad_request& error) {
+    return complain(program, error.what(), 2);
   } catch (const std::exception& error) {
     return complain(program, error.what(), 1);
   }
 }
-
-}  // namespace
 
 int run(int argc, char** argv, std::initializer_list<guide> held) {
   const bool several = held.size() > 1;
@@ -107,7 +111,7 @@ int run(int argc, char** argv, std::initializer_list<guide> held) {
       argc,
       argv,
       several ? "strategy_tables" : held.begin()->program,
-      about.c_str(),
+      about,
       [&](CLI::App& app) {
         app.add_option("--guide", wanted, "Which guide; may be given again (default: all)")
             ->check(CLI::IsMember(ids))

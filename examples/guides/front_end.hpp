@@ -4,11 +4,36 @@
 
 #include <gpuplan/io/table.hpp>
 
+#include <functional>
 #include <initializer_list>
+#include <stdexcept>
+#include <string>
 
+#include "guides/render.hpp"
 #include "guides/report.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace guides {
+
+/// What a person asked for cannot be done: the exit status is 2.
+class bad_request : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Parses the command line, with the options that `add` adds to `--format`, `--color`, `--version`
+/// and `--help`, and prints what `make` returns. The exit status: 0; 1 with a message where
+/// standard output cannot be written or `make` throws; 2 with a message, and nothing on standard
+/// output, where the command line is wrong (then with the usage) or `make` throws `bad_request`.
+int run_program(int argc,
+                char** argv,
+                const std::string& program,
+                const std::string& about,
+                const std::function<void(CLI::App&)>& add,
+                const std::function<std::string(const output&)>& make);
 
 struct guide {
   const char* id;       // "000"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "program_output.hpp"
 
 using namespace guides;
 
@@ -46,41 +47,6 @@ report broken() { throw std::runtime_error("no report today"); }
 constexpr guide held[] = {{"000", "first", "The first", first},
                           {"001", "second", "The second", second}};
 
-struct outcome {
-  int status = 0;
-  std::string out, err;
-};
-
-// The text of a temporary file that a descriptor wrote to.
-std::string text_of(std::FILE* file) {
-  std::rewind(file);
-  std::string text;
-  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += static_cast<char>(c);
-  return text;
-}
-
-// Runs `call` with standard output going to `out` and standard error to a file of its own.
-template <class Call>
-outcome redirected(int out, Call call) {
-  outcome result;
-  std::FILE* err = std::tmpfile();
-  std::fflush(stdout);
-  std::fflush(stderr);
-  const int old_out = dup(STDOUT_FILENO);
-  const int old_err = dup(STDERR_FILENO);
-  dup2(out, STDOUT_FILENO);
-  dup2(fileno(err), STDERR_FILENO);
-  result.status = call();
-  std::clearerr(stdout);
-  dup2(old_out, STDOUT_FILENO);
-  dup2(old_err, STDERR_FILENO);
-  close(old_out);
-  close(old_err);
-  result.err = text_of(err);
-  std::fclose(err);
-  return result;
-}
-
 int call_run(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "strategy_tables");
   std::vector<char*> argv;
@@ -90,15 +56,12 @@ int call_run(std::vector<std::string> arguments) {
 }
 
 outcome ran(const std::vector<std::string>& arguments) {
-  std::FILE* out = std::tmpfile();
-  outcome result = redirected(fileno(out), [&] { return call_run(arguments); });
-  result.out = text_of(out);
-  std::fclose(out);
-  return result;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return output_of(
+      [](int argc, char** argv) {
+        return run(argc, argv, {held[0], held[1]});
+      },
+      arguments,
+      "strategy_tables");
 }
 
 // A row of a Markdown table, without escapes.

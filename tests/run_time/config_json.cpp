@@ -1,0 +1,177 @@
+#include "describe_model/config_json.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/parameters.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+
+using namespace describe_model;
+
+namespace {
+
+struct counted {
+  const char* config;
+  std::int64_t parameters;
+};
+#include "config_json_rows.inc"
+
+// The parameters of the model that a configuration describes.
+std::int64_t total(const std::string& config) {
+  const model_config read = read_config(config);
+  CHECK(validate(read.shape));
+  return parameters(read.shape).total();
+}
+
+// What the reader says against a configuration; empty where it reads it.
+std::string complaint(const std::string& config) {
+  try {
+    static_cast<void>(read_config(config));
+  } catch (const config_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+const std::string llama =
+    R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":4096,)"
+    R"("intermediate_size":14336,"num_attention_heads":32,"num_hidden_layers":32,)"
+    R"("num_key_value_heads":8,"vocab_size":128256,"rope_theta":500000.0,"hidden_act":"silu",)"
+    R"("attention_bias":false,"tie_word_embeddings":false,"torch_dtype":"bfloat16"})";
+
+// The configuration of Llama 3 8B with one key changed, or taken out where `value` is empty.
+std::string changed(const std::string& key, const std::string& value) {
+  auto config = nlohmann::json::parse(llama);
+  if (value.empty())
+    config.erase(key);
+  else
+    config[key] = nlohmann::json::parse(value);
+  return config.dump();
+}
+
+}  // namespace
+
+TEST_CASE("configurations of every known type count as PyTorch does") {
+  std::vector<std::string> types;
+  for (const counted& row : rows) {
+    CAPTURE(row.config);
+    CHECK(total(row.config) == row.parameters);
+    CHECK(read_config(row.config).unknown_keys.empty());
+    types.push_back(read_config(row.config).model_type);
+  }
+  for (const std::string& type : known_model_types()) {
+    CAPTURE(type);
+    CHECK(std::count(types.begin(), types.end(), type) > 0);
+  }
+}
+
+TEST_CASE("a published configuration is the catalogue's model") {
+  const model_config read = read_config(llama);
+  CHECK(read.model_type == "llama");
+  CHECK(read.unknown_keys.empty());
+  CHECK(parameters(read.shape) == parameters(gpuplan::catalog::llama_3_8b));
+  // Mixtral 8x7B and GPT-2 XL, with the keys that their files have.
+  CHECK(total(R"({"architectures":["MixtralForCausalLM"],"model_type":"mixtral",)"
+              R"("hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,)"
+              R"("num_experts_per_tok":2,"num_hidden_layers":32,"num_key_value_heads":8,)"
+              R"("num_local_experts":8,"sliding_window":null,"tie_word_embeddings":false,)"
+              R"("vocab_size":32000})") == 46'702'792'704);
+  CHECK(total(R"({"architectures":["GPT2LMHeadModel"],"model_type":"gpt2","n_ctx":1024,)"
+              R"("n_embd":1600,"n_head":25,"n_layer":48,"n_positions":1024,)"
+              R"("vocab_size":50257})") == 1'557'611'200);
+}
+
+TEST_CASE("multi-token prediction and windows are read") {
+  const std::string deepseek =
+      R"({"model_type":"deepseek_v3","hidden_size":7168,"intermediate_size":18432,)"
+      R"("num_attention_heads":128,"num_key_value_heads":128,"num_hidden_layers":61,)"
+      R"("vocab_size":129280,"q_lora_rank":1536,"kv_lora_rank":512,"qk_nope_head_dim":128,)"
+      R"("qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":256,"n_shared_experts":1,)"
+      R"("num_experts_per_tok":8,"moe_intermediate_size":2048,"first_k_dense_replace":3,)"
+      R"("moe_layer_freq":1,"num_nextn_predict_layers":1})";
+  CHECK(parameters(read_config(deepseek).shape) == parameters(gpuplan::catalog::deepseek_v3));
+
+  auto gemma = nlohmann::json::parse(
+      R"({"model_type":"gemma3_text","hidden_size":640,"intermediate_size":2048,"head_dim":256,)"
+      R"("num_attention_heads":4,"num_key_value_heads":1,"num_hidden_layers":3,)"
+      R"("vocab_size":262144,"sliding_window":512,"sliding_window_pattern":3})");
+  CHECK(read_config(gemma.dump()).shape.sliding_window == 512);
+  CHECK(read_config(gemma.dump()).shape.global_layer_step == 3);
+  gemma["layer_types"] = {"sliding_attention", "sliding_attention", "full_attention"};
+  CHECK(complaint(gemma.dump()).empty());
+  gemma["layer_types"] = {"full_attention", "full_attention", "full_attention"};
+  CHECK(read_config(gemma.dump()).shape.sliding_window == 0);
+  gemma["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
+  CHECK(has(complaint(gemma.dump()), "layer_types"));
+  gemma["layer_types"] = {"sliding_attention", "sliding_attention", "linear_attention"};
+  CHECK(has(complaint(gemma.dump()), "layer_types"));
+}
+
+TEST_CASE("what is left out has the default of its class") {
+  CHECK(total(changed("num_key_value_heads", "")) == total(changed("num_key_value_heads", "32")));
+  CHECK(total(changed("num_key_value_heads", "null")) ==
+        total(changed("num_key_value_heads", "32")));
+  CHECK(total(changed("tie_word_embeddings", "")) == 8'030'261'248);
+  CHECK(total(changed("architectures", "")) == 8'030'261'248);
+  CHECK(total(changed("architectures", R"(["LlamaModel"])")) == 8'030'261'248 - 4096 * 128256);
+  // A head of two classes beside BERT's pooler.
+  const std::string bert =
+      R"({"model_type":"bert","architectures":["BertForSequenceClassification"],)"
+      R"("hidden_size":768,"intermediate_size":3072,"num_attention_heads":12,)"
+      R"("num_hidden_layers":12,"max_position_embeddings":512,"vocab_size":30522)";
+  CHECK(total(bert + "}") == 109'482'240 + 2 * 769);
+  CHECK(total(bert + R"(,"id2label":{"0":"a","1":"b","2":"c"}})") == 109'482'240 + 3 * 769);
+}
+
+TEST_CASE("a key that the reader does not know is named, and left out") {
+  const model_config read = read_config(changed("mamba_d_state", "16"));
+  CHECK(read.unknown_keys == std::vector<std::string>{"mamba_d_state"});
+  CHECK(parameters(read.shape).total() == 8'030'261'248);
+}
+
+TEST_CASE("what the reader cannot read is an error with key and value") {
+  struct wrong {
+    std::string config;
+    std::vector<std::string> said;
+  };
+  const wrong cases[] = {
+      {"", {"not a JSON object"}},
+      {"[1]", {"not a JSON object"}},
+      {"{", {"not a JSON object"}},
+      {"{}", {"model_type"}},
+      {R"({"model_type":7})", {"model_type", "7"}},
+      {R"({"model_type":"mamba2"})", {"mamba2", "qwen3_moe"}},
+      {changed("model_type", R"("gemma3")"), {"gemma3", "gemma3_text"}},
+      {changed("hidden_size", ""), {"no hidden_size"}},
+      {changed("hidden_size", "null"), {"no hidden_size"}},
+      {changed("hidden_size", R"("4096")"), {"hidden_size", "\"4096\""}},
+      {changed("hidden_size", "4096.5"), {"hidden_size", "4096.5"}},
+      {changed("hidden_size", "4096.0"), {"hidden_size", "4096.0"}},
+      {changed("hidden_size", "18446744073709551615"), {"hidden_size", "18446744073709551615"}},
+      {changed("attention_bias", "1"), {"attention_bias", "1"}},
+      {changed("architectures", R"(["LlamaForQuestionAnswering"])"), {"LlamaForQuestionAnswering"}},
+      {changed("architectures", R"("LlamaForCausalLM")"), {"architectures"}},
+      {changed("model_type", R"("mpt")"), {"no n_layers"}},
+      {R"({"model_type":"mpt","d_model":64,"n_heads":4,"n_layers":2,"vocab_size":99,)"
+       R"("expansion_ratio":2})",
+       {"expansion_ratio", "2"}},
+      {changed("model_type", R"("deepseek_v2")"), {"no kv_lora_rank"}},
+  };
+  for (const wrong& w : cases) {
+    CAPTURE(w.config);
+    const std::string said = complaint(w.config);
+    CAPTURE(said);
+    for (const std::string& part : w.said) CHECK_MESSAGE(has(said, part), part);
+    CHECK(!said.empty());
+  }
+  // A negative width is a number: that it makes no model is the shape's to say.
+  CHECK(!validate(read_config(changed("hidden_size", "-4096")).shape));
+}
