@@ -1,6 +1,13 @@
 #include "adapters.hpp"
 
+#include <gpuplan/detail/integer.hpp>
+
+#include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
+#include <regex>
+#include <vector>
 
 namespace accuracy {
 namespace {
@@ -96,35 +103,90 @@ void add(lora_targets& sum, const lora_targets& more) {
     sum.*target = sum.*target || more.*target;
 }
 
+// The parts before each separator.
+std::vector<std::string_view> split(std::string_view names, std::string_view separators) {
+  std::vector<std::string_view> parts;
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find_first_of(separators), names.size());
+    parts.push_back(names.substr(0, end));
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return parts;
+}
+
+// What a name stands for in this model; none where it is not known.
+std::optional<lora_targets> targets_of(std::string_view name, const gpuplan::transformer& model) {
+  const bool is_encoder =
+      model.kind == gpuplan::model_kind::encoder || model.kind == gpuplan::model_kind::vision;
+  // An encoder calls three of its layers so, and those that pool or precede the head.
+  if (name == "dense" && is_encoder)
+    return lora_targets{.attention_out = true, .up = true, .down = true, .other = true};
+  if (name == "dense") return lora_targets{.attention_out = true};
+  const auto found = known_names().find(name);
+  if (found == known_names().end()) return {};
+  return found->second;
+}
+
 }  // namespace
 
-std::optional<lora_targets> targets_of(std::string_view names,
-                                       const gpuplan::transformer& model,
-                                       std::string& unknown) {
-  lora_targets targets;
+described_adapters describe_adapters(std::string_view method,
+                                     std::int64_t rank,
+                                     std::string_view names,
+                                     gpuplan::transformer& model) {
+  constexpr std::array<std::string_view, 7> methods{
+      "lora", "qlora", "dora", "qdora", "hira", "rslora", "pissa"};
+  if (std::find(methods.begin(), methods.end(), method) == methods.end())
+    return {.why_not = "what trains with method " + std::string(method) + " is not known"};
+  if (names.empty()) return {.why_not = "the row does not say which layers have adapters"};
+
+  described_adapters described;
+  described.trains.what = gpuplan::training::adapters;
+  gpuplan::lora& adapters = described.trains.adapters;
+  adapters.rank = rank;
+  adapters.magnitudes = method == "dora" || method == "qdora";
+  adapters.targets = {};
   // A remark may follow: "q_proj,v_proj (PEFT default for qwen2)".
-  names = names.substr(0, names.find(" ("));
-  while (!names.empty()) {
-    const std::size_t end = std::min(names.find_first_of(",+"), names.size());
-    const std::string_view name = names.substr(0, end);
-    names.remove_prefix(std::min(end + 1, names.size()));
-    const bool is_encoder =
-        model.kind == gpuplan::model_kind::encoder || model.kind == gpuplan::model_kind::vision;
-    if (name == "dense") {
-      // An encoder calls three of its layers so, and those that pool or precede the head.
-      add(targets,
-          is_encoder ? lora_targets{.attention_out = true, .up = true, .down = true, .other = true}
-                     : lora_targets{.attention_out = true});
-      continue;
-    }
-    const auto found = known_names().find(name);
-    if (found == known_names().end()) {
-      unknown = name;
-      return {};
-    }
-    add(targets, found->second);
+  for (const std::string_view name : split(names.substr(0, names.find(" (")), ",+")) {
+    const auto targets = targets_of(name, model);
+    if (!targets) return {.why_not = "no layer is known by the name " + std::string(name)};
+    add(adapters.targets, *targets);
   }
-  return targets;
+  const lora_targets& all = adapters.targets;
+  if (all.query != all.key || all.key != all.value) model.fused_qkv = false;
+  if (all.gate != all.up) model.fused_gate_up = false;
+  return described;
+}
+
+void add_copies(std::string_view names, described_adapters& adapters) {
+  constexpr std::array<std::string_view, 4> tables{
+      "embed_tokens", "wte", "embed_in", "word_embeddings"};
+  constexpr std::array<std::string_view, 5> heads{
+      "lm_head", "head", "embed_out", "classifier", "score"};
+  for (const std::string_view name : split(names, ",+")) {
+    if (std::find(tables.begin(), tables.end(), name) != tables.end())
+      adapters.trains.adapters.copy_embedding = true;
+    else if (std::find(heads.begin(), heads.end(), name) != heads.end())
+      adapters.trains.adapters.copy_head = true;
+    else
+      adapters.why_not = "what module " + std::string(name) + " holds is not known";
+  }
+}
+
+std::int64_t trainable_parameters_of_shapes(const row& source,
+                                            std::string_view column,
+                                            std::int64_t rank) {
+  static const std::regex shape(R"(^\s*(\d{1,9})x\((\d{1,12})->(\d{1,12})\)\s*$)");
+  gpuplan::detail::checked_integer sum = 0;
+  for (const std::string_view part : split(source.text(column), "+")) {
+    std::match_results<std::string_view::const_iterator> match;
+    if (!std::regex_match(part.begin(), part.end(), match, shape))
+      source.fail(column, "has a part that is not like 16x(2048->512): " + std::string(part));
+    const auto number = [&](std::size_t i) { return std::stoll(match[i].str()); };
+    sum =
+        checked_sum(sum, gpuplan::detail::checked_product(number(1), rank, number(2) + number(3)));
+  }
+  if (!sum.ok) source.fail(column, "has more parameters than fit into 64 bits");
+  return sum.value;
 }
 
 }  // namespace accuracy

@@ -5,17 +5,35 @@
 #include <gpuplan/model.hpp>
 #include <gpuplan/trainable.hpp>
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "csv.hpp"
+
 namespace accuracy {
 
-/// The linear layers of the model that have these names, joined by commas or +; a name may stand
-/// for several of them ("dense" of an encoder). None where a name is not known, which `unknown`
-/// then is.
-std::optional<gpuplan::lora_targets> targets_of(std::string_view names,
-                                                const gpuplan::transformer& model,
-                                                std::string& unknown);
+/// What trains, or why that is not known.
+struct described_adapters {
+  gpuplan::trainable trains{};
+  std::string why_not;
+};
+
+/// Adapters of this method and rank beside the linear layers of these names, joined by commas or +.
+/// A name may stand for several layers ("dense" of an encoder); where one is for a part of a fused
+/// layer, the model's is taken apart, as LitGPT does.
+described_adapters describe_adapters(std::string_view method,
+                                     std::int64_t rank,
+                                     std::string_view names,
+                                     gpuplan::transformer& model);
+
+/// Adds the modules of `modules_to_save`, trained copies, to `adapters`.
+void add_copies(std::string_view names, described_adapters& adapters);
+
+/// What adapters of this method have on layers of these shapes: "16x(2048->2048) + 1x(768->2)".
+/// Throws `bad_file` for a cell that is written otherwise.
+std::int64_t trainable_parameters_of_shapes(const row& source,
+                                            std::string_view column,
+                                            std::int64_t rank);
 
 }  // namespace accuracy

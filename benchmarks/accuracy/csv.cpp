@@ -1,10 +1,14 @@
 #include "csv.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <system_error>
 #include <utility>
 
 namespace accuracy {
@@ -33,9 +37,13 @@ class reader {
     row.cells.clear();
     do row.cells.push_back(cell(row.cells.size() + 1));
     while (take(','));
-    take('\r');
+    const bool returned = take('\r');
     if (at_ < text_.size() && !take('\n'))
-      throw bad_file(path_, line_, row.cells.size(), "text behind a closing quote");
+      throw bad_file(
+          path_,
+          line_,
+          row.cells.size(),
+          returned ? "a carriage return without a line feed" : "text behind a closing quote");
     ++line_;
     return true;
   }
@@ -81,9 +89,16 @@ bad_file::bad_file(const std::string& path,
     : std::runtime_error(place(path, line, column) + what) {}
 
 csv_file read_csv(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw bad_file(path, 0, 0, "is a directory");
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw bad_file(path, 0, 0, "cannot be opened");
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream) throw bad_file(path, 0, 0, std::string("cannot be opened: ") + strerror(errno));
+  std::string text;
+  std::array<char, 1 << 16> block{};
+  do {
+    stream.read(block.data(), block.size());
+    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
+  } while (stream);
   if (stream.bad()) throw bad_file(path, 0, 0, "cannot be read");
 
   csv_file file{.path = path, .columns = {}, .places = {}, .rows = {}};
@@ -93,7 +108,7 @@ csv_file read_csv(const std::string& path) {
   file.columns = row.cells;
   for (std::size_t i = 0; i < file.columns.size(); ++i)
     if (!file.places.emplace(file.columns[i], i).second)
-      throw bad_file(path, row.line, i + 1, "column " + file.columns[i] + " is there twice");
+      throw bad_file(path, row.line, i + 1, "there are two columns " + file.columns[i]);
   while (rows.next(row)) {
     if (row.cells.size() != file.columns.size())
       throw bad_file(path,

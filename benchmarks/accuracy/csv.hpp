@@ -57,6 +57,11 @@ class row {
   /// Whether the cell is a number other than 0.
   [[nodiscard]] bool flag(std::string_view column) const { return integer_or(column, 0) != 0; }
 
+  /// Whether the other row has the same cells in the same columns.
+  [[nodiscard]] bool says_the_same(const row& other) const {
+    return cells_->cells == other.cells_->cells && file_->columns == other.file_->columns;
+  }
+
   /// Throws `bad_file` about the cell of this column.
   [[noreturn]] void fail(std::string_view column, const std::string& what) const;
 

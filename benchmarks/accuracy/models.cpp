@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <regex>
 #include <string_view>
 
@@ -68,18 +69,16 @@ bool has_fused_gate_up(std::string_view family) {
   return is_one_of(family, families);
 }
 
-model_kind kind_of(const row& source) {
+std::optional<model_kind> kind_of(const row& source) {
   const std::string_view architecture = source.text("architecture");
   if (architecture == "decoder") return model_kind::decoder;
   if (architecture == "encoder") return model_kind::encoder;
   if (architecture == "encoder_decoder") return model_kind::encoder_decoder;
   if (architecture == "vision") return model_kind::vision;
-  source.fail("architecture",
-              "is none of decoder, encoder, encoder_decoder, vision: " + std::string(architecture));
+  return {};
 }
 
 void read_stack(const row& source, transformer& model) {
-  model.kind = kind_of(source);
   const std::int64_t layers = source.integer_or("layers", 0);
   model.num_hidden_layers = layers;
   if (model.kind == model_kind::encoder_decoder) {
@@ -293,6 +292,13 @@ described_model describe_model(const row& source) {
     return described;
   }
   transformer& model = described.shape;
+  const auto kind = kind_of(source);
+  if (!kind) {
+    described.why_not = "architecture '" + std::string(source.text("architecture")) +
+                        "' is none of decoder, encoder, encoder_decoder, vision";
+    return described;
+  }
+  model.kind = *kind;
   read_stack(source, model);
   read_attention(source, model);
   read_mlp(source, model);

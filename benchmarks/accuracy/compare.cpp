@@ -1,0 +1,467 @@
+#include "compare.hpp"
+
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/flops.hpp>
+#include <gpuplan/parameters.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "adapters.hpp"
+#include "model_index.hpp"
+#include "notes.hpp"
+#include "runs.hpp"
+#include "steps.hpp"
+
+namespace accuracy {
+namespace {
+
+using gpuplan::flop_count;
+using gpuplan::flop_counts;
+
+// Gathers the comparisons of one row.
+class row_comparisons {
+ public:
+  row_comparisons(const row& the_source, std::vector<comparison>& the_result)
+      : source(the_source), result_(the_result) {}
+
+  const row& source;
+
+  // Where the cell holds a count, compares it with what `predict` returns.
+  template <class Predict>
+  void count(quantity what, std::string_view column, Predict predict) {
+    if (const auto measured = source.integer(column)) add(what, *measured, predict());
+  }
+  template <class Predict>
+  void value(quantity what, std::string_view column, Predict predict) {
+    if (const auto measured = source.number(column)) add(what, *measured, predict());
+  }
+  void add(quantity what, number measured, prediction predicted) {
+    const std::string_view notes = source.text("notes");
+    result_.push_back({.id = std::string(source.text("id")),
+                       .what = what,
+                       .measured = measured,
+                       .predicted = std::move(predicted),
+                       .flagged = is_flagged(notes),
+                       .repeated_of = std::string(repeated_id(notes))});
+  }
+
+ private:
+  std::vector<comparison>& result_;
+};
+
+// `count` times the FLOPs of one pass, and some besides: whole as long as a double is.
+number times(std::int64_t count, flop_count flops, double besides) {
+  const double one = flops.value();
+  if (one < 0x1p53 && besides < 0x1p53) {
+    const auto sum = gpuplan::detail::checked_sum(
+        gpuplan::detail::checked_product(count, static_cast<std::int64_t>(one)),
+        static_cast<std::int64_t>(besides));
+    if (sum.ok) return sum.value;
+  }
+  return static_cast<double>(count) * one + besides;
+}
+
+// ---- models.csv, torch_models.csv
+
+void compare_model(const model_index& models, row_comparisons& row) {
+  counted_model counted;
+  const bool has_any =
+      !row.source.blank("params_total_exact") || !row.source.blank("params_active");
+  if (has_any) counted = models.count(row.source);
+  const auto predicted = [&](std::int64_t count) -> prediction {
+    if (!counted.why_not.empty()) return counted.why_not;
+    const auto sum =
+        gpuplan::detail::checked_sum(count, row.source.integer_or("published_extra", 0));
+    if (!sum.ok) return std::string("its parameters are too many for 64 bits");
+    return number(sum.value);
+  };
+  row.count(quantity::parameters, "params_total_exact", [&] { return predicted(counted.total); });
+  row.count(
+      quantity::active_parameters, "params_active", [&] { return predicted(counted.active); });
+}
+
+// ---- torch_flops.csv
+
+struct pass_of_row {
+  gpuplan::transformer shape{};
+  gpuplan::training_pass pass{};
+  std::int64_t sequences = 0;
+  std::string why_not;
+};
+
+pass_of_row describe_pass(const row& source, const model_index& models) {
+  pass_of_row described;
+  const found_model found = models.find(source.text("model_id"));
+  described.why_not = found.why_not;
+  if (!described.why_not.empty()) return described;
+  if (!found.model.unknown_products.empty()) {
+    described.why_not = "no column says which products it has for: " + found.model.unknown_products;
+    return described;
+  }
+  gpuplan::transformer& shape = described.shape = found.model.shape;
+  gpuplan::training_pass& pass = described.pass;
+  const bool is_vision = shape.kind == gpuplan::model_kind::vision;
+  pass.sequence_length = is_vision ? 0 : source.integer_or("seq_len", 0);
+  pass.decoder_sequence_length = source.integer_or("decoder_seq_len", 0);
+  pass.fused_attention = source.text("attn_implementation") != "eager";
+  pass.input_requires_grad = source.flag("input_requires_grad");
+  described.sequences = source.integer_or("batch", 1);
+  const std::string_view recompute = source.text("recompute");
+  if (recompute == "full") {
+    pass.recompute = gpuplan::recompute_mode::full;
+    pass.recompute_stops_early = !source.flag("checkpoint_reentrant");
+  } else if (recompute != "none" && !recompute.empty()) {
+    described.why_not = "what recomputation '" + std::string(recompute) + "' repeats is not known";
+  }
+  const std::string_view frozen = source.text("frozen");
+  if (frozen == "all_but_head") {
+    pass.trains.what = gpuplan::training::head;
+  } else if (frozen == "lora") {
+    const described_adapters adapters = describe_adapters(
+        frozen, source.integer_or("lora_rank", 0), source.text("lora_targets"), shape);
+    pass.trains = adapters.trains;
+    if (!adapters.why_not.empty()) described.why_not = adapters.why_not;
+  } else if (frozen != "none" && !frozen.empty()) {
+    described.why_not = "what trains with '" + std::string(frozen) + "' frozen is not known";
+  }
+  if (described.why_not.empty())
+    if (const auto valid = validate(pass, shape); !valid)
+      described.why_not = gpuplan::failure_text(valid.why()).c_str();
+  return described;
+}
+
+void compare_pass(const model_index& models, row_comparisons& row) {
+  const pass_of_row described = describe_pass(row.source, models);
+  const auto predicted = [&](auto predict) -> prediction {
+    if (!described.why_not.empty()) return described.why_not;
+    return number(predict());
+  };
+  flop_counts counts;
+  if (described.why_not.empty()) counts = flops(described.shape, described.pass);
+  row.count(quantity::trainable_parameters, "trainable", [&] {
+    return predicted([&] { return trainable_parameters(described.shape, described.pass.trains); });
+  });
+  row.count(quantity::flops_forward, "flops_forward", [&] {
+    return predicted([&] { return times(described.sequences, counts.forward(), 0); });
+  });
+  row.count(quantity::flops_total, "flops_total", [&] {
+    return predicted([&] { return times(described.sequences, counts.hardware(), 0); });
+  });
+}
+
+// ---- torch_steps.csv
+
+void compare_step(const model_index&, row_comparisons& row) {
+  const described_step step = describe_step(row.source);
+  const auto predicted = [&](auto predict) -> prediction {
+    if (!step.why_not.empty()) return step.why_not;
+    return number(predict());
+  };
+  flop_counts counts;
+  if (step.why_not.empty()) counts = flops(step.shape, step.pass);
+  if (step.pools_in_vain) counts.of[static_cast<int>(gpuplan::operator_kind::pooler)].backward = 0;
+  const double loss = step.other_flops_forward;
+  row.count(quantity::parameters, "params", [&] {
+    return predicted([&] {
+      // Adapters are parameters like others.
+      const bool adapted = step.pass.trains.what == gpuplan::training::adapters;
+      return parameters(step.shape).total() +
+             (adapted ? trainable_parameters(step.shape, step.pass.trains) : 0);
+    });
+  });
+  row.count(quantity::trainable_parameters, "trainable_params", [&] {
+    return predicted([&] { return trainable_parameters(step.shape, step.pass.trains); });
+  });
+  row.count(quantity::flops_forward, "flops_forward", [&] {
+    return predicted([&] { return times(step.sequences, counts.forward(), loss); });
+  });
+  const auto backward = row.source.integer("flops_backward");
+  const auto forward = row.source.integer("flops_forward");
+  if (forward && backward) {
+    const auto measured = gpuplan::detail::checked_sum(*forward, *backward);
+    if (!measured.ok) row.source.fail("flops_backward", "and flops_forward exceed 64 bits");
+    row.add(quantity::flops_total, measured.value, predicted([&] {
+              return times(step.sequences, counts.hardware(), 3 * loss);
+            }));
+  }
+}
+
+// ---- lora_counts.csv, torch_lora.csv
+
+prediction trainable_parameters_of(const row& source, const model_index& models) {
+  const std::int64_t rank = source.integer_or("rank", 0);
+  const std::string_view id =
+      source.blank("model_id") ? source.text("models_csv_id") : source.text("model_id");
+  std::string why_not = "the row names no model and no shapes";
+  if (!id.empty()) {
+    found_model found = models.find(id);
+    why_not = found.why_not;
+    if (why_not.empty()) {
+      gpuplan::transformer& shape = found.model.shape;
+      described_adapters described =
+          describe_adapters(source.text("method"), rank, source.text("target_modules"), shape);
+      const std::string_view bias = source.text("bias");
+      if (bias == "all") described.trains.adapters.bias = gpuplan::lora_bias::all;
+      if (bias == "lora_only") described.trains.adapters.bias = gpuplan::lora_bias::adapted;
+      add_copies(source.text("modules_to_save"), described);
+      why_not = described.why_not;
+      if (why_not.empty())
+        if (const auto valid = validate(described.trains, shape); !valid)
+          why_not = gpuplan::failure_text(valid.why()).c_str();
+      if (why_not.empty()) return number(trainable_parameters(shape, described.trains));
+    }
+  }
+  // The row's own shapes stand in for a model that is not there.
+  if (!source.blank("target_shapes") && rank > 0)
+    return number(trainable_parameters_of_shapes(source, "target_shapes", rank) +
+                  source.integer_or("extra_trained", 0));
+  return why_not;
+}
+
+void compare_adapters(const model_index& models, row_comparisons& row) {
+  row.count(quantity::trainable_parameters, "trainable_params_exact", [&] {
+    return trainable_parameters_of(row.source, models);
+  });
+}
+
+// ---- finetune.csv
+
+prediction trainable_parameters_of_tuning(const row& source, const model_index& models) {
+  const std::string_view method = source.text("method");
+  found_model found =
+      models.find_by_name(source.text("model"), source.number("params_printed").value_or(0));
+  if (!found.why_not.empty()) return found.why_not;
+  gpuplan::transformer& shape = found.model.shape;
+  if (method == "full") return number(gpuplan::parameters(shape).total());
+  const described_adapters described = describe_adapters(
+      method, source.integer_or("lora_rank", 0), source.text("lora_targets"), shape);
+  if (!described.why_not.empty()) return described.why_not;
+  if (const auto valid = validate(described.trains, shape); !valid)
+    return std::string(gpuplan::failure_text(valid.why()).c_str());
+  return number(trainable_parameters(shape, described.trains));
+}
+
+void compare_tuning(const model_index& models, row_comparisons& row) {
+  row.count(quantity::trainable_parameters, "trainable_params", [&] {
+    return trainable_parameters_of_tuning(row.source, models);
+  });
+}
+
+// ---- runs_*.csv
+
+void compare_run(const model_index&, row_comparisons& row) {
+  const row_comparisons& self = row;
+  const auto printed = self.source.integer("params_printed");
+  // Fewer digits that count are a rounded size.
+  std::int64_t digits = printed.value_or(0);
+  while (digits != 0 && digits % 10 == 0) digits /= 10;
+  if (digits >= 1'000'000)
+    row.add(quantity::parameters, *printed, run_parameters(row.source));
+  else if (const std::string_view total = value_in(row.source.text("notes"), "params_total");
+           !total.empty()) {
+    std::int64_t measured = 0;
+    const auto [end, error] = std::from_chars(total.data(), total.data() + total.size(), measured);
+    if (error != std::errc{} || end != total.data() + total.size())
+      row.source.fail("notes", "has a params_total that is no number: " + std::string(total));
+    row.add(quantity::parameters, measured, run_parameters(row.source));
+  }
+  row.value(quantity::model_tflops, "model_tflops_per_gpu", [&] { return run_tflops(row.source); });
+  row.value(quantity::mfu, "mfu_pct", [&] { return run_mfu(row.source); });
+  row.value(quantity::hfu, "hfu_pct", [&] { return run_hfu(row.source); });
+}
+
+// ---- kinds of files
+
+void compare_nothing(const model_index&, row_comparisons&) {}
+
+struct file_kind {
+  const char* name;
+  void (*compare)(const model_index&, row_comparisons&);
+  // The columns without which a file is none of this kind: of words, and of numbers.
+  std::vector<std::string_view> words;
+  std::vector<std::string_view> numbers;
+  // And those of numbers that it may have besides.
+  std::vector<std::string_view> more_numbers{};
+};
+
+const std::vector<file_kind>& kinds() {
+  static const std::vector<file_kind> all{
+      {"models",
+       compare_model,
+       {"id", "architecture", "norm", "norms_per_layer"},
+       {"layers",
+        "hidden_size",
+        "intermediate_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "vocab_size",
+        "tied_embeddings",
+        "gated_mlp",
+        "mlp_bias",
+        "attention_bias",
+        "attention_out_bias",
+        "norm_bias",
+        "final_norm",
+        "qk_norm",
+        "parallel_attention",
+        "num_experts",
+        "experts_per_token",
+        "moe_intermediate_size",
+        "params_total_exact"},
+       {"params_active", "published_extra", "extra_params"}},
+      {"passes",
+       compare_pass,
+       {"id", "model_id", "attn_implementation", "recompute", "frozen", "lora_targets"},
+       {"seq_len",
+        "batch",
+        "checkpoint_reentrant",
+        "lora_rank",
+        "input_requires_grad",
+        "flops_forward",
+        "flops_total"},
+       {"decoder_seq_len", "trainable"}},
+      {"steps",
+       compare_step,
+       {"id",
+        "code",
+        "norm",
+        "attention",
+        "recompute",
+        "loss",
+        "trainable",
+        "peft",
+        "lora_targets"},
+       {"layers",        "hidden",          "heads",       "kv_heads",         "head_dim",
+        "ffn",           "gated_mlp",       "vocab",       "tied_embeddings",  "learned_positions",
+        "linear_bias",   "qk_norm",         "image_size",  "patch_size",       "num_classes",
+        "seq_len",       "decoder_seq_len", "micro_batch", "encodings",        "accumulation",
+        "dropout",       "lora_rank",       "params",      "trainable_params", "flops_forward",
+        "flops_backward"},
+       {"experts"}},
+      {"largest batches",
+       compare_nothing,
+       {"id", "code"},
+       {"layers", "hidden", "usable_bytes", "max_micro_batch"}},
+      {"adapters",
+       compare_adapters,
+       {"id", "method", "target_modules", "target_shapes"},
+       {"rank", "extra_trained", "trainable_params_exact"}},
+      {"runs",
+       compare_run,
+       {"id",
+        "source",
+        "gpu",
+        "norm",
+        "attention",
+        "precision",
+        "recompute",
+        "tflops_kind",
+        "flops_convention",
+        "notes"},
+       {"gpus",
+        "layers",
+        "hidden",
+        "heads",
+        "kv_heads",
+        "head_dim",
+        "ffn",
+        "gated_mlp",
+        "vocab",
+        "tied_embeddings",
+        "learned_positions",
+        "linear_bias",
+        "experts",
+        "experts_per_token",
+        "shared_experts",
+        "expert_ffn",
+        "dense_layers",
+        "params_printed",
+        "seq_len",
+        "global_batch",
+        "step_s",
+        "tokens_per_s_per_gpu",
+        "model_tflops_per_gpu",
+        "mfu_pct",
+        "hfu_pct"},
+       {"q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}},
+      {"fine-tuning",
+       compare_tuning,
+       {"id", "model", "method", "lora_targets", "notes"},
+       {"params_printed", "lora_rank", "trainable_params"}},
+      {"scaling",
+       compare_nothing,
+       {"id"},
+       {"gpus", "throughput", "baseline_gpus", "baseline_throughput", "efficiency"}},
+      {"collectives", compare_nothing, {"collective"}, {"gpus", "bytes", "busbw_GBps"}},
+  };
+  return all;
+}
+
+// The kind that has all of its columns in the file; none where no kind comes near.
+const file_kind* kind_of(const csv_file& file) {
+  const file_kind* nearest = nullptr;
+  double best = 0;
+  const auto missing_in = [&](const std::vector<std::string_view>& columns) {
+    return std::count_if(
+        columns.begin(), columns.end(), [&](auto column) { return !file.has(column); });
+  };
+  for (const file_kind& kind : kinds()) {
+    const auto missing = missing_in(kind.words) + missing_in(kind.numbers);
+    const double share = 1 - static_cast<double>(missing) /
+                                 static_cast<double>(kind.words.size() + kind.numbers.size());
+    if (share <= best) continue;
+    best = share;
+    nearest = &kind;
+  }
+  if (best < 0.75) return nullptr;
+  for (const auto* columns : {&nearest->words, &nearest->numbers})
+    for (const std::string_view column : *columns)
+      if (!file.has(column))
+        throw bad_file(file.path,
+                       1,
+                       0,
+                       "there is no column " + std::string(column) + ", as in other files of " +
+                           nearest->name);
+  return nearest;
+}
+
+void check_numbers(const row& source, const file_kind& kind) {
+  for (const auto* columns : {&kind.numbers, &kind.more_numbers})
+    for (const std::string_view column : *columns) static_cast<void>(source.number(column));
+}
+
+}  // namespace
+
+std::vector<file_comparison> compare(const std::vector<csv_file>& files) {
+  std::vector<const file_kind*> kinds_of_files;
+  model_index models;
+  for (const csv_file& file : files) {
+    const file_kind* const kind = kind_of(file);
+    kinds_of_files.push_back(kind);
+    if (kind == nullptr) continue;
+    for (const csv_file::row_of_cells& cells : file.rows) check_numbers(row(file, cells), *kind);
+    if (kind->compare == compare_model) models.add(file);
+  }
+  std::vector<file_comparison> compared;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const csv_file& file = files[i];
+    const file_kind* const kind = kinds_of_files[i];
+    file_comparison& one = compared.emplace_back();
+    one.path = file.path;
+    one.rows = file.rows.size();
+    if (kind == nullptr) continue;
+    one.kind = kind->name;
+    for (const csv_file::row_of_cells& cells : file.rows) {
+      const row source(file, cells);
+      row_comparisons comparisons(source, one.comparisons);
+      kind->compare(models, comparisons);
+    }
+  }
+  return compared;
+}
+
+}  // namespace accuracy

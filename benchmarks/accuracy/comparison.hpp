@@ -1,0 +1,84 @@
+#pragma once
+
+// What was measured beside what the library says: one line of the program's output.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "number.hpp"
+
+namespace accuracy {
+
+enum class quantity {
+  parameters,
+  active_parameters,
+  trainable_parameters,
+  flops_forward,
+  flops_total,
+  model_tflops,
+  mfu,
+  hfu
+};
+
+struct quantity_text {
+  quantity what;
+  const char* name;
+  const char* unit;
+  const char* meaning;
+};
+inline constexpr quantity_text quantities[] = {
+    {quantity::parameters, "parameters", "parameters", "all of the model's, shared ones once"},
+    {quantity::active_parameters,
+     "active_parameters",
+     "parameters",
+     "without the routed experts that a token does not use"},
+    {quantity::trainable_parameters, "trainable_parameters", "parameters", "those that train"},
+    {quantity::flops_forward,
+     "flops_forward",
+     "FLOP",
+     "matrix products of a step's forward passes"},
+    {quantity::flops_total,
+     "flops_total",
+     "FLOP",
+     "and of its backward passes, with what these compute again"},
+    {quantity::model_tflops,
+     "model_tflops",
+     "TFLOP/s",
+     "rate of one GPU by the row's own step time, in the convention of its source"},
+    {quantity::mfu, "mfu", "%", "model FLOPs by the same time, as a share of the dense peak"},
+    {quantity::hfu, "hfu", "%", "hardware FLOPs likewise"},
+};
+[[nodiscard]] constexpr const quantity_text& text_of(quantity what) {
+  return quantities[static_cast<int>(what)];
+}
+
+/// A prediction, or the reason why there is none.
+struct prediction {
+  std::optional<number> value;
+  std::string why_not;
+
+  prediction(number the_value) : value(the_value) {}
+  prediction(std::string reason) : why_not(std::move(reason)) {}
+};
+
+struct comparison {
+  std::string id;
+  quantity what{};
+  number measured;
+  prediction predicted;
+  bool flagged = false;     // its source or the collection doubts the row
+  std::string repeated_of;  // where it is one of several measurements of a configuration
+
+  [[nodiscard]] double error() const { return error_percent(measured, *predicted.value); }
+};
+
+/// What became of one file.
+struct file_comparison {
+  std::string path;
+  std::string kind;  // "runs"; blank where its columns are those of no known kind
+  std::size_t rows = 0;
+  std::vector<comparison> comparisons;
+};
+
+}  // namespace accuracy

@@ -1,0 +1,106 @@
+#include "summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace accuracy {
+namespace {
+
+struct row_error {
+  std::string id;
+  double percent = 0;
+};
+
+// Several measurements of one configuration, whose means are compared.
+class repeats {
+ public:
+  void add(const comparison& one) {
+    if (count_ == 0) id_ = one.id;
+    ++count_;
+    error_ = one.error();
+    measured_ += one.measured.value();
+    predicted_ += one.predicted.value->value();
+  }
+  [[nodiscard]] row_error error() const {
+    // Of one row the error is exact, also beyond what doubles hold.
+    return {id_, count_ == 1 ? error_ : error_percent(measured_, predicted_)};
+  }
+
+ private:
+  std::string id_;
+  std::size_t count_ = 0;
+  double error_ = 0;
+  double measured_ = 0;
+  double predicted_ = 0;
+};
+
+void add_errors(std::vector<row_error> errors, summary& sum) {
+  sum.rows = errors.size();
+  if (errors.empty()) return;
+  std::stable_sort(errors.begin(), errors.end(), [](const row_error& a, const row_error& b) {
+    return std::abs(a.percent) < std::abs(b.percent);
+  });
+  double absolute = 0;
+  double total = 0;
+  for (const row_error& error : errors) {
+    absolute += std::abs(error.percent);
+    total += error.percent;
+    if (error.percent == 0) ++sum.exact;
+  }
+  const auto at = [&](std::size_t rank) { return std::abs(errors[rank].percent); };
+  const std::size_t count = errors.size();
+  sum.mean = absolute / static_cast<double>(count);
+  sum.bias = total / static_cast<double>(count);
+  sum.median = (at((count - 1) / 2) + at(count / 2)) / 2;
+  sum.p90 = at((9 * count + 9) / 10 - 1);
+  sum.worst = errors.back().percent;
+  if (sum.worst != 0) sum.worst_id = errors.back().id;
+}
+
+}  // namespace
+
+std::vector<summary> summarise(const file_comparison& file) {
+  std::vector<summary> summaries;
+  for (const quantity_text& text : quantities) {
+    summary sum{.what = text.what};
+    std::map<std::string, repeats> configurations;  // by the id that is repeated
+    std::vector<row_error> errors;
+    bool is_measured = false;
+    for (const comparison& one : file.comparisons) {
+      if (one.what != text.what) continue;
+      is_measured = true;
+      if (!one.predicted.value)
+        ++sum.skipped;
+      else if (one.flagged)
+        ++sum.flagged;
+      else if (one.repeated_of.empty())
+        errors.push_back({one.id, one.error()});
+      else
+        configurations[one.repeated_of].add(one);
+    }
+    if (!is_measured) continue;
+    for (const auto& [id, measurements] : configurations) errors.push_back(measurements.error());
+    add_errors(std::move(errors), sum);
+    summaries.push_back(std::move(sum));
+  }
+  return summaries;
+}
+
+std::vector<std::pair<std::string, std::size_t>> reasons_to_skip(const file_comparison& file) {
+  std::map<std::string, std::size_t> counts;
+  std::string row_and_reason;  // of the row before: a reason counts once a row
+  for (const comparison& one : file.comparisons) {
+    if (one.predicted.value) continue;
+    const std::string key = one.id + '\n' + one.predicted.why_not;
+    if (key != row_and_reason) ++counts[one.predicted.why_not];
+    row_and_reason = key;
+  }
+  std::vector<std::pair<std::string, std::size_t>> reasons(counts.begin(), counts.end());
+  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) {
+    return a.second > b.second;
+  });
+  return reasons;
+}
+
+}  // namespace accuracy

@@ -1,0 +1,35 @@
+#pragma once
+
+// How far predictions are off, over the rows of a file.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comparison.hpp"
+
+namespace accuracy {
+
+/// Errors of one quantity in percent of what was measured. Rows that repeat one configuration count
+/// as one, by their means; flagged rows do not count.
+struct summary {
+  quantity what{};
+  std::size_t rows = 0;   // that the errors are of
+  std::size_t exact = 0;  // of these: without any error
+  double mean = 0;        // of absolute errors, as the median and the 90th percentile
+  double median = 0;
+  double p90 = 0;   // the least error that nine tenths of the rows do not exceed
+  double bias = 0;  // mean of signed errors
+  double worst = 0;
+  std::string worst_id{};
+  std::size_t skipped = 0;  // rows without a prediction
+  std::size_t flagged = 0;  // rows with one that their source or the collection doubts
+};
+
+/// One summary per quantity that the file has measurements of.
+std::vector<summary> summarise(const file_comparison& file);
+
+/// Why rows of a file were skipped, and how many for each reason, the most frequent first.
+std::vector<std::pair<std::string, std::size_t>> reasons_to_skip(const file_comparison& file);
+
+}  // namespace accuracy
