@@ -425,7 +425,7 @@ constexpr void visit_in_order(const transformer& model,
   const auto finish = [&](detail::flop_visitor& last) {
     const bool copied = adapters && trains.adapters.copy_head;
     last.trains = all || last_layers;
-    last.trains_pooler = head || last_layers;
+    last.trains_pooler = last.trains;
     last.trains_head = head || last_layers || copied;
     last.trains_tied = head || copied;
     last.begin_layer();

@@ -405,7 +405,7 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
     case training::frozen:
       return 0;
     case training::head:
-      return detail::parameters_of_head(model) + detail::parameters_of_pooler(model);
+      return detail::parameters_of_head(model);
     case training::last_layers: {
       const std::int64_t layers = model.layers();
       detail::parameter_visitor visitor(model);

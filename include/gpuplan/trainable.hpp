@@ -78,7 +78,7 @@ struct lora {
 enum class training {
   full,
   frozen,
-  head,         // the head's matrix, which may be the token table; a classifier and its pooler
+  head,         // its matrix, which may be the token table; of a classifier the dense layer too
   last_layers,  // as many layers as `last_layers` says, the final norm, pooler, a head not tied
   adapters      // as `adapters` says
 };

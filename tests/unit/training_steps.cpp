@@ -1,0 +1,103 @@
+// What a step of training counts beyond its forward pass, against steps that PyTorch 2.15 ran.
+
+#include <gpuplan/flops.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/parameters.hpp>
+#include <gpuplan/trainable.hpp>
+
+#include <cstdint>
+
+#include "check.hpp"
+
+namespace {
+
+using namespace gpuplan;
+
+// torch.utils.flop_counter of a step of `batch` sequences.
+constexpr bool takes(const transformer& model,
+                     const training_pass& pass,
+                     double batch,
+                     double forward,
+                     double backward) {
+  const flop_counts one = flops(model, pass);
+  return batch * one.forward().value() == forward &&
+         batch * one.hardware().value() == forward + backward;
+}
+
+constexpr transformer gpt(std::int64_t width,
+                          std::int64_t heads,
+                          std::int64_t inner,
+                          std::int64_t vocabulary,
+                          bool tied) {
+  return {.num_hidden_layers = 2,
+          .hidden_size = width,
+          .intermediate_size = inner,
+          .num_attention_heads = heads,
+          .vocab_size = vocabulary,
+          .fused_qkv = true,
+          .gated_mlp = false,
+          .norm = norm_kind::layer_norm,
+          .tied_embeddings = tied};
+}
+
+}  // namespace
+
+TEST_CASE("dropout behind the last linear layer of a checkpoint has it run again") {
+  CONSTEXPR transformer model = gpt(256, 2, 512, 50257, false);
+  CONSTEXPR training_pass pass{.sequence_length = 4096,
+                               .recompute = recompute_mode::full,
+                               .recompute_stops_early = true,
+                               .output_dropout = true};
+  STATIC_CHECK(takes(model, pass, 8, 1'186'769'928'192.0, 2'854'576'193'536.0));
+}
+
+TEST_CASE("without it, that layer is the one that is not") {
+  CONSTEXPR transformer model = gpt(256, 2, 512, 50257, false);
+  CONSTEXPR training_pass early{
+      .sequence_length = 4096, .recompute = recompute_mode::full, .recompute_stops_early = true};
+  CONSTEXPR training_pass late{.sequence_length = 4096, .recompute = recompute_mode::full};
+  CONSTEXPR double last = 2.0 * 4096 * 512 * 256;
+  STATIC_CHECK(flops(model, late).recomputed().value() - flops(model, early).recomputed().value() ==
+               2 * last);
+}
+
+TEST_CASE("recomputing attention of two products stops before the second") {
+  CONSTEXPR transformer model = gpt(768, 6, 1536, 100277, true);
+  CONSTEXPR training_pass pass{.sequence_length = 128,
+                               .recompute = recompute_mode::selective,
+                               .recompute_stops_early = true,
+                               .fused_attention = false};
+  STATIC_CHECK(takes(model, pass, 5, 111'159'214'080.0, 222'570'086'400.0));
+}
+
+TEST_CASE("a tied head that trains with the last layer wants a gradient of the first") {
+  CONSTEXPR transformer model = [] {
+    transformer plain = gpt(640, 20, 2560, 16000, true);
+    plain.position_rows = 256;
+    return plain;
+  }();
+  CONSTEXPR training_pass pass{
+      .sequence_length = 128,
+      .trains = {.what = training::last_layers, .last_layers = 1, .tied_head = true}};
+  STATIC_CHECK(parameters(model).total() == 20'237'440);
+  STATIC_CHECK(trainable_parameters(model, pass.trains) == 15'157'120);
+  STATIC_CHECK(takes(model, pass, 32, 167'101'071'360.0, 295'279'001'600.0));
+}
+
+TEST_CASE("a head that trains alone leaves the pooler before it frozen") {
+  CONSTEXPR transformer bert = [] {
+    transformer encoder = gpt(64, 4, 128, 1000, true);
+    encoder.kind = model_kind::encoder;
+    encoder.pooler = true;
+    encoder.head = head_kind::classifier;
+    encoder.num_classes = 7;
+    return encoder;
+  }();
+  CONSTEXPR trainable head{.what = training::head};
+  STATIC_CHECK(trainable_parameters(bert, head) == 64 * 7 + 7);
+  STATIC_CHECK(flops(bert, {.sequence_length = 16, .trains = head}).backward().value() ==
+               2.0 * 64 * 7);
+  CONSTEXPR trainable last{.what = training::last_layers, .last_layers = 1};
+  STATIC_CHECK(trainable_parameters(bert, last) - trainable_parameters(bert, head) ==
+               layer_parameters(bert, layer_kind::dense).total() + 64 + 64 * 64 + 64);
+}
