@@ -100,6 +100,7 @@ enum class slot {
   hidden,     // of an MLP
   routing,    // the weights of experts
   output,     // of a sublayer, before it is added to the stream
+  pooled,     // one vector of a sequence
   logits,     // of a head
   learned,    // a parameter that stands in for a token: SigLIP's query
   image       // never has a gradient
@@ -620,17 +621,17 @@ constexpr void visit_attention_pooling(const transformer& model, Visitor& visito
                      .value_dim = model.value_dim(),
                      .pooled = true});
   square.from = slot::attention;
-  square.to = slot::stream;
+  square.to = slot::pooled;
   visitor.linear(square);
-  visitor.norm(slot::stream, width);
+  visitor.norm(slot::pooled, width);
   square.out = model.intermediate_size;
-  square.from = slot::stream;
+  square.from = slot::pooled;
   square.to = slot::hidden;
   visitor.linear(square);
   square.in = model.intermediate_size;
   square.out = width;
   square.from = slot::hidden;
-  square.to = slot::stream;
+  square.to = slot::pooled;
   visitor.linear(square);
 }
 
@@ -643,24 +644,36 @@ constexpr void visit_output(const transformer& model, Visitor& visitor) {
   const bool of_all_tokens = model.head == head_kind::language_model;
   if (model.final_norm) visitor.norm(slot::stream, width);
   if (model.attention_pooling) detail::visit_attention_pooling(model, visitor);
-  if (model.pooler)
+  slot pooled = model.attention_pooling ? slot::pooled : slot::stream;
+  if (model.pooler) {
     visitor.linear({.kind = operator_kind::pooler,
                     .in = width,
                     .out = width,
                     .bias = true,
+                    .from = pooled,
+                    .to = slot::pooled,
                     .tokens = token_set::pooled});
-  if (model.projection_dim != 0)
+    pooled = slot::pooled;
+  }
+  if (model.projection_dim != 0) {
     visitor.linear({.kind = operator_kind::projection,
                     .in = width,
                     .out = model.projection_dim,
                     .bias = model.projection_bias,
+                    .from = pooled,
+                    .to = slot::pooled,
                     .tokens = token_set::pooled});
+    pooled = slot::pooled;
+  }
+  const slot read = of_all_tokens ? slot::stream : pooled;
   const std::int64_t head_width = of_all_tokens ? model.token_width() : width;
   if (model.head_dense)
     visitor.linear({.kind = operator_kind::head_dense,
                     .in = width,
                     .out = head_width,
                     .bias = model.head_dense_bias,
+                    .from = read,
+                    .to = read,
                     .tokens = of_all_tokens ? token_set::own : token_set::pooled});
   else if (head_width != width)
     visitor.linear({.kind = operator_kind::project_out,
@@ -674,6 +687,7 @@ constexpr void visit_output(const transformer& model, Visitor& visitor) {
                     .in = model.classifier_inputs * width,
                     .out = model.num_classes,
                     .bias = model.classifier_bias,
+                    .from = read,
                     .to = slot::logits,
                     .tokens = token_set::pooled});
 }
