@@ -67,8 +67,8 @@ struct comparison {
   quantity what{};
   number measured;
   prediction predicted;
-  bool flagged = false;     // its source or the collection doubts the row
-  std::string repeated_of;  // where it is one of several measurements of a configuration
+  bool flagged = false;       // its source or the collection doubts the row
+  std::string repeated_of{};  // where it is one of several measurements of a configuration
 
   [[nodiscard]] double error() const { return error_percent(measured, *predicted.value); }
 };
@@ -78,7 +78,7 @@ struct file_comparison {
   std::string path;
   std::string kind;  // "runs"; blank where its columns are those of no known kind
   std::size_t rows = 0;
-  std::vector<comparison> comparisons;
+  std::vector<comparison> comparisons{};
 };
 
 }  // namespace accuracy

@@ -149,10 +149,10 @@ std::optional<std::int64_t> row::integer(std::string_view column) const {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (error == std::errc{} && end == cell.data() + cell.size()) return value;
-  const std::optional<double> real = number(column);  // 1e9, 8.0
-  if (*real != std::floor(*real) || std::abs(*real) > 0x1p53)
-    fail(column, "is not a whole number: " + std::string(cell));
-  return static_cast<std::int64_t>(*real);
+  const double real = *number(column);  // 1e9, 8.0
+  if (real != std::floor(real)) fail(column, "is not a whole number: " + std::string(cell));
+  if (std::abs(real) >= 0x1p63) fail(column, "does not fit into 64 bits: " + std::string(cell));
+  return static_cast<std::int64_t>(real);
 }
 
 }  // namespace accuracy

@@ -35,27 +35,26 @@ class repeats {
   double predicted_ = 0;
 };
 
-void add_errors(std::vector<row_error> errors, summary& sum) {
-  sum.rows = errors.size();
-  if (errors.empty()) return;
-  std::stable_sort(errors.begin(), errors.end(), [](const row_error& a, const row_error& b) {
-    return std::abs(a.percent) < std::abs(b.percent);
-  });
+void add_errors(const std::vector<row_error>& errors, summary& sum) {
+  const std::size_t count = sum.rows = errors.size();
+  if (count == 0) return;
+  std::vector<double> sizes;
   double absolute = 0;
   double total = 0;
   for (const row_error& error : errors) {
-    absolute += std::abs(error.percent);
+    sizes.push_back(std::abs(error.percent));
+    absolute += sizes.back();
     total += error.percent;
     if (error.percent == 0) ++sum.exact;
+    if (sizes.back() <= std::abs(sum.worst)) continue;
+    sum.worst = error.percent;
+    sum.worst_id = error.id;
   }
-  const auto at = [&](std::size_t rank) { return std::abs(errors[rank].percent); };
-  const std::size_t count = errors.size();
+  std::sort(sizes.begin(), sizes.end());
   sum.mean = absolute / static_cast<double>(count);
   sum.bias = total / static_cast<double>(count);
-  sum.median = (at((count - 1) / 2) + at(count / 2)) / 2;
-  sum.p90 = at((9 * count + 9) / 10 - 1);
-  sum.worst = errors.back().percent;
-  if (sum.worst != 0) sum.worst_id = errors.back().id;
+  sum.median = (sizes[(count - 1) / 2] + sizes[count / 2]) / 2;
+  sum.p90 = sizes[(9 * count + 9) / 10 - 1];
 }
 
 }  // namespace
@@ -81,7 +80,7 @@ std::vector<summary> summarise(const file_comparison& file) {
     }
     if (!is_measured) continue;
     for (const auto& [id, measurements] : configurations) errors.push_back(measurements.error());
-    add_errors(std::move(errors), sum);
+    add_errors(errors, sum);
     summaries.push_back(std::move(sum));
   }
   return summaries;
@@ -97,8 +96,8 @@ std::vector<std::pair<std::string, std::size_t>> reasons_to_skip(const file_comp
     row_and_reason = key;
   }
   std::vector<std::pair<std::string, std::size_t>> reasons(counts.begin(), counts.end());
-  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) {
-    return a.second > b.second;
+  std::sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
   });
   return reasons;
 }

@@ -1,0 +1,72 @@
+#include "command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "compare.hpp"
+#include "csv.hpp"
+#include "guides/front_end.hpp"
+#include "report.hpp"
+
+namespace accuracy {
+namespace {
+
+std::string about() {
+  std::string text =
+      "Predicts what the rows of CSV files measured, and prints by how much each prediction is "
+      "off.\nA file's kind is known by its columns; rows find the models that they name in the "
+      "other files, in any order. Predicted are, where a row has a measurement of them:";
+  for (const quantity_text& quantity : quantities)
+    text += std::string("\n  ") + quantity.name + " (" + quantity.unit + "): " + quantity.meaning;
+  return text;
+}
+
+std::vector<file_comparison> compare_files(const std::vector<std::string>& paths) {
+  std::vector<csv_file> files;
+  for (const std::string& path : paths) files.push_back(read_csv(path));
+  std::vector<file_comparison> compared = compare(files);
+  std::string unknown;
+  bool knows_any = false;
+  for (const file_comparison& file : compared) {
+    if (file.kind.empty()) unknown += file.path + ":1: its columns are those of no known kind\n";
+    knows_any = knows_any || !file.kind.empty();
+  }
+  if (!knows_any) throw guides::bad_request(unknown.substr(0, unknown.size() - 1));
+  std::fputs(unknown.c_str(), stderr);
+  return compared;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  std::vector<std::string> paths;
+  bool rows = false;
+  return guides::run_program(
+      argc,
+      argv,
+      "accuracy",
+      about(),
+      [&](CLI::App& app) {
+        app.add_option("file", paths, "Files of measurements")->required();
+        app.add_flag("--rows", rows, "One line per row and quantity, instead of summaries");
+        app.footer(
+            "Errors are (predicted - measured) / measured. A summary counts the rows that are\n"
+            "compared and of these the exact ones; mean, median and the 90th percentile are of\n"
+            "absolute errors, the bias is the mean of signed ones. Rows that repeat one\n"
+            "configuration count once, by their means. Rows that cannot be predicted are skipped,\n"
+            "with the reason; rows whose notes have a flag are predicted, and left out of the\n"
+            "errors. Exit status: 0; 2 for a bad file or command line; 1 where printing fails.");
+      },
+      [&](const guides::output& as) {
+        try {
+          const auto files = compare_files(paths);
+          return rows ? rows_report(files, as) : summary_report(files, as);
+        } catch (const bad_file& error) {
+          throw guides::bad_request(error.what());
+        }
+      });
+}
+
+}  // namespace accuracy

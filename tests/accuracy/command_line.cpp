@@ -1,0 +1,157 @@
+#include "command_line.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "files.hpp"
+#include "program_output.hpp"
+
+namespace {
+
+outcome output(const std::vector<std::string>& arguments) {
+  return output_of(accuracy::run, arguments, "accuracy");
+}
+
+// Nothing on standard output, the message on the other.
+bool fails_with(const outcome& result, const std::string& message) {
+  return result.status == 2 && result.out.empty() && has(result.err, message);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    if (!lines.back().empty() && lines.back().back() == '\r') lines.back().pop_back();
+    begin = end + 1;
+  }
+  return lines;
+}
+
+bool has_line(const std::vector<std::string>& lines, const std::string& line) {
+  return std::find(lines.begin(), lines.end(), line) != lines.end();
+}
+
+}  // namespace
+
+TEST_CASE("--rows --format csv: one line per row and quantity, in these columns") {
+  const outcome result =
+      output({"--rows", "--format", "csv", data("published_models.csv"), data("runs.csv")});
+  CHECK(result.status == 0);
+  CHECK(result.err.empty());
+  const auto lines = lines_of(result.out);
+  CHECK(lines.front() == "file,id,quantity,unit,measured,predicted,error_pct,skipped");
+  const std::string models = data("published_models.csv");
+  CHECK(
+      has_line(lines, models + ",deepseek-r1,parameters,parameters,684531386000,684531386000,0,"));
+  CHECK(has_line(lines,
+                 models + ",resnet-50,parameters,parameters,25557032,,,not a transformer: "
+                          "resnet50"));
+  CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+          return has(line, ",megatron_2021_0004,hfu,%,43,") && line.back() == ',';
+        }) == 1);
+  CHECK(!has(result.out, "e+"));
+}
+
+TEST_CASE("--rows --format json: numbers are numbers, and what is not there is null") {
+  const outcome result =
+      output({"--rows", "--format", "json", data("published_models.csv"), data("runs.csv")});
+  CHECK(result.status == 0);
+  const auto rows = nlohmann::json::parse(result.out);
+  int seen = 0;
+  for (const auto& row : rows) {
+    if (row["id"] == "deepseek-r1") {
+      CHECK(row["predicted"] == 684531386000);
+      CHECK(row["error_pct"] == 0);
+      CHECK(row["skipped"].is_null());
+      ++seen;
+    }
+    if (row["id"] == "resnet-50") {
+      CHECK(row["predicted"].is_null());
+      CHECK(row["error_pct"].is_null());
+      CHECK(row["skipped"] == "not a transformer: resnet50");
+      ++seen;
+    }
+    if (row["id"] == "torchtitan_0043") {
+      CHECK(row["flagged"] == true);
+      ++seen;
+    }
+  }
+  CHECK(seen == 3);
+}
+
+TEST_CASE("summaries as text, CSV and JSON") {
+  const std::vector<std::string> files{data("counted_steps.csv"), data("runs.csv")};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), files.begin(), files.end());
+    return output(arguments);
+  };
+  const outcome text = with({});
+  CHECK(text.status == 0);
+  CHECK(has(text.out, data("counted_steps.csv") + ": 83 rows of steps\n"));
+  CHECK(has(text.out, "flops_total             83     83       0"));
+  CHECK(has(text.out, "skipped 1 row: its model's dimensions are blank\n"));
+  CHECK(has(text.out, "left out 2 rows: their notes flag them\n"));
+
+  const auto lines = lines_of(with({"--format", "csv"}).out);
+  CHECK(lines.front() ==
+        "file,quantity,rows,exact,mean_abs_error_pct,median_abs_error_pct,p90_abs_error_pct,"
+        "bias_pct,worst_error_pct,worst_id,skipped,flagged");
+  CHECK(has_line(lines, data("counted_steps.csv") + ",parameters,83,83,0,0,0,0,0,,0,0"));
+
+  const auto all = nlohmann::json::parse(with({"--format", "json"}).out);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0]["kind"] == "steps");
+  CHECK(all[0]["rows"] == 83);
+  CHECK(all[0]["quantities"][3]["quantity"] == "flops_total");
+  CHECK(all[0]["quantities"][3]["exact"] == 83);
+  CHECK(all[0]["quantities"][3]["worst_id"].is_null());
+  CHECK(all[1]["reasons_to_skip"]["the row has no time of a step"] == 1);
+
+  CHECK(has(with({"--format", "markdown"}).out, "| file |"));
+}
+
+TEST_CASE("a file without anything that is predicted is mentioned") {
+  const short_file links("collective,gpus,bytes,busbw_GBps\nall_reduce,8,1024,12.5\n");
+  const outcome result = output({links.path()});
+  CHECK(result.status == 0);
+  CHECK(result.out == "Nothing that is predicted was measured in\n  " + links.path() +
+                          ": 1 row of collectives\n");
+}
+
+TEST_CASE("a bad file: its name, line and column, and nothing on standard output") {
+  const std::string good = data("runs.csv");
+  const short_file empty("");
+  CHECK(fails_with(output({good, empty.path()}), empty.path() + ":1: is empty"));
+  const short_file cells("collective,gpus,bytes,busbw_GBps\nall_reduce,8\n");
+  CHECK(fails_with(output({good, cells.path()}), cells.path() + ":2:3: 2 cells"));
+  const short_file words("collective,gpus,bytes,busbw_GBps\nall_reduce,8,1 kB,12.5\n");
+  CHECK(fails_with(output({words.path(), good}), words.path() + ":2:3: bytes is not a number"));
+  CHECK(fails_with(output({good, "/nowhere.csv"}), "/nowhere.csv: cannot be opened"));
+  CHECK(fails_with(output({good, "/tmp"}), "/tmp: is a directory"));
+}
+
+TEST_CASE("a file of unknown columns is passed over with a warning, unless there is no other") {
+  const short_file stranger("colour,taste\nred,sweet\n");
+  const std::string warning = stranger.path() + ":1: its columns are those of no known kind\n";
+  const outcome beside = output({stranger.path(), data("runs.csv")});
+  CHECK(beside.status == 0);
+  CHECK(beside.err == warning);
+  CHECK(has(beside.out, stranger.path() + ": 1 row of no known kind\n"));
+  CHECK(fails_with(output({stranger.path()}), "its columns are those of no known kind"));
+}
+
+TEST_CASE("bad usage, help and version") {
+  CHECK(fails_with(output({}), "file is required"));
+  CHECK(fails_with(output({"--format", "xml", data("runs.csv")}), "xml"));
+  CHECK(fails_with(output({"--row", data("runs.csv")}), "--row"));
+  const outcome help = output({"--help"});
+  CHECK(help.status == 0);
+  for (const char* part : {"Usage: accuracy", "flops_total (FLOP)", "--rows", "Exit status"})
+    CHECK(has(help.out, part));
+  CHECK(output({"--version"}).out.starts_with("gpuplan "));
+}
