@@ -169,7 +169,10 @@ class flop_visitor {
   constexpr void head_norm(slot of, std::int64_t) {
     normalise(of, model_.norm_affine, model_.qk_norm_bias);
   }
-  constexpr void output_norm(std::int64_t) { want_gradient(slot::stream, all_trains_); }
+  constexpr void output_norm(slot of, std::int64_t) {
+    const bool weight = model_.head == head_kind::language_model ? all_trains_ : trains_head;
+    want_gradient(of, model_.norm_affine && (weight || (model_.norm_bias && all_biases_train())));
+  }
   constexpr void share(slot from, slot to) { want_gradient(to, gradient(from)); }
   constexpr void sinks(std::int64_t) { want_gradient(slot::query, trains); }
   constexpr void weigh() { scale_output(gradient(slot::routing)); }
@@ -293,7 +296,7 @@ class flop_visitor {
       case operator_kind::head:
         return op.tied ? trains_tied : trains_head;
       case operator_kind::head_dense:
-        return model_.head == head_kind::classifier ? trains_head : all_trains_;
+        return model_.head == head_kind::language_model ? all_trains_ : trains_head;
       case operator_kind::pooler:
         return trains_pooler;
       case operator_kind::projection:
@@ -395,15 +398,18 @@ constexpr void visit_in_order(const transformer& model,
   const std::int64_t first_that_trains = all ? 0 : last_layers ? layers - trains.last_layers : none;
 
   flop_counts counts;
+  const auto begin = [&](detail::flop_visitor& stack) {
+    stack.begin_layer();
+    stack.trains = all;
+    const bool reads_tokens = model.kind != model_kind::vision;
+    stack.want_gradient(slot::stream,
+                        all || (reads_tokens && (trains_table || pass.input_requires_grad)));
+    if (reads_tokens && adapters && trains.adapters.targets.embedding && model.vocab_size != 0)
+      stack.adapted_table(static_cast<double>(model.token_width()));
+  };
   detail::flop_visitor visitor(model, pass, tokens, 0, counts);
-  visitor.begin_layer();
   visitor.causal = model.kind == model_kind::decoder;
-  visitor.trains = all;
-  visitor.want_gradient(
-      slot::stream, trains_table || (pass.input_requires_grad && model.kind != model_kind::vision));
-  if (adapters && trains.adapters.targets.embedding && model.vocab_size != 0)
-    visitor.adapted_table(static_cast<double>(model.token_width()));
-  const bool decoder_starts_with_gradient = visitor.gradient(slot::stream);
+  begin(visitor);
   visit_input(model, visitor);
 
   // Where every value has a gradient, layers that are alike can be visited at once.
@@ -450,12 +456,10 @@ constexpr void visit_in_order(const transformer& model,
   const std::int64_t decoder_tokens =
       pass.decoder_sequence_length != 0 ? pass.decoder_sequence_length : tokens;
   detail::flop_visitor decoder(model, pass, decoder_tokens, tokens, counts);
-  decoder.begin_layer();
   decoder.causal = true;
-  decoder.trains = all;
+  begin(decoder);
   if (model.final_norm) visitor.norm(slot::stream, model.hidden_size);
   decoder.want_gradient(slot::memory, visitor.gradient(slot::stream));
-  decoder.want_gradient(slot::stream, decoder_starts_with_gradient);
   if (model.embedding_norm) decoder.norm(slot::stream, model.token_width());
   visit_stack(model.num_hidden_layers, layers, decoder);
   finish(decoder);

@@ -96,14 +96,15 @@ enum class slot {
   query,
   key,
   value,
-  attention,  // the result
-  hidden,     // of an MLP
-  routing,    // the weights of experts
-  output,     // of a sublayer, before it is added to the stream
-  pooled,     // one vector of a sequence
-  logits,     // of a head
-  learned,    // a parameter that stands in for a token: SigLIP's query
-  image       // never has a gradient
+  attention,   // the result
+  hidden,      // of an MLP
+  routing,     // the weights of experts
+  output,      // of a sublayer, before it is added to the stream
+  pooled,      // one vector of a sequence
+  head_input,  // where it is not the stream or what is pooled
+  logits,      // of a head
+  learned,     // a parameter that stands in for a token: SigLIP's query
+  image        // never has a gradient
 };
 inline constexpr int slots = static_cast<int>(slot::image) + 1;
 
@@ -242,7 +243,7 @@ constexpr bool is_adapted(const lora& adapters,
 //   norm(slot, width)                weights of the model's norm, or of a latent's RMS norm
 //   latent_norm(slot, width)
 //   head_norm(slot, width)           of query or key
-//   output_norm(width)               between the dense layer of a head and its matrix
+//   output_norm(slot, width)         between the dense layer of a head and its matrix
 //   linear(linear_operator)
 //   share(slot from, slot to)        the second value is part of the same result
 //   sinks(heads)
@@ -583,11 +584,15 @@ constexpr void visit_input(const transformer& model, Visitor& visitor) {
 namespace detail {
 
 template <class Visitor>
-constexpr void visit_language_model_head(const transformer& model, bool again, Visitor& visitor) {
+constexpr void visit_language_model_head(const transformer& model,
+                                         slot from,
+                                         bool again,
+                                         Visitor& visitor) {
   visitor.linear({.kind = operator_kind::head,
                   .in = model.token_width(),
                   .out = model.vocab_size,
                   .bias = model.lm_head_bias,
+                  .from = from,
                   .to = slot::logits,
                   .split = tensor_split::columns,
                   .extent = {.units = model.vocab_size},
@@ -665,7 +670,7 @@ constexpr void visit_output(const transformer& model, Visitor& visitor) {
                     .tokens = token_set::pooled});
     pooled = slot::pooled;
   }
-  const slot read = of_all_tokens ? slot::stream : pooled;
+  slot read = of_all_tokens ? slot::stream : pooled;
   const std::int64_t head_width = of_all_tokens ? model.token_width() : width;
   if (model.head_dense)
     visitor.linear({.kind = operator_kind::head_dense,
@@ -673,15 +678,18 @@ constexpr void visit_output(const transformer& model, Visitor& visitor) {
                     .out = head_width,
                     .bias = model.head_dense_bias,
                     .from = read,
-                    .to = read,
+                    .to = slot::head_input,
                     .tokens = of_all_tokens ? token_set::own : token_set::pooled});
   else if (head_width != width)
     visitor.linear({.kind = operator_kind::project_out,
                     .in = width,
                     .out = head_width,
-                    .bias = model.embedding_projection_bias});
-  if (model.head_norm) visitor.output_norm(head_width);
-  if (of_all_tokens) detail::visit_language_model_head(model, false, visitor);
+                    .bias = model.embedding_projection_bias,
+                    .from = read,
+                    .to = slot::head_input});
+  if (model.head_dense || head_width != width) read = slot::head_input;
+  if (model.head_norm) visitor.output_norm(read, head_width);
+  if (of_all_tokens) detail::visit_language_model_head(model, read, false, visitor);
   if (model.head == head_kind::classifier)
     visitor.linear({.kind = operator_kind::head,
                     .in = model.classifier_inputs * width,
@@ -706,7 +714,7 @@ constexpr void visit_mtp_input(const transformer& model, Visitor& visitor) {
 template <class Visitor>
 constexpr void visit_mtp_output(const transformer& model, Visitor& visitor) {
   visitor.norm(slot::stream, model.hidden_size);
-  detail::visit_language_model_head(model, true, visitor);
+  detail::visit_language_model_head(model, slot::stream, true, visitor);
 }
 
 }  // namespace gpuplan

@@ -140,7 +140,7 @@ class parameter_visitor {
   constexpr void head_norm(slot, std::int64_t width) {
     if (model_.norm_affine) counts.attention += times_ * width * (model_.qk_norm_bias ? 2 : 1);
   }
-  constexpr void output_norm(std::int64_t width) { counts.head += times_ * of_norm(width); }
+  constexpr void output_norm(slot, std::int64_t width) { counts.head += times_ * of_norm(width); }
   constexpr void share(slot, slot) {}
   constexpr void sinks(std::int64_t heads) { counts.attention += times_ * mine(heads); }
   constexpr void attention(const attention_operator&) {}
@@ -321,8 +321,8 @@ class adapter_visitor {
   constexpr void head_norm(slot, std::int64_t width) {
     if (model_.qk_norm_bias) bias_of_norm(width);
   }
-  constexpr void output_norm(std::int64_t width) {
-    if (model_.norm_bias) bias_of_norm(width);
+  constexpr void output_norm(slot, std::int64_t width) {
+    if (model_.norm_bias && !is_copied(operator_kind::head_dense)) bias_of_norm(width);
   }
   constexpr void share(slot, slot) {}
   constexpr void sinks(std::int64_t) {}
@@ -335,13 +335,12 @@ class adapter_visitor {
     if (op.again) return;
     const std::int64_t copies = times_ * op.copies;
     const bool adapted = is_adapted(adapters_, model_, op);
-    const bool copied = op.kind == operator_kind::head && adapters_.copy_head;
     if (adapted) {
       adapters +=
           copies * (adapters_.rank * (op.in + op.out) + (adapters_.magnitudes ? op.out : 0));
       adapted_layers += times_;
     }
-    if (op.bias && !copied &&
+    if (op.bias && !is_copied(op.kind) &&
         (adapters_.bias == lora_bias::all || (adapted && adapters_.bias == lora_bias::adapted)))
       biases += copies * op.out;
   }
@@ -351,6 +350,12 @@ class adapter_visitor {
   const lora& adapters_;
   std::int64_t times_ = 1;
 
+  // A copy of a classifier includes the dense layer before it.
+  constexpr bool is_copied(operator_kind kind) const {
+    return adapters_.copy_head &&
+           (kind == operator_kind::head ||
+            (kind == operator_kind::head_dense && model_.head == head_kind::classifier));
+  }
   constexpr void bias_of_norm(std::int64_t width) {
     if (model_.norm_affine && adapters_.bias == lora_bias::all) biases += times_ * width;
   }
