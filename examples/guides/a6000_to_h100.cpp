@@ -399,6 +399,7 @@ std::vector<std::string> findings(const inputs& in) {
       decimal(price_of_an_hour(all[2], all[3]), 2) +
       ". At the printed $300 for one and for two, two would be the better choice: the guide's "
       "choice of one does not follow from its table.");
+  found.push_back(finding_of_the_model(in));
   return found;
 }
 
@@ -413,7 +414,8 @@ report make_report(const inputs& in) {
                      costs(in),
                      batches(in),
                      schedules(in),
-                     recommendation(in)},
+                     recommendation(in),
+                     the_model(in)},
           .findings = findings(in)};
 }
 

@@ -70,6 +70,12 @@ struct inputs {
   batch_plan on_2{8, 2, 2};
   batch_plan on_4{4, 4, 4};
 
+  // Of the scripts that the guide changes, scripts/pretrain.sh and finetune_lora.sh.
+  std::int64_t lora_rank = 128;
+  // Ours, behind 1,369 tokens of an image: a short report's, and what --model_max_length 2048
+  // leaves.
+  range<std::int64_t> text_tokens{100, 679};
+
   // Ours: the best BF16 matrix product found on each card by one and the same search, README of
   // mag-/gpu_benchmark at commit 2218e0a, which the guide's real speed-up can be held against.
   compute_rate a6000_reaches = 131.2_TFLOPS;

@@ -357,6 +357,7 @@ std::vector<std::string> findings(const inputs& in) {
              std::to_string(samples / in.small_on_40.micro_batch) + " and " +
              std::to_string(samples / in.small_on_24.micro_batch);
   found.push_back(small + ".");
+  found.push_back(finding_of_the_models(in));
   return found;
 }
 
@@ -365,7 +366,8 @@ std::vector<std::string> findings(const inputs& in) {
 report make_report(const inputs& in) {
   return {.guide = "004",
           .title = "Benchmark sweeps",
-          .tables = {recomputed(in), optimal(in), lines(in), diagnoses(in), settings(in)},
+          .tables =
+              {recomputed(in), optimal(in), lines(in), diagnoses(in), settings(in), the_models(in)},
           .findings = findings(in)};
 }
 

@@ -38,6 +38,12 @@ struct expectation {
   gpuplan::bytes memory{};
 };
 
+/// A model as the guide names it: "depth=3, hidden=16".
+struct model_size {
+  std::int64_t depth = 1;
+  std::int64_t hidden = 1;
+};
+
 struct inputs {
   // ---- the sweep
   std::array<measurement, 13> ran{{
@@ -87,6 +93,12 @@ struct inputs {
   expectation medium{1500_samples_per_s, 45_GB};
   expectation large{400_samples_per_s, 65_GB};
   std::int64_t samples_per_epoch = 178'000;
+  model_size small_model{3, 16};
+  model_size medium_model{6, 64};
+  model_size large_model{12, 128};
+  // The defaults of the code that the guide's benchmark_gpu.py runs.
+  std::int64_t photomultipliers = 5160;  // tokens
+  std::int64_t heads = 8;
   gpuplan::tuned_rate tuned{.learning_rate = 3e-4, .effective_batch = 4096};
 };
 

@@ -444,6 +444,15 @@ std::vector<std::string> findings(const inputs& given) {
                   decimal(in(printed_rate(given, rtx_4070), printed_rate(given, rtx_2080_ti)), 1) +
                   " times the printed TFLOPS of strategy 3's and holds one sample more: run " +
                   usable_plan(rtx_4070) + ".");
+  found.push_back(
+      "The formula counts gradients by the sample, and no optimizer. Where GR00T N1.5's action "
+      "head "
+      "trains, weights, gradients and Adam's moments take " +
+      decimal(GB(states_of(given)), 1) + " GB before the first sample, not " +
+      decimal(GB(given.base), 0) + ": with its other numbers the largest micro-batch is then " +
+      text(largest_with_states(given, rtx_4090)) + " on 24 GB and " +
+      text(largest_with_states(given, l40s)) + " on 48 GB; on 11 GB " +
+      text(largest_with_states(given, rtx_2080_ti)) + ". Train less of it, or shard it.");
   return found;
 }
 
@@ -460,7 +469,8 @@ report make_report(const inputs& given) {
            storage(given),
            out_of_memory(given),
            choices(given),
-           job_scripts(given)},
+           job_scripts(given),
+           the_model(given)},
           findings(given)};
 }
 

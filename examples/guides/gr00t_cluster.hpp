@@ -43,6 +43,21 @@ struct strategy {
   const char* script = "";
 };
 
+/// GR00T N1.5 3B, which the guide does not name by version.
+struct trained_model {
+  // What public fine-tunes print; the latter is the action head, which is all that trains.
+  std::int64_t parameters = 2'724'163'520;
+  std::int64_t trainable = 1'068'806'144;
+  // As the files of such a run have it: 7.59 GB of weights, 8.0 GiB of optimizer.
+  std::int64_t frozen_bytes = 2;  // of a parameter
+  std::int64_t trained_bytes = 4;
+  std::int64_t gradient_bytes = 4;
+  std::int64_t adam_bytes = 8;
+  // Ours: the guide names no robot. Each camera image is 256 tokens.
+  range<std::int64_t> cameras = {1, 3};
+  std::int64_t text_tokens = 32;
+};
+
 struct inputs {
   node_kind nodes[5] = {
       {4, 24_GB, 82.6_TFLOPS, 165.2_TFLOPS, 25, 25},
@@ -107,6 +122,8 @@ struct inputs {
   range<bytes> checkpoint = {5_GB, 8_GB};
   range<bytes> final_model = {5_GB, 8_GB};
   std::int64_t save_every = 2000;
+
+  trained_model model{};
 
   // ---- ours: what the guide leaves open
 

@@ -3,6 +3,8 @@
 #include <iterator>
 #include <string>
 
+#include "guides/sentence_bert/tables.hpp"
+
 namespace guides::sentence_bert {
 namespace {
 
@@ -344,6 +346,7 @@ std::vector<std::string> findings(const inputs& in) {
       decimal(static_cast<double>(in.dp.micro_batch.low()) / static_cast<double>(in.gpus), 0) +
       " samples a GPU. For the guide's effective batch run --batch_size " +
       std::to_string(effective_batch(in, in.dp).low()) + ".");
+  found.push_back(finding_of_the_model(in));
   return found;
 }
 
@@ -356,7 +359,8 @@ report make_report(const inputs& in) {
                      effective_batches(in),
                      learning_rates(in),
                      training_hours(in),
-                     optimizer_steps(in)},
+                     optimizer_steps(in),
+                     the_model(in)},
           .findings = findings(in)};
 }
 

@@ -41,6 +41,10 @@ struct inputs {
   std::int64_t base_batch = 32;
   std::int64_t samples = 100'000;  // --train_samples of the DDP command; the DP command has none
 
+  // Of the script of the guide's name: SNLI's pairs, padded to 128 tokens.
+  std::int64_t texts = 2;  // of a sample
+  std::int64_t tokens_of_a_text = 128;
+
   // Ours: the guide names no optimizer. AdamW is what sentence-transformers trains with, and these
   // are PyTorch's defaults for it (torch.optim.AdamW).
   double adam_beta1 = 0.9;

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "guides/vla_speedups/tables.hpp"
+
 namespace guides::vla_speedups {
 namespace {
 
@@ -348,6 +350,7 @@ std::vector<std::string> findings(const inputs& in) {
                     std::to_string(plan.micro_batch) + " --grad_accum " +
                     std::to_string(plan.accumulation) + ".");
   }
+  found.push_back(finding_of_the_model(in));
   return found;
 }
 
@@ -356,7 +359,8 @@ std::vector<std::string> findings(const inputs& in) {
 report make_report(const inputs& in) {
   return {.guide = "002",
           .title = "VLA training speed-ups",
-          .tables = {gains(in), before_and_after(in), batches(in), effective_batches(in)},
+          .tables =
+              {gains(in), before_and_after(in), batches(in), effective_batches(in), the_model(in)},
           .findings = findings(in)};
 }
 

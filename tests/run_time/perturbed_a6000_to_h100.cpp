@@ -55,8 +55,12 @@ const std::vector<perturbation<inputs>> perturbations = {
     {"speedup",
      [](inputs& in) { scale(in.speedup); },
      {"T1.1", "T1.2", "T1.3", "T1.4", "T1.6", "T1.7"}},
-    {"stage_1", [](inputs& in) { scale(in.stage_1); }, {"T1.2", "T1.3", "T1.4", "T1.6", "T1.7"}},
-    {"stage_2", [](inputs& in) { scale(in.stage_2); }, {"T1.2", "T1.3", "T1.4", "T1.6", "T1.7"}},
+    {"stage_1",
+     [](inputs& in) { scale(in.stage_1); },
+     {"T1.2", "T1.3", "T1.4", "T1.6", "T1.7", "T1.8"}},
+    {"stage_2",
+     [](inputs& in) { scale(in.stage_2); },
+     {"T1.2", "T1.3", "T1.4", "T1.6", "T1.7", "T1.8"}},
     {"efficiency of 2",
      [](inputs& in) { scale(in.scaling.entries[0].efficiency); },
      {"T1.3", "T1.4", "T1.6", "T1.7"}},
@@ -76,9 +80,15 @@ const std::vector<perturbation<inputs>> perturbations = {
     {"accumulation on 2", [](inputs& in) { scale(in.on_2.accumulation); }, {"T1.5"}},
     {"micro-batch on 4", [](inputs& in) { scale(in.on_4.micro_batch); }, {"T1.5"}},
     {"accumulation on 4", [](inputs& in) { scale(in.on_4.accumulation); }, {"T1.5"}},
-    {"a6000_reaches", [](inputs& in) { scale(in.a6000_reaches); }, {"T1.1"}},
+    {"a6000_reaches", [](inputs& in) { scale(in.a6000_reaches); }, {"T1.1", "T1.8"}},
     {"h100_pcie_reaches", [](inputs& in) { scale(in.h100_pcie_reaches); }, {"T1.1"}},
     {"h100_sxm_reaches", [](inputs& in) { scale(in.h100_sxm_reaches); }, {"T1.1"}},
+    {"lora_rank", [](inputs& in) { scale(in.lora_rank); }, {"T1.8"}},
+    {"text_tokens",
+     [](inputs& in) {
+       in.text_tokens = range<std::int64_t>{110, 747};
+     },
+     {"T1.8"}},
     {"a6000_price", [](inputs& in) { scale(in.a6000_price); }, {"T1.4", "T1.7"}},
 };
 
@@ -106,6 +116,6 @@ TEST_CASE("guide 001 has the verdicts that were found") {
   CHECK(verdict_of(report, "T1.6", "H100 x 2, day 2", "stage 1 to") == verdict::differs);
   CHECK(verdict_of(report, "T1.7", "all", "cheapest") == verdict::agrees);
   CHECK(verdict_of(report, "T1.7", "all", "best for the money") == verdict::differs);
-  CHECK(report.tables.size() == 7);
-  CHECK(report.findings.size() == 8);
+  CHECK(report.tables.size() == 8);
+  CHECK(report.findings.size() == 9);
 }

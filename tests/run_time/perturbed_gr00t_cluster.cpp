@@ -32,24 +32,24 @@ gpuplan::range<std::int64_t> raised(gpuplan::range<std::int64_t> r) {
 const change changes[] = {
     {"RTX 4090, GPUs",
      [](inputs& in) { in.nodes[rtx_4090].gpus += 1; },
-     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.9"}},
+     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.9", "T0.10"}},
     {"H100 NVL, GPUs", [](inputs& in) { in.nodes[h100_nvl].gpus += 1; }, {"T0.1", "T0.4"}},
     {"L40S, GPUs",
      [](inputs& in) { in.nodes[l40s].gpus += 1; },
-     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.9"}},
+     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.9", "T0.10"}},
     {"RTX 2080 Ti, GPUs",
      [](inputs& in) { in.nodes[rtx_2080_ti].gpus += 1; },
-     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.9"}},
+     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.9", "T0.10"}},
     {"RTX 4070, GPUs", [](inputs& in) { in.nodes[rtx_4070].gpus += 1; }, {"T0.1", "T0.4"}},
     {"RTX 4090, memory",
      [](inputs& in) { in.nodes[rtx_4090].memory *= more; },
-     {"T0.1", "T0.2", "T0.3", "T0.4", "T0.7"}},
+     {"T0.1", "T0.2", "T0.3", "T0.4", "T0.7", "T0.10"}},
     {"H100 NVL, memory",
      [](inputs& in) { in.nodes[h100_nvl].memory *= more; },
      {"T0.1", "T0.3", "T0.4", "T0.7"}},
     {"L40S, memory",
      [](inputs& in) { in.nodes[l40s].memory *= more; },
-     {"T0.1", "T0.2", "T0.3", "T0.7"}},
+     {"T0.1", "T0.2", "T0.3", "T0.7", "T0.10"}},
     {"RTX 2080 Ti, memory",
      [](inputs& in) { in.nodes[rtx_2080_ti].memory *= more; },
      {"T0.1", "T0.2", "T0.3", "T0.4", "T0.7", "T0.8"}},
@@ -79,47 +79,49 @@ const change changes[] = {
     {"RTX 4070, names", [](inputs& in) { in.nodes[rtx_4070].last += 1; }, {"T0.1"}},
 
     {"base", [](inputs& in) { in.base *= more; }, {"T0.2", "T0.3", "T0.4", "T0.7", "T0.8", "T0.9"}},
-    {"overhead", [](inputs& in) { in.overhead *= more; }, {"T0.2", "T0.3", "T0.4", "T0.7", "T0.9"}},
+    {"overhead",
+     [](inputs& in) { in.overhead *= more; },
+     {"T0.2", "T0.3", "T0.4", "T0.7", "T0.9", "T0.10"}},
     {"per sample",
      [](inputs& in) { in.per_sample *= more; },
-     {"T0.2", "T0.3", "T0.4", "T0.7", "T0.9"}},
+     {"T0.2", "T0.3", "T0.4", "T0.7", "T0.9", "T0.10"}},
     {"target",
      [](inputs& in) { in.effective_batch = raised(in.effective_batch); },
      {"T0.2", "T0.4", "T0.9"}},
-    {"steps", [](inputs& in) { in.steps += in.steps / 10; }, {"T0.5", "T0.6", "T0.8"}},
+    {"steps", [](inputs& in) { in.steps += in.steps / 10; }, {"T0.5", "T0.6", "T0.8", "T0.10"}},
 
     {"strategy 1, micro-batch",
      [](inputs& in) { in.strategies[0].micro_batch += 1; },
-     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9"}},
+     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9", "T0.10"}},
     {"strategy 2, micro-batch",
      [](inputs& in) { in.strategies[1].micro_batch += 1; },
-     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9"}},
+     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9", "T0.10"}},
     {"strategy 3, micro-batch",
      [](inputs& in) { in.strategies[2].micro_batch += 1; },
-     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9"}},
+     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9", "T0.10"}},
     {"strategy 1, accumulation",
      [](inputs& in) { in.strategies[0].accumulation += 1; },
-     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9"}},
+     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9", "T0.10"}},
     {"strategy 2, accumulation",
      [](inputs& in) { in.strategies[1].accumulation += 1; },
-     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9"}},
+     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9", "T0.10"}},
     {"strategy 3, accumulation",
      [](inputs& in) { in.strategies[2].accumulation += 1; },
-     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9"}},
+     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9", "T0.10"}},
     {"strategy 1, hours",
      [](inputs& in) { in.strategies[0].hours = raised(in.strategies[0].hours); },
-     {"T0.2", "T0.5", "T0.8", "T0.9"}},
+     {"T0.2", "T0.5", "T0.8", "T0.9", "T0.10"}},
     {"strategy 2, hours",
      [](inputs& in) { in.strategies[1].hours = raised(in.strategies[1].hours); },
-     {"T0.5"}},
+     {"T0.5", "T0.10"}},
     {"strategy 3, hours",
      [](inputs& in) { in.strategies[2].hours = raised(in.strategies[2].hours); },
-     {"T0.5"}},
+     {"T0.5", "T0.10"}},
     {"strategy 1, waits from", [](inputs& in) { in.strategies[0].from = almost_none; }, {"T0.8"}},
     {"strategy 1, waits to", [](inputs& in) { in.strategies[0].to = high; }, {"T0.8"}},
     {"strategy 1, GPU",
      [](inputs& in) { in.strategies[0].gpu = l40s; },
-     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9"}},
+     {"T0.2", "T0.4", "T0.5", "T0.7", "T0.8", "T0.9", "T0.10"}},
     {"strategy 2, gres", [](inputs& in) { in.strategies[1].gres = "l40s"; }, {"T0.9"}},
     {"strategy 2, node", [](inputs& in) { in.strategies[1].node_list = "classt22"; }, {"T0.9"}},
     {"strategy 2, script", [](inputs& in) { in.strategies[1].script = "l40s.slurm"; }, {"T0.9"}},
@@ -138,6 +140,19 @@ const change changes[] = {
     {"checkpoint", [](inputs& in) { in.checkpoint = raised(in.checkpoint); }, {"T0.6"}},
     {"final model", [](inputs& in) { in.final_model = raised(in.final_model); }, {"T0.6"}},
     {"save every", [](inputs& in) { in.save_every += in.save_every / 10; }, {"T0.6"}},
+
+    {"model, parameters",
+     [](inputs& in) { in.model.parameters += in.model.parameters / 10; },
+     {"T0.10"}},
+    {"model, trainable",
+     [](inputs& in) { in.model.trainable += in.model.trainable / 10; },
+     {"T0.10"}},
+    {"model, frozen bytes", [](inputs& in) { in.model.frozen_bytes += 1; }, {"T0.10"}},
+    {"model, trained bytes", [](inputs& in) { in.model.trained_bytes += 1; }, {"T0.10"}},
+    {"model, gradient bytes", [](inputs& in) { in.model.gradient_bytes += 1; }, {"T0.10"}},
+    {"model, Adam's bytes", [](inputs& in) { in.model.adam_bytes += 1; }, {"T0.10"}},
+    {"model, cameras", [](inputs& in) { in.model.cameras = raised(in.model.cameras); }, {"T0.10"}},
+    {"model, text", [](inputs& in) { in.model.text_tokens += 4; }, {"T0.10"}},
 
     {"almost no wait",
      [](inputs& in) {
@@ -207,8 +222,8 @@ TEST_CASE("computed cells follow each input, and documented ones do not") {
 
 TEST_CASE("every table of the guide is there, and the verdicts are those found") {
   const report r = make_report();
-  REQUIRE(r.tables.size() == 9);
-  for (std::size_t i = 0; i < 9; ++i) CHECK(r.tables[i].id == "T0." + std::to_string(i + 1));
+  REQUIRE(r.tables.size() == 10);
+  for (std::size_t i = 0; i < 10; ++i) CHECK(r.tables[i].id == "T0." + std::to_string(i + 1));
   const auto outcome = [&](const char* id, const char* row, const char* quantity) {
     const cell* found = find(r, id, row, quantity);
     REQUIRE(found != nullptr);
@@ -244,5 +259,7 @@ TEST_CASE("every table of the guide is there, and the verdicts are those found")
   CHECK(outcome("T0.8", "quick test", "running") == verdict::agrees);
   CHECK(outcome("T0.8", "balanced", "node") == verdict::agrees);
   CHECK(outcome("T0.9", "2: 6 x L40S", "#SBATCH: GPUs") == verdict::agrees);
-  CHECK(r.findings.size() == 10);
+  CHECK(outcome("T0.10", "GR00T N1.5 3B", "a checkpoint") == verdict::agrees);
+  CHECK(outcome("T0.10", "GR00T N1.5 3B", "memory before the first sample") == verdict::differs);
+  CHECK(r.findings.size() == 11);
 }

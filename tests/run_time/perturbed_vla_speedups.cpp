@@ -17,6 +17,9 @@ void scale(Number& n) {
 void scale_memory(guides::vla_speedups::gpu_batch& gpu) {
   gpu.device.memory = 1.1 * *gpu.device.memory;
 }
+void scale_peak(guides::vla_speedups::gpu_batch& gpu) {
+  gpu.device.dense.bf16 = 1.1 * *gpu.device.dense.bf16;
+}
 
 const std::vector<perturbation<inputs>> perturbations = {
     {"dataset_init", [](inputs& in) { scale(in.dataset_init); }, {"T2.1", "T2.2"}},
@@ -29,8 +32,8 @@ const std::vector<perturbation<inputs>> perturbations = {
     {"npz_files", [](inputs& in) { scale(in.npz_files); }, {"T2.1"}},
     {"load_before", [](inputs& in) { scale(in.load_before); }, {"T2.2"}},
     {"load_after", [](inputs& in) { scale(in.load_after); }, {"T2.2"}},
-    {"step_before", [](inputs& in) { scale(in.step_before); }, {"T2.2"}},
-    {"step_after", [](inputs& in) { scale(in.step_after); }, {"T2.2"}},
+    {"step_before", [](inputs& in) { scale(in.step_before); }, {"T2.2", "T2.5"}},
+    {"step_after", [](inputs& in) { scale(in.step_after); }, {"T2.2", "T2.5"}},
     {"epoch_before", [](inputs& in) { scale(in.epoch_before); }, {"T2.2"}},
     {"epoch_after", [](inputs& in) { scale(in.epoch_after); }, {"T2.2"}},
     {"memory of the A100 80GB", [](inputs& in) { scale(in.gpus[0].memory); }, {"T2.3"}},
@@ -39,7 +42,7 @@ const std::vector<perturbation<inputs>> perturbations = {
     {"memory of the RTX 3090", [](inputs& in) { scale(in.gpus[3].memory); }, {"T2.3"}},
     {"batch of the A100 80GB",
      [](inputs& in) { in.gpus[0].micro_batch += 3; },
-     {"T2.2", "T2.3", "T2.4"}},
+     {"T2.2", "T2.3", "T2.4", "T2.5"}},
     {"batch of the A100 40GB", [](inputs& in) { in.gpus[1].micro_batch += 2; }, {"T2.3", "T2.4"}},
     {"batch of the RTX 4090", [](inputs& in) { in.gpus[2].micro_batch += 1; }, {"T2.3", "T2.4"}},
     {"batch of the RTX 3090", [](inputs& in) { in.gpus[3].micro_batch += 1; }, {"T2.4"}},
@@ -54,6 +57,14 @@ const std::vector<perturbation<inputs>> perturbations = {
      },
      {"T2.2"}},
     {"data_parallel", [](inputs& in) { in.data_parallel += 1; }, {"T2.4"}},
+    {"peak of the A100 80GB", [](inputs& in) { scale_peak(in.gpus[0]); }, {"T2.5"}},
+    {"image_size", [](inputs& in) { in.image_size += 28; }, {"T2.5"}},
+    {"images",
+     [](inputs& in) {
+       in.images = range<std::int64_t>{1, 4};
+     },
+     {"T2.5"}},
+    {"text_tokens", [](inputs& in) { in.text_tokens += 4; }, {"T2.5"}},
     {"assumed_loading_share",
      [](inputs& in) { scale(in.assumed_loading_share); },
      {"T2.1", "T2.2"}},
@@ -82,5 +93,5 @@ TEST_CASE("guide 002 has the verdicts that were found") {
   CHECK(verdict_of(report, "T2.3", "RTX 4090 24GB, GB as printed", "batch on the A100 line") ==
         verdict::differs);
   CHECK(verdict_of(report, "T2.4", "32 x 4 x 4", "effective batch") == verdict::agrees);
-  CHECK(report.findings.size() == 8);
+  CHECK(report.findings.size() == 9);
 }

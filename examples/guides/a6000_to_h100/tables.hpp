@@ -23,6 +23,10 @@ namespace guides::a6000_to_h100 {
 [[nodiscard]] table schedules(const inputs& in);
 [[nodiscard]] table recommendation(const inputs& in);
 
+// model.cpp: what trains, and what it takes
+[[nodiscard]] table the_model(const inputs& in);
+[[nodiscard]] std::string finding_of_the_model(const inputs& in);
+
 // What the static_asserts are about.
 inline constexpr inputs guide;
 

@@ -24,6 +24,10 @@ using namespace gpuplan;
 // ../batch_sweep.cpp: what to train with
 [[nodiscard]] table settings(const inputs& in);
 
+// model.cpp: what is trained, and what it takes
+[[nodiscard]] table the_models(const inputs& in);
+[[nodiscard]] std::string finding_of_the_models(const inputs& in);
+
 // What the static_asserts are about.
 inline constexpr inputs guide;
 

@@ -24,6 +24,11 @@ namespace guides::gr00t_cluster {
 [[nodiscard]] table choices(const inputs& given);
 [[nodiscard]] table job_scripts(const inputs& given);
 
+// model.cpp: what trains, and what it takes
+[[nodiscard]] table the_model(const inputs& given);
+[[nodiscard]] bytes states_of(const inputs& given);  // weights, gradients, Adam's moments
+[[nodiscard]] shown largest_with_states(const inputs& given, card gpu);
+
 // What the static_asserts are about.
 inline constexpr inputs guide;
 inline constexpr strategy third = guide.strategies[2];

@@ -1,0 +1,146 @@
+// Guide 000: the model, and what the batch formula leaves out of it.
+
+#include <gpuplan/catalog/models/vla.hpp>
+#include <gpuplan/flops.hpp>
+#include <gpuplan/parameters.hpp>
+
+#include "guides/gr00t_cluster/tables.hpp"
+#include "guides/model_cells.hpp"
+
+namespace guides::gr00t_cluster {
+namespace {
+
+/// Vision and language, both frozen. SigLIP's pooling and the head of the language model are in the
+/// checkpoint but lead to nothing.
+constexpr composite_model backbone(const inputs& given, std::int64_t cameras) {
+  composite_model model = catalog::gr00t_n1_5_3b_backbone;
+  component& vision = model.parts[0];
+  component& language = model.parts[1];
+  vision.model.attention_pooling = false;
+  vision.sequences = cameras;
+  vision.next.tokens *= cameras;
+  vision.next.trains = false;
+  language.model.head = head_kind::none;
+  language.sequence_length = vision.next.tokens + given.model.text_tokens;
+  vision.trains.what = language.trains.what = training::frozen;
+  return model;
+}
+
+/// The work of one sample, over the numbers of cameras.
+constexpr range<flop_count> of_a_sample(const inputs& given) {
+  const auto work = [&](std::int64_t cameras) {
+    return flops(backbone(given, cameras), {}).model();
+  };
+  return {work(given.model.cameras.low()), work(given.model.cameras.high())};
+}
+
+constexpr range<flop_count> of_a_step(const inputs& given, const strategy& s) {
+  return static_cast<double>(plan_of(given, s).effective_batch()) * of_a_sample(given);
+}
+
+/// What each GPU does while the guide's hours pass.
+constexpr range<compute_rate> implied_rate(const inputs& given, const strategy& s) {
+  const range<flop_count> work = static_cast<double>(given.steps) * of_a_step(given, s);
+  const std::int64_t gpus = plan_of(given, s).data_parallel;
+  return {achieved_rate(work.low(), s.hours.high(), gpus),
+          achieved_rate(work.high(), s.hours.low(), gpus)};
+}
+
+// What holds the first sample up: weights, gradients, Adam's two moments.
+constexpr bytes weights(const inputs& given) {
+  const trained_model& m = given.model;
+  return ((m.parameters - m.trainable) * m.frozen_bytes + m.trainable * m.trained_bytes) * 1_B;
+}
+constexpr bytes gradients(const inputs& given) {
+  return given.model.trainable * given.model.gradient_bytes * 1_B;
+}
+constexpr bytes moments(const inputs& given) {
+  return given.model.trainable * given.model.adam_bytes * 1_B;
+}
+
+constexpr bytes states(const inputs& given) {
+  return weights(given) + gradients(given) + moments(given);
+}
+
+constexpr affine_memory with_states(const inputs& given) {
+  return {.fixed = states(given) + given.overhead, .per_sample = given.per_sample};
+}
+
+// The published totals are those of the shape, and of a run's files: two of weights, 7,586,072,344
+// bytes with their headers.
+static_assert(parameters(catalog::gr00t_n1_5_3b_backbone).total() ==
+              guide.model.parameters - guide.model.trainable);
+static_assert(weights(guide) == 7585.939328_MB);
+static_assert(flops(backbone(guide, 2), {}).backward() == 0_FLOP);
+
+}  // namespace
+
+bytes states_of(const inputs& given) { return states(given); }
+
+shown largest_with_states(const inputs& given, card gpu) {
+  return largest(printed(given, gpu), with_states(given));
+}
+
+table the_model(const inputs& given) {
+  const trained_model& m = given.model;
+  table t{.id = "T0.10",
+          .title = "the model: GR00T N1.5 3B",
+          .inputs = "its public fine-tunes; the shape of its frozen part; 1 to 3 cameras"};
+  const char* row = "GR00T N1.5 3B";
+  const bytes in_bf16 = m.parameters * 2_B;
+  t.also(row,
+         "parameters",
+         parameter_unit,
+         millions(m.parameters),
+         "by date, and checkpoints of 5–8 GB: N1, 2192.58 M, would write 4.4");
+  t.also(row,
+         "parameters of the frozen part",
+         parameter_unit,
+         millions(parameters(catalog::gr00t_n1_5_3b_backbone).total()),
+         "SigLIP so400m, a linear layer, 12 layers of Qwen3 1.7B");
+  t.also(row,
+         "parameters that train",
+         parameter_unit,
+         millions(m.trainable),
+         "the action head, as fine-tunes print it; no source has its shape");
+  t.compare(row, "model weights", "GB", number(5), number(GB(in_bf16), 2), "all in BF16");
+  t.compare(row,
+            "a checkpoint",
+            "GB",
+            span_of({5, 8}),
+            span_of(GB({in_bf16, weights(given)}), 2),
+            "all in BF16, or what trains in FP32");
+  t.compare(row,
+            "memory before the first sample",
+            "GB",
+            number(7),
+            number(GB(states(given) + given.overhead), 1),
+            "weights " + decimal(GB(weights(given)), 2) + ", gradients " +
+                decimal(GB(gradients(given)), 2) + ", Adam " + decimal(GB(moments(given)), 2) +
+                ", and the guide's overhead");
+  t.also(row,
+         "work of a sample, frozen part",
+         "TFLOP",
+         span_of(in_TFLOP(of_a_sample(given)), 2),
+         "forward alone: nothing before the action head trains");
+  for (int i = 0; i < 3; ++i) {
+    const strategy& s = given.strategies[i];
+    t.also(strategy_name(i),
+           "work of a step, frozen part",
+           "TFLOP",
+           span_of(in_TFLOP(of_a_step(given, s)), 0));
+    t.also(strategy_name(i),
+           "rate per GPU that the hours imply",
+           "TFLOPS",
+           span_of(in_TFLOPS(implied_rate(given, s)), 1),
+           "at least: without the action head");
+    t.also(strategy_name(i),
+           "largest micro-batch beside that memory",
+           "samples",
+           largest_with_states(given, s.gpu),
+           "GB printed; the guide runs " + std::to_string(s.micro_batch));
+  }
+  return t;
+}
+
+}  // namespace guides::gr00t_cluster
