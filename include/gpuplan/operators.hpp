@@ -48,6 +48,12 @@ enum class operator_kind {
 };
 inline constexpr int operator_kinds = static_cast<int>(operator_kind::adapters) + 1;
 
+/// Whether it is of a routed expert.
+[[nodiscard]] constexpr bool is_of_expert(operator_kind kind) {
+  return kind == operator_kind::expert_gate || kind == operator_kind::expert_up ||
+         kind == operator_kind::expert_gate_up || kind == operator_kind::expert_down;
+}
+
 /// The name, as the enumerator is spelled.
 [[nodiscard]] constexpr const char* text(operator_kind kind) {
   constexpr const char* names[operator_kinds] = {"patch_embedding",
@@ -174,6 +180,7 @@ constexpr bool is_adapted(const lora& adapters,
                           const linear_operator& op) {
   const lora_targets& targets = adapters.targets;
   const bool is_classifier = model.head == head_kind::classifier;
+  const bool of_words = model.head == head_kind::language_model;
   switch (op.kind) {
     case operator_kind::patch_embedding:
       return targets.patches;
@@ -220,7 +227,7 @@ constexpr bool is_adapted(const lora& adapters,
     case operator_kind::head:
       return !adapters.copy_head && (targets.head || (targets.other && is_classifier));
     case operator_kind::head_dense:
-      return targets.other && !(adapters.copy_head && is_classifier);
+      return targets.other && (of_words || !adapters.copy_head);
     case operator_kind::project_in:
     case operator_kind::project_out:
     case operator_kind::mtp_projection:

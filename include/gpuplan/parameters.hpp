@@ -151,11 +151,14 @@ class parameter_visitor {
   // Inlined, the kind of operator is a constant: half the time of a count.
   [[gnu::always_inline]] constexpr void linear(const linear_operator& op) {
     const std::int64_t size = times_ * of(op);
-    counts.*part_of(op.kind) += dealt(op.copies, expert_ways_, expert_rank_) * size;
+    if (!is_of_expert(op.kind)) {
+      counts.*part_of(op.kind) += size;
+      return;
+    }
     // A token's experts may be anywhere: those it does not use are counted as spread evenly.
-    if (op.copies != 1)
-      counts.idle += dealt(op.copies, expert_ways_, expert_rank_) * size -
-                     dealt(op.uses, expert_ways_, expert_rank_) * size;
+    const std::int64_t here = dealt(op.copies, expert_ways_, expert_rank_);
+    counts.experts += here * size;
+    counts.idle += (here - dealt(op.uses, expert_ways_, expert_rank_)) * size;
   }
 
  private:
@@ -244,8 +247,8 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
   return visitor.counts;
 }
 
-/// The layers of one pipeline stage, `first <= layer < last`: all layers, encoder's before
-/// decoder's, dealt out evenly in order, with the odd ones to later stages.
+/// The layers of one pipeline stage, `first <= layer < last`: all layers, an encoder's before the
+/// decoder's, in order and as evenly as whole layers can be divided.
 struct layer_range {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -354,7 +357,7 @@ class adapter_visitor {
   constexpr bool is_copied(operator_kind kind) const {
     return adapters_.copy_head &&
            (kind == operator_kind::head ||
-            (kind == operator_kind::head_dense && model_.head == head_kind::classifier));
+            (kind == operator_kind::head_dense && model_.head != head_kind::language_model));
   }
   constexpr void bias_of_norm(std::int64_t width) {
     if (model_.norm_affine && adapters_.bias == lora_bias::all) biases += times_ * width;

@@ -1,0 +1,138 @@
+// Parameters against a list of every tensor, for random models of every make.
+
+#include "check.hpp"
+#include "listed_model.hpp"
+#include "random_model.hpp"
+
+#include <gpuplan/parameters.hpp>
+
+#include <cstdint>
+
+using namespace gpuplan;
+
+TEST_CASE("random models, part by part") {
+  dice roll{std::mt19937_64(1)};
+  int invalid = 0;
+  int wrong = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const transformer shape = random_model(roll);
+    invalid += !validate(shape);
+    wrong += parameters(shape) != listed::parameters(listed::model(shape), {}, {});
+  }
+  CHECK(invalid == 0);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("one layer, and one of multi-token prediction") {
+  dice roll{std::mt19937_64(2)};
+  int wrong = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    const transformer shape = random_model(roll);
+    const listed::model all(shape);
+    const auto sum_of = [&](auto holds) {
+      std::int64_t sum = 0;
+      for (const listed::tensor& one : all.tensors)
+        if (holds(one)) sum += listed::elements(one);
+      return sum;
+    };
+    for (std::int64_t layer = 0; layer < shape.layers(); ++layer) {
+      const layer_kind kind = layer >= shape.num_hidden_layers ? layer_kind::cross
+                              : shape.has_experts(layer)       ? layer_kind::experts
+                                                               : layer_kind::dense;
+      wrong += layer_parameters(shape, kind).total() !=
+               sum_of([&](const listed::tensor& one) { return one.layer == layer; });
+    }
+    if (shape.mtp_layers != 0)
+      wrong += mtp_layer_parameters(shape).total() !=
+               sum_of([](const listed::tensor& one) { return one.name.starts_with("mtp.0."); });
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("every rank of random divisions, and all of them together") {
+  dice roll{std::mt19937_64(3)};
+  int wrong = 0;
+  int wrong_sums = 0;
+  int lone_groups = 0;  // divisions with more ranks than key-value heads
+  for (int i = 0; i < 2'000; ++i) {
+    const transformer shape = random_model(roll);
+    const parallelism division{.tensor_parallel = roll.from(1, 7),
+                               .pipeline_parallel = roll.from(1, 7),
+                               .expert_parallel = roll.from(1, 6)};
+    lone_groups += shape.key_value_heads() < division.tensor_parallel;
+    const listed::model all(shape);
+    parameter_counts sum;
+    for (std::int64_t stage = 0; stage < division.pipeline_parallel; ++stage)
+      for (std::int64_t tensor = 0; tensor < division.tensor_parallel; ++tensor)
+        for (std::int64_t expert = 0; expert < division.expert_parallel; ++expert) {
+          const model_rank rank{stage, tensor, expert};
+          const parameter_counts counts = parameters(shape, division, rank);
+          wrong += counts != listed::parameters(all, division, rank);
+          sum = sum + counts;
+        }
+
+    // Each tensor as often as it is held.
+    const auto copies = [&](const listed::tensor& one) {
+      std::int64_t elements = 0;
+      for (std::int64_t rank = 0; rank < division.tensor_parallel; ++rank)
+        elements += listed::elements_on(one, division.tensor_parallel, rank);
+      return elements * (one.expert >= 0 ? 1 : division.expert_parallel);
+    };
+    std::int64_t held = 0;
+    std::int64_t tables = 0;
+    for (const listed::tensor& one : all.tensors)
+      (one.name == "embed_tokens.weight" ? tables : held) += copies(one);
+    const std::int64_t more = sum.total() - held;
+    wrong_sums +=
+        tables == 0 ? more != 0 : more % tables != 0 || more / tables < 1 || more / tables > 3;
+    if (division.pipeline_parallel == 1) wrong_sums += sum.total() != held + tables;
+  }
+  CHECK(wrong == 0);
+  CHECK(wrong_sums == 0);
+  CHECK(lone_groups > 100);
+}
+
+TEST_CASE("stages hold all layers in order, as evenly as whole layers can be") {
+  int wrong = 0;
+  for (std::int64_t layers = 1; layers <= 40; ++layers)
+    for (std::int64_t stages = 1; stages <= 50; ++stages) {
+      const transformer shape{.num_hidden_layers = layers};
+      std::int64_t next = 0;
+      for (std::int64_t stage = 0; stage < stages; ++stage) {
+        const layer_range range = layers_of_stage(shape, stages, stage);
+        const std::int64_t size = range.last - range.first;
+        wrong += range.first != next || size < layers / stages ||
+                 size > layers / stages + (layers % stages != 0);
+        next = range.last;
+      }
+      wrong += next != layers;
+    }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("what trains of random models") {
+  dice roll{std::mt19937_64(4)};
+  int wrong = 0;
+  int checked[5] = {};
+  for (int i = 0; i < 40'000; ++i) {
+    const transformer shape = random_model(roll);
+    const trainable trains = random_training(roll, shape);
+    if (!validate(trains, shape)) continue;
+    ++checked[static_cast<int>(trains.what)];
+    wrong += trainable_parameters(shape, trains) != listed::trainable(listed::model(shape), trains);
+  }
+  CHECK(wrong == 0);
+  for (const int count : checked) CHECK(count > 1000);
+}
+
+TEST_CASE("a head that trains is refused where there is none") {
+  dice roll{std::mt19937_64(5)};
+  int wrong = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    const transformer shape = random_model(roll);
+    const trainable trains{.what = training::head};
+    wrong += static_cast<bool>(validate(trains, shape)) !=
+             (listed::trainable(listed::model(shape), trains) != 0);
+  }
+  CHECK(wrong == 0);
+}
