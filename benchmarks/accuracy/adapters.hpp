@@ -6,6 +6,7 @@
 #include <gpuplan/trainable.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,9 +32,10 @@ described_adapters describe_adapters(std::string_view method,
 void add_copies(std::string_view names, described_adapters& adapters);
 
 /// What adapters of this method have on layers of these shapes: "16x(2048->2048) + 1x(768->2)".
-/// Throws `bad_file` for a cell that is written otherwise.
-std::int64_t trainable_parameters_of_shapes(const row& source,
-                                            std::string_view column,
-                                            std::int64_t rank);
+/// None where they are too many for 64 bits. Throws `bad_file` for a cell that is written
+/// otherwise.
+std::optional<std::int64_t> trainable_parameters_of_shapes(const row& source,
+                                                           std::string_view column,
+                                                           std::int64_t rank);
 
 }  // namespace accuracy

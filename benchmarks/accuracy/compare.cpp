@@ -21,6 +21,8 @@ namespace {
 using gpuplan::flop_count;
 using gpuplan::flop_counts;
 
+const std::string too_many = "its parameters are too many for 64 bits";
+
 // Gathers the comparisons of one row.
 class row_comparisons {
  public:
@@ -75,7 +77,7 @@ void compare_model(const model_index& models, row_comparisons& row) {
     if (!counted.why_not.empty()) return counted.why_not;
     const auto sum =
         gpuplan::detail::checked_sum(count, row.source.integer_or("published_extra", 0));
-    if (!sum.ok) return std::string("its parameters are too many for 64 bits");
+    if (!sum.ok) return too_many;
     return number(sum.value);
   };
   row.count(quantity::parameters, "params_total_exact", [&] { return predicted(counted.total); });
@@ -215,9 +217,13 @@ prediction trainable_parameters_of(const row& source, const model_index& models)
     }
   }
   // The row's own shapes stand in for a model that is not there.
-  if (!source.blank("target_shapes") && rank > 0)
-    return number(trainable_parameters_of_shapes(source, "target_shapes", rank) +
-                  source.integer_or("extra_trained", 0));
+  if (!source.blank("target_shapes") && rank > 0) {
+    const auto adapters = trainable_parameters_of_shapes(source, "target_shapes", rank);
+    const auto sum =
+        gpuplan::detail::checked_sum(adapters.value_or(0), source.integer_or("extra_trained", 0));
+    if (!adapters || !sum.ok) return too_many;
+    return number(sum.value);
+  }
   return why_not;
 }
 

@@ -182,11 +182,11 @@ class extras {
   extras(const row& source, transformer& the_model) : model_(the_model) {
     for (const std::string& clause : split(source.text("extra_params_note"), "; "))
       if (!is_part(clause) && !has_no_products(clause)) unknown_ = clause;
-    model_.other_parameters = source.integer_or("extra_params", 0) - described_;
-    if (model_.other_parameters < 0)
+    const std::int64_t all = source.integer_or("extra_params", 0);
+    if (all < described_)
       source.fail("extra_params",
-                  "is less than what extra_params_note describes: " +
-                      std::string(source.text("extra_params")));
+                  "is less than what extra_params_note describes: " + std::to_string(all));
+    model_.other_parameters = all - described_;
   }
 
   [[nodiscard]] const std::string& unknown_products() const { return unknown_; }
@@ -207,7 +207,7 @@ class extras {
   }
   void add_image_tokens(const std::string& clause) {
     std::smatch match;
-    if (std::regex_search(clause, match, std::regex(R"((\d+) register tokens)")))
+    if (std::regex_search(clause, match, std::regex(R"((\d{1,9}) register tokens)")))
       model_.image.register_tokens = std::stoll(match[1]);
     model_.image.mask_token = contains(clause, "mask token");
     model_.layer_scale = contains(clause, "layer-scale");
@@ -219,9 +219,10 @@ class extras {
   bool is_part(const std::string& clause) {
     const std::int64_t width = model_.hidden_size;
     std::smatch match;
-    if (std::regex_search(clause,
-                          match,
-                          std::regex(R"(^relative attention bias (\d+) buckets x (\d+ )?heads)"))) {
+    if (std::regex_search(
+            clause,
+            match,
+            std::regex(R"(^relative attention bias (\d{1,9}) buckets x (\d+ )?heads)"))) {
       model_.relative_attention_buckets = std::stoll(match[1]);
       described_ += model_.relative_attention_buckets * model_.num_attention_heads;
       return true;
@@ -238,7 +239,7 @@ class extras {
     if (std::regex_search(
             clause,
             match,
-            std::regex(R"(^(visual projection|text projection|text head) \d+ x (\d+))"))) {
+            std::regex(R"(^(visual projection|text projection|text head) \d+ x (\d{1,9}))"))) {
       model_.projection_dim = std::stoll(match[2]);
       model_.projection_bias = contains(clause, "+");
       described_ +=
@@ -304,6 +305,10 @@ described_model describe_model(const row& source) {
   read_mlp(source, model);
   read_norms(source, model);
   read_ends(source, model);
+  if (const auto valid = validate(model); !valid) {
+    described.why_not = gpuplan::failure_text(valid.why()).c_str();
+    return described;
+  }
   described.unknown_products = extras(source, model).unknown_products();
   if (const auto valid = validate(model); !valid)
     described.why_not = gpuplan::failure_text(valid.why()).c_str();

@@ -1,10 +1,13 @@
 #include "runs.hpp"
 
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/flops.hpp>
 #include <gpuplan/parameters.hpp>
 
 #include <charconv>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -36,10 +39,14 @@ struct maybe {
 
 void read_experts(const row& source, transformer& model) {
   const std::int64_t width = source.integer_or("expert_ffn", 0);
+  const auto shared =
+      gpuplan::detail::checked_product(source.integer_or("shared_experts", 0), width);
   model.moe = {.num_experts = source.integer_or("experts", 0),
                .num_experts_per_tok = source.integer_or("experts_per_token", 0),
                .moe_intermediate_size = width,
-               .shared_expert_intermediate_size = source.integer_or("shared_experts", 0) * width,
+               // Beyond 64 bits it is beyond what `validate` takes.
+               .shared_expert_intermediate_size =
+                   shared.ok ? shared.value : std::numeric_limits<std::int64_t>::max(),
                .first_k_dense_layers = source.integer_or("dense_layers", 0)};
 }
 
@@ -158,8 +165,8 @@ maybe<step_flops> rule_of_thumb(const row& source, const transformer& model) {
 }
 
 // As the rule of thumb, of parameters that are not an embedding or tied to one: N as Kaplan et al.
-// 2020 (arXiv 2001.08361, section 2.1) have it, and with them PaLM's MFU, which MegaScale cites
-// (arXiv 2402.15627, section 6.1).
+// 2020 (arXiv 2001.08361, section 1.3) have it, and after them PaLM's MFU, which MegaScale (arXiv
+// 2402.15627) reports.
 maybe<step_flops> rule_of_thumb_without_embedding(const row& source, const transformer& model) {
   const auto flops = rule_of_thumb(source, model);
   if (!flops) return flops;
@@ -173,10 +180,11 @@ maybe<step_flops> rule_of_thumb_without_embedding(const row& source, const trans
 }
 
 // Every matrix product. The hardware's with what the row recomputes: for GPT, Megatron-LM's 96 B s
-// l h^2 (1 + s/6h + V/16lh) (Narayanan et al. 2021, arXiv 2104.04473, section 5.1).
+// l h^2 (1 + s/6h + V/16lh) (Narayanan et al. 2021, arXiv 2104.04473, equation 3).
 maybe<step_flops> products(const row& source, const transformer& model) {
-  const auto pass = pass_of(source, model);
+  auto pass = pass_of(source, model);
   if (!pass) return pass.why_not;
+  if (!knows_recomputation(source)) pass.value->recompute = recompute_mode::full;  // as the formula
   const gpuplan::flop_counts counts = flops(model, *pass);
   return step_flops{
       .model = counts.model(), .hardware = counts.hardware(), .is_hardware_rate = true};
@@ -234,7 +242,6 @@ maybe<step_flops> step_flops_of(const row& source) {
     return eight_per_parameter(static_cast<double>(layers * (*model).layers()), source);
   }
   if (kind == "hardware" && convention == "full_attention") {
-    if (!knows_recomputation(source)) return unknown_recomputation;
     return products(source, *model);
   }
   if (kind == "model" && convention == "full_attention")

@@ -90,7 +90,10 @@ bool add_facts_of_class(const row& source, std::string_view name, transformer& m
     model.kind = model_kind::vision;
     model.image = {.image_size = source.integer_or("image_size", 0),
                    .patch_size = source.integer_or("patch_size", 0)};
-    if (model.image.patch_size > 0) model.position_rows = model.image.tokens();
+    // Of an image too large there is no model, as `validate` will say.
+    const std::int64_t patch = model.image.patch_size;
+    if (patch > 0 && model.image.image_size / patch < 1'000'000)
+      model.position_rows = model.image.tokens();
     model.vocab_size = 0;
     add_classifier(source.integer_or("num_classes", 0), model);
     return true;
