@@ -347,7 +347,7 @@ const char* text(attention_pairs pairs) {
 const char* text(recompute_mode mode) {
   switch (mode) {
     case recompute_mode::none:
-      return "scores again (fused attention)";
+      return "fused attention";
     case recompute_mode::selective:
       return "attention recomputed";
     case recompute_mode::full:

@@ -126,7 +126,7 @@ TEST_CASE("the text has a name, tables, exact and rounded numbers, and bars") {
                            "32 heads of 128, 8 key-value heads",
                            "total              8,030,261,248  8.03 B",
                            "published          8,030,261,248  8.03 B",
-                           "per token (GFLOP)",
+                           "per token (GFLOP)  per sequence (TFLOP)  of the first (%)",
                            "█"})
     CHECK_MESSAGE(has(o.out, part), part);
   CHECK(!has(o.out, "\033"));
