@@ -100,7 +100,7 @@ pass_of_row describe_pass(const row& source, const model_index& models) {
   described.why_not = found.why_not;
   if (!described.why_not.empty()) return described;
   if (!found.model.unknown_products.empty()) {
-    described.why_not = "no column says which products it has for: " + found.model.unknown_products;
+    described.why_not = "no column describes: " + found.model.unknown_products;
     return described;
   }
   gpuplan::transformer& shape = described.shape = found.model.shape;

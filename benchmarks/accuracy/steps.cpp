@@ -166,24 +166,27 @@ std::string read_trained_part(const row& source, described_step& step) {
   }
   if (peft != "none" && !peft.empty())
     return "what trains with method " + std::string(peft) + " is not known";
-  constexpr std::string_view last = "last:";
   if (part == "all") return {};
+  // The plain models' head is a module that shares the table; one of transformers, where the
+  // columns call it tied, stays frozen.
+  const bool trains_tied_head = is_plain(source) || !source.flag("tied_embeddings");
   if (part == "head") {
     pass.trains.what = gpuplan::training::head;
-    // The plain models' head is a module that shares the table; Hugging Face's is then none.
-    if (step.shape.head == head_kind::language_model && step.shape.tied_embeddings &&
-        !is_plain(source))
+    if (step.shape.has_tied_head() && !trains_tied_head)
       return "a tied head alone does not train in this code";
     return {};
   }
+  constexpr std::string_view last = "last:";
   if (part.starts_with(last)) {
+    if (step.shape.kind == model_kind::encoder_decoder)
+      return "which norms train with the last layers of two stacks is not known";
     pass.trains.what = gpuplan::training::last_layers;
     const std::string_view count = part.substr(last.size());
     const auto [end, error] =
         std::from_chars(count.data(), count.data() + count.size(), pass.trains.last_layers);
     if (error != std::errc{} || end != count.data() + count.size())
       source.fail("trainable", "is not like last:2: " + std::string(part));
-    pass.trains.tied_head = is_plain(source);
+    pass.trains.tied_head = trains_tied_head;
     return {};
   }
   return "what trains of the model, '" + std::string(part) + "', is not known";
