@@ -79,12 +79,13 @@ inline gpuplan::transformer random_model(dice& roll) {
   }
   model.qk_norm = static_cast<qk_norm_scope>(roll.from(0, 2));
   model.qk_norm_bias = roll.coin();
-  model.layer_scale = roll.one_in(4);
+  model.layer_scale = !model.parallel_attention && roll.one_in(4);
 
   if (roll.coin()) model.position_rows = roll.from(30, 40);
   if (roll.one_in(4)) model.relative_attention_buckets = roll.from(1, 5);
   if (roll.one_in(4)) model.type_vocab_size = roll.from(1, 3);
-  if (roll.one_in(4)) model.embedding_dim = roll.from(1, 20);
+  if (model.kind != model_kind::encoder_decoder && roll.one_in(4))
+    model.embedding_dim = roll.from(1, 20);
   model.embedding_projection_bias = roll.coin();
   if (is_vision) {
     model.image = {.image_size = roll.from(6, 14),
@@ -113,8 +114,9 @@ inline gpuplan::transformer random_model(dice& roll) {
     model.projection_dim = roll.from(1, 9);
     model.projection_bias = roll.coin();
   }
-  if (is_decoder && model.head == head_kind::language_model && roll.one_in(3))
-    model.mtp_layers = roll.from(1, 2);
+  if (is_decoder && model.head == head_kind::language_model && model.embedding_dim == 0 &&
+      roll.one_in(3))
+    model.mtp_layers = roll.from(1, 3);
   if (roll.one_in(4)) model.other_parameters = roll.from(1, 99);
   return model;
 }

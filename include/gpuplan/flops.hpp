@@ -175,8 +175,15 @@ class flop_visitor {
   }
   constexpr void share(slot from, slot to) { want_gradient(to, gradient(from)); }
   constexpr void sinks(std::int64_t) { want_gradient(slot::query, trains); }
-  constexpr void weigh() { scale_output(gradient(slot::routing)); }
-  constexpr void scale(std::int64_t) { scale_output(trains); }
+  constexpr void weigh(slot of, slot by) {
+    if (!gradient(of) && !gradient(by)) return;
+    want_gradient(slot::output, true);
+    keep();
+  }
+  constexpr void scale(std::int64_t) {
+    want_gradient(slot::output, trains);
+    if (gradient(slot::output)) keep();
+  }
   constexpr void add_residual() {
     if (pass_.output_dropout && gradient(slot::output)) keep();
     want_gradient(slot::stream, gradient(slot::output));
@@ -277,12 +284,8 @@ class flop_visitor {
   constexpr void normalise(slot of, bool has_weight, bool has_bias) {
     const bool weight = trains && has_weight;
     const bool bias = has_weight && has_bias && all_biases_train();
-    if (gradient(of) || weight) keep();
     want_gradient(of, weight || bias);
-  }
-  constexpr void scale_output(bool by_trained) {
-    want_gradient(slot::output, by_trained);
-    if (gradient(slot::output)) keep();
+    if (gradient(of)) keep();
   }
   constexpr bool all_biases_train() const {
     return adapters_ && pass_.trains.adapters.bias == lora_bias::all;
@@ -415,15 +418,15 @@ constexpr void visit_in_order(const transformer& model,
   // Where every value has a gradient, layers that are alike can be visited at once.
   const bool in_order = !all || pass.recompute == recompute_mode::full;
   const layer_kind mtp_kind = mtp_layer_kind(model);
-  const std::int64_t mtp_windowed =
-      model.is_windowed(model.num_hidden_layers - 1) ? model.mtp_layers : 0;
   const auto visit_stack = [&](std::int64_t first, std::int64_t last, detail::flop_visitor& stack) {
     if (in_order)
       return detail::visit_in_order(
           model, last - first, first != 0, first_that_trains - first, stack);
     layer_counts kinds = layers_between(model, first, last);
+    std::int64_t windowed = model.windowed_layers_before(last - first);
     kinds.add(mtp_kind, model.mtp_layers);
-    stack.see_windows(model.windowed_layers_before(last - first) + mtp_windowed);
+    if (model.is_windowed(model.num_hidden_layers - 1)) windowed += model.mtp_layers;
+    stack.see_windows(windowed);
     visit_layers(model, kinds, stack);
   };
   visit_stack(0, model.num_hidden_layers, visitor);
@@ -436,17 +439,19 @@ constexpr void visit_in_order(const transformer& model,
     last.trains_tied = head || copied;
     last.begin_layer();
     visit_output(model, last);
-    if (model.mtp_layers == 0) return;
     last.trains = all;
-    last.repeat(model.mtp_layers);
-    last.begin_layer();
-    visit_mtp_input(model, last);
-    if (in_order) {
-      last.see_windows(mtp_windowed);
-      visit_layer(model, mtp_kind, last);
-      last.end_layer();
+    const std::int64_t at_once = in_order ? 1 : model.mtp_layers;
+    for (std::int64_t i = 0; i < model.mtp_layers; i += at_once) {
+      last.repeat(at_once);
+      last.begin_layer();
+      visit_mtp_input(model, last);
+      if (in_order) {
+        last.see_windows(model.is_windowed(model.num_hidden_layers - 1) ? 1 : 0);
+        visit_layer(model, mtp_kind, last);
+        last.end_layer();
+      }
+      visit_mtp_output(model, last);
     }
-    visit_mtp_output(model, last);
   };
   if (!has_decoder) {
     finish(visitor);

@@ -102,15 +102,19 @@ enum class slot {
   query,
   key,
   value,
-  attention,   // the result
-  hidden,      // of an MLP
-  routing,     // the weights of experts
-  output,      // of a sublayer, before it is added to the stream
-  pooled,      // one vector of a sequence
-  head_input,  // where it is not the stream or what is pooled
-  logits,      // of a head
-  learned,     // a parameter that stands in for a token: SigLIP's query
-  image        // never has a gradient
+  attention,       // the result
+  hidden,          // of an MLP or of routed experts
+  shared_hidden,   // of shared experts
+  expert_output,   // of routed experts, before it is weighted
+  shared_output,   // of gated shared experts, likewise
+  routing,         // the weights of routed experts
+  shared_routing,  // the weight of shared experts
+  output,          // of a sublayer, before it is added to the stream
+  pooled,          // one vector of a sequence
+  head_input,      // where it is not the stream or what is pooled
+  logits,          // of a head
+  learned,         // a parameter that stands in for a token: SigLIP's query
+  image            // never has a gradient
 };
 inline constexpr int slots = static_cast<int>(slot::image) + 1;
 
@@ -255,7 +259,7 @@ constexpr bool is_adapted(const lora& adapters,
 //   share(slot from, slot to)        the second value is part of the same result
 //   sinks(heads)
 //   attention(attention_operator)
-//   weigh()                          the routing scales the output
+//   weigh(slot of, slot by)          the second value scales the first, which makes the output
 //   scale(width)                     a vector scales the output
 //   add_residual()                   the stream takes the output in
 
@@ -363,15 +367,16 @@ constexpr void visit_attention(const transformer& model, bool cross, Visitor& vi
                   .extent = {.units = heads, .unit_size = value_dim}});
 }
 
-// What the linear layers of an MLP are.
-struct mlp_kinds {
+// What the linear layers of an MLP are, and where its values are.
+struct mlp_parts {
   operator_kind gate, up, gate_up, down;
+  slot hidden, output;
 };
 
-// Inlined, the kinds are constants.
+// Inlined, the parts are constants.
 template <class Visitor>
 [[gnu::always_inline]] constexpr void visit_mlp(const transformer& model,
-                                                mlp_kinds kinds,
+                                                mlp_parts parts,
                                                 std::int64_t width,
                                                 std::int64_t copies,
                                                 std::int64_t uses,
@@ -382,24 +387,24 @@ template <class Visitor>
                     .out = matrices * width,
                     .bias = model.mlp_bias,
                     .from = slot::input,
-                    .to = slot::hidden,
+                    .to = parts.hidden,
                     .split = tensor_split::columns,
                     .extent = {.units = width, .unit_size = matrices},
                     .copies = copies,
                     .uses = uses});
   };
   if (model.gated_mlp && model.fused_gate_up) {
-    widen(kinds.gate_up, 2);
+    widen(parts.gate_up, 2);
   } else {
-    if (model.gated_mlp) widen(kinds.gate, 1);
-    widen(kinds.up, 1);
+    if (model.gated_mlp) widen(parts.gate, 1);
+    widen(parts.up, 1);
   }
-  visitor.linear({.kind = kinds.down,
+  visitor.linear({.kind = parts.down,
                   .in = width,
                   .out = model.hidden_size,
                   .bias = model.mlp_bias,
-                  .from = slot::hidden,
-                  .to = slot::output,
+                  .from = parts.hidden,
+                  .to = parts.output,
                   .split = tensor_split::rows,
                   .extent = {.units = width},
                   .copies = copies,
@@ -409,7 +414,12 @@ template <class Visitor>
 template <class Visitor>
 constexpr void visit_dense_mlp(const transformer& model, Visitor& visitor) {
   visit_mlp(model,
-            {operator_kind::gate, operator_kind::up, operator_kind::gate_up, operator_kind::down},
+            {operator_kind::gate,
+             operator_kind::up,
+             operator_kind::gate_up,
+             operator_kind::down,
+             slot::hidden,
+             slot::output},
             model.intermediate_size,
             1,
             1,
@@ -423,7 +433,9 @@ constexpr void visit_shared_experts(const transformer& model, Visitor& visitor) 
             {operator_kind::shared_gate,
              operator_kind::shared_up,
              operator_kind::shared_gate_up,
-             operator_kind::shared_down},
+             operator_kind::shared_down,
+             slot::shared_hidden,
+             model.moe.shared_expert_gate ? slot::shared_output : slot::output},
             model.moe.shared_expert_intermediate_size,
             1,
             1,
@@ -445,19 +457,21 @@ constexpr void visit_experts(const transformer& model, Visitor& visitor) {
             {operator_kind::expert_gate,
              operator_kind::expert_up,
              operator_kind::expert_gate_up,
-             operator_kind::expert_down},
+             operator_kind::expert_down,
+             slot::hidden,
+             slot::expert_output},
             moe.moe_intermediate_size,
             moe.num_experts,
             moe.num_experts_per_tok,
             visitor);
-  visitor.weigh();
+  visitor.weigh(slot::expert_output, slot::routing);
   if (moe.shared_expert_gate) {
     visitor.linear({.kind = operator_kind::shared_expert_gate,
                     .in = model.hidden_size,
                     .out = 1,
                     .from = slot::input,
-                    .to = slot::routing});
-    visitor.weigh();
+                    .to = slot::shared_routing});
+    visitor.weigh(slot::shared_output, slot::shared_routing);
   } else {
     visit_shared_experts(model, visitor);
   }

@@ -144,7 +144,7 @@ class parameter_visitor {
   constexpr void share(slot, slot) {}
   constexpr void sinks(std::int64_t heads) { counts.attention += times_ * mine(heads); }
   constexpr void attention(const attention_operator&) {}
-  constexpr void weigh() {}
+  constexpr void weigh(slot, slot) {}
   constexpr void scale(std::int64_t width) { counts.norms += times_ * width; }
   constexpr void add_residual() {}
 
@@ -330,7 +330,7 @@ class adapter_visitor {
   constexpr void share(slot, slot) {}
   constexpr void sinks(std::int64_t) {}
   constexpr void attention(const attention_operator&) {}
-  constexpr void weigh() {}
+  constexpr void weigh(slot, slot) {}
   constexpr void scale(std::int64_t) {}
   constexpr void add_residual() {}
 
