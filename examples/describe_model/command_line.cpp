@@ -376,6 +376,16 @@ void take_training(const arguments& given, request& to) {
     if (!add_target(name, targets))
       throw bad_request("--lora-targets: no layers are called " + name);
   if (!given.targets.empty()) to.pass.trains.adapters.targets = targets;
+  const bool is_vision = to.parts == nullptr && to.shape.kind == model_kind::vision;
+  if (given.has_length && is_vision)
+    throw bad_request("--sequence-length " + std::to_string(to.pass.sequence_length) + ": " +
+                      to.name + " reads images, of " + std::to_string(to.shape.image.tokens()) +
+                      " tokens");
+  if (to.pass.decoder_sequence_length != 0 &&
+      (to.parts != nullptr || to.shape.kind != model_kind::encoder_decoder))
+    throw bad_request("--decoder-sequence-length " +
+                      std::to_string(to.pass.decoder_sequence_length) + ": " + to.name +
+                      " has no decoder behind an encoder");
   if (!given.has_length)
     to.pass.sequence_length = to.parts != nullptr ? 512 : usual_sequence_length(to.shape);
 }

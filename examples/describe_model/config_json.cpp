@@ -1,6 +1,5 @@
 #include "describe_model/config_json.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>

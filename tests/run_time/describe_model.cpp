@@ -346,6 +346,8 @@ TEST_CASE("a wrong question is told with option and value, and prints nothing") 
       {{"llama-3-8b", "--sequence-length", "-5"}, {"sequence_length -5"}},
       {{"llama-3-8b", "--sequence-length", "much"}, {"--sequence-length", "much"}},
       {{"bert-base-uncased", "--sequence-length", "513"}, {"sequence_length 513", "512"}},
+      {{"vit-base-patch16-224", "--sequence-length", "300"}, {"--sequence-length 300", "197"}},
+      {{"llama-3-8b", "--decoder-sequence-length", "8"}, {"--decoder-sequence-length 8"}},
       {{"llama-3-8b", "--num-attention-heads", "31"}, {"num_attention_heads 31"}},
       {{"llama-3-8b", "--hidden-size", "abc"}, {"--hidden-size", "abc"}},
       {{"llama-3-8b", "--hidden-size", "-1"}, {"hidden_size -1"}},
