@@ -329,7 +329,8 @@ class run {
   value attention(value input, bool cross, bool learns, std::int64_t number) {
     const std::int64_t width = shape.hidden_size;
     const std::int64_t heads = shape.num_attention_heads;
-    const std::int64_t groups = shape.num_key_value_heads != 0 ? shape.num_key_value_heads : heads;
+    const bool grouped = shape.num_key_value_heads != 0 && shape.mla.kv_lora_rank == 0;
+    const std::int64_t groups = grouped ? shape.num_key_value_heads : heads;
     const bool bias = shape.attention_bias;
     std::int64_t query_dim = shape.head_dim != 0 ? shape.head_dim : width / heads;
     std::int64_t value_dim = query_dim;

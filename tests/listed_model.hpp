@@ -180,7 +180,8 @@ class model {
   void list_attention(const std::string& prefix, std::int64_t layer, bool cross) {
     const std::int64_t width = shape.hidden_size;
     const std::int64_t heads = shape.num_attention_heads;
-    const std::int64_t groups = shape.num_key_value_heads != 0 ? shape.num_key_value_heads : heads;
+    const bool grouped = shape.num_key_value_heads != 0 && shape.mla.kv_lora_rank == 0;
+    const std::int64_t groups = grouped ? shape.num_key_value_heads : heads;
     const bool bias = shape.attention_bias;
     const split by_heads{heads, holders::one};
     std::int64_t query = shape.head_dim != 0 ? shape.head_dim : width / heads;

@@ -104,7 +104,7 @@ struct transformer {
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;  // of the MLP; none is needed where all layers have experts
   std::int64_t num_attention_heads = 0;
-  std::int64_t num_key_value_heads = 0;  // 0: as many as attention heads
+  std::int64_t num_key_value_heads = 0;  // 0, and with latent attention: as many as attention heads
   std::int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
   std::int64_t vocab_size = 0;           // rows of the token table, padding included
 
@@ -165,10 +165,10 @@ struct transformer {
 
   // What the lines above leave to be derived.
 
-  [[nodiscard]] constexpr std::int64_t key_value_heads() const {
-    return num_key_value_heads != 0 ? num_key_value_heads : num_attention_heads;
-  }
   [[nodiscard]] constexpr bool is_latent() const { return mla.kv_lora_rank != 0; }
+  [[nodiscard]] constexpr std::int64_t key_value_heads() const {
+    return num_key_value_heads != 0 && !is_latent() ? num_key_value_heads : num_attention_heads;
+  }
   /// Elements of one head's query and key.
   [[nodiscard]] constexpr std::int64_t query_dim() const {
     if (is_latent()) return mla.qk_nope_head_dim + mla.qk_rope_head_dim;
