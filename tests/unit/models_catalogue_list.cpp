@@ -46,17 +46,17 @@ TEST_CASE("the catalogue has 182 models with ids of their own") {
                }) == none);
   // The id is the name of the shape.
   STATIC_CHECK(first_that_fails([](const published_model& model) {
-                 return (model.shape == nullptr || model.shape->name == string_view(model.id)) &&
-                        (model.parts == nullptr || model.parts->name == string_view(model.id));
+                 return (!model.has_shape || model.shape->name == string_view(model.id)) &&
+                        (!model.has_parts || model.parts->name == string_view(model.id));
                }) == none);
 }
 
 TEST_CASE("every shape is valid") {
   STATIC_CHECK(first_that_fails([](const published_model& model) {
-                 return model.shape == nullptr || static_cast<bool>(validate(*model.shape));
+                 return !model.has_shape || static_cast<bool>(validate(*model.shape));
                }) == none);
   STATIC_CHECK(first_that_fails([](const published_model& model) {
-                 return model.parts == nullptr || static_cast<bool>(validate(*model.parts));
+                 return !model.has_parts || static_cast<bool>(validate(*model.parts));
                }) == none);
 }
 
@@ -65,14 +65,14 @@ TEST_CASE("176 models have a shape; what has none says why") {
     int shapes = 0;
     int sums = 0;
     for (const published_model& model : catalog::models) {
-      shapes += model.shape != nullptr;
-      sums += model.parts != nullptr;
+      shapes += model.has_shape;
+      sums += model.has_parts;
     }
     return shapes == 172 && sums == 4;
   }());
   STATIC_CHECK(first_that_fails([](const published_model& model) {
-                 const bool shapeless = model.shape == nullptr && model.parts == nullptr;
-                 return !(model.shape != nullptr && model.parts != nullptr) &&
+                 const bool shapeless = !model.has_shape && !model.has_parts;
+                 return !(model.has_shape && model.has_parts) &&
                         (!shapeless || *model.note != '\0');
                }) == none);
 }
@@ -85,14 +85,14 @@ TEST_CASE("a total has a source, and is the model's parameters and what it count
   STATIC_CHECK(first_that_fails([](const published_model& model) {
                  if (model.published_parameters == 0) return true;
                  const std::int64_t rest = model.published_parameters - model.published_extra;
-                 return model.shape == nullptr || parameters(*model.shape).total() == rest;
+                 return !model.has_shape || parameters(*model.shape).total() == rest;
                }) == none);
 }
 
 TEST_CASE("what no field describes are the logit scales of pairs") {
   STATIC_CHECK(first_that_fails([](const published_model& model) {
-                 if (model.shape != nullptr) return model.shape->other_parameters == 0;
-                 return model.parts == nullptr || model.parts->other_parameters <= 2;
+                 if (model.has_shape) return model.shape->other_parameters == 0;
+                 return !model.has_parts || model.parts->other_parameters <= 2;
                }) == none);
 }
 

@@ -34,8 +34,11 @@ struct published_model {
   const char* id = "";
   const transformer* shape = nullptr;      // one of these two,
   const composite_model* parts = nullptr;  // or none where no source has the shape
-  std::int64_t published_parameters = 0;   // exact; 0: no exact total was found
-  std::int64_t published_extra = 0;        // what of it are no parameters of the shape
+  // Which of them: with -fsanitize=undefined, g++ compares no address with nullptr while compiling.
+  bool has_shape = false;
+  bool has_parts = false;
+  std::int64_t published_parameters = 0;  // exact; 0: no exact total was found
+  std::int64_t published_extra = 0;       // what of it are no parameters of the shape
   const char* note = "";    // what these are, which copy was counted, why there is no shape
   const char* source = "";  // of the total
 };
@@ -47,20 +50,20 @@ constexpr published_model entry(const transformer& shape,
                                 const char* source = "",
                                 const char* note = "",
                                 std::int64_t extra = 0) {
-  return {shape.name, &shape, nullptr, total, extra, note, source};
+  return {shape.name, &shape, nullptr, true, false, total, extra, note, source};
 }
 constexpr published_model entry(const composite_model& parts,
                                 std::int64_t total = 0,
                                 const char* source = "",
                                 const char* note = "",
                                 std::int64_t extra = 0) {
-  return {parts.name, nullptr, &parts, total, extra, note, source};
+  return {parts.name, nullptr, &parts, false, true, total, extra, note, source};
 }
 constexpr published_model shapeless(const char* id,
                                     const char* note,
                                     std::int64_t total = 0,
                                     const char* source = "") {
-  return {id, nullptr, nullptr, total, 0, note, source};
+  return {id, nullptr, nullptr, false, false, total, 0, note, source};
 }
 
 // Sources of several totals. `safetensors.total` counts the elements of a checkpoint.
