@@ -103,6 +103,9 @@ namespace gpuplan {
   X(high_thousandths)                \
   X(at_least)                        \
   X(at_most)                         \
+  X(bytes)                           \
+  X(stream)                          \
+  X(handle)                          \
   X(cells)                           \
   X(columns)                         \
   X(element_bits)                    \

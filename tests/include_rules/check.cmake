@@ -47,7 +47,8 @@ set(order
     planner.hpp
     sweep.hpp
     gpuplan.hpp
-    # edges
+    # edges, and what exists at run time only
+    memory/caching_allocator.hpp
     io/
     measure/
     cuda/)
