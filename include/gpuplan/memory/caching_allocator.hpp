@@ -42,8 +42,8 @@ struct memory_place {
 /// streams, with and without a limit of memory, over a device whose addresses rise. Not modelled: a
 /// device that puts a new segment where a returned one was (it changes choices among equals),
 /// `record_stream` (release the block when the other stream is done), and settings of
-/// `PYTORCH_CUDA_ALLOC_CONF`. A call of a training step costs about 40 ns, one of random sizes 90 ns
-/// (x86, 2.6 GHz).
+/// `PYTORCH_CUDA_ALLOC_CONF`. A call of a training step costs about 40 ns, one of random sizes 90
+/// ns (x86, 2.6 GHz).
 class caching_allocator {
  public:
   /// What `allocate` gives in place of a handle.
