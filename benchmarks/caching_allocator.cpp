@@ -2,7 +2,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <gpuplan/memory/caching_allocator.hpp>
+#include <gpuplan/replay/caching_allocator.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #pragma once
 
-// The whole library but for its edges: io/, measure/ and cuda/ are included by name.
+// The whole library but for replay/ and its edges, io/, measure/ and cuda/: these are included by
+// name.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/gpus.hpp>
@@ -9,12 +10,14 @@
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/cost.hpp>
 #include <gpuplan/flops.hpp>
+#include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/memory/affine.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/operators.hpp>
+#include <gpuplan/optimizer.hpp>
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/precision.hpp>
@@ -29,5 +32,6 @@
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/trainable.hpp>
 #include <gpuplan/training_run.hpp>
+#include <gpuplan/training_setup.hpp>
 #include <gpuplan/units.hpp>
 #include <gpuplan/version.hpp>

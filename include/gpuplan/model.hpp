@@ -38,6 +38,9 @@ enum class qk_norm_scope {
   full_width  // each element of all heads: OLMo 2, Command R+
 };
 
+/// What an MLP applies between its linear layers.
+enum class activation_function { silu, gelu, gelu_tanh, relu };
+
 enum class head_kind {
   none,            // the last hidden states, or what pools and projects them
   language_model,  // vocab_size logits of every token
@@ -119,7 +122,8 @@ struct transformer {
   std::int64_t global_layer_step = 0;  // every this-manieth layer has no window; 0: all have it
 
   // MLP and experts.
-  bool gated_mlp = true;       // down(act(gate(x)) * up(x)); else down(act(up(x)))
+  bool gated_mlp = true;  // down(act(gate(x)) * up(x)); else down(act(up(x)))
+  activation_function hidden_act = activation_function::silu;
   bool mlp_bias = false;       // experts included
   bool fused_gate_up = false;  // one linear layer makes both
   expert_mixture moe{};        // where num_experts is set

@@ -22,7 +22,15 @@ enum class recompute_mode {
 struct parallelism {
   std::int64_t tensor_parallel = 1;
   std::int64_t pipeline_parallel = 1;
-  std::int64_t expert_parallel = 1;  // of the routed experts; inside data parallelism
+  std::int64_t expert_parallel = 1;   // of the routed experts; inside data parallelism
+  std::int64_t virtual_pipeline = 1;  // model chunks of a stage (interleaved schedule)
+  std::int64_t context_parallel = 1;  // parts of a sequence
+  bool sequence_parallel =
+      false;  // norms and residuals along the sequence, within tensor parallelism
+  // What data-parallel ranks share (ZeRO): 1 optimizer states, 2 gradients too (FSDP's
+  // SHARD_GRAD_OP), 3 weights too (FSDP's full shard).
+  int zero_stage = 0;
+  std::int64_t shard_group = 0;  // ranks that share; 0: all data-parallel ones (else hybrid shard)
 
   friend constexpr bool operator==(const parallelism&, const parallelism&) = default;
 };

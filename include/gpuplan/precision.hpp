@@ -66,4 +66,28 @@ enum class accumulator { fp32, fp16 };
   return sum == accumulator::fp16 ? "fp16" : "fp32";
 }
 
+/// How a training step mixes number formats.
+struct mixed_precision {
+  number_format weights = number_format::fp32;  // as the model holds them, and its gradients
+  number_format compute = number_format::fp32;  // of matrix products
+  bool master_weights = false;                  // the optimizer has an fp32 copy of the weights
+
+  /// Whether each operator casts what it reads (torch.autocast), as opposed to a model whose
+  /// weights have the format of its products.
+  [[nodiscard]] constexpr bool autocast() const { return compute != weights; }
+
+  friend constexpr bool operator==(const mixed_precision&, const mixed_precision&) = default;
+};
+
+inline constexpr mixed_precision fp32_precision{};
+/// torch.autocast over fp32 weights.
+inline constexpr mixed_precision bf16_mixed{.compute = number_format::bf16};
+inline constexpr mixed_precision fp16_mixed{.compute = number_format::fp16};
+/// Everything in bf16, states included.
+inline constexpr mixed_precision bf16_pure{.weights = number_format::bf16,
+                                           .compute = number_format::bf16};
+/// bf16 weights and gradients, fp32 copies and states in the optimizer.
+inline constexpr mixed_precision bf16_master{
+    .weights = number_format::bf16, .compute = number_format::bf16, .master_weights = true};
+
 }  // namespace gpuplan

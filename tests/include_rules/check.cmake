@@ -47,8 +47,9 @@ set(order
     planner.hpp
     sweep.hpp
     gpuplan.hpp
-    # edges, and what exists at run time only
-    memory/caching_allocator.hpp
+    # steps replayed, opt-in for what they cost to compile
+    replay/
+    # edges
     io/
     measure/
     cuda/)

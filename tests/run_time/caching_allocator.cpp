@@ -3,7 +3,7 @@
 
 #include "check.hpp"
 
-#include <gpuplan/memory/caching_allocator.hpp>
+#include <gpuplan/replay/caching_allocator.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,0 +1,69 @@
+#pragma once
+
+// What the software around a model does, as far as memory and time tell it apart.
+
+#include <gpuplan/precision.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// Whose code runs the layers: in which order, and what its functions hold meanwhile.
+enum class layer_code {
+  gpt,      // one linear layer for query, key and value; attention within the block's function
+  llama,    // three; attention in a function of its own
+  gpt2,     // Hugging Face's GPT-2: Conv1D
+  decoder,  // Hugging Face's LLaMA and what was copied from it
+  bert,     // Hugging Face's BERT and what was copied from it
+  vit,      // Hugging Face's ViT
+  t5,       // Hugging Face's T5
+  megatron_core,  // (sequence, batch, hidden), tensor-parallel linear layers
+  torchtitan      // complex rotary embeddings
+};
+
+/// How RMS norms are computed.
+enum class rms_norm_code {
+  fused,       // one kernel
+  written_out  // power, mean, root and product, in fp32
+};
+
+/// How rotary positions are applied.
+enum class rotary_code {
+  halves,       // in the format of the query
+  halves_fp32,  // in fp32
+  rotate_half   // Hugging Face: x * cos + rotate_half(x) * sin
+};
+
+/// How fewer key-value heads meet the query's.
+enum class grouped_heads_code {
+  by_kernel,  // as the kernel supports it
+  repeated    // copied to all heads first
+};
+
+/// What happens to a language model's logits before the loss.
+enum class logits_code { as_computed, to_fp32 };
+
+/// How the ranks of data parallelism share states.
+enum class sharding_code {
+  none,       // DistributedDataParallel with ZeRO-0; ZeroRedundancyOptimizer with ZeRO-1
+  fsdp2,      // fully_shard
+  deepspeed,  // its ZeRO stages
+  megatron    // its distributed optimizer
+};
+
+struct framework {
+  const char* name = "";
+  layer_code layers = layer_code::llama;
+  rms_norm_code rms_norm = rms_norm_code::fused;
+  rotary_code rotary = rotary_code::halves;
+  grouped_heads_code grouped_heads = grouped_heads_code::by_kernel;
+  logits_code logits = logits_code::as_computed;
+  sharding_code sharding = sharding_code::none;
+
+  // DistributedDataParallel
+  std::int64_t first_bucket_bytes = 1 << 20;
+  std::int64_t bucket_bytes = 25 << 20;
+  bool gradients_are_views = false;  // of the buckets
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,318 @@
+#pragma once
+
+// Decoders as a person writes them with torch.nn. Private.
+
+#include <gpuplan/replay/model_code.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class plain_decoder : public model_code {
+ public:
+  using model_code::model_code;
+
+  constexpr void construct() override {
+    const std::int64_t width = model.hidden_size;
+    const bool tied = model.has_tied_head();
+    tokens_ = table_module(model.vocab_size, width, tied ? trains_head() : trains_all());
+    if (model.position_rows != 0)
+      positions_ = table_module(model.position_rows, width, trains_all());
+    make_rotary_tables();
+    for (std::int64_t at = 0; at < layers; ++at) {
+      layer_modules made;
+      build_layer(made, trains_layer(at));
+      modules_.push(made);
+    }
+    norm_ = norm_module(width, trains_end());
+    head_ = tied ? tokens_ : linear_module(model.vocab_size, width, false, trains_head());
+  }
+
+  constexpr void make_batch() override {
+    const sizes all{plan.micro_batch, setup.sequence_length};
+    t.what = purpose::buffers;
+    ids_ = t.make(all, element::int64);
+    labels_ = t.make(all, element::int64);
+    t.what = purpose::working;
+  }
+
+  constexpr value forward() override {
+    t.begin(moment::forward);
+    if (shards != nullptr) shards->before_unit(none);
+    value x = embedding(t, ids_, tokens_.weight);
+    if (positions_.weight != none) {
+      value of_positions;
+      {
+        const value range = t.make(sizes{setup.sequence_length}, element::int64);
+        of_positions = embedding(t, range, positions_.weight);
+      }
+      x = add(t, x, of_positions);
+    }
+    x = dropout(t, x, drops);
+    for (std::int64_t at = 0; at < layers; ++at) x = run_layer(at, x);
+    t.begin(moment::loss);
+    value logits;
+    {
+      const value normed = norm(x, norm_);
+      logits = linear(normed, head_);
+    }
+    if (setup.framework.logits == logits_code::to_fp32) logits = cast(t, logits, element::fp32);
+    const value rows = view(t, logits, {ids_->count(), model.vocab_size});
+    const value labels = view(t, labels_, sizes{ids_->count()});
+    value loss = cross_entropy(t, rows, labels);
+    if (shards != nullptr) shards->after_unit(none);
+    return loss;
+  }
+
+ protected:
+  struct layer_modules {
+    module norm_1, norm_2, qkv, query, key, value, out, gate, up, down, q_norm, k_norm;
+  };
+
+  constexpr void make_rotary_tables() {
+    if (setup.framework.layers == layer_code::gpt) return;
+    const sizes table{setup.sequence_length, model.query_dim() / 2};
+    t.what = purpose::buffers;
+    cos_ = t.make(table, weight_format);
+    sin_ = t.make(table, weight_format);
+    t.what = purpose::working;
+  }
+
+  constexpr void build_layer(layer_modules& made, bool trains) {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t head = model.query_dim();
+    const std::int64_t inner = model.num_attention_heads * head;
+    const std::int64_t groups = model.key_value_heads() * head;
+    const std::int64_t ffn = model.intermediate_size;
+    made.norm_1 = norm_module(width, trains);
+    made.norm_2 = norm_module(width, trains);
+    if (setup.framework.layers == layer_code::gpt) {
+      made.qkv = linear_module(inner + 2 * groups, width, model.attention_bias, trains);
+      made.out = linear_module(width, inner, model.attention_out_bias, trains);
+    } else {
+      made.query = linear_module(inner, width, model.attention_bias, trains);
+      made.key = linear_module(groups, width, model.attention_bias, trains);
+      made.value = linear_module(groups, width, model.attention_bias, trains);
+      made.out = linear_module(width, inner, model.attention_out_bias, trains);
+      if (model.gated_mlp) made.gate = linear_module(ffn, width, model.mlp_bias, trains);
+    }
+    made.up = linear_module(ffn, width, model.mlp_bias, trains);
+    made.down = linear_module(width, ffn, model.mlp_bias, trains);
+    if (model.qk_norm != qk_norm_scope::none) {
+      made.q_norm = table_of_norm(head, trains);
+      made.k_norm = table_of_norm(head, trains);
+    }
+  }
+  constexpr module table_of_norm(std::int64_t width, bool trains) {
+    module made;
+    made.weight = parameter(sizes{width}, trains);
+    return made;
+  }
+
+  constexpr value layer(int index, const tensor& x) override {
+    return setup.framework.layers == layer_code::gpt ? gpt_layer(modules_[index], x)
+                                                     : llama_layer(modules_[index], x);
+  }
+
+  constexpr value core(const tensor& q, const tensor& k, const tensor& v) override {
+    switch (setup.attention) {
+      case attention_kernel::automatic:
+      case attention_kernel::flash:
+        return flash_attention(t, q, k, v, drops);
+      case attention_kernel::efficient: {
+        const std::int64_t times = q.size[1] / k.size[1];
+        if (times == 1) return efficient_attention(t, q, k, v, drops);
+        const value all_k = repeat_heads(t, k, times);
+        const value all_v = repeat_heads(t, v, times);
+        return efficient_attention(t, q, all_k, all_v, drops);
+      }
+      case attention_kernel::math:
+        return math_attention(t, q, k, v, true, drops);
+      case attention_kernel::written_out:
+        break;
+    }
+    return written_out_attention(q, k, v);
+  }
+
+  constexpr value written_out_attention(const tensor& q, const tensor& k, const tensor& v) {
+    value scores;
+    {
+      const value turned = transpose(t, k, 2, 3);
+      const value product = matmul(t, q, turned);
+      scores = scale(t, product);
+    }
+    const sizes square{q.size[2], q.size[2]};
+    value hide;
+    {
+      const value ones = t.make(square, element::boolean);
+      hide = t.make(square, element::boolean);
+    }
+    value weights;
+    {
+      const value filled = masked_fill(t, scores, hide);
+      weights = softmax_under_autocast(t, filled);
+    }
+    const value dropped = dropout(t, weights, drops);
+    return matmul(t, dropped, v);
+  }
+
+  constexpr value gpt_layer(const layer_modules& by, const tensor& input) {
+    const std::int64_t head = model.query_dim();
+    const std::int64_t heads = model.num_attention_heads;
+    value q, k, v, y;
+    {
+      value qkv;
+      {
+        const value normed = norm(input, by.norm_1);
+        qkv = linear(normed, by.qkv);
+      }
+      const int parts = split(t, qkv);
+      q = part(t, parts, qkv, 2, heads * head, 0);
+      k = part(t, parts, qkv, 2, heads * head, 1);
+      v = part(t, parts, qkv, 2, heads * head, 2);
+    }
+    q = heads_of(q, heads, head);
+    k = heads_of(k, heads, head);
+    v = heads_of(v, heads, head);
+    y = run_core(q, k, v);
+    value x;
+    {
+      value out = output_of_attention(y, by.out);
+      out = dropout(t, out, drops);
+      x = add(t, input, out);
+    }
+    value out;
+    {
+      value hidden;
+      {
+        const value normed = norm(x, by.norm_2);
+        hidden = linear(normed, by.up);
+      }
+      value activated = activation(hidden);
+      hidden.drop();
+      out = linear(activated, by.down);
+    }
+    out = dropout(t, out, drops);
+    return add(t, x, out);
+  }
+
+  constexpr value output_of_attention(const tensor& y, const module& by) {
+    value flat;
+    {
+      const value turned = transpose(t, y, 1, 2);
+      const value dense = contiguous(t, turned);
+      flat = view(t, dense, {y.size[0], y.size[2], y.size[1] * y.size[3]});
+    }
+    return linear(flat, by);
+  }
+
+  constexpr value rotate(const tensor& input) {
+    const element work =
+        setup.framework.rotary == rotary_code::halves_fp32 ? element::fp32 : input.format;
+    const value cos = table_for(*cos_, work);
+    const value sin = table_for(*sin_, work);
+    value first, second;
+    {
+      const value x = cast(t, input, work);
+      const int halves = split(t, x);
+      first = part(t, halves, x, 3, x->size[3] / 2, 0);
+      second = part(t, halves, x, 3, x->size[3] / 2, 1);
+    }
+    value joined;
+    {
+      value left, right;
+      {
+        const value a = multiply(t, first, cos);
+        const value b = multiply(t, second, sin);
+        left = subtract(t, a, b);
+      }
+      {
+        const value a = multiply(t, second, cos);
+        const value b = multiply(t, first, sin);
+        right = add(t, a, b);
+      }
+      joined = concatenate(t, left, right, 3);
+    }
+    return cast(t, joined, input.format);
+  }
+  constexpr value table_for(const tensor& table, element format) {
+    tensor seen = table;
+    set_contiguous(seen, {table.size[0], 1, table.size[1]});
+    seen.is_view = true;
+    t.hold(seen.storage);
+    const value apart(t, seen);
+    return cast(t, apart, format);
+  }
+
+  constexpr value llama_attention(const layer_modules& by, const tensor& x) {
+    const std::int64_t head = model.query_dim();
+    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t groups = model.key_value_heads();
+    value q = linear(x, by.query);
+    value k = linear(x, by.key);
+    value v = linear(x, by.value);
+    const std::int64_t batch = x.size[0];
+    const std::int64_t tokens = x.size[1];
+    q = view(t, q, {batch, tokens, heads, head});
+    k = view(t, k, {batch, tokens, groups, head});
+    v = view(t, v, {batch, tokens, groups, head});
+    if (model.qk_norm != qk_norm_scope::none) {
+      value normed_q = rms_norm(t, q, by.q_norm.weight);
+      value normed_k = rms_norm(t, k, by.k_norm.weight);
+      q = static_cast<value&&>(normed_q);
+      k = static_cast<value&&>(normed_k);
+    }
+    {
+      value rotated_q = rotate(q);
+      value rotated_k = rotate(k);
+      q = static_cast<value&&>(rotated_q);
+      k = static_cast<value&&>(rotated_k);
+    }
+    q = transpose(t, q, 1, 2);
+    k = transpose(t, k, 1, 2);
+    v = transpose(t, v, 1, 2);
+    if (heads != groups && (setup.framework.grouped_heads == grouped_heads_code::repeated ||
+                            setup.attention == attention_kernel::written_out)) {
+      value all_k = repeat_heads(t, k, heads / groups);
+      value all_v = repeat_heads(t, v, heads / groups);
+      k = static_cast<value&&>(all_k);
+      v = static_cast<value&&>(all_v);
+    }
+    const value y = run_core(q, k, v);
+    return output_of_attention(y, by.out);
+  }
+
+  constexpr value llama_layer(const layer_modules& by, const tensor& input) {
+    value x;
+    {
+      value y;
+      {
+        const value normed = norm(input, by.norm_1);
+        y = llama_attention(by, normed);
+      }
+      x = add(t, input, y);
+    }
+    const value normed = norm(x, by.norm_2);
+    value out;
+    {
+      value gated;
+      {
+        value activated;
+        {
+          const value gate = linear(normed, by.gate);
+          activated = activation(gate);
+        }
+        const value up = linear(normed, by.up);
+        gated = multiply(t, activated, up);
+      }
+      out = linear(gated, by.down);
+    }
+    return add(t, x, out);
+  }
+
+  module tokens_{}, positions_{}, norm_{}, head_{};
+  growing_array<layer_modules> modules_{};
+  value cos_{}, sin_{}, ids_{}, labels_{};
+};
+
+}  // namespace gpuplan::eager

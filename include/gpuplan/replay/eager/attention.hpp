@@ -1,0 +1,191 @@
+#pragma once
+
+// Scaled dot-product attention: the kernels of PyTorch and the products written out. Private.
+
+#include <gpuplan/replay/eager/operators.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return ceil_div(n, to) * to; }
+
+/// How many parts of the keys FlashAttention works on apart, to occupy the device (its
+/// num_splits_heuristic).
+constexpr std::int64_t flash_splits(const device_traits& device,
+                                    std::int64_t batch_heads,
+                                    std::int64_t queries,
+                                    std::int64_t keys,
+                                    std::int64_t head_dim) {
+  const std::int64_t block = head_dim <= 64 ? 256 : head_dim <= 128 ? 128 : 64;
+  const std::int64_t key_blocks = ceil_div(keys, block);
+  const std::int64_t work = batch_heads * ceil_div(queries, 64);
+  const std::int64_t processors = 2 * device.multiprocessors;
+  if (10 * work >= 8 * processors) return 1;
+  const std::int64_t most = at_most(at_most(128, processors), key_blocks);
+  const auto counts = [&](std::int64_t splits) {
+    return splits == 1 || ceil_div(key_blocks, splits) != ceil_div(key_blocks, splits - 1);
+  };
+  const auto efficiency = [&](std::int64_t splits) {
+    const double waves = static_cast<double>(work * splits) / static_cast<double>(processors);
+    return waves / static_cast<double>(ceil_div(work * splits, processors));
+  };
+  double best = 0;
+  for (std::int64_t splits = 1; splits <= most; ++splits)
+    if (counts(splits) && efficiency(splits) > best) best = efficiency(splits);
+  for (std::int64_t splits = 1; splits <= most; ++splits)
+    if (counts(splits) && efficiency(splits) >= 0.85 * best) return splits;
+  return 1;
+}
+
+/// The result is (batch, heads, tokens, head_dim), in the order (batch, tokens, heads, head_dim).
+constexpr value attention_result(tape& t, const tensor& q, std::int64_t value_dim) {
+  value out = t.make({q.size[0], q.size[2], q.size[1], value_dim}, q.format);
+  swap_dimensions(out.get(), 1, 2);
+  return out;
+}
+
+constexpr value flash_attention(
+    tape& t, const tensor& query, const tensor& key, const tensor& val, bool drops) {
+  const value v = lowered(t, val);
+  const value k = lowered(t, key);
+  const value q = lowered(t, query);
+  const int by = t.add_node(node_kind::flash, {&*q, &*k, &*v});
+  t.keep(by, q);
+  t.keep(by, k);
+  t.keep(by, v);
+  const std::int64_t batch = q->size[0];
+  const std::int64_t heads = q->size[1];
+  const std::int64_t tokens = q->size[2];
+  const std::int64_t width = q->size[3];
+  value out = attention_result(t, q, v->size[3]);
+  const value sums = t.make({batch, heads, tokens}, element::fp32);
+  const std::int64_t splits =
+      drops ? 1 : flash_splits(t.device, batch * heads, tokens, k->size[2], width);
+  if (splits > 1) {
+    const std::int64_t rows = splits * batch * heads * tokens;
+    const int part_sums = t.new_storage(4 * rows);
+    const int parts = t.new_storage(4 * rows * round_up(width, width > 128 ? 64 : 32));
+    t.release(part_sums);
+    t.release(parts);
+  }
+  const value seed = t.make({2}, element::int64);
+  const value unused = t.make({1}, element::int64);
+  if (drops) t.touch(16);
+  t.keep(by, out);
+  t.keep(by, sums);
+  t.keep(by, seed);
+  t.keep(by, unused);
+  t.result_of(by, out.get());
+  return out;
+}
+
+constexpr value efficient_attention(
+    tape& t, const tensor& query, const tensor& key, const tensor& val, bool drops) {
+  const value v = lowered(t, val);
+  const value k = lowered(t, key);
+  const value q = lowered(t, query);
+  const int by = t.add_node(node_kind::efficient, {&*q, &*k, &*v});
+  t.keep(by, q);
+  t.keep(by, k);
+  t.keep(by, v);
+  value seed, offset;
+  if (!drops) {
+    seed = t.make({1}, element::int64);
+    offset = t.make({1}, element::int64);
+  }
+  value out = attention_result(t, q, v->size[3]);
+  const value sums = t.make({q->size[0], q->size[1], round_up(q->size[2], 32)}, element::fp32);
+  t.keep(by, out);
+  t.keep(by, sums);
+  if (!drops) {
+    t.keep(by, seed);
+    t.keep(by, offset);
+  }
+  t.result_of(by, out.get());
+  return out;
+}
+
+/// (batch, groups, ...) to (batch, groups * times, ...), as a copy.
+constexpr value repeat_heads(tape& t, const tensor& of, std::int64_t times) {
+  const sizes s = of.size;
+  tensor apart_tensor = of;
+  // unsqueeze
+  for (int at = s.rank; at > 2; --at) {
+    apart_tensor.size[at] = apart_tensor.size[at - 1];
+    apart_tensor.stride[at] = apart_tensor.stride[at - 1];
+  }
+  apart_tensor.size[2] = 1;
+  apart_tensor.size.rank = s.rank + 1;
+  apart_tensor.is_view = true;
+  const int by = t.add_node(node_kind::view, {&of});
+  if (node* made = t.at(by)) made->size[1] = s;
+  t.result_of(by, apart_tensor);
+  t.hold(apart_tensor.storage);
+  value apart(t, apart_tensor);
+  const value wide = expand(t, apart, {s[0], s[1], times, s[2], s[3]});
+  apart.drop();
+  const value copy = clone(t, wide);
+  return view(t, copy, {s[0], s[1] * times, s[2], s[3]});
+}
+
+/// The products written out by PyTorch where no kernel is for them: in fp32.
+constexpr value math_attention(
+    tape& t, const tensor& query, const tensor& key, const tensor& val, bool causal, bool drops) {
+  const element format = t.autocast ? t.autocast_format : query.format;
+  const bool was_autocast = t.autocast;
+  value v = lowered(t, val);
+  value k = lowered(t, key);
+  value q = lowered(t, query);
+  t.autocast = false;
+  const bool half = is_half(format);
+  if (half) {
+    q = cast(t, q, element::fp32);
+    k = cast(t, k, element::fp32);
+    v = cast(t, v, element::fp32);
+  }
+  const std::int64_t batch = q->size[0];
+  const std::int64_t heads = q->size[1];
+  const std::int64_t tokens = q->size[2];
+  const std::int64_t keys = k->size[2];
+  value scaled = scale(t, q);
+  value mask;
+  if (causal) {
+    value ones = t.make({tokens, keys}, element::boolean);
+    value lower = t.make({tokens, keys}, element::boolean);
+    ones.drop();
+    mask = t.make({tokens, keys}, element::fp32);
+    t.touch(tokens * keys);
+  }
+  value k_all = k->size[1] == heads ? t.share(k) : repeat_heads(t, k, heads / k->size[1]);
+  value v_all = v->size[1] == heads ? t.share(v) : repeat_heads(t, v, heads / v->size[1]);
+  value scores;
+  {
+    const value turned = transpose(t, k_all, 2, 3);
+    const value scaled_key = scale(t, turned);
+    scores = matmul(t, scaled, scaled_key);
+  }
+  // the mask is added in place
+  value weights;
+  {
+    const int by = t.add_node(node_kind::softmax, {&*scores});
+    if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(scores->format);
+    value result = t.make(scores->size, scores->format);
+    const value hidden = t.make(scores->size, element::boolean);
+    const value hidden_rows = t.make({batch, heads, tokens, 1}, element::boolean);
+    t.keep(by, result);
+    t.result_of(by, result.get());
+    weights = static_cast<value&&>(result);
+  }
+  scores = static_cast<value&&>(weights);
+  if (drops) scores = dropout(t, scores, true);
+  value out = matmul(t, scores, v_all);
+  if (half) {
+    out = cast(t, out, format);
+    const value copy = t.make(scores->size, format);
+  }
+  t.autocast = was_autocast;
+  return out;
+}
+
+}  // namespace gpuplan::eager

@@ -1,0 +1,408 @@
+#pragma once
+
+// What each operator allocates on the way back. Private.
+
+#include <gpuplan/replay/eager/attention.hpp>
+#include <gpuplan/replay/eager/operators.hpp>
+#include <gpuplan/replay/eager/tape.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+struct gradients {
+  value of[most_inputs]{};
+};
+
+// Sorts, then sums what belongs to one row (EmbeddingBackwardKernel.cu of PyTorch); few tokens take
+// no detour.
+constexpr value embedding_gradient(
+    tape& t, std::int64_t tokens, std::int64_t rows, std::int64_t width, element format) {
+  if (tokens <= 3072) return t.make({rows, width}, format);
+  const int sorted = t.new_storage(8 * tokens);
+  const int original = t.new_storage(8 * tokens);
+  const int range = t.new_storage(8 * tokens);
+  std::int64_t bits = 1;
+  while (bits < 63 && (std::int64_t{1} << bits) < rows) ++bits;
+  t.touch(2 * round_up(8 * tokens, 256) + 1024 * ceil_div(tokens, 4608) + 2048 * ceil_div(bits, 8) +
+          511);
+  t.release(range);
+  value gradient = t.make({rows, width}, format);
+  const int offsets = t.new_storage(8 * tokens);
+  const int segments = t.new_storage(8);
+  t.touch(8 * tokens);
+  const std::int64_t most = at_most(tokens, rows);
+  const std::int64_t parts = tokens / 10 + most;
+  const int per_segment = t.new_storage(8 * most);
+  const int segment_offset = t.new_storage(8 * most);
+  const int count = t.new_storage(8);
+  const int part_offset = t.new_storage(8 * parts);
+  const int sums = t.new_storage(4 * parts * width);
+  for (const int storage :
+       {sums, part_offset, count, segment_offset, per_segment, segments, offsets, original, sorted})
+    t.release(storage);
+  return gradient;
+}
+
+constexpr void norm_gradients(tape& t, const node& by, const tensor& gradient, gradients& out) {
+  const std::int64_t rows = by.argument[0];
+  const std::int64_t width = by.argument[1];
+  if (by.input[0].node != none) out.of[0] = t.make(gradient.size, gradient.format);
+  const bool in_parts = rows > 65'536 && ceil_div(width, 32) < t.device.multiprocessors / 2;
+  const std::int64_t parts = ceil_div(rows, 32);
+  for (int which = 1; which < by.inputs; ++which) {
+    if (by.input[which].node == none) continue;
+    out.of[which] = t.make({width}, gradient.format);
+    if (!in_parts) continue;
+    const value part = t.make({parts, width}, element::fp32);
+    const value sum = sum_to(t, part, sizes{width});
+  }
+}
+
+constexpr void flash_gradients(tape& t,
+                               const node& by,
+                               const tensor& gradient,
+                               const tensor& q,
+                               const tensor& k,
+                               const tensor& v,
+                               gradients& out) {
+  const auto like = [&](const tensor& of) {
+    value made = t.make({of.size[0], of.size[2], of.size[1], of.size[3]}, of.format);
+    swap_dimensions(made.get(), 1, 2);
+    return made;
+  };
+  static_cast<void>(gradient);
+  static_cast<void>(by);
+  out.of[0] = like(q);
+  out.of[1] = like(k);
+  out.of[2] = like(v);
+  const std::int64_t rows = q.size[0] * q.size[1] * round_up(q.size[2], 128);
+  const int row_sums = t.new_storage(4 * rows);
+  const int sums = t.new_storage(4 * rows * round_up(q.size[3], q.size[3] > 128 ? 64 : 32));
+  if (q.size[1] != k.size[1]) {
+    const int all_k = t.new_storage(q.bytes());
+    const int all_v = t.new_storage(q.bytes());
+    t.release(all_k);
+    t.release(all_v);
+  }
+  t.release(row_sums);
+  t.release(sums);
+}
+
+constexpr void efficient_gradients(
+    tape& t, const tensor& q, const tensor& k, const tensor& v, gradients& out) {
+  const auto like = [&](const tensor& of) {
+    value made = t.make({of.size[0], of.size[2], of.size[1], of.size[3]}, of.format);
+    swap_dimensions(made.get(), 1, 2);
+    return made;
+  };
+  out.of[0] = like(q);
+  out.of[1] = like(k);
+  out.of[2] = like(v);
+  const std::int64_t heads = q.size[0] * q.size[1];
+  const std::int64_t tokens = q.size[2];
+  const std::int64_t width = q.size[3];
+  int row_sums = none;
+  if (is_half(q.format)) {
+    row_sums = t.new_storage(4 * heads * tokens);
+  } else {
+    const int products = t.new_storage(4 * heads * tokens * width);
+    const int sums = t.new_storage(4 * heads * tokens);
+    row_sums = t.new_storage(4 * heads * tokens);
+    t.release(products);
+    t.release(sums);
+  }
+  std::int64_t workspace = 0;
+  if (width <= 64)
+    workspace = ceil_div(tokens, 64) * (64 * 64 + 4);
+  else if (is_half(q.format))
+    workspace = ceil_div(tokens, 128) * (128 * 128 + 4);
+  else
+    workspace = ceil_div(tokens, 64) * (64 * 128 + 4);
+  t.touch(4 * heads * workspace);
+  t.release(row_sums);
+}
+
+constexpr bool is_of_region(const node& by) { return by.region != none; }
+
+constexpr value reduced(tape& t, value gradient, const sizes& wanted, element format) {
+  if (!(gradient->size == wanted)) {
+    // a scalar's, or what was broadcast
+    if (gradient->count() != wanted.count()) {
+      value sum = sum_to(t, gradient, wanted);
+      gradient = static_cast<value&&>(sum);
+    } else {
+      set_view(gradient.get(), wanted);
+    }
+  }
+  if (gradient->format != format) {
+    value other = t.make(wanted, format);
+    gradient = static_cast<value&&>(other);
+  }
+  return gradient;
+}
+
+constexpr void tape::run(int index) {
+  // Nodes do not move while backward runs: recomputation makes none.
+  node& by = nodes[index];
+  value incoming[most_outputs];
+  for (int at = 0; at < by.outputs; ++at) {
+    incoming[at] = value(*this, by.gradient[at]);
+    by.gradient[at] = {};
+  }
+  const tensor& g = *incoming[0];
+  gradients out;
+  const auto wants = [&](int which) { return by.input[which].node != none; };
+  const auto dense = [&](const sizes& size, element format) { return make(size, format); };
+  for (int which = 0; which < by.kept; ++which) static_cast<void>(kept_by(index, which));
+
+  switch (by.kind) {
+    case node_kind::accumulate:
+      break;
+    case node_kind::pass:
+      if (wants(0)) out.of[0] = share(g);
+      if (by.inputs > 1 && wants(1)) {
+        if (by.argument[0] == 1)
+          out.of[1] = dense(g.size, g.format);
+        else
+          out.of[1] = share(g);
+      }
+      break;
+    case node_kind::scale:
+    case node_kind::keeps_one:
+    case node_kind::mask_fill:
+      out.of[0] = dense(g.size, g.format);
+      break;
+    case node_kind::cast:
+      out.of[0] = dense(g.size, static_cast<element>(by.argument[0]));
+      out.of[0].get().size = g.size;
+      break;
+    case node_kind::view: {
+      tensor seen = g;
+      if (set_view(seen, by.size[1])) {
+        seen.is_view = true;
+        hold(seen.storage);
+        out.of[0] = value(*this, seen);
+      } else {
+        value copy = dense(g.size, g.format);
+        set_view(copy.get(), by.size[1]);
+        out.of[0] = static_cast<value&&>(copy);
+      }
+      break;
+    }
+    case node_kind::transpose: {
+      tensor seen = g;
+      swap_dimensions(seen, static_cast<int>(by.argument[0]), static_cast<int>(by.argument[1]));
+      seen.is_view = true;
+      hold(seen.storage);
+      out.of[0] = value(*this, seen);
+      break;
+    }
+    case node_kind::expand:
+      out.of[0] = share(g);
+      break;
+    case node_kind::slice:
+      out.of[0] = dense(by.size[1], g.format);
+      break;
+    case node_kind::split: {
+      for (int at = 0; at < by.outputs; ++at)
+        if (incoming[at]->defined()) out.of[0] = value();
+      sizes whole{by.argument[0]};
+      element format = element::fp32;
+      for (int at = 0; at < by.outputs; ++at)
+        if (incoming[at]->defined()) format = incoming[at]->format;
+      value joined = dense(whole, format);
+      out.of[0] = static_cast<value&&>(joined);
+      break;
+    }
+    case node_kind::concatenate:
+      for (int which = 0; which < 2; ++which) {
+        if (!wants(which)) continue;
+        tensor seen = g;
+        seen.size[static_cast<int>(by.argument[0])] = by.argument[1 + which];
+        seen.is_view = true;
+        hold(seen.storage);
+        out.of[which] = value(*this, seen);
+      }
+      break;
+    case node_kind::product:
+      if (wants(1)) out.of[1] = dense(g.size, g.format);
+      if (wants(0)) out.of[0] = dense(g.size, g.format);
+      break;
+    case node_kind::power: {
+      const value one = dense(g.size, g.format);
+      const value two = dense(g.size, g.format);
+      out.of[0] = dense(g.size, g.format);
+      break;
+    }
+    case node_kind::mean:
+      out.of[0] = dense(by.size[1], g.format);
+      break;
+    case node_kind::reciprocal_root: {
+      const value one = dense(g.size, g.format);
+      const value two = dense(g.size, g.format);
+      out.of[0] = dense(g.size, g.format);
+      break;
+    }
+    case node_kind::sum:
+      out.of[0] = share(g);
+      break;
+    case node_kind::mm:
+    case node_kind::addmm: {
+      const int first = by.kind == node_kind::addmm ? 1 : 0;
+      const std::int64_t rows = by.argument[0];
+      const std::int64_t in = by.argument[1];
+      const std::int64_t to = by.argument[2];
+      const auto of_weight = [&] {
+        if (!wants(first + 1)) return;
+        value made = dense({to, in}, g.format);
+        swap_dimensions(made.get(), 0, 1);
+        made.get().is_view = true;
+        touch(device.matrix_workspace);
+        out.of[first + 1] = static_cast<value&&>(made);
+      };
+      if (by.kind == node_kind::mm) of_weight();
+      if (wants(first)) {
+        out.of[first] = dense({rows, in}, g.format);
+        touch(device.matrix_workspace);
+      }
+      if (by.kind == node_kind::addmm) {
+        of_weight();
+        if (wants(0)) out.of[0] = share(g);
+      }
+      break;
+    }
+    case node_kind::bmm: {
+      const std::int64_t batch = by.argument[0];
+      const std::int64_t m = by.argument[1];
+      const std::int64_t k = by.argument[2];
+      const std::int64_t n = by.argument[3];
+      if (wants(1)) {
+        out.of[1] = dense({batch, k, n}, g.format);
+        touch(device.matrix_workspace);
+      }
+      if (wants(0)) {
+        out.of[0] = dense({batch, m, k}, g.format);
+        touch(device.matrix_workspace);
+      }
+      break;
+    }
+    case node_kind::layer_norm:
+    case node_kind::rms_norm:
+      norm_gradients(*this, by, g, out);
+      break;
+    case node_kind::softmax: {
+      out.of[0] = dense(g.size, static_cast<element>(by.argument[0]));
+      touch(g.bytes());
+      break;
+    }
+    case node_kind::embedding:
+      out.of[0] =
+          embedding_gradient(*this, by.argument[0], by.argument[1], by.argument[2], g.format);
+      break;
+    case node_kind::flash:
+      flash_gradients(*this, by, g, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
+      break;
+    case node_kind::efficient:
+      efficient_gradients(*this, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
+      break;
+    case node_kind::log_softmax:
+      out.of[0] = dense(g.size, g.format);
+      break;
+    case node_kind::nll: {
+      const tensor& logs = kept_by(index, 0);
+      out.of[0] = dense(logs.size, logs.format);
+      break;
+    }
+  }
+
+  if (is_of_region(by)) drop_kept(index);
+  for (int which = 0; which < by.inputs; ++which) {
+    if (!wants(which)) {
+      out.of[which] = value();
+      continue;
+    }
+    const node& to = nodes[by.input[which].node];
+    const int output = by.input[which].output;
+    out.of[which] =
+        reduced(*this, static_cast<value&&>(out.of[which]), to.size[output], to.format[output]);
+  }
+  for (value& gradient : incoming) gradient.drop();
+  if (!is_of_region(by)) drop_kept(index);
+  const int inputs = by.inputs;
+  edge to[most_inputs];
+  for (int which = 0; which < inputs; ++which) to[which] = by.input[which];
+  for (int which = 0; which < inputs; ++which)
+    if (to[which].node != none) deliver(to[which], static_cast<value&&>(out.of[which]));
+}
+
+constexpr void tape::deliver(const edge& to, value gradient) {
+  node& target = nodes[to.node];
+  tensor& there = target.gradient[to.output];
+  if (!there.defined()) {
+    there = gradient.take();
+  } else if (storages[there.storage].holders == 1 && !there.is_view) {
+    gradient.drop();
+  } else {
+    value sum = make(there.size, there.format);
+    release(there.storage);
+    there = sum.take();
+  }
+  --target.pending;
+}
+
+constexpr void tape::accumulate(int index) {
+  node& by = nodes[index];
+  parameter_record& record = parameters[by.parameter];
+  tensor arrived = by.gradient[0];
+  by.gradient[0] = {};
+  if (!record.gradient.defined()) {
+    if (storages[arrived.storage].holders == 1) {
+      record.gradient = arrived;
+    } else {
+      record.gradient = make(record.data.size, record.data.format).take();
+      release(arrived.storage);
+    }
+    storages[record.gradient.storage].what = purpose::gradients;
+  } else {
+    release(arrived.storage);
+  }
+  if (again != nullptr) again->gradient_is_there(by.parameter);
+}
+
+constexpr void tape::backward(const tensor& loss) {
+  growing_array<bool> reached;
+  for (int at = 0; at < nodes.size(); ++at) {
+    nodes[at].pending = 0;
+    reached.push(at == loss.node);
+  }
+  for (int at = loss.node; at >= 0; --at) {
+    if (!reached[at]) continue;
+    for (int which = 0; which < nodes[at].inputs; ++which) {
+      const int to = nodes[at].input[which].node;
+      if (to == none) continue;
+      ++nodes[to].pending;
+      reached[to] = true;
+    }
+  }
+  begin(moment::backward);
+  const value root = make(loss.size, loss.format);  // whoever asked holds it to the end
+  hold(root->storage);
+  nodes[loss.node].gradient[0] = *root;
+  for (int at = loss.node; at >= 0; --at) {
+    if (!reached[at] || nodes[at].kind == node_kind::accumulate) continue;
+    if (nodes[at].layer != layer) begin(moment::backward, nodes[at].layer);
+    run(at);
+    for (int which = 0; which < nodes[at].inputs; ++which) {
+      const int to = nodes[at].input[which].node;
+      if (to != none && nodes[to].kind == node_kind::accumulate && nodes[to].pending == 0)
+        accumulate(to);
+    }
+  }
+  for (int at = 0; at < parameters.size(); ++at) parameters[at].node = none;
+  nodes.resize_down(0);
+  kept.resize_down(0);
+  regions.resize_down(0);
+}
+
+}  // namespace gpuplan::eager

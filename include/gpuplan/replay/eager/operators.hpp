@@ -1,0 +1,515 @@
+#pragma once
+
+// The operators of eager mode: what each allocates and keeps. Private.
+
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/replay/eager/tape.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+using gpuplan::detail::ceil_div;
+
+// -- reductions
+
+constexpr std::int64_t last_power_of_two(std::int64_t of) {
+  std::int64_t power = 1;
+  while (power * 2 <= of) power *= 2;
+  return power;
+}
+constexpr std::int64_t at_most(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+constexpr std::int64_t at_least(std::int64_t a, std::int64_t b) { return a < b ? b : a; }
+
+/// What a sum over `reduced` elements for each of `outputs` takes beside its result: where the
+/// outputs are too few to occupy the device, several blocks of threads work on each, and meet in a
+/// buffer (Reduce.cuh of PyTorch). `fastest`: the reduced elements are neighbours.
+struct reduction_scratch {
+  std::int64_t buffer = 0;
+  std::int64_t semaphores = 0;
+};
+constexpr reduction_scratch scratch_of_reduction(const device_traits& device,
+                                                 std::int64_t reduced,
+                                                 std::int64_t outputs,
+                                                 bool fastest) {
+  constexpr std::int64_t most_threads = 512;
+  constexpr std::int64_t warp = 32;
+  std::int64_t vector = 1;  // outputs a thread
+  std::int64_t dim0 = fastest ? reduced : outputs;
+  const std::int64_t dim1 = fastest ? outputs : reduced;
+  if (fastest && outputs == 1 && dim0 > 128) dim0 /= 4;
+  if (!fastest) {
+    vector = outputs % 4 == 0 ? 4 : outputs % 2 == 0 ? 2 : 1;
+    dim0 /= vector;
+  }
+  const std::int64_t threads = most_threads / vector;
+  const std::int64_t power0 = dim0 < threads ? last_power_of_two(dim0) : threads;
+  const std::int64_t power1 = dim1 < threads ? last_power_of_two(dim1) : threads;
+  std::int64_t width = at_most(power0, warp);
+  const std::int64_t height = at_most(power1, threads / width);
+  width = at_most(power0, threads / height);
+
+  std::int64_t step_input = fastest ? width : 1;
+  std::int64_t step_output = fastest ? 1 : width;
+  const std::int64_t split_at = at_most(height * 16, 256);
+  const bool across_warps = ceil_div(reduced, step_input) >= split_at;
+  (across_warps ? step_input : step_output) *= height;
+  const std::int64_t per_thread = ceil_div(reduced, step_input);
+  const std::int64_t grid = ceil_div(outputs / vector, step_output);
+  const std::int64_t target =
+      device.multiprocessors * (device.threads_per_multiprocessor / (width * height));
+  if (!across_warps || per_thread < 256 || grid > target) return {};
+  const std::int64_t blocks = at_least(at_most(ceil_div(target, grid), ceil_div(per_thread, 16)),
+                                       ceil_div(per_thread, 256));
+  if (blocks <= 1) return {};
+  return {4 * outputs * blocks * (fastest ? 1 : width * vector), 4 * grid};
+}
+
+constexpr void touch(tape& t, const reduction_scratch& scratch) {
+  if (scratch.buffer == 0) return;
+  const int buffer = t.new_storage(scratch.buffer);
+  const int semaphores = t.new_storage(scratch.semaphores);
+  t.release(semaphores);
+  t.release(buffer);
+}
+
+/// The sum over what the wanted sizes do not have, or have once.
+constexpr value sum_to(tape& t, const tensor& of, const sizes& wanted) {
+  value sum = t.make(wanted, of.format);
+  const std::int64_t outputs = wanted.count();
+  const bool fastest = wanted.rank > 0 && wanted.rank == of.size.rank &&
+                       wanted[wanted.rank - 1] == 1 && of.size[of.size.rank - 1] != 1;
+  touch(t, scratch_of_reduction(t.device, of.count() / outputs, outputs, fastest || outputs == 1));
+  return sum;
+}
+
+// -- views
+
+constexpr value view(tape& t, const tensor& of, const sizes& wanted) {
+  tensor seen = of;
+  if (!set_view(seen, wanted)) return {};
+  const int by = t.add_node(node_kind::view, {&of});
+  if (node* made = t.at(by)) {
+    made->argument[0] = 0;
+    // the input's sizes, for the way back
+    for (int at = 0; at < of.size.rank; ++at) made->size[1][at] = of.size[at];
+    made->size[1].rank = of.size.rank;
+  }
+  seen.is_view = true;
+  t.result_of(by, seen);
+  t.hold(seen.storage);
+  return {t, seen};
+}
+
+constexpr void swap_dimensions(tensor& of, int a, int b) {
+  const std::int64_t size = of.size[a];
+  const std::int64_t stride = of.stride[a];
+  of.size[a] = of.size[b];
+  of.stride[a] = of.stride[b];
+  of.size[b] = size;
+  of.stride[b] = stride;
+}
+
+constexpr value transpose(tape& t, const tensor& of, int a, int b) {
+  tensor seen = of;
+  swap_dimensions(seen, a, b);
+  const int by = t.add_node(node_kind::transpose, {&of});
+  if (node* made = t.at(by)) {
+    made->argument[0] = a;
+    made->argument[1] = b;
+  }
+  seen.is_view = true;
+  t.result_of(by, seen);
+  t.hold(seen.storage);
+  return {t, seen};
+}
+
+/// A copy in the order of its dimensions, where it is not in that order yet.
+constexpr value clone(tape& t, const tensor& of) {
+  value copy = t.make(of.size, of.format);
+  const int by = t.add_node(node_kind::pass, {&of});
+  t.result_of(by, copy.get());
+  return copy;
+}
+constexpr value contiguous(tape& t, const tensor& of) {
+  return of.is_contiguous() ? t.share(of) : clone(t, of);
+}
+
+constexpr value reshape(tape& t, const tensor& of, const sizes& wanted) {
+  tensor seen = of;
+  if (set_view(seen, wanted)) return view(t, of, wanted);
+  const value copy = clone(t, of);
+  return view(t, copy, wanted);
+}
+
+/// Repeats elements without copying them: `of` has size 1 where `wanted` has more.
+constexpr value expand(tape& t, const tensor& of, const sizes& wanted) {
+  tensor seen = of;
+  const int more = wanted.rank - of.size.rank;
+  for (int at = 0; at < wanted.rank; ++at) {
+    const bool is_old = at >= more && of.size[at - more] == wanted[at];
+    seen.stride[at] = is_old ? of.stride[at - more] : 0;
+  }
+  seen.size = wanted;
+  const int by = t.add_node(node_kind::expand, {&of});
+  seen.is_view = true;
+  t.result_of(by, seen);
+  t.hold(seen.storage);
+  return {t, seen};
+}
+
+/// A part along one dimension; `pads` says what its gradient becomes: a slice's is padded with
+/// zeros on its own, those of a split are joined.
+constexpr value slice(tape& t, const tensor& of, int dimension, std::int64_t length) {
+  tensor seen = of;
+  seen.size[dimension] = length;
+  const int by = t.add_node(node_kind::slice, {&of});
+  if (node* made = t.at(by)) made->size[1] = of.size;
+  seen.is_view = true;
+  t.result_of(by, seen);
+  t.hold(seen.storage);
+  return {t, seen};
+}
+
+/// The node of a split; `part` makes each of its results.
+constexpr int split(tape& t, const tensor& of) {
+  const int by = t.add_node(node_kind::split, {&of});
+  if (node* made = t.at(by)) made->argument[0] = of.count();
+  return by;
+}
+constexpr value part(
+    tape& t, int by, const tensor& of, int dimension, std::int64_t length, int which) {
+  tensor seen = of;
+  seen.size[dimension] = length;
+  seen.is_view = true;
+  t.result_of(by, seen, which);
+  t.hold(seen.storage);
+  return {t, seen};
+}
+
+constexpr value concatenate(tape& t, const tensor& a, const tensor& b, int dimension) {
+  const int by = t.add_node(node_kind::concatenate, {&a, &b});
+  if (node* made = t.at(by)) {
+    made->argument[0] = dimension;
+    made->argument[1] = a.size[dimension];
+    made->argument[2] = b.size[dimension];
+  }
+  sizes joined = a.size;
+  joined[dimension] += b.size[dimension];
+  value both = t.make(joined, bytes_of(a.format) >= bytes_of(b.format) ? a.format : b.format);
+  t.result_of(by, both.get());
+  return both;
+}
+
+// -- casts
+
+constexpr value cast(tape& t, const tensor& of, element format) {
+  if (of.format == format) return t.share(of);
+  const int by = t.add_node(node_kind::cast, {&of});
+  if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(of.format);
+  value other = t.make(of.size, format);
+  t.result_of(by, other.get());
+  return other;
+}
+
+/// As autocast hands a tensor to a matrix product.
+constexpr value lowered(tape& t, const tensor& of) {
+  if (!t.autocast || of.format == t.autocast_format) return t.share(of);
+  return cast(t, of, t.autocast_format);
+}
+/// As autocast hands a tensor to what computes in fp32.
+constexpr value raised(tape& t, const tensor& of) {
+  return t.autocast ? cast(t, of, element::fp32) : t.share(of);
+}
+/// A parameter likewise: the copy of one that trains serves the whole forward.
+constexpr value lowered_parameter(tape& t, int index) {
+  const tensor data = t.parameter(index);
+  if (!t.autocast || data.format == t.autocast_format) return t.share(data);
+  if (!t.parameters[index].trains || data.format != element::fp32)
+    return cast(t, data, t.autocast_format);
+  tensor& cached = t.cached_cast(index);
+  if (!cached.defined()) cached = cast(t, data, t.autocast_format).take();
+  return t.share(cached);
+}
+
+// -- elementwise
+
+constexpr element wider(element a, element b) {
+  if (a == b) return a;
+  return bytes_of(a) > bytes_of(b) ? a : bytes_of(a) < bytes_of(b) ? b : element::fp32;
+}
+constexpr sizes broadcast(const sizes& a, const sizes& b) {
+  const sizes& longer = a.rank >= b.rank ? a : b;
+  const sizes& shorter = a.rank >= b.rank ? b : a;
+  sizes both = longer;
+  const int more = longer.rank - shorter.rank;
+  for (int at = 0; at < shorter.rank; ++at)
+    if (both[at + more] == 1) both[at + more] = shorter[at];
+  return both;
+}
+
+constexpr value add(tape& t, const tensor& a, const tensor& b) {
+  const int by = t.add_node(node_kind::pass, {&a, &b});
+  value sum = t.make(broadcast(a.size, b.size), wider(a.format, b.format));
+  t.result_of(by, sum.get());
+  return sum;
+}
+constexpr value subtract(tape& t, const tensor& a, const tensor& b) {
+  const int by = t.add_node(node_kind::pass, {&a, &b});
+  if (node* made = t.at(by)) made->argument[0] = 1;  // the second gradient is negated
+  value difference = t.make(broadcast(a.size, b.size), wider(a.format, b.format));
+  t.result_of(by, difference.get());
+  return difference;
+}
+/// Times a number, or the negative.
+constexpr value scale(tape& t, const tensor& of) {
+  const int by = t.add_node(node_kind::scale, {&of});
+  value scaled = t.make(of.size, of.format);
+  t.result_of(by, scaled.get());
+  return scaled;
+}
+/// Plus a number: the gradient passes through.
+constexpr value add_number(tape& t, const tensor& of) {
+  const int by = t.add_node(node_kind::pass, {&of});
+  value sum = t.make(of.size, of.format);
+  t.result_of(by, sum.get());
+  return sum;
+}
+constexpr value multiply(tape& t, const tensor& a, const tensor& b) {
+  const int by = t.add_node(node_kind::product, {&a, &b});
+  if (b.needs_gradient()) t.keep(by, a);
+  if (a.needs_gradient()) t.keep(by, b);
+  value product = t.make(broadcast(a.size, b.size), wider(a.format, b.format));
+  t.result_of(by, product.get());
+  return product;
+}
+/// An operator whose backward needs its input and makes one tensor: gelu, silu.
+constexpr value keeping_input(tape& t, const tensor& of) {
+  const int by = t.add_node(node_kind::keeps_one, {&of});
+  t.keep(by, of);
+  value result = t.make(of.size, of.format);
+  t.result_of(by, result.get());
+  return result;
+}
+/// An operator whose backward needs its result and makes one tensor: relu, tanh.
+constexpr value keeping_result(tape& t, const tensor& of) {
+  const int by = t.add_node(node_kind::keeps_one, {&of});
+  value result = t.make(of.size, of.format);
+  t.keep(by, result);
+  t.result_of(by, result.get());
+  return result;
+}
+constexpr value dropout(tape& t, const tensor& of, bool drops) {
+  if (!drops) return t.share(of);
+  const int by = t.add_node(node_kind::keeps_one, {&of});
+  value mask = t.make(of.size, element::boolean);
+  value result = t.make(of.size, of.format);
+  t.keep(by, mask);
+  t.result_of(by, result.get());
+  return result;
+}
+/// A power above 1.
+constexpr value power(tape& t, const tensor& of) {
+  const int by = t.add_node(node_kind::power, {&of});
+  t.keep(by, of);
+  value result = t.make(of.size, of.format);
+  t.result_of(by, result.get());
+  return result;
+}
+/// Over the last dimension, which stays with size 1.
+constexpr value mean(tape& t, const tensor& of) {
+  const int by = t.add_node(node_kind::mean, {&of});
+  if (node* made = t.at(by)) made->size[1] = of.size;
+  sizes one = of.size;
+  one[one.rank - 1] = 1;
+  value result = t.make(one, of.format);
+  t.result_of(by, result.get());
+  return result;
+}
+constexpr value reciprocal_root(tape& t, const tensor& of) {
+  const int by = t.add_node(node_kind::reciprocal_root, {&of});
+  value result = t.make(of.size, of.format);
+  t.keep(by, result);
+  t.result_of(by, result.get());
+  return result;
+}
+constexpr value softmax(tape& t, const tensor& of, element format) {
+  const int by = t.add_node(node_kind::softmax, {&of});
+  if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(of.format);
+  value result = t.make(of.size, format);
+  t.keep(by, result);
+  t.result_of(by, result.get());
+  return result;
+}
+/// As autocast computes it: in fp32, by a kernel that reads fp16 but not bf16.
+constexpr value softmax_under_autocast(tape& t, const tensor& of) {
+  if (!t.autocast || of.format == element::fp32) return softmax(t, of, of.format);
+  if (of.format == element::fp16) return softmax(t, of, element::fp32);
+  const value wide = cast(t, of, element::fp32);
+  return softmax(t, wide, element::fp32);
+}
+constexpr value masked_fill(tape& t, const tensor& of, const tensor& mask) {
+  const int by = t.add_node(node_kind::mask_fill, {&of});
+  t.keep(by, mask);
+  value result = t.make(of.size, of.format);
+  t.result_of(by, result.get());
+  return result;
+}
+
+// -- matrix products
+
+constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
+  const value b = bias == none ? value{} : lowered_parameter(t, bias);
+  const value w = lowered_parameter(t, weight);
+  const value x = lowered(t, input);
+  const std::int64_t in = x->size[x->size.rank - 1];
+  const std::int64_t out = w->size[0];
+  const std::int64_t rows = x->count() / in;
+  const bool flat = x->size.rank == 2;
+  value x2, w2;
+  if (bias != none) {
+    if (!flat) x2 = reshape(t, x, {rows, in});
+    w2 = transpose(t, w, 0, 1);
+  } else {
+    w2 = transpose(t, w, 0, 1);
+    if (!flat) x2 = reshape(t, x, {rows, in});
+  }
+  const tensor& xs = flat ? *x : *x2;
+  const int by = bias != none ? t.add_node(node_kind::addmm, {&*b, &xs, &*w2})
+                              : t.add_node(node_kind::mm, {&xs, &*w2});
+  if (w2->needs_gradient()) t.keep(by, xs);
+  if (xs.needs_gradient()) t.keep(by, w2);
+  if (node* made = t.at(by)) {
+    made->argument[0] = rows;
+    made->argument[1] = in;
+    made->argument[2] = out;
+  }
+  value result = t.make({rows, out}, wider(x->format, w->format));
+  t.touch(bias != none ? t.device.bias_workspace : t.device.matrix_workspace);
+  t.result_of(by, result.get());
+  if (flat) return result;
+  sizes wanted = x->size;
+  wanted[wanted.rank - 1] = out;
+  value shaped = view(t, result, wanted);
+  if (bias == none) shaped.get().is_view = false;
+  return shaped;
+}
+
+/// Batched: (batch, heads, m, k) times (batch, heads, k, n).
+constexpr value matmul(tape& t, const tensor& left, const tensor& right) {
+  const value b = lowered(t, right);
+  const value a = lowered(t, left);
+  const int r = a->size.rank;
+  const std::int64_t m = a->size[r - 2];
+  const std::int64_t k = a->size[r - 1];
+  const std::int64_t n = b->size[r - 1];
+  const std::int64_t batch = a->count() / (m * k);
+  const value a2 = reshape(t, a, {batch, m, k});
+  const value b2 = reshape(t, b, {batch, k, n});
+  const int by = t.add_node(node_kind::bmm, {&*a2, &*b2});
+  if (b2->needs_gradient()) t.keep(by, a2);
+  if (a2->needs_gradient()) t.keep(by, b2);
+  if (node* made = t.at(by)) {
+    made->argument[0] = batch;
+    made->argument[1] = m;
+    made->argument[2] = k;
+    made->argument[3] = n;
+  }
+  value result = t.make({batch, m, n}, a->format);
+  t.touch(t.device.matrix_workspace);
+  t.result_of(by, result.get());
+  sizes wanted = a->size;
+  wanted[r - 1] = n;
+  value shaped = view(t, result, wanted);
+  shaped.get().is_view = false;
+  return shaped;
+}
+
+// -- norms
+
+constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
+  const value x = raised(t, input);
+  const tensor w = weight == none ? tensor{} : t.parameter(weight);
+  const tensor b = bias == none ? tensor{} : t.parameter(bias);
+  const int by = t.add_node(node_kind::layer_norm, {&*x, &w, &b});
+  const std::int64_t width = x->size[x->size.rank - 1];
+  const std::int64_t rows = x->count() / width;
+  t.keep(by, x);
+  if (weight != none) t.keep(by, w);
+  value result = t.make(x->size, x->format);
+  sizes one = x->size;
+  one[one.rank - 1] = 1;
+  const element of_statistics = element::fp32;
+  const value average = t.make(one, of_statistics);
+  const value spread = t.make(one, of_statistics);
+  t.keep(by, average);
+  t.keep(by, spread);
+  if (node* made = t.at(by)) {
+    made->argument[0] = rows;
+    made->argument[1] = width;
+  }
+  t.result_of(by, result.get());
+  return result;
+}
+
+constexpr value rms_norm(tape& t, const tensor& input, int weight) {
+  const value x = raised(t, input);
+  const tensor w = t.parameter(weight);
+  const int by = t.add_node(node_kind::rms_norm, {&*x, &w});
+  const std::int64_t width = x->size[x->size.rank - 1];
+  const std::int64_t rows = x->count() / width;
+  t.keep(by, x);
+  t.keep(by, w);
+  value result = t.make(x->size, x->format);
+  sizes one = x->size;
+  one[one.rank - 1] = 1;
+  const value spread = t.make(one, element::fp32);
+  t.keep(by, spread);
+  if (node* made = t.at(by)) {
+    made->argument[0] = rows;
+    made->argument[1] = width;
+  }
+  t.result_of(by, result.get());
+  return result;
+}
+
+// -- embeddings
+
+constexpr value embedding(tape& t, const tensor& ids, int weight) {
+  const tensor w = t.parameter(weight);
+  const int by = t.add_node(node_kind::embedding, {&w});
+  t.keep(by, ids);
+  sizes wanted = ids.size;
+  wanted[wanted.rank++] = w.size[1];
+  if (node* made = t.at(by)) {
+    made->argument[0] = ids.count();
+    made->argument[1] = w.size[0];
+    made->argument[2] = w.size[1];
+  }
+  value result = t.make(wanted, w.format);
+  t.result_of(by, result.get());
+  return result;
+}
+
+// -- losses
+
+/// (rows, classes) and int64 labels to a number.
+constexpr value cross_entropy(tape& t, const tensor& logits, const tensor& labels) {
+  int by = t.add_node(node_kind::log_softmax, {&logits});
+  value logs = t.make(logits.size, logits.format);
+  t.keep(by, logs);
+  t.result_of(by, logs.get());
+  const value x = raised(t, logs);
+  logs.drop();
+  by = t.add_node(node_kind::nll, {&*x});
+  t.keep(by, x);
+  t.keep(by, labels);
+  value loss = t.make(sizes{1}, x->format);
+  loss.get().size.rank = 0;
+  const value weight = t.make(sizes{1}, x->format);
+  t.keep(by, weight);
+  t.result_of(by, loss.get());
+  return loss;
+}
+
+}  // namespace gpuplan::eager

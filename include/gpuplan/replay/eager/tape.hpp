@@ -1,0 +1,439 @@
+#pragma once
+
+// Eager mode's bookkeeping: who holds which storage, the graph that backward follows, and what of
+// it is kept. Private.
+//
+// The rules are PyTorch's. An operator keeps what its backward needs, for inputs that need a
+// gradient. Backward runs the nodes by falling creation number; in a node results are allocated,
+// then summed over broadcast dimensions and cast to the input's format, then the incoming gradient
+// dies, then what was kept. A second gradient of a value is added into the first where nothing else
+// holds that, else into a new tensor; of a parameter, the first is taken over and later ones are
+// added into it.
+
+#include <gpuplan/replay/eager/tensor.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace gpuplan::eager {
+
+/// What a step is doing.
+enum class moment : unsigned char { construct, forward, loss, backward, clip, optimizer };
+
+/// What a device's memory is asked for. Blocks are named by what `allocate` returned.
+class memory_events {
+ public:
+  constexpr virtual int allocate(std::int64_t bytes, int stream) = 0;
+  constexpr virtual void release(int block) = 0;
+  /// From here on the step is at this moment, in this layer or in none.
+  constexpr virtual void begin(moment /*now*/, int /*layer*/) {}
+
+ protected:
+  constexpr ~memory_events() = default;
+};
+
+/// What of a device decides how much its kernels ask for.
+struct device_traits {
+  std::int64_t multiprocessors = 132;
+  std::int64_t threads_per_multiprocessor = 2048;
+  std::int64_t matrix_workspace = 32 * 1'048'576;  // of a matrix product
+  std::int64_t bias_workspace = 1'048'576;         // of one with a bias
+};
+
+/// What an allocation is for.
+enum class purpose : unsigned char {
+  weights,
+  gradients,
+  optimizer_states,
+  buffers,  // of the model, the batch, and of communication
+  kept,     // for backward
+  working,  // dies with its operator or its function
+  workspace
+};
+
+enum class node_kind : unsigned char {
+  accumulate,
+  pass,       // the gradient itself, for every input
+  scale,      // by numbers: one new tensor
+  keeps_one,  // one new tensor, from the gradient and what was kept
+  cast,
+  view,
+  transpose,
+  expand,
+  split,
+  slice,
+  concatenate,
+  product,
+  power,
+  mean,
+  reciprocal_root,
+  sum,
+  mask_fill,
+  mm,
+  addmm,
+  bmm,
+  layer_norm,
+  rms_norm,
+  softmax,
+  embedding,
+  flash,
+  efficient,
+  log_softmax,
+  nll
+};
+
+struct edge {
+  int node = none;
+  int output = 0;
+};
+
+inline constexpr int most_inputs = 4;
+inline constexpr int most_outputs = 3;
+
+struct node {
+  node_kind kind{};
+  int inputs = 0;
+  int outputs = 1;
+  int first_kept = 0;
+  int kept = 0;
+  int region = none;  // of recomputation
+  int pending = 0;
+  int parameter = none;  // of an accumulate node
+  int layer = none;
+  edge input[most_inputs]{};
+  tensor gradient[most_outputs]{};  // as far as it has arrived
+  sizes size[most_outputs]{};       // of the results,
+  element format[most_outputs]{};   // likewise
+  std::int64_t argument[6]{};
+};
+
+class tape;
+
+/// Holds a tensor's storage.
+class value {
+ public:
+  constexpr value() = default;
+  constexpr value(tape& owner, const tensor& of) : tensor_(of), owner_(&owner) {}  // takes over
+  constexpr value(value&& other) noexcept : tensor_(other.tensor_), owner_(other.owner_) {
+    other.owner_ = nullptr;
+    other.tensor_.storage = none;
+  }
+  constexpr value& operator=(value&& other) noexcept {
+    if (this == &other) return *this;
+    drop();
+    tensor_ = other.tensor_;
+    owner_ = other.owner_;
+    other.owner_ = nullptr;
+    other.tensor_.storage = none;
+    return *this;
+  }
+  constexpr ~value() { drop(); }
+
+  constexpr const tensor& operator*() const { return tensor_; }
+  constexpr const tensor* operator->() const { return &tensor_; }
+  constexpr tensor& get() { return tensor_; }
+  constexpr operator const tensor&() const { return tensor_; }  // NOLINT
+  constexpr void drop();
+  /// Gives the hold away.
+  constexpr tensor take() {
+    const tensor taken = tensor_;
+    owner_ = nullptr;
+    tensor_.storage = none;
+    tensor_.node = none;
+    return taken;
+  }
+
+ private:
+  tensor tensor_{};
+  tape* owner_ = nullptr;
+};
+
+struct storage_record {
+  std::int64_t bytes = 0;
+  int block = none;
+  int holders = 0;
+  purpose what = purpose::working;
+  const char* made_by = "";
+};
+
+/// A trained or frozen parameter.
+struct parameter_record {
+  tensor data{};
+  tensor gradient{};
+  int node = none;  // in the present graph
+  bool trains = true;
+  tensor cast{};    // under autocast
+  tensor recast{};  // likewise, of a recomputation
+};
+
+/// Recomputes what was not kept.
+class recomputer {
+ public:
+  constexpr virtual void recompute(int region) = 0;
+  /// Nothing of the region is needed any more.
+  constexpr virtual void region_is_done(int region) = 0;
+  /// The gradient of a parameter has arrived.
+  constexpr virtual void gradient_is_there(int parameter) = 0;
+
+ protected:
+  constexpr ~recomputer() = default;
+};
+
+class tape {
+ public:
+  constexpr explicit tape(memory_events& memory, device_traits traits = {})
+      : device(traits), memory_(&memory) {}
+
+  device_traits device;
+  bool autocast = false;
+  element autocast_format = element::bf16;
+  bool records = true;  // false: no graph
+  int stream = 0;
+  purpose what = purpose::working;
+  const char* made_by = "";
+  int layer = none;
+  recomputer* again = nullptr;
+
+  growing_array<parameter_record> parameters{};
+  growing_array<storage_record> storages{};
+  growing_array<node> nodes{};
+  growing_array<tensor> kept{};
+
+  // -- storages
+
+  constexpr int new_storage(std::int64_t bytes) {
+    if (stopped_) return none;
+    storage_record record{bytes, memory_->allocate(bytes, stream), 1, what, made_by};
+    if (free_ != none) {
+      const int at = free_;
+      free_ = storages[at].block;
+      storages[at] = record;
+      return at;
+    }
+    return storages.push(record);
+  }
+  constexpr void hold(int storage) {
+    if (storage != none) ++storages[storage].holders;
+  }
+  constexpr void release(int storage) {
+    if (storage == none) return;
+    storage_record& record = storages[storage];
+    if (--record.holders != 0) return;
+    memory_->release(record.block);
+    record.block = free_;
+    free_ = storage;
+  }
+  [[nodiscard]] constexpr value make(const sizes& size, element format) {
+    tensor made;
+    made.format = format;
+    set_contiguous(made, size);
+    made.storage = new_storage(made.bytes());
+    return {*this, made};
+  }
+  /// Another hold of the tensor.
+  [[nodiscard]] constexpr value share(const tensor& of) {
+    hold(of.storage);
+    return {*this, of};
+  }
+  /// The tensor without its place in the graph.
+  [[nodiscard]] constexpr value detach(const tensor& of) {
+    tensor alone = of;
+    alone.node = none;
+    hold(alone.storage);
+    return {*this, alone};
+  }
+  /// Allocates and frees.
+  constexpr void touch(std::int64_t bytes) {
+    if (bytes > 0) release(new_storage(bytes));
+  }
+  /// The step is at this moment.
+  constexpr void begin(moment now, int at_layer = none) {
+    layer = at_layer;
+    memory_->begin(now, at_layer);
+  }
+
+  // -- the graph
+
+  /// What a tensor's gradient goes to; none where it needs none.
+  [[nodiscard]] static constexpr edge edge_of(const tensor& of) { return {of.node, of.output}; }
+
+  /// A node with the inputs that need a gradient, or none where none does. Inside a recomputation
+  /// there is a graph already: the answer tells only whether there would be a node.
+  constexpr int add_node(node_kind kind, std::initializer_list<const tensor*> inputs) {
+    if (!records) return none;
+    bool any = false;
+    for (const tensor* input : inputs) any = any || input->needs_gradient();
+    if (!any) return none;
+    if (recomputes_ != none) return 0;
+    node made;
+    made.kind = kind;
+    for (const tensor* input : inputs) made.input[made.inputs++] = edge_of(*input);
+    made.first_kept = kept.size();
+    made.region = region_;
+    made.layer = layer;
+    return nodes.push(made);
+  }
+  [[nodiscard]] constexpr node* at(int index) {
+    return index == none || recomputes_ != none ? nullptr : &nodes[index];
+  }
+  /// Keeps a tensor for the node made last.
+  constexpr void keep(int index, const tensor& of) {
+    if (index == none || stopped_) return;
+    if (recomputes_ != none) {
+      keep_again(of);
+      return;
+    }
+    tensor entry = of;
+    entry.node = none;
+    if (region_ != none) {
+      entry.storage = none;  // it will be made again
+      ++regions[region_].count;
+    } else {
+      hold(entry.storage);
+      if (entry.storage != none && storages[entry.storage].what == purpose::working)
+        storages[entry.storage].what = purpose::kept;
+    }
+    kept.push(entry);
+    ++nodes[index].kept;
+  }
+  /// Makes the tensor a node's result.
+  constexpr void result_of(int index, tensor& made, int output = 0) {
+    made.node = index;
+    made.output = output;
+    if (index == none || recomputes_ != none) return;
+    node& by = nodes[index];
+    by.size[output] = made.size;
+    by.format[output] = made.format;
+    if (output >= by.outputs) by.outputs = output + 1;
+  }
+
+  // -- parameters
+
+  constexpr int add_parameter(const sizes& size, element format, bool trains) {
+    what = purpose::weights;
+    parameter_record record;
+    record.data = make(size, format).take();
+    record.trains = trains;
+    what = purpose::working;
+    return parameters.push(record);
+  }
+  /// The parameter, as an operator reads it. The tape holds it.
+  [[nodiscard]] constexpr tensor parameter(int index) {
+    parameter_record& record = parameters[index];
+    tensor data = record.data;
+    if (!record.trains || !records) return data;
+    if (recomputes_ != none) {
+      data.node = 0;
+      return data;
+    }
+    if (record.node == none) {
+      node made;
+      made.kind = node_kind::accumulate;
+      made.parameter = index;
+      made.size[0] = data.size;
+      made.format[0] = data.format;
+      made.first_kept = kept.size();
+      record.node = nodes.push(made);
+    }
+    data.node = record.node;
+    return data;
+  }
+
+  // -- recomputation
+
+  struct region_record {
+    int first = none;  // of what is kept
+    int count = 0;
+    int made = 0;
+    int dropped = 0;
+  };
+  growing_array<region_record> regions{};
+
+  constexpr int begin_region() {
+    if (!records || recomputes_ != none) return none;
+    region_record record;
+    record.first = kept.size();
+    region_ = regions.push(record);
+    return region_;
+  }
+  constexpr void end_region() { region_ = none; }
+  [[nodiscard]] constexpr bool is_recomputing() const { return recomputes_ != none; }
+  [[nodiscard]] constexpr bool has_stopped() const { return stopped_; }
+  constexpr void begin_recompute(int region) { recomputes_ = region; }
+  constexpr void end_recompute() {
+    for (int at = 0; at < parameters.size(); ++at) {
+      if (!parameters[at].recast.defined()) continue;
+      release(parameters[at].recast.storage);
+      parameters[at].recast = {};
+    }
+    recomputes_ = none;
+    stopped_ = false;
+  }
+
+  // -- autocast's copies of parameters
+
+  constexpr tensor& cached_cast(int index) {
+    parameter_record& record = parameters[index];
+    return recomputes_ != none ? record.recast : record.cast;
+  }
+  constexpr void end_autocast() {
+    for (int at = 0; at < parameters.size(); ++at) {
+      if (!parameters[at].cast.defined()) continue;
+      release(parameters[at].cast.storage);
+      parameters[at].cast = {};
+    }
+    autocast = false;
+  }
+
+  // -- backward
+
+  /// Follows the graph from the loss, whose gradient is made, and forgets the graph.
+  constexpr void backward(const tensor& loss);
+
+  /// What a node kept; made again where it was not.
+  constexpr const tensor& kept_by(int index, int which) {
+    const int place = nodes[index].first_kept + which;
+    const int region = nodes[index].region;
+    if (region != none && !kept[place].defined() && regions[region].made == 0)
+      again->recompute(region);
+    return kept[place];
+  }
+
+ private:
+  constexpr void keep_again(const tensor& of) {
+    region_record& region = regions[recomputes_];
+    tensor& entry = kept[region.first + region.made];
+    entry = of;
+    entry.node = none;
+    hold(entry.storage);
+    if (++region.made == region.count) stopped_ = true;
+  }
+  constexpr void drop_kept(int index) {
+    node& by = nodes[index];
+    for (int at = by.first_kept; at < by.first_kept + by.kept; ++at) {
+      release(kept[at].storage);
+      kept[at].storage = none;
+    }
+    if (by.region == none || by.kept == 0) return;
+    region_record& region = regions[by.region];
+    region.dropped += by.kept;
+    if (region.dropped == region.count) again->region_is_done(by.region);
+  }
+  constexpr void run(int index);
+  constexpr void accumulate(int index);
+  constexpr void deliver(const edge& to, value gradient);
+
+  memory_events* memory_;
+  int free_ = none;
+  int region_ = none;
+  int recomputes_ = none;
+  bool stopped_ = false;
+};
+
+constexpr void value::drop() {
+  if (owner_ != nullptr) owner_->release(tensor_.storage);
+  owner_ = nullptr;
+  tensor_.storage = none;
+}
+
+}  // namespace gpuplan::eager

@@ -1,0 +1,237 @@
+#pragma once
+
+// What the codes of all models have in common: parameters as modules, norms, attention and losses
+// as the framework does them, and layers that are computed again. Private.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/replay/eager/attention.hpp>
+#include <gpuplan/replay/eager/backward.hpp>
+#include <gpuplan/replay/eager/operators.hpp>
+#include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+[[nodiscard]] constexpr element element_of(number_format format) {
+  return format == number_format::bf16   ? element::bf16
+         : format == number_format::fp16 ? element::fp16
+                                         : element::fp32;
+}
+
+/// A linear layer, a norm or a table: its parameters' places on the tape.
+struct module {
+  int weight = none;
+  int bias = none;
+  int lora_a = none;
+  int lora_b = none;
+  int magnitude = none;
+};
+
+/// What data parallelism adds to a step.
+class sharding {
+ public:
+  /// The parameters are there, the batch is not.
+  constexpr virtual void model_is_built() {}
+  /// Around the forward of a layer, or of the whole model (`none`).
+  constexpr virtual void before_unit(int /*layer*/) {}
+  constexpr virtual void after_unit(int /*layer*/) {}
+  constexpr virtual void backward_begins(bool /*last_micro_batch*/) {}
+  constexpr virtual void gradient_is_there(int /*parameter*/) {}
+  constexpr virtual void backward_is_done(bool /*last_micro_batch*/) {}
+
+ protected:
+  constexpr ~sharding() = default;
+};
+
+/// The code of a model class: what it builds, and its forward.
+class model_code : public recomputer {
+ public:
+  constexpr model_code(tape& on, const training_setup& of, const batch_plan& with)
+      : t(on), setup(of), model(setup.model), plan(with) {
+    t.again = this;
+    t.autocast_format = element_of(setup.precision.compute);
+    weight_format = element_of(setup.precision.weights);
+    drops = setup.dropout > 0;
+    layers = model.num_hidden_layers;
+  }
+  model_code(const model_code&) = delete;
+  model_code& operator=(const model_code&) = delete;
+
+  constexpr virtual void construct() = 0;
+  constexpr virtual void make_batch() = 0;
+  /// One micro-batch, to the loss.
+  constexpr virtual value forward() = 0;
+
+  sharding* shards = nullptr;
+  tape& t;
+  const training_setup& setup;
+  const transformer& model;
+  const batch_plan plan;
+  element weight_format = element::fp32;
+  bool drops = false;
+  std::int64_t layers = 0;
+
+ protected:
+  constexpr ~model_code() {
+    for (int at = 0; at < reruns_.size(); ++at) region_is_done(at);
+  }
+
+  // -- what trains
+
+  [[nodiscard]] constexpr bool trains_all() const { return setup.trains.what == training::full; }
+  [[nodiscard]] constexpr bool trains_layer(std::int64_t layer) const {
+    return trains_all() || (setup.trains.what == training::last_layers &&
+                            layer >= layers - setup.trains.last_layers);
+  }
+  /// The norm behind the layers, a pooler.
+  [[nodiscard]] constexpr bool trains_end() const {
+    return trains_all() || setup.trains.what == training::last_layers;
+  }
+  /// A head of its own, or the table that a head shares.
+  [[nodiscard]] constexpr bool trains_head() const {
+    return trains_end() || setup.trains.what == training::head;
+  }
+
+  // -- modules
+
+  constexpr int parameter(const sizes& size, bool trains) {
+    return t.add_parameter(size, weight_format, trains);
+  }
+  constexpr module linear_module(std::int64_t out, std::int64_t in, bool bias, bool trains) {
+    module made;
+    made.weight = parameter({out, in}, trains);
+    if (bias) made.bias = parameter(sizes{out}, trains);
+    return made;
+  }
+  constexpr module norm_module(std::int64_t width, bool trains) {
+    module made;
+    made.weight = parameter(sizes{width}, trains);
+    if (model.norm == norm_kind::layer_norm && model.norm_bias)
+      made.bias = parameter(sizes{width}, trains);
+    return made;
+  }
+  constexpr module table_module(std::int64_t rows, std::int64_t width, bool trains) {
+    module made;
+    made.weight = parameter({rows, width}, trains);
+    return made;
+  }
+
+  // -- operators
+
+  constexpr value linear(const tensor& x, const module& by) {
+    return eager::linear(t, x, by.weight, by.bias);
+  }
+  constexpr value norm(const tensor& x, const module& by) {
+    if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);
+    if (setup.framework.rms_norm == rms_norm_code::written_out)
+      return written_out_rms_norm(x, by.weight);
+    return rms_norm(t, x, by.weight);
+  }
+  /// weight * (x.float() * rsqrt(mean(x.float() ** 2) + eps)).to(x.dtype)
+  constexpr value written_out_rms_norm(const tensor& input, int weight) {
+    value x = cast(t, input, element::fp32);
+    {
+      value spread;
+      {
+        value average;
+        {
+          const value squares = power(t, x);
+          average = mean(t, squares);
+        }
+        const value shifted = add_number(t, average);
+        average.drop();
+        spread = reciprocal_root(t, shifted);
+      }
+      x = multiply(t, x, spread);
+    }
+    const value back = cast(t, x, input.format);
+    return multiply(t, t.parameter(weight), back);
+  }
+  constexpr value activation(const tensor& x) {
+    return model.hidden_act == activation_function::relu ? keeping_result(t, x)
+                                                         : keeping_input(t, x);
+  }
+  /// (batch, tokens, heads * width) to (batch, heads, tokens, width).
+  constexpr value heads_of(const tensor& x, std::int64_t heads, std::int64_t width) {
+    const value apart = view(t, x, {x.size[0], x.size[1], heads, width});
+    return transpose(t, apart, 1, 2);
+  }
+
+  // -- what is computed again
+
+  /// The layer from its input, kept or recomputed as the setup says.
+  constexpr value run_layer(std::int64_t index, const tensor& x) {
+    const auto at = static_cast<int>(index);
+    t.begin(moment::forward, at);
+    if (shards != nullptr) shards->before_unit(at);
+    value result;
+    if (setup.recompute == recompute_mode::full) {
+      begin_rerun(at, {&x});
+      result = layer(at, x);
+      t.end_region();
+    } else {
+      result = layer(at, x);
+    }
+    if (shards != nullptr) shards->after_unit(at);
+    t.begin(moment::forward);
+    return result;
+  }
+  constexpr virtual value layer(int index, const tensor& x) = 0;
+
+  /// The attention core, likewise.
+  constexpr value run_core(const tensor& q, const tensor& k, const tensor& v) {
+    if (setup.recompute != recompute_mode::selective || t.is_recomputing()) return core(q, k, v);
+    begin_rerun(none, {&q, &k, &v});
+    value result = core(q, k, v);
+    t.end_region();
+    return result;
+  }
+  constexpr virtual value core(const tensor& q, const tensor& k, const tensor& v) = 0;
+
+  constexpr void begin_rerun(int layer_index, std::initializer_list<const tensor*> inputs) {
+    const int region = t.begin_region();
+    if (region == none) return;
+    rerun made;
+    made.layer = layer_index;
+    for (const tensor* input : inputs) {
+      made.input[made.inputs++] = *input;
+      t.hold(input->storage);
+    }
+    reruns_.resize_down(region);
+    reruns_.push(made);
+  }
+
+ public:
+  constexpr void recompute(int region) override {
+    t.begin_recompute(region);
+    t.autocast = setup.precision.autocast();
+    const rerun again = reruns_[region];
+    if (again.layer != none) {
+      const value result = layer(again.layer, again.input[0]);
+    } else {
+      const value result = core(again.input[0], again.input[1], again.input[2]);
+    }
+    t.autocast = false;
+    t.end_recompute();
+  }
+  constexpr void region_is_done(int region) override {
+    rerun& done = reruns_[region];
+    for (int at = 0; at < done.inputs; ++at) t.release(done.input[at].storage);
+    done.inputs = 0;
+  }
+  constexpr void gradient_is_there(int parameter_index) override {
+    if (shards != nullptr) shards->gradient_is_there(parameter_index);
+  }
+
+ private:
+  struct rerun {
+    int layer = none;
+    int inputs = 0;
+    tensor input[4]{};
+  };
+  growing_array<rerun> reruns_{};
+};
+
+}  // namespace gpuplan::eager

@@ -1,0 +1,59 @@
+#pragma once
+
+// Training steps of eager mode, from the construction of the model on: what they ask a device's
+// memory for. Private.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/replay/codes/plain.hpp>
+#include <gpuplan/replay/optimizer_step.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+/// A training job on one rank.
+class training_job {
+ public:
+  constexpr training_job(memory_events& memory,
+                         const training_setup& setup,
+                         const batch_plan& plan,
+                         device_traits device = {})
+      : tape_(memory, device),
+        setup_(setup),
+        plan_(plan),
+        code_(tape_, setup_, plan),
+        states_(tape_, setup_) {
+    tape_.begin(moment::construct);
+    code_.construct();
+    code_.make_batch();
+    states_.construct();
+  }
+
+  /// Forward, backward, optimizer, and the gradients are gone.
+  constexpr void step() {
+    for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
+      tape_.autocast = setup_.precision.autocast();
+      value loss = code_.forward();
+      tape_.end_autocast();
+      if (plan_.accumulation > 1) loss = scale(tape_, loss);
+      const value scaled = states_.scaled(loss);
+      tape_.backward(scaled);
+    }
+    states_.step();
+    for (int at = 0; at < tape_.parameters.size(); ++at) {
+      tensor& gradient = tape_.parameters[at].gradient;
+      tape_.release(gradient.storage);
+      gradient = {};
+    }
+  }
+
+ private:
+  tape tape_;
+  training_setup setup_;
+  batch_plan plan_;
+  plain_decoder code_;
+  optimizer_states states_;
+};
+
+}  // namespace gpuplan::eager
