@@ -4,6 +4,7 @@
 // name.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/checkpoint.hpp>

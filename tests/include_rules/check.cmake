@@ -49,6 +49,7 @@ set(order
     gpuplan.hpp
     # steps replayed, opt-in for what they cost to compile
     replay/
+    replay.hpp
     # edges
     io/
     measure/

@@ -41,8 +41,7 @@ class sharding {
   constexpr virtual void gradient_is_there(int /*parameter*/) {}
   constexpr virtual void backward_is_done(bool /*last_micro_batch*/) {}
 
- protected:
-  constexpr ~sharding() = default;
+  constexpr virtual ~sharding() {}  // NOLINT(modernize-use-equals-default): g++ 12 knows no other
 };
 
 /// The code of a model class: what it builds, and its forward.
@@ -73,11 +72,14 @@ class model_code : public recomputer {
   bool drops = false;
   std::int64_t layers = 0;
 
- protected:
-  constexpr ~model_code() {
-    for (int at = 0; at < reruns_.size(); ++at) region_is_done(at);
+  constexpr virtual ~model_code() {
+    for (int at = 0; at < reruns_.size(); ++at) {
+      rerun& left = reruns_[at];
+      for (int which = 0; which < left.inputs; ++which) t.release(left.input[which].storage);
+    }
   }
 
+ protected:
   // -- what trains
 
   [[nodiscard]] constexpr bool trains_all() const { return setup.trains.what == training::full; }

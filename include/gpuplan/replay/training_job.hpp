@@ -4,7 +4,8 @@
 // memory for. Private.
 
 #include <gpuplan/batch.hpp>
-#include <gpuplan/replay/codes/plain.hpp>
+#include <gpuplan/replay/codes.hpp>
+#include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/optimizer_step.hpp>
 #include <gpuplan/training_setup.hpp>
 
@@ -22,23 +23,35 @@ class training_job {
       : tape_(memory, device),
         setup_(setup),
         plan_(plan),
-        code_(tape_, setup_, plan),
+        code_(make_code(tape_, setup_, plan_)),
+        shards_(make_sharding(tape_, setup_, plan_)),
         states_(tape_, setup_) {
     tape_.begin(moment::construct);
-    code_.construct();
-    code_.make_batch();
+    code_->shards = shards_;
+    code_->construct();
+    if (shards_ != nullptr) shards_->model_is_built();
     states_.construct();
+    code_->make_batch();
+  }
+  training_job(const training_job&) = delete;
+  training_job& operator=(const training_job&) = delete;
+  constexpr ~training_job() {
+    delete code_;
+    delete shards_;
   }
 
   /// Forward, backward, optimizer, and the gradients are gone.
   constexpr void step() {
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
       tape_.autocast = setup_.precision.autocast();
-      value loss = code_.forward();
+      value loss = code_->forward();
       tape_.end_autocast();
       if (plan_.accumulation > 1) loss = scale(tape_, loss);
       const value scaled = states_.scaled(loss);
+      const bool last = micro + 1 == plan_.accumulation;
+      if (shards_ != nullptr) shards_->backward_begins(last);
       tape_.backward(scaled);
+      if (shards_ != nullptr) shards_->backward_is_done(last);
     }
     states_.step();
     for (int at = 0; at < tape_.parameters.size(); ++at) {
@@ -52,7 +65,8 @@ class training_job {
   tape tape_;
   training_setup setup_;
   batch_plan plan_;
-  plain_decoder code_;
+  model_code* code_;
+  sharding* shards_;  // none where nothing is shared
   optimizer_states states_;
 };
 

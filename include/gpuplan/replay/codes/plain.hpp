@@ -11,6 +11,7 @@ namespace gpuplan::eager {
 class plain_decoder : public model_code {
  public:
   using model_code::model_code;
+  constexpr ~plain_decoder() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
     const std::int64_t width = model.hidden_size;

@@ -1,0 +1,120 @@
+#include "setups.hpp"
+
+#include <gpuplan/catalog/frameworks.hpp>
+
+#include <string_view>
+
+#include "steps.hpp"
+
+namespace accuracy {
+namespace {
+
+using gpuplan::attention_kernel;
+using gpuplan::optimizer_kind;
+using gpuplan::optimizer_loop;
+using gpuplan::training_setup;
+
+template <class Value>
+struct named {
+  std::string_view name;
+  Value value;
+};
+
+// The value of this name, or false.
+template <class Value, std::size_t Size>
+bool look_up(std::string_view name, const named<Value> (&values)[Size], Value& into) {
+  for (const named<Value>& one : values) {
+    if (one.name != name) continue;
+    into = one.value;
+    return true;
+  }
+  return false;
+}
+
+constexpr named<gpuplan::framework> codes[] = {
+    {"plain_gpt", gpuplan::catalog::torch_gpt},
+    {"plain_llama", gpuplan::catalog::torch_llama},
+    {"plain_llama_fp32", gpuplan::catalog::torch_llama_fp32},
+};
+constexpr named<gpuplan::mixed_precision> precisions[] = {
+    {"fp32", gpuplan::fp32_precision},
+    {"bf16", gpuplan::bf16_pure},
+    {"autocast_bf16", gpuplan::bf16_mixed},
+    {"autocast_fp16", gpuplan::fp16_mixed},
+};
+constexpr named<attention_kernel> kernels[] = {
+    {"flash", attention_kernel::flash},
+    {"efficient", attention_kernel::efficient},
+    {"math", attention_kernel::math},
+    {"eager", attention_kernel::written_out},
+    {"sdpa", attention_kernel::automatic},
+};
+constexpr named<optimizer_kind> optimizers[] = {
+    {"sgd", optimizer_kind::sgd},
+    {"sgd_momentum", optimizer_kind::sgd_momentum},
+    {"adamw", optimizer_kind::adamw},
+    {"adafactor", optimizer_kind::adafactor},
+    {"muon", optimizer_kind::muon},
+    {"rmsprop", optimizer_kind::rmsprop},
+    {"adagrad", optimizer_kind::adagrad},
+};
+constexpr named<optimizer_loop> loops[] = {
+    {"foreach", optimizer_loop::foreach},
+    {"fused", optimizer_loop::fused},
+    {"for_loop", optimizer_loop::parameter},
+};
+constexpr named<gpuplan::activation_function> activations[] = {
+    {"silu", gpuplan::activation_function::silu},
+    {"gelu", gpuplan::activation_function::gelu},
+    {"gelu_tanh", gpuplan::activation_function::gelu_tanh},
+    {"relu", gpuplan::activation_function::relu},
+};
+
+std::string not_known(std::string_view column, std::string_view value) {
+  return "what " + std::string(column) + " '" + std::string(value) + "' takes is not known";
+}
+
+// What the columns say beside the model and what trains of it.
+std::string read_setup(const row& source, training_setup& setup) {
+  const auto read = [&](std::string_view column, const auto& values, auto& into) -> std::string {
+    return look_up(source.text(column), values, into) ? std::string()
+                                                      : not_known(column, source.text(column));
+  };
+  for (const std::string& why : {read("code", codes, setup.framework),
+                                 read("precision", precisions, setup.precision),
+                                 read("attention", kernels, setup.attention),
+                                 read("optimizer", optimizers, setup.optimizer.kind),
+                                 read("optimizer_impl", loops, setup.optimizer.loop),
+                                 read("activation", activations, setup.model.hidden_act)})
+    if (!why.empty()) return why;
+  if (source.text("parallel") != "single") return not_known("parallel", source.text("parallel"));
+  if (source.text("peft") != "none") return not_known("peft", source.text("peft"));
+  if (source.text("loss") == "cross_entropy_fp32_logits")
+    setup.framework.logits = gpuplan::logits_code::to_fp32;
+  setup.optimizer.clips_gradients = source.flag("grad_clip");
+  setup.sequence_length = source.integer_or("seq_len", 0);
+  setup.target_length = source.integer_or("decoder_seq_len", 0);
+  setup.encodings = source.integer_or("encodings", 1);
+  setup.dropout = source.number("dropout").value_or(0);
+  setup.padding_mask = source.flag("padding_mask");
+  return {};
+}
+
+}  // namespace
+
+described_setup describe_setup(const row& source) {
+  described_setup described;
+  const described_step step = describe_step(source);
+  described.why_not = step.why_not;
+  if (!described.why_not.empty()) return described;
+  described.setup.model = step.shape;
+  described.setup.trains = step.pass.trains;
+  described.setup.recompute = step.pass.recompute;
+  described.why_not = read_setup(source, described.setup);
+  described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
+                    .data_parallel = source.integer_or("world_size", 1),
+                    .accumulation = source.integer_or("accumulation", 1)};
+  return described;
+}
+
+}  // namespace accuracy

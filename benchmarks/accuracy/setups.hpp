@@ -1,0 +1,23 @@
+#pragma once
+
+// Training setups, in the columns of `torch_steps.csv`.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <string>
+
+#include "csv.hpp"
+
+namespace accuracy {
+
+struct described_setup {
+  gpuplan::training_setup setup{};
+  gpuplan::batch_plan plan{};
+  std::string why_not;  // blank where the library can replay the step
+};
+
+/// The setup and the batch of a row. Throws `bad_file` for a cell that no step can have.
+described_setup describe_setup(const row& source);
+
+}  // namespace accuracy

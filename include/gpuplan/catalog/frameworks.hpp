@@ -1,0 +1,22 @@
+#pragma once
+
+// Frameworks, as far as memory and time tell them apart. Operators, orders and formats were read
+// from their sources, and checked against recorded steps of the versions named.
+
+#include <gpuplan/framework.hpp>
+
+namespace gpuplan::catalog {
+
+/// A GPT as a person writes it with torch.nn: one linear layer for query, key and value.
+inline constexpr framework torch_gpt{.name = "torch.nn, GPT", .layers = layer_code::gpt};
+/// A LLaMA likewise, with the fused RMS norm and rotary positions in the format of the query.
+inline constexpr framework torch_llama{.name = "torch.nn, LLaMA", .layers = layer_code::llama};
+/// A LLaMA as many model files have it: norms and rotary positions by hand in fp32, key-value heads
+/// copied to all heads.
+inline constexpr framework torch_llama_fp32{.name = "torch.nn, LLaMA in fp32",
+                                            .layers = layer_code::llama,
+                                            .rms_norm = rms_norm_code::written_out,
+                                            .rotary = rotary_code::halves_fp32,
+                                            .grouped_heads = grouped_heads_code::repeated};
+
+}  // namespace gpuplan::catalog

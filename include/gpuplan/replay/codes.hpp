@@ -1,0 +1,31 @@
+#pragma once
+
+// Which code runs a setup. Private.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/replay/codes/plain.hpp>
+#include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/training_setup.hpp>
+
+namespace gpuplan::eager {
+
+/// The code of the setup's framework. The caller deletes it.
+constexpr model_code* make_code(tape& t, const training_setup& setup, const batch_plan& plan) {
+  switch (setup.framework.layers) {
+    case layer_code::gpt:
+    case layer_code::llama:
+      return new plain_decoder(t, setup, plan);
+    default:
+      return new plain_decoder(t, setup, plan);
+  }
+}
+
+/// What data parallelism adds; none on one device.
+constexpr sharding* make_sharding(tape& /*t*/,
+                                  const training_setup& /*setup*/,
+                                  const batch_plan& /*plan*/) {
+  return nullptr;
+}
+
+}  // namespace gpuplan::eager
