@@ -4,6 +4,8 @@
 // as the framework does them, and layers that are computed again. Private.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/operators.hpp>
+#include <gpuplan/replay/adapters.hpp>
 #include <gpuplan/replay/eager/attention.hpp>
 #include <gpuplan/replay/eager/backward.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
@@ -14,19 +16,11 @@
 
 namespace gpuplan::eager {
 
-[[nodiscard]] constexpr element element_of(number_format format) {
-  return format == number_format::bf16   ? element::bf16
-         : format == number_format::fp16 ? element::fp16
-                                         : element::fp32;
-}
-
 /// A linear layer, a norm or a table: its parameters' places on the tape.
 struct module {
   int weight = none;
   int bias = none;
-  int lora_a = none;
-  int lora_b = none;
-  int magnitude = none;
+  int adapter = none;  // its place among the adapted layers
 };
 
 /// What data parallelism adds to a step.
@@ -48,7 +42,7 @@ class sharding {
 class model_code : public recomputer {
  public:
   constexpr model_code(tape& on, const training_setup& of, const batch_plan& with)
-      : t(on), setup(of), model(setup.model), plan(with) {
+      : t(on), setup(of), model(setup.model), plan(with), adapters(on, of) {
     t.again = this;
     t.autocast_format = element_of(setup.precision.compute);
     weight_format = element_of(setup.precision.weights);
@@ -68,6 +62,7 @@ class model_code : public recomputer {
   const training_setup& setup;
   const transformer& model;
   const batch_plan plan;
+  adapted_layers adapters;
   element weight_format = element::fp32;
   bool drops = false;
   std::int64_t layers = 0;
@@ -107,6 +102,13 @@ class model_code : public recomputer {
     if (bias) made.bias = parameter(sizes{out}, trains);
     return made;
   }
+  /// One that may have an adapter.
+  constexpr module linear_module(
+      operator_kind kind, std::int64_t out, std::int64_t in, bool bias, bool trains) {
+    module made = linear_module(out, in, bias, trains);
+    made.adapter = adapters.add(kind, in, out);
+    return made;
+  }
   constexpr module norm_module(std::int64_t width, bool trains) {
     module made;
     made.weight = parameter(sizes{width}, trains);
@@ -123,7 +125,7 @@ class model_code : public recomputer {
   // -- operators
 
   constexpr value linear(const tensor& x, const module& by) {
-    return eager::linear(t, x, by.weight, by.bias);
+    return adapters.add_to(eager::linear(t, x, by.weight, by.bias), by.adapter, x);
   }
   constexpr value norm(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);
@@ -163,6 +165,11 @@ class model_code : public recomputer {
 
   // -- what is computed again
 
+  /// What layers read beside their input: masks, tables of positions. Whoever makes it holds it; a
+  /// layer that will be computed again holds it too.
+  static constexpr int most_beside = 5;
+  tensor beside[most_beside]{};
+
   /// The layer from its input, kept or recomputed as the setup says.
   constexpr value run_layer(std::int64_t index, const tensor& x) {
     const auto at = static_cast<int>(index);
@@ -170,7 +177,7 @@ class model_code : public recomputer {
     if (shards != nullptr) shards->before_unit(at);
     value result;
     if (setup.recompute == recompute_mode::full) {
-      begin_rerun(at, {&x});
+      begin_rerun(at, {&x, &beside[0], &beside[1], &beside[2], &beside[3], &beside[4]});
       result = layer(at, x);
       t.end_region();
     } else {
@@ -211,6 +218,7 @@ class model_code : public recomputer {
     t.autocast = setup.precision.autocast();
     const rerun again = reruns_[region];
     if (again.layer != none) {
+      for (int which = 1; which < again.inputs; ++which) beside[which - 1] = again.input[which];
       const value result = layer(again.layer, again.input[0]);
     } else {
       const value result = core(again.input[0], again.input[1], again.input[2]);
@@ -231,7 +239,7 @@ class model_code : public recomputer {
   struct rerun {
     int layer = none;
     int inputs = 0;
-    tensor input[4]{};
+    tensor input[1 + most_beside]{};
   };
   growing_array<rerun> reruns_{};
 };
