@@ -80,8 +80,13 @@ constexpr value flash_attention(
   return out;
 }
 
-constexpr value efficient_attention(
-    tape& t, const tensor& query, const tensor& key, const tensor& val, bool drops) {
+/// `bias`, where there is one, is added to the scores: (batch, 1 or heads, queries, keys).
+constexpr value efficient_attention(tape& t,
+                                    const tensor& query,
+                                    const tensor& key,
+                                    const tensor& val,
+                                    bool drops,
+                                    const tensor& bias = {}) {
   const value v = lowered(t, val);
   const value k = lowered(t, key);
   const value q = lowered(t, query);
@@ -89,6 +94,7 @@ constexpr value efficient_attention(
   t.keep(by, q);
   t.keep(by, k);
   t.keep(by, v);
+  if (bias.defined()) t.keep(by, bias);
   value seed, offset;
   if (!drops) {
     seed = t.make({1}, element::int64);
@@ -130,8 +136,13 @@ constexpr value repeat_heads(tape& t, const tensor& of, std::int64_t times) {
 }
 
 /// The products written out by PyTorch where no kernel is for them: in fp32.
-constexpr value math_attention(
-    tape& t, const tensor& query, const tensor& key, const tensor& val, bool causal, bool drops) {
+constexpr value math_attention(tape& t,
+                               const tensor& query,
+                               const tensor& key,
+                               const tensor& val,
+                               bool causal,
+                               bool drops,
+                               const tensor& /*bias*/ = {}) {
   const element format = t.autocast ? t.autocast_format : query.format;
   const bool was_autocast = t.autocast;
   value v = lowered(t, val);

@@ -1,0 +1,202 @@
+#pragma once
+
+// What the model classes of Hugging Face's transformers have in common: masks, attention behind one
+// interface, losses. Transcribed from transformers 5.23. Private.
+
+#include <gpuplan/replay/model_code.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+/// What attention returns: its result, (batch, tokens, heads, width), and the weights where the
+/// products are written out, which its callers hold with the result.
+struct attended {
+  value output{};
+  value weights{};
+};
+
+/// How a class writes its products out.
+struct written_out_code {
+  bool softmax_in_fp32 = true;   // whatever the format of the scores; else as autocast says
+  bool makes_contiguous = true;  // of the result
+  bool scales_before = false;    // the query, not the scores
+};
+
+class hugging_face_code : public model_code {
+ public:
+  using model_code::model_code;
+  constexpr ~hugging_face_code() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  [[nodiscard]] constexpr bool is_written_out() const {
+    return setup.attention == attention_kernel::written_out;
+  }
+
+  // -- masking_utils.py
+
+  /// torch.arange(n) + 0
+  constexpr value shifted_range(std::int64_t n) {
+    const value range = t.make(sizes{n}, element::int64);
+    return t.make(sizes{n}, element::int64);
+  }
+  /// tensor.sum() == tensor.numel(), read back
+  constexpr void ask_whether_all(std::int64_t count) {
+    const value sum = t.make(sizes{1}, element::int64);
+    {
+      const value wide = t.make(sizes{count}, element::int64);
+      touch(t, scratch_of_reduction(t.device, count, 1, true));
+    }
+    t.touch(1);
+  }
+  /// The mask of keys that queries see, as the attention reads it: (batch, 1, queries, keys),
+  /// boolean, or written out in the format of the embeddings. None where attention does without.
+  constexpr value mask_of(
+      std::int64_t batch, std::int64_t queries, std::int64_t keys, element format, bool causal) {
+    const bool pads = setup.padding_mask;
+    if (!pads && !(is_written_out() && causal)) return {};
+    value padding;
+    if (pads) padding = t.make({batch, keys}, element::boolean);
+    value mask;
+    {
+      if (pads && !(is_written_out() && causal)) {
+        if (causal) {
+          ask_whether_all(batch * keys);
+          ask_whether_all(batch * keys);
+        } else {
+          t.touch(1);  // padding_mask.all(), read back
+        }
+      }
+      const value of_batch = t.make(sizes{batch}, element::int64);
+      const value of_head = t.make(sizes{1}, element::int64);
+      const value of_query = shifted_range(queries);
+      const value of_key = shifted_range(keys);
+      mask = visible(batch, queries, keys, pads, causal);
+    }
+    if (!is_written_out()) return mask;
+    const value zero = t.make(sizes{1}, format);
+    const value least = t.make(sizes{1}, format);
+    return t.make({batch, 1, queries, keys}, format);
+  }
+  /// The mask functions over index tensors, and what they are joined with.
+  constexpr value visible(
+      std::int64_t batch, std::int64_t queries, std::int64_t keys, bool pads, bool causal) {
+    const sizes by_position = causal ? sizes{1, 1, queries, keys} : sizes{1, 1, queries, 1};
+    if (!pads) return t.make(by_position, element::boolean);
+    value joined;
+    {
+      const value one = t.make(sizes{1}, element::boolean);
+      const value seen = t.make(by_position, element::boolean);
+      joined = t.make(by_position, element::boolean);
+    }
+    value read;
+    {
+      value batch_index, key_index;
+      if (keys > 1) batch_index = t.make({batch, 1, 1, keys}, element::int64);
+      if (batch > 1) key_index = t.make({batch, 1, 1, keys}, element::int64);
+      read = t.make({batch, 1, 1, keys}, element::boolean);
+    }
+    return t.make({batch, 1, queries, keys}, element::boolean);
+  }
+
+  // -- attention
+
+  /// scaled_dot_product_attention: (batch, heads, tokens, width).
+  constexpr value scaled_dot_product(const tensor& query,
+                                     const tensor& key,
+                                     const tensor& val,
+                                     const tensor& given_mask,
+                                     bool causal) {
+    const value mask = given_mask.defined() && given_mask.format != element::boolean
+                           ? lowered(t, given_mask)
+                           : t.share(given_mask);
+    const value v = lowered(t, val);
+    const value k = lowered(t, key);
+    const value q = lowered(t, query);
+    attention_kernel kernel = setup.attention;
+    if (kernel == attention_kernel::automatic)
+      kernel = mask->defined() || !is_half(q->format) ? attention_kernel::efficient
+                                                      : attention_kernel::flash;
+    if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops);
+    const value bias = additive(mask, q->format);
+    if (kernel == attention_kernel::math)
+      return math_attention(t, q, k, v, causal && !bias->defined(), drops, bias);
+    return efficient_attention(t, q, k, v, drops, bias);
+  }
+  /// A boolean mask as what is added to the scores.
+  constexpr value additive(const tensor& mask, element format) {
+    if (!mask.defined() || mask.format != element::boolean) return t.share(mask);
+    const value least = t.make(sizes{1}, format);
+    const value zero = t.make(sizes{1}, format);
+    return t.make(mask.size, format);
+  }
+
+  /// sdpa_attention_forward or the class's eager_attention_forward. The heads of k and v are q's,
+  /// or fewer where the kernel takes that.
+  constexpr attended attend(const tensor& q,
+                            const tensor& k,
+                            const tensor& v,
+                            const tensor& mask,
+                            bool causal,
+                            const written_out_code& code) {
+    if (is_written_out()) return written_out_attention(q, k, v, mask, code);
+    attended made;
+    value result = scaled_dot_product(q, k, v, mask, causal && !mask.defined());
+    result = view(t, result, {q.size[0], q.size[1], q.size[2], v.size[3]});
+    const value turned = transpose(t, result, 1, 2);
+    made.output = contiguous(t, turned);
+    return made;
+  }
+
+  constexpr attended written_out_attention(const tensor& q,
+                                           const tensor& k,
+                                           const tensor& v,
+                                           const tensor& mask,
+                                           const written_out_code& code) {
+    value weights;
+    {
+      value product;
+      {
+        const value turned = transpose(t, k, 2, 3);
+        product = matmul(t, q, turned);
+      }
+      weights = scale(t, product);
+    }
+    if (mask.defined()) weights = add(t, weights, mask);
+    if (code.softmax_in_fp32) {
+      const value wide = softmax_in_fp32(weights);
+      weights = cast(t, wide, q.format);
+    } else {
+      weights = softmax_under_autocast(t, weights);
+      weights = cast(t, weights, v.format);
+    }
+    weights = dropout(t, weights, drops);
+    attended made;
+    value result = matmul(t, weights, v);
+    result = transpose(t, result, 1, 2);
+    made.output = code.makes_contiguous ? contiguous(t, result) : static_cast<value&&>(result);
+    made.weights = static_cast<value&&>(weights);
+    return made;
+  }
+  /// softmax(x, dtype=torch.float32)
+  constexpr value softmax_in_fp32(const tensor& x) {
+    if (x.format == element::fp32 || x.format == element::fp16) return softmax(t, x, element::fp32);
+    const value wide = cast(t, x, element::fp32);
+    return softmax(t, wide, element::fp32);
+  }
+
+  // -- loss/loss_utils.py
+
+  /// ForCausalLMLoss: logits in fp32, labels moved by one token.
+  constexpr value causal_lm_loss(const tensor& given, const tensor& given_labels) {
+    const value logits = cast(t, given, element::fp32);
+    const std::int64_t batch = given_labels.size[0];
+    const std::int64_t tokens = given_labels.size[1];
+    const value padded = t.make({batch, tokens + 1}, element::int64);
+    const value labels = t.make(sizes{batch * tokens}, element::int64);
+    const value rows = view(t, logits, {batch * tokens, given.size[given.size.rank - 1]});
+    return cross_entropy(t, rows, labels);
+  }
+};
+
+}  // namespace gpuplan::eager
