@@ -29,26 +29,31 @@ const std::map<std::string_view, lora_targets>& known_names() {
       {"q_proj", query},
       {"query", query},
       {"q", query},
+      {"wq", query},
       {"q_lin", query},
       {"q_b_proj", query},
       {"k_proj", key},
       {"key", key},
       {"k", key},
+      {"wk", key},
       {"k_lin", key},
       {"v_proj", value},
       {"value", value},
       {"v", value},
+      {"wv", value},
       {"v_lin", value},
       {"query_key_value", fused},
       {"c_attn", fused},
       {"Wqkv", fused},
       {"qkv_proj", fused},
+      {"qkv", fused},
       {"q_a_proj", {.query_down = true}},
       {"kv_a_proj_with_mqa", {.key_value_down = true}},
       {"kv_b_proj", {.key_value_up = true}},
       {"o_proj", out},
       {"out_proj", out},
       {"o", out},
+      {"proj", out},
       {"out_lin", out},
       {"projection", out},
       {"gate_proj", gate},
@@ -122,6 +127,9 @@ std::optional<lora_targets> targets_of(std::string_view name, const gpuplan::tra
   if (name == "dense" && is_encoder)
     return lora_targets{.attention_out = true, .up = true, .down = true, .other = true};
   if (name == "dense") return lora_targets{.attention_out = true};
+  // T5's MLP calls its last layer so; elsewhere it is attention's.
+  if (name == "wo" && model.kind != gpuplan::model_kind::encoder_decoder)
+    return lora_targets{.attention_out = true};
   const auto found = known_names().find(name);
   if (found == known_names().end()) return {};
   return found->second;

@@ -41,6 +41,7 @@ constexpr named<gpuplan::mixed_precision> precisions[] = {
     {"bf16", gpuplan::bf16_pure},
     {"autocast_bf16", gpuplan::bf16_mixed},
     {"autocast_fp16", gpuplan::fp16_mixed},
+    {"bf16_autocast", gpuplan::bf16_under_autocast},
 };
 constexpr named<attention_kernel> kernels[] = {
     {"flash", attention_kernel::flash},
@@ -88,7 +89,6 @@ std::string read_setup(const row& source, training_setup& setup) {
                                  read("activation", activations, setup.model.hidden_act)})
     if (!why.empty()) return why;
   if (source.text("parallel") != "single") return not_known("parallel", source.text("parallel"));
-  if (source.text("peft") != "none") return not_known("peft", source.text("peft"));
   if (source.text("loss") == "cross_entropy_fp32_logits")
     setup.framework.logits = gpuplan::logits_code::to_fp32;
   setup.optimizer.clips_gradients = source.flag("grad_clip");

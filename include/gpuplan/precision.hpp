@@ -71,10 +71,11 @@ struct mixed_precision {
   number_format weights = number_format::fp32;  // as the model holds them, and its gradients
   number_format compute = number_format::fp32;  // of matrix products
   bool master_weights = false;                  // the optimizer has an fp32 copy of the weights
+  bool under_autocast = false;  // torch.autocast, though the weights have the format of products
 
   /// Whether each operator casts what it reads (torch.autocast), as opposed to a model whose
   /// weights have the format of its products.
-  [[nodiscard]] constexpr bool autocast() const { return compute != weights; }
+  [[nodiscard]] constexpr bool autocast() const { return compute != weights || under_autocast; }
 
   friend constexpr bool operator==(const mixed_precision&, const mixed_precision&) = default;
 };
@@ -86,6 +87,9 @@ inline constexpr mixed_precision fp16_mixed{.compute = number_format::fp16};
 /// Everything in bf16, states included.
 inline constexpr mixed_precision bf16_pure{.weights = number_format::bf16,
                                            .compute = number_format::bf16};
+/// torch.autocast over bf16 weights: what else is in fp32, like adapters, is cast.
+inline constexpr mixed_precision bf16_under_autocast{
+    .weights = number_format::bf16, .compute = number_format::bf16, .under_autocast = true};
 /// bf16 weights and gradients, fp32 copies and states in the optimizer.
 inline constexpr mixed_precision bf16_master{
     .weights = number_format::bf16, .compute = number_format::bf16, .master_weights = true};

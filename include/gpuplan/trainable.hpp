@@ -2,6 +2,8 @@
 
 // Which parameters of a model train: all, none, a part, or low-rank adapters beside frozen ones.
 
+#include <gpuplan/precision.hpp>
+
 #include <cstdint>
 
 namespace gpuplan {
@@ -66,6 +68,7 @@ enum class lora_bias {
 /// trained one of `in x rank` and one of `rank x out`.
 struct lora {
   std::int64_t rank = 0;
+  number_format weights = number_format::fp32;  // whatever the model's are; PEFT's default
   lora_targets targets = query_and_value;
   bool magnitudes = false;  // DoRA: a trained vector of `out` beside each
   lora_bias bias = lora_bias::none;

@@ -29,6 +29,7 @@ class training_job {
     tape_.begin(moment::construct);
     code_->shards = shards_;
     code_->construct();
+    code_->adapters.construct();
     if (shards_ != nullptr) shards_->model_is_built();
     states_.construct();
     code_->make_batch();

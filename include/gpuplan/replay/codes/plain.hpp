@@ -22,11 +22,15 @@ class plain_decoder : public model_code {
     make_rotary_tables();
     for (std::int64_t at = 0; at < layers; ++at) {
       layer_modules made;
+      t.unit = static_cast<int>(at);
       build_layer(made, trains_layer(at));
       modules_.push(made);
     }
+    t.unit = none;
     norm_ = norm_module(width, trains_end());
-    head_ = tied ? tokens_ : linear_module(model.vocab_size, width, false, trains_head());
+    head_ = tied
+                ? tokens_
+                : linear_module(operator_kind::head, model.vocab_size, width, false, trains_head());
   }
 
   constexpr void make_batch() override {
@@ -76,6 +80,8 @@ class plain_decoder : public model_code {
     t.what = purpose::buffers;
     cos_ = t.make(table, weight_format);
     sin_ = t.make(table, weight_format);
+    t.buffers.push(cos_);
+    t.buffers.push(sin_);
     t.what = purpose::working;
   }
 
@@ -88,17 +94,21 @@ class plain_decoder : public model_code {
     made.norm_1 = norm_module(width, trains);
     made.norm_2 = norm_module(width, trains);
     if (setup.framework.layers == layer_code::gpt) {
-      made.qkv = linear_module(inner + 2 * groups, width, model.attention_bias, trains);
-      made.out = linear_module(width, inner, model.attention_out_bias, trains);
+      made.qkv = linear_module(
+          operator_kind::query_key_value, inner + 2 * groups, width, model.attention_bias, trains);
+      made.out = linear_module(
+          operator_kind::attention_output, width, inner, model.attention_out_bias, trains);
     } else {
-      made.query = linear_module(inner, width, model.attention_bias, trains);
-      made.key = linear_module(groups, width, model.attention_bias, trains);
-      made.value = linear_module(groups, width, model.attention_bias, trains);
-      made.out = linear_module(width, inner, model.attention_out_bias, trains);
-      if (model.gated_mlp) made.gate = linear_module(ffn, width, model.mlp_bias, trains);
+      made.query = linear_module(operator_kind::query, inner, width, model.attention_bias, trains);
+      made.key = linear_module(operator_kind::key, groups, width, model.attention_bias, trains);
+      made.value = linear_module(operator_kind::value, groups, width, model.attention_bias, trains);
+      made.out = linear_module(
+          operator_kind::attention_output, width, inner, model.attention_out_bias, trains);
+      if (model.gated_mlp)
+        made.gate = linear_module(operator_kind::gate, ffn, width, model.mlp_bias, trains);
     }
-    made.up = linear_module(ffn, width, model.mlp_bias, trains);
-    made.down = linear_module(width, ffn, model.mlp_bias, trains);
+    made.up = linear_module(operator_kind::up, ffn, width, model.mlp_bias, trains);
+    made.down = linear_module(operator_kind::down, width, ffn, model.mlp_bias, trains);
     if (model.qk_norm != qk_norm_scope::none) {
       made.q_norm = table_of_norm(head, trains);
       made.k_norm = table_of_norm(head, trains);
