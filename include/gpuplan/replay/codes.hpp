@@ -6,6 +6,7 @@
 #include <gpuplan/replay/codes/plain.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/replay/sharding/buckets.hpp>
 #include <gpuplan/training_setup.hpp>
 
 namespace gpuplan::eager {
@@ -22,10 +23,14 @@ constexpr model_code* make_code(tape& t, const training_setup& setup, const batc
 }
 
 /// What data parallelism adds; none on one device.
-constexpr sharding* make_sharding(tape& /*t*/,
-                                  const training_setup& /*setup*/,
-                                  const batch_plan& /*plan*/) {
-  return nullptr;
+constexpr sharding* make_sharding(tape& t, const training_setup& setup, const batch_plan& plan) {
+  if (plan.data_parallel == 1) return nullptr;
+  switch (setup.framework.sharding) {
+    case sharding_code::none:
+      return new gradient_buckets(t, setup, plan);
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace gpuplan::eager

@@ -28,12 +28,14 @@ class sharding {
  public:
   /// The parameters are there, the batch is not.
   constexpr virtual void model_is_built() {}
+  /// The parameters that the optimizer updates here, in its order; none: all.
+  [[nodiscard]] constexpr virtual const growing_array<int>* updated() const { return nullptr; }
+  constexpr virtual void forward_begins(bool /*last_micro_batch*/) {}
   /// Around the forward of a layer, or of the whole model (`none`).
   constexpr virtual void before_unit(int /*layer*/) {}
   constexpr virtual void after_unit(int /*layer*/) {}
-  constexpr virtual void backward_begins(bool /*last_micro_batch*/) {}
   constexpr virtual void gradient_is_there(int /*parameter*/) {}
-  constexpr virtual void backward_is_done(bool /*last_micro_batch*/) {}
+  constexpr virtual void backward_is_done() {}
 
   constexpr virtual ~sharding() {}  // NOLINT(modernize-use-equals-default): g++ 12 knows no other
 };
@@ -53,6 +55,15 @@ class model_code : public recomputer {
   model_code& operator=(const model_code&) = delete;
 
   constexpr virtual void construct() = 0;
+  /// model.to(bf16): parameter by parameter, buffers where they were added.
+  constexpr void cast_model() {
+    int buffer = 0;
+    for (int at = 0; at <= t.parameters.size(); ++at) {
+      for (; buffer < buffers_.size() && buffers_[buffer].before == at; ++buffer)
+        t.convert(buffers_[buffer].table->get(), weight_format);
+      if (at < t.parameters.size()) t.convert(t.parameters[at].data, weight_format);
+    }
+  }
   constexpr virtual void make_batch() = 0;
   /// One micro-batch, to the loss.
   constexpr virtual value forward() = 0;
@@ -94,8 +105,11 @@ class model_code : public recomputer {
   // -- modules
 
   constexpr int parameter(const sizes& size, bool trains) {
-    return t.add_parameter(size, weight_format, trains);
+    const element format = setup.framework.builds_in_fp32 ? element::fp32 : weight_format;
+    return t.add_parameter(size, format, trains);
   }
+  /// A table of numbers that the model has beside its parameters, and casts with them.
+  constexpr void add_buffer(value& table) { buffers_.push({&table, t.parameters.size()}); }
   constexpr module linear_module(std::int64_t out, std::int64_t in, bool bias, bool trains) {
     module made;
     made.weight = parameter({out, in}, trains);
@@ -241,7 +255,12 @@ class model_code : public recomputer {
     int inputs = 0;
     tensor input[1 + most_beside]{};
   };
+  struct buffer {
+    value* table = nullptr;
+    int before = 0;  // of the parameters
+  };
   growing_array<rerun> reruns_{};
+  growing_array<buffer> buffers_{};
 };
 
 }  // namespace gpuplan::eager

@@ -24,13 +24,19 @@ class optimizer_states {
   optimizer_states(const optimizer_states&) = delete;
   optimizer_states& operator=(const optimizer_states&) = delete;
 
-  /// What exists from construction on.
-  constexpr void construct() {
+  /// What exists from construction on. `updated`: the parameters that are updated here, in that
+  /// order; all where there is none.
+  constexpr void construct(const growing_array<int>* updated = nullptr) {
     for (int at = 0; at < t_.parameters.size(); ++at) states_.push(state{});
+    if (updated != nullptr)
+      for (int at = 0; at < updated->size(); ++at) updated_.push((*updated)[at]);
+    else
+      for (int at = 0; at < t_.parameters.size(); ++at)
+        if (t_.parameters[at].trains) updated_.push(at);
     if (kind() != optimizer_kind::adagrad) return;
     t_.what = purpose::optimizer_states;
-    for (int at = 0; at < t_.parameters.size(); ++at)
-      if (t_.parameters[at].trains) states_[at].of[0] = like(at).take();
+    for (int at = 0; at < updated_.size(); ++at)
+      states_[updated_[at]].of[0] = like(updated_[at]).take();
     t_.what = purpose::working;
   }
 
@@ -48,12 +54,17 @@ class optimizer_states {
   }
 
   constexpr void step() {
-    growing_array<int> with_gradient;
-    for (int at = 0; at < t_.parameters.size(); ++at)
-      if (t_.parameters[at].gradient.defined()) with_gradient.push(at);
     value found;
     if (is_scaled()) found = t_.make(sizes{1}, element::fp32);
-    if (setup_.optimizer.clips_gradients) clip(with_gradient);
+    if (setup_.optimizer.clips_gradients) {
+      growing_array<int> clipped;
+      for (int at = 0; at < t_.parameters.size(); ++at)
+        if (t_.parameters[at].gradient.defined()) clipped.push(at);
+      clip(clipped);
+    }
+    growing_array<int> with_gradient;
+    for (int at = 0; at < updated_.size(); ++at)
+      if (t_.parameters[updated_[at]].gradient.defined()) with_gradient.push(updated_[at]);
     t_.begin(moment::optimizer);
     t_.what = purpose::optimizer_states;
     for (int at = 0; at < with_gradient.size(); ++at) make_states(with_gradient[at]);
@@ -150,6 +161,7 @@ class optimizer_states {
   tape& t_;
   const training_setup& setup_;
   growing_array<state> states_{};
+  growing_array<int> updated_{};
   tensor scale_{}, growth_{};
 };
 

@@ -29,9 +29,10 @@ class training_job {
     tape_.begin(moment::construct);
     code_->shards = shards_;
     code_->construct();
+    code_->cast_model();
     code_->adapters.construct();
     if (shards_ != nullptr) shards_->model_is_built();
-    states_.construct();
+    states_.construct(shards_ == nullptr ? nullptr : shards_->updated());
     code_->make_batch();
   }
   training_job(const training_job&) = delete;
@@ -44,15 +45,14 @@ class training_job {
   /// Forward, backward, optimizer, and the gradients are gone.
   constexpr void step() {
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
+      if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
       tape_.autocast = setup_.precision.autocast();
       value loss = code_->forward();
       tape_.end_autocast();
       if (plan_.accumulation > 1) loss = scale(tape_, loss);
       const value scaled = states_.scaled(loss);
-      const bool last = micro + 1 == plan_.accumulation;
-      if (shards_ != nullptr) shards_->backward_begins(last);
       tape_.backward(scaled);
-      if (shards_ != nullptr) shards_->backward_is_done(last);
+      if (shards_ != nullptr) shards_->backward_is_done();
     }
     states_.step();
     for (int at = 0; at < tape_.parameters.size(); ++at) {

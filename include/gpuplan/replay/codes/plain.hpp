@@ -28,6 +28,8 @@ class plain_decoder : public model_code {
     }
     t.unit = none;
     norm_ = norm_module(width, trains_end());
+    // a tied head is built like any, then replaced
+    if (tied) t.touch(model.vocab_size * width * bytes_of(element::fp32));
     head_ = tied
                 ? tokens_
                 : linear_module(operator_kind::head, model.vocab_size, width, false, trains_head());
@@ -74,15 +76,31 @@ class plain_decoder : public model_code {
     module norm_1, norm_2, qkv, query, key, value, out, gate, up, down, q_norm, k_norm;
   };
 
+  // angle = outer(arange(tokens), 10000 ** (-arange(0, width, 2) / width)), and its cos and sin
   constexpr void make_rotary_tables() {
     if (setup.framework.layers == layer_code::gpt) return;
-    const sizes table{setup.sequence_length, model.query_dim() / 2};
+    const sizes half{model.query_dim() / 2};
+    const sizes tokens{setup.sequence_length};
+    value frequency;
+    {
+      value exponent = t.make(half, element::fp32);
+      exponent = t.make(half, element::fp32);
+      exponent = t.make(half, element::fp32);
+      frequency = t.make(half, element::fp32);
+      t.touch(bytes_of(element::int64));
+    }
+    const sizes table{tokens[0], half[0]};
+    value angle;
+    {
+      const value positions = t.make(tokens, element::fp32);
+      angle = t.make(table, element::fp32);
+    }
     t.what = purpose::buffers;
-    cos_ = t.make(table, weight_format);
-    sin_ = t.make(table, weight_format);
-    t.buffers.push(cos_);
-    t.buffers.push(sin_);
+    cos_ = t.make(table, element::fp32);
+    sin_ = t.make(table, element::fp32);
     t.what = purpose::working;
+    add_buffer(cos_);
+    add_buffer(sin_);
   }
 
   constexpr void build_layer(layer_modules& made, bool trains) {
@@ -130,13 +148,8 @@ class plain_decoder : public model_code {
       case attention_kernel::automatic:
       case attention_kernel::flash:
         return flash_attention(t, q, k, v, drops);
-      case attention_kernel::efficient: {
-        const std::int64_t times = q.size[1] / k.size[1];
-        if (times == 1) return efficient_attention(t, q, k, v, drops);
-        const value all_k = repeat_heads(t, k, times);
-        const value all_v = repeat_heads(t, v, times);
-        return efficient_attention(t, q, all_k, all_v, drops);
-      }
+      case attention_kernel::efficient:
+        return efficient_attention(t, q, k, v, drops);
       case attention_kernel::math:
         return math_attention(t, q, k, v, true, drops);
       case attention_kernel::written_out:

@@ -162,6 +162,7 @@ struct parameter_record {
   tensor gradient{};
   int node = none;  // in the present graph
   bool trains = true;
+  int unit = none;  // of sharding: the layer it belongs to, or none
   tensor cast{};    // under autocast
   tensor recast{};  // likewise, of a recomputation
 };
@@ -192,12 +193,14 @@ class tape {
   purpose what = purpose::working;
   const char* made_by = "";
   int layer = none;
+  int unit = none;  // that parameters are being built for
   recomputer* again = nullptr;
 
   growing_array<parameter_record> parameters{};
   growing_array<storage_record> storages{};
   growing_array<node> nodes{};
   growing_array<tensor> kept{};
+  growing_array<tensor> buffers{};  // of the model; whoever made them holds them
 
   // -- storages
 
@@ -241,6 +244,18 @@ class tape {
     alone.node = none;
     hold(alone.storage);
     return {*this, alone};
+  }
+  /// Stores a tensor in this format from here on.
+  constexpr void convert(tensor& of, element format) {
+    if (of.format == format) return;
+    of.format = format;
+    if (!of.defined()) return;
+    const purpose was = what;
+    what = storages[of.storage].what;
+    const int other = new_storage(of.bytes());
+    what = was;
+    release(of.storage);
+    of.storage = other;
   }
   /// Allocates and frees.
   constexpr void touch(std::int64_t bytes) {
@@ -314,6 +329,7 @@ class tape {
     parameter_record record;
     record.data = make(size, format).take();
     record.trains = trains;
+    record.unit = unit;
     what = purpose::working;
     return parameters.push(record);
   }
@@ -337,6 +353,19 @@ class tape {
     }
     data.node = record.node;
     return data;
+  }
+
+  /// Makes the gradient of what no trained parameter led to arrive in it, as `requires_grad_()` does.
+  constexpr void require_gradient(tensor& leaf) {
+    if (!records || leaf.needs_gradient()) return;
+    node made;
+    made.kind = node_kind::accumulate;
+    made.size[0] = leaf.size;
+    made.format[0] = leaf.format;
+    made.first_kept = kept.size();
+    made.argument[0] = leaves_.push({leaf, {}});
+    hold(leaf.storage);
+    leaf.node = nodes.push(made);
   }
 
   // -- recomputation
@@ -423,7 +452,13 @@ class tape {
   constexpr void accumulate(int index);
   constexpr void deliver(const edge& to, value gradient);
 
+  struct leaf_record {
+    tensor data{};
+    tensor gradient{};
+  };
+
   memory_events* memory_;
+  growing_array<leaf_record> leaves_{};
   int free_ = none;
   int region_ = none;
   int recomputes_ = none;
