@@ -31,9 +31,16 @@ class sharding {
   /// The parameters that the optimizer updates here, in its order; none: all.
   [[nodiscard]] constexpr virtual const growing_array<int>* updated() const { return nullptr; }
   constexpr virtual void forward_begins(bool /*last_micro_batch*/) {}
-  /// Around the forward of a layer, or of the whole model (`none`).
-  constexpr virtual void before_unit(int /*layer*/) {}
-  constexpr virtual void after_unit(int /*layer*/) {}
+  /// Around the forward of a layer, or of the whole model (`none`): what it reads of its input, and
+  /// its result.
+  constexpr virtual value before_unit(tape& t, int /*layer*/, const tensor& input) {
+    return t.share(input);
+  }
+  constexpr virtual void after_unit(int /*layer*/, const tensor& /*result*/) {}
+  constexpr void before_unit(int /*layer*/) {}
+  constexpr void after_unit(int /*layer*/) {}
+  constexpr virtual void before_backward(int /*unit*/) {}
+  constexpr virtual void after_backward(int /*unit*/) {}
   constexpr virtual void gradient_is_there(int /*parameter*/) {}
   constexpr virtual void backward_is_done() {}
 
@@ -188,17 +195,22 @@ class model_code : public recomputer {
   constexpr value run_layer(std::int64_t index, const tensor& x) {
     const auto at = static_cast<int>(index);
     t.begin(moment::forward, at);
-    if (shards != nullptr) shards->before_unit(at);
     value result;
     if (setup.recompute == recompute_mode::full) {
       begin_rerun(at, {&x, &beside[0], &beside[1], &beside[2], &beside[3], &beside[4]});
-      result = layer(at, x);
+      result = run_unit(at, x);
       t.end_region();
     } else {
-      result = layer(at, x);
+      result = run_unit(at, x);
     }
-    if (shards != nullptr) shards->after_unit(at);
     t.begin(moment::forward);
+    return result;
+  }
+  constexpr value run_unit(int index, const tensor& x) {
+    if (shards == nullptr) return layer(index, x);
+    const value input = shards->before_unit(t, index, x);
+    value result = layer(index, input);
+    shards->after_unit(index, result);
     return result;
   }
   constexpr virtual value layer(int index, const tensor& x) = 0;
@@ -233,7 +245,7 @@ class model_code : public recomputer {
     const rerun again = reruns_[region];
     if (again.layer != none) {
       for (int which = 1; which < again.inputs; ++which) beside[which - 1] = again.input[which];
-      const value result = layer(again.layer, again.input[0]);
+      const value result = run_unit(again.layer, again.input[0]);
     } else {
       const value result = core(again.input[0], again.input[1], again.input[2]);
     }
@@ -247,6 +259,11 @@ class model_code : public recomputer {
   }
   constexpr void gradient_is_there(int parameter_index) override {
     if (shards != nullptr) shards->gradient_is_there(parameter_index);
+  }
+  constexpr void before_backward(int unit) override { shards->before_backward(unit); }
+  constexpr void after_backward(int unit) override { shards->after_backward(unit); }
+  constexpr void backward_is_done() override {
+    if (shards != nullptr) shards->backward_is_done();
   }
 
  private:

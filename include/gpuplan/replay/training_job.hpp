@@ -47,12 +47,13 @@ class training_job {
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
       if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
       tape_.autocast = setup_.precision.autocast();
+      if (shards_ != nullptr) static_cast<void>(shards_->before_unit(tape_, none, {}));
       value loss = code_->forward();
+      if (shards_ != nullptr) shards_->after_unit(none, loss);
       tape_.end_autocast();
       if (plan_.accumulation > 1) loss = scale(tape_, loss);
       const value scaled = states_.scaled(loss);
       tape_.backward(scaled);
-      if (shards_ != nullptr) shards_->backward_is_done();
     }
     states_.step();
     for (int at = 0; at < tape_.parameters.size(); ++at) {

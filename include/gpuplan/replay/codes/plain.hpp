@@ -45,7 +45,6 @@ class plain_decoder : public model_code {
 
   constexpr value forward() override {
     t.begin(moment::forward);
-    if (shards != nullptr) shards->before_unit(none);
     value x = embedding(t, ids_, tokens_.weight);
     if (positions_.weight != none) {
       value of_positions;
@@ -67,7 +66,6 @@ class plain_decoder : public model_code {
     const value rows = view(t, logits, {ids_->count(), model.vocab_size});
     const value labels = view(t, labels_, sizes{ids_->count()});
     value loss = cross_entropy(t, rows, labels);
-    if (shards != nullptr) shards->after_unit(none);
     return loss;
   }
 

@@ -99,6 +99,12 @@ constexpr void efficient_gradients(
   out.of[0] = like(q);
   out.of[1] = like(k);
   out.of[2] = like(v);
+  int all_k = none;
+  int all_v = none;
+  if (q.size[1] != k.size[1]) {
+    all_k = t.new_storage(q.bytes());
+    all_v = t.new_storage(q.bytes());
+  }
   const std::int64_t heads = q.size[0] * q.size[1];
   const std::int64_t tokens = q.size[2];
   const std::int64_t width = q.size[3];
@@ -121,6 +127,8 @@ constexpr void efficient_gradients(
     workspace = ceil_div(tokens, 64) * (64 * 128 + 4);
   t.touch(4 * heads * workspace);
   t.release(row_sums);
+  t.release(all_k);
+  t.release(all_v);
 }
 
 constexpr bool is_of_region(const node& by) { return by.region != none; }
@@ -145,6 +153,7 @@ constexpr value reduced(tape& t, value gradient, const sizes& wanted, element fo
 constexpr void tape::run(int index) {
   // Nodes do not move while backward runs: recomputation makes none.
   node& by = nodes[index];
+  if (by.unit != none) again->before_backward(by.unit);
   value incoming[most_outputs];
   for (int at = 0; at < by.outputs; ++at) {
     incoming[at] = value(*this, by.gradient[at]);
@@ -167,6 +176,11 @@ constexpr void tape::run(int index) {
         else
           out.of[1] = share(g);
       }
+      break;
+    case node_kind::unit:
+      again->after_backward(static_cast<int>(by.argument[0]));
+      for (int at = 0; at < by.inputs; ++at)
+        if (wants(at)) out.of[at] = share(*incoming[at]);
       break;
     case node_kind::scale:
     case node_kind::keeps_one:
@@ -253,11 +267,14 @@ constexpr void tape::run(int index) {
       const std::int64_t rows = by.argument[0];
       const std::int64_t in = by.argument[1];
       const std::int64_t to = by.argument[2];
+      const bool is_upright = by.argument[3] == 1;  // the matrix is (in, to)
       const auto of_weight = [&] {
         if (!wants(first + 1)) return;
-        value made = dense({to, in}, g.format);
-        swap_dimensions(made.get(), 0, 1);
-        made.get().is_view = true;
+        value made = dense(is_upright ? sizes{in, to} : sizes{to, in}, g.format);
+        if (!is_upright) {
+          swap_dimensions(made.get(), 0, 1);
+          made.get().is_view = true;
+        }
         touch(device.matrix_workspace);
         out.of[first + 1] = static_cast<value&&>(made);
       };
@@ -353,17 +370,24 @@ constexpr void tape::deliver(const edge& to, value gradient) {
 
 constexpr void tape::accumulate(int index) {
   node& by = nodes[index];
-  parameter_record& record = parameters[by.parameter];
   tensor arrived = by.gradient[0];
   by.gradient[0] = {};
-  if (!record.gradient.defined()) {
+  if (by.parameter == none) {
+    leaves_[static_cast<int>(by.argument[0])].gradient = arrived;
+    return;
+  }
+  parameter_record& record = parameters[by.parameter];
+  const bool is_whole = record.whole.defined();
+  const tensor& data = is_whole ? record.whole : record.data;
+  tensor& gradient = is_whole ? record.whole_gradient : record.gradient;
+  if (!gradient.defined()) {
     if (storages[arrived.storage].holders == 1) {
-      record.gradient = arrived;
+      gradient = arrived;
     } else {
-      record.gradient = make(record.data.size, record.data.format).take();
+      gradient = make(data.size, data.format).take();
       release(arrived.storage);
     }
-    storages[record.gradient.storage].what = purpose::gradients;
+    storages[gradient.storage].what = purpose::gradients;
   } else {
     release(arrived.storage);
   }
@@ -399,7 +423,13 @@ constexpr void tape::backward(const tensor& loss) {
         accumulate(to);
     }
   }
+  if (again != nullptr) again->backward_is_done();
   for (int at = 0; at < parameters.size(); ++at) parameters[at].node = none;
+  for (int at = 0; at < leaves_.size(); ++at) {
+    release(leaves_[at].data.storage);
+    release(leaves_[at].gradient.storage);
+  }
+  leaves_.resize_down(0);
   nodes.resize_down(0);
   kept.resize_down(0);
   regions.resize_down(0);

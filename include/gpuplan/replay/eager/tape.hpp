@@ -58,6 +58,7 @@ enum class node_kind : unsigned char {
   keeps_one,  // one new tensor, from the gradient and what was kept
   cast,
   view,
+  unit,  // the gradients themselves, once the unit's backward is done
   transpose,
   expand,
   split,
@@ -100,6 +101,7 @@ struct node {
   int pending = 0;
   int parameter = none;  // of an accumulate node
   int layer = none;
+  int unit = none;  // whose backward begins here
   edge input[most_inputs]{};
   tensor gradient[most_outputs]{};  // as far as it has arrived
   sizes size[most_outputs]{};       // of the results,
@@ -156,10 +158,12 @@ struct storage_record {
   const char* made_by = "";
 };
 
-/// A trained or frozen parameter.
+/// A trained or frozen parameter, as the optimizer has it.
 struct parameter_record {
   tensor data{};
   tensor gradient{};
+  tensor whole{};           // what operators read, where `data` is a rank's part,
+  tensor whole_gradient{};  // and its gradient
   int node = none;  // in the present graph
   bool trains = true;
   int unit = none;  // of sharding: the layer it belongs to, or none
@@ -175,6 +179,10 @@ class recomputer {
   constexpr virtual void region_is_done(int region) = 0;
   /// The gradient of a parameter has arrived.
   constexpr virtual void gradient_is_there(int parameter) = 0;
+  /// The backward of a unit's result begins; the gradients of its inputs have arrived.
+  constexpr virtual void before_backward(int /*unit*/) {}
+  constexpr virtual void after_backward(int /*unit*/) {}
+  constexpr virtual void backward_is_done() {}
 
  protected:
   constexpr ~recomputer() = default;
@@ -194,6 +202,8 @@ class tape {
   const char* made_by = "";
   int layer = none;
   int unit = none;  // that parameters are being built for
+  std::int64_t shards = 1;  // of each parameter, along its first dimension
+  element whole_format = element::fp32;  // of one that is put together
   recomputer* again = nullptr;
 
   growing_array<parameter_record> parameters{};
@@ -222,9 +232,20 @@ class tape {
     if (storage == none) return;
     storage_record& record = storages[storage];
     if (--record.holders != 0) return;
-    memory_->release(record.block);
+    if (record.block != none) memory_->release(record.block);
     record.block = free_;
     free_ = storage;
+  }
+  /// Frees the memory of a storage that is still held, and allocates it again.
+  constexpr void give_back(int storage) {
+    memory_->release(storages[storage].block);
+    storages[storage].block = none;
+  }
+  constexpr void take_again(int storage) {
+    storages[storage].block = memory_->allocate(storages[storage].bytes, stream);
+  }
+  [[nodiscard]] constexpr bool has_memory(int storage) const {
+    return storages[storage].block != none;
   }
   [[nodiscard]] constexpr value make(const sizes& size, element format) {
     tensor made;
@@ -327,7 +348,18 @@ class tape {
   constexpr int add_parameter(const sizes& size, element format, bool trains) {
     what = purpose::weights;
     parameter_record record;
-    record.data = make(size, format).take();
+    if (shards > 1) {
+      sizes part = size;
+      part[0] = (size[0] + shards - 1) / shards;
+      record.data = make(part, format).take();
+      record.whole.format = whole_format;
+      set_contiguous(record.whole, size);
+      // one that has no memory yet
+      record.whole.storage = storages.push(
+          {shards * part.count() * bytes_of(whole_format), none, 1, purpose::weights, made_by});
+    } else {
+      record.data = make(size, format).take();
+    }
     record.trains = trains;
     record.unit = unit;
     what = purpose::working;
@@ -336,7 +368,7 @@ class tape {
   /// The parameter, as an operator reads it. The tape holds it.
   [[nodiscard]] constexpr tensor parameter(int index) {
     parameter_record& record = parameters[index];
-    tensor data = record.data;
+    tensor data = record.whole.defined() ? record.whole : record.data;
     if (!record.trains || !records) return data;
     if (recomputes_ != none) {
       data.node = 0;
