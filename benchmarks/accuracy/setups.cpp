@@ -35,6 +35,7 @@ constexpr named<gpuplan::framework> codes[] = {
     {"plain_gpt", gpuplan::catalog::torch_gpt},
     {"plain_llama", gpuplan::catalog::torch_llama},
     {"plain_llama_fp32", gpuplan::catalog::torch_llama_fp32},
+    {"hf:GPT2LMHeadModel", gpuplan::catalog::hugging_face_gpt2},
 };
 constexpr named<gpuplan::mixed_precision> precisions[] = {
     {"fp32", gpuplan::fp32_precision},

@@ -19,4 +19,10 @@ inline constexpr framework torch_llama_fp32{.name = "torch.nn, LLaMA in fp32",
                                             .rotary = rotary_code::halves_fp32,
                                             .grouped_heads = grouped_heads_code::repeated};
 
+// transformers 5.23.
+
+/// GPT2LMHeadModel.
+inline constexpr framework hugging_face_gpt2{.name = "transformers, GPT2LMHeadModel",
+                                             .layers = layer_code::gpt2};
+
 }  // namespace gpuplan::catalog

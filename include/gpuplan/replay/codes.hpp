@@ -3,6 +3,7 @@
 // Which code runs a setup. Private.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/replay/codes/gpt2.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
@@ -17,6 +18,8 @@ constexpr model_code* make_code(tape& t, const training_setup& setup, const batc
     case layer_code::gpt:
     case layer_code::llama:
       return new plain_decoder(t, setup, plan);
+    case layer_code::gpt2:
+      return new gpt2_code(t, setup, plan);
     default:
       return new plain_decoder(t, setup, plan);
   }

@@ -33,6 +33,46 @@ class hugging_face_code : public model_code {
     return setup.attention == attention_kernel::written_out;
   }
 
+  // -- construction: in fp32, a tied head with a table of its own until the end; then one parameter
+  // after the other is cast to the format of the weights
+
+  constexpr void begin_construction() {
+    final_format_ = weight_format;
+    weight_format = element::fp32;
+  }
+  /// A table that trains with the head it is tied to, or with all.
+  [[nodiscard]] constexpr bool trains_table() const {
+    return trains_all() || (model.has_tied_head() && setup.trains.tied_head && trains_head());
+  }
+  constexpr module head_module(const module& table) {
+    if (!model.has_tied_head())
+      return linear_module(
+          operator_kind::head, model.vocab_size, model.hidden_size, false, trains_head());
+    t.touch(4 * model.vocab_size * model.hidden_size);
+    return table;
+  }
+  constexpr void end_construction() {
+    weight_format = final_format_;
+    for (int at = 0; at < t.parameters.size(); ++at) lower(at);
+  }
+  constexpr void lower(int parameter) {
+    tensor& data = t.parameters[parameter].data;
+    if (data.format == weight_format) return;
+    t.what = purpose::weights;
+    const tensor other = t.make(data.size, weight_format).take();
+    t.what = purpose::working;
+    t.release(data.storage);
+    data = other;
+  }
+  constexpr void make_token_batch() {
+    const sizes all{plan.micro_batch, setup.sequence_length};
+    t.what = purpose::buffers;
+    ids_ = t.make(all, element::int64);
+    labels_ = t.make(all, element::int64);
+    if (setup.padding_mask) padding_ = t.make(all, element::int64);
+    t.what = purpose::working;
+  }
+
   // -- masking_utils.py
 
   /// torch.arange(n) + 0
@@ -197,6 +237,15 @@ class hugging_face_code : public model_code {
     const value rows = view(t, logits, {batch * tokens, given.size[given.size.rank - 1]});
     return cross_entropy(t, rows, labels);
   }
+
+  constexpr value core(const tensor& /*q*/, const tensor& /*k*/, const tensor& /*v*/) override {
+    return {};  // no class recomputes it alone
+  }
+
+  value ids_{}, labels_{}, padding_{};
+
+ private:
+  element final_format_ = element::fp32;
 };
 
 }  // namespace gpuplan::eager

@@ -1,0 +1,195 @@
+#pragma once
+
+// GPT2LMHeadModel of Hugging Face's transformers 5.23. Private.
+
+#include <gpuplan/replay/codes/hugging_face_parts.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class gpt2_code : public hugging_face_code {
+ public:
+  using hugging_face_code::hugging_face_code;
+  constexpr ~gpt2_code() override {}  // NOLINT(modernize-use-equals-default)
+
+  constexpr void construct() override {
+    begin_construction();
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t ffn = model.intermediate_size;
+    tokens_ = table_module(model.vocab_size, width, trains_table());
+    positions_ = table_module(model.position_rows, width, trains_all());
+    for (std::int64_t at = 0; at < layers; ++at) {
+      const bool trains = trains_layer(at);
+      t.unit = static_cast<int>(at);
+      block made;
+      made.ln_1 = norm_module(width, trains);
+      made.c_attn = conv1d_module(operator_kind::query_key_value, width, 3 * width, trains);
+      made.c_proj = conv1d_module(operator_kind::attention_output, width, width, trains);
+      made.ln_2 = norm_module(width, trains);
+      made.mlp_c_fc = conv1d_module(operator_kind::up, width, ffn, trains);
+      made.mlp_c_proj = conv1d_module(operator_kind::down, ffn, width, trains);
+      blocks_.push(made);
+    }
+    t.unit = none;
+    ln_f_ = norm_module(width, trains_end());
+    lm_head_ = head_module(tokens_);
+    end_construction();
+  }
+
+  constexpr void make_batch() override { make_token_batch(); }
+
+  constexpr value forward() override {
+    t.begin(moment::forward);
+    if (shards != nullptr) shards->before_unit(none);
+    const value hidden = transformer_forward();
+    t.begin(moment::loss);
+    const value logits = linear(hidden, lm_head_);
+    value loss = causal_lm_loss(logits, labels_);
+    if (shards != nullptr) shards->after_unit(none);
+    return loss;
+  }
+
+ protected:
+  struct block {
+    module ln_1, c_attn, c_proj, ln_2, mlp_c_fc, mlp_c_proj;
+  };
+
+  /// Conv1D: its matrix is (in, out).
+  constexpr module conv1d_module(operator_kind kind,
+                                 std::int64_t in,
+                                 std::int64_t out,
+                                 bool trains) {
+    module made;
+    made.weight = parameter({in, out}, trains);
+    made.bias = parameter(sizes{out}, trains);
+    made.adapter = adapters.add(kind, in, out);
+    return made;
+  }
+  /// torch.addmm(bias, x.view(-1, in), weight).view(...)
+  constexpr value conv1d(const tensor& x, const module& by) {
+    sizes wanted = x.size;
+    const std::int64_t in = wanted[wanted.rank - 1];
+    const std::int64_t rows = x.count() / in;
+    const value flat = view(t, x, {rows, in});
+    value made;
+    {
+      const value w = lowered_parameter(t, by.weight);
+      const value xs = lowered(t, flat);
+      const value b = lowered_parameter(t, by.bias);
+      const std::int64_t out = w->size[1];
+      wanted[wanted.rank - 1] = out;
+      const int node = t.add_node(node_kind::addmm, {&*b, &*xs, &*w});
+      if (w->needs_gradient()) t.keep(node, xs);
+      if (xs->needs_gradient()) t.keep(node, w);
+      if (eager::node* of = t.at(node)) {
+        of->argument[0] = rows;
+        of->argument[1] = in;
+        of->argument[2] = out;
+        of->argument[3] = 1;
+      }
+      made = t.make({rows, out}, wider(xs->format, w->format));
+      t.touch(t.device.bias_workspace);
+      t.result_of(node, made.get());
+    }
+    return adapters.add_to(view(t, made, wanted), by.adapter, x);
+  }
+
+  // GPT2Model
+  constexpr value transformer_forward() {
+    const std::int64_t batch = ids_->size[0];
+    const std::int64_t tokens = ids_->size[1];
+    const value inputs_embeds = embedding(t, ids_, tokens_.weight);
+    value position_ids = shifted_range(tokens);
+    set_contiguous(position_ids.get(), {1, tokens});
+    const value position_embeds = embedding(t, position_ids, positions_.weight);
+    value hidden = add(t, inputs_embeds, position_embeds);
+    const value mask = mask_of(batch, tokens, tokens, inputs_embeds->format, true);
+    beside[0] = *mask;
+    beside[1] = *position_ids;
+    hidden = dropout(t, hidden, drops);
+    for (std::int64_t at = 0; at < layers; ++at) hidden = run_layer(at, hidden);
+    hidden = norm(hidden, ln_f_);
+    return view(t, hidden, {batch, tokens, model.hidden_size});
+  }
+
+  // GPT2Block
+  constexpr value layer(int index, const tensor& x) override {
+    const block& by = blocks_[index];
+    value hidden = norm(x, by.ln_1);
+    const attended attention = attend_to(by, hidden);
+    hidden = add(t, attention.output, x);
+    const value residual = t.share(hidden);
+    hidden = norm(hidden, by.ln_2);
+    const value fed = feed_forward(by, hidden);
+    return add(t, residual, fed);
+  }
+
+  // GPT2Attention
+  constexpr attended attend_to(const block& by, const tensor& x) {
+    const std::int64_t head = model.query_dim();
+    const std::int64_t heads = model.num_attention_heads;
+    value q, k, v;
+    {
+      const value qkv = conv1d(x, by.c_attn);
+      const int parts = split(t, qkv);
+      q = part(t, parts, qkv, 2, heads * head, 0);
+      k = part(t, parts, qkv, 2, heads * head, 1);
+      v = part(t, parts, qkv, 2, heads * head, 2);
+    }
+    k = heads_of(k, heads, head);
+    v = heads_of(v, heads, head);
+    q = heads_of(q, heads, head);
+    constexpr written_out_code code{.softmax_in_fp32 = false, .makes_contiguous = false};
+    attended made = attend(q, k, v, beside[0], true, code);
+    made.output = reshape(t, made.output, {x.size[0], x.size[1], heads * head});
+    made.output = conv1d(made.output, by.c_proj);
+    made.output = dropout(t, made.output, drops);
+    return made;
+  }
+
+  /// NewGELUActivation: 0.5 * x * (1.0 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))
+  constexpr value new_gelu(const tensor& x) {
+    const value half = scale(t, x);
+    value factor;
+    {
+      value curve;
+      {
+        value inner;
+        {
+          value sum;
+          {
+            value cubic;
+            {
+              value cube;
+              {
+                const value wide = raised(t, x);
+                cube = power(t, wide);
+              }
+              cubic = scale(t, cube);
+            }
+            sum = add(t, x, cubic);
+          }
+          inner = scale(t, sum);
+        }
+        curve = keeping_result(t, inner);
+      }
+      factor = add_number(t, curve);
+    }
+    return multiply(t, half, factor);
+  }
+
+  // GPT2MLP
+  constexpr value feed_forward(const block& by, const tensor& x) {
+    value hidden = conv1d(x, by.mlp_c_fc);
+    hidden =
+        model.hidden_act == activation_function::gelu_tanh ? new_gelu(hidden) : activation(hidden);
+    hidden = conv1d(hidden, by.mlp_c_proj);
+    return dropout(t, hidden, drops);
+  }
+
+  module tokens_{}, positions_{}, ln_f_{}, lm_head_{};
+  growing_array<block> blocks_{};
+};
+
+}  // namespace gpuplan::eager
