@@ -133,6 +133,16 @@ constexpr void efficient_gradients(
 
 constexpr bool is_of_region(const node& by) { return by.region != none; }
 
+/// The backward of a torch.autograd.Function: it may make a graph of its own and follow it.
+class own_backward {
+ public:
+  /// `incoming`: the gradients of the results, which the caller holds.
+  constexpr virtual void run(tape& t, int node, const value* incoming, gradients& out) const = 0;
+
+ protected:
+  constexpr ~own_backward() = default;
+};
+
 constexpr value reduced(tape& t, value gradient, const sizes& wanted, element format) {
   if (!(gradient->size == wanted)) {
     // a scalar's, or what was broadcast
@@ -331,11 +341,28 @@ constexpr void tape::run(int index) {
       out.of[0] = dense(logs.size, logs.format);
       break;
     }
+    case node_kind::function:
+      break;
   }
+  hand_on(index, incoming, out);
+}
 
+constexpr void tape::run_function(int index) {
+  value incoming[most_outputs];
+  for (int at = 0; at < nodes[index].outputs; ++at) {
+    incoming[at] = value(*this, nodes[index].gradient[at]);
+    nodes[index].gradient[at] = {};
+  }
+  gradients out;
+  nodes[index].own->run(*this, index, incoming, out);
+  hand_on(index, incoming, out);
+}
+
+constexpr void tape::hand_on(int index, value* incoming, gradients& out) {
+  const node& by = nodes[index];
   if (is_of_region(by)) drop_kept(index);
   for (int which = 0; which < by.inputs; ++which) {
-    if (!wants(which)) {
+    if (by.input[which].node == none) {
       out.of[which] = value();
       continue;
     }
@@ -344,7 +371,7 @@ constexpr void tape::run(int index) {
     out.of[which] =
         reduced(*this, static_cast<value&&>(out.of[which]), to.size[output], to.format[output]);
   }
-  for (value& gradient : incoming) gradient.drop();
+  for (int at = 0; at < most_outputs; ++at) incoming[at].drop();
   if (!is_of_region(by)) drop_kept(index);
   const int inputs = by.inputs;
   edge to[most_inputs];
@@ -370,6 +397,14 @@ constexpr void tape::deliver(const edge& to, value gradient) {
 
 constexpr void tape::accumulate(int index) {
   node& by = nodes[index];
+  if (by.parameter == none && by.argument[0] == none) {
+    tensor& arrived = by.gradient[0];
+    if (storages[arrived.storage].holders == 1) return;
+    const tensor own = make(by.size[0], by.format[0]).take();
+    release(arrived.storage);
+    arrived = own;
+    return;
+  }
   tensor arrived = by.gradient[0];
   by.gradient[0] = {};
   if (by.parameter == none) {
@@ -394,44 +429,49 @@ constexpr void tape::accumulate(int index) {
   if (again != nullptr) again->gradient_is_there(by.parameter);
 }
 
-constexpr void tape::backward(const tensor& loss) {
+constexpr void tape::follow(const tensor& from, const tensor& gradient, int first) {
   growing_array<bool> reached;
-  for (int at = 0; at < nodes.size(); ++at) {
+  for (int at = first; at <= from.node; ++at) {
     nodes[at].pending = 0;
-    reached.push(at == loss.node);
+    reached.push(at == from.node);
   }
-  for (int at = loss.node; at >= 0; --at) {
-    if (!reached[at]) continue;
+  for (int at = from.node; at >= first; --at) {
+    if (!reached[at - first]) continue;
     for (int which = 0; which < nodes[at].inputs; ++which) {
       const int to = nodes[at].input[which].node;
       if (to == none) continue;
       ++nodes[to].pending;
-      reached[to] = true;
+      reached[to - first] = true;
     }
   }
-  begin(moment::backward);
-  const value root = make(loss.size, loss.format);  // whoever asked holds it to the end
-  hold(root->storage);
-  nodes[loss.node].gradient[0] = *root;
-  for (int at = loss.node; at >= 0; --at) {
-    if (!reached[at] || nodes[at].kind == node_kind::accumulate) continue;
+  hold(gradient.storage);  // so does whoever asked, to the end
+  nodes[from.node].gradient[from.output] = gradient;
+  for (int at = from.node; at >= first; --at) {
+    if (!reached[at - first] || nodes[at].kind == node_kind::accumulate) continue;
     if (nodes[at].layer != layer) begin(moment::backward, nodes[at].layer);
-    run(at);
+    if (nodes[at].kind == node_kind::function)
+      run_function(at);
+    else
+      run(at);
     for (int which = 0; which < nodes[at].inputs; ++which) {
       const int to = nodes[at].input[which].node;
       if (to != none && nodes[to].kind == node_kind::accumulate && nodes[to].pending == 0)
         accumulate(to);
     }
   }
+}
+
+constexpr void tape::backward(const tensor& loss) {
+  begin(moment::backward);
+  const value root = make(loss.size, loss.format);  // whoever asked holds it to the end
+  follow(loss, root, 0);
   if (again != nullptr) again->backward_is_done();
-  for (int at = 0; at < parameters.size(); ++at) parameters[at].node = none;
   for (int at = 0; at < leaves_.size(); ++at) {
     release(leaves_[at].data.storage);
     release(leaves_[at].gradient.storage);
   }
   leaves_.resize_down(0);
-  nodes.resize_down(0);
-  kept.resize_down(0);
+  forget({});
   regions.resize_down(0);
 }
 

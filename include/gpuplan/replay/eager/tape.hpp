@@ -80,8 +80,14 @@ enum class node_kind : unsigned char {
   flash,
   efficient,
   log_softmax,
-  nll
+  nll,
+  function  // with a backward of its own (torch.autograd.Function)
 };
+
+class tape;
+class value;
+class own_backward;
+struct gradients;
 
 struct edge {
   int node = none;
@@ -107,9 +113,8 @@ struct node {
   sizes size[most_outputs]{};       // of the results,
   element format[most_outputs]{};   // likewise
   std::int64_t argument[6]{};
+  const own_backward* own = nullptr;  // of a function
 };
-
-class tape;
 
 /// Holds a tensor's storage.
 class value {
@@ -450,6 +455,44 @@ class tape {
 
   /// Follows the graph from the loss, whose gradient is made, and forgets the graph.
   constexpr void backward(const tensor& loss);
+  /// Follows the graph from a tensor whose gradient is given, down to the node `first`. Several
+  /// graphs may follow each other: `begin_graph` tells where one begins, `forget` drops those from
+  /// there on.
+  constexpr void follow(const tensor& from, const tensor& gradient, int first);
+  struct graph_place {
+    int node = 0;
+    int kept = 0;
+  };
+  constexpr graph_place begin_graph() {
+    for (int at = 0; at < parameters.size(); ++at) parameters[at].node = none;
+    return {nodes.size(), kept.size()};
+  }
+  constexpr void forget(const graph_place& from) {
+    for (int at = 0; at < parameters.size(); ++at) parameters[at].node = none;
+    nodes.resize_down(from.node);
+    kept.resize_down(from.kept);
+  }
+  /// The tensor as one that no operator made and whose gradient is wanted.
+  [[nodiscard]] constexpr value leaf(const tensor& of) {
+    node made;
+    made.kind = node_kind::accumulate;
+    made.size[0] = of.size;
+    made.format[0] = of.format;
+    made.first_kept = kept.size();
+    made.argument[0] = none;  // its gradient stays here
+    tensor seen = of;
+    seen.node = nodes.push(made);
+    seen.output = 0;
+    hold(seen.storage);
+    return {*this, seen};
+  }
+  /// Takes the gradient of a leaf.
+  [[nodiscard]] constexpr value gradient_of(const tensor& of_leaf) {
+    tensor& there = nodes[of_leaf.node].gradient[0];
+    const tensor taken = there;
+    there = {};
+    return {*this, taken};
+  }
 
   /// What a node kept; made again where it was not.
   constexpr const tensor& kept_by(int index, int which) {
@@ -481,6 +524,8 @@ class tape {
     if (region.dropped == region.count) again->region_is_done(by.region);
   }
   constexpr void run(int index);
+  constexpr void run_function(int index);
+  constexpr void hand_on(int index, value* incoming, gradients& out);
   constexpr void accumulate(int index);
   constexpr void deliver(const edge& to, value gradient);
 
