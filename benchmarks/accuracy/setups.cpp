@@ -35,6 +35,8 @@ constexpr named<gpuplan::framework> codes[] = {
     {"plain_gpt", gpuplan::catalog::torch_gpt},
     {"plain_llama", gpuplan::catalog::torch_llama},
     {"plain_llama_fp32", gpuplan::catalog::torch_llama_fp32},
+    {"hf:LlamaForCausalLM", gpuplan::catalog::hugging_face_llama},
+    {"hf:MistralForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:GPT2LMHeadModel", gpuplan::catalog::hugging_face_gpt2},
 };
 constexpr named<gpuplan::mixed_precision> precisions[] = {
@@ -43,6 +45,11 @@ constexpr named<gpuplan::mixed_precision> precisions[] = {
     {"autocast_bf16", gpuplan::bf16_mixed},
     {"autocast_fp16", gpuplan::fp16_mixed},
     {"bf16_autocast", gpuplan::bf16_under_autocast},
+};
+constexpr named<gpuplan::number_format> formats[] = {
+    {"fp32", gpuplan::number_format::fp32},
+    {"bf16", gpuplan::number_format::bf16},
+    {"fp16", gpuplan::number_format::fp16},
 };
 constexpr named<attention_kernel> kernels[] = {
     {"flash", attention_kernel::flash},
@@ -92,6 +99,17 @@ std::string read_setup(const row& source, training_setup& setup) {
   if (source.text("parallel") == "ddp" || source.text("parallel") == "zero1") {
     setup.parallelism.zero_stage = source.text("parallel") == "zero1" ? 1 : 0;
     setup.framework.gradients_are_views = source.flag("ddp_bucket_view");
+  } else if (source.text("parallel") == "fsdp2_full" ||
+             source.text("parallel") == "fsdp2_grad_op") {
+    setup.parallelism.zero_stage = source.text("parallel") == "fsdp2_full" ? 3 : 2;
+    setup.framework.sharding = gpuplan::sharding_code::fsdp2;
+    setup.precision.compute = setup.precision.reduced = setup.precision.weights;
+    const std::string_view gathered = source.text("fsdp_param_dtype");
+    const std::string_view reduced = source.text("fsdp_reduce_dtype");
+    if (!gathered.empty() && !look_up(gathered, formats, setup.precision.compute))
+      return not_known("fsdp_param_dtype", gathered);
+    if (!reduced.empty() && !look_up(reduced, formats, setup.precision.reduced))
+      return not_known("fsdp_reduce_dtype", reduced);
   } else if (source.text("parallel") != "single") {
     return not_known("parallel", source.text("parallel"));
   }

@@ -72,6 +72,7 @@ struct mixed_precision {
   number_format compute = number_format::fp32;  // of matrix products
   bool master_weights = false;                  // the optimizer has an fp32 copy of the weights
   bool under_autocast = false;  // torch.autocast, though the weights have the format of products
+  number_format reduced = number_format::fp32;  // gradients, while fully_shard reduces them
 
   /// Whether each operator casts what it reads (torch.autocast), as opposed to a model whose
   /// weights have the format of its products.

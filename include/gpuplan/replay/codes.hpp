@@ -4,10 +4,12 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/replay/codes/gpt2.hpp>
+#include <gpuplan/replay/codes/hugging_face.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/sharding/buckets.hpp>
+#include <gpuplan/replay/sharding/fully_shard.hpp>
 #include <gpuplan/training_setup.hpp>
 
 namespace gpuplan::eager {
@@ -18,6 +20,8 @@ constexpr model_code* make_code(tape& t, const training_setup& setup, const batc
     case layer_code::gpt:
     case layer_code::llama:
       return new plain_decoder(t, setup, plan);
+    case layer_code::decoder:
+      return new hugging_face_decoder(t, setup, plan);
     case layer_code::gpt2:
       return new gpt2_code(t, setup, plan);
     default:
@@ -31,6 +35,8 @@ constexpr sharding* make_sharding(tape& t, const training_setup& setup, const ba
   switch (setup.framework.sharding) {
     case sharding_code::none:
       return new gradient_buckets(t, setup, plan);
+    case sharding_code::fsdp2:
+      return new fully_shard(t, setup, plan);
     default:
       return nullptr;
   }

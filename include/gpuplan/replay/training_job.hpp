@@ -21,10 +21,11 @@ class training_job {
                          const batch_plan& plan,
                          device_traits device = {})
       : tape_(memory, device),
-        setup_(setup),
+        described_(setup),
+        setup_(as_operators_see(setup)),
         plan_(plan),
         code_(make_code(tape_, setup_, plan_)),
-        shards_(make_sharding(tape_, setup_, plan_)),
+        shards_(make_sharding(tape_, described_, plan_)),
         states_(tape_, setup_) {
     tape_.begin(moment::construct);
     code_->shards = shards_;
@@ -47,6 +48,7 @@ class training_job {
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
       if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
       tape_.autocast = setup_.precision.autocast();
+      tape_.begin(moment::forward);
       if (shards_ != nullptr) static_cast<void>(shards_->before_unit(tape_, none, {}));
       value loss = code_->forward();
       if (shards_ != nullptr) shards_->after_unit(none, loss);
@@ -64,7 +66,17 @@ class training_job {
   }
 
  private:
+  // Weights that are cast while they are gathered leave no casts to the operators.
+  static constexpr training_setup as_operators_see(training_setup setup) {
+    if (setup.framework.sharding == sharding_code::fsdp2) {
+      setup.precision.compute = setup.precision.weights;
+      setup.framework.builds_in_fp32 = false;
+    }
+    return setup;
+  }
+
   tape tape_;
+  training_setup described_;
   training_setup setup_;
   batch_plan plan_;
   model_code* code_;

@@ -1,0 +1,261 @@
+#pragma once
+
+// PyTorch's fully_shard (FSDP2) on each layer, then on the model. Private.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/replay/adapters.hpp>
+#include <gpuplan/replay/eager/operators.hpp>
+#include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+/// Every rank has a part of each parameter, of its gradient and states. A unit, which is a layer or
+/// what is in none, is gathered before its forward and its backward, on a stream of its own, and
+/// its gradients are reduced on another. This is the first rank.
+class fully_shard final : public sharding {
+ public:
+  constexpr fully_shard(tape& on, const training_setup& setup, const batch_plan& plan)
+      : t_(on),
+        ranks_(plan.data_parallel),
+        weights_(element_of(setup.precision.weights)),
+        gathered_(element_of(setup.precision.compute)),
+        reduced_(element_of(setup.precision.reduced)),
+        frees_after_forward_(setup.parallelism.zero_stage == 3) {
+    t_.shards = ranks_;
+    t_.whole_format = gathered_;
+  }
+  constexpr ~fully_shard() override {}  // NOLINT(modernize-use-equals-default)
+
+  constexpr void model_is_built() override {
+    int last = none;
+    for (int at = 0; at < t_.parameters.size(); ++at)
+      if (t_.parameters[at].unit > last) last = t_.parameters[at].unit;
+    for (int at = 0; at <= last; ++at) add_unit(at);
+    root_ = last + 1;
+    add_unit(none);
+  }
+
+  constexpr value before_unit(tape& /*t*/, int layer, const tensor& input) override {
+    value x = cast_input(input);
+    if (t_.is_recomputing()) return x;
+    const int at = layer == none ? root_ : layer;
+    gather(at);
+    take_over(at, true);
+    return with_hook(at, static_cast<value&&>(x));
+  }
+
+  constexpr void after_unit(int layer, const tensor& result) override {
+    if (t_.is_recomputing()) return;
+    const int at = layer == none ? root_ : layer;
+    if (frees_after_forward_) free_whole(at);
+    units_[at].turn = turns_.push(at);
+    if (result.needs_gradient()) t_.nodes[result.node].unit = at;
+    if (at != root_) return;
+    t_.release(passing_);
+    passing_ = none;
+  }
+
+  constexpr void before_backward(int at) override {
+    if (units_[at].backward != phase::none) return;
+    units_[at].backward = phase::running;
+    gather(at);
+    take_over(at, false);
+    if (units_[at].turn > 0) gather(turns_[units_[at].turn - 1]);
+  }
+
+  constexpr void after_backward(int at) override {
+    unit& of = units_[at];
+    of.backward = phase::done;
+    growing_array<int> arrived;
+    for (int which = of.first; which < of.first + of.count; ++which)
+      if (t_.parameters[members_[which]].whole_gradient.defined()) arrived.push(members_[which]);
+    free_whole(at);
+    t_.release(reducing_);
+    reducing_ = none;
+    if (arrived.size() != 0) reduce(arrived);
+  }
+
+  constexpr void backward_is_done() override {
+    finish(root_);
+    for (int at = 0; at < root_; ++at) finish(at);
+    for (int at = 0; at < units_.size(); ++at) {
+      units_[at].backward = phase::none;
+      units_[at].turn = none;
+      t_.release(units_[at].gathered);
+      units_[at].gathered = none;
+    }
+    turns_.resize_down(0);
+    t_.release(reducing_);
+    reducing_ = none;
+  }
+
+ private:
+  enum class phase : unsigned char { none, running, done };
+  struct unit {
+    int first = 0;  // of its members
+    int count = 0;
+    bool is_whole = false;
+    int gathered = eager::none;  // all parameters, one after the other, before they are taken over
+    int turn = eager::none;      // when its forward ended, counted
+    phase backward = phase::none;
+  };
+
+  static constexpr int gathering_stream = 1;
+  static constexpr int reducing_stream = 2;
+
+  constexpr void add_unit(int layer) {
+    unit made;
+    made.first = members_.size();
+    for (int at = 0; at < t_.parameters.size(); ++at)
+      if (t_.parameters[at].unit == layer) members_.push(at);
+    made.count = members_.size() - made.first;
+    units_.push(made);
+  }
+
+  constexpr value cast_input(const tensor& input) {
+    const bool changes = gathered_ != weights_ && input.defined() &&
+                         (input.format == element::fp32 || is_half(input.format));
+    return changes ? cast(t_, input, gathered_) : t_.share(input);
+  }
+
+  // What follows reads the input through a node that reduces the unit's gradients on the way back.
+  constexpr value with_hook(int at, value input) {
+    if (!input->needs_gradient()) return input;
+    const int by = t_.add_node(node_kind::unit, {&*input});
+    if (node* made = t_.at(by)) made->argument[0] = at;
+    t_.result_of(by, input.get());
+    return input;
+  }
+
+  constexpr std::int64_t elements(const unit& of) const {
+    std::int64_t sum = 0;
+    for (int at = of.first; at < of.first + of.count; ++at)
+      sum += t_.parameters[members_[at]].data.count();
+    return sum;
+  }
+
+  constexpr void gather(int at) {
+    unit& of = units_[at];
+    if (of.is_whole || of.gathered != eager::none || of.count == 0) return;
+    const std::int64_t bytes = elements(of) * bytes_of(gathered_);
+    t_.stream = gathering_stream;
+    t_.what = purpose::buffers;
+    const int copy = gathered_ == weights_ ? eager::none : t_.new_storage(bytes);
+    of.gathered = t_.new_storage(ranks_ * bytes);
+    t_.release(copy);
+    t_.what = purpose::working;
+    t_.stream = 0;
+  }
+
+  // Copies what was gathered into the parameters. In the forward that is freed by the next unit,
+  // once it has gathered its own.
+  constexpr void take_over(int at, bool forward) {
+    unit& of = units_[at];
+    if (of.gathered == eager::none) return;
+    if (forward) {
+      t_.release(passing_);
+      passing_ = eager::none;
+    }
+    for (int which = of.first; which < of.first + of.count; ++which)
+      t_.take_again(t_.parameters[members_[which]].whole.storage);
+    t_.touch(bytes_of_split(of));
+    of.is_whole = true;
+    if (forward)
+      passing_ = of.gathered;
+    else
+      t_.release(of.gathered);
+    of.gathered = eager::none;
+  }
+
+  constexpr void free_whole(int at) {
+    unit& of = units_[at];
+    if (!of.is_whole) return;
+    for (int which = of.first; which < of.first + of.count; ++which)
+      t_.give_back(t_.parameters[members_[which]].whole.storage);
+    of.is_whole = false;
+  }
+
+  constexpr void finish(int at) {
+    if (units_[at].backward != phase::done) after_backward(at);
+  }
+
+  constexpr void reduce(const growing_array<int>& arrived) {
+    std::int64_t part = 0;
+    for (int at = 0; at < arrived.size(); ++at) part += t_.parameters[arrived[at]].data.count();
+    t_.what = purpose::buffers;
+    reducing_ = t_.new_storage(ranks_ * part * bytes_of(reduced_));
+    t_.what = purpose::working;
+    t_.touch(bytes_of_chunks(arrived));
+    for (int at = arrived.size() - 1; at >= 0; --at) {
+      tensor& whole = t_.parameters[arrived[at]].whole_gradient;
+      t_.release(whole.storage);
+      whole = {};
+    }
+    t_.stream = reducing_stream;
+    t_.what = purpose::gradients;
+    int result = t_.new_storage(part * bytes_of(reduced_));
+    const int before_cast = result;
+    if (reduced_ != weights_) result = t_.new_storage(part * bytes_of(weights_));
+    for (int at = 0; at < arrived.size(); ++at) {
+      parameter_record& parameter = t_.parameters[arrived[at]];
+      if (parameter.gradient.defined()) continue;  // added into that
+      parameter.gradient = parameter.data;
+      parameter.gradient.storage = result;
+      parameter.gradient.is_view = true;
+      t_.hold(result);
+    }
+    t_.release(result);
+    if (before_cast != result) t_.release(before_cast);
+    t_.what = purpose::working;
+    t_.stream = 0;
+  }
+
+  // The arguments of the kernels that split and join the buffers: addresses, sizes, and which block
+  // of threads works on which parameter (TensorShape.cu of PyTorch).
+  static constexpr std::int64_t block_threads = 128;
+  static constexpr std::int64_t block_bytes = 16 * block_threads;
+
+  constexpr std::int64_t bytes_of_split(const unit& of) const {
+    const auto blocks = [&](std::int64_t iterations) {
+      std::int64_t sum = 0;
+      for (int at = of.first; at < of.first + of.count; ++at)
+        sum += ceil_div(t_.parameters[members_[at]].data.count() * bytes_of(gathered_),
+                        block_bytes * iterations);
+      return sum;
+    };
+    const std::int64_t most =
+        2 * (t_.device.multiprocessors * t_.device.threads_per_multiprocessor / block_threads);
+    const std::int64_t factor = ceil_div(blocks(1) * ranks_, most);
+    std::int64_t chunks = 1;
+    while (chunks * chunks < factor) ++chunks;
+    chunks = at_most(chunks, ranks_);
+    return 8 * (4 * of.count + 1 + blocks(ceil_div(factor, chunks)));
+  }
+
+  constexpr std::int64_t bytes_of_chunks(const growing_array<int>& arrived) const {
+    std::int64_t blocks = 0;
+    for (int at = 0; at < arrived.size(); ++at)
+      blocks += ceil_div(t_.parameters[arrived[at]].data.count() * bytes_of(reduced_), block_bytes);
+    return 8 * (6 * arrived.size() + 2 + blocks);
+  }
+
+  tape& t_;
+  std::int64_t ranks_;
+  element weights_;
+  element gathered_;
+  element reduced_;
+  bool frees_after_forward_;
+  int root_ = eager::none;
+  int passing_ = eager::none;   // gathered, and taken over in the forward
+  int reducing_ = eager::none;  // gradients, until the next unit's are there
+  growing_array<unit> units_{};
+  growing_array<int> members_{};  // parameters, unit by unit
+  growing_array<int> turns_{};    // units, in the order of their forwards
+};
+
+}  // namespace gpuplan::eager
