@@ -60,6 +60,8 @@ struct framework {
   logits_code logits = logits_code::as_computed;
   sharding_code sharding = sharding_code::none;
 
+  bool builds_in_fp32 = true;  // and casts the model then; false: built in its weights' format
+
   // DistributedDataParallel
   std::int64_t first_bucket_bytes = 1 << 20;
   std::int64_t bucket_bytes = 25 << 20;
