@@ -121,6 +121,7 @@ std::string read_setup(const row& source, training_setup& setup) {
   setup.encodings = source.integer_or("encodings", 1);
   setup.dropout = source.number("dropout").value_or(0);
   setup.padding_mask = source.flag("padding_mask");
+  setup.model.sliding_window = source.integer_or("sliding_window", 0);
   return {};
 }
 

@@ -25,4 +25,11 @@ inline constexpr framework torch_llama_fp32{.name = "torch.nn, LLaMA in fp32",
 inline constexpr framework hugging_face_gpt2{.name = "transformers, GPT2LMHeadModel",
                                              .layers = layer_code::gpt2};
 
+/// LlamaForCausalLM; MistralForCausalLM, whose model may have a window.
+inline constexpr framework hugging_face_llama{.name = "transformers, LlamaForCausalLM",
+                                              .layers = layer_code::decoder,
+                                              .rms_norm = rms_norm_code::written_out,
+                                              .rotary = rotary_code::rotate_half,
+                                              .logits = logits_code::to_fp32};
+
 }  // namespace gpuplan::catalog

@@ -148,6 +148,14 @@ class model_code : public recomputer {
   constexpr value linear(const tensor& x, const module& by) {
     return adapters.add_to(eager::linear(t, x, by.weight, by.bias), by.adapter, x);
   }
+  /// Rows of the token table, as transformers takes them: layers beside adapters that are computed
+  /// again want a gradient of their input (enable_input_require_grads).
+  constexpr value embed_tokens(const tensor& ids, const module& table) {
+    value rows = embedding(t, ids, table.weight);
+    if (setup.recompute == recompute_mode::full && setup.trains.what == training::adapters)
+      t.require_gradient(rows.get());
+    return rows;
+  }
   constexpr value norm(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);
     if (setup.framework.rms_norm == rms_norm_code::written_out)
@@ -199,7 +207,7 @@ class model_code : public recomputer {
     if (setup.recompute == recompute_mode::full) {
       begin_rerun(at, {&x, &beside[0], &beside[1], &beside[2], &beside[3], &beside[4]});
       result = run_unit(at, x);
-      t.end_region();
+      end_rerun();
     } else {
       result = run_unit(at, x);
     }
@@ -220,7 +228,7 @@ class model_code : public recomputer {
     if (setup.recompute != recompute_mode::selective || t.is_recomputing()) return core(q, k, v);
     begin_rerun(none, {&q, &k, &v});
     value result = core(q, k, v);
-    t.end_region();
+    end_rerun();
     return result;
   }
   constexpr virtual value core(const tensor& q, const tensor& k, const tensor& v) = 0;
@@ -236,6 +244,11 @@ class model_code : public recomputer {
     }
     reruns_.resize_down(region);
     reruns_.push(made);
+  }
+  /// What keeps nothing will not be computed again.
+  constexpr void end_rerun() {
+    const int region = t.regions.size() - 1;
+    if (t.end_region() && t.regions[region].count == 0) region_is_done(region);
   }
 
  public:

@@ -55,6 +55,17 @@ class hugging_face_code : public model_code {
     weight_format = final_format_;
     for (int at = 0; at < t.parameters.size(); ++at) lower(at);
   }
+  /// With buffers, which stand before the parameter `after`.
+  template <int Size>
+  constexpr void end_construction(int after, value (&buffers)[Size]) {
+    weight_format = final_format_;
+    for (int at = 0; at < after; ++at) lower(at);
+    t.what = purpose::buffers;
+    for (value& one : buffers)
+      if (one->format != weight_format) one = t.make(one->size, weight_format);
+    t.what = purpose::working;
+    for (int at = after; at < t.parameters.size(); ++at) lower(at);
+  }
   constexpr void lower(int parameter) {
     tensor& data = t.parameters[parameter].data;
     if (data.format == weight_format) return;
@@ -91,15 +102,21 @@ class hugging_face_code : public model_code {
   }
   /// The mask of keys that queries see, as the attention reads it: (batch, 1, queries, keys),
   /// boolean, or written out in the format of the embeddings. None where attention does without.
-  constexpr value mask_of(
-      std::int64_t batch, std::int64_t queries, std::int64_t keys, element format, bool causal) {
+  /// `window`: how many keys a query sees, itself included; 0: all before it.
+  constexpr value mask_of(std::int64_t batch,
+                          std::int64_t queries,
+                          std::int64_t keys,
+                          element format,
+                          bool causal,
+                          std::int64_t window = 0) {
     const bool pads = setup.padding_mask;
-    if (!pads && !(is_written_out() && causal)) return {};
+    const bool is_needed = (is_written_out() && causal) || (window != 0 && keys >= window);
+    if (!pads && !is_needed) return {};
     value padding;
     if (pads) padding = t.make({batch, keys}, element::boolean);
     value mask;
     {
-      if (pads && !(is_written_out() && causal)) {
+      if (pads && !is_needed) {
         if (causal) {
           ask_whether_all(batch * keys);
           ask_whether_all(batch * keys);
@@ -111,7 +128,7 @@ class hugging_face_code : public model_code {
       const value of_head = t.make(sizes{1}, element::int64);
       const value of_query = shifted_range(queries);
       const value of_key = shifted_range(keys);
-      mask = visible(batch, queries, keys, pads, causal);
+      mask = visible(batch, queries, keys, pads, causal, window != 0);
     }
     if (!is_written_out()) return mask;
     const value zero = t.make(sizes{1}, format);
@@ -119,14 +136,21 @@ class hugging_face_code : public model_code {
     return t.make({batch, 1, queries, keys}, format);
   }
   /// The mask functions over index tensors, and what they are joined with.
-  constexpr value visible(
-      std::int64_t batch, std::int64_t queries, std::int64_t keys, bool pads, bool causal) {
+  constexpr value visible(std::int64_t batch,
+                          std::int64_t queries,
+                          std::int64_t keys,
+                          bool pads,
+                          bool causal,
+                          bool is_windowed) {
     const sizes by_position = causal ? sizes{1, 1, queries, keys} : sizes{1, 1, queries, 1};
-    if (!pads) return t.make(by_position, element::boolean);
+    const auto by_position_alone = [&] {
+      return is_windowed ? near_and_before(by_position) : t.make(by_position, element::boolean);
+    };
+    if (!pads) return by_position_alone();
     value joined;
     {
       const value one = t.make(sizes{1}, element::boolean);
-      const value seen = t.make(by_position, element::boolean);
+      const value seen = by_position_alone();
       joined = t.make(by_position, element::boolean);
     }
     value read;
@@ -137,6 +161,22 @@ class hugging_face_code : public model_code {
       read = t.make({batch, 1, 1, keys}, element::boolean);
     }
     return t.make({batch, 1, queries, keys}, element::boolean);
+  }
+
+  /// (keys > queries - window) & (keys <= queries)
+  constexpr value near_and_before(const sizes& square) {
+    value joined = t.make(sizes{1}, element::boolean);
+    {
+      value near;
+      {
+        const value first = t.make({1, 1, square[2], 1}, element::int64);
+        near = t.make(square, element::boolean);
+      }
+      joined = t.make(square, element::boolean);
+    }
+    const value before = t.make(square, element::boolean);
+    joined = t.make(square, element::boolean);
+    return joined;
   }
 
   // -- attention
@@ -158,17 +198,30 @@ class hugging_face_code : public model_code {
       kernel = mask->defined() || !is_half(q->format) ? attention_kernel::efficient
                                                       : attention_kernel::flash;
     if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops);
-    const value bias = additive(mask, q->format);
+    const value bias =
+        additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
     if (kernel == attention_kernel::math)
       return math_attention(t, q, k, v, causal && !bias->defined(), drops, bias);
     return efficient_attention(t, q, k, v, drops, bias);
   }
   /// A boolean mask as what is added to the scores.
-  constexpr value additive(const tensor& mask, element format) {
+  constexpr value additive(const tensor& mask,
+                           std::int64_t batch,
+                           element format,
+                           bool is_for_kernel) {
     if (!mask.defined() || mask.format != element::boolean) return t.share(mask);
-    const value least = t.make(sizes{1}, format);
-    const value zero = t.make(sizes{1}, format);
-    return t.make(mask.size, format);
+    sizes wide = mask.size;
+    wide[0] = batch;
+    value numbers;
+    {
+      const value least = t.make(sizes{1}, format);
+      const value zero = t.make(sizes{1}, format);
+      numbers = t.make(wide, format);
+    }
+    // The kernel reads rows of whole eights.
+    if (!is_for_kernel || wide[3] % 8 == 0) return numbers;
+    wide[3] = round_up(wide[3], 8);
+    return t.make(wide, format);
   }
 
   /// sdpa_attention_forward or the class's eager_attention_forward. The heads of k and v are q's,
@@ -233,7 +286,9 @@ class hugging_face_code : public model_code {
     const std::int64_t batch = given_labels.size[0];
     const std::int64_t tokens = given_labels.size[1];
     const value padded = t.make({batch, tokens + 1}, element::int64);
-    const value labels = t.make(sizes{batch * tokens}, element::int64);
+    const value moved = slice(t, padded, 1, tokens);
+    value labels = contiguous(t, moved);
+    labels = view(t, labels, sizes{batch * tokens});
     const value rows = view(t, logits, {batch * tokens, given.size[given.size.rank - 1]});
     return cross_entropy(t, rows, labels);
   }

@@ -422,7 +422,12 @@ class tape {
     region_ = regions.push(record);
     return region_;
   }
-  constexpr void end_region() { region_ = none; }
+  /// Whether one ended: none had begun in a recomputation.
+  constexpr bool end_region() {
+    const bool ended = region_ != none;
+    region_ = none;
+    return ended;
+  }
   [[nodiscard]] constexpr bool is_recomputing() const { return recomputes_ != none; }
   [[nodiscard]] constexpr bool has_stopped() const { return stopped_; }
   constexpr void begin_recompute(int region) { recomputes_ = region; }
