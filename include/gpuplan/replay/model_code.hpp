@@ -70,6 +70,7 @@ class model_code : public recomputer {
         t.convert(buffers_[buffer].table->get(), weight_format);
       if (at < t.parameters.size()) t.convert(t.parameters[at].data, weight_format);
     }
+    for (int at = 0; at < buffers_.size(); ++at) t.buffers.push(*buffers_[at].table);
   }
   constexpr virtual void make_batch() = 0;
   /// One micro-batch, to the loss.
@@ -148,12 +149,11 @@ class model_code : public recomputer {
   constexpr value linear(const tensor& x, const module& by) {
     return adapters.add_to(eager::linear(t, x, by.weight, by.bias), by.adapter, x);
   }
-  /// Rows of the token table, as transformers takes them: layers beside adapters that are computed
-  /// again want a gradient of their input (enable_input_require_grads).
+  /// Rows of the token table, as transformers takes them: where layers are computed again, it wants
+  /// a gradient of their input whatever trains (enable_input_require_grads).
   constexpr value embed_tokens(const tensor& ids, const module& table) {
     value rows = embedding(t, ids, table.weight);
-    if (setup.recompute == recompute_mode::full && setup.trains.what == training::adapters)
-      t.require_gradient(rows.get());
+    if (setup.recompute == recompute_mode::full) t.require_gradient(rows.get());
     return rows;
   }
   constexpr value norm(const tensor& x, const module& by) {

@@ -56,6 +56,9 @@ class training_job {
       if (plan_.accumulation > 1) loss = scale(tape_, loss);
       const value scaled = states_.scaled(loss);
       tape_.backward(scaled);
+      // whoever measures does so before the loss goes
+      if (micro + 1 == plan_.accumulation) tape_.begin(moment::optimizer);
+      tape_.drop_leaves();
     }
     states_.step();
     for (int at = 0; at < tape_.parameters.size(); ++at) {

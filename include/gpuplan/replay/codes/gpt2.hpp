@@ -99,7 +99,7 @@ class gpt2_code : public hugging_face_code {
   constexpr value transformer_forward() {
     const std::int64_t batch = ids_->size[0];
     const std::int64_t tokens = ids_->size[1];
-    const value inputs_embeds = embedding(t, ids_, tokens_.weight);
+    const value inputs_embeds = embed_tokens(ids_, tokens_);
     value position_ids = shifted_range(tokens);
     set_contiguous(position_ids.get(), {1, tokens});
     const value position_embeds = embedding(t, position_ids, positions_.weight);

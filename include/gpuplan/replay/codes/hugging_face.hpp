@@ -246,8 +246,8 @@ class hugging_face_decoder : public hugging_face_code {
     const std::int64_t times = q.size[1] / k.size[1];
     if (times == 1 || (!is_written_out() && !mask.defined() && k.size[3] <= 256))
       return attend(q, k, v, mask, true, {});
-    const value all_k = repeat_heads(t, k, times);
-    const value all_v = repeat_heads(t, v, times);
+    const value all_k = repeat_heads(t, k, times, true);
+    const value all_v = repeat_heads(t, v, times, true);
     return attend(q, all_k, all_v, mask, true, {});
   }
 

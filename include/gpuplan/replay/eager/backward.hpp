@@ -466,11 +466,6 @@ constexpr void tape::backward(const tensor& loss) {
   const value root = make(loss.size, loss.format);  // whoever asked holds it to the end
   follow(loss, root, 0);
   if (again != nullptr) again->backward_is_done();
-  for (int at = 0; at < leaves_.size(); ++at) {
-    release(leaves_[at].data.storage);
-    release(leaves_[at].gradient.storage);
-  }
-  leaves_.resize_down(0);
   forget({});
   regions.resize_down(0);
 }

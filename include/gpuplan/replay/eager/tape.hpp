@@ -392,6 +392,14 @@ class tape {
     return data;
   }
 
+  /// Lets go of what the graph of a loss that is gone held: such leaves with their gradients.
+  constexpr void drop_leaves() {
+    for (int at = 0; at < leaves_.size(); ++at) {
+      release(leaves_[at].data.storage);
+      release(leaves_[at].gradient.storage);
+    }
+    leaves_.resize_down(0);
+  }
   /// Makes the gradient of what no trained parameter led to arrive in it, as `requires_grad_()` does.
   constexpr void require_gradient(tensor& leaf) {
     if (!records || leaf.needs_gradient()) return;
