@@ -112,8 +112,9 @@ constexpr value efficient_attention(tape& t,
   return out;
 }
 
-/// (batch, groups, ...) to (batch, groups * times, ...), as a copy.
-constexpr value repeat_heads(tape& t, const tensor& of, std::int64_t times) {
+/// (batch, groups, ...) to (batch, groups * times, ...), as a copy; a reshape makes none of one
+/// group.
+constexpr value repeat_heads(tape& t, const tensor& of, std::int64_t times, bool reshapes = false) {
   const sizes s = of.size;
   tensor apart_tensor = of;
   // unsqueeze
@@ -131,8 +132,10 @@ constexpr value repeat_heads(tape& t, const tensor& of, std::int64_t times) {
   value apart(t, apart_tensor);
   const value wide = expand(t, apart, {s[0], s[1], times, s[2], s[3]});
   apart.drop();
+  const sizes wanted{s[0], s[1] * times, s[2], s[3]};
+  if (reshapes) return reshape(t, wide, wanted);
   const value copy = clone(t, wide);
-  return view(t, copy, {s[0], s[1] * times, s[2], s[3]});
+  return view(t, copy, wanted);
 }
 
 /// The products written out by PyTorch where no kernel is for them: in fp32.
