@@ -29,7 +29,7 @@ class plain_decoder : public model_code {
     t.unit = none;
     norm_ = norm_module(width, trains_end());
     // a tied head is built like any, then replaced
-    if (tied) t.touch(model.vocab_size * width * bytes_of(element::fp32));
+    if (tied) t.touch(t.parameters[tokens_.weight].data.bytes());
     head_ = tied
                 ? tokens_
                 : linear_module(operator_kind::head, model.vocab_size, width, false, trains_head());
@@ -80,7 +80,7 @@ class plain_decoder : public model_code {
     const sizes half{model.query_dim() / 2};
     const sizes tokens{setup.sequence_length};
     value frequency;
-    {
+    if (t.shards == 1) {  // else without memory
       value exponent = t.make(half, element::fp32);
       exponent = t.make(half, element::fp32);
       exponent = t.make(half, element::fp32);
@@ -89,7 +89,7 @@ class plain_decoder : public model_code {
     }
     const sizes table{tokens[0], half[0]};
     value angle;
-    {
+    if (t.shards == 1) {
       const value positions = t.make(tokens, element::fp32);
       angle = t.make(table, element::fp32);
     }
