@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "adapters.hpp"
+#include "memory.hpp"
 #include "model_index.hpp"
 #include "notes.hpp"
 #include "runs.hpp"
@@ -189,6 +190,28 @@ void compare_step(const model_index&, row_comparisons& row) {
               return times(step.sequences, counts.hardware(), 3 * loss);
             }));
   }
+  if (!row.source.integer("peak_requested") && !row.source.integer("peak_allocated") &&
+      !row.source.integer("peak_reserved"))
+    return;
+  const predicted_memory memory = step_memory_of(row.source);
+  const auto bytes = [&](std::int64_t count) -> prediction {
+    if (!memory.why_not.empty()) return memory.why_not;
+    return number(count);
+  };
+  const gpuplan::memory_counts& peak = memory.step.peak;
+  row.count(quantity::peak_requested, "peak_requested", [&] { return bytes(peak.requested); });
+  row.count(quantity::peak_allocated, "peak_allocated", [&] { return bytes(peak.allocated); });
+  row.count(quantity::peak_reserved, "peak_reserved", [&] { return bytes(peak.reserved); });
+}
+
+// ---- torch_fits.csv
+
+void compare_fit(const model_index&, row_comparisons& row) {
+  row.count(quantity::max_micro_batch, "max_micro_batch", [&]() -> prediction {
+    const predicted_batch predicted = largest_micro_batch_of(row.source);
+    if (!predicted.why_not.empty()) return predicted.why_not;
+    return number(predicted.micro_batch);
+  });
 }
 
 // ---- lora_counts.csv, torch_lora.csv
@@ -347,9 +370,9 @@ const std::vector<file_kind>& kinds() {
         "seq_len",       "decoder_seq_len", "micro_batch", "encodings",        "accumulation",
         "dropout",       "lora_rank",       "params",      "trainable_params", "flops_forward",
         "flops_backward"},
-       {"experts"}},
+       {"experts", "peak_requested", "peak_allocated", "peak_reserved"}},
       {"largest batches",
-       compare_nothing,
+       compare_fit,
        {"id", "code"},
        {"layers", "hidden", "usable_bytes", "max_micro_batch"}},
       {"adapters",
