@@ -428,10 +428,10 @@ constexpr value matmul(tape& t, const tensor& left, const tensor& right) {
 // -- norms
 
 constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
+  const value b = bias == none ? value{} : raised(t, t.parameter(bias));
+  const value w = weight == none ? value{} : raised(t, t.parameter(weight));
   const value x = raised(t, input);
-  const tensor w = weight == none ? tensor{} : t.parameter(weight);
-  const tensor b = bias == none ? tensor{} : t.parameter(bias);
-  const int by = t.add_node(node_kind::layer_norm, {&*x, &w, &b});
+  const int by = t.add_node(node_kind::layer_norm, {&*x, &*w, &*b});
   const std::int64_t width = x->size[x->size.rank - 1];
   const std::int64_t rows = x->count() / width;
   t.keep(by, x);
@@ -453,9 +453,9 @@ constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
 }
 
 constexpr value rms_norm(tape& t, const tensor& input, int weight) {
+  const value w = raised(t, t.parameter(weight));
   const value x = raised(t, input);
-  const tensor w = t.parameter(weight);
-  const int by = t.add_node(node_kind::rms_norm, {&*x, &w});
+  const int by = t.add_node(node_kind::rms_norm, {&*x, &*w});
   const std::int64_t width = x->size[x->size.rank - 1];
   const std::int64_t rows = x->count() / width;
   t.keep(by, x);
