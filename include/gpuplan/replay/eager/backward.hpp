@@ -14,27 +14,35 @@ struct gradients {
   value of[most_inputs]{};
 };
 
-// Sorts, then sums what belongs to one row (EmbeddingBackwardKernel.cu of PyTorch); few tokens take
-// no detour.
+// What CUB's one-pass algorithms note of each tile they work on.
+constexpr std::int64_t tile_states(std::int64_t items, std::int64_t tile, std::int64_t bytes) {
+  return round_up(bytes * (ceil_div(items, tile) + 32), 256) + 255;
+}
+
+// Sorts, then sums what belongs to one row (EmbeddingBackwardKernel.cu of PyTorch, over Thrust and
+// CUB); few tokens take no detour.
 constexpr value embedding_gradient(
     tape& t, std::int64_t tokens, std::int64_t rows, std::int64_t width, element format) {
   if (tokens <= 3072) return t.make({rows, width}, format);
   const int sorted = t.new_storage(8 * tokens);
   const int original = t.new_storage(8 * tokens);
   const int range = t.new_storage(8 * tokens);
-  std::int64_t bits = 1;
-  while (bits < 63 && (std::int64_t{1} << bits) < rows) ++bits;
-  t.touch(2 * round_up(8 * tokens, 256) + 1024 * ceil_div(tokens, 4608) + 2048 * ceil_div(bits, 8) +
-          511);
+  std::int64_t passes = 1;  // of 8 bits
+  while (rows >> (8 * passes) != 0) ++passes;
+  t.touch((passes > 1 ? 2 * round_up(8 * tokens, 256) : 0) + 1024 * ceil_div(tokens, 4608) +
+          2048 * passes + 511);
   t.release(range);
   value gradient = t.make({rows, width}, format);
   const int offsets = t.new_storage(8 * tokens);
   const int segments = t.new_storage(8);
-  t.touch(8 * tokens);
+  const int unused_keys = t.new_storage(8 * tokens);
+  t.touch(512 + tile_states(tokens, 2464, 8));
+  t.release(unused_keys);
   const std::int64_t most = at_most(tokens, rows);
   const std::int64_t parts = tokens / 10 + most;
   const int per_segment = t.new_storage(8 * most);
   const int segment_offset = t.new_storage(8 * most);
+  t.touch(256 + tile_states(most, 896, 16));
   const int count = t.new_storage(8);
   const int part_offset = t.new_storage(8 * parts);
   const int sums = t.new_storage(4 * parts * width);
