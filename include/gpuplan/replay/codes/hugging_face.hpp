@@ -15,18 +15,17 @@ class hugging_face_decoder : public hugging_face_code {
   constexpr ~hugging_face_decoder() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
-    begin_construction();
     tokens_ = table_module(model.vocab_size, model.hidden_size, trains_table());
     for (std::int64_t at = 0; at < layers; ++at) {
       layer_modules made;
+      t.unit = static_cast<int>(at);
       build_layer(made, trains_layer(at));
       modules_.push(made);
     }
+    t.unit = none;
     norm_ = norm_module(model.hidden_size, trains_end());
     build_rotary();
-    const int before_head = t.parameters.size();
     head_ = head_module(tokens_);
-    end_construction(before_head, frequencies_);
   }
 
   constexpr void make_batch() override { make_token_batch(); }
@@ -55,6 +54,7 @@ class hugging_face_decoder : public hugging_face_code {
   /// 1 / base ** (arange(0, width, 2) / width)
   constexpr value inverse_frequencies(std::int64_t width) {
     const sizes half{width / 2};
+    if (t.shards > 1) return t.make(half, element::fp32);  // the rest is without memory
     value exponents;
     {
       const value range = t.make(half, element::fp32);
@@ -70,7 +70,8 @@ class hugging_face_decoder : public hugging_face_code {
     t.what = purpose::buffers;
     frequencies_[0] = inverse_frequencies(model.query_dim());
     frequencies_[1] = t.make(frequencies_[0]->size, element::fp32);
-    const value again = inverse_frequencies(model.query_dim());  // where weights are initialised
+    for (value& one : frequencies_) add_buffer(one);
+    if (t.shards == 1) static_cast<void>(inverse_frequencies(model.query_dim()));  // where weights are initialised
     t.what = purpose::working;
   }
 
