@@ -436,6 +436,7 @@ constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
   const std::int64_t rows = x->count() / width;
   t.keep(by, x);
   if (weight != none) t.keep(by, w);
+  if (bias != none) t.keep(by, b);
   value result = t.make(x->size, x->format);
   sizes one = x->size;
   one[one.rank - 1] = 1;
