@@ -14,7 +14,6 @@ class gpt2_code : public hugging_face_code {
   constexpr ~gpt2_code() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
-    begin_construction();
     const std::int64_t width = model.hidden_size;
     const std::int64_t ffn = model.intermediate_size;
     tokens_ = table_module(model.vocab_size, width, trains_table());
@@ -34,20 +33,16 @@ class gpt2_code : public hugging_face_code {
     t.unit = none;
     ln_f_ = norm_module(width, trains_end());
     lm_head_ = head_module(tokens_);
-    end_construction();
   }
 
   constexpr void make_batch() override { make_token_batch(); }
 
   constexpr value forward() override {
     t.begin(moment::forward);
-    if (shards != nullptr) shards->before_unit(none);
     const value hidden = transformer_forward();
     t.begin(moment::loss);
     const value logits = linear(hidden, lm_head_);
-    value loss = causal_lm_loss(logits, labels_);
-    if (shards != nullptr) shards->after_unit(none);
-    return loss;
+    return causal_lm_loss(logits, labels_);
   }
 
  protected:
