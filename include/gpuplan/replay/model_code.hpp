@@ -63,7 +63,7 @@ class model_code : public recomputer {
 
   constexpr virtual void construct() = 0;
   /// model.to(bf16): parameter by parameter, buffers where they were added.
-  constexpr void cast_model() {
+  constexpr virtual void cast_model() {
     int buffer = 0;
     for (int at = 0; at <= t.parameters.size(); ++at) {
       for (; buffer < buffers_.size() && buffers_[buffer].before == at; ++buffer)

@@ -139,6 +139,49 @@ constexpr void efficient_gradients(
   t.release(all_v);
 }
 
+constexpr void normalized_gradients(tape& t,
+                                    const tensor& gradient,
+                                    const tensor& length,
+                                    gradients& out) {
+  const auto like = [&](const tensor& of) { return t.make(of.size, of.format); };
+  value of_length;
+  {
+    value product;
+    {
+      const value quotient = like(gradient);
+      const value again = like(gradient);
+      const value negative = like(gradient);
+      product = like(gradient);
+    }
+    out.of[0] = like(gradient);
+    of_length = sum_to(t, product, length.size);
+  }
+  {
+    const value least = t.make(sizes{1}, length.format);
+    const value above = t.make(length.size, element::boolean);
+    of_length = like(length);
+  }
+  const value unit = like(gradient);
+  const value zero = t.make(length.size, element::boolean);
+  out.of[1] = like(gradient);
+}
+
+constexpr void convolution_gradients(
+    tape& t, const node& by, const tensor& gradient, const tensor& weight, gradients& out) {
+  value together;
+  if (!gradient.is_contiguous()) together = t.make(gradient.size, gradient.format);
+  const std::int64_t images = gradient.size[0];
+  const std::int64_t width = gradient.size[1];
+  if (by.input[2].node != none) {
+    out.of[2] = t.make(sizes{width}, gradient.format);
+    touch(t, scratch_of_reduction(t.device, images * by.argument[1], width, true));
+  }
+  if (by.input[1].node == none) return;
+  out.of[1] = t.make(weight.size, gradient.format);
+  const value rows = t.make({by.argument[0], by.argument[1]}, gradient.format);
+  for (std::int64_t image = 0; image < images; ++image) t.touch(t.device.matrix_workspace);
+}
+
 constexpr bool is_of_region(const node& by) { return by.region != none; }
 
 /// The backward of a torch.autograd.Function: it may make a graph of its own and follow it.
@@ -276,8 +319,22 @@ constexpr void tape::run(int index) {
       out.of[0] = dense(g.size, g.format);
       break;
     }
-    case node_kind::sum:
-      out.of[0] = share(g);
+    case node_kind::sum: {
+      tensor seen = g;
+      seen.size = by.size[1];
+      const int summed = static_cast<int>(by.argument[0]);
+      for (int at = seen.size.rank - 1; at >= 0; --at)
+        seen.stride[at] = at == summed ? 0 : g.stride[at < summed ? at : at - 1];
+      seen.is_view = true;
+      hold(seen.storage);
+      out.of[0] = value(*this, seen);
+      break;
+    }
+    case node_kind::normalize:
+      normalized_gradients(*this, g, kept_by(index, 1), out);
+      break;
+    case node_kind::convolution:
+      convolution_gradients(*this, by, g, kept_by(index, 1), out);
       break;
     case node_kind::mm:
     case node_kind::addmm: {
@@ -331,10 +388,15 @@ constexpr void tape::run(int index) {
       touch(g.bytes());
       break;
     }
-    case node_kind::embedding:
+    case node_kind::embedding: {
+      value ids;
+      value rows;
+      if (!kept_by(index, 0).is_contiguous()) ids = dense(kept_by(index, 0).size, element::int64);
+      if (!g.is_contiguous()) rows = dense(g.size, g.format);
       out.of[0] =
           embedding_gradient(*this, by.argument[0], by.argument[1], by.argument[2], g.format);
       break;
+    }
     case node_kind::flash:
       flash_gradients(*this, by, g, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
       break;

@@ -187,6 +187,22 @@ constexpr value part(
   return {t, seen};
 }
 
+/// One along a dimension, which is no more; its gradient is padded with zeros.
+constexpr value select(tape& t, const tensor& of, int dimension) {
+  tensor seen = of;
+  --seen.size.rank;
+  for (int at = dimension; at < seen.size.rank; ++at) {
+    seen.size[at] = of.size[at + 1];
+    seen.stride[at] = of.stride[at + 1];
+  }
+  const int by = t.add_node(node_kind::slice, {&of});
+  if (node* made = t.at(by)) made->size[1] = of.size;
+  seen.is_view = true;
+  t.result_of(by, seen);
+  t.hold(seen.storage);
+  return {t, seen};
+}
+
 constexpr value concatenate(tape& t, const tensor& a, const tensor& b, int dimension) {
   const int by = t.add_node(node_kind::concatenate, {&a, &b});
   if (node* made = t.at(by)) {
@@ -251,6 +267,13 @@ constexpr sizes broadcast(const sizes& a, const sizes& b) {
 constexpr value add(tape& t, const tensor& a, const tensor& b) {
   const int by = t.add_node(node_kind::pass, {&a, &b});
   value sum = t.make(broadcast(a.size, b.size), wider(a.format, b.format));
+  t.result_of(by, sum.get());
+  return sum;
+}
+/// a += b
+constexpr value add_in_place(tape& t, const tensor& a, const tensor& b) {
+  const int by = t.add_node(node_kind::pass, {&a, &b});
+  value sum = t.share(a);
   t.result_of(by, sum.get());
   return sum;
 }
@@ -326,6 +349,44 @@ constexpr value mean(tape& t, const tensor& of) {
   t.result_of(by, result.get());
   return result;
 }
+/// Over one dimension, which is no more.
+constexpr value sum_over(tape& t, const tensor& of, int dimension) {
+  const int by = t.add_node(node_kind::sum, {&of});
+  sizes left = of.size;
+  for (int at = dimension; at + 1 < left.rank; ++at) left[at] = left[at + 1];
+  --left.rank;
+  if (node* made = t.at(by)) {
+    made->size[1] = of.size;
+    made->argument[0] = dimension;
+  }
+  value result = t.make(left, of.format);
+  touch(t,
+        scratch_of_reduction(t.device, of.size[dimension], left.count(), dimension == left.rank));
+  t.result_of(by, result.get());
+  return result;
+}
+/// Divided by what needs no gradient.
+constexpr value divide(tape& t, const tensor& of, const tensor& by_what) {
+  const int by = t.add_node(node_kind::keeps_one, {&of});
+  t.keep(by, by_what);
+  value quotient = t.make(of.size, of.format);
+  t.result_of(by, quotient.get());
+  return quotient;
+}
+/// Rows of length 1: x / x.norm(keepdim).clamp_min(eps).expand_as(x)
+constexpr value normalize(tape& t, const tensor& of) {
+  const int by = t.add_node(node_kind::normalize, {&of, &of});
+  sizes one = of.size;
+  one[one.rank - 1] = 1;
+  const value length = t.make(one, of.format);
+  const value clamped = t.make(one, of.format);
+  t.keep(by, of);
+  t.keep(by, length);
+  t.keep(by, clamped);
+  value result = t.make(of.size, of.format);
+  t.result_of(by, result.get());
+  return result;
+}
 constexpr value reciprocal_root(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::reciprocal_root, {&of});
   value result = t.make(of.size, of.format);
@@ -393,6 +454,28 @@ constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
   value shaped = view(t, result, wanted);
   if (bias == none) shaped.get().is_view = false;
   return shaped;
+}
+
+/// Square patches of images, (batch, channels, side, side), through one linear map: a convolution
+/// as wide as its stride, which lays the patches of one image after the other in rows.
+constexpr value convolve(tape& t, const tensor& images, int weight, int bias) {
+  const value b = bias == none ? value{} : lowered_parameter(t, bias);
+  const value w = lowered_parameter(t, weight);
+  const value x = lowered(t, images);
+  const int by = t.add_node(node_kind::convolution, {&*x, &*w, &*b});
+  t.keep(by, x);
+  t.keep(by, w);
+  const std::int64_t side = x->size[2] / w->size[2];
+  const std::int64_t row = w->count() / w->size[0];
+  if (node* made = t.at(by)) {
+    made->argument[0] = row;
+    made->argument[1] = side * side;
+  }
+  value result = t.make({x->size[0], w->size[0], side, side}, x->format);
+  const value rows = t.make({row, side * side}, x->format);
+  for (std::int64_t image = 0; image < x->size[0]; ++image) t.touch(t.device.matrix_workspace);
+  t.result_of(by, result.get());
+  return result;
 }
 
 /// Batched: (batch, heads, m, k) times (batch, heads, k, n).
@@ -480,6 +563,8 @@ constexpr value embedding(tape& t, const tensor& ids, int weight) {
   const tensor w = t.parameter(weight);
   const int by = t.add_node(node_kind::embedding, {&w});
   t.keep(by, ids);
+  value together;  // of ids that are repeated without a copy
+  if (!ids.is_contiguous()) together = t.make(ids.size, ids.format);
   sizes wanted = ids.size;
   wanted[wanted.rank++] = w.size[1];
   if (node* made = t.at(by)) {

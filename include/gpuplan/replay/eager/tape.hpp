@@ -69,6 +69,8 @@ enum class node_kind : unsigned char {
   mean,
   reciprocal_root,
   sum,
+  normalize,
+  convolution,
   mask_fill,
   mm,
   addmm,
@@ -169,7 +171,7 @@ struct parameter_record {
   tensor gradient{};
   tensor whole{};           // what operators read, where `data` is a rank's part,
   tensor whole_gradient{};  // and its gradient
-  int node = none;  // in the present graph
+  int node = none;          // in the present graph
   bool trains = true;
   int unit = none;  // of sharding: the layer it belongs to, or none
   tensor cast{};    // under autocast
@@ -206,8 +208,8 @@ class tape {
   purpose what = purpose::working;
   const char* made_by = "";
   int layer = none;
-  int unit = none;  // that parameters are being built for
-  std::int64_t shards = 1;  // of each parameter, along its first dimension
+  int unit = none;                       // that parameters are being built for
+  std::int64_t shards = 1;               // of each parameter, along its first dimension
   element whole_format = element::fp32;  // of one that is put together
   recomputer* again = nullptr;
 
@@ -370,6 +372,12 @@ class tape {
     what = purpose::working;
     return parameters.push(record);
   }
+  /// Moves the parameter built last to this place among the parameters: those behind it move on.
+  constexpr void place_parameter(int place) {
+    const parameter_record last = parameters.back();
+    for (int at = parameters.size() - 1; at > place; --at) parameters[at] = parameters[at - 1];
+    parameters[place] = last;
+  }
   /// The parameter, as an operator reads it. The tape holds it.
   [[nodiscard]] constexpr tensor parameter(int index) {
     parameter_record& record = parameters[index];
@@ -400,7 +408,8 @@ class tape {
     }
     leaves_.resize_down(0);
   }
-  /// Makes the gradient of what no trained parameter led to arrive in it, as `requires_grad_()` does.
+  /// Makes the gradient of what no trained parameter led to arrive in it, as `requires_grad_()`
+  /// does.
   constexpr void require_gradient(tensor& leaf) {
     if (!records || leaf.needs_gradient()) return;
     node made;
