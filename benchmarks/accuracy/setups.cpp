@@ -39,7 +39,7 @@ constexpr named<gpuplan::framework> codes[] = {
     {"hf:MistralForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:GPT2LMHeadModel", gpuplan::catalog::hugging_face_gpt2},
 };
-constexpr named<gpuplan::mixed_precision> precisions[] = {
+constexpr named<gpuplan::precision_recipe> precisions[] = {
     {"fp32", gpuplan::fp32_precision},
     {"bf16", gpuplan::bf16_pure},
     {"autocast_bf16", gpuplan::bf16_mixed},

@@ -67,7 +67,7 @@ enum class accumulator { fp32, fp16 };
 }
 
 /// How a training step mixes number formats.
-struct mixed_precision {
+struct precision_recipe {
   number_format weights = number_format::fp32;  // as the model holds them, and its gradients
   number_format compute = number_format::fp32;  // of matrix products
   bool master_weights = false;                  // the optimizer has an fp32 copy of the weights
@@ -78,21 +78,21 @@ struct mixed_precision {
   /// weights have the format of its products.
   [[nodiscard]] constexpr bool autocast() const { return compute != weights || under_autocast; }
 
-  friend constexpr bool operator==(const mixed_precision&, const mixed_precision&) = default;
+  friend constexpr bool operator==(const precision_recipe&, const mixed_precision&) = default;
 };
 
-inline constexpr mixed_precision fp32_precision{};
+inline constexpr precision_recipe fp32_precision{};
 /// torch.autocast over fp32 weights.
-inline constexpr mixed_precision bf16_mixed{.compute = number_format::bf16};
-inline constexpr mixed_precision fp16_mixed{.compute = number_format::fp16};
+inline constexpr precision_recipe bf16_mixed{.compute = number_format::bf16};
+inline constexpr precision_recipe fp16_mixed{.compute = number_format::fp16};
 /// Everything in bf16, states included.
-inline constexpr mixed_precision bf16_pure{.weights = number_format::bf16,
-                                           .compute = number_format::bf16};
+inline constexpr precision_recipe bf16_pure{.weights = number_format::bf16,
+                                            .compute = number_format::bf16};
 /// torch.autocast over bf16 weights: what else is in fp32, like adapters, is cast.
-inline constexpr mixed_precision bf16_under_autocast{
+inline constexpr precision_recipe bf16_under_autocast{
     .weights = number_format::bf16, .compute = number_format::bf16, .under_autocast = true};
 /// bf16 weights and gradients, fp32 copies and states in the optimizer.
-inline constexpr mixed_precision bf16_master{
+inline constexpr precision_recipe bf16_master{
     .weights = number_format::bf16, .compute = number_format::bf16, .master_weights = true};
 
 }  // namespace gpuplan

@@ -28,7 +28,7 @@ struct training_setup {
   std::int64_t sequence_length = 0;  // vision: the image's own
   std::int64_t target_length = 0;    // of an encoder-decoder's decoder; 0: the same
   std::int64_t encodings = 1;        // texts of a sample, of one graph
-  mixed_precision precision{};
+  precision_recipe precision{};
   gpuplan::optimizer optimizer{};
   gpuplan::parallelism parallelism{};
   recompute_mode recompute = recompute_mode::none;
