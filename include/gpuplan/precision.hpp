@@ -78,7 +78,7 @@ struct precision_recipe {
   /// weights have the format of its products.
   [[nodiscard]] constexpr bool autocast() const { return compute != weights || under_autocast; }
 
-  friend constexpr bool operator==(const precision_recipe&, const mixed_precision&) = default;
+  friend constexpr bool operator==(const precision_recipe&, const precision_recipe&) = default;
 };
 
 inline constexpr precision_recipe fp32_precision{};
