@@ -51,6 +51,23 @@ enum class sharding_code {
   megatron    // its distributed optimizer
 };
 
+/// Where an encoder's numbers of positions come from.
+enum class position_numbers {
+  range,
+  counted,             // over the tokens that are no padding
+  counted_after_cache  // likewise, and what a cache holds is added
+};
+
+/// What encoders of BERT's kin do in different ways.
+struct encoder_code {
+  position_numbers positions = position_numbers::range;
+  bool positions_behind_norm = false;      // are built
+  bool projects_behind_attention = true;   // in a function of its own, with dropout
+  bool pools = false;                      // a classifier reads the pooler's result
+  bool drops_before_dense = false;         // of a classifier
+  bool shares_head_bias = true;            // that of the masked head stands outside its layer
+};
+
 struct framework {
   const char* name = "";
   layer_code layers = layer_code::llama;
@@ -59,6 +76,7 @@ struct framework {
   grouped_heads_code grouped_heads = grouped_heads_code::by_kernel;
   logits_code logits = logits_code::as_computed;
   sharding_code sharding = sharding_code::none;
+  encoder_code encoder{};
 
   bool builds_in_fp32 = true;  // and casts the model then; false: built in its weights' format
 

@@ -32,4 +32,27 @@ inline constexpr framework hugging_face_llama{.name = "transformers, LlamaForCau
                                               .rotary = rotary_code::rotate_half,
                                               .logits = logits_code::to_fp32};
 
+/// BertForMaskedLM, BertForSequenceClassification, BertModel.
+inline constexpr framework hugging_face_bert{
+    .name = "transformers, BERT", .layers = layer_code::bert, .encoder = {.pools = true}};
+/// Likewise RoBERTa.
+inline constexpr framework hugging_face_roberta{
+    .name = "transformers, RoBERTa",
+    .layers = layer_code::bert,
+    .encoder = {.positions = position_numbers::counted_after_cache,
+                .positions_behind_norm = true,
+                .drops_before_dense = true}};
+/// Likewise MPNet, which writes its attention out, with a bias by distance.
+inline constexpr framework hugging_face_mpnet{
+    .name = "transformers, MPNet",
+    .layers = layer_code::bert,
+    .encoder = {.positions = position_numbers::counted,
+                .projects_behind_attention = false,
+                .drops_before_dense = true}};
+/// Likewise DistilBERT.
+inline constexpr framework hugging_face_distilbert{
+    .name = "transformers, DistilBERT",
+    .layers = layer_code::bert,
+    .encoder = {.projects_behind_attention = false, .shares_head_bias = false}};
+
 }  // namespace gpuplan::catalog
