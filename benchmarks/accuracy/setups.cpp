@@ -38,6 +38,17 @@ constexpr named<gpuplan::framework> codes[] = {
     {"hf:LlamaForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:MistralForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:GPT2LMHeadModel", gpuplan::catalog::hugging_face_gpt2},
+    {"hf:BertForMaskedLM", gpuplan::catalog::hugging_face_bert},
+    {"hf:BertForSequenceClassification", gpuplan::catalog::hugging_face_bert},
+    {"sbert:BertModel", gpuplan::catalog::hugging_face_bert},
+    {"hf:RobertaForMaskedLM", gpuplan::catalog::hugging_face_roberta},
+    {"hf:RobertaForSequenceClassification", gpuplan::catalog::hugging_face_roberta},
+    {"sbert:RobertaModel", gpuplan::catalog::hugging_face_roberta},
+    {"hf:MPNetForMaskedLM", gpuplan::catalog::hugging_face_mpnet},
+    {"sbert:MPNetModel", gpuplan::catalog::hugging_face_mpnet},
+    {"hf:DistilBertForMaskedLM", gpuplan::catalog::hugging_face_distilbert},
+    {"sbert:DistilBertModel", gpuplan::catalog::hugging_face_distilbert},
+    {"hf:T5ForConditionalGeneration", gpuplan::catalog::hugging_face_t5},
 };
 constexpr named<gpuplan::precision_recipe> precisions[] = {
     {"fp32", gpuplan::fp32_precision},
@@ -113,6 +124,9 @@ std::string read_setup(const row& source, training_setup& setup) {
   } else if (source.text("parallel") != "single") {
     return not_known("parallel", source.text("parallel"));
   }
+  // T5 ties its head whatever its configuration says, which tells the versions apart.
+  if (setup.framework.scales_decoder_outputs && !source.flag("tied_embeddings"))
+    setup.framework = gpuplan::catalog::hugging_face_t5_1_1;
   if (source.text("loss") == "cross_entropy_fp32_logits")
     setup.framework.logits = gpuplan::logits_code::to_fp32;
   setup.optimizer.clips_gradients = source.flag("grad_clip");
@@ -120,7 +134,8 @@ std::string read_setup(const row& source, training_setup& setup) {
   setup.target_length = source.integer_or("decoder_seq_len", 0);
   setup.encodings = source.integer_or("encodings", 1);
   setup.dropout = source.number("dropout").value_or(0);
-  setup.padding_mask = source.flag("padding_mask");
+  // Sentence encoders are always given one.
+  setup.padding_mask = source.flag("padding_mask") || source.text("code").starts_with("sbert:");
   setup.model.sliding_window = source.integer_or("sliding_window", 0);
   return {};
 }

@@ -75,6 +75,7 @@ struct framework {
   rotary_code rotary = rotary_code::halves;
   grouped_heads_code grouped_heads = grouped_heads_code::by_kernel;
   logits_code logits = logits_code::as_computed;
+  bool scales_decoder_outputs = false;  // T5's first version, before the head
   sharding_code sharding = sharding_code::none;
   encoder_code encoder{};
 

@@ -25,6 +25,17 @@ inline constexpr framework torch_llama_fp32{.name = "torch.nn, LLaMA in fp32",
 inline constexpr framework hugging_face_gpt2{.name = "transformers, GPT2LMHeadModel",
                                              .layers = layer_code::gpt2};
 
+/// T5ForConditionalGeneration of T5's first version, which scales the decoder's output,
+inline constexpr framework hugging_face_t5{.name = "transformers, T5ForConditionalGeneration",
+                                           .layers = layer_code::t5,
+                                           .rms_norm = rms_norm_code::written_out,
+                                           .scales_decoder_outputs = true};
+/// and of version 1.1 and what followed it.
+inline constexpr framework hugging_face_t5_1_1{
+    .name = "transformers, T5ForConditionalGeneration 1.1",
+    .layers = layer_code::t5,
+    .rms_norm = rms_norm_code::written_out};
+
 /// LlamaForCausalLM; MistralForCausalLM, whose model may have a window.
 inline constexpr framework hugging_face_llama{.name = "transformers, LlamaForCausalLM",
                                               .layers = layer_code::decoder,

@@ -3,9 +3,11 @@
 // Which code runs a setup. Private.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/replay/codes/bert.hpp>
 #include <gpuplan/replay/codes/gpt2.hpp>
 #include <gpuplan/replay/codes/hugging_face.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
+#include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/sharding/buckets.hpp>
@@ -22,8 +24,12 @@ constexpr model_code* make_code(tape& t, const training_setup& setup, const batc
       return new plain_decoder(t, setup, plan);
     case layer_code::decoder:
       return new hugging_face_decoder(t, setup, plan);
+    case layer_code::bert:
+      return new bert_code(t, setup, plan);
     case layer_code::gpt2:
       return new gpt2_code(t, setup, plan);
+    case layer_code::t5:
+      return new t5_code(t, setup, plan);
     default:
       return new plain_decoder(t, setup, plan);
   }

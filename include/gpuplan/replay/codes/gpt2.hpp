@@ -143,37 +143,6 @@ class gpt2_code : public hugging_face_code {
     return made;
   }
 
-  /// NewGELUActivation: 0.5 * x * (1.0 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))
-  constexpr value new_gelu(const tensor& x) {
-    const value half = scale(t, x);
-    value factor;
-    {
-      value curve;
-      {
-        value inner;
-        {
-          value sum;
-          {
-            value cubic;
-            {
-              value cube;
-              {
-                const value wide = raised(t, x);
-                cube = power(t, wide);
-              }
-              cubic = scale(t, cube);
-            }
-            sum = add(t, x, cubic);
-          }
-          inner = scale(t, sum);
-        }
-        curve = keeping_result(t, inner);
-      }
-      factor = add_number(t, curve);
-    }
-    return multiply(t, half, factor);
-  }
-
   // GPT2MLP
   constexpr value feed_forward(const block& by, const tensor& x) {
     value hidden = conv1d(x, by.mlp_c_fc);

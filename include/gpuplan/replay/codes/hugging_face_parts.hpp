@@ -21,6 +21,7 @@ struct written_out_code {
   bool softmax_in_fp32 = true;   // whatever the format of the scores; else as autocast says
   bool makes_contiguous = true;  // of the result
   bool scales_before = false;    // the query, not the scores
+  bool casts_weights = true;     // back to the format of the values
 };
 
 class hugging_face_code : public model_code {
@@ -54,17 +55,6 @@ class hugging_face_code : public model_code {
   constexpr void end_construction() {
     weight_format = final_format_;
     for (int at = 0; at < t.parameters.size(); ++at) lower(at);
-  }
-  /// With buffers, which stand before the parameter `after`.
-  template <int Size>
-  constexpr void end_construction(int after, value (&buffers)[Size]) {
-    weight_format = final_format_;
-    for (int at = 0; at < after; ++at) lower(at);
-    t.what = purpose::buffers;
-    for (value& one : buffers)
-      if (one->format != weight_format) one = t.make(one->size, weight_format);
-    t.what = purpose::working;
-    for (int at = after; at < t.parameters.size(); ++at) lower(at);
   }
   constexpr void lower(int parameter) {
     tensor& data = t.parameters[parameter].data;
@@ -108,8 +98,9 @@ class hugging_face_code : public model_code {
                           std::int64_t keys,
                           element format,
                           bool causal,
-                          std::int64_t window = 0) {
-    const bool pads = setup.padding_mask;
+                          std::int64_t window = 0,
+                          bool may_pad = true) {
+    const bool pads = may_pad && setup.padding_mask;
     const bool is_needed = (is_written_out() && causal) || (window != 0 && keys >= window);
     if (!pads && !is_needed) return {};
     value padding;
@@ -198,10 +189,11 @@ class hugging_face_code : public model_code {
       kernel = mask->defined() || !is_half(q->format) ? attention_kernel::efficient
                                                       : attention_kernel::flash;
     if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops);
-    const value bias =
-        additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
+    value bias = additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
     if (kernel == attention_kernel::math)
       return math_attention(t, q, k, v, causal && !bias->defined(), drops, bias);
+    if (bias->defined())
+      bias = expand(t, bias, {q->size[0], q->size[1], q->size[2], k->size[2]});
     return efficient_attention(t, q, k, v, drops, bias);
   }
   /// A boolean mask as what is added to the scores.
@@ -245,7 +237,8 @@ class hugging_face_code : public model_code {
                                            const tensor& k,
                                            const tensor& v,
                                            const tensor& mask,
-                                           const written_out_code& code) {
+                                           const written_out_code& code,
+                                           const tensor& bias = {}) {
     value weights;
     {
       value product;
@@ -255,13 +248,14 @@ class hugging_face_code : public model_code {
       }
       weights = scale(t, product);
     }
+    if (bias.defined()) weights = add(t, weights, bias);
     if (mask.defined()) weights = add(t, weights, mask);
     if (code.softmax_in_fp32) {
       const value wide = softmax_in_fp32(weights);
       weights = cast(t, wide, q.format);
     } else {
       weights = softmax_under_autocast(t, weights);
-      weights = cast(t, weights, v.format);
+      if (code.casts_weights) weights = cast(t, weights, v.format);
     }
     weights = dropout(t, weights, drops);
     attended made;
@@ -276,6 +270,39 @@ class hugging_face_code : public model_code {
     if (x.format == element::fp32 || x.format == element::fp16) return softmax(t, x, element::fp32);
     const value wide = cast(t, x, element::fp32);
     return softmax(t, wide, element::fp32);
+  }
+
+  // -- activations.py
+
+  /// NewGELUActivation: 0.5 * x * (1.0 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))
+  constexpr value new_gelu(const tensor& x) {
+    const value half = scale(t, x);
+    value factor;
+    {
+      value curve;
+      {
+        value inner;
+        {
+          value sum;
+          {
+            value cubic;
+            {
+              value cube;
+              {
+                const value wide = raised(t, x);
+                cube = power(t, wide);
+              }
+              cubic = scale(t, cube);
+            }
+            sum = add(t, x, cubic);
+          }
+          inner = scale(t, sum);
+        }
+        curve = keeping_result(t, inner);
+      }
+      factor = add_number(t, curve);
+    }
+    return multiply(t, half, factor);
   }
 
   // -- loss/loss_utils.py

@@ -90,7 +90,7 @@ constexpr value efficient_attention(tape& t,
   const value v = lowered(t, val);
   const value k = lowered(t, key);
   const value q = lowered(t, query);
-  const int by = t.add_node(node_kind::efficient, {&*q, &*k, &*v});
+  const int by = t.add_node(node_kind::efficient, {&*q, &*k, &*v, &bias});
   t.keep(by, q);
   t.keep(by, k);
   t.keep(by, v);

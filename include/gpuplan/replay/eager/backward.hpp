@@ -97,8 +97,12 @@ constexpr void flash_gradients(tape& t,
   t.release(sums);
 }
 
-constexpr void efficient_gradients(
-    tape& t, const tensor& q, const tensor& k, const tensor& v, gradients& out) {
+constexpr void efficient_gradients(tape& t,
+                                   const node& by,
+                                   const tensor& q,
+                                   const tensor& k,
+                                   const tensor& v,
+                                   gradients& out) {
   const auto like = [&](const tensor& of) {
     value made = t.make({of.size[0], of.size[2], of.size[1], of.size[3]}, of.format);
     swap_dimensions(made.get(), 1, 2);
@@ -107,6 +111,11 @@ constexpr void efficient_gradients(
   out.of[0] = like(q);
   out.of[1] = like(k);
   out.of[2] = like(v);
+  if (by.inputs > 3 && by.input[3].node != none) {  // of the bias, in rows of whole sixteens
+    value rows = t.make({q.size[0], q.size[1], q.size[2], round_up(k.size[2], 16)}, q.format);
+    rows.get().size[3] = k.size[2];
+    out.of[3] = static_cast<value&&>(rows);
+  }
   int all_k = none;
   int all_v = none;
   if (q.size[1] != k.size[1]) {
@@ -205,7 +214,7 @@ constexpr value reduced(tape& t, value gradient, const sizes& wanted, element fo
     }
   }
   if (gradient->format != format) {
-    value other = t.make(wanted, format);
+    value other = t.make_like(wanted, format, gradient);
     gradient = static_cast<value&&>(other);
   }
   return gradient;
@@ -224,6 +233,7 @@ constexpr void tape::run(int index) {
   gradients out;
   const auto wants = [&](int which) { return by.input[which].node != none; };
   const auto dense = [&](const sizes& size, element format) { return make(size, format); };
+  const auto like = [&](const tensor& of) { return make_like(of.size, of.format, of); };
   for (int which = 0; which < by.kept; ++which) static_cast<void>(kept_by(index, which));
 
   switch (by.kind) {
@@ -233,7 +243,7 @@ constexpr void tape::run(int index) {
       if (wants(0)) out.of[0] = share(g);
       if (by.inputs > 1 && wants(1)) {
         if (by.argument[0] == 1)
-          out.of[1] = dense(g.size, g.format);
+          out.of[1] = like(g);
         else
           out.of[1] = share(g);
       }
@@ -245,12 +255,17 @@ constexpr void tape::run(int index) {
       break;
     case node_kind::scale:
     case node_kind::keeps_one:
-    case node_kind::mask_fill:
       out.of[0] = dense(g.size, g.format);
       break;
+    case node_kind::mask_fill: {
+      // torch.where makes a tensor of the number first.
+      const int number = by.argument[0] == 0 ? none : new_storage(bytes_of(g.format));
+      out.of[0] = dense(g.size, g.format);
+      release(number);
+      break;
+    }
     case node_kind::cast:
-      out.of[0] = dense(g.size, static_cast<element>(by.argument[0]));
-      out.of[0].get().size = g.size;
+      out.of[0] = make_like(g.size, static_cast<element>(by.argument[0]), g);
       break;
     case node_kind::view: {
       tensor seen = g;
@@ -291,7 +306,7 @@ constexpr void tape::run(int index) {
       break;
     }
     case node_kind::concatenate:
-      for (int which = 0; which < 2; ++which) {
+      for (int which = 0; which < by.inputs; ++which) {
         if (!wants(which)) continue;
         tensor seen = g;
         seen.size[static_cast<int>(by.argument[0])] = by.argument[1 + which];
@@ -301,8 +316,8 @@ constexpr void tape::run(int index) {
       }
       break;
     case node_kind::product:
-      if (wants(1)) out.of[1] = dense(g.size, g.format);
-      if (wants(0)) out.of[0] = dense(g.size, g.format);
+      if (wants(1)) out.of[1] = make_like(g.size, g.format, g, kept_by(index, 0));
+      if (wants(0)) out.of[0] = make_like(g.size, g.format, g, kept_by(index, wants(1) ? 1 : 0));
       break;
     case node_kind::power: {
       const value one = dense(g.size, g.format);
@@ -401,7 +416,8 @@ constexpr void tape::run(int index) {
       flash_gradients(*this, by, g, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
       break;
     case node_kind::efficient:
-      efficient_gradients(*this, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
+      efficient_gradients(
+          *this, by, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
       break;
     case node_kind::log_softmax:
       out.of[0] = dense(g.size, g.format);
@@ -458,7 +474,7 @@ constexpr void tape::deliver(const edge& to, value gradient) {
   } else if (storages[there.storage].holders == 1 && !there.is_view) {
     gradient.drop();
   } else {
-    value sum = make(there.size, there.format);
+    value sum = make_like(there.size, there.format, there, gradient);
     release(there.storage);
     there = sum.take();
   }
