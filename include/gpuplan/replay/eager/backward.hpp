@@ -255,12 +255,12 @@ constexpr void tape::run(int index) {
       break;
     case node_kind::scale:
     case node_kind::keeps_one:
-      out.of[0] = dense(g.size, g.format);
+      out.of[0] = like(g);
       break;
     case node_kind::mask_fill: {
       // torch.where makes a tensor of the number first.
       const int number = by.argument[0] == 0 ? none : new_storage(bytes_of(g.format));
-      out.of[0] = dense(g.size, g.format);
+      out.of[0] = like(g);
       release(number);
       break;
     }

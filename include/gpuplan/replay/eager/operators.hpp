@@ -217,13 +217,32 @@ constexpr value concatenate(tape& t, const tensor& a, const tensor& b, int dimen
   return both;
 }
 
+/// Several, at most as many as a node has inputs, of equal sizes along the first dimension.
+constexpr value stack_rows(tape& t, const value* parts, int count) {
+  const tensor* of[most_inputs]{};
+  for (int at = 0; at < count; ++at) of[at] = &*parts[at];
+  const tensor nothing;
+  const int by = t.add_node(node_kind::concatenate,
+                            {of[0],
+                             count > 1 ? of[1] : &nothing,
+                             count > 2 ? of[2] : &nothing,
+                             count > 3 ? of[3] : &nothing});
+  sizes joined = of[0]->size;
+  joined[0] *= count;
+  if (node* made = t.at(by))
+    for (int at = 0; at < count; ++at) made->argument[1 + at] = of[at]->size[0];
+  value all = t.make(joined, of[0]->format);
+  t.result_of(by, all.get());
+  return all;
+}
+
 // -- casts
 
 constexpr value cast(tape& t, const tensor& of, element format) {
   if (of.format == format) return t.share(of);
   const int by = t.add_node(node_kind::cast, {&of});
   if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(of.format);
-  value other = t.make(of.size, format);
+  value other = t.make_like(of.size, format, of);
   t.result_of(by, other.get());
   return other;
 }
@@ -266,7 +285,7 @@ constexpr sizes broadcast(const sizes& a, const sizes& b) {
 
 constexpr value add(tape& t, const tensor& a, const tensor& b) {
   const int by = t.add_node(node_kind::pass, {&a, &b});
-  value sum = t.make(broadcast(a.size, b.size), wider(a.format, b.format));
+  value sum = t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b);
   t.result_of(by, sum.get());
   return sum;
 }
@@ -280,21 +299,21 @@ constexpr value add_in_place(tape& t, const tensor& a, const tensor& b) {
 constexpr value subtract(tape& t, const tensor& a, const tensor& b) {
   const int by = t.add_node(node_kind::pass, {&a, &b});
   if (node* made = t.at(by)) made->argument[0] = 1;  // the second gradient is negated
-  value difference = t.make(broadcast(a.size, b.size), wider(a.format, b.format));
+  value difference = t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b);
   t.result_of(by, difference.get());
   return difference;
 }
 /// Times a number, or the negative.
 constexpr value scale(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::scale, {&of});
-  value scaled = t.make(of.size, of.format);
+  value scaled = t.make_like(of.size, of.format, of);
   t.result_of(by, scaled.get());
   return scaled;
 }
 /// Plus a number: the gradient passes through.
 constexpr value add_number(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::pass, {&of});
-  value sum = t.make(of.size, of.format);
+  value sum = t.make_like(of.size, of.format, of);
   t.result_of(by, sum.get());
   return sum;
 }
@@ -302,7 +321,7 @@ constexpr value multiply(tape& t, const tensor& a, const tensor& b) {
   const int by = t.add_node(node_kind::product, {&a, &b});
   if (b.needs_gradient()) t.keep(by, a);
   if (a.needs_gradient()) t.keep(by, b);
-  value product = t.make(broadcast(a.size, b.size), wider(a.format, b.format));
+  value product = t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b);
   t.result_of(by, product.get());
   return product;
 }
@@ -310,14 +329,14 @@ constexpr value multiply(tape& t, const tensor& a, const tensor& b) {
 constexpr value keeping_input(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::keeps_one, {&of});
   t.keep(by, of);
-  value result = t.make(of.size, of.format);
+  value result = t.make_like(of.size, of.format, of);
   t.result_of(by, result.get());
   return result;
 }
 /// An operator whose backward needs its result and makes one tensor: relu, tanh.
 constexpr value keeping_result(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::keeps_one, {&of});
-  value result = t.make(of.size, of.format);
+  value result = t.make_like(of.size, of.format, of);
   t.keep(by, result);
   t.result_of(by, result.get());
   return result;
@@ -325,8 +344,8 @@ constexpr value keeping_result(tape& t, const tensor& of) {
 constexpr value dropout(tape& t, const tensor& of, bool drops) {
   if (!drops) return t.share(of);
   const int by = t.add_node(node_kind::keeps_one, {&of});
-  value mask = t.make(of.size, element::boolean);
-  value result = t.make(of.size, of.format);
+  value mask = t.make_like(of.size, element::boolean, of);
+  value result = t.make_like(of.size, of.format, of);
   t.keep(by, mask);
   t.result_of(by, result.get());
   return result;
@@ -335,7 +354,7 @@ constexpr value dropout(tape& t, const tensor& of, bool drops) {
 constexpr value power(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::power, {&of});
   t.keep(by, of);
-  value result = t.make(of.size, of.format);
+  value result = t.make_like(of.size, of.format, of);
   t.result_of(by, result.get());
   return result;
 }
@@ -369,7 +388,7 @@ constexpr value sum_over(tape& t, const tensor& of, int dimension) {
 constexpr value divide(tape& t, const tensor& of, const tensor& by_what) {
   const int by = t.add_node(node_kind::keeps_one, {&of});
   t.keep(by, by_what);
-  value quotient = t.make(of.size, of.format);
+  value quotient = t.make_like(of.size, of.format, of, by_what);
   t.result_of(by, quotient.get());
   return quotient;
 }
@@ -389,7 +408,7 @@ constexpr value normalize(tape& t, const tensor& of) {
 }
 constexpr value reciprocal_root(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::reciprocal_root, {&of});
-  value result = t.make(of.size, of.format);
+  value result = t.make_like(of.size, of.format, of);
   t.keep(by, result);
   t.result_of(by, result.get());
   return result;
@@ -412,7 +431,7 @@ constexpr value softmax_under_autocast(tape& t, const tensor& of) {
 constexpr value masked_fill(tape& t, const tensor& of, const tensor& mask) {
   const int by = t.add_node(node_kind::mask_fill, {&of});
   t.keep(by, mask);
-  value result = t.make(of.size, of.format);
+  value result = t.make_like(of.size, of.format, of);
   t.result_of(by, result.get());
   return result;
 }
@@ -474,6 +493,24 @@ constexpr value convolve(tape& t, const tensor& images, int weight, int bias) {
   value result = t.make({x->size[0], w->size[0], side, side}, x->format);
   const value rows = t.make({row, side * side}, x->format);
   for (std::int64_t image = 0; image < x->size[0]; ++image) t.touch(t.device.matrix_workspace);
+  t.result_of(by, result.get());
+  return result;
+}
+
+/// (m, k) times (k, n).
+constexpr value product(tape& t, const tensor& left, const tensor& right) {
+  const value b = lowered(t, right);
+  const value a = lowered(t, left);
+  const int by = t.add_node(node_kind::mm, {&*a, &*b});
+  if (b->needs_gradient()) t.keep(by, a);
+  if (a->needs_gradient()) t.keep(by, b);
+  if (node* made = t.at(by)) {
+    made->argument[0] = a->size[0];
+    made->argument[1] = a->size[1];
+    made->argument[2] = b->size[1];
+  }
+  value result = t.make({a->size[0], b->size[1]}, a->format);
+  t.touch(t.device.matrix_workspace);
   t.result_of(by, result.get());
   return result;
 }

@@ -1,0 +1,487 @@
+#pragma once
+
+// Encoders of Hugging Face's transformers 5.23: BERT, and what was copied from it. With heads for
+// masked tokens and for classes, and without one, as sentence encoders train. Private.
+
+#include <gpuplan/replay/codes/hugging_face_parts.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class bert_code : public hugging_face_code {
+ public:
+  using hugging_face_code::hugging_face_code;
+  constexpr ~bert_code() override {  // NOLINT(modernize-use-equals-default)
+    for (int at = 0; at < held_.size(); ++at) t.release(held_[at]);
+  }
+
+  constexpr void construct() override {
+    const std::int64_t width = model.hidden_size;
+    build_embeddings();
+    for (std::int64_t at = 0; at < layers; ++at) {
+      t.unit = static_cast<int>(at);
+      modules_.push(build_layer(trains_layer(at)));
+    }
+    t.unit = none;
+    if (model.relative_attention_buckets != 0)
+      distances_ =
+          table_module(model.relative_attention_buckets, model.num_attention_heads, trains_all());
+    const bool classifies = model.head == head_kind::classifier;
+    if (model.pooler || (classifies && code().pools)) {
+      const bool trains = classifies ? trains_head() : trains_all();
+      dense_ = linear_module(operator_kind::pooler, width, width, true, trains);
+    }
+    t.touch(8 * model.position_rows);  // the numbers of positions, written again
+    if (classifies) {
+      if (!code().pools)
+        dense_ = linear_module(operator_kind::head_dense, width, width, true, trains_head());
+      classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
+    }
+    if (model.head == head_kind::language_model) build_masked_head();
+  }
+  /// A bias that the module of the head has, and shares with the layer in it, is cast with that.
+  constexpr void cast_model() override {
+    for (int at = 0; at < t.parameters.size(); ++at)
+      if (at != bias_) t.convert(t.parameters[at].data, weight_format);
+    if (bias_ != none) t.convert(t.parameters[bias_].data, weight_format);
+  }
+
+  constexpr void make_batch() override {
+    const sizes all{plan.micro_batch, setup.sequence_length};
+    t.what = purpose::buffers;
+    for (std::int64_t text = 0; text < setup.encodings; ++text) make_input(all);
+    if (model.head == head_kind::none) {
+      for (std::int64_t text = 0; text < setup.encodings; ++text) make_input(all);
+    } else {
+      make_input(model.head == head_kind::classifier ? sizes{plan.micro_batch} : all);
+      if (setup.padding_mask) make_input(all);
+    }
+    t.what = purpose::working;
+  }
+
+  constexpr value forward() override {
+    switch (model.head) {
+      case head_kind::language_model:
+        return masked_loss();
+      case head_kind::classifier:
+        return class_loss();
+      case head_kind::none:
+        break;
+    }
+    return pairs_loss();
+  }
+
+ protected:
+  struct layer_modules {
+    module query, key, value, out, norm_1, up, down, norm_2;
+  };
+  // What layers read beside their input.
+  static constexpr int the_mask = 0;
+  static constexpr int the_distances = 1;
+
+  [[nodiscard]] constexpr const encoder_code& code() const { return setup.framework.encoder; }
+
+  // -- construction
+
+  constexpr void build_embeddings() {
+    const std::int64_t width = model.hidden_size;
+    tokens_ = table_module(model.vocab_size, width, trains_table());
+    if (!code().positions_behind_norm) build_positions();
+    if (model.type_vocab_size != 0)
+      types_ = table_module(model.type_vocab_size, width, trains_all());
+    norm_ = norm_module(width, trains_all());
+    t.what = purpose::buffers;
+    add_numbers();
+    if (model.type_vocab_size != 0) add_numbers();
+    t.what = purpose::working;
+    if (code().positions_behind_norm) build_positions();
+  }
+  constexpr void build_positions() {
+    positions_ = table_module(model.position_rows, model.hidden_size, trains_all());
+  }
+  // A number for each position.
+  constexpr void add_numbers() {
+    const tensor made = t.make({1, model.position_rows}, element::int64).take();
+    t.buffers.push(made);
+    held_.push(made.storage);
+  }
+  constexpr layer_modules build_layer(bool trains) {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t ffn = model.intermediate_size;
+    layer_modules made;
+    made.query = linear_module(operator_kind::query, width, width, true, trains);
+    made.key = linear_module(operator_kind::key, width, width, true, trains);
+    made.value = linear_module(operator_kind::value, width, width, true, trains);
+    made.out = linear_module(operator_kind::attention_output, width, width, true, trains);
+    made.norm_1 = norm_module(width, trains);
+    made.up = linear_module(operator_kind::up, ffn, width, true, trains);
+    made.down = linear_module(operator_kind::down, width, ffn, true, trains);
+    made.norm_2 = norm_module(width, trains);
+    return made;
+  }
+  constexpr void build_masked_head() {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t rows = model.vocab_size;
+    const bool trains = trains_all() || (!model.tied_embeddings && trains_head());
+    const int first = t.parameters.size();
+    dense_ = linear_module(operator_kind::head_dense, width, width, true, trains);
+    head_norm_ = norm_module(width, trains);
+    int table = none;
+    int bias = none;
+    if (model.has_tied_head()) {
+      head_.weight = tokens_.weight;
+      if (is_built_here()) table = t.new_storage(4 * rows * width);
+      if (!code().shares_head_bias) head_.bias = parameter(sizes{rows}, trains);
+      if (code().shares_head_bias && is_built_here()) bias = t.new_storage(4 * rows);
+    } else {
+      head_ = linear_module(operator_kind::head, rows, width, true, trains);
+    }
+    if (code().shares_head_bias) {
+      // stands before the layers of its module, one of which reads it where the table is tied
+      bias_ = parameter(sizes{rows}, trains);
+      t.place_parameter(first);
+      for (int* at : {&dense_.weight, &dense_.bias, &head_norm_.weight, &head_norm_.bias}) ++*at;
+      if (!model.has_tied_head()) {
+        ++head_.weight;
+        ++head_.bias;
+      } else {
+        head_.bias = first;
+      }
+      bias_ = first;
+    }
+    t.release(table);
+    if (bias == none) return;
+    // both biases are padded to the rows of the table
+    const int padded = t.new_storage(4 * rows);
+    t.release(bias);
+    t.release(padded);
+    tensor& data = t.parameters[bias_].data;
+    t.what = purpose::weights;
+    const int own = t.new_storage(data.bytes());
+    t.what = purpose::working;
+    t.release(data.storage);
+    data.storage = own;
+  }
+  /// And not on a device without memory.
+  [[nodiscard]] constexpr bool is_built_here() const { return t.shards == 1; }
+  constexpr void make_input(const sizes& size) {
+    const tensor made = t.make(size, element::int64).take();
+    inputs_.push(made);
+    held_.push(made.storage);
+  }
+
+  // -- the model
+
+  constexpr value encode(const tensor& ids) {
+    const value embedded = embed(ids);
+    const value mask =
+        mask_of(ids.size[0], setup.sequence_length, setup.sequence_length, embedded->format, false);
+    value hidden = t.share(embedded);
+    {
+      value distances;
+      if (distances_.weight != none) distances = biases_of_distances(ids.size[0]);
+      for (std::int64_t at = 0; at < layers; ++at) {
+        beside[the_mask] = *mask;
+        beside[the_distances] = *distances;
+        hidden = run_layer(at, hidden);
+      }
+    }
+    if (model.head == head_kind::classifier && code().pools) pooled_ = pool(hidden);
+    if (model.head == head_kind::none && model.pooler) pool_in_vain(hidden);
+    return hidden;
+  }
+
+  constexpr value embed(const tensor& ids) {
+    value numbers;
+    if (code().positions == position_numbers::range) {
+      tensor seen = t.buffers[0];
+      seen.size[1] = setup.sequence_length;
+      seen.is_view = true;
+      numbers = t.share(seen);
+    } else {
+      numbers = counted_positions(ids);
+    }
+    value types_of_tokens;
+    if (types_.weight != none) {
+      value gathered = t.make(numbers->size, element::int64);
+      types_of_tokens = expand(t, gathered, ids.size);
+    }
+    const value words = word_embeddings(ids);
+    value types, sum;
+    if (types_.weight != none) {
+      types = embedding(t, types_of_tokens, types_.weight);
+      sum = add(t, words, types);
+    }
+    const value places = embedding(t, numbers, positions_.weight);
+    sum = add(t, types_.weight != none ? *sum : *words, places);
+    sum = norm(sum, norm_);
+    sum = dropout(t, sum, drops);
+    return sum;
+  }
+  constexpr value word_embeddings(const tensor& ids) {
+    value words = embedding(t, ids, tokens_.weight);
+    if (setup.recompute == recompute_mode::full) t.require_gradient(words.get());
+    return words;
+  }
+  /// How many tokens that are no padding there are up to each.
+  constexpr value counted_positions(const tensor& ids) {
+    constexpr element int32 = element::fp32;  // of as many bytes
+    const auto numbers = [&](element format) { return t.make(ids.size, format); };
+    value is_token;
+    {
+      const value differs = numbers(element::boolean);
+      is_token = numbers(int32);
+    }
+    value counted;
+    {
+      const value sums = numbers(element::int64);
+      {
+        const value wide = numbers(element::int64);
+        if (ids.size[0] == 1) t.touch(scan_scratch);
+      }
+      counted = numbers(int32);
+    }
+    if (code().positions == position_numbers::counted_after_cache) counted = numbers(int32);
+    counted = numbers(int32);
+    const value wide = numbers(element::int64);
+    return numbers(element::int64);
+  }
+  // What CUB's scan of one row takes.
+  static constexpr std::int64_t scan_scratch = 1279;
+
+  /// A learned number for each head and distance of two tokens: (batch, heads, tokens, tokens).
+  constexpr value biases_of_distances(std::int64_t batch) {
+    const std::int64_t tokens = setup.sequence_length;
+    const sizes square{tokens, tokens};
+    const value rows = t.make(sizes{tokens}, element::int64);
+    const value columns = t.make(sizes{tokens}, element::int64);
+    const value distances = t.make(square, element::int64);
+    const value buckets = buckets_of(square);
+    value biases = embedding(t, buckets, distances_.weight);
+    biases = transpose(t, biases, 1, 2);
+    biases = transpose(t, biases, 0, 1);
+    biases = expand(t, biases, {batch, model.num_attention_heads, tokens, tokens});
+    return clone(t, biases);
+  }
+  constexpr value buckets_of(const sizes& square) {
+    const auto number = [&] { return t.make(square, element::int64); };
+    const auto real = [&] { return t.make(square, element::fp32); };
+    value distance = number();
+    value side;
+    {
+      value sign;
+      {
+        const value is_negative = t.make(square, element::boolean);
+        sign = number();
+      }
+      sign = number();
+      side = number();
+    }
+    distance = number();
+    const value is_small = t.make(square, element::boolean);
+    value large;
+    {
+      value logarithm = real();
+      for (int operation = 0; operation < 4; ++operation) logarithm = real();
+      large = number();
+    }
+    large = number();
+    {
+      const value most = number();
+      large = number();
+    }
+    t.touch(8 * square.count());
+    return side;
+  }
+
+  constexpr value layer(int index, const tensor& input) override {
+    const layer_modules& by = modules_[index];
+    attended made = model.relative_attention_buckets != 0 ? attend_by_distance(by, input)
+                                                          : attend_to(by, input);
+    if (code().projects_behind_attention)
+      made.output = add_and_norm(made.output, by.out, by.norm_1, input);
+    const value& attention = made.output;
+    value hidden;
+    {
+      const value up = linear(attention, by.up);
+      hidden = activation(up);
+    }
+    return add_and_norm(hidden, by.down, by.norm_2, attention);
+  }
+  /// dense, dropout, norm(x + residual)
+  constexpr value add_and_norm(const tensor& x,
+                               const module& dense,
+                               const module& norm_by,
+                               const tensor& residual) {
+    value hidden = linear(x, dense);
+    hidden = dropout(t, hidden, drops);
+    {
+      const value sum = add(t, hidden, residual);
+      hidden = norm(sum, norm_by);
+    }
+    return hidden;
+  }
+
+  constexpr attended attend_to(const layer_modules& by, const tensor& x) {
+    attended made;
+    {
+      const value q = heads(x, by.query);
+      const value k = heads(x, by.key);
+      const value v = heads(x, by.value);
+      constexpr written_out_code products{.softmax_in_fp32 = false, .casts_weights = false};
+      made = attend(q, k, v, beside[the_mask], false, products);
+      made.output = view(t, made.output, x.size);
+      if (!code().projects_behind_attention) made.output = linear(made.output, by.out);
+    }
+    if (!code().projects_behind_attention) {
+      const value sum = add(t, made.output, x);
+      made.output = norm(sum, by.norm_1);
+    }
+    return made;
+  }
+  constexpr value heads(const tensor& x, const module& by) {
+    const value flat = linear(x, by);
+    return heads_of(flat, model.num_attention_heads, model.query_dim());
+  }
+
+  /// MPNet's, whose scores get a bias by distance.
+  constexpr attended attend_by_distance(const layer_modules& by, const tensor& x) {
+    value out;
+    {
+      const value q = heads(x, by.query);
+      const value k = heads(x, by.key);
+      const value v = heads(x, by.value);
+      value scores;
+      {
+        const value turned = transpose(t, k, 2, 3);
+        scores = matmul(t, q, turned);
+      }
+      scores = scale(t, scores);
+      scores = add_in_place(t, scores, beside[the_distances]);
+      if (beside[the_mask].defined()) scores = add(t, scores, beside[the_mask]);
+      value weights = softmax_under_autocast(t, scores);
+      weights = dropout(t, weights, drops);
+      value result = matmul(t, weights, v);
+      {
+        const value turned = transpose(t, result, 1, 2);
+        result = contiguous(t, turned);
+      }
+      result = view(t, result, x.size);
+      out = linear(result, by.out);
+    }
+    attended made;
+    value sum;
+    {
+      const value dropped = dropout(t, out, drops);
+      sum = add(t, dropped, x);
+    }
+    made.output = norm(sum, by.norm_1);
+    return made;
+  }
+
+  // -- heads
+
+  constexpr value masked_loss() {
+    const value hidden = encode(inputs_[0]);
+    t.begin(moment::loss);
+    value logits;
+    {
+      value x = linear(hidden, dense_);
+      x = activation(x);
+      x = norm(x, head_norm_);
+      logits = linear(x, head_);
+    }
+    return loss_of(logits, inputs_[1]);
+  }
+  constexpr value loss_of(const tensor& logits, const tensor& labels) {
+    const value rows = view(t, logits, {labels.count(), logits.size[logits.size.rank - 1]});
+    const value of_rows = view(t, labels, sizes{labels.count()});
+    return cross_entropy(t, rows, of_rows);
+  }
+
+  constexpr value pool(const tensor& hidden) {
+    const value first = select(t, hidden, 1);
+    const value dense = linear(first, dense_);
+    return keeping_result(t, dense);
+  }
+  /// Of what has no use nothing is kept once the model has returned.
+  constexpr void pool_in_vain(const tensor& hidden) {
+    const bool recorded = t.records;
+    t.records = false;
+    {
+      value first = select(t, hidden, 1);
+      first = lowered(t, first);
+      const value dense = linear(first, dense_);
+      unused_[0] = keeping_result(t, dense);
+      unused_[1] = static_cast<value&&>(first);
+    }
+    t.records = recorded;
+  }
+
+  constexpr value class_loss() {
+    const value hidden = encode(inputs_[0]);
+    t.begin(moment::loss);
+    value pooled = static_cast<value&&>(pooled_);
+    if (!code().pools) {
+      value first = select(t, hidden, 1);
+      if (code().drops_before_dense) first = dropout(t, first, drops);
+      first = linear(first, dense_);
+      pooled = keeping_result(t, first);
+    }
+    pooled = dropout(t, pooled, drops);
+    const value logits = linear(pooled, classes_);
+    return loss_of(logits, inputs_[1]);
+  }
+
+  /// Means of the texts' hidden states, of length 1: the first text of a sample among the others of
+  /// all samples (multiple negatives).
+  constexpr value pairs_loss() {
+    const auto texts = static_cast<int>(setup.encodings);
+    value of_text[most_texts];
+    value hidden, wide, mean_of_text;
+    for (int text = 0; text < texts; ++text) {
+      hidden = encode(inputs_[text]);
+      for (value& unused : unused_) unused.drop();
+      wide = t.make(hidden->size, hidden->format);
+      mean_of_text = mean_of(hidden, wide);
+      of_text[text] = normalize(t, mean_of_text);
+    }
+    t.begin(moment::loss);
+    value scores;
+    {
+      value others;
+      {
+        const value all = stack_rows(t, of_text + 1, texts - 1);
+        others = transpose(t, all, 0, 1);
+      }
+      scores = product(t, of_text[0], others);
+    }
+    scores = scale(t, scores);
+    const value labels = t.make(sizes{scores->size[0]}, element::int64);
+    return cross_entropy(t, scores, labels);
+  }
+  constexpr value mean_of(const tensor& hidden, const tensor& wide) {
+    value sums;
+    {
+      const value masked = multiply(t, hidden, wide);
+      sums = sum_over(t, masked, 1);
+    }
+    value counts = sum_over(t, wide, 1);
+    counts = t.make(counts->size, counts->format);  // at least something
+    return divide(t, sums, counts);
+  }
+
+  static constexpr int most_texts = most_inputs + 1;
+
+  module tokens_{}, positions_{}, types_{}, norm_{}, distances_{}, dense_{}, head_norm_{}, head_{},
+      classes_{};
+  growing_array<layer_modules> modules_{};
+  growing_array<tensor> inputs_{};
+  growing_array<int> held_{};  // storages
+  int bias_ = none;
+  value pooled_{};
+  value unused_[2]{};
+};
+
+}  // namespace gpuplan::eager
