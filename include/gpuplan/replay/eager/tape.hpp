@@ -261,6 +261,15 @@ class tape {
     made.storage = new_storage(made.bytes());
     return {*this, made};
   }
+  /// The result of an elementwise operator on these.
+  [[nodiscard]] constexpr value make_like(const sizes& size,
+                                          element format,
+                                          const tensor& a,
+                                          const tensor& b = {}) {
+    value made = make(size, format);
+    set_order(made.get(), size, a, b);
+    return made;
+  }
   /// Another hold of the tensor.
   [[nodiscard]] constexpr value share(const tensor& of) {
     hold(of.storage);

@@ -114,6 +114,48 @@ constexpr void set_contiguous(tensor& of, const sizes& size) {
   }
 }
 
+/// Lays out the result of an elementwise operator, of the given sizes: dense, its dimensions in the
+/// order that the operands have in memory, the first one's if they differ (TensorIterator's
+/// reorder_dimensions).
+constexpr void set_order(tensor& of, const sizes& size, const tensor& a, const tensor& b) {
+  set_contiguous(of, size);
+  if (a.is_contiguous() && b.is_contiguous()) return;
+  const auto stride = [&](const tensor& operand, int dimension) -> std::int64_t {
+    const int at = dimension - (size.rank - operand.size.rank);
+    if (at < 0 || (operand.size[at] == 1 && size[dimension] != 1)) return 0;
+    return operand.stride[at];
+  };
+  const auto precedes = [&](int first, int second) {
+    for (const tensor* operand : {&a, &b}) {
+      const std::int64_t one = stride(*operand, first);
+      const std::int64_t other = stride(*operand, second);
+      if (one == 0 || other == 0) continue;
+      if (one != other) return one < other ? -1 : 1;
+      if (size[first] > size[second]) return 1;
+    }
+    return 0;
+  };
+  int order[most_dimensions]{};
+  for (int at = 0; at < size.rank; ++at) order[at] = size.rank - 1 - at;
+  for (int at = 1; at < size.rank; ++at) {
+    int moved = at;
+    for (int before = at - 1; before >= 0; --before) {
+      const int which = precedes(order[before], order[moved]);
+      if (which < 0) break;
+      if (which == 0) continue;
+      const int swapped = order[before];
+      order[before] = order[moved];
+      order[moved] = swapped;
+      moved = before;
+    }
+  }
+  std::int64_t next = 1;
+  for (int at = 0; at < size.rank; ++at) {
+    of.stride[order[at]] = next;
+    next *= size[order[at]];
+  }
+}
+
 /// Gives the tensor other sizes of the same product, where its strides allow that without a copy.
 constexpr bool set_view(tensor& of, const sizes& wanted) {
   if (of.is_contiguous()) {
