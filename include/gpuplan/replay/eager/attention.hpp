@@ -187,17 +187,17 @@ constexpr value math_attention(tape& t,
     value result = t.make(scores->size, scores->format);
     const value hidden = t.make(scores->size, element::boolean);
     const value hidden_rows = t.make({batch, heads, tokens, 1}, element::boolean);
+    t.touch(bytes_of(scores->format));
     t.keep(by, result);
     t.result_of(by, result.get());
     weights = static_cast<value&&>(result);
   }
   scores = static_cast<value&&>(weights);
   if (drops) scores = dropout(t, scores, true);
+  // The weights are a result too, which nobody reads.
+  const value unread = half ? t.make(scores->size, format) : value{};
   value out = matmul(t, scores, v_all);
-  if (half) {
-    out = cast(t, out, format);
-    const value copy = t.make(scores->size, format);
-  }
+  out = cast(t, out, format);
   t.autocast = was_autocast;
   return out;
 }
