@@ -75,6 +75,7 @@ struct framework {
   rotary_code rotary = rotary_code::halves;
   grouped_heads_code grouped_heads = grouped_heads_code::by_kernel;
   logits_code logits = logits_code::as_computed;
+  bool loss_parallel = false;  // logits stay divided among tensor-parallel ranks
   bool scales_decoder_outputs = false;  // T5's first version, before the head
   sharding_code sharding = sharding_code::none;
   encoder_code encoder{};
@@ -85,6 +86,12 @@ struct framework {
   std::int64_t first_bucket_bytes = 1 << 20;
   std::int64_t bucket_bytes = 25 << 20;
   bool gradients_are_views = false;  // of the buckets
+
+  // Megatron-Core
+  bool softmax_in_fp32 = false;        // of attention written out
+  bool fuses_bias_activation = false;  // one function, which is computed again in the backward
+  bool fuses_loss = false;             // its gradient is bf16
+  bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket
 };
 
 }  // namespace gpuplan

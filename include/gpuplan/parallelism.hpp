@@ -27,6 +27,7 @@ struct parallelism {
   std::int64_t context_parallel = 1;  // parts of a sequence
   bool sequence_parallel =
       false;  // norms and residuals along the sequence, within tensor parallelism
+  bool shares_kept_inputs = false;  // tensor-parallel ranks keep a part each of recomputed inputs
   // What data-parallel ranks share (ZeRO): 1 optimizer states, 2 gradients too (FSDP's
   // SHARD_GRAD_OP), 3 weights too (FSDP's full shard).
   int zero_stage = 0;

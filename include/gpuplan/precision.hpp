@@ -71,6 +71,7 @@ struct precision_recipe {
   number_format weights = number_format::fp32;  // as the model holds them, and its gradients
   number_format compute = number_format::fp32;  // of matrix products
   bool master_weights = false;                  // the optimizer has an fp32 copy of the weights
+  bool fp32_gradients = false;                  // are summed in fp32, whatever the weights' format
   bool under_autocast = false;  // torch.autocast, though the weights have the format of products
   number_format reduced = number_format::fp32;  // gradients, while fully_shard reduces them
 

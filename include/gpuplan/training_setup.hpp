@@ -31,7 +31,10 @@ struct training_setup {
   precision_recipe precision{};
   gpuplan::optimizer optimizer{};
   gpuplan::parallelism parallelism{};
+  model_rank place{};  // whose memory it is
   recompute_mode recompute = recompute_mode::none;
+  std::int64_t recompute_span = 1;    // full: layers between two inputs that are kept
+  std::int64_t recompute_layers = 0;  // full: so many of each stage, from the first; 0: all
   attention_kernel attention = attention_kernel::automatic;
   double dropout = 0;
   bool padding_mask = false;

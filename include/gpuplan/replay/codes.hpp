@@ -6,11 +6,13 @@
 #include <gpuplan/replay/codes/bert.hpp>
 #include <gpuplan/replay/codes/gpt2.hpp>
 #include <gpuplan/replay/codes/hugging_face.hpp>
+#include <gpuplan/replay/codes/megatron.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
 #include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/sharding/buckets.hpp>
+#include <gpuplan/replay/sharding/megatron.hpp>
 #include <gpuplan/replay/sharding/fully_shard.hpp>
 #include <gpuplan/training_setup.hpp>
 
@@ -30,6 +32,8 @@ constexpr model_code* make_code(tape& t, const training_setup& setup, const batc
       return new gpt2_code(t, setup, plan);
     case layer_code::t5:
       return new t5_code(t, setup, plan);
+    case layer_code::megatron_core:
+      return new megatron_gpt(t, setup, plan);
     default:
       return new plain_decoder(t, setup, plan);
   }
@@ -37,6 +41,8 @@ constexpr model_code* make_code(tape& t, const training_setup& setup, const batc
 
 /// What data parallelism adds; none on one device.
 constexpr sharding* make_sharding(tape& t, const training_setup& setup, const batch_plan& plan) {
+  if (setup.framework.layers == layer_code::megatron_core)
+    return new megatron_training(t, setup, plan);
   if (plan.data_parallel == 1) return nullptr;
   switch (setup.framework.sharding) {
     case sharding_code::none:

@@ -16,16 +16,27 @@
 
 namespace gpuplan::eager {
 
+/// How the matrix of a linear layer is divided among tensor-parallel ranks.
+enum class division : unsigned char { none, rows, columns };
+
 /// A linear layer, a norm or a table: its parameters' places on the tape.
 struct module {
   int weight = none;
   int bias = none;
+  eager::division division = eager::division::none;
   int adapter = none;  // its place among the adapted layers
 };
+
+class model_code;
 
 /// What data parallelism adds to a step.
 class sharding {
  public:
+  /// The model will be built.
+  constexpr virtual void begins(model_code& /*code*/) {}
+  /// Whether it trains by a loop of its own, with its own optimizer.
+  [[nodiscard]] constexpr virtual bool has_own_step() const { return false; }
+  constexpr virtual void step() {}
   /// The parameters are there, the batch is not.
   constexpr virtual void model_is_built() {}
   /// The parameters that the optimizer updates here, in its order; none: all.
@@ -72,6 +83,8 @@ class model_code : public recomputer {
     }
     for (int at = 0; at < buffers_.size(); ++at) t.buffers.push(*buffers_[at].table);
   }
+  /// Divides the model among tensor-parallel ranks.
+  constexpr virtual void divide() {}
   constexpr virtual void make_batch() = 0;
   /// One micro-batch, to the loss.
   constexpr virtual value forward() = 0;

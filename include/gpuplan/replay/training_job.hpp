@@ -29,8 +29,10 @@ class training_job {
         states_(tape_, setup_) {
     tape_.begin(moment::construct);
     code_->shards = shards_;
+    if (shards_ != nullptr) shards_->begins(*code_);
     code_->construct();
     code_->cast_model();
+    if (setup_.parallelism.tensor_parallel > 1) code_->divide();
     code_->adapters.construct();
     if (shards_ != nullptr) shards_->model_is_built();
     states_.construct(shards_ == nullptr ? nullptr : shards_->updated());
@@ -43,8 +45,15 @@ class training_job {
     delete shards_;
   }
 
+  /// Makes the optimizer's states, which come into being in the first step: the next step is as any
+  /// later one, but for where in memory they are.
+  constexpr void settle() { states_.make_all(); }
+  /// Bytes in use, by what they are for.
+  [[nodiscard]] constexpr const std::int64_t* alive() const { return tape_.alive; }
+
   /// Forward, backward, optimizer, and the gradients are gone.
   constexpr void step() {
+    if (shards_ != nullptr && shards_->has_own_step()) return shards_->step();
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
       if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
       tape_.autocast = setup_.precision.autocast();

@@ -50,6 +50,7 @@ enum class purpose : unsigned char {
   working,  // dies with its operator or its function
   workspace
 };
+inline constexpr int purposes = static_cast<int>(purpose::workspace) + 1;
 
 enum class node_kind : unsigned char {
   accumulate,
@@ -109,7 +110,8 @@ struct node {
   int pending = 0;
   int parameter = none;  // of an accumulate node
   int layer = none;
-  int unit = none;  // whose backward begins here
+  int unit = none;           // whose backward begins here
+  bool distributed = false;  // its results are parts of tensors
   edge input[most_inputs]{};
   tensor gradient[most_outputs]{};  // as far as it has arrived
   sizes size[most_outputs]{};       // of the results,
@@ -171,6 +173,9 @@ struct parameter_record {
   tensor gradient{};
   tensor whole{};           // what operators read, where `data` is a rank's part,
   tensor whole_gradient{};  // and its gradient
+  bool is_distributed = false;           // a DTensor,
+  sizes gradient_size{};                 // of a gradient that is larger than the part,
+  std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
   int node = none;          // in the present graph
   bool trains = true;
   int unit = none;  // of sharding: the layer it belongs to, or none
@@ -208,6 +213,7 @@ class tape {
   purpose what = purpose::working;
   const char* made_by = "";
   int layer = none;
+  bool distributed = false;              // operators work on DTensors: sums of gradients are new
   int unit = none;                       // that parameters are being built for
   std::int64_t shards = 1;               // of each parameter, along its first dimension
   element whole_format = element::fp32;  // of one that is put together
@@ -218,11 +224,13 @@ class tape {
   growing_array<node> nodes{};
   growing_array<tensor> kept{};
   growing_array<tensor> buffers{};  // of the model; whoever made them holds them
+  std::int64_t alive[purposes]{};   // bytes, by what they are for
 
   // -- storages
 
   constexpr int new_storage(std::int64_t bytes) {
     if (stopped_) return none;
+    alive[static_cast<int>(what)] += bytes;
     storage_record record{bytes, memory_->allocate(bytes, stream), 1, what, made_by};
     if (free_ != none) {
       const int at = free_;
@@ -239,17 +247,31 @@ class tape {
     if (storage == none) return;
     storage_record& record = storages[storage];
     if (--record.holders != 0) return;
-    if (record.block != none) memory_->release(record.block);
+    if (record.block != none) {
+      alive[static_cast<int>(record.what)] -= record.bytes;
+      memory_->release(record.block);
+    }
     record.block = free_;
     free_ = storage;
   }
   /// Frees the memory of a storage that is still held, and allocates it again.
   constexpr void give_back(int storage) {
-    memory_->release(storages[storage].block);
-    storages[storage].block = none;
+    storage_record& record = storages[storage];
+    alive[static_cast<int>(record.what)] -= record.bytes;
+    memory_->release(record.block);
+    record.block = none;
   }
   constexpr void take_again(int storage) {
-    storages[storage].block = memory_->allocate(storages[storage].bytes, stream);
+    storage_record& record = storages[storage];
+    alive[static_cast<int>(record.what)] += record.bytes;
+    record.block = memory_->allocate(record.bytes, stream);
+  }
+  /// Says what a storage turned out to be for.
+  constexpr void mark(int storage, purpose as) {
+    storage_record& record = storages[storage];
+    alive[static_cast<int>(record.what)] -= record.bytes;
+    alive[static_cast<int>(as)] += record.bytes;
+    record.what = as;
   }
   [[nodiscard]] constexpr bool has_memory(int storage) const {
     return storages[storage].block != none;
@@ -323,6 +345,7 @@ class tape {
     made.first_kept = kept.size();
     made.region = region_;
     made.layer = layer;
+    made.distributed = distributed;
     return nodes.push(made);
   }
   [[nodiscard]] constexpr node* at(int index) {
@@ -343,7 +366,7 @@ class tape {
     } else {
       hold(entry.storage);
       if (entry.storage != none && storages[entry.storage].what == purpose::working)
-        storages[entry.storage].what = purpose::kept;
+        mark(entry.storage, purpose::kept);
     }
     kept.push(entry);
     ++nodes[index].kept;
@@ -400,7 +423,7 @@ class tape {
       node made;
       made.kind = node_kind::accumulate;
       made.parameter = index;
-      made.size[0] = data.size;
+      made.size[0] = record.gradient_size.rank == 0 ? data.size : record.gradient_size;
       made.format[0] = data.format;
       made.first_kept = kept.size();
       record.node = nodes.push(made);
@@ -502,6 +525,22 @@ class tape {
     for (int at = 0; at < parameters.size(); ++at) parameters[at].node = none;
     nodes.resize_down(from.node);
     kept.resize_down(from.kept);
+  }
+  /// Forgets what was recorded since, and what it kept.
+  constexpr void discard(const graph_place& from) {
+    for (int at = from.kept; at < kept.size(); ++at) release(kept[at].storage);
+    for (int at = 0; at < parameters.size(); ++at)
+      if (parameters[at].node >= from.node) parameters[at].node = none;
+    nodes.resize_down(from.node);
+    kept.resize_down(from.kept);
+  }
+  /// Gives a storage another block, for all who hold it.
+  constexpr void replace_block(int storage, std::int64_t bytes) {
+    storage_record& record = storages[storage];
+    const int block = memory_->allocate(bytes, stream);
+    memory_->release(record.block);
+    record.block = block;
+    record.bytes = bytes;
   }
   /// The tensor as one that no operator made and whose gradient is wanted.
   [[nodiscard]] constexpr value leaf(const tensor& of) {

@@ -1,0 +1,448 @@
+#pragma once
+
+// How Megatron-Core trains: gradients in one buffer, an optimizer over fp32 copies of a share of
+// the parameters, and several micro-batches in flight between pipeline stages. Private.
+
+#include <gpuplan/replay/codes/megatron.hpp>
+#include <gpuplan/replay/model_code.hpp>
+
+#include <cstdint>
+#include <numeric>
+
+namespace gpuplan::eager {
+
+/// Megatron-Core's DistributedDataParallel, its optimizers, and its schedules without pipeline
+/// stages, with them, and interleaved. Of the first data-parallel rank.
+class megatron_training final : public sharding {
+ public:
+  constexpr megatron_training(tape& on, const training_setup& of, const batch_plan& with)
+      : t_(on),
+        setup_(of),
+        plan_(with),
+        stages_(of.parallelism.pipeline_parallel),
+        stage_(of.place.stage),
+        chunks_(static_cast<int>(of.parallelism.virtual_pipeline)),
+        shares_(of.parallelism.zero_stage > 0),
+        of_gradients_(of.precision.fp32_gradients ? element::fp32
+                                                  : element_of(of.precision.weights)) {}
+  constexpr ~megatron_training() override { delete[] flights_; }
+
+  constexpr void begins(model_code& code) override { code_ = static_cast<megatron_gpt*>(&code); }
+  [[nodiscard]] constexpr bool has_own_step() const override { return true; }
+
+  constexpr void model_is_built() override {
+    for (int chunk = 0; chunk < chunks_; ++chunk) make_buffers(chunk);
+    make_main_parameters();
+    for (int chunk = 0; chunk < chunks_; ++chunk) last_input_.push(none);
+  }
+
+  /// The gradient of a parameter is added into the buffer at once.
+  constexpr void gradient_is_there(int parameter) override {
+    tensor& gradient = t_.parameters[parameter].gradient;
+    t_.release(gradient.storage);
+    gradient = {};
+  }
+
+  constexpr void step() override {
+    t_.begin(moment::forward);
+    for (int at = 0; at < shards_.size(); ++at) drop(shards_[at].gradient);
+    {
+      const value tokens = t_.make(sizes{1}, element::fp32);
+      if (stages_ == 1)
+        train_alone();
+      else if (chunks_ == 1)
+        train_in_stages();
+      else
+        train_interleaved();
+    }
+    update();
+  }
+
+ private:
+  // -- buffers
+
+  // Where a parameter lies in its buffer, and in which bucket.
+  struct place_in_buffer {
+    int parameter = none;
+    std::int64_t first = 0;
+    std::int64_t end = 0;
+    int bucket = 0;
+  };
+  struct bucket_range {
+    std::int64_t first = 0;
+    std::int64_t end = 0;
+  };
+  static constexpr std::int64_t padded(std::int64_t n, std::int64_t to) {
+    return ceil_div(n, to) * to;
+  }
+
+  // The parameters from the last to the first; with shared states each begins at a multiple of 64
+  // elements, and buckets end where all ranks' shares are equal.
+  constexpr void make_buffers(int chunk) {
+    const growing_array<int>& order = code_->order();
+    const int begin = code_->first_of_chunk(chunk);
+    const int end = code_->first_of_chunk(chunk + 1);
+    const int both_ends = code_->table_of_both_ends();
+    const bool in_buckets = setup_.framework.overlaps_reduction && stage_ == 0 && chunk == 0;
+    const std::int64_t most = at_least(40'000'000, 1'000'000 * plan_.data_parallel);
+    const std::int64_t multiple = std::lcm(plan_.data_parallel, std::int64_t{128});
+    const int first_place = places_.size();
+    const int first_bucket = buckets_.size();
+    std::int64_t at = 0;
+    bucket_range open{};
+    bool any = false;
+    const auto close = [&](std::int64_t last) {
+      open.end = shares_ ? padded(last, multiple) : last;
+      buckets_.push(open);
+      open.first = open.end;
+      any = false;
+      return open.end;
+    };
+    for (int which = end - 1; which >= begin; --which) {
+      const int parameter = order[which];
+      const bool is_apart = parameter == both_ends && shares_;
+      if (shares_) at = padded(at, 64);
+      if (is_apart && any) at = close(at);
+      const std::int64_t last = at + t_.parameters[parameter].data.count();
+      places_.push({parameter, at, last, buckets_.size()});
+      any = true;
+      at = last;
+      if ((in_buckets && last - open.first >= most) || is_apart) at = close(last);
+    }
+    if (any) at = close(at);
+    for (int bucket = first_bucket; bucket < buckets_.size(); ++bucket) {
+      const bucket_range& range = buckets_[bucket];
+      const std::int64_t share = (range.end - range.first) / plan_.data_parallel;
+      for (int which = first_place; which < places_.size(); ++which) {
+        const place_in_buffer& place = places_[which];
+        const std::int64_t from = at_least(place.first, range.first);
+        const std::int64_t to = at_most(place.end, range.first + share);
+        if (to > from) pieces_.push({place.parameter, to - from});
+      }
+    }
+    t_.what = purpose::weights;
+    int weights = none;
+    if (shares_) weights = t_.new_storage(at * bytes_of(code_->format()));
+    t_.what = purpose::gradients;
+    gradient_buffers_.push(t_.new_storage(at * bytes_of(of_gradients_)));
+    t_.what = purpose::working;
+    if (!shares_) return;
+    for (int which = end - 1; which >= begin; --which) {
+      tensor& data = t_.parameters[order[which]].data;
+      t_.release(data.storage);
+      data.storage = weights;
+      t_.hold(weights);
+    }
+    t_.release(weights);
+  }
+
+  // -- the optimizer
+
+  struct piece {
+    int parameter = none;
+    std::int64_t count = 0;
+  };
+  struct shard {
+    std::int64_t count = 0;
+    tensor weights{};
+    tensor gradient{};
+    tensor first{};
+    tensor second{};
+    tensor steps{};
+  };
+  constexpr void drop(tensor& one) {
+    t_.release(one.storage);
+    one = {};
+  }
+  [[nodiscard]] constexpr tensor fp32_of(std::int64_t count) {
+    return t_.make(sizes{count}, element::fp32).take();
+  }
+
+  // Matrices decay and come first, then vectors.
+  constexpr void make_main_parameters() {
+    const growing_array<int>& order = code_->order();
+    if (!shares_) {
+      for (int at = 0; at < order.size(); ++at)
+        pieces_.push({order[at], t_.parameters[order[at]].data.count()});
+    }
+    t_.what = purpose::optimizer_states;
+    scale_ = t_.make(sizes{1}, element::fp32);
+    for (const bool decays : {true, false}) {
+      for (int at = 0; at < pieces_.size(); ++at) {
+        const piece& one = pieces_[at];
+        if ((t_.parameters[one.parameter].data.size.rank > 1) != decays) continue;
+        const int copy = t_.new_storage(one.count * bytes_of(code_->format()));
+        shard made;
+        made.count = one.count;
+        made.weights = fp32_of(one.count);
+        t_.release(copy);
+        shards_.push(made);
+      }
+      if (decays) first_without_decay_ = shards_.size();
+    }
+    t_.what = purpose::working;
+  }
+
+  constexpr void norm_of(std::int64_t elements) {
+    const int norm = t_.new_storage(4);
+    touch(t_, scratch_of_reduction(t_.device, elements, 1, true));
+    t_.release(norm);
+  }
+
+  // What belongs to the parts of the sequence is summed over the tensor-parallel ranks.
+  constexpr void finish_gradients() {
+    t_.begin(moment::backward);
+    if (!setup_.parallelism.sequence_parallel || setup_.parallelism.tensor_parallel == 1) return;
+    std::int64_t elements = 0;
+    const growing_array<int>& order = code_->order();
+    for (int at = 0; at < order.size(); ++at)
+      if (code_->is_of_sequence_parts(order[at]))
+        elements += t_.parameters[order[at]].data.count();
+    t_.touch(elements * bytes_of(of_gradients_));
+  }
+
+  constexpr void update() {
+    t_.begin(moment::optimizer);
+    t_.what = purpose::gradients;
+    if (of_gradients_ != element::fp32)
+      for (int at = 0; at < shards_.size(); ++at)
+        shards_[at].gradient = fp32_of(shards_[at].count);
+    t_.what = purpose::working;
+    growing_array<int> norms;
+    for (int at = 0; at < shards_.size(); ++at) {
+      norms.push(t_.new_storage(4));
+      touch(t_, scratch_of_reduction(t_.device, shards_[at].count, 1, true));
+    }
+    for (int at = norms.size() - 1; at >= 0; --at) t_.release(norms[at]);
+    const bool in_one_kernel = setup_.optimizer.loop == optimizer_loop::fused;
+    for (const bool decays : {true, false}) {
+      const int begin = decays ? 0 : first_without_decay_;
+      const int end = decays ? first_without_decay_ : shards_.size();
+      t_.what = purpose::optimizer_states;
+      for (int at = begin; at < end; ++at) {
+        shard& one = shards_[at];
+        if (one.first.defined()) continue;
+        if (in_one_kernel) one.steps = fp32_of(1);
+        one.first = fp32_of(one.count);
+        one.second = fp32_of(one.count);
+      }
+      t_.what = purpose::working;
+      if (setup_.optimizer.loop == optimizer_loop::foreach) {
+        growing_array<int> roots;
+        for (int at = begin; at < end; ++at) roots.push(t_.new_storage(4 * shards_[at].count));
+        for (int at = 0; at < roots.size(); ++at) t_.release(roots[at]);
+      } else if (setup_.optimizer.loop == optimizer_loop::parameter) {
+        value denominator;
+        for (int at = begin; at < end; ++at) {
+          const value root = t_.make(sizes{shards_[at].count}, element::fp32);
+          denominator = t_.make(sizes{shards_[at].count}, element::fp32);
+        }
+      }
+    }
+    // fp16: the multi-tensor copy scales what it copies
+    if (!shares_ && code_->format() == element::fp16)
+      for (int at = 0; at < shards_.size(); ++at) t_.touch(4 * shards_[at].count);
+  }
+
+  // -- what stages pass to each other
+
+  // A received tensor and its gradient, as the variables that hold it.
+  struct parcel {
+    tensor data{};
+    tensor gradient{};
+    int holders = 0;
+  };
+  struct flight {
+    int input = none;  // a parcel
+    value leaf{};
+    value output{};
+    tape::graph_place place{};
+  };
+
+  constexpr int receive() {
+    const purpose was = t_.what;
+    t_.what = purpose::buffers;
+    parcel made;
+    made.data = t_.make(code_->passed(), code_->format()).take();
+    made.holders = 1;
+    t_.what = was;
+    for (int at = 0; at < parcels_.size(); ++at) {
+      if (parcels_[at].holders != 0) continue;
+      parcels_[at] = made;
+      return at;
+    }
+    return parcels_.push(made);
+  }
+  constexpr int hold(int parcel_index) {
+    if (parcel_index != none) ++parcels_[parcel_index].holders;
+    return parcel_index;
+  }
+  constexpr void release(int parcel_index) {
+    if (parcel_index == none) return;
+    parcel& one = parcels_[parcel_index];
+    if (--one.holders != 0) return;
+    drop(one.data);
+    drop(one.gradient);
+  }
+  constexpr void assign(int& variable, int parcel_index) {
+    const int old = variable;
+    variable = parcel_index;
+    release(old);
+  }
+
+  // -- forward and backward of one micro-batch
+
+  // The mean of a micro-batch's losses.
+  struct spread_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      tensor seen = *incoming[0];
+      const edge to = on.nodes[index].input[0];
+      seen.size = on.nodes[to.node].size[to.output];
+      for (int at = 0; at < seen.size.rank; ++at) seen.stride[at] = 0;
+      on.hold(seen.storage);
+      out.of[0] = value(on, seen);
+    }
+  };
+  constexpr value total_of(const tensor& losses, value loss_mask) {
+    const value weighted = multiply(t_, losses, loss_mask);
+    const int by = t_.add_node(node_kind::function, {&*weighted});
+    if (node* made = t_.at(by)) made->own = &spread_backward_;
+    value total = t_.make(sizes{1}, element::fp32);
+    touch(t_, scratch_of_reduction(t_.device, weighted->count(), 1, true));
+    t_.result_of(by, total.get());
+    return total;
+  }
+
+  constexpr void forward(flight& one, int chunk, int input) {
+    if (input != none) {
+      hold(input);
+      assign(last_input_[chunk], input);
+    }
+    one.place = t_.begin_graph();
+    ++live_;
+    one.input = hold(input);
+    tensor received{};
+    if (input != none) {
+      one.leaf = t_.leaf(parcels_[input].data);
+      received = *one.leaf;
+    }
+    megatron_gpt::batch_end end;
+    value result = code_->forward_chunk(chunk, received, &end);
+    if (code_->is_last(chunk))
+      result = total_of(result, static_cast<value&&>(end.loss_mask));
+    one.output = static_cast<value&&>(result);
+  }
+  // The output's tensor goes, its place in the graph stays.
+  constexpr void deallocate(flight& one) {
+    if (!one.output->defined()) return;
+    value small = t_.make(sizes{1}, one.output->format);
+    small.get().node = one.output->node;
+    small.get().output = one.output->output;
+    one.output = static_cast<value&&>(small);
+  }
+  // The gradient of the input, where there is one.
+  constexpr value backward(flight& one, int gradient) {
+    t_.begin(moment::backward);
+    {
+      const value root = gradient == none ? t_.make(sizes{1}, element::fp32)
+                                          : t_.share(parcels_[gradient].data);
+      t_.follow(one.output, root, one.place.node);
+    }
+    value of_input;
+    if (one.input != none) {
+      parcel& input = parcels_[one.input];
+      input.gradient = t_.gradient_of(one.leaf).take();
+      of_input = t_.share(input.gradient);
+      one.leaf.drop();
+    }
+    release(one.input);
+    one.input = none;
+    one.output = value();
+    if (--live_ == 0) t_.forget({});
+    t_.begin(moment::forward);
+    return of_input;
+  }
+
+  constexpr void prepare(std::int64_t count) {
+    delete[] flights_;
+    flights_ = new flight[static_cast<unsigned long>(count)];
+  }
+
+  // -- schedules
+
+  constexpr void train_alone() {
+    prepare(1);
+    for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
+      forward(flights_[0], 0, none);
+      backward(flights_[0], none);
+    }
+    finish_gradients();
+  }
+
+  constexpr void train_in_stages() {
+    const std::int64_t count = plan_.accumulation;
+    prepare(count);
+    const bool is_first = stage_ == 0;
+    const bool is_last = stage_ == stages_ - 1;
+    const std::int64_t warmup = at_most(stages_ - stage_ - 1, count);
+    const std::int64_t steady = count - warmup;
+    std::int64_t next_out = 0;  // the next micro-batch whose backward comes
+    int input = none;
+    int output_gradient = none;
+    value input_gradient;
+    for (std::int64_t at = 0; at < warmup; ++at) {
+      assign(input, is_first ? none : receive());
+      forward(flights_[at], 0, input);
+      deallocate(flights_[at]);
+    }
+    if (steady > 0) assign(input, is_first ? none : receive());
+    for (std::int64_t at = 0; at < steady; ++at) {
+      const std::int64_t micro = at + warmup;
+      forward(flights_[micro], 0, input);
+      assign(output_gradient, is_last ? none : receive());
+      deallocate(flights_[micro]);
+      assign(input, hold(flights_[next_out].input));
+      input_gradient = backward(flights_[next_out++], output_gradient);
+      if (at == steady - 1)
+        assign(input, none);
+      else
+        assign(input, is_first ? none : receive());
+    }
+    for (std::int64_t at = 0; at < warmup; ++at) {
+      assign(input, hold(flights_[next_out].input));
+      assign(output_gradient, is_last ? none : receive());
+      input_gradient = backward(flights_[next_out++], output_gradient);
+    }
+    finish_gradients();
+    release(input);
+    release(output_gradient);
+  }
+
+  constexpr void train_interleaved() {}
+
+  tape& t_;
+  const training_setup& setup_;
+  const batch_plan plan_;
+  std::int64_t stages_;
+  std::int64_t stage_;
+  int chunks_;
+  bool shares_;
+  element of_gradients_;
+  megatron_gpt* code_ = nullptr;
+
+  growing_array<place_in_buffer> places_{};
+  growing_array<bucket_range> buckets_{};
+  growing_array<piece> pieces_{};
+  growing_array<int> gradient_buffers_{};
+  growing_array<shard> shards_{};
+  int first_without_decay_ = 0;
+  value scale_{};
+
+  growing_array<parcel> parcels_{};
+  growing_array<int> last_input_{};
+  flight* flights_ = nullptr;
+  int live_ = 0;
+  spread_backward spread_backward_{};
+};
+
+}  // namespace gpuplan::eager
