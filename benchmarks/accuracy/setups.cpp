@@ -121,6 +121,10 @@ std::string read_setup(const row& source, training_setup& setup) {
       return not_known("fsdp_param_dtype", gathered);
     if (!reduced.empty() && !look_up(reduced, formats, setup.precision.reduced))
       return not_known("fsdp_reduce_dtype", reduced);
+  } else if (source.text("parallel").substr(0, 2) == "tp") {
+    setup.parallelism.tensor_parallel = source.integer_or("world_size", 1);
+    setup.parallelism.sequence_parallel = source.text("parallel") != "tp";
+    setup.framework.loss_parallel = source.text("parallel") == "tp_sp_loss";
   } else if (source.text("parallel") != "single") {
     return not_known("parallel", source.text("parallel"));
   }
@@ -152,7 +156,9 @@ described_setup describe_setup(const row& source) {
   described.setup.recompute = step.pass.recompute;
   described.why_not = read_setup(source, described.setup);
   described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
-                    .data_parallel = source.integer_or("world_size", 1),
+                    .data_parallel = described.setup.parallelism.tensor_parallel > 1
+                                         ? 1
+                                         : source.integer_or("world_size", 1),
                     .accumulation = source.integer_or("accumulation", 1)};
   return described;
 }

@@ -84,7 +84,7 @@ class model_code : public recomputer {
     for (int at = 0; at < buffers_.size(); ++at) t.buffers.push(*buffers_[at].table);
   }
   /// Divides the model among tensor-parallel ranks.
-  constexpr virtual void divide() {}
+  constexpr virtual void divide_among_ranks() {}
   constexpr virtual void make_batch() = 0;
   /// One micro-batch, to the loss.
   constexpr virtual value forward() = 0;

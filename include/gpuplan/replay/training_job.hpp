@@ -32,7 +32,7 @@ class training_job {
     if (shards_ != nullptr) shards_->begins(*code_);
     code_->construct();
     code_->cast_model();
-    if (setup_.parallelism.tensor_parallel > 1) code_->divide();
+    if (setup_.parallelism.tensor_parallel > 1) code_->divide_among_ranks();
     code_->adapters.construct();
     if (shards_ != nullptr) shards_->model_is_built();
     states_.construct(shards_ == nullptr ? nullptr : shards_->updated());

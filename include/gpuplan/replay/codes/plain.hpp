@@ -3,6 +3,7 @@
 // Decoders as a person writes them with torch.nn. Private.
 
 #include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/replay/sharding/tensor_parallel.hpp>
 
 #include <cstdint>
 
@@ -10,7 +11,9 @@ namespace gpuplan::eager {
 
 class plain_decoder : public model_code {
  public:
-  using model_code::model_code;
+  constexpr plain_decoder(tape& on, const training_setup& of, const batch_plan& with)
+      : model_code(on, of, with),
+        parts_(on, of.parallelism.tensor_parallel, of.parallelism.sequence_parallel) {}
   constexpr ~plain_decoder() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
@@ -35,6 +38,24 @@ class plain_decoder : public model_code {
                 : linear_module(operator_kind::head, model.vocab_size, width, false, trains_head());
   }
 
+  constexpr void divide_among_ranks() override {
+    for (int at = 0; at < modules_.size(); ++at) {
+      layer_modules& made = modules_[at];
+      for (module* by : {&made.query, &made.key, &made.value}) divide_rows(*by);
+      divide_columns(made.out);
+      for (module* by : {&made.gate, &made.up}) divide_rows(*by);
+      divide_columns(made.down);
+      if (!parts_.divides_sequence()) continue;
+      parts_.keep_whole(made.norm_1.weight);
+      parts_.keep_whole(made.norm_2.weight);
+    }
+    // a tied head gets rows of its own
+    if (head_.weight == tokens_.weight) head_.weight = parts_.divide_rows_again(tokens_.weight);
+    parts_.divide_table(tokens_.weight);
+    divide_rows(head_);
+    if (parts_.divides_sequence()) parts_.keep_whole(norm_.weight);
+  }
+
   constexpr void make_batch() override {
     const sizes all{plan.micro_batch, setup.sequence_length};
     t.what = purpose::buffers;
@@ -45,7 +66,8 @@ class plain_decoder : public model_code {
 
   constexpr value forward() override {
     t.begin(moment::forward);
-    value x = embedding(t, ids_, tokens_.weight);
+    value x = parts_.is_on() ? parts_.embed(ids_, tokens_.weight, model.vocab_size)
+                             : embedding(t, ids_, tokens_.weight);
     if (positions_.weight != none) {
       value of_positions;
       {
@@ -60,12 +82,16 @@ class plain_decoder : public model_code {
     value logits;
     {
       const value normed = norm(x, norm_);
-      logits = linear(normed, head_);
+      logits = parts_.is_on() && !setup.framework.loss_parallel
+                   ? parts_.by_rows(normed, head_.weight, head_.bias, model.vocab_size)
+                   : linear(normed, head_);
     }
     if (setup.framework.logits == logits_code::to_fp32) logits = cast(t, logits, element::fp32);
-    const value rows = view(t, logits, {ids_->count(), model.vocab_size});
+    const std::int64_t classes = logits->size[2];
+    const value rows = view(t, logits, {ids_->count(), classes});
     const value labels = view(t, labels_, sizes{ids_->count()});
-    value loss = cross_entropy(t, rows, labels);
+    value loss = setup.framework.loss_parallel ? parts_.cross_entropy(rows, labels)
+                                               : cross_entropy(t, rows, labels);
     return loss;
   }
 
@@ -99,6 +125,34 @@ class plain_decoder : public model_code {
     t.what = purpose::working;
     add_buffer(cos_);
     add_buffer(sin_);
+  }
+
+  constexpr void divide_rows(module& by) {
+    by.division = division::rows;
+    parts_.divide_rows(by.weight);
+  }
+  constexpr void divide_columns(module& by) {
+    by.division = division::columns;
+    parts_.divide_columns(by.weight);
+  }
+  constexpr value linear(const tensor& x, const module& by) {
+    switch (by.division) {
+      case division::rows:
+        return parts_.by_rows(x, by.weight, by.bias);
+      case division::columns:
+        return parts_.by_columns(x, by.weight, by.bias);
+      case division::none:
+        break;
+    }
+    return model_code::linear(x, by);
+  }
+  constexpr value norm(const tensor& x, const module& by) {
+    if (!parts_.divides_sequence()) return model_code::norm(x, by);
+    t.distributed = true;
+    const value part = parts_.pass(x);
+    value result = model_code::norm(part, by);
+    t.distributed = false;
+    return result;
   }
 
   constexpr void build_layer(layer_modules& made, bool trains) {
@@ -268,13 +322,14 @@ class plain_decoder : public model_code {
 
   constexpr value llama_attention(const layer_modules& by, const tensor& x) {
     const std::int64_t head = model.query_dim();
-    const std::int64_t heads = model.num_attention_heads;
-    const std::int64_t groups = model.key_value_heads();
     value q = linear(x, by.query);
     value k = linear(x, by.key);
     value v = linear(x, by.value);
-    const std::int64_t batch = x.size[0];
-    const std::int64_t tokens = x.size[1];
+    // of this rank
+    const std::int64_t heads = q->size[2] / head;
+    const std::int64_t groups = k->size[2] / head;
+    const std::int64_t batch = q->size[0];
+    const std::int64_t tokens = q->size[1];
     q = view(t, q, {batch, tokens, heads, head});
     k = view(t, k, {batch, tokens, groups, head});
     v = view(t, v, {batch, tokens, groups, head});
@@ -332,6 +387,7 @@ class plain_decoder : public model_code {
     return add(t, x, out);
   }
 
+  tensor_parallel parts_;
   module tokens_{}, positions_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
   value cos_{}, sin_{}, ids_{}, labels_{};

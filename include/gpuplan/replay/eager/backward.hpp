@@ -223,7 +223,6 @@ constexpr value reduced(tape& t, value gradient, const sizes& wanted, element fo
 constexpr void tape::run(int index) {
   // Nodes do not move while backward runs: recomputation makes none.
   node& by = nodes[index];
-  if (by.unit != none) again->before_backward(by.unit);
   value incoming[most_outputs];
   for (int at = 0; at < by.outputs; ++at) {
     incoming[at] = value(*this, by.gradient[at]);
@@ -471,7 +470,7 @@ constexpr void tape::deliver(const edge& to, value gradient) {
   tensor& there = target.gradient[to.output];
   if (!there.defined()) {
     there = gradient.take();
-  } else if (storages[there.storage].holders == 1 && !there.is_view) {
+  } else if (storages[there.storage].holders == 1 && !there.is_view && !target.distributed) {
     gradient.drop();
   } else {
     value sum = make_like(there.size, there.format, there, gradient);
@@ -508,7 +507,7 @@ constexpr void tape::accumulate(int index) {
       gradient = make(data.size, data.format).take();
       release(arrived.storage);
     }
-    storages[gradient.storage].what = purpose::gradients;
+    mark(gradient.storage, purpose::gradients);
   } else {
     release(arrived.storage);
   }
@@ -535,6 +534,7 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
   for (int at = from.node; at >= first; --at) {
     if (!reached[at - first] || nodes[at].kind == node_kind::accumulate) continue;
     if (nodes[at].layer != layer) begin(moment::backward, nodes[at].layer);
+    if (nodes[at].unit != none) again->before_backward(nodes[at].unit);
     if (nodes[at].kind == node_kind::function)
       run_function(at);
     else

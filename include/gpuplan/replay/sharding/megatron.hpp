@@ -196,8 +196,7 @@ class megatron_training final : public sharding {
     std::int64_t elements = 0;
     const growing_array<int>& order = code_->order();
     for (int at = 0; at < order.size(); ++at)
-      if (code_->is_of_sequence_parts(order[at]))
-        elements += t_.parameters[order[at]].data.count();
+      if (code_->is_of_sequence_parts(order[at])) elements += t_.parameters[order[at]].data.count();
     t_.touch(elements * bytes_of(of_gradients_));
   }
 
@@ -205,8 +204,7 @@ class megatron_training final : public sharding {
     t_.begin(moment::optimizer);
     t_.what = purpose::gradients;
     if (of_gradients_ != element::fp32)
-      for (int at = 0; at < shards_.size(); ++at)
-        shards_[at].gradient = fp32_of(shards_[at].count);
+      for (int at = 0; at < shards_.size(); ++at) shards_[at].gradient = fp32_of(shards_[at].count);
     t_.what = purpose::working;
     growing_array<int> norms;
     for (int at = 0; at < shards_.size(); ++at) {
@@ -328,8 +326,7 @@ class megatron_training final : public sharding {
     }
     megatron_gpt::batch_end end;
     value result = code_->forward_chunk(chunk, received, &end);
-    if (code_->is_last(chunk))
-      result = total_of(result, static_cast<value&&>(end.loss_mask));
+    if (code_->is_last(chunk)) result = total_of(result, static_cast<value&&>(end.loss_mask));
     one.output = static_cast<value&&>(result);
   }
   // The output's tensor goes, its place in the graph stays.
@@ -344,8 +341,8 @@ class megatron_training final : public sharding {
   constexpr value backward(flight& one, int gradient) {
     t_.begin(moment::backward);
     {
-      const value root = gradient == none ? t_.make(sizes{1}, element::fp32)
-                                          : t_.share(parcels_[gradient].data);
+      const value root =
+          gradient == none ? t_.make(sizes{1}, element::fp32) : t_.share(parcels_[gradient].data);
       t_.follow(one.output, root, one.place.node);
     }
     value of_input;
