@@ -11,15 +11,16 @@
 
 namespace gpuplan::eager {
 
-/// An optimizer's states, and its step over the parameters that have a gradient.
+/// The states of a job's optimizer, which may be two of PyTorch's, and its step over the parameters
+/// that have a gradient: torch.optim's; for 8-bit states bitsandbytes'; Lion as its paper's authors
+/// published it.
 class optimizer_states {
  public:
   constexpr optimizer_states(tape& on, const training_setup& of) : t_(on), setup_(of) {}
   constexpr ~optimizer_states() {
     for (int at = 0; at < states_.size(); ++at)
-      for (const tensor& one : states_[at].of) t_.release(one.storage);
-    t_.release(scale_.storage);
-    t_.release(growth_.storage);
+      for (const int storage : states_[at].storage) t_.release(storage);
+    for (const int storage : {scale_, growth_, maps_[0], maps_[1]}) t_.release(storage);
   }
   optimizer_states(const optimizer_states&) = delete;
   optimizer_states& operator=(const optimizer_states&) = delete;
@@ -27,142 +28,442 @@ class optimizer_states {
   /// What exists from construction on. `updated`: the parameters that are updated here, in that
   /// order; all where there is none.
   constexpr void construct(const growing_array<int>* updated = nullptr) {
+    const bool is_muon = setup_.optimizer.kind == optimizer_kind::muon;
+    const bool is_divided = setup_.parallelism.tensor_parallel > 1;  // tensors apart from DTensors
+    parts_[0].kind = setup_.optimizer.kind;
+    if (!is_muon) parts_[1].kind = setup_.optimizer.kind;
+    count_ = is_muon || is_divided ? 2 : 1;
+    const int all = updated == nullptr ? t_.parameters.size() : updated->size();
+    for (int at = 0; at < all; ++at) {
+      const int parameter = updated == nullptr ? at : (*updated)[at];
+      const parameter_record& record = t_.parameters[parameter];
+      if (!record.trains) continue;
+      const bool is_of_layer = record.unit != none && record.data.size.rank == 2;
+      const bool is_of_second =
+          is_muon ? !is_of_layer : is_divided ? !record.is_distributed : false;
+      parts_[is_of_second ? 1 : 0].parameters.push(parameter);
+    }
     for (int at = 0; at < t_.parameters.size(); ++at) states_.push(state{});
-    if (updated != nullptr)
-      for (int at = 0; at < updated->size(); ++at) updated_.push((*updated)[at]);
-    else
-      for (int at = 0; at < t_.parameters.size(); ++at)
-        if (t_.parameters[at].trains) updated_.push(at);
-    if (kind() != optimizer_kind::adagrad) return;
-    t_.what = purpose::optimizer_states;
-    for (int at = 0; at < updated_.size(); ++at)
-      states_[updated_[at]].of[0] = like(updated_[at]).take();
-    t_.what = purpose::working;
+    if (setup_.optimizer.kind != optimizer_kind::adagrad) return;
+    for (int at = 0; at < parts_[0].parameters.size(); ++at)
+      make_states(parts_[0], parts_[0].parameters[at]);
+  }
+
+  /// Makes the states that the first step would make, of all that trains.
+  constexpr void make_all() {
+    for (int part = 0; part < count_; ++part)
+      for (int at = 0; at < parts_[part].parameters.size(); ++at)
+        make_states(parts_[part], parts_[part].parameters[at]);
   }
 
   /// The loss as backward begins with it: that of fp16 is scaled (GradScaler).
   constexpr value scaled(const tensor& loss) {
     if (!is_scaled()) return t_.share(loss);
-    if (!scale_.defined()) {
+    if (scale_ == none) {
       t_.what = purpose::optimizer_states;
-      scale_ = t_.make(sizes{1}, element::fp32).take();
-      growth_ = t_.make(sizes{1}, element::fp32).take();
-      scale_.size.rank = 0;
+      scale_ = t_.new_storage(4);
+      growth_ = t_.new_storage(4);
       t_.what = purpose::working;
     }
-    return multiply(t_, loss, scale_);
+    tensor factor;
+    factor.storage = scale_;
+    return multiply(t_, loss, factor);
   }
 
   constexpr void step() {
-    value found;
-    if (is_scaled()) found = t_.make(sizes{1}, element::fp32);
     if (setup_.optimizer.clips_gradients) {
-      growing_array<int> clipped;
-      for (int at = 0; at < t_.parameters.size(); ++at)
-        if (t_.parameters[at].gradient.defined()) clipped.push(at);
-      clip(clipped);
+      t_.begin(moment::clip);
+      for (int at = 0; is_scaled() && at < count_; ++at) parts_[at].infinities = unscale(8);
+      clip();
     }
-    growing_array<int> with_gradient;
-    for (int at = 0; at < updated_.size(); ++at)
-      if (t_.parameters[updated_[at]].gradient.defined()) with_gradient.push(updated_[at]);
     t_.begin(moment::optimizer);
-    t_.what = purpose::optimizer_states;
-    for (int at = 0; at < with_gradient.size(); ++at) make_states(with_gradient[at]);
-    t_.what = purpose::working;
-    switch (setup_.optimizer.loop) {
-      case optimizer_loop::fused:
-        break;
-      case optimizer_loop::foreach:
-        for_all(with_gradient);
-        break;
-      case optimizer_loop::parameter:
-        for_each(with_gradient);
-        break;
+    for (int at = 0; at < count_; ++at) step(parts_[at]);
+    for (int at = 0; at < count_; ++at) {
+      t_.release(parts_[at].infinities);
+      parts_[at].infinities = none;
     }
   }
 
  private:
+  static constexpr std::int64_t smallest_in_8_bits = 4096;  // bitsandbytes' min_8bit_size
+  static constexpr std::int64_t block_in_8_bits = 256;      // elements with one scale
+
   struct state {
-    tensor of[3]{};
+    int storage[4] = {none, none, none, none};
+  };
+  // An optimizer of PyTorch.
+  struct part {
+    optimizer_kind kind = optimizer_kind::adamw;
+    growing_array<int> parameters{};
+    int infinities = none;  // whether the gradients had any, as the GradScaler found
   };
 
-  [[nodiscard]] constexpr optimizer_kind kind() const { return setup_.optimizer.kind; }
   [[nodiscard]] constexpr bool is_scaled() const {
     return setup_.precision.autocast() && setup_.precision.compute == number_format::fp16;
   }
-  [[nodiscard]] constexpr value like(int parameter) {
-    const tensor& data = t_.parameters[parameter].data;
-    return t_.make(data.size, data.format);
+  [[nodiscard]] constexpr bool has_8_bits() const {
+    return bits_per_element(setup_.optimizer.states) == 8;
   }
-
-  constexpr void make_states(int parameter) {
-    state& made = states_[parameter];
-    if (made.of[0].defined()) return;
-    switch (kind()) {
-      case optimizer_kind::adamw:
-        if (setup_.optimizer.loop == optimizer_loop::fused)
-          made.of[2] = t_.make(sizes{1}, element::fp32).take();  // the step, on the device
-        made.of[0] = like(parameter).take();
-        made.of[1] = like(parameter).take();
-        break;
-      case optimizer_kind::sgd:
-        break;
-      default:
-        made.of[0] = like(parameter).take();
-    }
+  /// One kernel for all parameters, which reads the gradients' scale itself.
+  [[nodiscard]] constexpr bool is_fused(optimizer_kind kind) const {
+    return setup_.optimizer.loop == optimizer_loop::fused && !has_8_bits() &&
+           (kind == optimizer_kind::adamw || kind == optimizer_kind::adagrad ||
+            kind == optimizer_kind::sgd || kind == optimizer_kind::sgd_momentum);
   }
-
-  // Operator by operator over all parameters.
-  constexpr void for_all(const growing_array<int>& parameters) {
-    int copies = 0;
-    if (kind() == optimizer_kind::adamw || kind() == optimizer_kind::rmsprop) copies = 1;
-    if (kind() == optimizer_kind::adagrad) copies = 2;
-    growing_array<int> temporaries;
-    for (int copy = 0; copy < copies; ++copy)
-      for (int at = 0; at < parameters.size(); ++at)
-        temporaries.push(t_.new_storage(t_.parameters[parameters[at]].data.bytes()));
-    for (int at = 0; at < temporaries.size(); ++at) t_.release(temporaries[at]);
+  [[nodiscard]] constexpr const tensor& data(int parameter) const {
+    return t_.parameters[parameter].data;
   }
-
-  // One parameter after the other: the last one's denominator lives until it is made anew.
-  constexpr void for_each(const growing_array<int>& parameters) {
-    value denominator;
+  /// Of a state, and of what is computed from it.
+  [[nodiscard]] constexpr std::int64_t state_bytes(int parameter) const {
+    const bool halves = bits_per_element(setup_.optimizer.states) == 16;
+    return data(parameter).count() * (halves ? 2 : bytes_of(data(parameter).format));
+  }
+  [[nodiscard]] constexpr int temporary(int parameter) const {
+    return t_.new_storage(state_bytes(parameter));
+  }
+  constexpr void replace(int& old, int made) const {
+    t_.release(old);
+    old = made;
+  }
+  constexpr void drop(const growing_array<int>& storages) const {
+    for (int at = 0; at < storages.size(); ++at) t_.release(storages[at]);
+  }
+  // Gradients as an operator over DTensors wants them.
+  constexpr void redistribute(const growing_array<int>& parameters, growing_array<int>& into) const {
     for (int at = 0; at < parameters.size(); ++at) {
-      if (kind() == optimizer_kind::adamw) {
-        const value root = like(parameters[at]);
-        denominator = like(parameters[at]);
-      } else if (kind() == optimizer_kind::rmsprop || kind() == optimizer_kind::adagrad) {
-        denominator = like(parameters[at]);
-      }
+      const std::int64_t bytes = t_.parameters[parameters[at]].redistributed_bytes;
+      if (bytes != 0) into.push(t_.new_storage(bytes));
     }
+  }
+  constexpr void touch_redistributed(const growing_array<int>& parameters, int times) const {
+    growing_array<int> made;
+    for (int time = 0; time < times; ++time) redistribute(parameters, made);
+    drop(made);
+  }
+  constexpr void touch_redistributed(int parameter, int times) const {
+    growing_array<int> one;
+    one.push(parameter);
+    touch_redistributed(one, times);
+  }
+
+  // GradScaler: 1 / scale, by way of 8 bytes where it is computed in fp64, and a flag; a copy of
+  // the flag stays.
+  constexpr int unscale(std::int64_t detour) const {
+    int inverse = t_.new_storage(detour);
+    if (detour == 8) {
+      replace(inverse, t_.new_storage(8));
+      replace(inverse, t_.new_storage(4));
+    }
+    const int found = t_.new_storage(4);
+    const int copy = t_.new_storage(4);
+    t_.touch(4);
+    t_.release(inverse);
+    t_.release(found);
+    return copy;
   }
 
   // clip_grad_norm_: a norm of each gradient by parts of 65,536 elements, then the norm of norms.
-  constexpr void clip(const growing_array<int>& parameters) {
-    t_.begin(moment::clip);
+  constexpr void clip() const {
     std::int64_t parts = 0;
-    for (int at = 0; at < parameters.size(); ++at)
-      parts += ceil_div(t_.parameters[parameters[at]].data.count(), 65'536);
-    const std::int64_t count = parameters.size();
+    std::int64_t count = 0;
+    std::int64_t bytes = 4;
+    for (int at = 0; at < t_.parameters.size(); ++at) {
+      const tensor& gradient = t_.parameters[at].gradient;
+      if (!gradient.defined()) continue;
+      ++count;
+      parts += ceil_div(gradient.count(), 65'536);
+      bytes = bytes_of(gradient.format);
+    }
+    if (count == 0) return;
     const int addresses = t_.new_storage(8 * (count + 1));
     const int partial = t_.new_storage(4 * parts);
     growing_array<int> norms;
-    for (int at = 0; at < parameters.size(); ++at)
-      norms.push(t_.new_storage(bytes_of(t_.parameters[parameters[at]].data.format)));
+    for (std::int64_t at = 0; at < count; ++at) norms.push(t_.new_storage(bytes));
     t_.release(addresses);
     t_.release(partial);
-    const int stacked = t_.new_storage(4 * count);
-    const int norm = t_.new_storage(4);
-    for (int at = 0; at < norms.size(); ++at) t_.release(norms[at]);
+    const int stacked = t_.new_storage(bytes * count);
+    const int norm = t_.new_storage(bytes);
     t_.release(stacked);
+    drop(norms);
+    // clamp(most / (norm + 1e-6), 1), and the division is by way of the reciprocal
+    const int shifted = t_.new_storage(bytes);
+    const int inverse = t_.new_storage(bytes);
+    const int factor = t_.new_storage(bytes);
+    t_.release(inverse);
+    t_.release(shifted);
+    t_.touch(bytes);
+    t_.release(factor);
     t_.release(norm);
+  }
+
+  // -- states
+
+  constexpr void make_states(const part& of, int parameter) {
+    state& made = states_[parameter];
+    if (made.storage[0] != none || of.kind == optimizer_kind::sgd) return;
+    t_.what = purpose::optimizer_states;
+    const int moments = of.kind == optimizer_kind::adamw ? 2 : 1;
+    if (of.kind == optimizer_kind::adafactor && data(parameter).size.rank > 1) {
+      made.storage[0] = t_.new_storage(factor(parameter, 1).bytes());
+      made.storage[1] = t_.new_storage(factor(parameter, 2).bytes());
+    } else if (has_8_bits()) {
+      make_8_bit_states(made, moments, data(parameter).count());
+    } else {
+      const bool counts = is_fused(of.kind) && (of.kind == optimizer_kind::adamw ||
+                                                of.kind == optimizer_kind::adagrad);
+      if (counts) made.storage[3] = t_.new_storage(4);  // the steps, on the device
+      // a momentum begins as a copy of the gradient
+      const sizes& size = t_.parameters[parameter].gradient_size;
+      const bool copies = of.kind == optimizer_kind::sgd_momentum && size.rank != 0;
+      for (int at = 0; at < moments; ++at)
+        made.storage[at] = copies
+                               ? t_.new_storage(size.count() * bytes_of(data(parameter).format))
+                               : temporary(parameter);
+    }
+    t_.what = purpose::working;
+  }
+  constexpr void make_8_bit_states(state& made, int moments, std::int64_t count) {
+    const bool small = count < smallest_in_8_bits;
+    for (int at = 0; at < moments; ++at)
+      if (!small && maps_[at] == none) maps_[at] = t_.new_storage(4 * 256);  // of 8 bits to fp32
+    for (int at = 0; at < moments; ++at) made.storage[at] = t_.new_storage(small ? 4 * count : count);
+    for (int at = 0; !small && at < moments; ++at)
+      made.storage[2 + at] = t_.new_storage(4 * ceil_div(count, block_in_8_bits));
+  }
+  // Adafactor's: of one of the last two dimensions nothing is left.
+  [[nodiscard]] constexpr tensor factor(int parameter, int from_end) const {
+    tensor made = data(parameter);
+    sizes size = made.size;
+    size[size.rank - from_end] = 1;
+    set_contiguous(made, size);
+    return made;
+  }
+
+  // -- steps
+
+  constexpr void step(part& of) {
+    growing_array<int> updated;
+    for (int at = 0; at < of.parameters.size(); ++at)
+      if (t_.parameters[of.parameters[at]].gradient.defined()) updated.push(of.parameters[at]);
+    if (updated.size() == 0) return;
+    int found = none;
+    int factor = none;
+    if (is_scaled()) {
+      const bool was_unscaled = of.infinities != none;
+      if (!was_unscaled) of.infinities = unscale(is_fused(of.kind) ? 4 : 8);
+      if (is_fused(of.kind)) {
+        found = t_.new_storage(4);
+        if (!was_unscaled) factor = t_.new_storage(4);
+      }
+    }
+    if (of.kind == optimizer_kind::lion && !has_8_bits()) {
+      lion(of, updated);
+    } else {
+      for (int at = 0; at < updated.size(); ++at) make_states(of, updated[at]);
+      if (of.kind == optimizer_kind::adafactor)
+        adafactor(updated);
+      else if (has_8_bits() || is_fused(of.kind))
+        touch_redistributed(updated, 1);  // else in place
+      else if (of.kind == optimizer_kind::muon)
+        muon(updated);
+      else if (setup_.optimizer.loop == optimizer_loop::parameter)
+        for_each(of.kind, updated);
+      else
+        for_all(of.kind, updated);
+    }
+    t_.release(factor);
+    t_.release(found);
+  }
+
+  // Operator by operator over all parameters: the roots of the second moments, and Adagrad's
+  // gradients times the rate.
+  constexpr void for_all(optimizer_kind kind, const growing_array<int>& parameters) const {
+    int copies = 0;
+    if (kind == optimizer_kind::adamw || kind == optimizer_kind::rmsprop) copies = 1;
+    if (kind == optimizer_kind::adagrad) copies = 2;
+    growing_array<int> temporaries;
+    if (kind == optimizer_kind::adamw || kind == optimizer_kind::sgd ||
+        kind == optimizer_kind::sgd_momentum)
+      touch_redistributed(parameters, 1);
+    if (kind == optimizer_kind::adamw || kind == optimizer_kind::rmsprop)
+      touch_redistributed(parameters, 2);
+    for (int copy = 0; copy < copies; ++copy)
+      for (int at = 0; at < parameters.size(); ++at) temporaries.push(temporary(parameters[at]));
+    if (kind == optimizer_kind::rmsprop) touch_redistributed(parameters, 1);
+    drop(temporaries);
+  }
+
+  // One parameter after the other: the last one's denominator lives until it is made anew.
+  constexpr void for_each(optimizer_kind kind, const growing_array<int>& parameters) const {
+    if (kind == optimizer_kind::sgd || kind == optimizer_kind::sgd_momentum) {
+      for (int at = 0; at < parameters.size(); ++at) touch_redistributed(parameters[at], 1);
+      return;
+    }
+    int denominator = none;
+    for (int at = 0; at < parameters.size(); ++at) {
+      if (kind == optimizer_kind::adamw) touch_redistributed(parameters[at], 1);
+      touch_redistributed(parameters[at], 2);
+      const int root = kind == optimizer_kind::adamw ? temporary(parameters[at]) : none;
+      const int made = temporary(parameters[at]);
+      t_.release(root);
+      replace(denominator, made);
+      if (kind == optimizer_kind::rmsprop) touch_redistributed(parameters[at], 1);
+    }
+    t_.release(denominator);
+  }
+
+  // sign(beta * moment + (1 - beta) * gradient)
+  constexpr void lion(const part& of, const growing_array<int>& parameters) {
+    int update = none;
+    for (int at = 0; at < parameters.size(); ++at) {
+      make_states(of, parameters[at]);
+      const int left = temporary(parameters[at]);
+      const int right = temporary(parameters[at]);
+      const int sum = temporary(parameters[at]);
+      t_.release(left);
+      t_.release(right);
+      replace(update, sum);
+    }
+    t_.release(update);
+  }
+
+  // Newton and Schulz's iteration in bf16 over the gradient moved towards its mean, matrix by
+  // matrix.
+  constexpr void muon(const growing_array<int>& parameters) const {
+    int update = none;
+    for (int at = 0; at < parameters.size(); ++at) {
+      const tensor& of = data(parameters[at]);
+      replace(update, t_.new_storage(of.bytes()));
+      const std::int64_t bytes = of.count() * 2;
+      const std::int64_t shorter = at_most(of.size[0], of.size[1]);
+      int orthogonal = t_.new_storage(bytes);
+      {
+        const int norm = new_norm(element::bf16, of.count());
+        t_.touch(2);
+        t_.release(norm);
+      }
+      int gram = none;
+      int gram_update = none;
+      for (int iteration = 0; iteration < 5; ++iteration) {
+        replace(gram, product(2 * shorter * shorter));
+        replace(gram_update, product(2 * shorter * shorter));
+        replace(orthogonal, product(bytes));
+      }
+      t_.release(gram);
+      t_.release(gram_update);
+      replace(update, orthogonal);
+    }
+    t_.release(update);
+  }
+  [[nodiscard]] constexpr int product(std::int64_t bytes) const {
+    const int made = t_.new_storage(bytes);
+    t_.touch(t_.device.matrix_workspace);
+    return made;
+  }
+  [[nodiscard]] constexpr int new_norm(element format, std::int64_t count) const {
+    const int made = t_.new_storage(bytes_of(format));
+    touch(t_, scratch_of_reduction(t_.device, count, 1, true));
+    return made;
+  }
+
+  // The second moment of a matrix from means over its rows and columns.
+  constexpr void adafactor(const growing_array<int>& parameters) const {
+    if (setup_.optimizer.loop == optimizer_loop::parameter) {
+      adafactor_for_each(parameters);
+      return;
+    }
+    growing_array<int> matrices;
+    growing_array<int> vectors;
+    for (int at = 0; at < parameters.size(); ++at)
+      (data(parameters[at]).size.rank > 1 ? matrices : vectors).push(parameters[at]);
+    growing_array<int> updates;
+    const bool matrices_first = data(parameters[0]).size.rank > 1;
+    for (const bool is_first : {true, false}) {
+      const bool are_matrices = is_first == matrices_first;
+      adafactor_for_all(are_matrices ? matrices : vectors, are_matrices, updates);
+    }
+    drop(updates);
+  }
+  constexpr void adafactor_for_all(const growing_array<int>& parameters,
+                                   bool are_matrices,
+                                   growing_array<int>& updates) const {
+    for (int at = 0; at < parameters.size(); ++at) touch_norm(parameters[at]);
+    growing_array<int> estimates;
+    if (are_matrices) {
+      for (const int from_end : {1, 2}) {
+        growing_array<int> means;
+        for (int at = 0; at < parameters.size(); ++at)
+          means.push(new_mean(parameters[at], from_end));
+        drop(means);
+      }
+      for (int at = 0; at < parameters.size(); ++at)
+        estimates.push(product(data(parameters[at]).bytes()));
+      growing_array<int> means;
+      for (int at = 0; at < parameters.size(); ++at) means.push(new_mean_of_rows(parameters[at]));
+      drop(means);
+    } else {
+      for (const bool is_square : {true, false}) {
+        growing_array<int> made;
+        for (int at = 0; at < parameters.size(); ++at)
+          (is_square ? made : estimates).push(t_.new_storage(data(parameters[at]).bytes()));
+        drop(made);
+      }
+    }
+    drop(updates);
+    updates.resize_down(0);
+    for (int at = 0; at < estimates.size(); ++at) updates.push(estimates[at]);
+    for (int at = 0; at < parameters.size(); ++at) touch_norm(parameters[at]);
+  }
+  constexpr void adafactor_for_each(const growing_array<int>& parameters) const {
+    int row = none;
+    int column = none;
+    int square = none;
+    int update = none;
+    for (int at = 0; at < parameters.size(); ++at) {
+      const int parameter = parameters[at];
+      touch_norm(parameter);
+      int estimate = none;
+      if (data(parameter).size.rank > 1) {
+        replace(row, new_mean(parameter, 1));
+        replace(column, new_mean(parameter, 2));
+        estimate = product(data(parameter).bytes());
+        t_.release(new_mean_of_rows(parameter));
+      } else {
+        replace(square, t_.new_storage(data(parameter).bytes()));
+        estimate = t_.new_storage(data(parameter).bytes());
+      }
+      replace(update, estimate);
+      touch_norm(parameter);
+    }
+    for (const int storage : {row, column, square, update}) t_.release(storage);
+  }
+  constexpr void touch_norm(int parameter) const {
+    t_.release(new_norm(data(parameter).format, data(parameter).count()));
+  }
+  // Of squares of the gradient over one of its last two dimensions.
+  [[nodiscard]] constexpr int new_mean(int parameter, int from_end) const {
+    const tensor made = factor(parameter, from_end);
+    const int storage = t_.new_storage(made.bytes());
+    const std::int64_t reduced = data(parameter).count() / made.count();
+    touch(t_, scratch_of_reduction(t_.device, reduced, made.count(), from_end == 1));
+    return storage;
+  }
+  [[nodiscard]] constexpr int new_mean_of_rows(int parameter) const {
+    const tensor& of = data(parameter);
+    const std::int64_t rows = of.size[of.size.rank - 2];
+    const std::int64_t outputs = factor(parameter, 1).count() / rows;
+    const int made = t_.new_storage(outputs * bytes_of(of.format));
+    touch(t_, scratch_of_reduction(t_.device, rows, outputs, true));
+    return made;
   }
 
   tape& t_;
   const training_setup& setup_;
+  part parts_[2]{};
+  int count_ = 1;
   growing_array<state> states_{};
-  growing_array<int> updated_{};
-  tensor scale_{}, growth_{};
+  int maps_[2] = {none, none};
+  int scale_ = none, growth_ = none;  // GradScaler's
 };
 
 }  // namespace gpuplan::eager
