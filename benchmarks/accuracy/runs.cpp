@@ -293,6 +293,12 @@ prediction utilisation(const row& source, bool hardware) {
 
 }  // namespace
 
+described_run describe_run(const row& source) {
+  const auto model = model_of(source);
+  if (!model) return {.why_not = model.why_not};
+  return {.shape = *model};
+}
+
 prediction run_parameters(const row& source) {
   const auto model = model_of(source);
   if (!model) return model.why_not;

@@ -3,12 +3,21 @@
 // Timed training runs, in the columns of `runs_*.csv`: what a source counts as the FLOPs of a step,
 // and what rate and utilisation follow from the time of one.
 
+#include <gpuplan/model.hpp>
+
 #include <string>
 
 #include "comparison.hpp"
 #include "csv.hpp"
 
 namespace accuracy {
+
+/// The model of a run, or why there is none.
+struct described_run {
+  gpuplan::transformer shape{};
+  std::string why_not;
+};
+described_run describe_run(const row& source);
 
 /// The parameters of a run's model.
 prediction run_parameters(const row& source);

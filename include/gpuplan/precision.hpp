@@ -95,5 +95,8 @@ inline constexpr precision_recipe bf16_under_autocast{
 /// bf16 weights and gradients, fp32 copies and states in the optimizer.
 inline constexpr precision_recipe bf16_master{
     .weights = number_format::bf16, .compute = number_format::bf16, .master_weights = true};
+/// Likewise in fp16, with a scaled loss.
+inline constexpr precision_recipe fp16_master{
+    .weights = number_format::fp16, .compute = number_format::fp16, .master_weights = true};
 
 }  // namespace gpuplan

@@ -54,16 +54,50 @@ inline constexpr framework hugging_face_roberta{
                 .positions_behind_norm = true,
                 .drops_before_dense = true}};
 /// Likewise MPNet, which writes its attention out, with a bias by distance.
-inline constexpr framework hugging_face_mpnet{
-    .name = "transformers, MPNet",
-    .layers = layer_code::bert,
-    .encoder = {.positions = position_numbers::counted,
-                .projects_behind_attention = false,
-                .drops_before_dense = true}};
+inline constexpr framework hugging_face_mpnet{.name = "transformers, MPNet",
+                                              .layers = layer_code::bert,
+                                              .encoder = {.positions = position_numbers::counted,
+                                                          .projects_behind_attention = false,
+                                                          .drops_before_dense = true}};
 /// Likewise DistilBERT.
 inline constexpr framework hugging_face_distilbert{
     .name = "transformers, DistilBERT",
     .layers = layer_code::bert,
     .encoder = {.projects_behind_attention = false, .shares_head_bias = false}};
+
+/// ViTForImageClassification.
+inline constexpr framework hugging_face_vit{.name = "transformers, ViT", .layers = layer_code::vit};
+/// CLIPForImageClassification.
+inline constexpr framework hugging_face_clip{
+    .name = "transformers, CLIP",
+    .layers = layer_code::vit,
+    .images = {.built = layer_construction::attention_norm_mlp_norm,
+               .positions_in_table = true,
+               .builds_key_first = true,
+               .views_behind_projections = true,
+               .adds_to_residual = true,
+               .drops_hidden = false,
+               .means_patches = true,
+               .norms_first_token = true}};
+/// SiglipForImageClassification.
+inline constexpr framework hugging_face_siglip{
+    .name = "transformers, SigLIP",
+    .layers = layer_code::vit,
+    .images = {.built = layer_construction::norm_attention_norm_mlp,
+               .positions_in_table = true,
+               .builds_key_first = true,
+               .adds_to_residual = true,
+               .drops_hidden = false,
+               .means_patches = true,
+               .truncates_weights = true}};
+
+/// Megatron-Core 0.16 without Transformer Engine and Apex: softmax and its mask written out, the
+/// activation a function of its own.
+inline constexpr framework megatron_core{.name = "Megatron-Core",
+                                         .layers = layer_code::megatron_core,
+                                         .sharding = sharding_code::megatron,
+                                         .builds_in_fp32 = false,
+                                         .softmax_in_fp32 = true,
+                                         .fuses_bias_activation = true};
 
 }  // namespace gpuplan::catalog
