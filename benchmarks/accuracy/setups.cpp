@@ -37,6 +37,15 @@ constexpr named<gpuplan::framework> codes[] = {
     {"plain_llama_fp32", gpuplan::catalog::torch_llama_fp32},
     {"hf:LlamaForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:MistralForCausalLM", gpuplan::catalog::hugging_face_llama},
+    {"hf:Qwen2ForCausalLM", gpuplan::catalog::hugging_face_qwen},
+    {"hf:Qwen3ForCausalLM", gpuplan::catalog::hugging_face_qwen},
+    {"hf:GemmaForCausalLM", gpuplan::catalog::hugging_face_gemma},
+    {"hf:Gemma2ForCausalLM", gpuplan::catalog::hugging_face_gemma_2},
+    {"hf:Gemma3ForCausalLM", gpuplan::catalog::hugging_face_gemma_3},
+    {"hf:PhiForCausalLM", gpuplan::catalog::hugging_face_phi},
+    {"hf:Phi3ForCausalLM", gpuplan::catalog::hugging_face_phi_3},
+    {"hf:OlmoForCausalLM", gpuplan::catalog::hugging_face_olmo},
+    {"hf:Olmo2ForCausalLM", gpuplan::catalog::hugging_face_olmo},
     {"hf:GPT2LMHeadModel", gpuplan::catalog::hugging_face_gpt2},
     {"hf:BertForMaskedLM", gpuplan::catalog::hugging_face_bert},
     {"hf:BertForSequenceClassification", gpuplan::catalog::hugging_face_bert},
@@ -48,6 +57,9 @@ constexpr named<gpuplan::framework> codes[] = {
     {"sbert:MPNetModel", gpuplan::catalog::hugging_face_mpnet},
     {"hf:DistilBertForMaskedLM", gpuplan::catalog::hugging_face_distilbert},
     {"sbert:DistilBertModel", gpuplan::catalog::hugging_face_distilbert},
+    {"hf:ViTForImageClassification", gpuplan::catalog::hugging_face_vit},
+    {"hf:CLIPForImageClassification", gpuplan::catalog::hugging_face_clip},
+    {"hf:SiglipForImageClassification", gpuplan::catalog::hugging_face_siglip},
     {"hf:T5ForConditionalGeneration", gpuplan::catalog::hugging_face_t5},
 };
 constexpr named<gpuplan::precision_recipe> precisions[] = {
@@ -88,10 +100,23 @@ constexpr named<gpuplan::activation_function> activations[] = {
     {"gelu", gpuplan::activation_function::gelu},
     {"gelu_tanh", gpuplan::activation_function::gelu_tanh},
     {"relu", gpuplan::activation_function::relu},
+    {"quick_gelu", gpuplan::activation_function::quick_gelu},
 };
 
 std::string not_known(std::string_view column, std::string_view value) {
   return "what " + std::string(column) + " '" + std::string(value) + "' takes is not known";
+}
+
+// Windows, which no count of operations sees; the configurations of Gemma have one by default.
+void read_window(const row& source, gpuplan::transformer& model) {
+  const std::string_view code = source.text("code");
+  model.sliding_window = source.integer_or("sliding_window", 0);
+  const auto set_default = [&](std::int64_t window, std::int64_t step) {
+    if (model.sliding_window == 0) model.sliding_window = window;
+    model.global_layer_step = step;
+  };
+  if (code == "hf:Gemma2ForCausalLM") set_default(4096, 2);
+  if (code == "hf:Gemma3ForCausalLM") set_default(512, 6);
 }
 
 // What the columns say beside the model and what trains of it.
@@ -140,7 +165,7 @@ std::string read_setup(const row& source, training_setup& setup) {
   setup.dropout = source.number("dropout").value_or(0);
   // Sentence encoders are always given one.
   setup.padding_mask = source.flag("padding_mask") || source.text("code").starts_with("sbert:");
-  setup.model.sliding_window = source.integer_or("sliding_window", 0);
+  read_window(source, setup.model);
   return {};
 }
 

@@ -23,8 +23,10 @@ enum class layer_code {
 
 /// How RMS norms are computed.
 enum class rms_norm_code {
-  fused,       // one kernel
-  written_out  // power, mean, root and product, in fp32
+  fused,               // one kernel
+  written_out,         // power, mean, root and product, in fp32; cast, then times the weight
+  written_out_whole,   // cast behind the weight
+  written_out_shifted  // likewise, and the weight counts from 1
 };
 
 /// How rotary positions are applied.
@@ -61,11 +63,54 @@ enum class position_numbers {
 /// What encoders of BERT's kin do in different ways.
 struct encoder_code {
   position_numbers positions = position_numbers::range;
-  bool positions_behind_norm = false;      // are built
-  bool projects_behind_attention = true;   // in a function of its own, with dropout
-  bool pools = false;                      // a classifier reads the pooler's result
-  bool drops_before_dense = false;         // of a classifier
-  bool shares_head_bias = true;            // that of the masked head stands outside its layer
+  bool positions_behind_norm = false;     // are built
+  bool projects_behind_attention = true;  // in a function of its own, with dropout
+  bool pools = false;                     // a classifier reads the pooler's result
+  bool drops_before_dense = false;        // of a classifier
+  bool shares_head_bias = true;           // that of the masked head stands outside its layer
+};
+
+/// In which order a layer of an encoder of images builds its parts.
+enum class layer_construction {
+  attention_norms_mlp,
+  attention_norm_mlp_norm,
+  norm_attention_norm_mlp
+};
+
+/// What encoders of images do in different ways. What is not said is as in ViT.
+struct image_code {
+  layer_construction built = layer_construction::attention_norms_mlp;
+  bool positions_in_table = false;        // read by number; else one parameter, which is added
+  bool builds_key_first = false;          // then value and query
+  bool views_behind_projections = false;  // heads are told apart when all three are computed
+  bool adds_to_residual = false;          // the residual is the first operand
+  bool drops_hidden = true;               // dropout behind the embedding and in layers
+  bool means_patches = false;             // for the classifier; else it reads the first token
+  bool norms_first_token = false;         // alone, and in vain
+  bool truncates_weights = false;         // when they are initialised
+};
+
+/// What of a head is rotated by its position.
+enum class rotary_parts_code {
+  none,          // all of it
+  in_attention,  // its front; the attention's function holds both parts
+  in_rotation    // likewise the rotation's
+};
+
+/// What Hugging Face's decoders do in different ways.
+struct decoder_code {
+  bool masks_by_kind = false;    // of layers: a mask for windows beside one for all tokens
+  bool rotates_by_kind = false;  // likewise tables of angles
+  bool rotates_in_fp32 = false;  // and casts the result back
+  rotary_parts_code rotary_parts = rotary_parts_code::none;
+  std::int64_t rotary_percent = 100;     // of a head's width that is rotated
+  bool builds_rotary_first = false;      // before the last norm
+  bool normalizes_turned_heads = false;  // query and key, when their heads stand before the tokens
+  bool scales_embedding = false;
+  bool drops_embedding = false;
+  bool drops_residual = false;  // what attention and MLP add
+  bool caps_scores = false;     // cap * tanh(score / cap), where attention is written out
+  bool caps_logits = false;
 };
 
 struct framework {
@@ -75,10 +120,12 @@ struct framework {
   rotary_code rotary = rotary_code::halves;
   grouped_heads_code grouped_heads = grouped_heads_code::by_kernel;
   logits_code logits = logits_code::as_computed;
-  bool loss_parallel = false;  // logits stay divided among tensor-parallel ranks
+  bool loss_parallel = false;           // logits stay divided among tensor-parallel ranks
   bool scales_decoder_outputs = false;  // T5's first version, before the head
   sharding_code sharding = sharding_code::none;
   encoder_code encoder{};
+  decoder_code decoder{};
+  image_code images{};
 
   bool builds_in_fp32 = true;  // and casts the model then; false: built in its weights' format
 

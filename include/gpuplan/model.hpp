@@ -39,7 +39,13 @@ enum class qk_norm_scope {
 };
 
 /// What an MLP applies between its linear layers.
-enum class activation_function { silu, gelu, gelu_tanh, relu };
+enum class activation_function {
+  silu,
+  gelu,
+  gelu_tanh,
+  relu,
+  quick_gelu  // x * sigmoid(1.702 x), as operators
+};
 
 enum class head_kind {
   none,            // the last hidden states, or what pools and projects them

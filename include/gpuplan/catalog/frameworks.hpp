@@ -42,6 +42,67 @@ inline constexpr framework hugging_face_llama{.name = "transformers, LlamaForCau
                                               .rms_norm = rms_norm_code::written_out,
                                               .rotary = rotary_code::rotate_half,
                                               .logits = logits_code::to_fp32};
+/// Qwen2ForCausalLM, Qwen3ForCausalLM: layers with a window have a mask of their own.
+inline constexpr framework hugging_face_qwen{.name = "transformers, Qwen2ForCausalLM",
+                                             .layers = layer_code::decoder,
+                                             .rms_norm = rms_norm_code::written_out,
+                                             .rotary = rotary_code::rotate_half,
+                                             .logits = logits_code::to_fp32,
+                                             .decoder = {.masks_by_kind = true}};
+/// GemmaForCausalLM,
+inline constexpr framework hugging_face_gemma{.name = "transformers, GemmaForCausalLM",
+                                              .layers = layer_code::decoder,
+                                              .rms_norm = rms_norm_code::written_out_shifted,
+                                              .rotary = rotary_code::rotate_half,
+                                              .logits = logits_code::to_fp32,
+                                              .decoder = {.scales_embedding = true}};
+/// Gemma2ForCausalLM,
+inline constexpr framework hugging_face_gemma_2{.name = "transformers, Gemma2ForCausalLM",
+                                                .layers = layer_code::decoder,
+                                                .rms_norm = rms_norm_code::written_out_shifted,
+                                                .rotary = rotary_code::rotate_half,
+                                                .logits = logits_code::to_fp32,
+                                                .decoder = {.masks_by_kind = true,
+                                                            .scales_embedding = true,
+                                                            .caps_scores = true,
+                                                            .caps_logits = true}};
+/// Gemma3ForCausalLM.
+inline constexpr framework hugging_face_gemma_3{.name = "transformers, Gemma3ForCausalLM",
+                                                .layers = layer_code::decoder,
+                                                .rms_norm = rms_norm_code::written_out_shifted,
+                                                .rotary = rotary_code::rotate_half,
+                                                .logits = logits_code::to_fp32,
+                                                .decoder = {.masks_by_kind = true,
+                                                            .rotates_by_kind = true,
+                                                            .normalizes_turned_heads = true,
+                                                            .scales_embedding = true}};
+/// PhiForCausalLM,
+inline constexpr framework hugging_face_phi{
+    .name = "transformers, PhiForCausalLM",
+    .layers = layer_code::decoder,
+    .rotary = rotary_code::rotate_half,
+    .logits = logits_code::to_fp32,
+    .decoder = {.rotary_parts = rotary_parts_code::in_attention,
+                .rotary_percent = 50,
+                .builds_rotary_first = true,
+                .normalizes_turned_heads = true,
+                .drops_embedding = true,
+                .drops_residual = true}};
+/// Phi3ForCausalLM.
+inline constexpr framework hugging_face_phi_3{
+    .name = "transformers, Phi3ForCausalLM",
+    .layers = layer_code::decoder,
+    .rms_norm = rms_norm_code::written_out,
+    .rotary = rotary_code::rotate_half,
+    .logits = logits_code::to_fp32,
+    .decoder = {.rotary_parts = rotary_parts_code::in_rotation, .drops_residual = true}};
+/// OlmoForCausalLM, Olmo2ForCausalLM.
+inline constexpr framework hugging_face_olmo{.name = "transformers, OlmoForCausalLM",
+                                             .layers = layer_code::decoder,
+                                             .rms_norm = rms_norm_code::written_out_whole,
+                                             .rotary = rotary_code::rotate_half,
+                                             .logits = logits_code::to_fp32,
+                                             .decoder = {.rotates_in_fp32 = true}};
 
 /// BertForMaskedLM, BertForSequenceClassification, BertModel.
 inline constexpr framework hugging_face_bert{

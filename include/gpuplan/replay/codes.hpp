@@ -9,11 +9,12 @@
 #include <gpuplan/replay/codes/megatron.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
 #include <gpuplan/replay/codes/t5.hpp>
+#include <gpuplan/replay/codes/vit.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/sharding/buckets.hpp>
-#include <gpuplan/replay/sharding/megatron.hpp>
 #include <gpuplan/replay/sharding/fully_shard.hpp>
+#include <gpuplan/replay/sharding/megatron.hpp>
 #include <gpuplan/training_setup.hpp>
 
 namespace gpuplan::eager {
@@ -28,6 +29,8 @@ constexpr model_code* make_code(tape& t, const training_setup& setup, const batc
       return new hugging_face_decoder(t, setup, plan);
     case layer_code::bert:
       return new bert_code(t, setup, plan);
+    case layer_code::vit:
+      return new vit_code(t, setup, plan);
     case layer_code::gpt2:
       return new gpt2_code(t, setup, plan);
     case layer_code::t5:

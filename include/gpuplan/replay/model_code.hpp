@@ -196,6 +196,14 @@ class model_code : public recomputer {
     return multiply(t, t.parameter(weight), back);
   }
   constexpr value activation(const tensor& x) {
+    if (model.hidden_act == activation_function::quick_gelu) {
+      value gate;
+      {
+        const value scaled = scale(t, x);
+        gate = keeping_result(t, scaled);
+      }
+      return multiply(t, x, gate);
+    }
     return model.hidden_act == activation_function::relu ? keeping_result(t, x)
                                                          : keeping_input(t, x);
   }

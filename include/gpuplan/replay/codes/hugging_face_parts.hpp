@@ -21,6 +21,7 @@ struct written_out_code {
   bool softmax_in_fp32 = true;   // whatever the format of the scores; else as autocast says
   bool makes_contiguous = true;  // of the result
   bool scales_before = false;    // the query, not the scores
+  bool caps_scores = false;      // cap * tanh(score / cap)
   bool casts_weights = true;     // back to the format of the values
 };
 
@@ -47,10 +48,16 @@ class hugging_face_code : public model_code {
   }
   constexpr module head_module(const module& table) {
     if (!model.has_tied_head())
-      return linear_module(
-          operator_kind::head, model.vocab_size, model.hidden_size, false, trains_head());
-    t.touch(4 * model.vocab_size * model.hidden_size);
-    return table;
+      return linear_module(operator_kind::head,
+                           model.vocab_size,
+                           model.hidden_size,
+                           model.lm_head_bias,
+                           trains_head());
+    const int own = t.new_storage(4 * model.vocab_size * model.hidden_size);
+    module made = table;
+    if (model.lm_head_bias) made.bias = parameter(sizes{model.vocab_size}, trains_table());
+    t.release(own);
+    return made;
   }
   constexpr void end_construction() {
     weight_format = final_format_;
@@ -80,6 +87,13 @@ class hugging_face_code : public model_code {
   constexpr value shifted_range(std::int64_t n) {
     const value range = t.make(sizes{n}, element::int64);
     return t.make(sizes{n}, element::int64);
+  }
+  /// Whether any or all of them are true, read back.
+  constexpr void ask_about_any(std::int64_t count) {
+    const value answer = t.make(sizes{1}, element::boolean);
+    reduction_scratch scratch = scratch_of_reduction(t.device, count, 1, true);
+    scratch.buffer /= 4;  // of one byte each
+    touch(t, scratch);
   }
   /// tensor.sum() == tensor.numel(), read back
   constexpr void ask_whether_all(std::int64_t count) {
@@ -112,7 +126,7 @@ class hugging_face_code : public model_code {
           ask_whether_all(batch * keys);
           ask_whether_all(batch * keys);
         } else {
-          t.touch(1);  // padding_mask.all(), read back
+          ask_about_any(batch * keys);
         }
       }
       const value of_batch = t.make(sizes{batch}, element::int64);
@@ -248,6 +262,7 @@ class hugging_face_code : public model_code {
       }
       weights = scale(t, product);
     }
+    if (code.caps_scores) weights = capped(static_cast<value&&>(weights));
     if (bias.defined()) weights = add(t, weights, bias);
     if (mask.defined()) weights = add(t, weights, mask);
     if (code.softmax_in_fp32) {
@@ -264,6 +279,12 @@ class hugging_face_code : public model_code {
     made.output = code.makes_contiguous ? contiguous(t, result) : static_cast<value&&>(result);
     made.weights = static_cast<value&&>(weights);
     return made;
+  }
+  /// cap * tanh(x / cap)
+  constexpr value capped(value x) {
+    x = scale(t, x);
+    x = keeping_result(t, x);
+    return scale(t, x);
   }
   /// softmax(x, dtype=torch.float32)
   constexpr value softmax_in_fp32(const tensor& x) {

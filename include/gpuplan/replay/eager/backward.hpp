@@ -97,12 +97,8 @@ constexpr void flash_gradients(tape& t,
   t.release(sums);
 }
 
-constexpr void efficient_gradients(tape& t,
-                                   const node& by,
-                                   const tensor& q,
-                                   const tensor& k,
-                                   const tensor& v,
-                                   gradients& out) {
+constexpr void efficient_gradients(
+    tape& t, const node& by, const tensor& q, const tensor& k, const tensor& v, gradients& out) {
   const auto like = [&](const tensor& of) {
     value made = t.make({of.size[0], of.size[2], of.size[1], of.size[3]}, of.format);
     swap_dimensions(made.get(), 1, 2);
@@ -393,7 +389,13 @@ constexpr void tape::run(int index) {
       }
       break;
     }
-    case node_kind::layer_norm:
+    case node_kind::layer_norm: {
+      value together;
+      const tensor& x = kept_by(index, 0);
+      if (!x.is_contiguous()) together = dense(x.size, x.format);
+      norm_gradients(*this, by, g, out);
+      break;
+    }
     case node_kind::rms_norm:
       norm_gradients(*this, by, g, out);
       break;
@@ -415,8 +417,7 @@ constexpr void tape::run(int index) {
       flash_gradients(*this, by, g, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
       break;
     case node_kind::efficient:
-      efficient_gradients(
-          *this, by, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
+      efficient_gradients(*this, by, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
       break;
     case node_kind::log_softmax:
       out.of[0] = dense(g.size, g.format);

@@ -384,6 +384,19 @@ constexpr value sum_over(tape& t, const tensor& of, int dimension) {
   t.result_of(by, result.get());
   return result;
 }
+/// Over one dimension, which is no more.
+constexpr value mean_over(tape& t, const tensor& of, int dimension) {
+  const int by = t.add_node(node_kind::mean, {&of});
+  if (node* made = t.at(by)) made->size[1] = of.size;
+  sizes left = of.size;
+  for (int at = dimension; at + 1 < left.rank; ++at) left[at] = left[at + 1];
+  --left.rank;
+  value result = t.make(left, of.format);
+  touch(t,
+        scratch_of_reduction(t.device, of.size[dimension], left.count(), dimension == left.rank));
+  t.result_of(by, result.get());
+  return result;
+}
 /// Divided by what needs no gradient.
 constexpr value divide(tape& t, const tensor& of, const tensor& by_what) {
   const int by = t.add_node(node_kind::keeps_one, {&of});
@@ -557,6 +570,8 @@ constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
   t.keep(by, x);
   if (weight != none) t.keep(by, w);
   if (bias != none) t.keep(by, b);
+  value together;  // of an input in another order
+  if (!x->is_contiguous()) together = t.make(x->size, x->format);
   value result = t.make(x->size, x->format);
   sizes one = x->size;
   one[one.rank - 1] = 1;

@@ -1,0 +1,290 @@
+#pragma once
+
+// Encoders of images of Hugging Face's transformers 5.23 with a head for classes: ViT, CLIP and
+// SigLIP. Private.
+
+#include <gpuplan/replay/codes/hugging_face_parts.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class vit_code : public hugging_face_code {
+ public:
+  using hugging_face_code::hugging_face_code;
+  constexpr ~vit_code() override { t.release(numbers_.storage); }
+
+  constexpr void construct() override {
+    const std::int64_t width = model.hidden_size;
+    build_embeddings();
+    for (std::int64_t at = 0; at < layers; ++at) {
+      t.unit = static_cast<int>(at);
+      modules_.push(build_layer(trains_layer(at)));
+    }
+    t.unit = none;
+    norm_ = norm_module(width, trains_end());
+    initialize();
+    classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
+    if (code().truncates_weights) truncate(t.parameters[classes_.weight].data.count());
+  }
+  /// A module's layers are cast before the parameters that it has itself.
+  constexpr void cast_model() override {
+    for (int at = first_of_patches_; at < behind_patches_; ++at)
+      t.convert(t.parameters[at].data, weight_format);
+    hugging_face_code::cast_model();
+  }
+
+  constexpr void make_batch() override {
+    const std::int64_t side = model.image.image_size;
+    t.what = purpose::buffers;
+    images_ = t.make({plan.micro_batch, model.image.num_channels, side, side},
+                     element_of(setup.precision.weights));
+    labels_ = t.make(sizes{plan.micro_batch}, element::int64);
+    t.what = purpose::working;
+  }
+
+  constexpr value forward() override {
+    value unread[3];  // of what is computed in vain
+    const value hidden = encode(unread);
+    t.begin(moment::loss);
+    value pooled;
+    if (code().means_patches) {
+      const value patches = model.image.class_tokens != 0
+                                ? slice(t, hidden, 1, model.image.patches())
+                                : t.share(hidden);
+      pooled = mean_over(t, patches, 1);
+    } else {
+      pooled = select(t, hidden, 1);
+    }
+    const value logits = linear(pooled, classes_);
+    return cross_entropy(t, logits, labels_);
+  }
+
+ protected:
+  struct layer_modules {
+    module query, key, value, out, norm_1, up, down, norm_2;
+  };
+
+  [[nodiscard]] constexpr const image_code& code() const { return setup.framework.images; }
+
+  // -- construction
+
+  constexpr void build_embeddings() {
+    const image_input& image = model.image;
+    const std::int64_t width = model.hidden_size;
+    const int first = t.parameters.size();
+    if (image.class_tokens != 0)
+      class_token_ =
+          parameter(code().positions_in_table ? sizes{width} : sizes{1, 1, width}, trains_all());
+    first_of_patches_ = t.parameters.size();
+    patches_.weight =
+        parameter({width, image.num_channels, image.patch_size, image.patch_size}, trains_all());
+    if (image.patch_bias) patches_.bias = parameter(sizes{width}, trains_all());
+    behind_patches_ = t.parameters.size();
+    if (code().positions_in_table) {
+      positions_ = table_module(image.tokens(), width, trains_all()).weight;
+      behind_patches_ = t.parameters.size();
+      t.what = purpose::buffers;
+      numbers_ = t.make({1, image.tokens()}, element::int64).take();
+      t.buffers.push(numbers_);
+      t.what = purpose::working;
+    } else {
+      // a parameter of the module itself, like the class token, stands before its layers'
+      positions_ = parameter({1, image.tokens(), width}, trains_all());
+      t.place_parameter(first_of_patches_);
+      positions_ = first_of_patches_++;
+      ++behind_patches_;
+      ++patches_.weight;
+      if (image.patch_bias) ++patches_.bias;
+    }
+    static_cast<void>(first);
+    if (model.embedding_norm) embedding_norm_ = norm_module(width, trains_all());
+  }
+  constexpr layer_modules build_layer(bool trains) {
+    layer_modules made;
+    const std::int64_t width = model.hidden_size;
+    const auto norm_1 = [&] { made.norm_1 = norm_module(width, trains); };
+    const auto norm_2 = [&] { made.norm_2 = norm_module(width, trains); };
+    switch (code().built) {
+      case layer_construction::attention_norms_mlp:
+        build_attention(made, trains);
+        norm_1();
+        norm_2();
+        build_mlp(made, trains);
+        break;
+      case layer_construction::attention_norm_mlp_norm:
+        build_attention(made, trains);
+        norm_1();
+        build_mlp(made, trains);
+        norm_2();
+        break;
+      case layer_construction::norm_attention_norm_mlp:
+        norm_1();
+        build_attention(made, trains);
+        norm_2();
+        build_mlp(made, trains);
+        break;
+    }
+    return made;
+  }
+  constexpr void build_attention(layer_modules& made, bool trains) {
+    const std::int64_t width = model.hidden_size;
+    const bool bias = model.attention_bias;
+    const auto query = [&] {
+      made.query = linear_module(operator_kind::query, width, width, bias, trains);
+    };
+    if (!code().builds_key_first) query();
+    made.key = linear_module(operator_kind::key, width, width, bias, trains);
+    made.value = linear_module(operator_kind::value, width, width, bias, trains);
+    if (code().builds_key_first) query();
+    made.out = linear_module(
+        operator_kind::attention_output, width, width, model.attention_out_bias, trains);
+  }
+  constexpr void build_mlp(layer_modules& made, bool trains) {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t ffn = model.intermediate_size;
+    made.up = linear_module(operator_kind::up, ffn, width, model.mlp_bias, trains);
+    made.down = linear_module(operator_kind::down, width, ffn, model.mlp_bias, trains);
+  }
+
+  /// What the initialisation of the weights takes for a while.
+  constexpr void initialize() {
+    if (t.shards > 1) return;  // no memory yet
+    const std::int64_t width = model.hidden_size;
+    if (!code().positions_in_table) {
+      truncate(model.image.tokens() * width);
+      truncate(width);
+      return;
+    }
+    if (code().truncates_weights) truncate(t.parameters[patches_.weight].data.count());
+    t.touch(8 * model.image.tokens());  // the numbers of positions, written again
+    if (!code().truncates_weights) return;
+    for (int at = 0; at < modules_.size(); ++at) {
+      const layer_modules& by = modules_[at];
+      for (const module* one : {&by.key, &by.value, &by.query, &by.out, &by.up, &by.down})
+        truncate(t.parameters[one->weight].data.count());
+    }
+  }
+  /// trunc_normal_: asks whether any number is too small or too large.
+  constexpr void truncate(std::int64_t count) {
+    const auto mask = [&] { return t.make(sizes{count}, element::boolean); };
+    value outside;
+    {
+      const value below = mask();
+      const value above = mask();
+      outside = mask();
+    }
+    ask_about_any(count);
+  }
+
+  // -- the model
+
+  constexpr value encode(value (&unread)[3]) {
+    value embedded = embed();
+    if (model.embedding_norm) embedded = norm(embedded, embedding_norm_);
+    value hidden = t.share(embedded);
+    for (std::int64_t at = 0; at < layers; ++at) hidden = run_layer(at, hidden);
+    if (!code().norms_first_token) return norm(hidden, norm_);
+    const bool recorded = t.records;
+    t.records = false;
+    {
+      const value first = select(t, hidden, 1);
+      {
+        value together;
+        if (!first->is_contiguous()) together = t.make(first->size, first->format);
+        unread[0] = t.make(first->size, first->format);
+        for (int statistic = 1; statistic < 3; ++statistic)
+          unread[statistic] = t.make(sizes{first->size[0]}, element::fp32);
+      }
+    }
+    t.records = recorded;
+    return hidden;
+  }
+
+  constexpr value embed() {
+    const image_input& image = model.image;
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t batch = images_->size[0];
+    value patches;
+    {
+      value maps = convolve(t, images_, patches_.weight, patches_.bias);
+      maps = view(t, maps, {batch, width, image.patches()});
+      patches = transpose(t, maps, 1, 2);
+    }
+    value x;
+    if (image.class_tokens != 0) {
+      const value token = expand(t, t.parameter(class_token_), {batch, 1, width});
+      x = concatenate(t, token, patches, 1);
+      if (!code().positions_in_table) patches.drop();
+    } else {
+      x = t.share(patches);
+    }
+    if (code().positions_in_table) {
+      const value positions = embedding(t, numbers_, positions_);
+      x = add(t, x, positions);
+    } else {
+      x = add(t, x, t.parameter(positions_));
+    }
+    return dropout(t, x, drops && code().drops_hidden);
+  }
+
+  constexpr value layer(int index, const tensor& input) override {
+    const layer_modules& by = modules_[index];
+    const bool drops_hidden = drops && code().drops_hidden;
+    attended made;
+    {
+      const value normed = norm(input, by.norm_1);
+      made = attend_to(by, normed);
+    }
+    value x = dropout(t, made.output, drops_hidden);
+    made.output.drop();
+    x = add_residual(x, input);
+    value hidden;
+    {
+      const value normed = norm(x, by.norm_2);
+      value fed = linear(normed, by.up);
+      fed = activation(fed);
+      hidden = linear(fed, by.down);
+    }
+    hidden = dropout(t, hidden, drops_hidden);
+    return add_residual(hidden, x);
+  }
+  constexpr value add_residual(const tensor& x, const tensor& residual) {
+    return code().adds_to_residual ? add(t, residual, x) : add(t, x, residual);
+  }
+
+  constexpr attended attend_to(const layer_modules& by, const tensor& x) {
+    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t head = model.query_dim();
+    const auto apart = [&](const value& flat) { return heads_of(flat, heads, head); };
+    value q, k, v;
+    if (code().views_behind_projections) {
+      q = linear(x, by.query);
+      k = linear(x, by.key);
+      v = linear(x, by.value);
+      q = apart(q);
+      k = apart(k);
+      v = apart(v);
+    } else {
+      q = apart(linear(x, by.query));
+      k = apart(linear(x, by.key));
+      v = apart(linear(x, by.value));
+    }
+    constexpr written_out_code products{};
+    attended made = attend(q, k, v, {}, false, products);
+    made.output = view(t, made.output, x.size);
+    made.output = linear(made.output, by.out);
+    return made;
+  }
+
+  module patches_{}, embedding_norm_{}, norm_{}, classes_{};
+  int class_token_ = none;
+  int positions_ = none;
+  int first_of_patches_ = 0;
+  int behind_patches_ = 0;
+  growing_array<layer_modules> modules_{};
+  tensor numbers_{};
+  value images_{};
+};
+
+}  // namespace gpuplan::eager
