@@ -93,6 +93,8 @@ namespace gpuplan {
   X(sequences)                       \
   X(sequence_length)                 \
   X(decoder_sequence_length)         \
+  X(encodings)                       \
+  X(recompute_span)                  \
   X(lora_rank)                       \
   X(last_layers)                     \
   X(tensor_parallel)                 \

@@ -41,4 +41,53 @@ struct training_setup {
   gpuplan::framework framework{};
 };
 
+namespace detail {
+
+// Whether the framework's layer code has what the model has.
+constexpr failure flaw_of_code(const transformer& model, layer_code code) {
+  const auto without = [](const char* what) { return failure(errc::no_such_code).about(what); };
+  model_kind kind = model_kind::decoder;
+  if (code == layer_code::bert) kind = model_kind::encoder;
+  if (code == layer_code::vit) kind = model_kind::vision;
+  if (code == layer_code::t5) kind = model_kind::encoder_decoder;
+  if (model.kind != kind) return without("kind of model");
+  if (model.moe.num_experts != 0) return without("experts");
+  if (model.is_latent()) return without("latent attention");
+  if (model.attention_sinks) return without("attention sinks");
+  if (model.mtp_layers != 0) return without("multi-token prediction");
+  if (model.layer_scale) return without("layer scale");
+  if (model.embedding_dim != 0) return without("narrow embedding");
+  return {};
+}
+
+}  // namespace detail
+
+/// The setup itself where its model and division are valid, the framework's code has such models,
+/// lengths are from 1 to 2^32 (of a vision model they are not read), and dropout is a probability.
+/// Errors: those of the model and of the division; `no_such_code`; `out_of_bounds`.
+[[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {
+  if (const auto valid = validate(setup.model); !valid) return valid.why();
+  if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
+  if (const failure why = detail::flaw_of_code(setup.model, setup.framework.layers);
+      detail::failed(why))
+    return why;
+  const std::int64_t longest = std::int64_t{1} << 32;
+  const bool reads_tokens = setup.model.kind != model_kind::vision;
+  for (const named_fact count :
+       {named_fact{fact::sequence_length, reads_tokens ? setup.sequence_length : 1},
+        named_fact{fact::decoder_sequence_length,
+                   setup.target_length != 0 ? setup.target_length : 1},
+        named_fact{fact::encodings, setup.encodings},
+        named_fact{fact::recompute_span, setup.recompute_span}})
+    if (count.value < 1 || count.value > longest)
+      return failure(errc::out_of_bounds,
+                     count,
+                     named_fact{fact::at_least, 1},
+                     named_fact{fact::at_most, longest});
+  if (!(setup.dropout >= 0 && setup.dropout <= 1))
+    return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}, named_fact{fact::at_most, 1})
+        .about("dropout");
+  return setup;
+}
+
 }  // namespace gpuplan

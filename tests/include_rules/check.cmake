@@ -33,6 +33,7 @@ set(order
     parameters.hpp
     flops.hpp
     memory_model.hpp
+    replay/
     memory/
     communication.hpp
     time_model.hpp
@@ -47,8 +48,8 @@ set(order
     planner.hpp
     sweep.hpp
     gpuplan.hpp
-    # steps replayed, opt-in for what they cost to compile
-    replay/
+    # at run time only
+    replay/caching_allocator.hpp
     replay.hpp
     # edges
     io/
