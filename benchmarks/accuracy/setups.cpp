@@ -80,6 +80,7 @@ constexpr named<attention_kernel> kernels[] = {
     {"math", attention_kernel::math},
     {"eager", attention_kernel::written_out},
     {"sdpa", attention_kernel::automatic},
+    {"flash+efficient", attention_kernel::automatic},  // layers with a window take another
 };
 constexpr named<optimizer_kind> optimizers[] = {
     {"sgd", optimizer_kind::sgd},

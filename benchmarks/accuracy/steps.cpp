@@ -61,12 +61,16 @@ void add_classifier(std::int64_t classes, transformer& model) {
   model.num_classes = classes;
 }
 
-// What the classes of transformers hold that no column says. False for one that is not known.
-bool add_facts_of_class(const row& source, std::string_view name, transformer& model) {
-  constexpr std::array<std::string_view, 3> like_llama{
-      "LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"};
-  if (std::find(like_llama.begin(), like_llama.end(), name) != like_llama.end()) {
+// Decoders like LLaMA. False for another class.
+bool add_facts_of_decoder(std::string_view name, transformer& model) {
+  constexpr std::array<std::string_view, 4> without_more{
+      "LlamaForCausalLM", "MistralForCausalLM", "GemmaForCausalLM", "Qwen3ForCausalLM"};
+  if (std::find(without_more.begin(), without_more.end(), name) != without_more.end()) {
     if (name == "Qwen3ForCausalLM") model.qk_norm = qk_norm_scope::head;
+    return true;
+  }
+  if (name == "Qwen2ForCausalLM") {
+    model.attention_bias = true;
     return true;
   }
   if (name == "Gemma2ForCausalLM" || name == "Gemma3ForCausalLM") {
@@ -75,6 +79,34 @@ bool add_facts_of_class(const row& source, std::string_view name, transformer& m
     if (name == "Gemma3ForCausalLM") model.qk_norm = qk_norm_scope::head;
     return true;
   }
+  if (name == "PhiForCausalLM") {
+    model.parallel_attention = true;
+    model.norms_per_layer = 1;
+    model.lm_head_bias = true;
+    model.qk_norm_bias = model.qk_norm != qk_norm_scope::none;
+    return true;
+  }
+  if (name == "Phi3ForCausalLM") {
+    model.fused_qkv = true;
+    model.fused_gate_up = true;
+    return true;
+  }
+  if (name == "OlmoForCausalLM") {
+    model.norm_affine = false;
+    model.norm_bias = false;
+    return true;
+  }
+  if (name == "Olmo2ForCausalLM") {
+    model.norm_at = norm_position::after_sublayer;
+    model.qk_norm = qk_norm_scope::full_width;
+    return true;
+  }
+  return false;
+}
+
+// What the classes of transformers hold that no column says. False for one that is not known.
+bool add_facts_of_class(const row& source, std::string_view name, transformer& model) {
+  if (add_facts_of_decoder(name, model)) return true;
   if (name == "GPT2LMHeadModel") {
     model.fused_qkv = true;
     return true;
@@ -193,12 +225,16 @@ std::string read_trained_part(const row& source, described_step& step) {
 }
 
 bool has_output_dropout(const row& source) {
-  constexpr std::array<std::string_view, 6> without{"plain_llama",
+  constexpr std::array<std::string_view, 10> without{"plain_llama",
                                                     "hf:LlamaForCausalLM",
                                                     "hf:MistralForCausalLM",
+                                                    "hf:Qwen2ForCausalLM",
                                                     "hf:Qwen3ForCausalLM",
+                                                    "hf:GemmaForCausalLM",
                                                     "hf:Gemma2ForCausalLM",
-                                                    "hf:Gemma3ForCausalLM"};
+                                                    "hf:Gemma3ForCausalLM",
+                                                    "hf:OlmoForCausalLM",
+                                                    "hf:Olmo2ForCausalLM"};
   const std::string_view code = source.text("code");
   return std::none_of(without.begin(), without.end(), [&](std::string_view name) {
     return code.starts_with(name);

@@ -1,7 +1,9 @@
 #pragma once
 
 // Decoders of Hugging Face's transformers: LLaMA, and what was copied from it. Private.
-// Transcribed from transformers 5.23, models/llama/modeling_llama.py and its kin.
+// Transcribed from transformers 5.23, models/llama/modeling_llama.py and its kin: Mistral, Qwen2,
+// Qwen3, Gemma 1 to 3, Phi, Phi-3, OLMo 1 and 2. Classes differ as `framework::decoder` and the
+// model say.
 
 #include <gpuplan/replay/codes/hugging_face_parts.hpp>
 
@@ -15,7 +17,13 @@ class hugging_face_decoder : public hugging_face_code {
   constexpr ~hugging_face_decoder() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
-    tokens_ = table_module(model.vocab_size, model.hidden_size, trains_table());
+    tokens_ = token_table(model.vocab_size, model.hidden_size, trains_table());
+    if (code().scales_embedding) {
+      t.what = purpose::buffers;
+      embedding_scale_ = t.make(sizes{}, element::fp32);
+      t.what = purpose::working;
+      add_buffer(embedding_scale_);
+    }
     for (std::int64_t at = 0; at < layers; ++at) {
       layer_modules made;
       t.unit = static_cast<int>(at);
@@ -23,8 +31,9 @@ class hugging_face_decoder : public hugging_face_code {
       modules_.push(made);
     }
     t.unit = none;
-    norm_ = norm_module(model.hidden_size, trains_end());
-    build_rotary();
+    if (code().builds_rotary_first) build_rotary();
+    if (model.norm_affine) norm_ = norm_module(model.hidden_size, trains_end());
+    if (!code().builds_rotary_first) build_rotary();
     head_ = head_module(tokens_);
   }
 
@@ -34,26 +43,40 @@ class hugging_face_decoder : public hugging_face_code {
     t.begin(moment::forward);
     const value hidden = run_model();
     t.begin(moment::loss);
-    const value logits = linear(hidden, head_);
-    value loss = causal_lm_loss(logits, labels_);
-    return loss;
+    value logits = linear(hidden, head_);
+    if (code().caps_logits) logits = capped(static_cast<value&&>(logits));
+    return causal_lm_loss(logits, labels_);
   }
 
  protected:
   struct layer_modules {
-    module norm_1, norm_2, query, key, value, out, gate, up, down;
+    module query, key, value, qkv, out, query_norm, key_norm;
+    module gate, up, gate_up, down;
+    module before_attention, behind_attention, before_mlp, behind_mlp;  // norms
   };
-  // What layers read beside their input.
+  // Of what layers read beside their input.
   static constexpr int the_mask = 0;
   static constexpr int the_cosines = 1;
   static constexpr int the_sines = 2;
   static constexpr int the_positions = 3;
 
+  [[nodiscard]] constexpr const decoder_code& code() const { return setup.framework.decoder; }
+  [[nodiscard]] constexpr std::int64_t rotary_width() const {
+    return model.query_dim() * code().rotary_percent / 100;
+  }
+  [[nodiscard]] constexpr bool drops_residual() const { return drops && code().drops_residual; }
+  /// How many tables of angles there are: one, or one for each kind of layer.
+  [[nodiscard]] constexpr int kinds_of_tables() const {
+    if (!code().rotates_by_kind) return 1;
+    const std::int64_t windowed = model.windowed_layers_before(layers);
+    return windowed != 0 && windowed != layers ? 2 : 1;
+  }
+
   // -- construction
 
   /// 1 / base ** (arange(0, width, 2) / width)
-  constexpr value inverse_frequencies(std::int64_t width) {
-    const sizes half{width / 2};
+  constexpr value inverse_frequencies() {
+    const sizes half{rotary_width() / 2};
     if (t.shards > 1) return t.make(half, element::fp32);  // the rest is without memory
     value exponents;
     {
@@ -68,10 +91,16 @@ class hugging_face_decoder : public hugging_face_code {
   }
   constexpr void build_rotary() {
     t.what = purpose::buffers;
-    frequencies_[0] = inverse_frequencies(model.query_dim());
-    frequencies_[1] = t.make(frequencies_[0]->size, element::fp32);
-    for (value& one : frequencies_) add_buffer(one);
-    if (t.shards == 1) static_cast<void>(inverse_frequencies(model.query_dim()));  // where weights are initialised
+    for (int kind = 0; kind < kinds_of_tables(); ++kind) {
+      value* const pair = frequencies_[kind];
+      pair[0] = inverse_frequencies();
+      pair[1] = t.make(pair[0]->size, element::fp32);
+      add_buffer(pair[0]);
+      add_buffer(pair[1]);
+    }
+    // They are made once more where weights are initialised.
+    if (t.shards == 1)
+      for (int kind = 0; kind < kinds_of_tables(); ++kind) static_cast<void>(inverse_frequencies());
     t.what = purpose::working;
   }
 
@@ -81,50 +110,94 @@ class hugging_face_decoder : public hugging_face_code {
     const std::int64_t inner = model.num_attention_heads * head;
     const std::int64_t groups = model.key_value_heads() * head;
     const std::int64_t ffn = model.intermediate_size;
-    made.query = linear_module(operator_kind::query, inner, width, model.attention_bias, trains);
-    made.key = linear_module(operator_kind::key, groups, width, model.attention_bias, trains);
-    made.value = linear_module(operator_kind::value, groups, width, model.attention_bias, trains);
-    made.out = linear_module(
-        operator_kind::attention_output, width, inner, model.attention_out_bias, trains);
-    made.gate = linear_module(operator_kind::gate, ffn, width, model.mlp_bias, trains);
-    made.up = linear_module(operator_kind::up, ffn, width, model.mlp_bias, trains);
+    const bool bias = model.attention_bias;
+    const auto build_out = [&] {
+      made.out = linear_module(
+          operator_kind::attention_output, width, inner, model.attention_out_bias, trains);
+    };
+    if (model.fused_qkv) {
+      build_out();
+      made.qkv =
+          linear_module(operator_kind::query_key_value, inner + 2 * groups, width, bias, trains);
+    } else {
+      made.query = linear_module(operator_kind::query, inner, width, bias, trains);
+      made.key = linear_module(operator_kind::key, groups, width, bias, trains);
+      made.value = linear_module(operator_kind::value, groups, width, bias, trains);
+      build_out();
+    }
+    if (model.qk_norm != qk_norm_scope::none) {
+      const bool is_whole = model.qk_norm == qk_norm_scope::full_width;
+      made.query_norm = norm_module(is_whole ? inner : head, trains);
+      made.key_norm = norm_module(is_whole ? groups : head, trains);
+    }
+    if (model.fused_gate_up) {
+      made.gate_up = linear_module(operator_kind::gate_up, 2 * ffn, width, model.mlp_bias, trains);
+    } else {
+      if (model.gated_mlp)
+        made.gate = linear_module(operator_kind::gate, ffn, width, model.mlp_bias, trains);
+      made.up = linear_module(operator_kind::up, ffn, width, model.mlp_bias, trains);
+    }
     made.down = linear_module(operator_kind::down, width, ffn, model.mlp_bias, trains);
-    made.norm_1 = norm_module(width, trains);
-    made.norm_2 = norm_module(width, trains);
+    if (!model.norm_affine) return;
+    const bool around = model.norm_at == norm_position::around;
+    const bool before = around || model.norm_at == norm_position::before;
+    const bool behind = around || model.norm_at == norm_position::after_sublayer;
+    if (before) made.before_attention = norm_module(width, trains);
+    if (behind) made.behind_attention = norm_module(width, trains);
+    if (before && !model.parallel_attention) made.before_mlp = norm_module(width, trains);
+    if (behind) made.behind_mlp = norm_module(width, trains);
   }
 
   // -- the model
 
   constexpr value run_model() {
-    const value embedded = embed_tokens(ids_, tokens_);
-    value positions;
-    {
-      const value range = t.make(sizes{setup.sequence_length}, element::int64);
-      positions = t.make(sizes{setup.sequence_length}, element::int64);
-    }
+    const std::int64_t batch = plan.micro_batch;
     const std::int64_t tokens = setup.sequence_length;
+    value embedded = embed();
+    const value positions = shifted_range(tokens);
+    const element format = embedded->format;
+    // One mask that all layers read, or one for each kind.
+    const bool by_kind = code().masks_by_kind;
     const value mask =
-        mask_of(plan.micro_batch, tokens, tokens, embedded->format, true, model.sliding_window);
+        mask_of(batch, tokens, tokens, format, true, by_kind ? 0 : model.sliding_window);
+    value near_mask;
+    if (by_kind && model.sliding_window != 0)
+      near_mask = mask_of(batch, tokens, tokens, format, true, model.sliding_window);
+    embedded = dropout(t, embedded, drops && code().drops_embedding);
     value hidden = t.share(embedded);
-    value cosines, sines;
-    rotary_tables(embedded->format, cosines, sines);
+    value cosines[2], sines[2];
+    for (int kind = 0; kind < kinds_of_tables(); ++kind)
+      rotary_tables(frequencies_[kind][0], format, cosines[kind], sines[kind]);
     for (std::int64_t at = 0; at < layers; ++at) {
-      beside[the_mask] = mask;
-      beside[the_cosines] = cosines;
-      beside[the_sines] = sines;
+      const bool windowed = model.is_windowed(at);
+      const int kind = kinds_of_tables() == 2 && windowed ? 1 : 0;
+      beside[the_mask] = by_kind && windowed ? near_mask : mask;
+      beside[the_cosines] = cosines[kind];
+      beside[the_sines] = sines[kind];
       beside[the_positions] = positions;
       hidden = run_layer(at, hidden);
     }
     return norm(hidden, norm_);
   }
 
-  constexpr void rotary_tables(element format, value& cosines, value& sines) {
+  constexpr value embed() {
+    if (!code().scales_embedding) return embed_tokens(ids_, tokens_);
+    const value rows = embedding(t, ids_, tokens_.weight);
+    value scaled = multiply(t, rows, embedding_scale_);
+    if (setup.recompute == recompute_mode::full) t.require_gradient(scaled.get());
+    return scaled;
+  }
+
+  constexpr void rotary_tables(const tensor& inverse,
+                               element format,
+                               value& cosines,
+                               value& sines) {
     const std::int64_t tokens = setup.sequence_length;
-    const std::int64_t width = 2 * frequencies_[0]->count();
+    const std::int64_t width = rotary_width();
     value angles;
     {
       const value positions = t.make({1, tokens, 1}, element::fp32);
-      const value frequencies = cast(t, frequencies_[0], element::fp32);
+      const value frequencies = cast(t, inverse, element::fp32);
       angles = t.make({1, tokens, width / 2}, element::fp32);
     }
     const sizes table{1, tokens, width};
@@ -135,29 +208,67 @@ class hugging_face_decoder : public hugging_face_code {
     };
     const value cosine = scaled();
     const value sine = scaled();
-    cosines = cast(t, cosine, format);
-    sines = cast(t, sine, format);
+    const element wanted = code().rotates_in_fp32 ? element::fp32 : format;
+    cosines = cast(t, cosine, wanted);
+    sines = cast(t, sine, wanted);
   }
 
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = modules_[index];
-    value x;
+    if (model.parallel_attention) return parallel_layer(by, input);
+    const bool before = model.norm_at != norm_position::after_sublayer;
+    const bool behind = model.norm_at != norm_position::before;
     attended of_attention;
     {
-      const value normed = norm(input, by.norm_1);
+      const value normed = before ? norm(input, by.before_attention) : t.share(input);
       of_attention = attention(by, normed);
     }
-    x = add(t, input, of_attention.output);
+    if (behind) of_attention.output = norm(of_attention.output, by.behind_attention);
+    value x;
+    {
+      const value dropped = dropout(t, of_attention.output, drops_residual());
+      x = add(t, input, dropped);
+    }
     of_attention.output.drop();
     value out;
     {
-      const value normed = norm(x, by.norm_2);
+      const value normed = before ? norm(x, by.before_mlp) : t.share(x);
       out = mlp(by, normed);
     }
-    return add(t, x, out);
+    if (behind) out = norm(out, by.behind_mlp);
+    const value dropped = dropout(t, out, drops_residual());
+    return add(t, x, dropped);
+  }
+  // PhiDecoderLayer
+  constexpr value parallel_layer(const layer_modules& by, const tensor& input) {
+    const value normed = norm(input, by.before_attention);
+    attended of_attention = attention(by, normed);
+    of_attention.output = dropout(t, of_attention.output, drops_residual());
+    value fed = mlp(by, normed);
+    fed = dropout(t, fed, drops_residual());
+    const value sum = add(t, of_attention.output, fed);
+    return add(t, sum, input);
   }
 
-  constexpr value norm(const tensor& input, const module& by) {
+  constexpr value norm(const tensor& x, const module& by) {
+    if (model.norm == norm_kind::layer_norm) {
+      if (model.norm_affine) return layer_norm(t, x, by.weight, by.bias);
+      // OlmoLayerNorm
+      const value wide = cast(t, x, element::fp32);
+      const value normed = layer_norm(t, wide, none, none);
+      return cast(t, normed, x.format);
+    }
+    switch (setup.framework.rms_norm) {
+      case rms_norm_code::written_out_shifted:
+        return shifted_rms_norm(x, by);
+      case rms_norm_code::written_out_whole:
+        return written_out_rms_norm(x, by, false);
+      default:
+        return written_out_rms_norm(x, by, true);
+    }
+  }
+  // LlamaRMSNorm, Olmo2RMSNorm
+  constexpr value written_out_rms_norm(const tensor& input, const module& by, bool casts_first) {
     value x = cast(t, input, element::fp32);
     value variance;
     {
@@ -172,11 +283,66 @@ class hugging_face_decoder : public hugging_face_code {
       }
       x = multiply(t, x, root);
     }
-    const value back = cast(t, x, input.format);
-    return multiply(t, t.parameter(by.weight), back);
+    if (casts_first) {
+      const value back = cast(t, x, input.format);
+      return multiply(t, t.parameter(by.weight), back);
+    }
+    const value product = multiply(t, t.parameter(by.weight), x);
+    return cast(t, product, input.format);
+  }
+  // GemmaRMSNorm: (1 + weight), all in fp32
+  constexpr value shifted_rms_norm(const tensor& input, const module& by) {
+    value output;
+    {
+      const value x = cast(t, input, element::fp32);
+      value root;
+      {
+        value shifted;
+        {
+          value variance;
+          {
+            const value squares = power(t, x);
+            variance = mean(t, squares);
+          }
+          shifted = add_number(t, variance);
+        }
+        root = reciprocal_root(t, shifted);
+      }
+      output = multiply(t, x, root);
+    }
+    {
+      value factor;
+      {
+        const value weight = cast(t, t.parameter(by.weight), element::fp32);
+        factor = add_number(t, weight);
+      }
+      output = multiply(t, output, factor);
+    }
+    return cast(t, output, input.format);
   }
 
   constexpr value mlp(const layer_modules& by, const tensor& x) {
+    if (model.fused_gate_up) {
+      value gated;
+      {
+        value gate, up;
+        {
+          const value both = linear(x, by.gate_up);
+          const int parts = split(t, both);
+          gate = part(t, parts, both, 2, model.intermediate_size, 0);
+          up = part(t, parts, both, 2, model.intermediate_size, 1);
+        }
+        const value activated = activation(gate);
+        gated = multiply(t, up, activated);
+      }
+      return linear(gated, by.down);
+    }
+    if (!model.gated_mlp) {
+      value hidden = linear(x, by.up);
+      hidden = model.hidden_act == activation_function::gelu_tanh ? new_gelu(hidden)
+                                                                  : activation(hidden);
+      return linear(hidden, by.down);
+    }
     value gated;
     {
       value activated;
@@ -193,32 +359,93 @@ class hugging_face_decoder : public hugging_face_code {
   // -- attention
 
   constexpr attended attention(const layer_modules& by, const tensor& x) {
+    const std::int64_t heads = model.num_attention_heads;
     const std::int64_t head = model.query_dim();
     value q, k, v;
-    {
-      const value flat = linear(x, by.query);
-      q = heads_of(flat, model.num_attention_heads, head);
-    }
-    {
-      const value flat = linear(x, by.key);
-      k = heads_of(flat, model.key_value_heads(), head);
-    }
-    {
-      const value flat = linear(x, by.value);
-      v = heads_of(flat, model.key_value_heads(), head);
-    }
-    {
-      value rotated_q = rotate(q);
-      value rotated_k = rotate(k);
+    project(by, x, q, k, v);
+    // PhiAttention: the parts are its own variables.
+    value front_q, rest_q, front_k, rest_k;
+    if (code().rotary_parts == rotary_parts_code::in_attention) {
+      front_q = slice(t, q, 3, rotary_width());
+      rest_q = slice(t, q, 3, head - rotary_width());
+      front_k = slice(t, k, 3, rotary_width());
+      rest_k = slice(t, k, 3, head - rotary_width());
+      value rotated_q = rotate(front_q);
+      value rotated_k = rotate(front_k);
+      front_q = static_cast<value&&>(rotated_q);
+      front_k = static_cast<value&&>(rotated_k);
+      q = joined(front_q, rest_q);
+      k = joined(front_k, rest_k);
+    } else {
+      value rotated_q = rotate_part(q);
+      value rotated_k = rotate_part(k);
+      if (code().rotates_in_fp32) {
+        value back_q = cast(t, rotated_q, q->format);
+        value back_k = cast(t, rotated_k, k->format);
+        rotated_q = static_cast<value&&>(back_q);
+        rotated_k = static_cast<value&&>(back_k);
+      }
       q = static_cast<value&&>(rotated_q);
       k = static_cast<value&&>(rotated_k);
     }
     attended y = interface(q, k, v);
-    y.output = view(t, y.output, {x.size[0], x.size[1], model.num_attention_heads * head});
+    y.output = view(t, y.output, {x.size[0], x.size[1], heads * head});
     y.output = linear(y.output, by.out);
     return y;
   }
 
+  /// Query, key and value, (batch, heads, tokens, head_dim).
+  constexpr void project(const layer_modules& by, const tensor& x, value& q, value& k, value& v) {
+    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t groups = model.key_value_heads();
+    const std::int64_t head = model.query_dim();
+    if (model.fused_qkv) {
+      const value qkv = linear(x, by.qkv);
+      const value flat_q = slice(t, qkv, 2, heads * head);
+      const value flat_k = slice(t, qkv, 2, groups * head);
+      const value flat_v = slice(t, qkv, 2, groups * head);
+      q = heads_of(flat_q, heads, head);
+      k = heads_of(flat_k, groups, head);
+      v = heads_of(flat_v, groups, head);
+      return;
+    }
+    q = projected(x, by.query, by.query_norm, heads);
+    k = projected(x, by.key, by.key_norm, groups);
+    v = projected(x, by.value, {}, groups);
+    if (!code().normalizes_turned_heads || model.qk_norm == qk_norm_scope::none) return;
+    q = norm(q, by.query_norm);
+    k = norm(k, by.key_norm);
+  }
+  constexpr value projected(const tensor& x,
+                            const module& by,
+                            const module& norm_of,
+                            std::int64_t heads) {
+    const std::int64_t head = model.query_dim();
+    value flat = linear(x, by);
+    if (norm_of.weight == none || code().normalizes_turned_heads)
+      return heads_of(flat, heads, head);
+    if (model.qk_norm == qk_norm_scope::full_width) {
+      flat = norm(flat, norm_of);
+      return heads_of(flat, heads, head);
+    }
+    const value apart = view(t, flat, {x.size[0], x.size[1], heads, head});
+    flat.drop();
+    const value normed = norm(apart, norm_of);
+    return transpose(t, normed, 1, 2);
+  }
+
+  /// The front of each head is rotated, the rest passes.
+  constexpr value rotate_part(const tensor& x) {
+    if (code().rotary_parts == rotary_parts_code::none) return rotate(x);
+    const value front = rotary_width() == x.size[3] ? t.share(x) : slice(t, x, 3, rotary_width());
+    const value rest = slice(t, x, 3, x.size[3] - rotary_width());
+    const value rotated = rotate(front);
+    return joined(rotated, rest);
+  }
+  constexpr value joined(const tensor& front, const tensor& rest) {
+    const value wide = cast(t, rest, front.format);
+    return concatenate(t, front, wide, 3);
+  }
   /// x * cos + rotate_half(x) * sin
   constexpr value rotate(const tensor& x) {
     const value straight = multiply(t, x, table(the_cosines));
@@ -244,17 +471,19 @@ class hugging_face_decoder : public hugging_face_code {
 
   constexpr attended interface(const tensor& q, const tensor& k, const tensor& v) {
     const tensor& mask = beside[the_mask];
+    const written_out_code as{.caps_scores = code().caps_scores};
     const std::int64_t times = q.size[1] / k.size[1];
     if (times == 1 || (!is_written_out() && !mask.defined() && k.size[3] <= 256))
-      return attend(q, k, v, mask, true, {});
+      return attend(q, k, v, mask, true, as);
     const value all_k = repeat_heads(t, k, times, true);
     const value all_v = repeat_heads(t, v, times, true);
-    return attend(q, all_k, all_v, mask, true, {});
+    return attend(q, all_k, all_v, mask, true, as);
   }
 
   module tokens_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
-  value frequencies_[2]{};
+  value embedding_scale_{};
+  value frequencies_[2][2]{};  // of each kind of layer, and its copy
 };
 
 }  // namespace gpuplan::eager

@@ -54,9 +54,11 @@ class hugging_face_code : public model_code {
                            model.lm_head_bias,
                            trains_head());
     const int own = t.new_storage(4 * model.vocab_size * model.hidden_size);
-    module made = table;
+    module made;
+    made.weight = table.weight;
     if (model.lm_head_bias) made.bias = parameter(sizes{model.vocab_size}, trains_table());
     t.release(own);
+    adapt(made, operator_kind::head, model.vocab_size, model.hidden_size);
     return made;
   }
   constexpr void end_construction() {
