@@ -201,8 +201,13 @@ class own_backward {
 
 constexpr value reduced(tape& t, value gradient, const sizes& wanted, element format) {
   if (!(gradient->size == wanted)) {
-    // a scalar's, or what was broadcast
-    if (gradient->count() != wanted.count()) {
+    // a scalar's, or what was broadcast; dimensions that the input does not have are summed over
+    // even where they have one element
+    const int more = gradient->size.rank - wanted.rank;
+    bool sums = gradient->count() != wanted.count() || (more > 0 && wanted.rank > 0);
+    for (int at = 0; sums && gradient->count() == wanted.count() && at < wanted.rank; ++at)
+      sums = gradient->size[more + at] == wanted[at];
+    if (sums) {
       value sum = sum_to(t, gradient, wanted);
       gradient = static_cast<value&&>(sum);
     } else {
@@ -236,6 +241,7 @@ constexpr void tape::run(int index) {
       break;
     case node_kind::pass:
       if (wants(0)) out.of[0] = share(g);
+      if (wants(0) && by.inputs > 1 && wants(1)) out.of[0].get().is_alone = false;
       if (by.inputs > 1 && wants(1)) {
         if (by.argument[0] == 1)
           out.of[1] = like(g);
@@ -306,6 +312,7 @@ constexpr void tape::run(int index) {
         tensor seen = g;
         seen.size[static_cast<int>(by.argument[0])] = by.argument[1 + which];
         seen.is_view = true;
+        seen.is_alone = true;
         hold(seen.storage);
         out.of[which] = value(*this, seen);
       }
@@ -502,7 +509,7 @@ constexpr void tape::accumulate(int index) {
   const tensor& data = is_whole ? record.whole : record.data;
   tensor& gradient = is_whole ? record.whole_gradient : record.gradient;
   if (!gradient.defined()) {
-    if (storages[arrived.storage].holders == 1) {
+    if (storages[arrived.storage].holders == 1 || arrived.is_alone) {
       gradient = arrived;
     } else {
       gradient = make(data.size, data.format).take();

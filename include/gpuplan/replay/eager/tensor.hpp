@@ -4,6 +4,7 @@
 // the node of the graph that made it. Private.
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace gpuplan::eager {
 
@@ -87,6 +88,7 @@ struct tensor {
   int output = 0;   // which of the node's results it is
   element format = element::fp32;
   bool is_view = false;
+  bool is_alone = false;  // a view that nobody else has, whoever has the storage
   sizes size{};
   std::int64_t stride[most_dimensions]{};
 
