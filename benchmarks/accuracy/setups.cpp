@@ -54,6 +54,7 @@ constexpr named<gpuplan::framework> codes[] = {
     {"hf:RobertaForSequenceClassification", gpuplan::catalog::hugging_face_roberta},
     {"sbert:RobertaModel", gpuplan::catalog::hugging_face_roberta},
     {"hf:MPNetForMaskedLM", gpuplan::catalog::hugging_face_mpnet},
+    {"hf:MPNetForSequenceClassification", gpuplan::catalog::hugging_face_mpnet},
     {"sbert:MPNetModel", gpuplan::catalog::hugging_face_mpnet},
     {"hf:DistilBertForMaskedLM", gpuplan::catalog::hugging_face_distilbert},
     {"sbert:DistilBertModel", gpuplan::catalog::hugging_face_distilbert},

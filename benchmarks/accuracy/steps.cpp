@@ -118,10 +118,15 @@ bool add_facts_of_class(const row& source, std::string_view name, transformer& m
     model.tied_embeddings = true;  // whatever the configuration says
     return true;
   }
-  if (name == "ViTForImageClassification") {
+  const bool is_clip = name == "CLIPForImageClassification";
+  const bool is_siglip = name == "SiglipForImageClassification";
+  if (name == "ViTForImageClassification" || is_clip || is_siglip) {
     model.kind = model_kind::vision;
     model.image = {.image_size = source.integer_or("image_size", 0),
-                   .patch_size = source.integer_or("patch_size", 0)};
+                   .patch_size = source.integer_or("patch_size", 0),
+                   .patch_bias = !is_clip,
+                   .class_tokens = is_siglip ? 0 : 1};
+    model.embedding_norm = is_clip;
     // Of an image too large there is no model, as `validate` will say.
     const std::int64_t patch = model.image.patch_size;
     if (patch > 0 && model.image.image_size / patch < 1'000'000)
@@ -160,8 +165,18 @@ bool add_facts_of_class(const row& source, std::string_view name, transformer& m
     make_encoder(0, model);
     model.relative_attention_buckets = 32;
     if (name == "MPNetForMaskedLM") add_masked_head(model);
+    if (name == "MPNetForSequenceClassification") {
+      add_classifier(2, model);
+      model.head_dense = true;
+    }
     model.pooler = name == "MPNetModel";
-    return name == "MPNetForMaskedLM" || name == "MPNetModel";
+    return name == "MPNetForMaskedLM" || name == "MPNetForSequenceClassification" ||
+           name == "MPNetModel";
+  }
+  if (name.starts_with("DistilBert")) {
+    make_encoder(0, model);
+    if (name == "DistilBertForMaskedLM") add_masked_head(model);
+    return name == "DistilBertForMaskedLM" || name == "DistilBertModel";
   }
   return false;
 }
@@ -225,16 +240,18 @@ std::string read_trained_part(const row& source, described_step& step) {
 }
 
 bool has_output_dropout(const row& source) {
-  constexpr std::array<std::string_view, 10> without{"plain_llama",
-                                                    "hf:LlamaForCausalLM",
-                                                    "hf:MistralForCausalLM",
-                                                    "hf:Qwen2ForCausalLM",
-                                                    "hf:Qwen3ForCausalLM",
-                                                    "hf:GemmaForCausalLM",
-                                                    "hf:Gemma2ForCausalLM",
-                                                    "hf:Gemma3ForCausalLM",
-                                                    "hf:OlmoForCausalLM",
-                                                    "hf:Olmo2ForCausalLM"};
+  constexpr std::array<std::string_view, 12> without{"plain_llama",
+                                                     "hf:CLIP",
+                                                     "hf:Siglip",
+                                                     "hf:LlamaForCausalLM",
+                                                     "hf:MistralForCausalLM",
+                                                     "hf:Qwen2ForCausalLM",
+                                                     "hf:Qwen3ForCausalLM",
+                                                     "hf:GemmaForCausalLM",
+                                                     "hf:Gemma2ForCausalLM",
+                                                     "hf:Gemma3ForCausalLM",
+                                                     "hf:OlmoForCausalLM",
+                                                     "hf:Olmo2ForCausalLM"};
   const std::string_view code = source.text("code");
   return std::none_of(without.begin(), without.end(), [&](std::string_view name) {
     return code.starts_with(name);
@@ -256,8 +273,9 @@ std::string read_pass(const row& source, described_step& step) {
     pass.recompute = gpuplan::recompute_mode::selective;
   else if (recompute != "none" && !recompute.empty())
     return "what recomputation '" + std::string(recompute) + "' repeats is not known";
-  // Where transformers recomputes, it wants a gradient of the embedding's output.
-  pass.input_requires_grad = pass.recompute == gpuplan::recompute_mode::full && !is_plain(source);
+  // Where transformers recomputes, it wants a gradient of the token embedding's output.
+  pass.input_requires_grad =
+      pass.recompute == gpuplan::recompute_mode::full && !is_plain(source) && !is_vision;
   // PyTorch's `math` is matrix products with a softmax between them, as eager code is.
   const std::string_view attention = source.text("attention");
   pass.fused_attention = attention != "eager" && attention != "math";
