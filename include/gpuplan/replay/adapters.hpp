@@ -1,6 +1,7 @@
 #pragma once
 
-// Low-rank adapters beside frozen linear layers, as PEFT computes them. Private.
+// Low-rank adapters beside frozen layers, and trained copies of them, as PEFT 0.21 computes them.
+// Private.
 
 #include <gpuplan/operators.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
@@ -17,41 +18,105 @@ namespace gpuplan::eager {
                                          : element::fp32;
 }
 
-/// The linear layers of a model that have an adapter.
-class adapted_layers {
+/// What trains beside the frozen parameters of a model. A layer is told of when it is built, so
+/// that its adapter has its place among the parameters; adapters themselves are built last.
+class trained_beside {
  public:
-  constexpr adapted_layers(tape& on, const training_setup& of) : t_(on), setup_(of) {}
+  constexpr trained_beside(tape& on, const training_setup& of) : t_(on), setup_(of) {}
 
-  /// The place of a linear layer of `in x out` among them; none where it has no adapter.
-  constexpr int add(operator_kind kind, std::int64_t in, std::int64_t out) {
-    if (setup_.trains.what != training::adapters) return none;
-    if (!detail::is_adapted(setup_.trains.adapters, setup_.model, {.kind = kind})) return none;
-    return layers_.push({.in = in, .out = out});
+  /// The place of a linear layer of `in x out` among those that have an adapter, or none.
+  constexpr int add(operator_kind kind, std::int64_t in, std::int64_t out, int weight, int bias) {
+    if (!is_adapted(kind)) return none;
+    return add(layer{.in = in, .out = out, .weight = weight, .bias = bias});
+  }
+  /// Likewise of the token table, whose rows are looked up.
+  constexpr int add_table(std::int64_t rows, std::int64_t width) {
+    if (!has_adapters() || !lora_().targets.embedding || lora_().copy_embedding) return none;
+    return add(layer{.in = rows, .out = width});
+  }
+  /// The place of the parameter's trained copy, which is read in its stead.
+  constexpr int add_copy(int of) {
+    const int place = t_.reserve_parameter(true);
+    copies_.push({of, place});
+    return place;
   }
 
-  /// Builds the adapters, once the model is there: each moves to the device in the format of the
-  /// layer beside it, and all are cast to their own when the last has.
-  constexpr void construct() {
-    const element first = element_of(setup_.precision.weights);
-    const element format = element_of(setup_.trains.adapters.weights);
-    const std::int64_t rank = setup_.trains.adapters.rank;
-    growing_array<int> moved;
+  /// A parameter was placed before those told of so far.
+  constexpr void make_room(int place) {
+    const auto move = [&](int& parameter) { parameter += parameter >= place ? 1 : 0; };
     for (int at = 0; at < layers_.size(); ++at) {
       layer& one = layers_[at];
-      if (first == format) {
-        one.down = t_.add_parameter({rank, one.in}, format, true);
-        one.up = t_.add_parameter({one.out, rank}, format, true);
-      } else {
-        moved.push(t_.new_storage(rank * one.in * bytes_of(first)));
-        moved.push(t_.new_storage(rank * one.out * bytes_of(first)));
-      }
+      for (int* parameter : {&one.weight, &one.bias, &one.down, &one.up, &one.magnitude})
+        move(*parameter);
     }
-    for (int at = 0; 2 * at < moved.size(); ++at) {
-      layer& one = layers_[at];
-      one.down = t_.add_parameter({rank, one.in}, format, true);
-      t_.release(moved[2 * at]);
-      one.up = t_.add_parameter({one.out, rank}, format, true);
-      t_.release(moved[2 * at + 1]);
+    for (int at = 0; at < copies_.size(); ++at) {
+      move(copies_[at].of);
+      move(copies_[at].copy);
+    }
+  }
+
+  [[nodiscard]] constexpr bool copies_table() const {
+    return has_adapters() && lora_().copy_embedding;
+  }
+  /// A classifier's copy includes the dense layer before its matrix.
+  [[nodiscard]] constexpr bool copies(operator_kind kind) const {
+    if (!has_adapters() || !lora_().copy_head) return false;
+    return kind == operator_kind::head ||
+           (kind == operator_kind::head_dense && setup_.model.head != head_kind::language_model);
+  }
+  /// Whether a bias trains though its layer, or norm, does not.
+  [[nodiscard]] constexpr bool trains_all_biases() const {
+    return has_adapters() && lora_().bias == lora_bias::all;
+  }
+  [[nodiscard]] constexpr bool trains_bias(operator_kind kind) const {
+    return trains_all_biases() ||
+           (has_adapters() && lora_().bias == lora_bias::adapted && is_adapted(kind));
+  }
+
+  /// Builds what was told of, once the model is there. An adapter moves to the device in the format
+  /// of the layer beside it; when the last has, all are cast to their own.
+  constexpr void construct() {
+    const element first = element_of(setup_.precision.weights);
+    const element format = element_of(lora_().weights);
+    growing_array<int> moved;
+    for (int at = 0; at < layers_.size(); ++at) {
+      const layer& one = layers_[at];
+      if (first == format) {
+        t_.build_parameter(one.down, {lora_().rank, one.in}, format);
+        t_.build_parameter(one.up, {one.out, lora_().rank}, format);
+      } else {
+        moved.push(t_.new_storage(lora_().rank * one.in * bytes_of(first)));
+        moved.push(t_.new_storage(one.out * lora_().rank * bytes_of(first)));
+      }
+      if (one.magnitude == none) continue;
+      value norm;
+      {
+        const value product = t_.make({one.out, one.in}, first);
+        t_.touch(t_.device.matrix_workspace);
+        norm = norm_of_rows(t_.parameters[one.weight].data, product);
+      }
+      if (first != format) {
+        moved.push(norm.take().storage);
+        continue;
+      }
+      tensor& magnitude = t_.parameters[one.magnitude].data;
+      magnitude = norm.take();
+      t_.storages[magnitude.storage].what = purpose::weights;
+    }
+    int next = 0;
+    const auto cast_next = [&](int parameter, const sizes& size) {
+      t_.build_parameter(parameter, size, format);
+      t_.release(moved[next++]);
+    };
+    for (int at = 0; first != format && at < layers_.size(); ++at) {
+      const layer& one = layers_[at];
+      cast_next(one.down, {lora_().rank, one.in});
+      cast_next(one.up, {one.out, lora_().rank});
+      if (one.magnitude != none) cast_next(one.magnitude, sizes{one.out});
+    }
+    for (int at = 0; at < copies_.size(); ++at) {
+      const tensor& original = t_.parameters[copies_[at].of].data;
+      t_.build_parameter(copies_[at].copy, original.size, original.format);
     }
   }
 
@@ -62,17 +127,34 @@ class adapted_layers {
     const element format = result->format;
     const value x = cast(t_, input, t_.parameters[by.down].data.format);
     {
-      value scaled;
-      {
-        value raised;
-        {
-          const value lowered = linear(t_, x, by.down, none);
-          raised = linear(t_, lowered, by.up, none);
-        }
-        scaled = scale(t_, raised);
-      }
-      result = eager::add(t_, result, scaled);
+      const value more = by.magnitude == none ? scaled_product(by, x) : rescaled(by, x, result);
+      result = eager::add(t_, result, more);
     }
+    return cast(t_, result, format);
+  }
+  /// Likewise of the rows of a table; where these are multiplied by a factor, both are.
+  constexpr value add_to_rows(value result,
+                              int place,
+                              const tensor& ids,
+                              const tensor& factor = {}) {
+    if (place == none) return result;
+    const layer& by = layers_[place];
+    const element format = result->format;
+    value scaled;
+    {
+      const value down = transposed(by.down);
+      const value up = transposed(by.up);
+      const value low = embedding(t_, ids, *down);
+      const value rows = view(t_, low, {low->count() / lora_().rank, lora_().rank});
+      const value product = eager::product(t_, rows, up);
+      sizes wanted = low->size;
+      wanted[wanted.rank - 1] = by.out;
+      const value shaped = view(t_, product, wanted);
+      scaled = scale(t_, shaped);
+    }
+    if (factor.defined()) scaled = multiply(t_, scaled, cast(t_, factor, scaled->format));
+    result = eager::add(t_, result, scaled);
+    scaled.drop();
     return cast(t_, result, format);
   }
 
@@ -80,13 +162,103 @@ class adapted_layers {
   struct layer {
     std::int64_t in = 0;
     std::int64_t out = 0;
+    int weight = none;
+    int bias = none;
     int down = none;
     int up = none;
+    int magnitude = none;
   };
+  struct copied {
+    int of = none;
+    int copy = none;
+  };
+
+  [[nodiscard]] constexpr const lora& lora_() const { return setup_.trains.adapters; }
+  [[nodiscard]] constexpr bool has_adapters() const {
+    return setup_.trains.what == training::adapters;
+  }
+  [[nodiscard]] constexpr bool is_adapted(operator_kind kind) const {
+    return has_adapters() && detail::is_adapted(lora_(), setup_.model, {.kind = kind});
+  }
+  constexpr int add(layer one) {
+    one.down = t_.reserve_parameter(true);
+    one.up = t_.reserve_parameter(true);
+    if (lora_().magnitudes && one.weight != none) one.magnitude = t_.reserve_parameter(true);
+    return layers_.push(one);
+  }
+
+  /// lora_B(lora_A(x)) * scaling
+  constexpr value scaled_product(const layer& by, const tensor& x) {
+    const value raised = product(by, x);
+    return scale(t_, raised);
+  }
+  constexpr value product(const layer& by, const tensor& x) {
+    const value low = linear(t_, x, by.down, none);
+    return linear(t_, low, by.up, none);
+  }
+
+  /// DoRA (Liu et al. 2024, arXiv 2402.09353): the whole matrix keeps the norm of its rows, but for
+  /// the trained magnitudes. Its norm is computed from the adapter's product with an identity.
+  constexpr value rescaled(const layer& by, const tensor& x, const tensor& result) {
+    // What the graph of that product would keep; nothing follows it back.
+    value eye, low, both;
+    {
+      const value identity = t_.make({by.in, by.in}, t_.parameters[by.down].data.format);
+      const value down = lowered_parameter(t_, by.down);
+      eye = lowered(t_, identity);
+      low = unrecorded_linear(eye, by.down);
+      const value up = lowered_parameter(t_, by.up);
+      const value turned = unrecorded_linear(low, by.up);
+      both = transpose(t_, turned, 0, 1);
+    }
+    both = cast(t_, both, x.format);
+    const value weight = cast(t_, t_.parameter(by.weight), x.format);
+    const value norm = norm_of_rows(weight, both);
+    value factor = multiply(t_, t_.parameter(by.magnitude), norm);
+    factor = view(t_, factor, {1, by.out});
+    const value raised = product(by, x);
+    const value base =
+        by.bias == none ? t_.share(result) : subtract(t_, result, t_.parameter(by.bias));
+    value of_base;
+    {
+      const value change = add_number(t_, factor);
+      of_base = multiply(t_, change, base);
+    }
+    value scaled;
+    {
+      const value of_adapter = multiply(t_, factor, raised);
+      scaled = scale(t_, of_adapter);
+    }
+    return eager::add(t_, of_base, scaled);
+  }
+  constexpr value unrecorded_linear(const tensor& x, int weight) {
+    const bool recorded = t_.records;
+    t_.records = false;
+    value made = linear(t_, x, weight, none);
+    t_.records = recorded;
+    return made;
+  }
+  /// The norm of each row of weight + scaling * more.
+  constexpr value norm_of_rows(const tensor& weight, const tensor& more) {
+    const std::int64_t out = more.size[0];
+    const std::int64_t in = more.size[1];
+    value whole;
+    {
+      tensor seen = weight;
+      if (!(seen.size == more.size)) swap_dimensions(seen, 0, 1);
+      const value scaled = t_.make_like(more.size, more.format, more);
+      whole = t_.make_like(more.size, weight.format, seen, *scaled);
+    }
+    value norm = t_.make(sizes{out}, whole->format);
+    touch(t_, scratch_of_reduction(t_.device, in, out, whole->stride[1] == 1));
+    return norm;
+  }
+  constexpr value transposed(int parameter) { return transpose(t_, t_.parameter(parameter), 0, 1); }
 
   tape& t_;
   const training_setup& setup_;
   growing_array<layer> layers_{};
+  growing_array<copied> copies_{};
 };
 
 }  // namespace gpuplan::eager

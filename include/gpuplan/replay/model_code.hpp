@@ -25,6 +25,7 @@ struct module {
   int bias = none;
   eager::division division = eager::division::none;
   int adapter = none;  // its place among the adapted layers
+  int copy = none;     // of a table: what is read in its stead
 };
 
 class model_code;
@@ -94,7 +95,7 @@ class model_code : public recomputer {
   const training_setup& setup;
   const transformer& model;
   const batch_plan plan;
-  adapted_layers adapters;
+  trained_beside adapters;
   element weight_format = element::fp32;
   bool drops = false;
   std::int64_t layers = 0;
@@ -140,15 +141,31 @@ class model_code : public recomputer {
   /// One that may have an adapter.
   constexpr module linear_module(
       operator_kind kind, std::int64_t out, std::int64_t in, bool bias, bool trains) {
-    module made = linear_module(out, in, bias, trains);
-    made.adapter = adapters.add(kind, in, out);
+    module made;
+    made.weight = parameter({out, in}, trains);
+    if (bias) made.bias = parameter(sizes{out}, trains || adapters.trains_bias(kind));
+    adapt(made, kind, out, in);
     return made;
+  }
+  /// What trains beside a layer that is there.
+  constexpr void adapt(module& made, operator_kind kind, std::int64_t out, std::int64_t in) {
+    made.adapter = adapters.add(kind, in, out, made.weight, made.bias);
+    if (!adapters.copies(kind)) return;
+    made.weight = adapters.add_copy(made.weight);
+    if (made.bias != none) made.bias = adapters.add_copy(made.bias);
   }
   constexpr module norm_module(std::int64_t width, bool trains) {
     module made;
     made.weight = parameter(sizes{width}, trains);
     if (model.norm == norm_kind::layer_norm && model.norm_bias)
-      made.bias = parameter(sizes{width}, trains);
+      made.bias = parameter(sizes{width}, trains || adapters.trains_all_biases());
+    return made;
+  }
+  /// The table of token embeddings.
+  constexpr module token_table(std::int64_t rows, std::int64_t width, bool trains) {
+    module made = table_module(rows, width, trains);
+    made.adapter = adapters.add_table(rows, width);
+    if (adapters.copies_table()) made.copy = adapters.add_copy(made.weight);
     return made;
   }
   constexpr module table_module(std::int64_t rows, std::int64_t width, bool trains) {
@@ -165,9 +182,12 @@ class model_code : public recomputer {
   /// Rows of the token table, as transformers takes them: where layers are computed again, it wants
   /// a gradient of their input whatever trains (enable_input_require_grads).
   constexpr value embed_tokens(const tensor& ids, const module& table) {
-    value rows = embedding(t, ids, table.weight);
-    if (setup.recompute == recompute_mode::full) t.require_gradient(rows.get());
-    return rows;
+    return rows_of(ids, table, setup.recompute == recompute_mode::full);
+  }
+  constexpr value rows_of(const tensor& ids, const module& table, bool wants_gradient = false) {
+    value rows = embedding(t, ids, table.copy != none ? table.copy : table.weight);
+    if (wants_gradient) t.require_gradient(rows.get());
+    return adapters.add_to_rows(static_cast<value&&>(rows), table.adapter, ids);
   }
   constexpr value norm(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);

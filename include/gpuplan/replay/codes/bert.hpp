@@ -86,7 +86,7 @@ class bert_code : public hugging_face_code {
 
   constexpr void build_embeddings() {
     const std::int64_t width = model.hidden_size;
-    tokens_ = table_module(model.vocab_size, width, trains_table());
+    tokens_ = token_table(model.vocab_size, width, trains_table());
     if (!code().positions_behind_norm) build_positions();
     if (model.type_vocab_size != 0)
       types_ = table_module(model.type_vocab_size, width, trains_all());
@@ -141,6 +141,7 @@ class bert_code : public hugging_face_code {
       // stands before the layers of its module, one of which reads it where the table is tied
       bias_ = parameter(sizes{rows}, trains);
       t.place_parameter(first);
+      adapters.make_room(first);
       for (int* at : {&dense_.weight, &dense_.bias, &head_norm_.weight, &head_norm_.bias}) ++*at;
       if (!model.has_tied_head()) {
         ++head_.weight;
@@ -220,9 +221,7 @@ class bert_code : public hugging_face_code {
     return sum;
   }
   constexpr value word_embeddings(const tensor& ids) {
-    value words = embedding(t, ids, tokens_.weight);
-    if (setup.recompute == recompute_mode::full) t.require_gradient(words.get());
-    return words;
+    return embed_tokens(ids, tokens_);
   }
   /// How many tokens that are no padding there are up to each.
   constexpr value counted_positions(const tensor& ids) {

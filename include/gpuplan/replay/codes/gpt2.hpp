@@ -16,7 +16,7 @@ class gpt2_code : public hugging_face_code {
   constexpr void construct() override {
     const std::int64_t width = model.hidden_size;
     const std::int64_t ffn = model.intermediate_size;
-    tokens_ = table_module(model.vocab_size, width, trains_table());
+    tokens_ = token_table(model.vocab_size, width, trains_table());
     positions_ = table_module(model.position_rows, width, trains_all());
     for (std::int64_t at = 0; at < layers; ++at) {
       const bool trains = trains_layer(at);
@@ -57,8 +57,8 @@ class gpt2_code : public hugging_face_code {
                                  bool trains) {
     module made;
     made.weight = parameter({in, out}, trains);
-    made.bias = parameter(sizes{out}, trains);
-    made.adapter = adapters.add(kind, in, out);
+    made.bias = parameter(sizes{out}, trains || adapters.trains_bias(kind));
+    adapt(made, kind, out, in);
     return made;
   }
   /// torch.addmm(bias, x.view(-1, in), weight).view(...)

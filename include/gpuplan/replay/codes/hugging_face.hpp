@@ -34,6 +34,7 @@ class hugging_face_decoder : public hugging_face_code {
     if (code().builds_rotary_first) build_rotary();
     if (model.norm_affine) norm_ = norm_module(model.hidden_size, trains_end());
     if (!code().builds_rotary_first) build_rotary();
+    initialize();
     head_ = head_module(tokens_);
   }
 
@@ -98,10 +99,12 @@ class hugging_face_decoder : public hugging_face_code {
       add_buffer(pair[0]);
       add_buffer(pair[1]);
     }
-    // They are made once more where weights are initialised.
-    if (t.shards == 1)
-      for (int kind = 0; kind < kinds_of_tables(); ++kind) static_cast<void>(inverse_frequencies());
     t.what = purpose::working;
+  }
+  // The frequencies are made once more where weights are initialised.
+  constexpr void initialize() {
+    if (t.shards > 1) return;
+    for (int kind = 0; kind < kinds_of_tables(); ++kind) static_cast<void>(inverse_frequencies());
   }
 
   constexpr void build_layer(layer_modules& made, bool trains) {
@@ -182,10 +185,11 @@ class hugging_face_decoder : public hugging_face_code {
 
   constexpr value embed() {
     if (!code().scales_embedding) return embed_tokens(ids_, tokens_);
-    const value rows = embedding(t, ids_, tokens_.weight);
+    const value rows = embedding(t, ids_, tokens_.copy != none ? tokens_.copy : tokens_.weight);
     value scaled = multiply(t, rows, embedding_scale_);
     if (setup.recompute == recompute_mode::full) t.require_gradient(scaled.get());
-    return scaled;
+    return adapters.add_to_rows(
+        static_cast<value&&>(scaled), tokens_.adapter, ids_, embedding_scale_);
   }
 
   constexpr void rotary_tables(const tensor& inverse,
@@ -443,8 +447,7 @@ class hugging_face_decoder : public hugging_face_code {
     return joined(rotated, rest);
   }
   constexpr value joined(const tensor& front, const tensor& rest) {
-    const value wide = cast(t, rest, front.format);
-    return concatenate(t, front, wide, 3);
+    return concatenate(t, front, rest, 3);
   }
   /// x * cos + rotate_half(x) * sin
   constexpr value rotate(const tensor& x) {

@@ -19,7 +19,7 @@ class plain_decoder : public model_code {
   constexpr void construct() override {
     const std::int64_t width = model.hidden_size;
     const bool tied = model.has_tied_head();
-    tokens_ = table_module(model.vocab_size, width, tied ? trains_head() : trains_all());
+    tokens_ = token_table(model.vocab_size, width, tied ? trains_head() : trains_all());
     if (model.position_rows != 0)
       positions_ = table_module(model.position_rows, width, trains_all());
     make_rotary_tables();
@@ -33,9 +33,12 @@ class plain_decoder : public model_code {
     norm_ = norm_module(width, trains_end());
     // a tied head is built like any, then replaced
     if (tied) t.touch(t.parameters[tokens_.weight].data.bytes());
-    head_ = tied
-                ? tokens_
-                : linear_module(operator_kind::head, model.vocab_size, width, false, trains_head());
+    if (tied) {
+      head_.weight = tokens_.weight;
+      adapt(head_, operator_kind::head, model.vocab_size, width);
+    } else {
+      head_ = linear_module(operator_kind::head, model.vocab_size, width, false, trains_head());
+    }
   }
 
   constexpr void divide_among_ranks() override {
@@ -67,7 +70,7 @@ class plain_decoder : public model_code {
   constexpr value forward() override {
     t.begin(moment::forward);
     value x = parts_.is_on() ? parts_.embed(ids_, tokens_.weight, model.vocab_size)
-                             : embedding(t, ids_, tokens_.weight);
+                             : rows_of(ids_, tokens_);
     if (positions_.weight != none) {
       value of_positions;
       {

@@ -15,7 +15,7 @@ class t5_code : public hugging_face_code {
 
   constexpr void construct() override {
     const std::int64_t table = 4 * model.vocab_size * model.hidden_size;
-    shared_ = table_module(model.vocab_size, model.hidden_size, trains_table());
+    shared_ = token_table(model.vocab_size, model.hidden_size, trains_table());
     // Each stack and the head have a table of their own until they are tied.
     int tables[3]{};
     tables[0] = t.new_storage(table);

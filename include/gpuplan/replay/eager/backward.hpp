@@ -68,19 +68,21 @@ constexpr void norm_gradients(tape& t, const node& by, const tensor& gradient, g
 }
 
 constexpr void flash_gradients(tape& t,
-                               const node& by,
                                const tensor& gradient,
                                const tensor& q,
                                const tensor& k,
                                const tensor& v,
+                               const tensor& result,
                                gradients& out) {
-  const auto like = [&](const tensor& of) {
-    value made = t.make({of.size[0], of.size[2], of.size[1], of.size[3]}, of.format);
-    swap_dimensions(made.get(), 1, 2);
-    return made;
+  // The kernel reads both in the order (batch, tokens, heads, head_dim).
+  const auto in_order = [&](const tensor& of) {
+    tensor turned = of;
+    swap_dimensions(turned, 1, 2);
+    return turned.is_contiguous() ? none : t.new_storage(of.bytes());
   };
-  static_cast<void>(gradient);
-  static_cast<void>(by);
+  const auto like = [&](const tensor& of) { return t.make_like(of.size, of.format, of); };
+  const int dense_gradient = in_order(gradient);
+  const int dense_result = in_order(result);
   out.of[0] = like(q);
   out.of[1] = like(k);
   out.of[2] = like(v);
@@ -95,6 +97,8 @@ constexpr void flash_gradients(tape& t,
   }
   t.release(row_sums);
   t.release(sums);
+  t.release(dense_result);
+  t.release(dense_gradient);
 }
 
 constexpr void efficient_gradients(
@@ -210,6 +214,7 @@ constexpr value reduced(tape& t, value gradient, const sizes& wanted, element fo
     if (sums) {
       value sum = sum_to(t, gradient, wanted);
       gradient = static_cast<value&&>(sum);
+      if (more > 0 && wanted.rank > 0) gradient.get().is_view = true;
     } else {
       set_view(gradient.get(), wanted);
     }
@@ -421,7 +426,13 @@ constexpr void tape::run(int index) {
       break;
     }
     case node_kind::flash:
-      flash_gradients(*this, by, g, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
+      flash_gradients(*this,
+                      g,
+                      kept_by(index, 0),
+                      kept_by(index, 1),
+                      kept_by(index, 2),
+                      kept_by(index, 3),
+                      out);
       break;
     case node_kind::efficient:
       efficient_gradients(*this, by, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);

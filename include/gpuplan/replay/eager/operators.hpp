@@ -611,8 +611,7 @@ constexpr value rms_norm(tape& t, const tensor& input, int weight) {
 
 // -- embeddings
 
-constexpr value embedding(tape& t, const tensor& ids, int weight) {
-  const tensor w = t.parameter(weight);
+constexpr value embedding(tape& t, const tensor& ids, const tensor& w) {
   const int by = t.add_node(node_kind::embedding, {&w});
   t.keep(by, ids);
   value together;  // of ids that are repeated without a copy
@@ -627,6 +626,9 @@ constexpr value embedding(tape& t, const tensor& ids, int weight) {
   value result = t.make(wanted, w.format);
   t.result_of(by, result.get());
   return result;
+}
+constexpr value embedding(tape& t, const tensor& ids, int weight) {
+  return embedding(t, ids, t.parameter(weight));
 }
 
 // -- losses

@@ -25,6 +25,8 @@ class memory_events {
  public:
   constexpr virtual int allocate(std::int64_t bytes, int stream) = 0;
   constexpr virtual void release(int block) = 0;
+  /// What is free in whole segments goes back to the device.
+  constexpr virtual void empty_cache() {}
   /// From here on the step is at this moment, in this layer or in none.
   constexpr virtual void begin(moment /*now*/, int /*layer*/) {}
 
@@ -316,6 +318,7 @@ class tape {
     release(of.storage);
     of.storage = other;
   }
+  constexpr void empty_cache() { memory_->empty_cache(); }
   /// Allocates and frees.
   constexpr void touch(std::int64_t bytes) {
     if (bytes > 0) release(new_storage(bytes));
@@ -385,8 +388,20 @@ class tape {
   // -- parameters
 
   constexpr int add_parameter(const sizes& size, element format, bool trains) {
-    what = purpose::weights;
+    const int place = reserve_parameter(trains);
+    build_parameter(place, size, format);
+    return place;
+  }
+  /// A parameter's place in the order of the modules, for one that is built later.
+  constexpr int reserve_parameter(bool trains) {
     parameter_record record;
+    record.trains = trains;
+    record.unit = unit;
+    return parameters.push(record);
+  }
+  constexpr void build_parameter(int place, const sizes& size, element format) {
+    what = purpose::weights;
+    parameter_record& record = parameters[place];
     if (shards > 1) {
       sizes part = size;
       part[0] = (size[0] + shards - 1) / shards;
@@ -399,10 +414,7 @@ class tape {
     } else {
       record.data = make(size, format).take();
     }
-    record.trains = trains;
-    record.unit = unit;
     what = purpose::working;
-    return parameters.push(record);
   }
   /// Moves the parameter built last to this place among the parameters: those behind it move on.
   constexpr void place_parameter(int place) {
