@@ -110,7 +110,7 @@ class megatron_training final : public sharding {
       if ((in_buckets && last - open.first >= most) || is_apart) at = close(last);
     }
     if (any) at = close(at);
-    for (int bucket = first_bucket; bucket < buckets_.size(); ++bucket) {
+    for (int bucket = first_bucket; shares_ && bucket < buckets_.size(); ++bucket) {
       const bucket_range& range = buckets_[bucket];
       const std::int64_t share = (range.end - range.first) / plan_.data_parallel;
       for (int which = first_place; which < places_.size(); ++which) {
@@ -350,14 +350,19 @@ class megatron_training final : public sharding {
       parcel& input = parcels_[one.input];
       input.gradient = t_.gradient_of(one.leaf).take();
       of_input = t_.share(input.gradient);
-      one.leaf.drop();
     }
-    release(one.input);
-    one.input = none;
-    one.output = value();
     if (--live_ == 0) t_.forget({});
     t_.begin(moment::forward);
     return of_input;
+  }
+  // The last variable that holds the output goes, with it the graph's nodes, and the input.
+  constexpr void retire(std::int64_t which) {
+    if (which < 0) return;
+    flight& one = flights_[which];
+    one.leaf.drop();
+    release(one.input);
+    one.input = none;
+    one.output = value();
   }
 
   constexpr void prepare(std::int64_t count) {
@@ -372,6 +377,7 @@ class megatron_training final : public sharding {
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
       forward(flights_[0], 0, none);
       backward(flights_[0], none);
+      retire(0);
     }
     finish_gradients();
   }
@@ -383,7 +389,7 @@ class megatron_training final : public sharding {
     const bool is_last = stage_ == stages_ - 1;
     const std::int64_t warmup = at_most(stages_ - stage_ - 1, count);
     const std::int64_t steady = count - warmup;
-    std::int64_t next_out = 0;  // the next micro-batch whose backward comes
+    std::int64_t done = none;  // the last micro-batch whose backward is done
     int input = none;
     int output_gradient = none;
     value input_gradient;
@@ -396,21 +402,25 @@ class megatron_training final : public sharding {
     for (std::int64_t at = 0; at < steady; ++at) {
       const std::int64_t micro = at + warmup;
       forward(flights_[micro], 0, input);
+      retire(done);
       assign(output_gradient, is_last ? none : receive());
       deallocate(flights_[micro]);
-      assign(input, hold(flights_[next_out].input));
-      input_gradient = backward(flights_[next_out++], output_gradient);
+      ++done;
+      assign(input, hold(flights_[done].input));
+      input_gradient = backward(flights_[done], output_gradient);
       if (at == steady - 1)
         assign(input, none);
       else
         assign(input, is_first ? none : receive());
     }
     for (std::int64_t at = 0; at < warmup; ++at) {
-      assign(input, hold(flights_[next_out].input));
+      retire(done++);
+      assign(input, hold(flights_[done].input));
       assign(output_gradient, is_last ? none : receive());
-      input_gradient = backward(flights_[next_out++], output_gradient);
+      input_gradient = backward(flights_[done], output_gradient);
     }
     finish_gradients();
+    retire(done);
     release(input);
     release(output_gradient);
   }
