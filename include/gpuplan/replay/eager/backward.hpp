@@ -45,9 +45,22 @@ constexpr value embedding_gradient(
   t.touch(256 + tile_states(most, 896, 16));
   const int count = t.new_storage(8);
   const int part_offset = t.new_storage(8 * parts);
-  const int sums = t.new_storage(4 * parts * width);
-  for (const int storage :
-       {sums, part_offset, count, segment_offset, per_segment, segments, offsets, original, sorted})
+  // Many parts of few rows are added up where they belong, in fp32.
+  const bool adds_in_place = parts > 4 * most;
+  const int row_of_part = adds_in_place ? t.new_storage(8 * parts) : none;
+  const int sums = !adds_in_place    ? t.new_storage(4 * parts * width)
+                   : is_half(format) ? t.new_storage(4 * rows * width)
+                                     : none;
+  for (const int storage : {sums,
+                            row_of_part,
+                            part_offset,
+                            count,
+                            segment_offset,
+                            per_segment,
+                            segments,
+                            offsets,
+                            original,
+                            sorted})
     t.release(storage);
   return gradient;
 }
@@ -459,6 +472,7 @@ constexpr void tape::run_function(int index) {
   }
   gradients out;
   nodes[index].own->run(*this, index, incoming, out);
+  for (value& gradient : incoming) gradient.drop();  // the function's arguments
   hand_on(index, incoming, out);
 }
 
