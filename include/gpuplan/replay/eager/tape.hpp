@@ -456,6 +456,10 @@ class tape {
   /// does.
   constexpr void require_gradient(tensor& leaf) {
     if (!records || leaf.needs_gradient()) return;
+    if (recomputes_ != none) {
+      leaf.node = 0;
+      return;
+    }
     node made;
     made.kind = node_kind::accumulate;
     made.size[0] = leaf.size;
