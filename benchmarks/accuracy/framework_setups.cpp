@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "deepspeed_setups.hpp"
 #include "notes.hpp"
 #include "runs.hpp"
 
@@ -43,8 +44,8 @@ std::string read_megatron(const row& source, training_setup& setup) {
   setup.model.fused_qkv = true;
   setup.model.hidden_act = setup.model.gated_mlp ? gpuplan::activation_function::silu
                                                  : gpuplan::activation_function::gelu;
-  setup.precision = source.text("precision") == "fp16" ? gpuplan::fp16_master
-                                                       : gpuplan::bf16_master;
+  setup.precision =
+      source.text("precision") == "fp16" ? gpuplan::fp16_master : gpuplan::bf16_master;
   setup.precision.fp32_gradients = is_on("grad_reduce_in_fp32");
   setup.attention = value_in(options, "core_attention") == "local unfused"
                         ? gpuplan::attention_kernel::written_out
@@ -55,8 +56,8 @@ std::string read_megatron(const row& source, training_setup& setup) {
   setup.framework.overlaps_reduction = is_on("overlap_grad_reduce");
   setup.padding_mask = value_in(options, "attention_mask").starts_with("bool");
   setup.dropout = value_in(options, "hidden_dropout") == "0.0" ? 0 : 0.1;
-  setup.optimizer.loop = value_in(options, "adam") == "fused" ? optimizer_loop::fused
-                                                              : optimizer_loop::foreach;
+  setup.optimizer.loop =
+      value_in(options, "adam") == "fused" ? optimizer_loop::fused : optimizer_loop::foreach;
   setup.optimizer.clips_gradients = true;
   setup.parallelism.shares_kept_inputs = is_on("distribute_saved_activations");
 
@@ -93,6 +94,8 @@ described_setup describe_framework_setup(const row& source) {
   const std::string_view framework = source.text("framework");
   if (framework == "megatron_core")
     described.why_not = read_megatron(source, described.setup);
+  else if (framework == "deepspeed")
+    described.why_not = read_deepspeed(source, described.setup);
   else
     described.why_not = not_known("framework", framework);
   return described;

@@ -113,6 +113,22 @@ struct decoder_code {
   bool caps_logits = false;
 };
 
+/// DeepSpeed's `zero_optimization`, with its defaults (runtime/zero/config.py of DeepSpeed 0.19).
+/// Sizes are in elements.
+struct zero_settings {
+  std::int64_t reduce_bucket = 500'000'000;
+  bool contiguous_gradients = true;
+  bool reduce_scatter = true;
+  bool round_robin_gradients = false;
+  // stage 3
+  bool divides_while_building = false;  // deepspeed.zero.Init
+  std::int64_t prefetch_bucket = 50'000'000;
+  std::int64_t persistence_threshold = 100'000;
+  std::int64_t max_live_parameters = 1'000'000'000;
+  std::int64_t max_reuse_distance = 1'000'000'000;
+  std::int64_t sub_group = 1'000'000'000;
+};
+
 struct framework {
   const char* name = "";
   layer_code layers = layer_code::llama;
@@ -139,6 +155,8 @@ struct framework {
   bool fuses_bias_activation = false;  // one function, which is computed again in the backward
   bool fuses_loss = false;             // its gradient is bf16
   bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket
+
+  zero_settings zero{};
 };
 
 }  // namespace gpuplan

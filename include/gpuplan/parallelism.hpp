@@ -32,6 +32,7 @@ struct parallelism {
   // SHARD_GRAD_OP), 3 weights too (FSDP's full shard).
   int zero_stage = 0;
   std::int64_t shard_group = 0;  // ranks that share; 0: all data-parallel ones (else hybrid shard)
+  bool optimizer_on_host = false;  // its states, its weights and its step (ZeRO-Offload)
 
   friend constexpr bool operator==(const parallelism&, const parallelism&) = default;
 };

@@ -42,6 +42,7 @@ class measured_memory final : public memory_events {
   void release(int block) override {
     if (block != caching_allocator::out_of_memory) allocator_.release(block);
   }
+  void empty_cache() override { allocator_.empty_cache(); }
   void begin(moment now, int /*layer*/) override {
     note();
     now_ = now;
