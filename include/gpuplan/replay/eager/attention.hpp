@@ -145,7 +145,7 @@ constexpr value math_attention(tape& t,
                                const tensor& val,
                                bool causal,
                                bool drops,
-                               const tensor& /*bias*/ = {}) {
+                               const tensor& bias = {}) {
   const element format = t.autocast ? t.autocast_format : query.format;
   const bool was_autocast = t.autocast;
   value v = lowered(t, val);
@@ -179,7 +179,8 @@ constexpr value math_attention(tape& t,
     const value scaled_key = scale(t, turned);
     scores = matmul(t, scaled, scaled_key);
   }
-  // the mask is added in place
+  // The mask is added in place.
+  if (bias.defined()) scores = add_in_place(t, scores, bias);
   value weights;
   {
     const int by = t.add_node(node_kind::softmax, {&*scores});
