@@ -266,7 +266,8 @@ class tensor_parallel {
   constexpr value gather(tape& t, const tensor& x) const {
     sizes all = x.size;
     all[1] *= ranks_;
-    const value gathered = t.make(all, x.format);
+    value gathered = t.make(all, x.format);
+    if (x.size[0] == 1) return gathered;  // the ranks' parts lie behind each other
     return t.make(all, x.format);
   }
   constexpr value scatter(tape& t, const tensor& x) const {
