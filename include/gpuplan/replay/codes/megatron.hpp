@@ -22,8 +22,7 @@ class megatron_gpt final : public model_code {
     per_chunk_ = layers / (stages_ * chunks);
     heads_ = model.num_attention_heads / tp_;
     groups_ = at_least(model.key_value_heads() / tp_, 1);
-    if (model.key_value_heads() < tp_)
-      heads_ = model.num_attention_heads / model.key_value_heads();
+    if (model.key_value_heads() < tp_) heads_ = model.num_attention_heads / model.key_value_heads();
     linear_backward_.code = this;
     gather_backward_.code = this;
     spread_backward_.code = this;
@@ -158,15 +157,13 @@ class megatron_gpt final : public model_code {
     const std::int64_t stage = setup.place.stage;
     chunk_record made;
     made.is_first = stage == 0 && chunk == 0;
-    made.is_last =
-        stage == stages_ - 1 && chunk == setup.parallelism.virtual_pipeline - 1;
+    made.is_last = stage == stages_ - 1 && chunk == setup.parallelism.virtual_pipeline - 1;
     made.first_layer = modules_.size();
     made.first_parameter = order_.size();
     const std::int64_t vocabulary = model.vocab_size / tp_;
     if (made.is_first) {
       made.tokens.weight = on_device({vocabulary, width});
-      if (model.position_rows != 0)
-        made.positions.weight = on_host({model.position_rows, width});
+      if (model.position_rows != 0) made.positions.weight = on_host({model.position_rows, width});
     }
     list(made.tokens);
     list(made.positions);
@@ -200,8 +197,7 @@ class megatron_gpt final : public model_code {
       if (one.proj.bias != none) of_parts_.push(one.proj.bias);
       if (one.fc2.bias != none) of_parts_.push(one.fc2.bias);
       modules_.push(one);
-      for (const module* each :
-           {&one.norm_1, &one.proj, &one.qkv, &one.norm_2, &one.fc1, &one.fc2})
+      for (const module* each : {&one.norm_1, &one.proj, &one.qkv, &one.norm_2, &one.fc1, &one.fc2})
         list(*each);
     }
     if (made.is_last) {
@@ -473,8 +469,10 @@ class megatron_gpt final : public model_code {
   }
   // The gradient of an empty slice: zeros of the whole.
   struct empty_rest_backward final : own_backward {
-    constexpr void run(tape& on, int index, const value* /*incoming*/, gradients& out)
-        const override {
+    constexpr void run(tape& on,
+                       int index,
+                       const value* /*incoming*/,
+                       gradients& out) const override {
       const edge to = on.nodes[index].input[0];
       out.of[0] = on.make(on.nodes[to.node].size[to.output], on.nodes[to.node].format[to.output]);
     }
@@ -862,8 +860,8 @@ class megatron_gpt final : public model_code {
   constexpr value mlp(const tensor& x, const layer_modules& by) {
     value hidden = column_linear(x, by.fc1, false);
     if (setup.framework.fuses_bias_activation) {
-      hidden = model.gated_mlp ? fused_swiglu(hidden, by.fc1.bias)
-                               : fused_gelu(hidden, by.fc1.bias);
+      hidden =
+          model.gated_mlp ? fused_swiglu(hidden, by.fc1.bias) : fused_gelu(hidden, by.fc1.bias);
     } else {
       if (by.fc1.bias != none) hidden = add(t, hidden, t.parameter(by.fc1.bias));
       if (model.gated_mlp) {
@@ -1013,8 +1011,7 @@ class megatron_gpt final : public model_code {
       t.records = recorded;
     }
     for (int at = 0; at < differentiable; ++at) {
-      if (t.nodes[leaves[at]->node].gradient[0].defined())
-        out.of[at] = t.gradient_of(leaves[at]);
+      if (t.nodes[leaves[at]->node].gradient[0].defined()) out.of[at] = t.gradient_of(leaves[at]);
       leaves[at].get().node = none;
     }
     t.forget(place);
@@ -1023,8 +1020,10 @@ class megatron_gpt final : public model_code {
   // -- loss
 
   struct loss_backward final : own_backward {
-    constexpr void run(tape& on, int index, const value* /*incoming*/, gradients& out)
-        const override {
+    constexpr void run(tape& on,
+                       int index,
+                       const value* /*incoming*/,
+                       gradients& out) const override {
       const tensor softmax = on.kept_by(index, 0);
       const sizes tokens{softmax.size[0] * softmax.size[1]};
       value grad;
@@ -1036,9 +1035,9 @@ class megatron_gpt final : public model_code {
           update = on.make(tokens, element::fp32);
         }
         on.touch(4 * tokens[0]);
-        grad = on.share(softmax);
+        const bool casts = on.nodes[index].argument[0] == 1;
+        grad = casts ? on.make(softmax.size, element::bf16) : on.share(softmax);
       }
-      if (on.nodes[index].argument[0] == 1) grad = on.make(softmax.size, element::bf16);
       out.of[0] = static_cast<value&&>(grad);
     }
   };
@@ -1068,9 +1067,9 @@ class megatron_gpt final : public model_code {
         predicted = t.make(tokens, element::fp32);
         predicted = t.make(tokens, element::fp32);
         sums = t.make(tokens, element::fp32);
-        if (fuses) joined = t.make(sizes{2 * tokens.count()}, element::fp32);
       }
       if (fuses) {
+        joined = t.make(sizes{2 * tokens.count()}, element::fp32);
         predicted.drop();
         sums.drop();
       }

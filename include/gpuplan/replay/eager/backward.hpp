@@ -148,44 +148,20 @@ constexpr void efficient_gradients(
     t.release(products);
     t.release(sums);
   }
-  std::int64_t workspace = 0;
-  if (width <= 64)
-    workspace = ceil_div(tokens, 64) * (64 * 64 + 4);
-  else if (is_half(q.format))
-    workspace = ceil_div(tokens, 128) * (128 * 128 + 4);
-  else
-    workspace = ceil_div(tokens, 64) * (64 * 128 + 4);
+  // The kernels' blocks of queries and of keys; halves wider than two blocks sum the gradients of
+  // keys and values apart too, in as many parts as leave 200 for all heads.
+  const bool is_wide = width > 64;
+  const std::int64_t rows = is_wide ? 128 : 64;
+  const std::int64_t columns = is_wide && width <= 128 && is_half(q.format) ? 128 : 64;
+  std::int64_t workspace = ceil_div(tokens, rows) * ceil_div(width, columns) * (rows * columns + 4);
+  if (width > 128 && is_half(q.format)) {
+    const std::int64_t parts = at_most(ceil_div(k.size[2], columns), 200 / heads);
+    workspace += 2 * at_least(parts, 1) * columns * round_up(width, rows);
+  }
   t.touch(4 * heads * workspace);
   t.release(row_sums);
   t.release(all_k);
   t.release(all_v);
-}
-
-constexpr void normalized_gradients(tape& t,
-                                    const tensor& gradient,
-                                    const tensor& length,
-                                    gradients& out) {
-  const auto like = [&](const tensor& of) { return t.make(of.size, of.format); };
-  value of_length;
-  {
-    value product;
-    {
-      const value quotient = like(gradient);
-      const value again = like(gradient);
-      const value negative = like(gradient);
-      product = like(gradient);
-    }
-    out.of[0] = like(gradient);
-    of_length = sum_to(t, product, length.size);
-  }
-  {
-    const value least = t.make(sizes{1}, length.format);
-    const value above = t.make(length.size, element::boolean);
-    of_length = like(length);
-  }
-  const value unit = like(gradient);
-  const value zero = t.make(length.size, element::boolean);
-  out.of[1] = like(gradient);
 }
 
 constexpr void convolution_gradients(
@@ -365,9 +341,30 @@ constexpr void tape::run(int index) {
       out.of[0] = value(*this, seen);
       break;
     }
-    case node_kind::normalize:
-      normalized_gradients(*this, g, kept_by(index, 1), out);
+    case node_kind::quotient: {
+      value quotient = dense(g.size, g.format);
+      value again = dense(g.size, g.format);
+      value negative = dense(g.size, g.format);
+      out.of[1] = dense(g.size, g.format);
+      negative.drop();
+      again.drop();
+      quotient.drop();
+      out.of[0] = dense(g.size, g.format);
       break;
+    }
+    case node_kind::clamp: {
+      const value zero = dense(sizes{1}, g.format);
+      const value passes = dense(g.size, element::boolean);
+      out.of[0] = dense(g.size, g.format);
+      break;
+    }
+    case node_kind::vector_norm: {
+      const tensor& x = kept_by(index, 0);
+      const value unit = dense(x.size, g.format);
+      const value is_zero = dense(g.size, element::boolean);
+      out.of[0] = dense(x.size, g.format);
+      break;
+    }
     case node_kind::convolution:
       convolution_gradients(*this, by, g, kept_by(index, 1), out);
       break;

@@ -46,15 +46,18 @@ class megatron_training final : public sharding {
   constexpr void step() override {
     t_.begin(moment::forward);
     for (int at = 0; at < shards_.size(); ++at) drop(shards_[at].gradient);
+    const int old_reports = reports_.size();
     {
-      const value tokens = t_.make(sizes{1}, element::fp32);
+      const value tokens = number();
       if (stages_ == 1)
         train_alone();
       else if (chunks_ == 1)
         train_in_stages();
       else
         train_interleaved();
+      of_tokens_ = value();
     }
+    forget_reports(old_reports);
     update();
   }
 
@@ -154,6 +157,7 @@ class megatron_training final : public sharding {
     t_.release(one.storage);
     one = {};
   }
+  [[nodiscard]] constexpr value number() { return t_.make(sizes{1}, element::fp32); }
   [[nodiscard]] constexpr tensor fp32_of(std::int64_t count) {
     return t_.make(sizes{count}, element::fp32).take();
   }
@@ -166,7 +170,9 @@ class megatron_training final : public sharding {
         pieces_.push({order[at], t_.parameters[order[at]].data.count()});
     }
     t_.what = purpose::optimizer_states;
-    scale_ = t_.make(sizes{1}, element::fp32);
+    // the loss's scale; in fp16 it grows and falls
+    const int numbers = code_->format() == element::fp16 ? 6 : 1;
+    for (int at = 0; at < numbers; ++at) scales_.push(number().take());
     for (const bool decays : {true, false}) {
       for (int at = 0; at < pieces_.size(); ++at) {
         const piece& one = pieces_[at];
@@ -206,12 +212,17 @@ class megatron_training final : public sharding {
     if (of_gradients_ != element::fp32)
       for (int at = 0; at < shards_.size(); ++at) shards_[at].gradient = fp32_of(shards_[at].count);
     t_.what = purpose::working;
+    const value overflow = number();
     growing_array<int> norms;
     for (int at = 0; at < shards_.size(); ++at) {
       norms.push(t_.new_storage(4));
       touch(t_, scratch_of_reduction(t_.device, shards_[at].count, 1, true));
     }
-    for (int at = norms.size() - 1; at >= 0; --at) t_.release(norms[at]);
+    {
+      const value norm = number();
+      for (int at = norms.size() - 1; at >= 0; --at) t_.release(norms[at]);
+      t_.touch(4);
+    }
     const bool in_one_kernel = setup_.optimizer.loop == optimizer_loop::fused;
     for (const bool decays : {true, false}) {
       const int begin = decays ? 0 : first_without_decay_;
@@ -290,7 +301,33 @@ class megatron_training final : public sharding {
 
   // -- forward and backward of one micro-batch
 
-  // The mean of a micro-batch's losses.
+  // What is said of a micro-batch stays until the next step's is there.
+  constexpr void forget_reports(int count) {
+    for (int at = 0; at < count; ++at) t_.release(reports_[at]);
+    for (int at = count; at < reports_.size(); ++at) reports_[at - count] = reports_[at];
+    reports_.resize_down(reports_.size() - count);
+  }
+  // The losses' sum, divided by the tokens and by the micro-batches; the sum and the tokens are
+  // reported.
+  constexpr value mean_of(const tensor& losses, value loss_mask) {
+    value total = total_of(losses, static_cast<value&&>(loss_mask));
+    {
+      value count = number();
+      count = number();
+      of_tokens_ = number();
+    }
+    {
+      const value copy = number();
+      reports_.push(t_.new_storage(8));
+    }
+    const value divisor = number();
+    for (const bool by_tokens : {true, false}) {
+      const int by = t_.add_node(node_kind::scale, {&*total});
+      if (by_tokens) t_.keep(by, divisor);
+      t_.result_of(by, total.get());
+    }
+    return total;
+  }
   struct spread_backward final : own_backward {
     constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
       tensor seen = *incoming[0];
@@ -299,6 +336,13 @@ class megatron_training final : public sharding {
       for (int at = 0; at < seen.size.rank; ++at) seen.stride[at] = 0;
       on.hold(seen.storage);
       out.of[0] = value(on, seen);
+    }
+  };
+  // Of a number times a vector of one.
+  struct scaled_backward final : own_backward {
+    constexpr void run(tape& on, int, const value* incoming, gradients& out) const override {
+      const value product = on.make(incoming[0]->size, element::fp32);
+      out.of[0] = on.make(incoming[0]->size, element::fp32);
     }
   };
   constexpr value total_of(const tensor& losses, value loss_mask) {
@@ -326,7 +370,7 @@ class megatron_training final : public sharding {
     }
     megatron_gpt::batch_end end;
     value result = code_->forward_chunk(chunk, received, &end);
-    if (code_->is_last(chunk)) result = total_of(result, static_cast<value&&>(end.loss_mask));
+    if (code_->is_last(chunk)) result = mean_of(result, static_cast<value&&>(end.loss_mask));
     one.output = static_cast<value&&>(result);
   }
   // The output's tensor goes, its place in the graph stays.
@@ -341,9 +385,17 @@ class megatron_training final : public sharding {
   constexpr value backward(flight& one, int gradient) {
     t_.begin(moment::backward);
     {
-      const value root =
-          gradient == none ? t_.make(sizes{1}, element::fp32) : t_.share(parcels_[gradient].data);
-      t_.follow(one.output, root, one.place.node);
+      if (gradient == none) {
+        value scaled = number();
+        const int by = t_.add_node(node_kind::function, {&*one.output});
+        if (node* made = t_.at(by)) made->own = &scaled_backward_;
+        t_.result_of(by, scaled.get());
+        if (stages_ > 1) one.output = t_.share(scaled);
+        const value root = number();
+        t_.follow(scaled, root, one.place.node);
+      } else {
+        t_.follow(one.output, parcels_[gradient].data, one.place.node);
+      }
     }
     value of_input;
     if (one.input != none) {
@@ -443,13 +495,16 @@ class megatron_training final : public sharding {
   growing_array<int> gradient_buffers_{};
   growing_array<shard> shards_{};
   int first_without_decay_ = 0;
-  value scale_{};
+  growing_array<tensor> scales_{};
+  growing_array<int> reports_{};
+  value of_tokens_{};
 
   growing_array<parcel> parcels_{};
   growing_array<int> last_input_{};
   flight* flights_ = nullptr;
   int live_ = 0;
   spread_backward spread_backward_{};
+  scaled_backward scaled_backward_{};
 };
 
 }  // namespace gpuplan::eager
