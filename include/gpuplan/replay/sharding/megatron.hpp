@@ -189,10 +189,17 @@ class megatron_training final : public sharding {
     t_.what = purpose::working;
   }
 
-  constexpr void norm_of(std::int64_t elements) {
-    const int norm = t_.new_storage(4);
-    touch(t_, scratch_of_reduction(t_.device, elements, 1, true));
-    t_.release(norm);
+  // A norm of each gradient, and the norm of those.
+  constexpr void measure_gradients() {
+    const value overflow = number();
+    growing_array<int> norms;
+    for (int at = 0; at < shards_.size(); ++at) {
+      norms.push(t_.new_storage(4));
+      touch(t_, scratch_of_reduction(t_.device, shards_[at].count, 1, true));
+    }
+    const value norm = number();
+    for (int at = norms.size() - 1; at >= 0; --at) t_.release(norms[at]);
+    t_.touch(4);
   }
 
   // What belongs to the parts of the sequence is summed over the tensor-parallel ranks.
@@ -212,17 +219,7 @@ class megatron_training final : public sharding {
     if (of_gradients_ != element::fp32)
       for (int at = 0; at < shards_.size(); ++at) shards_[at].gradient = fp32_of(shards_[at].count);
     t_.what = purpose::working;
-    const value overflow = number();
-    growing_array<int> norms;
-    for (int at = 0; at < shards_.size(); ++at) {
-      norms.push(t_.new_storage(4));
-      touch(t_, scratch_of_reduction(t_.device, shards_[at].count, 1, true));
-    }
-    {
-      const value norm = number();
-      for (int at = norms.size() - 1; at >= 0; --at) t_.release(norms[at]);
-      t_.touch(4);
-    }
+    measure_gradients();
     const bool in_one_kernel = setup_.optimizer.loop == optimizer_loop::fused;
     for (const bool decays : {true, false}) {
       const int begin = decays ? 0 : first_without_decay_;
@@ -425,12 +422,14 @@ class megatron_training final : public sharding {
   // -- schedules
 
   constexpr void train_alone() {
-    prepare(1);
+    prepare(2);
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
-      forward(flights_[0], 0, none);
-      backward(flights_[0], none);
-      retire(0);
+      forward(flights_[micro % 2], 0, none);
+      retire((micro + 1) % 2);
+      backward(flights_[micro % 2], none);
     }
+    retire(0);
+    retire(1);
     finish_gradients();
   }
 
