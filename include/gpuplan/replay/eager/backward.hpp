@@ -127,6 +127,7 @@ constexpr void efficient_gradients(
   if (by.inputs > 3 && by.input[3].node != none) {  // of the bias, in rows of whole sixteens
     value rows = t.make({q.size[0], q.size[1], q.size[2], round_up(k.size[2], 16)}, q.format);
     rows.get().size[3] = k.size[2];
+    rows.get().is_view = k.size[2] % 16 != 0;
     out.of[3] = static_cast<value&&>(rows);
   }
   int all_k = none;
