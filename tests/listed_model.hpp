@@ -528,7 +528,7 @@ inline bool is_target(const module& one, const gpuplan::lora& adapters, const tr
   if (role == "patches") return t.patches;
   if (role == "head_dense")
     return t.other && (!adapters.copy_head || shape.head == gpuplan::head_kind::language_model);
-  if (role == "head") return !adapters.copy_head && (t.head || (t.other && classifies));
+  if (role == "head") return !adapters.copy_head && (t.head || (t.classifier && classifies));
   return t.other;
 }
 

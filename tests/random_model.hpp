@@ -143,6 +143,7 @@ inline gpuplan::trainable random_training(dice& roll, const gpuplan::transformer
              .router = some(),
              .shared_expert_gate = some(),
              .other = some(),
+             .classifier = some(),
              .patches = some(),
              .embedding = roll.one_in(6),
              .head = roll.one_in(6)};

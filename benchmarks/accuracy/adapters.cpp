@@ -103,6 +103,7 @@ void add(lora_targets& sum, const lora_targets& more) {
                                      &lora_targets::down,
                                      &lora_targets::shared_expert_gate,
                                      &lora_targets::other,
+                                     &lora_targets::classifier,
                                      &lora_targets::embedding,
                                      &lora_targets::head})
     sum.*target = sum.*target || more.*target;

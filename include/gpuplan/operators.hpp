@@ -229,7 +229,7 @@ constexpr bool is_adapted(const lora& adapters,
     case operator_kind::shared_expert_gate:
       return targets.shared_expert_gate;
     case operator_kind::head:
-      return !adapters.copy_head && (targets.head || (targets.other && is_classifier));
+      return !adapters.copy_head && (targets.head || (targets.classifier && is_classifier));
     case operator_kind::head_dense:
       return targets.other && (of_words || !adapters.copy_head);
     case operator_kind::project_in:

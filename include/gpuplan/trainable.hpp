@@ -24,7 +24,8 @@ struct lora_targets {
   bool experts = false;  // those of the routed experts that gate, up and down name
   bool router = false;
   bool shared_expert_gate = false;
-  bool other = false;  // pooler, projections, the dense layer before a head, a classifier
+  bool other = false;       // pooler, projections, the dense layer before a head
+  bool classifier = false;  // its matrix
   bool patches = false;
   bool embedding = false;  // the token table
   bool head = false;
@@ -55,7 +56,8 @@ inline constexpr lora_targets all_linear{.query = true,
                                          .up = true,
                                          .down = true,
                                          .shared_expert_gate = true,
-                                         .other = true};
+                                         .other = true,
+                                         .classifier = true};
 
 /// Which biases train beside adapters.
 enum class lora_bias {

@@ -132,14 +132,15 @@ class bert_code : public hugging_face_code {
     if (model.has_tied_head()) {
       head_.weight = tokens_.weight;
       if (is_built_here()) table = t.new_storage(4 * rows * width);
-      if (!code().shares_head_bias) head_.bias = parameter(sizes{rows}, trains);
+      if (!code().shares_head_bias)
+        head_.bias = parameter(sizes{rows}, trains || adapters.trains_all_biases());
       if (code().shares_head_bias && is_built_here()) bias = t.new_storage(4 * rows);
     } else {
       head_ = linear_module(operator_kind::head, rows, width, true, trains);
     }
     if (code().shares_head_bias) {
       // stands before the layers of its module, one of which reads it where the table is tied
-      bias_ = parameter(sizes{rows}, trains);
+      bias_ = parameter(sizes{rows}, trains || adapters.trains_all_biases());
       t.place_parameter(first);
       adapters.make_room(first);
       for (int* at : {&dense_.weight, &dense_.bias, &head_norm_.weight, &head_norm_.bias}) ++*at;
@@ -220,9 +221,7 @@ class bert_code : public hugging_face_code {
     sum = dropout(t, sum, drops);
     return sum;
   }
-  constexpr value word_embeddings(const tensor& ids) {
-    return embed_tokens(ids, tokens_);
-  }
+  constexpr value word_embeddings(const tensor& ids) { return embed_tokens(ids, tokens_); }
   /// How many tokens that are no padding there are up to each.
   constexpr value counted_positions(const tensor& ids) {
     constexpr element int32 = element::fp32;  // of as many bytes
@@ -237,7 +236,7 @@ class bert_code : public hugging_face_code {
       const value sums = numbers(element::int64);
       {
         const value wide = numbers(element::int64);
-        if (ids.size[0] == 1) t.touch(scan_scratch);
+        if (ids.size[0] == 1) t.touch(256 + tile_states(ids.count(), 896, 16));  // CUB's scan
       }
       counted = numbers(int32);
     }
@@ -246,9 +245,6 @@ class bert_code : public hugging_face_code {
     const value wide = numbers(element::int64);
     return numbers(element::int64);
   }
-  // What CUB's scan of one row takes.
-  static constexpr std::int64_t scan_scratch = 1279;
-
   /// A learned number for each head and distance of two tokens: (batch, heads, tokens, tokens).
   constexpr value biases_of_distances(std::int64_t batch) {
     const std::int64_t tokens = setup.sequence_length;
@@ -298,10 +294,15 @@ class bert_code : public hugging_face_code {
     const layer_modules& by = modules_[index];
     attended made = model.relative_attention_buckets != 0 ? attend_by_distance(by, input)
                                                           : attend_to(by, input);
-    if (code().projects_behind_attention)
-      made.output = add_and_norm(made.output, by.out, by.norm_1, input);
     const value& attention = made.output;
     value hidden;
+    if (code().outputs_inside) {
+      hidden = linear(attention, by.up);
+      hidden = activation(hidden);
+      hidden = linear(hidden, by.down);
+      hidden = dropout(t, hidden, drops);
+      return norm(*add(t, hidden, attention), by.norm_2);
+    }
     {
       const value up = linear(attention, by.up);
       hidden = activation(up);
@@ -315,10 +316,7 @@ class bert_code : public hugging_face_code {
                                const tensor& residual) {
     value hidden = linear(x, dense);
     hidden = dropout(t, hidden, drops);
-    {
-      const value sum = add(t, hidden, residual);
-      hidden = norm(sum, norm_by);
-    }
+    hidden = norm(*add(t, hidden, residual), norm_by);
     return hidden;
   }
 
@@ -331,12 +329,10 @@ class bert_code : public hugging_face_code {
       constexpr written_out_code products{.softmax_in_fp32 = false, .casts_weights = false};
       made = attend(q, k, v, beside[the_mask], false, products);
       made.output = view(t, made.output, x.size);
-      if (!code().projects_behind_attention) made.output = linear(made.output, by.out);
+      if (code().outputs_inside) made.output = linear(made.output, by.out);
     }
-    if (!code().projects_behind_attention) {
-      const value sum = add(t, made.output, x);
-      made.output = norm(sum, by.norm_1);
-    }
+    made.output = code().outputs_inside ? norm(*add(t, made.output, x), by.norm_1)
+                                        : add_and_norm(made.output, by.out, by.norm_1, x);
     return made;
   }
   constexpr value heads(const tensor& x, const module& by) {
@@ -409,11 +405,12 @@ class bert_code : public hugging_face_code {
     const bool recorded = t.records;
     t.records = false;
     {
-      value first = select(t, hidden, 1);
-      first = lowered(t, first);
-      const value dense = linear(first, dense_);
+      const value first = select(t, hidden, 1);
+      const value bias = lowered_parameter(t, dense_.bias);
+      const value weight = lowered_parameter(t, dense_.weight);
+      unused_[1] = lowered(t, first);
+      const value dense = linear(unused_[1], dense_);
       unused_[0] = keeping_result(t, dense);
-      unused_[1] = static_cast<value&&>(first);
     }
     t.records = recorded;
   }

@@ -56,7 +56,9 @@ class hugging_face_code : public model_code {
     const int own = t.new_storage(4 * model.vocab_size * model.hidden_size);
     module made;
     made.weight = table.weight;
-    if (model.lm_head_bias) made.bias = parameter(sizes{model.vocab_size}, trains_table());
+    if (model.lm_head_bias)
+      made.bias =
+          parameter(sizes{model.vocab_size}, trains_table() || adapters.trains_all_biases());
     t.release(own);
     adapt(made, operator_kind::head, model.vocab_size, model.hidden_size);
     return made;
@@ -208,8 +210,7 @@ class hugging_face_code : public model_code {
     value bias = additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
     if (kernel == attention_kernel::math)
       return math_attention(t, q, k, v, causal && !bias->defined(), drops, bias);
-    if (bias->defined())
-      bias = expand(t, bias, {q->size[0], q->size[1], q->size[2], k->size[2]});
+    if (bias->defined()) bias = expand(t, bias, {q->size[0], q->size[1], q->size[2], k->size[2]});
     return efficient_attention(t, q, k, v, drops, bias);
   }
   /// A boolean mask as what is added to the scores.
