@@ -65,6 +65,7 @@ void read_zero(const option_list& options, training_setup& setup) {
   options.read("reduce_scatter", zero.reduce_scatter);
   options.read("round_robin_gradients", zero.round_robin_gradients);
   options.read("zero_init", zero.divides_while_building);
+  options.read("checkpoint_reentrant", setup.framework.checkpoints_reenter);
   options.read("stage3_prefetch_bucket_size", zero.prefetch_bucket);
   options.read("stage3_param_persistence_threshold", zero.persistence_threshold);
   options.read("stage3_max_live_parameters", zero.max_live_parameters);

@@ -159,4 +159,5 @@ struct framework {
   zero_settings zero{};
 };
 
+  bool checkpoints_reenter = false;  // torch.utils.checkpoint with use_reentrant=True
 }  // namespace gpuplan

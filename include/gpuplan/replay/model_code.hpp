@@ -245,7 +245,7 @@ class model_code : public recomputer {
     const auto at = static_cast<int>(index);
     t.begin(moment::forward, at);
     value result;
-    if (setup.recompute == recompute_mode::full) {
+    if (setup.recompute == recompute_mode::full && !setup.framework.checkpoints_reenter) {
       begin_rerun(at, {&x, &beside[0], &beside[1], &beside[2], &beside[3], &beside[4]});
       result = run_unit(at, x);
       end_rerun();
@@ -256,13 +256,53 @@ class model_code : public recomputer {
     return result;
   }
   constexpr value run_unit(int index, const tensor& x) {
-    if (shards == nullptr) return layer(index, x);
+    if (shards == nullptr) return run_code(index, x);
     const value input = shards->before_unit(t, index, x);
-    value result = layer(index, input);
+    value result = run_code(index, input);
     shards->after_unit(index, result);
     return result;
   }
   constexpr virtual value layer(int index, const tensor& x) = 0;
+
+  constexpr value run_code(int index, const tensor& x) {
+    const bool reenters =
+        setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter;
+    return reenters ? run_apart(index, x) : layer(index, x);
+  }
+  /// CheckpointFunction: a function without a graph, whose backward computes the layer again with
+  /// one, and follows that.
+  constexpr value run_apart(int index, const tensor& x) {
+    const int by = t.add_node(node_kind::function, {&x});
+    if (node* made = t.at(by)) {
+      made->own = &run_again_;
+      made->argument[0] = index;
+      made->argument[1] = besides_.size();
+      for (const tensor& one : beside) {
+        besides_.push(one);
+        t.hold_with_graph(one);
+      }
+      t.keep(by, x);
+    }
+    const bool recorded = t.records;
+    t.records = false;
+    value result = layer(index, x);
+    t.records = recorded;
+    t.result_of(by, result.get());
+    return result;
+  }
+  constexpr void run_again(int by, const tensor& gradient, gradients& out) {
+    const auto index = static_cast<int>(t.nodes[by].argument[0]);
+    const auto first = static_cast<int>(t.nodes[by].argument[1]);
+    for (int at = 0; at < most_beside; ++at) beside[at] = besides_[first + at];
+    const tape::graph_place place = t.begin_graph();
+    {
+      const value input = t.leaf(t.kept_by(by, 0));
+      const value result = layer(index, input);
+      t.follow(result, gradient, place.node);
+      out.of[0] = t.gradient_of(input);
+    }
+    t.forget(place);
+  }
 
   /// The attention core, likewise.
   constexpr value run_core(const tensor& q, const tensor& k, const tensor& v) {
@@ -317,6 +357,7 @@ class model_code : public recomputer {
   constexpr void before_backward(int unit) override { shards->before_backward(unit); }
   constexpr void after_backward(int unit) override { shards->after_backward(unit); }
   constexpr void backward_is_done() override {
+    besides_.resize_down(0);
     if (shards != nullptr) shards->backward_is_done();
   }
 
@@ -330,6 +371,15 @@ class model_code : public recomputer {
     value* table = nullptr;
     int before = 0;  // of the parameters
   };
+  struct backward_of_layer final : own_backward {
+    model_code* code = nullptr;
+    constexpr explicit backward_of_layer(model_code* of) : code(of) {}
+    constexpr void run(tape&, int by, const value* incoming, gradients& out) const override {
+      code->run_again(by, *incoming[0], out);
+    }
+  };
+  backward_of_layer run_again_{this};
+  growing_array<tensor> besides_{};  // of layers computed apart
   growing_array<rerun> reruns_{};
   growing_array<buffer> buffers_{};
 };

@@ -446,6 +446,11 @@ class tape {
 
   /// Lets go of what the graph of a loss that is gone held: such leaves with their gradients.
   constexpr void drop_leaves() {
+  /// Holds what a function of the graph holds, beside what it keeps for its backward.
+  constexpr void hold_with_graph(const tensor& of) {
+    hold(of.storage);
+    leaves_.push({of, {}});
+  }
     for (int at = 0; at < leaves_.size(); ++at) {
       release(leaves_[at].data.storage);
       release(leaves_[at].gradient.storage);

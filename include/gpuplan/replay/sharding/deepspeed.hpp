@@ -50,7 +50,7 @@ class deepspeed_engine : public sharding {
         const value averaged = scale(t_, loss);
         const value scaled = scales_loss() ? scale(t_, averaged) : t_.share(averaged);
         t_.backward(scaled);
-        after_backward();
+        reduce_gradients();
       }
       if (is_last_) t_.begin(moment::optimizer);
       t_.drop_leaves();
@@ -64,7 +64,7 @@ class deepspeed_engine : public sharding {
   constexpr virtual void before_forward() {}
   constexpr virtual value forward() { return code_->forward(); }
   [[nodiscard]] constexpr virtual bool scales_loss() const { return true; }
-  constexpr virtual void after_backward() = 0;
+  constexpr virtual void reduce_gradients() = 0;
   constexpr virtual void update() = 0;
 
   [[nodiscard]] constexpr std::int64_t count(int parameter) const {
@@ -194,7 +194,7 @@ class deepspeed_unfused final : public deepspeed_engine {
   }
 
   // buffered_allreduce_fallback
-  constexpr void after_backward() override {
+  constexpr void reduce_gradients() override {
     if (!is_last_) return;
     std::int64_t elements = 0;
     int tensors = 0;
@@ -244,7 +244,7 @@ class deepspeed_bf16 final : public deepspeed_engine {
     construct_states();
   }
 
-  constexpr void after_backward() override {
+  constexpr void reduce_gradients() override {
     for (int at = 0; at < trained_.size(); ++at)
       if (gradient(trained_[at]).defined()) t_.touch(4 * count(trained_[at]));
     if (is_last_) t_.touch(total_ * bytes_of(format_));  // as they are sent
@@ -461,7 +461,7 @@ class deepspeed_partitions final : public deepspeed_engine {
 
   // -- the end of a backward
 
-  constexpr void after_backward() override {
+  constexpr void reduce_gradients() override {
     if (stage_ == 1 && !is_last_) return;
     if (stage_ == 1 && !overlaps_)
       for (int at = 0; at < trained_.size(); ++at)
