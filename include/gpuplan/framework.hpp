@@ -63,11 +63,13 @@ enum class position_numbers {
 /// What encoders of BERT's kin do in different ways.
 struct encoder_code {
   position_numbers positions = position_numbers::range;
-  bool positions_behind_norm = false;     // are built
-  bool projects_behind_attention = true;  // in a function of its own, with dropout
-  bool pools = false;                     // a classifier reads the pooler's result
-  bool drops_before_dense = false;        // of a classifier
-  bool shares_head_bias = true;           // that of the masked head stands outside its layer
+  bool positions_behind_norm = false;  // are built
+  // The output layers are in the functions of attention, there without dropout, and of the MLP;
+  // else in functions of their own, with the norms behind them.
+  bool outputs_inside = false;
+  bool pools = false;               // a classifier reads the pooler's result
+  bool drops_before_dense = false;  // of a classifier
+  bool shares_head_bias = true;     // that of the masked head stands outside its layer
 };
 
 /// In which order a layer of an encoder of images builds its parts.
@@ -106,6 +108,7 @@ struct decoder_code {
   std::int64_t rotary_percent = 100;     // of a head's width that is rotated
   bool builds_rotary_first = false;      // before the last norm
   bool normalizes_turned_heads = false;  // query and key, when their heads stand before the tokens
+  bool views_behind_projections = false;  // heads are told apart once query, key and value are there
   bool scales_embedding = false;
   bool drops_embedding = false;
   bool drops_residual = false;  // what attention and MLP add
@@ -156,8 +159,8 @@ struct framework {
   bool fuses_loss = false;             // its gradient is bf16
   bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket
 
+  bool checkpoints_reenter = false;  // torch.utils.checkpoint with use_reentrant=True
   zero_settings zero{};
 };
 
-  bool checkpoints_reenter = false;  // torch.utils.checkpoint with use_reentrant=True
 }  // namespace gpuplan

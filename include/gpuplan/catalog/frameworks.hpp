@@ -57,15 +57,14 @@ inline constexpr framework hugging_face_gemma{.name = "transformers, GemmaForCau
                                               .logits = logits_code::to_fp32,
                                               .decoder = {.scales_embedding = true}};
 /// Gemma2ForCausalLM,
-inline constexpr framework hugging_face_gemma_2{.name = "transformers, Gemma2ForCausalLM",
-                                                .layers = layer_code::decoder,
-                                                .rms_norm = rms_norm_code::written_out_shifted,
-                                                .rotary = rotary_code::rotate_half,
-                                                .logits = logits_code::to_fp32,
-                                                .decoder = {.masks_by_kind = true,
-                                                            .scales_embedding = true,
-                                                            .caps_scores = true,
-                                                            .caps_logits = true}};
+inline constexpr framework hugging_face_gemma_2{
+    .name = "transformers, Gemma2ForCausalLM",
+    .layers = layer_code::decoder,
+    .rms_norm = rms_norm_code::written_out_shifted,
+    .rotary = rotary_code::rotate_half,
+    .logits = logits_code::to_fp32,
+    .decoder = {
+        .masks_by_kind = true, .scales_embedding = true, .caps_scores = true, .caps_logits = true}};
 /// Gemma3ForCausalLM.
 inline constexpr framework hugging_face_gemma_3{.name = "transformers, Gemma3ForCausalLM",
                                                 .layers = layer_code::decoder,
@@ -102,7 +101,8 @@ inline constexpr framework hugging_face_olmo{.name = "transformers, OlmoForCausa
                                              .rms_norm = rms_norm_code::written_out_whole,
                                              .rotary = rotary_code::rotate_half,
                                              .logits = logits_code::to_fp32,
-                                             .decoder = {.rotates_in_fp32 = true}};
+                                             .decoder = {.rotates_in_fp32 = true,
+                                                         .views_behind_projections = true}};
 
 /// BertForMaskedLM, BertForSequenceClassification, BertModel.
 inline constexpr framework hugging_face_bert{
@@ -115,16 +115,15 @@ inline constexpr framework hugging_face_roberta{
                 .positions_behind_norm = true,
                 .drops_before_dense = true}};
 /// Likewise MPNet, which writes its attention out, with a bias by distance.
-inline constexpr framework hugging_face_mpnet{.name = "transformers, MPNet",
-                                              .layers = layer_code::bert,
-                                              .encoder = {.positions = position_numbers::counted,
-                                                          .projects_behind_attention = false,
-                                                          .drops_before_dense = true}};
+inline constexpr framework hugging_face_mpnet{
+    .name = "transformers, MPNet",
+    .layers = layer_code::bert,
+    .encoder = {.positions = position_numbers::counted, .drops_before_dense = true}};
 /// Likewise DistilBERT.
 inline constexpr framework hugging_face_distilbert{
     .name = "transformers, DistilBERT",
     .layers = layer_code::bert,
-    .encoder = {.projects_behind_attention = false, .shares_head_bias = false}};
+    .encoder = {.outputs_inside = true, .shares_head_bias = false}};
 
 /// ViTForImageClassification.
 inline constexpr framework hugging_face_vit{.name = "transformers, ViT", .layers = layer_code::vit};

@@ -378,11 +378,17 @@ class hugging_face_decoder : public hugging_face_code {
       value rotated_k = rotate(front_k);
       front_q = static_cast<value&&>(rotated_q);
       front_k = static_cast<value&&>(rotated_k);
-      q = joined(front_q, rest_q);
-      k = joined(front_k, rest_k);
+      q = concatenate(t, front_q, rest_q, 3);
+      k = concatenate(t, front_k, rest_k, 3);
     } else {
-      value rotated_q = rotate_part(q);
-      value rotated_k = rotate_part(k);
+      if (code().rotary_parts == rotary_parts_code::in_rotation) {
+        rest_q = slice(t, q, 3, head - rotary_width());
+        rest_k = slice(t, k, 3, head - rotary_width());
+      }
+      value rotated_q = rotate_front(q, rest_q);
+      value rotated_k = rotate_front(k, rest_k);
+      rest_q.drop();
+      rest_k.drop();
       if (code().rotates_in_fp32) {
         value back_q = cast(t, rotated_q, q->format);
         value back_k = cast(t, rotated_k, k->format);
@@ -413,6 +419,18 @@ class hugging_face_decoder : public hugging_face_code {
       v = heads_of(flat_v, groups, head);
       return;
     }
+    if (code().views_behind_projections) {
+      // as they are rebound
+      q = linear(x, by.query);
+      if (model.qk_norm == qk_norm_scope::full_width) q = norm(q, by.query_norm);
+      k = linear(x, by.key);
+      if (model.qk_norm == qk_norm_scope::full_width) k = norm(k, by.key_norm);
+      v = linear(x, by.value);
+      q = heads_of(q, heads, head);
+      k = heads_of(k, groups, head);
+      v = heads_of(v, groups, head);
+      return;
+    }
     q = projected(x, by.query, by.query_norm, heads);
     k = projected(x, by.key, by.key_norm, groups);
     v = projected(x, by.value, {}, groups);
@@ -428,10 +446,6 @@ class hugging_face_decoder : public hugging_face_code {
     value flat = linear(x, by);
     if (norm_of.weight == none || code().normalizes_turned_heads)
       return heads_of(flat, heads, head);
-    if (model.qk_norm == qk_norm_scope::full_width) {
-      flat = norm(flat, norm_of);
-      return heads_of(flat, heads, head);
-    }
     const value apart = view(t, flat, {x.size[0], x.size[1], heads, head});
     flat.drop();
     const value normed = norm(apart, norm_of);
@@ -439,15 +453,11 @@ class hugging_face_decoder : public hugging_face_code {
   }
 
   /// The front of each head is rotated, the rest passes.
-  constexpr value rotate_part(const tensor& x) {
+  constexpr value rotate_front(const tensor& x, const tensor& rest) {
     if (code().rotary_parts == rotary_parts_code::none) return rotate(x);
     const value front = rotary_width() == x.size[3] ? t.share(x) : slice(t, x, 3, rotary_width());
-    const value rest = slice(t, x, 3, x.size[3] - rotary_width());
     const value rotated = rotate(front);
-    return joined(rotated, rest);
-  }
-  constexpr value joined(const tensor& front, const tensor& rest) {
-    return concatenate(t, front, rest, 3);
+    return concatenate(t, rotated, rest, 3);
   }
   /// x * cos + rotate_half(x) * sin
   constexpr value rotate(const tensor& x) {

@@ -58,20 +58,22 @@ constexpr value flash_attention(
   const std::int64_t heads = q->size[1];
   const std::int64_t tokens = q->size[2];
   const std::int64_t width = q->size[3];
-  value out = attention_result(t, q, v->size[3]);
+  value out = t.make_like({batch, heads, tokens, v->size[3]}, q->format, q);
   const value sums = t.make({batch, heads, tokens}, element::fp32);
   const std::int64_t splits =
       drops ? 1 : flash_splits(t.device, batch * heads, tokens, k->size[2], width);
+  int part_sums = none;
+  int parts = none;
   if (splits > 1) {
     const std::int64_t rows = splits * batch * heads * tokens;
-    const int part_sums = t.new_storage(4 * rows);
-    const int parts = t.new_storage(4 * rows * round_up(width, width > 128 ? 64 : 32));
-    t.release(part_sums);
-    t.release(parts);
+    part_sums = t.new_storage(4 * rows);
+    parts = t.new_storage(4 * rows * round_up(width, width > 128 ? 64 : 32));
   }
-  const value seed = t.make({2}, element::int64);
+  value seed = t.make({2}, element::int64);
   const value unused = t.make({1}, element::int64);
-  if (drops) t.touch(16);
+  if (drops) seed = t.make({2}, element::int64);
+  t.release(part_sums);
+  t.release(parts);
   t.keep(by, out);
   t.keep(by, sums);
   t.keep(by, seed);
@@ -168,8 +170,9 @@ constexpr value math_attention(tape& t,
     value ones = t.make({tokens, keys}, element::boolean);
     value lower = t.make({tokens, keys}, element::boolean);
     ones.drop();
+    const value zero = t.make(sizes{1}, element::fp32);
+    const value lowest = t.make(sizes{1}, element::fp32);
     mask = t.make({tokens, keys}, element::fp32);
-    t.touch(tokens * keys);
   }
   value k_all = k->size[1] == heads ? t.share(k) : repeat_heads(t, k, heads / k->size[1]);
   value v_all = v->size[1] == heads ? t.share(v) : repeat_heads(t, v, heads / v->size[1]);
