@@ -84,6 +84,8 @@ class model_code : public recomputer {
     }
     for (int at = 0; at < buffers_.size(); ++at) t.buffers.push(*buffers_[at].table);
   }
+  /// The floating-point input of the model, where it has one.
+  [[nodiscard]] constexpr virtual tensor input() const { return {}; }
   /// Divides the model among tensor-parallel ranks.
   constexpr virtual void divide_among_ranks() {}
   constexpr virtual void make_batch() = 0;
@@ -91,6 +93,7 @@ class model_code : public recomputer {
   constexpr virtual value forward() = 0;
 
   sharding* shards = nullptr;
+  tensor given{};  // the input as the present forward was given it
   tape& t;
   const training_setup& setup;
   const transformer& model;

@@ -24,14 +24,15 @@ class training_job {
         described_(setup),
         setup_(as_operators_see(setup)),
         plan_(plan),
-        code_(make_code(tape_, setup_, plan_)),
-        shards_(make_sharding(tape_, described_, plan_)),
+        code_(tape_, setup_, plan_),
+        any_shards_(tape_, described_, plan_),
+        shards_(any_shards_.get()),
         states_(tape_, setup_) {
     tape_.begin(moment::construct);
     code_->shards = shards_;
     if (shards_ != nullptr) shards_->begins(*code_);
     code_->construct();
-    code_->cast_model();
+    move_to_device();
     if (setup_.parallelism.tensor_parallel > 1) code_->divide_among_ranks();
     code_->adapters.construct();
     if (shards_ != nullptr) shards_->model_is_built();
@@ -40,10 +41,6 @@ class training_job {
   }
   training_job(const training_job&) = delete;
   training_job& operator=(const training_job&) = delete;
-  constexpr ~training_job() {
-    delete code_;
-    delete shards_;
-  }
 
   /// Makes the optimizer's states, which come into being in the first step: the next step is as any
   /// later one, but for where in memory they are.
@@ -58,11 +55,16 @@ class training_job {
       if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
       tape_.autocast = setup_.precision.autocast();
       tape_.begin(moment::forward);
-      if (shards_ != nullptr) static_cast<void>(shards_->before_unit(tape_, none, {}));
-      value loss = code_->forward();
-      if (shards_ != nullptr) shards_->after_unit(none, loss);
-      tape_.end_autocast();
+      value loss;
+      {
+        const value given = shards_ == nullptr ? tape_.share(code_->input())
+                                               : shards_->before_unit(tape_, none, code_->input());
+        code_->given = given;
+        loss = code_->forward();
+        if (shards_ != nullptr) shards_->after_unit(none, loss);
+      }
       if (plan_.accumulation > 1) loss = scale(tape_, loss);
+      tape_.end_autocast();
       const value scaled = states_.scaled(loss);
       tape_.backward(scaled);
       // whoever measures does so before the loss goes
@@ -78,6 +80,18 @@ class training_job {
   }
 
  private:
+  // From the meta device, where the model was built there.
+  constexpr void move_to_device() {
+    const bool from_meta = tape_.on_meta;
+    tape_.on_meta = false;
+    code_->cast_model();
+    if (!from_meta) return;
+    if (setup_.model.has_tied_head()) tape_.touch(tape_.parameters[0].data.bytes());  // once more
+    for (int at = 0; at < tape_.buffers.size(); ++at) {
+      const int storage = tape_.buffers[at].storage;
+      if (!tape_.has_memory(storage)) tape_.take_again(storage);
+    }
+  }
   // Weights that are cast while they are gathered leave no casts to the operators.
   static constexpr training_setup as_operators_see(training_setup setup) {
     if (setup.framework.sharding == sharding_code::fsdp2) {
@@ -91,7 +105,8 @@ class training_job {
   training_setup described_;
   training_setup setup_;
   batch_plan plan_;
-  model_code* code_;
+  any_code code_;
+  any_sharding any_shards_;
   sharding* shards_;  // none where nothing is shared
   optimizer_states states_;
 };

@@ -109,7 +109,7 @@ class plain_decoder : public model_code {
     const sizes half{model.query_dim() / 2};
     const sizes tokens{setup.sequence_length};
     value frequency;
-    if (t.shards == 1) {  // else without memory
+    {
       value exponent = t.make(half, element::fp32);
       exponent = t.make(half, element::fp32);
       exponent = t.make(half, element::fp32);
@@ -118,7 +118,7 @@ class plain_decoder : public model_code {
     }
     const sizes table{tokens[0], half[0]};
     value angle;
-    if (t.shards == 1) {
+    {
       const value positions = t.make(tokens, element::fp32);
       angle = t.make(table, element::fp32);
     }

@@ -43,6 +43,7 @@ class vit_code : public hugging_face_code {
     t.what = purpose::working;
   }
 
+  [[nodiscard]] constexpr tensor input() const override { return images_; }
   constexpr value forward() override {
     value unread[3];  // of what is computed in vain
     const value hidden = encode(unread);
@@ -204,10 +205,10 @@ class vit_code : public hugging_face_code {
   constexpr value embed() {
     const image_input& image = model.image;
     const std::int64_t width = model.hidden_size;
-    const std::int64_t batch = images_->size[0];
+    const std::int64_t batch = given.size[0];
     value patches;
     {
-      value maps = convolve(t, images_, patches_.weight, patches_.bias);
+      value maps = convolve(t, given, patches_.weight, patches_.bias);
       maps = view(t, maps, {batch, width, image.patches()});
       patches = transpose(t, maps, 1, 2);
     }

@@ -72,7 +72,9 @@ enum class node_kind : unsigned char {
   mean,
   reciprocal_root,
   sum,
-  normalize,
+  quotient,
+  clamp,
+  vector_norm,
   convolution,
   mask_fill,
   mm,
@@ -217,6 +219,7 @@ class tape {
   int layer = none;
   bool distributed = false;              // operators work on DTensors: sums of gradients are new
   int unit = none;                       // that parameters are being built for
+  bool on_meta = false;                  // what is made has no memory yet (the meta device)
   std::int64_t shards = 1;               // of each parameter, along its first dimension
   element whole_format = element::fp32;  // of one that is put together
   recomputer* again = nullptr;
@@ -233,7 +236,8 @@ class tape {
   constexpr int new_storage(std::int64_t bytes) {
     if (stopped_) return none;
     alive[static_cast<int>(what)] += bytes;
-    storage_record record{bytes, memory_->allocate(bytes, stream), 1, what, made_by};
+    const int block = on_meta ? none : memory_->allocate(bytes, stream);
+    storage_record record{bytes, block, 1, what, made_by};
     if (free_ != none) {
       const int at = free_;
       free_ = storages[at].block;
@@ -308,6 +312,11 @@ class tape {
   }
   /// Stores a tensor in this format from here on.
   constexpr void convert(tensor& of, element format) {
+    if (of.defined() && !has_memory(of.storage)) {
+      of.format = format;
+      storages[of.storage].bytes = of.bytes();
+      take_again(of.storage);
+    }
     if (of.format == format) return;
     of.format = format;
     if (!of.defined()) return;
@@ -444,13 +453,13 @@ class tape {
     return data;
   }
 
-  /// Lets go of what the graph of a loss that is gone held: such leaves with their gradients.
-  constexpr void drop_leaves() {
   /// Holds what a function of the graph holds, beside what it keeps for its backward.
   constexpr void hold_with_graph(const tensor& of) {
     hold(of.storage);
     leaves_.push({of, {}});
   }
+  /// Lets go of what the graph of a loss that is gone held: such leaves with their gradients.
+  constexpr void drop_leaves() {
     for (int at = 0; at < leaves_.size(); ++at) {
       release(leaves_[at].data.storage);
       release(leaves_[at].gradient.storage);
@@ -570,7 +579,8 @@ class tape {
     made.size[0] = of.size;
     made.format[0] = of.format;
     made.first_kept = kept.size();
-    made.argument[0] = none;  // its gradient stays here
+    made.argument[0] = none;  // its gradient stays here,
+    made.gradient[1] = of;    // beside what it is of
     tensor seen = of;
     seen.node = nodes.push(made);
     seen.output = 0;
@@ -609,9 +619,12 @@ class tape {
       release(kept[at].storage);
       kept[at].storage = none;
     }
+    if (by.region != none) regions[by.region].dropped += by.kept;
+  }
+  /// The inputs of a region live until its last node is done.
+  constexpr void end_of_region(const node& by) {
     if (by.region == none || by.kept == 0) return;
-    region_record& region = regions[by.region];
-    region.dropped += by.kept;
+    const region_record& region = regions[by.region];
     if (region.dropped == region.count) again->region_is_done(by.region);
   }
   constexpr void run(int index);

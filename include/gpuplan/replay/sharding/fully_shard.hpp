@@ -28,6 +28,7 @@ class fully_shard final : public sharding {
         frees_after_forward_(setup.parallelism.zero_stage == 3) {
     t_.shards = ranks_;
     t_.whole_format = gathered_;
+    t_.on_meta = true;
   }
   constexpr ~fully_shard() override {}  // NOLINT(modernize-use-equals-default)
 
