@@ -57,8 +57,11 @@ class training_job {
       tape_.begin(moment::forward);
       value loss;
       {
-        const value given = shards_ == nullptr ? tape_.share(code_->input())
-                                               : shards_->before_unit(tape_, none, code_->input());
+        value given;
+        if (shards_ == nullptr)
+          given = tape_.share(code_->input());
+        else
+          given = shards_->before_unit(tape_, none, code_->input());
         code_->given = given;
         loss = code_->forward();
         if (shards_ != nullptr) shards_->after_unit(none, loss);

@@ -153,12 +153,14 @@ class bert_code : public hugging_face_code {
       bias_ = first;
     }
     t.release(table);
-    if (bias == none) return;
-    // both biases are padded to the rows of the table
-    const int padded = t.new_storage(4 * rows);
-    t.release(bias);
-    t.release(padded);
-    tensor& data = t.parameters[bias_].data;
+    if (!model.has_tied_head() || !is_built_here()) return;
+    // biases are padded to the rows of the table
+    if (bias != none) {
+      const int padded = t.new_storage(4 * rows);
+      t.release(bias);
+      t.release(padded);
+    }
+    tensor& data = t.parameters[head_.bias].data;
     t.what = purpose::weights;
     const int own = t.new_storage(data.bytes());
     t.what = purpose::working;
@@ -292,8 +294,11 @@ class bert_code : public hugging_face_code {
 
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = modules_[index];
-    attended made = model.relative_attention_buckets != 0 ? attend_by_distance(by, input)
-                                                          : attend_to(by, input);
+    attended made;
+    if (model.relative_attention_buckets != 0)
+      made = attend_by_distance(by, input);
+    else
+      made = attend_to(by, input);
     const value& attention = made.output;
     value hidden;
     if (code().outputs_inside) {
@@ -331,8 +336,10 @@ class bert_code : public hugging_face_code {
       made.output = view(t, made.output, x.size);
       if (code().outputs_inside) made.output = linear(made.output, by.out);
     }
-    made.output = code().outputs_inside ? norm(*add(t, made.output, x), by.norm_1)
-                                        : add_and_norm(made.output, by.out, by.norm_1, x);
+    if (code().outputs_inside)
+      made.output = norm(*add(t, made.output, x), by.norm_1);
+    else
+      made.output = add_and_norm(made.output, by.out, by.norm_1, x);
     return made;
   }
   constexpr value heads(const tensor& x, const module& by) {

@@ -50,9 +50,11 @@ class vit_code : public hugging_face_code {
     t.begin(moment::loss);
     value pooled;
     if (code().means_patches) {
-      const value patches = model.image.class_tokens != 0
-                                ? slice(t, hidden, 1, model.image.patches())
-                                : t.share(hidden);
+      value patches;
+      if (model.image.class_tokens != 0)
+        patches = slice(t, hidden, 1, model.image.patches());
+      else
+        patches = t.share(hidden);
       pooled = mean_over(t, patches, 1);
     } else {
       pooled = select(t, hidden, 1);
@@ -251,7 +253,8 @@ class vit_code : public hugging_face_code {
     return add_residual(hidden, x);
   }
   constexpr value add_residual(const tensor& x, const tensor& residual) {
-    return code().adds_to_residual ? add(t, residual, x) : add(t, x, residual);
+    if (code().adds_to_residual) return add(t, residual, x);
+    return add(t, x, residual);
   }
 
   constexpr attended attend_to(const layer_modules& by, const tensor& x) {

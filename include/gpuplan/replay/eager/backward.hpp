@@ -489,6 +489,7 @@ constexpr void tape::hand_on(int index, value* incoming, gradients& out) {
   }
   for (int at = 0; at < most_outputs; ++at) incoming[at].drop();
   if (!is_of_region(by)) drop_kept(index);
+  end_of_region(by);
   const int inputs = by.inputs;
   edge to[most_inputs];
   for (int which = 0; which < inputs; ++which) to[which] = by.input[which];
@@ -511,12 +512,20 @@ constexpr void tape::deliver(const edge& to, value gradient) {
   --target.pending;
 }
 
+/// Whether a gradient may stay in this order: that of a leaf without gaps, else the usual one.
+constexpr bool suits(const tensor& gradient, const tensor& leaf) {
+  if (!is_dense(leaf)) return gradient.is_contiguous();
+  for (int at = 0; at < leaf.size.rank; ++at)
+    if (leaf.size[at] != 1 && gradient.stride[at] != leaf.stride[at]) return false;
+  return true;
+}
+
 constexpr void tape::accumulate(int index) {
   node& by = nodes[index];
   if (by.parameter == none && by.argument[0] == none) {
     tensor& arrived = by.gradient[0];
-    if (storages[arrived.storage].holders == 1) return;
-    const tensor own = make(by.size[0], by.format[0]).take();
+    if (storages[arrived.storage].holders == 1 && suits(arrived, by.gradient[1])) return;
+    const tensor own = make_like(by.size[0], by.format[0], by.gradient[1]).take();
     release(arrived.storage);
     arrived = own;
     return;

@@ -132,7 +132,8 @@ constexpr value clone(tape& t, const tensor& of) {
   return copy;
 }
 constexpr value contiguous(tape& t, const tensor& of) {
-  return of.is_contiguous() ? t.share(of) : clone(t, of);
+  if (of.is_contiguous()) return t.share(of);
+  return clone(t, of);
 }
 
 constexpr value reshape(tape& t, const tensor& of, const sizes& wanted) {
@@ -254,7 +255,8 @@ constexpr value lowered(tape& t, const tensor& of) {
 }
 /// As autocast hands a tensor to what computes in fp32.
 constexpr value raised(tape& t, const tensor& of) {
-  return t.autocast ? cast(t, of, element::fp32) : t.share(of);
+  if (t.autocast) return cast(t, of, element::fp32);
+  return t.share(of);
 }
 /// A parameter likewise: the copy of one that trains serves the whole forward.
 constexpr value lowered_parameter(tape& t, int index) {
@@ -407,14 +409,21 @@ constexpr value divide(tape& t, const tensor& of, const tensor& by_what) {
 }
 /// Rows of length 1: x / x.norm(keepdim).clamp_min(eps).expand_as(x)
 constexpr value normalize(tape& t, const tensor& of) {
-  const int by = t.add_node(node_kind::normalize, {&of, &of});
   sizes one = of.size;
   one[one.rank - 1] = 1;
-  const value length = t.make(one, of.format);
-  const value clamped = t.make(one, of.format);
+  int by = t.add_node(node_kind::vector_norm, {&of});
   t.keep(by, of);
+  value length = t.make(one, of.format);
   t.keep(by, length);
-  t.keep(by, clamped);
+  t.result_of(by, length.get());
+  by = t.add_node(node_kind::clamp, {&*length});
+  t.keep(by, length);
+  value clamped = t.make(one, of.format);
+  t.result_of(by, clamped.get());
+  const value divisor = expand(t, clamped, of.size);
+  by = t.add_node(node_kind::quotient, {&of, &*divisor});
+  t.keep(by, of);
+  t.keep(by, divisor);
   value result = t.make(of.size, of.format);
   t.result_of(by, result.get());
   return result;
@@ -452,7 +461,8 @@ constexpr value masked_fill(tape& t, const tensor& of, const tensor& mask) {
 // -- matrix products
 
 constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
-  const value b = bias == none ? value{} : lowered_parameter(t, bias);
+  value b;
+  if (bias != none) b = lowered_parameter(t, bias);
   const value w = lowered_parameter(t, weight);
   const value x = lowered(t, input);
   const std::int64_t in = x->size[x->size.rank - 1];
@@ -491,7 +501,8 @@ constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
 /// Square patches of images, (batch, channels, side, side), through one linear map: a convolution
 /// as wide as its stride, which lays the patches of one image after the other in rows.
 constexpr value convolve(tape& t, const tensor& images, int weight, int bias) {
-  const value b = bias == none ? value{} : lowered_parameter(t, bias);
+  value b;
+  if (bias != none) b = lowered_parameter(t, bias);
   const value w = lowered_parameter(t, weight);
   const value x = lowered(t, images);
   const int by = t.add_node(node_kind::convolution, {&*x, &*w, &*b});
@@ -561,8 +572,16 @@ constexpr value matmul(tape& t, const tensor& left, const tensor& right) {
 // -- norms
 
 constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
-  const value b = bias == none ? value{} : raised(t, t.parameter(bias));
-  const value w = weight == none ? value{} : raised(t, t.parameter(weight));
+  value b;
+  if (bias == none)
+    b = value{};
+  else
+    b = raised(t, t.parameter(bias));
+  value w;
+  if (weight == none)
+    w = value{};
+  else
+    w = raised(t, t.parameter(weight));
   const value x = raised(t, input);
   const int by = t.add_node(node_kind::layer_norm, {&*x, &*w, &*b});
   const std::int64_t width = x->size[x->size.rank - 1];

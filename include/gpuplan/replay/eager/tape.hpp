@@ -175,12 +175,12 @@ struct storage_record {
 struct parameter_record {
   tensor data{};
   tensor gradient{};
-  tensor whole{};           // what operators read, where `data` is a rank's part,
-  tensor whole_gradient{};  // and its gradient
+  tensor whole{};                        // what operators read, where `data` is a rank's part,
+  tensor whole_gradient{};               // and its gradient
   bool is_distributed = false;           // a DTensor,
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
-  int node = none;          // in the present graph
+  int node = none;                       // in the present graph
   bool trains = true;
   int unit = none;  // of sharding: the layer it belongs to, or none
   tensor cast{};    // under autocast
@@ -524,7 +524,8 @@ class tape {
 
   constexpr tensor& cached_cast(int index) {
     parameter_record& record = parameters[index];
-    return recomputes_ != none ? record.recast : record.cast;
+    if (recomputes_ != none) return record.recast;
+    return record.cast;
   }
   constexpr void end_autocast() {
     for (int at = 0; at < parameters.size(); ++at) {
