@@ -53,7 +53,7 @@ class hugging_face_code : public model_code {
                            model.hidden_size,
                            model.lm_head_bias,
                            trains_head());
-    const int own = t.new_storage(4 * model.vocab_size * model.hidden_size);
+    const int own = t.new_storage(t.parameters[table.weight].data.bytes());
     module made;
     made.weight = table.weight;
     if (model.lm_head_bias)
@@ -153,7 +153,8 @@ class hugging_face_code : public model_code {
                           bool is_windowed) {
     const sizes by_position = causal ? sizes{1, 1, queries, keys} : sizes{1, 1, queries, 1};
     const auto by_position_alone = [&] {
-      return is_windowed ? near_and_before(by_position) : t.make(by_position, element::boolean);
+      if (is_windowed) return near_and_before(by_position);
+      return t.make(by_position, element::boolean);
     };
     if (!pads) return by_position_alone();
     value joined;
@@ -196,9 +197,11 @@ class hugging_face_code : public model_code {
                                      const tensor& val,
                                      const tensor& given_mask,
                                      bool causal) {
-    const value mask = given_mask.defined() && given_mask.format != element::boolean
-                           ? lowered(t, given_mask)
-                           : t.share(given_mask);
+    value mask;
+    if (given_mask.defined() && given_mask.format != element::boolean)
+      mask = lowered(t, given_mask);
+    else
+      mask = t.share(given_mask);
     const value v = lowered(t, val);
     const value k = lowered(t, key);
     const value q = lowered(t, query);
@@ -279,7 +282,10 @@ class hugging_face_code : public model_code {
     attended made;
     value result = matmul(t, weights, v);
     result = transpose(t, result, 1, 2);
-    made.output = code.makes_contiguous ? contiguous(t, result) : static_cast<value&&>(result);
+    if (code.makes_contiguous)
+      made.output = contiguous(t, result);
+    else
+      made.output = static_cast<value&&>(result);
     made.weights = static_cast<value&&>(weights);
     return made;
   }
