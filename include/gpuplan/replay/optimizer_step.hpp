@@ -39,8 +39,9 @@ class optimizer_states {
       const parameter_record& record = t_.parameters[parameter];
       if (!record.trains) continue;
       const bool is_of_layer = record.unit != none && record.data.size.rank == 2;
-      const bool is_of_second =
-          is_muon ? !is_of_layer : is_divided ? !record.is_distributed : false;
+      const bool is_of_second = is_muon      ? !is_of_layer
+                                : is_divided ? !record.is_distributed
+                                             : false;
       parts_[is_of_second ? 1 : 0].parameters.push(parameter);
     }
     for (int at = 0; at < t_.parameters.size(); ++at) states_.push(state{});
@@ -129,7 +130,8 @@ class optimizer_states {
     for (int at = 0; at < storages.size(); ++at) t_.release(storages[at]);
   }
   // Gradients as an operator over DTensors wants them.
-  constexpr void redistribute(const growing_array<int>& parameters, growing_array<int>& into) const {
+  constexpr void redistribute(const growing_array<int>& parameters,
+                              growing_array<int>& into) const {
     for (int at = 0; at < parameters.size(); ++at) {
       const std::int64_t bytes = t_.parameters[parameters[at]].redistributed_bytes;
       if (bytes != 0) into.push(t_.new_storage(bytes));
@@ -209,16 +211,15 @@ class optimizer_states {
     } else if (has_8_bits()) {
       make_8_bit_states(made, moments, data(parameter).count());
     } else {
-      const bool counts = is_fused(of.kind) && (of.kind == optimizer_kind::adamw ||
-                                                of.kind == optimizer_kind::adagrad);
+      const bool counts = is_fused(of.kind) &&
+                          (of.kind == optimizer_kind::adamw || of.kind == optimizer_kind::adagrad);
       if (counts) made.storage[3] = t_.new_storage(4);  // the steps, on the device
       // a momentum begins as a copy of the gradient
       const sizes& size = t_.parameters[parameter].gradient_size;
       const bool copies = of.kind == optimizer_kind::sgd_momentum && size.rank != 0;
       for (int at = 0; at < moments; ++at)
-        made.storage[at] = copies
-                               ? t_.new_storage(size.count() * bytes_of(data(parameter).format))
-                               : temporary(parameter);
+        made.storage[at] = copies ? t_.new_storage(size.count() * bytes_of(data(parameter).format))
+                                  : temporary(parameter);
     }
     t_.what = purpose::working;
   }
@@ -226,7 +227,8 @@ class optimizer_states {
     const bool small = count < smallest_in_8_bits;
     for (int at = 0; at < moments; ++at)
       if (!small && maps_[at] == none) maps_[at] = t_.new_storage(4 * 256);  // of 8 bits to fp32
-    for (int at = 0; at < moments; ++at) made.storage[at] = t_.new_storage(small ? 4 * count : count);
+    for (int at = 0; at < moments; ++at)
+      made.storage[at] = t_.new_storage(small ? 4 * count : count);
     for (int at = 0; !small && at < moments; ++at)
       made.storage[2 + at] = t_.new_storage(4 * ceil_div(count, block_in_8_bits));
   }
@@ -344,10 +346,14 @@ class optimizer_states {
       }
       int gram = none;
       int gram_update = none;
+      bool is_transposed = of.size[0] > of.size[1];  // until the first sum with a product
       for (int iteration = 0; iteration < 5; ++iteration) {
-        replace(gram, product(2 * shorter * shorter));
-        replace(gram_update, product(2 * shorter * shorter));
-        replace(orthogonal, product(bytes));
+        replace(gram, product(2 * shorter * shorter, t_.device.matrix_workspace));
+        replace(gram_update, product(2 * shorter * shorter, t_.device.bias_workspace));
+        replace(orthogonal,
+                product(bytes,
+                        is_transposed ? t_.device.matrix_workspace : t_.device.bias_workspace));
+        is_transposed = false;
       }
       t_.release(gram);
       t_.release(gram_update);
@@ -355,9 +361,9 @@ class optimizer_states {
     }
     t_.release(update);
   }
-  [[nodiscard]] constexpr int product(std::int64_t bytes) const {
+  [[nodiscard]] constexpr int product(std::int64_t bytes, std::int64_t workspace) const {
     const int made = t_.new_storage(bytes);
-    t_.touch(t_.device.matrix_workspace);
+    t_.touch(workspace);
     return made;
   }
   [[nodiscard]] constexpr int new_norm(element format, std::int64_t count) const {
@@ -397,7 +403,7 @@ class optimizer_states {
         drop(means);
       }
       for (int at = 0; at < parameters.size(); ++at)
-        estimates.push(product(data(parameters[at]).bytes()));
+        estimates.push(product(data(parameters[at]).bytes(), t_.device.matrix_workspace));
       growing_array<int> means;
       for (int at = 0; at < parameters.size(); ++at) means.push(new_mean_of_rows(parameters[at]));
       drop(means);
@@ -426,7 +432,7 @@ class optimizer_states {
       if (data(parameter).size.rank > 1) {
         replace(row, new_mean(parameter, 1));
         replace(column, new_mean(parameter, 2));
-        estimate = product(data(parameter).bytes());
+        estimate = product(data(parameter).bytes(), t_.device.matrix_workspace);
         t_.release(new_mean_of_rows(parameter));
       } else {
         replace(square, t_.new_storage(data(parameter).bytes()));
