@@ -186,7 +186,11 @@ class hugging_face_decoder : public hugging_face_code {
   constexpr value embed() {
     if (!code().scales_embedding) return embed_tokens(ids_, tokens_);
     const value rows = embedding(t, ids_, tokens_.copy != none ? tokens_.copy : tokens_.weight);
-    value scaled = multiply(t, rows, embedding_scale_);
+    value scaled;
+    {
+      const value factor = cast(t, embedding_scale_, rows->format);
+      scaled = multiply(t, rows, factor);
+    }
     if (setup.recompute == recompute_mode::full) t.require_gradient(scaled.get());
     return adapters.add_to_rows(
         static_cast<value&&>(scaled), tokens_.adapter, ids_, embedding_scale_);
@@ -224,7 +228,11 @@ class hugging_face_decoder : public hugging_face_code {
     const bool behind = model.norm_at != norm_position::before;
     attended of_attention;
     {
-      const value normed = before ? norm(input, by.before_attention) : t.share(input);
+      value normed;
+      if (before)
+        normed = norm(input, by.before_attention);
+      else
+        normed = t.share(input);
       of_attention = attention(by, normed);
     }
     if (behind) of_attention.output = norm(of_attention.output, by.behind_attention);
@@ -236,7 +244,11 @@ class hugging_face_decoder : public hugging_face_code {
     of_attention.output.drop();
     value out;
     {
-      const value normed = before ? norm(x, by.before_mlp) : t.share(x);
+      value normed;
+      if (before)
+        normed = norm(x, by.before_mlp);
+      else
+        normed = t.share(x);
       out = mlp(by, normed);
     }
     if (behind) out = norm(out, by.behind_mlp);
@@ -343,8 +355,10 @@ class hugging_face_decoder : public hugging_face_code {
     }
     if (!model.gated_mlp) {
       value hidden = linear(x, by.up);
-      hidden = model.hidden_act == activation_function::gelu_tanh ? new_gelu(hidden)
-                                                                  : activation(hidden);
+      if (model.hidden_act == activation_function::gelu_tanh)
+        hidden = new_gelu(hidden);
+      else
+        hidden = activation(hidden);
       return linear(hidden, by.down);
     }
     value gated;
@@ -455,7 +469,11 @@ class hugging_face_decoder : public hugging_face_code {
   /// The front of each head is rotated, the rest passes.
   constexpr value rotate_front(const tensor& x, const tensor& rest) {
     if (code().rotary_parts == rotary_parts_code::none) return rotate(x);
-    const value front = rotary_width() == x.size[3] ? t.share(x) : slice(t, x, 3, rotary_width());
+    value front;
+    if (rotary_width() == x.size[3])
+      front = t.share(x);
+    else
+      front = slice(t, x, 3, rotary_width());
     const value rotated = rotate(front);
     return concatenate(t, rotated, rest, 3);
   }
