@@ -257,7 +257,10 @@ class megatron_gpt final : public model_code {
       value of_bias;
       if (on.nodes[index].inputs > 2 && on.nodes[index].input[2].node != none)
         of_bias = sum_to(on, flat(g), sizes{weight.size[0]});
-      out.of[0] = gathers ? static_cast<value&&>(part) : static_cast<value&&>(of_input);
+      if (gathers)
+        out.of[0] = static_cast<value&&>(part);
+      else
+        out.of[0] = static_cast<value&&>(of_input);
       out.of[1] = static_cast<value&&>(of_weight);
       out.of[2] = static_cast<value&&>(of_bias);
     }
@@ -333,12 +336,17 @@ class megatron_gpt final : public model_code {
   }
 
   constexpr value column_linear(const tensor& x, const module& by, bool adds_bias) {
-    value input = splits_ || tp_ > 1 ? t.share(x) : pass_through(x);
+    value input;
+    if (splits_ || tp_ > 1)
+      input = t.share(x);
+    else
+      input = pass_through(x);
     return parallel_product(input, by.weight, adds_bias ? by.bias : none, splits_);
   }
   constexpr value row_linear(const tensor& x, const module& by) {
     const value product = parallel_product(x, by.weight, none, false);
-    return splits_ ? reduce_scatter(product) : pass_through(product);
+    if (splits_) return reduce_scatter(product);
+    return pass_through(product);
   }
 
   // -- embedding
@@ -662,7 +670,11 @@ class megatron_gpt final : public model_code {
   constexpr value masked_softmax(value& scores, value& product, const tensor& given_mask) {
     value wide = t.share(scores);
     if (setup.framework.softmax_in_fp32) wide = cast(t, wide, element::fp32);
-    const value mask = given_mask.defined() ? t.share(given_mask) : causal_mask();
+    value mask;
+    if (given_mask.defined())
+      mask = t.share(given_mask);
+    else
+      mask = causal_mask();
     if (setup.framework.softmax_in_fp32) {
       // masked_fill_ of the copy
       const int by = t.add_node(node_kind::mask_fill, {&*wide});
@@ -712,8 +724,8 @@ class megatron_gpt final : public model_code {
   }
 
   constexpr value attend(const tensor& q, const tensor& k, const tensor& v, const tensor& mask) {
-    return setup.attention == attention_kernel::written_out ? written_out_core(q, k, v, mask)
-                                                            : kernel_core(q, k, v);
+    if (setup.attention == attention_kernel::written_out) return written_out_core(q, k, v, mask);
+    return kernel_core(q, k, v);
   }
 
   constexpr value attention(const tensor& x,
@@ -836,19 +848,19 @@ class megatron_gpt final : public model_code {
       {
         value sum;
         if (has_bias) sum = on.make(y.size, y.format);
+        // g * sigmoid(y1) * (1 + y1 * (1 - sigmoid(y1))) * y2, and g * silu(y1)
         value left, right;
         {
-          value sigmoid = like();
           value product = like();
-          sigmoid.drop();
+          product = like();
           value rest = like();
-          {
-            const value other = like();
-            static_cast<void>(other);
-          }
-          static_cast<void>(rest);
-          left = static_cast<value&&>(product);
+          rest = like();
+          rest = like();
+          rest = like();
+          left = like();
         }
+        left = like();
+        right = like();
         right = like();
         result = on.make(y.size, y.format);
       }
@@ -860,8 +872,10 @@ class megatron_gpt final : public model_code {
   constexpr value mlp(const tensor& x, const layer_modules& by) {
     value hidden = column_linear(x, by.fc1, false);
     if (setup.framework.fuses_bias_activation) {
-      hidden =
-          model.gated_mlp ? fused_swiglu(hidden, by.fc1.bias) : fused_gelu(hidden, by.fc1.bias);
+      if (model.gated_mlp)
+        hidden = fused_swiglu(hidden, by.fc1.bias);
+      else
+        hidden = fused_gelu(hidden, by.fc1.bias);
     } else {
       if (by.fc1.bias != none) hidden = add(t, hidden, t.parameter(by.fc1.bias));
       if (model.gated_mlp) {
@@ -1036,7 +1050,10 @@ class megatron_gpt final : public model_code {
         }
         on.touch(4 * tokens[0]);
         const bool casts = on.nodes[index].argument[0] == 1;
-        grad = casts ? on.make(softmax.size, element::bf16) : on.share(softmax);
+        if (casts)
+          grad = on.make(softmax.size, element::bf16);
+        else
+          grad = on.share(softmax);
       }
       out.of[0] = static_cast<value&&>(grad);
     }
@@ -1053,7 +1070,11 @@ class megatron_gpt final : public model_code {
     const sizes tokens{logits.size[0], logits.size[1]};
     const value wide = t.make(logits.size, element::fp32);
     value most = t.make(tokens, element::fp32);
-    t.touch(8 * tokens.count());
+    {
+      const value place = t.make(tokens, element::int64);
+      // beyond 32 bits of bytes the kernel runs in parts, which meet in pairs
+      if (wide->bytes() > 2'147'483'647) t.touch(16 * tokens.count());
+    }
     value outside, target, joined, loss;
     {
       value predicted, sums;

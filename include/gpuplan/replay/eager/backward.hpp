@@ -293,7 +293,9 @@ constexpr void tape::run(int index) {
     case node_kind::split: {
       for (int at = 0; at < by.outputs; ++at)
         if (incoming[at]->defined()) out.of[0] = value();
-      sizes whole{by.argument[0]};
+      sizes whole;
+      whole.rank = static_cast<int>(by.argument[0]);
+      for (int at = 0; at < whole.rank; ++at) whole[at] = by.argument[1 + at];
       element format = element::fp32;
       for (int at = 0; at < by.outputs; ++at)
         if (incoming[at]->defined()) format = incoming[at]->format;

@@ -107,6 +107,23 @@ struct tensor {
   }
 };
 
+/// Whether its elements are neighbours, in whatever order of dimensions.
+[[nodiscard]] constexpr bool is_dense(const tensor& of) {
+  std::int64_t expected = 1;
+  bool seen[most_dimensions]{};
+  for (int left = of.size.rank; left > 0; --left) {
+    int next = none;
+    for (int at = 0; at < of.size.rank; ++at) {
+      if (seen[at]) continue;
+      if (of.size[at] == 1 || of.stride[at] == expected) next = at;
+    }
+    if (next == none) return false;
+    seen[next] = true;
+    expected *= of.size[next];
+  }
+  return true;
+}
+
 constexpr void set_contiguous(tensor& of, const sizes& size) {
   of.size = size;
   std::int64_t stride = 1;
