@@ -127,7 +127,11 @@ class trained_beside {
     const element format = result->format;
     const value x = cast(t_, input, t_.parameters[by.down].data.format);
     {
-      const value more = by.magnitude == none ? scaled_product(by, x) : rescaled(by, x, result);
+      value more;
+      if (by.magnitude == none)
+        more = scaled_product(by, x);
+      else
+        more = rescaled(by, x, result);
       result = eager::add(t_, result, more);
     }
     return cast(t_, result, format);
@@ -217,8 +221,11 @@ class trained_beside {
     value factor = multiply(t_, t_.parameter(by.magnitude), norm);
     factor = view(t_, factor, {1, by.out});
     const value raised = product(by, x);
-    const value base =
-        by.bias == none ? t_.share(result) : subtract(t_, result, t_.parameter(by.bias));
+    value base;
+    if (by.bias == none)
+      base = t_.share(result);
+    else
+      base = subtract(t_, result, t_.parameter(by.bias));
     value of_base;
     {
       const value change = add_number(t_, factor);

@@ -227,8 +227,8 @@ class model_code : public recomputer {
       }
       return multiply(t, x, gate);
     }
-    return model.hidden_act == activation_function::relu ? keeping_result(t, x)
-                                                         : keeping_input(t, x);
+    if (model.hidden_act == activation_function::relu) return keeping_result(t, x);
+    return keeping_input(t, x);
   }
   /// (batch, tokens, heads * width) to (batch, heads, tokens, width).
   constexpr value heads_of(const tensor& x, std::int64_t heads, std::int64_t width) {
@@ -270,7 +270,8 @@ class model_code : public recomputer {
   constexpr value run_code(int index, const tensor& x) {
     const bool reenters =
         setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter;
-    return reenters ? run_apart(index, x) : layer(index, x);
+    if (reenters) return run_apart(index, x);
+    return layer(index, x);
   }
   /// CheckpointFunction: a function without a graph, whose backward computes the layer again with
   /// one, and follows that.

@@ -146,8 +146,10 @@ class gpt2_code : public hugging_face_code {
   // GPT2MLP
   constexpr value feed_forward(const block& by, const tensor& x) {
     value hidden = conv1d(x, by.mlp_c_fc);
-    hidden =
-        model.hidden_act == activation_function::gelu_tanh ? new_gelu(hidden) : activation(hidden);
+    if (model.hidden_act == activation_function::gelu_tanh)
+      hidden = new_gelu(hidden);
+    else
+      hidden = activation(hidden);
     hidden = conv1d(hidden, by.mlp_c_proj);
     return dropout(t, hidden, drops);
   }

@@ -107,7 +107,7 @@ class hugging_face_decoder : public hugging_face_code {
     for (int kind = 0; kind < kinds_of_tables(); ++kind) static_cast<void>(inverse_frequencies());
   }
 
-  constexpr void build_layer(layer_modules& made, bool trains) {
+  constexpr virtual void build_layer(layer_modules& made, bool trains) {
     const std::int64_t width = model.hidden_size;
     const std::int64_t head = model.query_dim();
     const std::int64_t inner = model.num_attention_heads * head;
@@ -166,6 +166,8 @@ class hugging_face_decoder : public hugging_face_code {
     value near_mask;
     if (by_kind && model.sliding_window != 0)
       near_mask = mask_of(batch, tokens, tokens, format, true, model.sliding_window);
+    value undropped;
+    if (code().holds_undropped_embedding) undropped = t.share(embedded);
     embedded = dropout(t, embedded, drops && code().drops_embedding);
     value hidden = t.share(embedded);
     value cosines[2], sines[2];

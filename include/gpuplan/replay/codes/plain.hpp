@@ -69,8 +69,11 @@ class plain_decoder : public model_code {
 
   constexpr value forward() override {
     t.begin(moment::forward);
-    value x = parts_.is_on() ? parts_.embed(ids_, tokens_.weight, model.vocab_size)
-                             : rows_of(ids_, tokens_);
+    value x;
+    if (parts_.is_on())
+      x = parts_.embed(ids_, tokens_.weight, model.vocab_size);
+    else
+      x = rows_of(ids_, tokens_);
     if (positions_.weight != none) {
       value of_positions;
       {
@@ -85,16 +88,20 @@ class plain_decoder : public model_code {
     value logits;
     {
       const value normed = norm(x, norm_);
-      logits = parts_.is_on() && !setup.framework.loss_parallel
-                   ? parts_.by_rows(normed, head_.weight, head_.bias, model.vocab_size)
-                   : linear(normed, head_);
+      if (parts_.is_on() && !setup.framework.loss_parallel)
+        logits = parts_.by_rows(normed, head_.weight, head_.bias, model.vocab_size);
+      else
+        logits = linear(normed, head_);
     }
     if (setup.framework.logits == logits_code::to_fp32) logits = cast(t, logits, element::fp32);
     const std::int64_t classes = logits->size[2];
     const value rows = view(t, logits, {ids_->count(), classes});
     const value labels = view(t, labels_, sizes{ids_->count()});
-    value loss = setup.framework.loss_parallel ? parts_.cross_entropy(rows, labels)
-                                               : cross_entropy(t, rows, labels);
+    value loss;
+    if (setup.framework.loss_parallel)
+      loss = parts_.cross_entropy(rows, labels);
+    else
+      loss = cross_entropy(t, rows, labels);
     return loss;
   }
 
@@ -194,8 +201,8 @@ class plain_decoder : public model_code {
   }
 
   constexpr value layer(int index, const tensor& x) override {
-    return setup.framework.layers == layer_code::gpt ? gpt_layer(modules_[index], x)
-                                                     : llama_layer(modules_[index], x);
+    if (setup.framework.layers == layer_code::gpt) return gpt_layer(modules_[index], x);
+    return llama_layer(modules_[index], x);
   }
 
   constexpr value core(const tensor& q, const tensor& k, const tensor& v) override {

@@ -44,7 +44,11 @@ class t5_code : public hugging_face_code {
     const value decoder_ids = shift_right();
     value decoded = run_stack(decoder_ids, encoded);
     t.begin(moment::loss);
-    const value scaled = setup.framework.scales_decoder_outputs ? scale(t, decoded) : value{};
+    value scaled;
+    if (setup.framework.scales_decoder_outputs)
+      scaled = scale(t, decoded);
+    else
+      scaled = value{};
     const value logits = linear(scaled->defined() ? scaled : decoded, shared_);
     const std::int64_t count = labels_->count();
     const value rows = view(t, logits, {count, model.vocab_size});
@@ -211,7 +215,8 @@ class t5_code : public hugging_face_code {
     return linear(hidden, by.wo);
   }
   constexpr value mlp_activation(const tensor& x) {
-    return model.hidden_act == activation_function::gelu_tanh ? new_gelu(x) : activation(x);
+    if (model.hidden_act == activation_function::gelu_tanh) return new_gelu(x);
+    return activation(x);
   }
 
   // T5LayerNorm
@@ -257,8 +262,12 @@ class t5_code : public hugging_face_code {
     const value q = projected(x, by.q);
     const value k = projected(states, by.k);
     const value v = projected(states, by.v);
-    if (!bias->defined())
-      bias = by.bias.weight == none ? no_bias(q, k) : relative_bias(by.bias, q, k, !causal);
+    if (!bias->defined()) {
+      if (by.bias.weight == none)
+        bias = no_bias(q, k);
+      else
+        bias = relative_bias(by.bias, q, k, !causal);
+    }
     attended made;
     if (is_written_out()) {
       constexpr written_out_code code{.softmax_in_fp32 = false, .casts_weights = false};

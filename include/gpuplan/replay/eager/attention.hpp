@@ -174,8 +174,16 @@ constexpr value math_attention(tape& t,
     const value lowest = t.make(sizes{1}, element::fp32);
     mask = t.make({tokens, keys}, element::fp32);
   }
-  value k_all = k->size[1] == heads ? t.share(k) : repeat_heads(t, k, heads / k->size[1]);
-  value v_all = v->size[1] == heads ? t.share(v) : repeat_heads(t, v, heads / v->size[1]);
+  value k_all;
+  if (k->size[1] == heads)
+    k_all = t.share(k);
+  else
+    k_all = repeat_heads(t, k, heads / k->size[1]);
+  value v_all;
+  if (v->size[1] == heads)
+    v_all = t.share(v);
+  else
+    v_all = repeat_heads(t, v, heads / v->size[1]);
   value scores;
   {
     const value turned = transpose(t, k_all, 2, 3);
@@ -199,7 +207,11 @@ constexpr value math_attention(tape& t,
   scores = static_cast<value&&>(weights);
   if (drops) scores = dropout(t, scores, true);
   // The weights are a result too, which nobody reads.
-  const value unread = half ? t.make(scores->size, format) : value{};
+  value unread;
+  if (half)
+    unread = t.make(scores->size, format);
+  else
+    unread = value{};
   value out = matmul(t, scores, v_all);
   out = cast(t, out, format);
   t.autocast = was_autocast;

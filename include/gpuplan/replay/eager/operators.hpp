@@ -175,7 +175,10 @@ constexpr value slice(tape& t, const tensor& of, int dimension, std::int64_t len
 /// The node of a split; `part` makes each of its results.
 constexpr int split(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::split, {&of});
-  if (node* made = t.at(by)) made->argument[0] = of.count();
+  if (node* made = t.at(by)) {
+    made->argument[0] = of.size.rank;
+    for (int at = 0; at < of.size.rank; ++at) made->argument[1 + at] = of.size[at];
+  }
   return by;
 }
 constexpr value part(

@@ -48,7 +48,11 @@ class deepspeed_engine : public sharding {
       const value loss = forward();
       {
         const value averaged = scale(t_, loss);
-        const value scaled = scales_loss() ? scale(t_, averaged) : t_.share(averaged);
+        value scaled;
+        if (scales_loss())
+          scaled = scale(t_, averaged);
+        else
+          scaled = t_.share(averaged);
         t_.backward(scaled);
         reduce_gradients();
       }

@@ -121,7 +121,8 @@ class fully_shard final : public sharding {
   constexpr value cast_input(const tensor& input) {
     const bool changes = gathered_ != weights_ && input.defined() &&
                          (input.format == element::fp32 || is_half(input.format));
-    return changes ? cast(t_, input, gathered_) : t_.share(input);
+    if (changes) return cast(t_, input, gathered_);
+    return t_.share(input);
   }
 
   // What follows reads the input through a node that reduces the unit's gradients on the way back.

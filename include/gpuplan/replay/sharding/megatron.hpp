@@ -265,6 +265,16 @@ class megatron_training final : public sharding {
     tape::graph_place place{};
   };
 
+  // First in, first out.
+  struct queue {
+    growing_array<int> all{};
+    int first = 0;
+
+    constexpr void push(int one) { all.push(one); }
+    constexpr int pop() { return all[first++]; }
+    [[nodiscard]] constexpr bool is_empty() const { return first == all.size(); }
+  };
+
   constexpr int receive() {
     const purpose was = t_.what;
     t_.what = purpose::buffers;
@@ -476,7 +486,132 @@ class megatron_training final : public sharding {
     release(output_gradient);
   }
 
-  constexpr void train_interleaved() {}
+  // Micro-batches and chunks in turn: groups of as many micro-batches as there are stages go
+  // through one chunk after the other.
+  constexpr void train_interleaved() {
+    const auto chunks = static_cast<std::int64_t>(chunks_);
+    const std::int64_t count = plan_.accumulation;
+    const std::int64_t total = count * chunks;
+    prepare(total);
+    const bool is_first = stage_ == 0;
+    const bool is_last = stage_ == stages_ - 1;
+    const std::int64_t warmup =
+        at_most(2 * (stages_ - stage_ - 1) + (chunks - 1) * stages_, total);
+    const bool all_warm_up = warmup == total;
+    growing_array<int> chunk_at;
+    for (std::int64_t first = 0; first < count; first += stages_)
+      for (int chunk = 0; chunk < chunks_; ++chunk)
+        for (std::int64_t micro = first; micro < at_most(first + stages_, count); ++micro)
+          chunk_at.push(chunk);
+    const auto chunk_of = [&](std::int64_t at, bool forwards) {
+      const int chunk = chunk_at[static_cast<int>(at % total)];
+      return forwards ? chunk : chunks_ - 1 - chunk;
+    };
+    // Whether a tensor comes in, and for which chunk.
+    struct arrival {
+      bool comes = true;
+      int chunk = 0;
+    };
+    const auto arrival_at = [&](std::int64_t at, bool forwards) {
+      arrival next;
+      if (!(forwards ? is_first : is_last)) {
+        next.chunk = chunk_of(at + 1, forwards);
+        return next;
+      }
+      if (at < stages_ - 1) {
+        next.comes = false;
+        next.chunk = chunk_of(at + 1, forwards);
+      } else {
+        next.chunk = chunk_of(at - (stages_ - 1), forwards);
+      }
+      if (next.chunk == (forwards ? chunks_ - 1 : 0)) next.comes = false;
+      next.chunk += forwards ? 1 : -1;
+      return next;
+    };
+    queue* inputs = new queue[static_cast<unsigned long>(chunks)];
+    queue* outputs = new queue[static_cast<unsigned long>(chunks)];
+    queue* output_gradients = new queue[static_cast<unsigned long>(chunks)];
+    const auto is_end = [&](int chunk) { return is_last && chunk == chunks_ - 1; };
+    const auto is_begin = [&](int chunk) { return is_first && chunk == 0; };
+    const auto run_forward = [&](std::int64_t at) {
+      const int chunk = chunk_of(at, true);
+      if (is_begin(chunk) && inputs[chunk].all.size() == outputs[chunk].all.size())
+        inputs[chunk].push(none);
+      const int input = inputs[chunk].all[outputs[chunk].all.size()];
+      forward(flights_[at], chunk, input);
+      outputs[chunk].push(static_cast<int>(at));
+    };
+    const auto run_backward = [&](std::int64_t at) {
+      const int chunk = chunk_of(at, false);
+      if (is_end(chunk) && output_gradients[chunk].is_empty()) output_gradients[chunk].push(none);
+      const int input = inputs[chunk].pop();
+      const int which = outputs[chunk].pop();
+      const int gradient = output_gradients[chunk].pop();
+      value of_input = backward(flights_[which], gradient);
+      retire(which);
+      release(input);
+      release(gradient);
+      return of_input;
+    };
+    int input = none;
+    int output_gradient = none;
+    std::int64_t output = none;
+    value input_gradient;
+    const auto put = [&](const arrival& one, queue* queues, int variable) {
+      if (one.comes) queues[one.chunk].push(hold(variable));
+    };
+    inputs[0].push(is_first ? none : receive());
+    for (std::int64_t at = 0; at < warmup; ++at) {
+      arrival next = arrival_at(at, true);
+      if (at == total - 1) next.comes = false;
+      run_forward(at);
+      output = is_end(chunk_of(at, true)) ? none : at;
+      const int arrived = next.comes ? receive() : none;
+      if (at == warmup - 1 && !all_warm_up) {
+        const int gradient = is_last ? none : receive();
+        assign(input, arrived);
+        assign(output_gradient, gradient);
+        output_gradients[chunks_ - 1].push(hold(gradient));
+      } else {
+        assign(input, arrived);
+      }
+      put(next, inputs, input);
+      if (output != none) deallocate(flights_[output]);
+    }
+    for (std::int64_t at = 0; at < total - warmup; ++at) {
+      run_forward(at + warmup);
+      value gradient = run_backward(at);
+      input_gradient = static_cast<value&&>(gradient);
+      output = is_end(chunk_of(at + warmup, true)) ? none : at + warmup;
+      if (is_begin(chunk_of(at, false))) input_gradient = value();
+      arrival next = arrival_at(at + warmup, true);
+      const arrival next_gradient = arrival_at(at, false);
+      if (at == total - warmup - 1) next.comes = false;
+      const int arrived = next.comes ? receive() : none;
+      const int arrived_gradient = next_gradient.comes ? receive() : none;
+      assign(input, arrived);
+      assign(output_gradient, arrived_gradient);
+      if (output != none) deallocate(flights_[output]);
+      put(next, inputs, input);
+      put(next_gradient, output_gradients, output_gradient);
+    }
+    if (all_warm_up) output_gradients[chunks_ - 1].push(is_last ? none : receive());
+    for (std::int64_t at = total - warmup; at < total; ++at) {
+      arrival next = arrival_at(at, false);
+      if (at == total - 1) next.comes = false;
+      value gradient = run_backward(at);
+      input_gradient = static_cast<value&&>(gradient);
+      if (is_begin(chunk_of(at, false))) input_gradient = value();
+      assign(output_gradient, next.comes ? receive() : none);
+      put(next, output_gradients, output_gradient);
+    }
+    finish_gradients();
+    release(input);
+    release(output_gradient);
+    delete[] inputs;
+    delete[] outputs;
+    delete[] output_gradients;
+  }
 
   tape& t_;
   const training_setup& setup_;

@@ -82,7 +82,11 @@ class tensor_parallel {
   /// By a matrix whose rows are divided: every rank has all of the input, and a part of the result,
   /// which is put together where it is given a width.
   constexpr value by_rows(const tensor& x, int weight, int bias, std::int64_t width = 0) {
-    const value all = sequence_ ? gather_tokens(x) : all_of(x);
+    value all;
+    if (sequence_)
+      all = gather_tokens(x);
+    else
+      all = all_of(x);
     t_.distributed = true;
     value part = linear(t_, all, weight, bias);
     t_.distributed = false;
@@ -259,8 +263,8 @@ class tensor_parallel {
   constexpr value all_of(const tensor& x) { return result_of(reduced_, x, t_.share(x)); }
   constexpr value gather_tokens(const tensor& x) { return result_of(gathered_, x, gather(t_, x)); }
   constexpr value sum_of_ranks(const tensor& x) {
-    return sequence_ ? result_of(scattered_, x, scatter(t_, x))
-                     : result_of(passed_, x, t_.make(x.size, x.format));
+    if (sequence_) return result_of(scattered_, x, scatter(t_, x));
+    return result_of(passed_, x, t_.make(x.size, x.format));
   }
 
   constexpr value gather(tape& t, const tensor& x) const {
@@ -299,7 +303,11 @@ class tensor_parallel {
     {
       const sizes one{logits.size[0], 1};
       const element wide = element::fp32;
-      value x = logits.format == wide ? t_.share(logits) : t_.make(logits.size, wide);
+      value x;
+      if (logits.format == wide)
+        x = t_.share(logits);
+      else
+        x = t_.make(logits.size, wide);
       value largest = t_.make(one, wide);
       touch(t_, scratch_of_reduction(t_.device, logits.size[1], logits.size[0], true));
       largest = t_.make(one, wide);
