@@ -62,6 +62,8 @@ constexpr named<gpuplan::framework> codes[] = {
     {"hf:CLIPForImageClassification", gpuplan::catalog::hugging_face_clip},
     {"hf:SiglipForImageClassification", gpuplan::catalog::hugging_face_siglip},
     {"hf:T5ForConditionalGeneration", gpuplan::catalog::hugging_face_t5},
+    {"hf:OPTForCausalLM", gpuplan::catalog::hugging_face_opt},
+    {"hf:GPTNeoXForCausalLM", gpuplan::catalog::hugging_face_gpt_neox},
 };
 constexpr named<gpuplan::precision_recipe> precisions[] = {
     {"fp32", gpuplan::fp32_precision},

@@ -111,6 +111,12 @@ bool add_facts_of_class(const row& source, std::string_view name, transformer& m
     model.fused_qkv = true;
     return true;
   }
+  if (name == "OPTForCausalLM") return true;
+  if (name == "GPTNeoXForCausalLM") {
+    model.fused_qkv = true;
+    model.parallel_attention = true;
+    return true;
+  }
   if (name == "T5ForConditionalGeneration") {
     model.kind = model_kind::encoder_decoder;
     model.num_decoder_layers = model.num_hidden_layers;

@@ -10,13 +10,15 @@ namespace gpuplan {
 
 /// Whose code runs the layers: in which order, and what its functions hold meanwhile.
 enum class layer_code {
-  gpt,      // one linear layer for query, key and value; attention within the block's function
-  llama,    // three; attention in a function of its own
-  gpt2,     // Hugging Face's GPT-2: Conv1D
-  decoder,  // Hugging Face's LLaMA and what was copied from it
-  bert,     // Hugging Face's BERT and what was copied from it
-  vit,      // Hugging Face's ViT
-  t5,       // Hugging Face's T5
+  gpt,       // one linear layer for query, key and value; attention within the block's function
+  llama,     // three; attention in a function of its own
+  gpt2,      // Hugging Face's GPT-2: Conv1D
+  decoder,   // Hugging Face's LLaMA and what was copied from it
+  bert,      // Hugging Face's BERT and what was copied from it
+  vit,       // Hugging Face's ViT
+  t5,        // Hugging Face's T5
+  opt,       // Hugging Face's OPT
+  gpt_neox,  // Hugging Face's GPT-NeoX
   megatron_core,  // (sequence, batch, hidden), tensor-parallel linear layers
   torchtitan      // complex rotary embeddings
 };
@@ -108,11 +110,13 @@ struct decoder_code {
   std::int64_t rotary_percent = 100;     // of a head's width that is rotated
   bool builds_rotary_first = false;      // before the last norm
   bool normalizes_turned_heads = false;  // query and key, when their heads stand before the tokens
-  bool views_behind_projections = false;  // heads are told apart once query, key and value are there
+  bool views_behind_projections =
+      false;  // heads are told apart once query, key and value are there
   bool scales_embedding = false;
   bool drops_embedding = false;
-  bool drops_residual = false;  // what attention and MLP add
-  bool caps_scores = false;     // cap * tanh(score / cap), where attention is written out
+  bool holds_undropped_embedding = false;  // as long as the model runs
+  bool drops_residual = false;             // what attention and MLP add
+  bool caps_scores = false;  // cap * tanh(score / cap), where attention is written out
   bool caps_logits = false;
 };
 

@@ -25,6 +25,16 @@ inline constexpr framework torch_llama_fp32{.name = "torch.nn, LLaMA in fp32",
 inline constexpr framework hugging_face_gpt2{.name = "transformers, GPT2LMHeadModel",
                                              .layers = layer_code::gpt2};
 
+/// OPTForCausalLM.
+inline constexpr framework hugging_face_opt{.name = "transformers, OPTForCausalLM",
+                                            .layers = layer_code::opt};
+
+/// GPTNeoXForCausalLM, which rotates a quarter of each head.
+inline constexpr framework hugging_face_gpt_neox{
+    .name = "transformers, GPTNeoXForCausalLM",
+    .layers = layer_code::gpt_neox,
+    .decoder = {.rotary_percent = 25, .drops_embedding = true, .holds_undropped_embedding = true}};
+
 /// T5ForConditionalGeneration of T5's first version, which scales the decoder's output,
 inline constexpr framework hugging_face_t5{.name = "transformers, T5ForConditionalGeneration",
                                            .layers = layer_code::t5,
@@ -96,13 +106,13 @@ inline constexpr framework hugging_face_phi_3{
     .logits = logits_code::to_fp32,
     .decoder = {.rotary_parts = rotary_parts_code::in_rotation, .drops_residual = true}};
 /// OlmoForCausalLM, Olmo2ForCausalLM.
-inline constexpr framework hugging_face_olmo{.name = "transformers, OlmoForCausalLM",
-                                             .layers = layer_code::decoder,
-                                             .rms_norm = rms_norm_code::written_out_whole,
-                                             .rotary = rotary_code::rotate_half,
-                                             .logits = logits_code::to_fp32,
-                                             .decoder = {.rotates_in_fp32 = true,
-                                                         .views_behind_projections = true}};
+inline constexpr framework hugging_face_olmo{
+    .name = "transformers, OlmoForCausalLM",
+    .layers = layer_code::decoder,
+    .rms_norm = rms_norm_code::written_out_whole,
+    .rotary = rotary_code::rotate_half,
+    .logits = logits_code::to_fp32,
+    .decoder = {.rotates_in_fp32 = true, .views_behind_projections = true}};
 
 /// BertForMaskedLM, BertForSequenceClassification, BertModel.
 inline constexpr framework hugging_face_bert{
