@@ -345,13 +345,13 @@ constexpr void tape::run(int index) {
       break;
     }
     case node_kind::quotient: {
-      value quotient = dense(g.size, g.format);
-      value again = dense(g.size, g.format);
+      value divided = dense(g.size, g.format);
+      value divided_twice = dense(g.size, g.format);
       value negative = dense(g.size, g.format);
       out.of[1] = dense(g.size, g.format);
       negative.drop();
-      again.drop();
-      quotient.drop();
+      divided_twice.drop();
+      divided.drop();
       out.of[0] = dense(g.size, g.format);
       break;
     }
@@ -363,7 +363,7 @@ constexpr void tape::run(int index) {
     }
     case node_kind::vector_norm: {
       const tensor& x = kept_by(index, 0);
-      const value unit = dense(x.size, g.format);
+      const value direction = dense(x.size, g.format);
       const value is_zero = dense(g.size, element::boolean);
       out.of[0] = dense(x.size, g.format);
       break;
