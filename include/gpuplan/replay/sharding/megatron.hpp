@@ -495,8 +495,7 @@ class megatron_training final : public sharding {
     prepare(total);
     const bool is_first = stage_ == 0;
     const bool is_last = stage_ == stages_ - 1;
-    const std::int64_t warmup =
-        at_most(2 * (stages_ - stage_ - 1) + (chunks - 1) * stages_, total);
+    const std::int64_t warmup = at_most(2 * (stages_ - stage_ - 1) + (chunks - 1) * stages_, total);
     const bool all_warm_up = warmup == total;
     growing_array<int> chunk_at;
     for (std::int64_t first = 0; first < count; first += stages_)
