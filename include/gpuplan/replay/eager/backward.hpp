@@ -65,19 +65,23 @@ constexpr value embedding_gradient(
   return gradient;
 }
 
+// Of the input, then of weight and bias; of many short rows those are summed in two steps
+// (layer_norm_kernel.cu of PyTorch).
 constexpr void norm_gradients(tape& t, const node& by, const tensor& gradient, gradients& out) {
   const std::int64_t rows = by.argument[0];
   const std::int64_t width = by.argument[1];
-  if (by.input[0].node != none) out.of[0] = t.make(gradient.size, gradient.format);
-  const bool in_parts = rows > 65'536 && ceil_div(width, 32) < t.device.multiprocessors / 2;
-  const std::int64_t parts = ceil_div(rows, 32);
-  for (int which = 1; which < by.inputs; ++which) {
-    if (by.input[which].node == none) continue;
-    out.of[which] = t.make({width}, gradient.format);
-    if (!in_parts) continue;
-    const value part = t.make({parts, width}, element::fp32);
-    const value sum = sum_to(t, part, sizes{width});
-  }
+  const auto wants = [&](int which) { return by.input[which].node != none; };
+  if (wants(0)) out.of[0] = t.make(gradient.size, gradient.format);
+  for (int which = 1; which < by.inputs; ++which)
+    if (wants(which)) out.of[which] = t.make({width}, gradient.format);
+  const std::int64_t warps = ceil_div(width, 32);
+  if (rows <= 65'536 || warps >= t.device.multiprocessors / 2) return;
+  const std::int64_t parts = at_most(32'768 / warps, ceil_div(rows, 32));
+  value part[most_inputs];
+  for (int which = 1; which < by.inputs; ++which)
+    if (wants(which)) part[which] = t.make({parts, width}, gradient.format);
+  for (int which = 1; which < by.inputs; ++which)
+    if (wants(which)) out.of[which] = sum_to(t, part[which], sizes{width});
 }
 
 constexpr void flash_gradients(tape& t,
@@ -245,7 +249,7 @@ constexpr void tape::run(int index) {
       }
       break;
     case node_kind::unit:
-      again->after_backward(static_cast<int>(by.argument[0]));
+      if (by.argument[0] != none) again->after_backward(static_cast<int>(by.argument[0]));
       for (int at = 0; at < by.inputs; ++at)
         if (wants(at)) out.of[at] = share(*incoming[at]);
       break;
