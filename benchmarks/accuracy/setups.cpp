@@ -63,6 +63,7 @@ constexpr named<gpuplan::framework> codes[] = {
     {"hf:SiglipForImageClassification", gpuplan::catalog::hugging_face_siglip},
     {"hf:T5ForConditionalGeneration", gpuplan::catalog::hugging_face_t5},
     {"hf:OPTForCausalLM", gpuplan::catalog::hugging_face_opt},
+    {"hf:GPTJForCausalLM", gpuplan::catalog::hugging_face_gptj},
     {"hf:GPTNeoXForCausalLM", gpuplan::catalog::hugging_face_gpt_neox},
 };
 constexpr named<gpuplan::precision_recipe> precisions[] = {

@@ -112,6 +112,13 @@ bool add_facts_of_class(const row& source, std::string_view name, transformer& m
     return true;
   }
   if (name == "OPTForCausalLM") return true;
+  if (name == "GPTJForCausalLM") {
+    model.attention_bias = model.attention_out_bias = false;
+    model.parallel_attention = true;
+    model.norms_per_layer = 1;
+    model.lm_head_bias = true;
+    return true;
+  }
   if (name == "GPTNeoXForCausalLM") {
     model.fused_qkv = true;
     model.parallel_attention = true;

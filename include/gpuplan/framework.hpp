@@ -19,6 +19,7 @@ enum class layer_code {
   t5,        // Hugging Face's T5
   opt,       // Hugging Face's OPT
   gpt_neox,  // Hugging Face's GPT-NeoX
+  gptj,      // Hugging Face's GPT-J
   megatron_core,  // (sequence, batch, hidden), tensor-parallel linear layers
   torchtitan      // complex rotary embeddings
 };
@@ -108,6 +109,7 @@ struct decoder_code {
   bool rotates_in_fp32 = false;  // and casts the result back
   rotary_parts_code rotary_parts = rotary_parts_code::none;
   std::int64_t rotary_percent = 100;     // of a head's width that is rotated
+  std::int64_t most_rotated = 0;         // elements of a head; 0: all
   bool builds_rotary_first = false;      // before the last norm
   bool normalizes_turned_heads = false;  // query and key, when their heads stand before the tokens
   bool views_behind_projections =

@@ -35,6 +35,11 @@ inline constexpr framework hugging_face_gpt_neox{
     .layers = layer_code::gpt_neox,
     .decoder = {.rotary_percent = 25, .drops_embedding = true, .holds_undropped_embedding = true}};
 
+/// GPTJForCausalLM, whose table of angles is as long as the sequences.
+inline constexpr framework hugging_face_gptj{.name = "transformers, GPTJForCausalLM",
+                                             .layers = layer_code::gptj,
+                                             .decoder = {.most_rotated = 64}};
+
 /// T5ForConditionalGeneration of T5's first version, which scales the decoder's output,
 inline constexpr framework hugging_face_t5{.name = "transformers, T5ForConditionalGeneration",
                                            .layers = layer_code::t5,

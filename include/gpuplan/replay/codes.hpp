@@ -6,6 +6,7 @@
 #include <gpuplan/replay/codes/bert.hpp>
 #include <gpuplan/replay/codes/gpt2.hpp>
 #include <gpuplan/replay/codes/gpt_neox.hpp>
+#include <gpuplan/replay/codes/gptj.hpp>
 #include <gpuplan/replay/codes/hugging_face.hpp>
 #include <gpuplan/replay/codes/megatron.hpp>
 #include <gpuplan/replay/codes/opt.hpp>
@@ -56,6 +57,9 @@ class any_code {
       case layer_code::gpt_neox:
         code_ = std::construct_at(&gpt_neox_, t, setup, plan);
         break;
+      case layer_code::gptj:
+        code_ = std::construct_at(&gptj_, t, setup, plan);
+        break;
       case layer_code::megatron_core:
         code_ = std::construct_at(&megatron_, t, setup, plan);
         break;
@@ -79,6 +83,7 @@ class any_code {
     t5_code t5_;
     opt_code opt_;
     gpt_neox_code gpt_neox_;
+    gptj_code gptj_;
     megatron_gpt megatron_;
   };
   model_code* code_ = nullptr;
