@@ -105,6 +105,8 @@ inline constexpr int most_inputs = 4;
 inline constexpr int most_outputs = 3;
 
 struct node {
+  // Elements are spelled out: of `{}` g++ 12 makes one constant, which evaluations while compiling
+  // change for those at run time.
   node_kind kind{};
   int inputs = 0;
   int outputs = 1;
@@ -424,6 +426,11 @@ class tape {
       record.data = make(size, format).take();
     }
     what = purpose::working;
+  }
+  /// How the operators that read the parameter find it stored.
+  [[nodiscard]] constexpr element format_of(int index) const {
+    const parameter_record& record = parameters[index];
+    return record.whole.defined() ? record.whole.format : record.data.format;
   }
   /// Moves the parameter built last to this place among the parameters: those behind it move on.
   constexpr void place_parameter(int place) {
