@@ -118,10 +118,10 @@ struct node {
   int layer = none;
   int unit = none;           // whose backward begins here
   bool distributed = false;  // its results are parts of tensors
-  edge input[most_inputs]{};
-  tensor gradient[most_outputs]{};  // as far as it has arrived
-  sizes size[most_outputs]{};       // of the results,
-  element format[most_outputs]{};   // likewise
+  edge input[most_inputs]{edge{}, edge{}, edge{}, edge{}};
+  tensor gradient[most_outputs]{tensor{}, tensor{}, tensor{}};  // as far as it has arrived
+  sizes size[most_outputs]{sizes{}, sizes{}, sizes{}};          // of the results,
+  element format[most_outputs]{};                               // likewise
   std::int64_t argument[6]{};
   const own_backward* own = nullptr;  // of a function
 };
