@@ -398,12 +398,16 @@ class hugging_face_decoder : public hugging_face_code {
       k = concatenate(t, front_k, rest_k, 3);
     } else {
       if (code().rotary_parts == rotary_parts_code::in_rotation) {
+        front_q = slice_or_alias(q, rotary_width());
         rest_q = slice(t, q, 3, head - rotary_width());
+        front_k = slice_or_alias(k, rotary_width());
         rest_k = slice(t, k, 3, head - rotary_width());
       }
-      value rotated_q = rotate_front(q, rest_q);
-      value rotated_k = rotate_front(k, rest_k);
+      value rotated_q = rotate_front(q, front_q, rest_q);
+      value rotated_k = rotate_front(k, front_k, rest_k);
+      front_q.drop();
       rest_q.drop();
+      front_k.drop();
       rest_k.drop();
       if (code().rotates_in_fp32) {
         value back_q = cast(t, rotated_q, q->format);
@@ -469,15 +473,18 @@ class hugging_face_decoder : public hugging_face_code {
   }
 
   /// The front of each head is rotated, the rest passes.
-  constexpr value rotate_front(const tensor& x, const tensor& rest) {
+  constexpr value rotate_front(const tensor& x, const tensor& front, const tensor& rest) {
     if (code().rotary_parts == rotary_parts_code::none) return rotate(x);
-    value front;
-    if (rotary_width() == x.size[3])
-      front = t.share(x);
-    else
-      front = slice(t, x, 3, rotary_width());
     const value rotated = rotate(front);
     return concatenate(t, rotated, rest, 3);
+  }
+  /// x[..., :width], which is x with another name where it has no more.
+  constexpr value slice_or_alias(const tensor& x, std::int64_t width) {
+    if (width != x.size[3]) return slice(t, x, 3, width);
+    value same = t.share(x);
+    const int by = t.add_node(node_kind::pass, {&x});
+    t.result_of(by, same.get());
+    return same;
   }
   /// x * cos + rotate_half(x) * sin
   constexpr value rotate(const tensor& x) {
