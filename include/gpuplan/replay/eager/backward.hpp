@@ -46,7 +46,7 @@ constexpr value embedding_gradient(
   const int count = t.new_storage(8);
   const int part_offset = t.new_storage(8 * parts);
   // Many parts of few rows are added up where they belong, in fp32.
-  const bool adds_in_place = parts > 4 * most;
+  const bool adds_in_place = parts > 4 * most && rows < 4 * t.device.multiprocessors;
   const int row_of_part = adds_in_place ? t.new_storage(8 * parts) : none;
   const int sums = !adds_in_place    ? t.new_storage(4 * parts * width)
                    : is_half(format) ? t.new_storage(4 * rows * width)
@@ -295,16 +295,18 @@ constexpr void tape::run(int index) {
       out.of[0] = dense(by.size[1], g.format);
       break;
     case node_kind::split: {
-      for (int at = 0; at < by.outputs; ++at)
-        if (incoming[at]->defined()) out.of[0] = value();
       sizes whole;
       whole.rank = static_cast<int>(by.argument[0]);
       for (int at = 0; at < whole.rank; ++at) whole[at] = by.argument[1 + at];
       element format = element::fp32;
-      for (int at = 0; at < by.outputs; ++at)
-        if (incoming[at]->defined()) format = incoming[at]->format;
-      value joined = dense(whole, format);
-      out.of[0] = static_cast<value&&>(joined);
+      bool is_turned = true;
+      for (int at = 0; at < by.outputs; ++at) {
+        if (!incoming[at]->defined()) continue;
+        format = incoming[at]->format;
+        is_turned = is_turned && is_channels_last(*incoming[at]);
+      }
+      out.of[0] = dense(whole, format);
+      if (is_turned) set_channels_last(out.of[0].get());
       break;
     }
     case node_kind::concatenate:

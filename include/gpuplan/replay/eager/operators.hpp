@@ -217,6 +217,7 @@ constexpr value concatenate(tape& t, const tensor& a, const tensor& b, int dimen
   sizes joined = a.size;
   joined[dimension] += b.size[dimension];
   value both = t.make(joined, bytes_of(a.format) >= bytes_of(b.format) ? a.format : b.format);
+  if (is_channels_last(a) && is_channels_last(b)) set_channels_last(both.get());
   t.result_of(by, both.get());
   return both;
 }

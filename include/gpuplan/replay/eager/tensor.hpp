@@ -175,6 +175,25 @@ constexpr void set_order(tensor& of, const sizes& size, const tensor& a, const t
   }
 }
 
+/// Whether of four dimensions the second is the innermost, as in images stored channel by channel
+/// for each point: concatenation keeps that order (suggest_memory_format).
+constexpr bool is_channels_last(const tensor& of) {
+  if (of.size.rank != 4 || of.stride[1] == 0) return false;
+  std::int64_t least = 0;
+  for (const int at : {1, 3, 2, 0}) {
+    if (of.stride[at] < least || (at == 0 && least == of.stride[1])) return false;
+    least = of.stride[at] * (of.size[at] > 1 ? of.size[at] : 1);
+  }
+  return true;
+}
+constexpr void set_channels_last(tensor& of) {
+  std::int64_t stride = 1;
+  for (const int at : {1, 3, 2, 0}) {
+    of.stride[at] = stride;
+    stride *= of.size[at];
+  }
+}
+
 /// Gives the tensor other sizes of the same product, where its strides allow that without a copy.
 constexpr bool set_view(tensor& of, const sizes& wanted) {
   if (of.is_contiguous()) {
