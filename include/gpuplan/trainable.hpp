@@ -66,6 +66,23 @@ enum class lora_bias {
   all
 };
 
+/// How the frozen matrices of linear layers, all but the head's, are stored beside adapters: in
+/// blocks of four-bit elements that share a scale (QLoRA: Dettmers et al. 2023, arXiv 2305.14314,
+/// section 3). A product makes its matrix in full, in the format of products, forward and backward.
+struct quantised_base {
+  std::int64_t block = 0;        // elements that share a scale; 0: nothing is quantised
+  std::int64_t scale_block = 0;  // int8 scales, so many of which share one; 0: fp32 scales
+  bool rest_in_fp32 = false;     // what is not quantised is cast to fp32 before training (PEFT's
+                                 // prepare_model_for_kbit_training)
+
+  friend constexpr bool operator==(const quantised_base&, const quantised_base&) = default;
+};
+
+/// NF4 or FP4 as bitsandbytes has them, with fp32 scales: 4.5 bits an element.
+inline constexpr quantised_base four_bit_base{.block = 64};
+/// Likewise with double quantisation: 4.127 bits.
+inline constexpr quantised_base double_quantised_base{.block = 64, .scale_block = 256};
+
 /// Low-rank adapters (Hu et al. 2021, arXiv 2106.09685): beside a frozen matrix of `in x out`, a
 /// trained one of `in x rank` and one of `rank x out`.
 struct lora {
@@ -76,6 +93,7 @@ struct lora {
   lora_bias bias = lora_bias::none;
   bool copy_embedding = false;  // a trained copy of the token table; PEFT's `modules_to_save`
   bool copy_head = false;       // likewise of the head
+  quantised_base base{};
 
   friend constexpr bool operator==(const lora&, const lora&) = default;
 };

@@ -6,33 +6,32 @@
 #include <gpuplan/operators.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/replay/quantised_base.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
 
 namespace gpuplan::eager {
 
-[[nodiscard]] constexpr element element_of(number_format format) {
-  return format == number_format::bf16   ? element::bf16
-         : format == number_format::fp16 ? element::fp16
-                                         : element::fp32;
-}
-
 /// What trains beside the frozen parameters of a model. A layer is told of when it is built, so
 /// that its adapter has its place among the parameters; adapters themselves are built last.
 class trained_beside {
  public:
-  constexpr trained_beside(tape& on, const training_setup& of) : t_(on), setup_(of) {}
+  constexpr trained_beside(tape& on, const training_setup& of, quantised_weights& base)
+      : t_(on), setup_(of), base_(base) {}
 
   /// The place of a linear layer of `in x out` among those that have an adapter, or none.
   constexpr int add(operator_kind kind, std::int64_t in, std::int64_t out, int weight, int bias) {
     if (!is_adapted(kind)) return none;
-    return add(layer{.in = in, .out = out, .weight = weight, .bias = bias});
+    const int place = add(layer{
+        .in = in, .out = out, .weight = weight, .bias = bias, .is_quantised = base_.hold(kind)});
+    if (lora_().magnitudes) layers_[place].magnitude = t_.reserve_parameter(true);
+    return place;
   }
   /// Likewise of the token table, whose rows are looked up.
-  constexpr int add_table(std::int64_t rows, std::int64_t width) {
+  constexpr int add_table(std::int64_t rows, std::int64_t width, int weight) {
     if (!has_adapters() || !lora_().targets.embedding || lora_().copy_embedding) return none;
-    return add(layer{.in = rows, .out = width});
+    return add(layer{.in = rows, .out = width, .weight = weight});
   }
   /// The place of the parameter's trained copy, which is read in its stead.
   constexpr int add_copy(int of) {
@@ -76,43 +75,29 @@ class trained_beside {
   /// Builds what was told of, once the model is there. An adapter moves to the device in the format
   /// of the layer beside it; when the last has, all are cast to their own.
   constexpr void construct() {
-    const element first = element_of(setup_.precision.weights);
     const element format = element_of(lora_().weights);
-    growing_array<int> moved;
     for (int at = 0; at < layers_.size(); ++at) {
-      const layer& one = layers_[at];
-      if (first == format) {
-        t_.build_parameter(one.down, {lora_().rank, one.in}, format);
-        t_.build_parameter(one.up, {one.out, lora_().rank}, format);
-      } else {
-        moved.push(t_.new_storage(lora_().rank * one.in * bytes_of(first)));
-        moved.push(t_.new_storage(one.out * lora_().rank * bytes_of(first)));
-      }
+      layer& one = layers_[at];
+      const element first = format_of_base(one, format);
+      move_to_device(one.moved[0], one.down, {lora_().rank, one.in}, first, format);
+      move_to_device(one.moved[1], one.up, {one.out, lora_().rank}, first, format);
       if (one.magnitude == none) continue;
-      value norm;
-      {
-        const value product = t_.make({one.out, one.in}, first);
-        t_.touch(t_.device.matrix_workspace);
-        norm = norm_of_rows(t_.parameters[one.weight].data, product);
-      }
-      if (first != format) {
-        moved.push(norm.take().storage);
+      const value weight = weight_of(one);
+      const value product = t_.make({one.out, one.in}, first);
+      t_.touch(t_.device.matrix_workspace);
+      const tensor norm = norm_of_rows(weight, product).take();
+      if (norm.format != format) {
+        one.moved[2] = norm.storage;
         continue;
       }
-      tensor& magnitude = t_.parameters[one.magnitude].data;
-      magnitude = norm.take();
-      t_.storages[magnitude.storage].what = purpose::weights;
+      t_.parameters[one.magnitude].data = norm;
+      t_.storages[norm.storage].what = purpose::weights;
     }
-    int next = 0;
-    const auto cast_next = [&](int parameter, const sizes& size) {
-      t_.build_parameter(parameter, size, format);
-      t_.release(moved[next++]);
-    };
-    for (int at = 0; first != format && at < layers_.size(); ++at) {
-      const layer& one = layers_[at];
-      cast_next(one.down, {lora_().rank, one.in});
-      cast_next(one.up, {one.out, lora_().rank});
-      if (one.magnitude != none) cast_next(one.magnitude, sizes{one.out});
+    for (int at = 0; at < layers_.size(); ++at) {
+      layer& one = layers_[at];
+      cast_to_own(one.moved[0], one.down, {lora_().rank, one.in}, format);
+      cast_to_own(one.moved[1], one.up, {one.out, lora_().rank}, format);
+      cast_to_own(one.moved[2], one.magnitude, sizes{one.out}, format);
     }
     for (int at = 0; at < copies_.size(); ++at) {
       const tensor& original = t_.parameters[copies_[at].of].data;
@@ -124,6 +109,7 @@ class trained_beside {
   constexpr value add_to(value result, int place, const tensor& input) {
     if (place == none) return result;
     const layer& by = layers_[place];
+    if (by.is_quantised) return add_to_quantised(static_cast<value&&>(result), by, input);
     const element format = result->format;
     const value x = cast(t_, input, t_.parameters[by.down].data.format);
     {
@@ -171,6 +157,8 @@ class trained_beside {
     int down = none;
     int up = none;
     int magnitude = none;
+    bool is_quantised = false;
+    int moved[3]{none, none, none};  // on the device, in the format of the layer beside
   };
   struct copied {
     int of = none;
@@ -187,8 +175,47 @@ class trained_beside {
   constexpr int add(layer one) {
     one.down = t_.reserve_parameter(true);
     one.up = t_.reserve_parameter(true);
-    if (lora_().magnitudes && one.weight != none) one.magnitude = t_.reserve_parameter(true);
     return layers_.push(one);
+  }
+
+  /// The format that an adapter takes on first: that of a layer in blocks is no number's.
+  constexpr element format_of_base(const layer& one, element own) const {
+    return one.is_quantised ? own : t_.parameters[one.weight].data.format;
+  }
+  constexpr void move_to_device(
+      int& moved, int parameter, const sizes& size, element first, element own) {
+    if (first == own)
+      t_.build_parameter(parameter, size, own);
+    else
+      moved = t_.new_storage(size.count() * bytes_of(first));
+  }
+  constexpr void cast_to_own(int& moved, int parameter, const sizes& size, element own) {
+    if (moved == none) return;
+    t_.build_parameter(parameter, size, own);
+    t_.release(moved);
+    moved = none;
+  }
+
+  /// Beside a matrix in blocks the result is copied first, and casts are left to autocast where
+  /// that is on.
+  constexpr value add_to_quantised(value result, const layer& by, const tensor& input) {
+    result = clone(t_, result);
+    const element format = result->format;
+    const element own = t_.parameters[by.down].data.format;
+    const value x = t_.autocast ? t_.share(input) : cast(t_, input, own);
+    if (by.magnitude == none) {
+      value more = scaled_product(by, x);
+      if (!t_.autocast) more = cast(t_, more, format);
+      return eager::add(t_, result, more);
+    }
+    {
+      const value more = rescaled(by, x, result);
+      result = eager::add(t_, result, more);
+    }
+    return t_.autocast ? static_cast<value&&>(result) : cast(t_, result, format);
+  }
+  constexpr value weight_of(const layer& by) {
+    return by.is_quantised ? base_.whole(by.weight) : t_.share(t_.parameter(by.weight));
   }
 
   /// lora_B(lora_A(x)) * scaling
@@ -216,7 +243,8 @@ class trained_beside {
       both = transpose(t_, turned, 0, 1);
     }
     both = cast(t_, both, x.format);
-    const value weight = cast(t_, t_.parameter(by.weight), x.format);
+    value weight = weight_of(by);
+    weight = cast(t_, weight, x.format);
     const value norm = norm_of_rows(weight, both);
     value factor = multiply(t_, t_.parameter(by.magnitude), norm);
     factor = view(t_, factor, {1, by.out});
@@ -264,6 +292,7 @@ class trained_beside {
 
   tape& t_;
   const training_setup& setup_;
+  quantised_weights& base_;
   growing_array<layer> layers_{};
   growing_array<copied> copies_{};
 };

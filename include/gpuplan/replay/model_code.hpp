@@ -26,6 +26,7 @@ struct module {
   eager::division division = eager::division::none;
   int adapter = none;  // its place among the adapted layers
   int copy = none;     // of a table: what is read in its stead
+  bool is_quantised = false;
 };
 
 class model_code;
@@ -63,7 +64,12 @@ class sharding {
 class model_code : public recomputer {
  public:
   constexpr model_code(tape& on, const training_setup& of, const batch_plan& with)
-      : t(on), setup(of), model(setup.model), plan(with), adapters(on, of) {
+      : t(on),
+        setup(of),
+        model(setup.model),
+        plan(with),
+        quantised(on, of),
+        adapters(on, of, quantised) {
     t.again = this;
     t.autocast_format = element_of(setup.precision.compute);
     weight_format = element_of(setup.precision.weights);
@@ -98,6 +104,7 @@ class model_code : public recomputer {
   const training_setup& setup;
   const transformer& model;
   const batch_plan plan;
+  quantised_weights quantised;
   trained_beside adapters;
   element weight_format = element::fp32;
   bool drops = false;
@@ -130,7 +137,9 @@ class model_code : public recomputer {
   // -- modules
 
   constexpr int parameter(const sizes& size, bool trains) {
-    const element format = setup.framework.builds_in_fp32 ? element::fp32 : weight_format;
+    // a base is quantised on its way to the device
+    const bool in_fp32 = setup.framework.builds_in_fp32 && !quantised.is_on();
+    const element format = in_fp32 ? element::fp32 : weight_format;
     return t.add_parameter(size, format, trains);
   }
   /// A table of numbers that the model has beside its parameters, and casts with them.
@@ -145,7 +154,8 @@ class model_code : public recomputer {
   constexpr module linear_module(
       operator_kind kind, std::int64_t out, std::int64_t in, bool bias, bool trains) {
     module made;
-    made.weight = parameter({out, in}, trains);
+    made.is_quantised = quantised.hold(kind);
+    made.weight = made.is_quantised ? quantised.add(out, in) : parameter({out, in}, trains);
     if (bias) made.bias = parameter(sizes{out}, trains || adapters.trains_bias(kind));
     adapt(made, kind, out, in);
     return made;
@@ -180,7 +190,9 @@ class model_code : public recomputer {
   // -- operators
 
   constexpr value linear(const tensor& x, const module& by) {
-    return adapters.add_to(eager::linear(t, x, by.weight, by.bias), by.adapter, x);
+    value made = by.is_quantised ? quantised.linear(x, by.weight, by.bias)
+                                 : eager::linear(t, x, by.weight, by.bias);
+    return adapters.add_to(static_cast<value&&>(made), by.adapter, x);
   }
   /// Rows of the token table, as transformers takes them: where layers are computed again, it wants
   /// a gradient of their input whatever trains (enable_input_require_grads).

@@ -34,6 +34,7 @@ class training_job {
     code_->construct();
     move_to_device();
     if (setup_.parallelism.tensor_parallel > 1) code_->divide_among_ranks();
+    code_->quantised.cast_rest();
     code_->adapters.construct();
     if (shards_ != nullptr) shards_->model_is_built();
     states_.construct(shards_ == nullptr ? nullptr : shards_->updated());

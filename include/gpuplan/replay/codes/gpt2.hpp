@@ -56,13 +56,15 @@ class gpt2_code : public hugging_face_code {
                                  std::int64_t out,
                                  bool trains) {
     module made;
-    made.weight = parameter({in, out}, trains);
+    made.is_quantised = quantised.hold(kind);
+    made.weight = made.is_quantised ? quantised.add(out, in) : parameter({in, out}, trains);
     made.bias = parameter(sizes{out}, trains || adapters.trains_bias(kind));
     adapt(made, kind, out, in);
     return made;
   }
   /// torch.addmm(bias, x.view(-1, in), weight).view(...)
   constexpr value conv1d(const tensor& x, const module& by) {
+    if (by.is_quantised) return linear(x, by);
     sizes wanted = x.size;
     const std::int64_t in = wanted[wanted.rank - 1];
     const std::int64_t rows = x.count() / in;

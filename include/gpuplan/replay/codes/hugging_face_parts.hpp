@@ -53,7 +53,8 @@ class hugging_face_code : public model_code {
                            model.hidden_size,
                            model.lm_head_bias,
                            trains_head());
-    const int own = t.new_storage(t.parameters[table.weight].data.bytes());
+    const int own =
+        quantised.is_on() ? none : t.new_storage(t.parameters[table.weight].data.bytes());
     module made;
     made.weight = table.weight;
     if (model.lm_head_bias)

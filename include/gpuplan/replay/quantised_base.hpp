@@ -1,0 +1,144 @@
+#pragma once
+
+// Frozen matrices stored in blocks of four-bit elements, as bitsandbytes 0.50 stores and multiplies
+// them. Private.
+
+#include <gpuplan/operators.hpp>
+#include <gpuplan/replay/eager/backward.hpp>
+#include <gpuplan/replay/eager/operators.hpp>
+#include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+[[nodiscard]] constexpr element element_of(number_format format) {
+  return format == number_format::bf16   ? element::bf16
+         : format == number_format::fp16 ? element::fp16
+                                         : element::fp32;
+}
+
+class quantised_weights {
+ public:
+  constexpr quantised_weights(tape& on, const training_setup& of) : t_(on), setup_(of) {
+    backward_.owner = this;
+  }
+  quantised_weights(const quantised_weights&) = delete;
+  quantised_weights& operator=(const quantised_weights&) = delete;
+
+  [[nodiscard]] constexpr bool is_on() const {
+    return setup_.trains.what == training::adapters && base().block != 0;
+  }
+  /// All linear layers but heads.
+  [[nodiscard]] constexpr bool hold(operator_kind kind) const {
+    return is_on() && kind != operator_kind::head && kind != operator_kind::head_dense;
+  }
+
+  /// Stores a matrix of `out x in` in blocks: a parameter.
+  constexpr int add(std::int64_t out, std::int64_t in) {
+    const int place = t_.reserve_parameter(false);
+    const std::int64_t count = out * in;
+    const std::int64_t blocks = ceil_div(count, base().block);
+    t_.what = purpose::weights;
+    const value whole = t_.make({out, in}, element_of(setup_.precision.weights));
+    value scales = t_.make({blocks}, element::fp32);
+    tensor& data = t_.parameters[place].data;
+    data = *whole;
+    data.storage = t_.new_storage(ceil_div(count, 2));
+    keep(64);  // the values of the 16 codes
+    {
+      const value sizes_of_values = t_.make({16}, element::fp32);
+      const value largest = t_.make({1}, element::fp32);
+    }
+    if (base().scale_block == 0) {
+      static_cast<void>(scales.take());
+    } else {
+      keep(4);  // the scales' mean
+      touch(t_, scratch_of_reduction(t_.device, blocks, 1, true));
+      const value shifted = t_.make({blocks}, element::fp32);
+      if (!has_values_of_scales_) keep(1024);
+      has_values_of_scales_ = true;
+      keep(4 * ceil_div(blocks, base().scale_block));
+      keep(blocks);
+      keep(1024);  // the values of the scales' 256 codes
+    }
+    t_.what = purpose::working;
+    return place;
+  }
+
+  /// Casts what is not in blocks to fp32 (prepare_model_for_kbit_training).
+  constexpr void cast_rest() {
+    if (!is_on() || !base().rest_in_fp32) return;
+    for (int at = 0; at < t_.parameters.size(); ++at) {
+      tensor& data = t_.parameters[at].data;
+      if (data.defined() && t_.storages[data.storage].bytes == data.bytes())
+        t_.convert(data, element::fp32);
+    }
+  }
+
+  /// As a layer multiplies: by the matrix in full, for as long as that takes.
+  constexpr value linear(const tensor& input, int weight, int bias) {
+    const element compute = element_of(setup_.precision.compute);
+    const tensor stored = t_.parameters[weight].data;
+    const value x = cast(t_, input, compute);
+    if (bias != none) t_.convert(t_.parameters[bias].data, compute);
+    const int by = t_.add_node(node_kind::function, {&*x});
+    if (node* made = t_.at(by)) {
+      made->argument[0] = weight;
+      made->own = &backward_;
+    }
+    value result;
+    {
+      value scales, shifted;
+      if (base().scale_block != 0) {
+        scales = t_.make({blocks_of(stored)}, element::fp32);
+        shifted = t_.make({blocks_of(stored)}, element::fp32);
+      }
+      const value whole = t_.make(stored.size, compute);
+      sizes wanted = x->size;
+      wanted[wanted.rank - 1] = stored.size[0];
+      result = t_.make(wanted, compute);
+      t_.touch(bias != none ? t_.device.bias_workspace : t_.device.matrix_workspace);
+    }
+    t_.result_of(by, result.get());
+    return cast(t_, result, input.format);
+  }
+  /// dequantize_4bit
+  [[nodiscard]] constexpr value whole(int weight) const {
+    const tensor& stored = t_.parameters[weight].data;
+    value scales;
+    if (base().scale_block != 0) scales = t_.make({blocks_of(stored)}, element::fp32);
+    return t_.make(stored.size, stored.format);
+  }
+
+ private:
+  struct product_backward final : own_backward {
+    const quantised_weights* owner = nullptr;
+
+    constexpr void run(tape& t, int by, const value* incoming, gradients& out) const override {
+      const tensor& g = *incoming[0];
+      const int weight = static_cast<int>(t.nodes[by].argument[0]);
+      const value matrix = owner->whole(weight);
+      const value cast_matrix = cast(t, matrix, g.format);
+      sizes wanted = g.size;
+      wanted[wanted.rank - 1] = matrix->size[1];
+      out.of[0] = t.make(wanted, g.format);
+      t.touch(t.device.matrix_workspace);
+    }
+  };
+
+  [[nodiscard]] constexpr const quantised_base& base() const { return setup_.trains.adapters.base; }
+  [[nodiscard]] constexpr std::int64_t blocks_of(const tensor& stored) const {
+    return ceil_div(stored.count(), base().block);
+  }
+  // To the end.
+  constexpr void keep(std::int64_t bytes) { static_cast<void>(t_.new_storage(bytes)); }
+
+  tape& t_;
+  const training_setup& setup_;
+  product_backward backward_{};
+  bool has_values_of_scales_ = false;
+};
+
+}  // namespace gpuplan::eager
