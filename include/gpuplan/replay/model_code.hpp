@@ -177,7 +177,7 @@ class model_code : public recomputer {
   /// The table of token embeddings.
   constexpr module token_table(std::int64_t rows, std::int64_t width, bool trains) {
     module made = table_module(rows, width, trains);
-    made.adapter = adapters.add_table(rows, width);
+    made.adapter = adapters.add_table(rows, width, made.weight);
     if (adapters.copies_table()) made.copy = adapters.add_copy(made.weight);
     return made;
   }
