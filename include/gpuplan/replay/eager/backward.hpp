@@ -74,6 +74,8 @@ constexpr void norm_gradients(tape& t, const node& by, const tensor& gradient, g
   if (wants(0)) out.of[0] = t.make(gradient.size, gradient.format);
   for (int which = 1; which < by.inputs; ++which)
     if (wants(which)) out.of[which] = t.make({width}, gradient.format);
+  value together;
+  if (!gradient.is_contiguous()) together = t.make(gradient.size, gradient.format);
   const std::int64_t warps = ceil_div(width, 32);
   if (rows <= 65'536 || warps >= t.device.multiprocessors / 2) return;
   const std::int64_t parts = at_most(32'768 / warps, ceil_div(rows, 32));
