@@ -44,14 +44,10 @@ class sharding {
   /// The parameters that the optimizer updates here, in its order; none: all.
   [[nodiscard]] constexpr virtual const growing_array<int>* updated() const { return nullptr; }
   constexpr virtual void forward_begins(bool /*last_micro_batch*/) {}
-  /// Around the forward of a layer, or of the whole model (`none`): what it reads of its input, and
-  /// its result.
-  constexpr virtual value before_unit(tape& t, int /*layer*/, const tensor& input) {
-    return t.share(input);
-  }
+  /// Around the forward of a layer, or of the whole model (`none`): changes what it will read, and
+  /// is told its result.
+  constexpr virtual void before_unit(int /*layer*/, value* /*inputs*/, int /*count*/) {}
   constexpr virtual void after_unit(int /*layer*/, const tensor& /*result*/) {}
-  constexpr void before_unit(int /*layer*/) {}
-  constexpr void after_unit(int /*layer*/) {}
   constexpr virtual void before_backward(int /*unit*/) {}
   constexpr virtual void after_backward(int /*unit*/) {}
   constexpr virtual void gradient_is_there(int /*parameter*/) {}
@@ -125,7 +121,11 @@ class model_code : public recomputer {
     return trains_all() || (setup.trains.what == training::last_layers &&
                             layer >= layers - setup.trains.last_layers);
   }
-  /// The norm behind the layers, a pooler.
+  /// The norm behind the layers.
+  [[nodiscard]] constexpr bool trains_final_norm() const {
+    return trains_end() && (trains_all() || setup.trains.final_norm);
+  }
+  /// A pooler.
   [[nodiscard]] constexpr bool trains_end() const {
     return trains_all() || setup.trains.what == training::last_layers;
   }
@@ -272,9 +272,22 @@ class model_code : public recomputer {
   }
   constexpr value run_unit(int index, const tensor& x) {
     if (shards == nullptr) return run_code(index, x);
-    const value input = shards->before_unit(t, index, x);
-    value result = run_code(index, input);
+    value read[1 + most_beside];
+    tensor was[most_beside];
+    read[0] = t.share(x);
+    for (int at = 0; at < most_beside; ++at) {
+      was[at] = beside[at];
+      read[1 + at] = t.share(beside[at]);
+    }
+    shards->before_unit(index, read, 1 + most_beside);
+    for (int at = 0; at < most_beside; ++at) beside[at] = read[1 + at];
+    value result = run_code(index, read[0]);
     shards->after_unit(index, result);
+    for (int at = 0; at < most_beside; ++at) {
+      was[at].node = beside[at].node;
+      was[at].output = beside[at].output;
+      beside[at] = was[at];
+    }
     return result;
   }
   constexpr virtual value layer(int index, const tensor& x) = 0;

@@ -58,11 +58,8 @@ class training_job {
       tape_.begin(moment::forward);
       value loss;
       {
-        value given;
-        if (shards_ == nullptr)
-          given = tape_.share(code_->input());
-        else
-          given = shards_->before_unit(tape_, none, code_->input());
+        value given = tape_.share(code_->input());
+        if (shards_ != nullptr) shards_->before_unit(none, &given, 1);
         code_->given = given;
         loss = code_->forward();
         if (shards_ != nullptr) shards_->after_unit(none, loss);

@@ -135,6 +135,11 @@ class t5_code : public hugging_face_code {
       beside[the_cross_mask] = cross_mask;
       beside[the_cross_bias] = cross_bias;
       hidden = run_layer(at, hidden);
+      // handed on by each block
+      bias.get().node = beside[the_bias].node;
+      bias.get().output = beside[the_bias].output;
+      cross_bias.get().node = beside[the_cross_bias].node;
+      cross_bias.get().output = beside[the_cross_bias].output;
       if (!bias->defined()) {  // the first block makes those of all
         bias = static_cast<value&&>(made_bias_);
         cross_bias = static_cast<value&&>(made_cross_bias_);
@@ -211,7 +216,7 @@ class t5_code : public hugging_face_code {
       hidden = mlp_activation(hidden);
     }
     hidden = dropout(t, hidden, drops);
-    hidden = cast(t, hidden, weight_format);
+    hidden = cast(t, hidden, t.format_of(by.wo.weight));
     return linear(hidden, by.wo);
   }
   constexpr value mlp_activation(const tensor& x) {
@@ -239,7 +244,8 @@ class t5_code : public hugging_face_code {
       }
       hidden = multiply(t, x, root);
     }
-    if (is_half(weight_format)) hidden = cast(t, hidden, weight_format);
+    const element format = t.format_of(by.weight);
+    if (is_half(format)) hidden = cast(t, hidden, format);
     return multiply(t, t.parameter(by.weight), hidden);
   }
 

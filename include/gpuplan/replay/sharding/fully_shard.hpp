@@ -41,13 +41,13 @@ class fully_shard final : public sharding {
     add_unit(none);
   }
 
-  constexpr value before_unit(tape& /*t*/, int layer, const tensor& input) override {
-    value x = cast_input(input);
-    if (t_.is_recomputing()) return x;
+  constexpr void before_unit(int layer, value* inputs, int count) override {
+    for (int which = 0; which < count; ++which) cast_input(inputs[which]);
+    if (t_.is_recomputing()) return;
     const int at = layer == none ? root_ : layer;
     gather(at);
     take_over(at, true);
-    return with_hook(at, static_cast<value&&>(x));
+    hook(at, inputs, count);
   }
 
   constexpr void after_unit(int layer, const tensor& result) override {
@@ -118,20 +118,23 @@ class fully_shard final : public sharding {
     units_.push(made);
   }
 
-  constexpr value cast_input(const tensor& input) {
-    const bool changes = gathered_ != weights_ && input.defined() &&
-                         (input.format == element::fp32 || is_half(input.format));
-    if (changes) return cast(t_, input, gathered_);
-    return t_.share(input);
+  constexpr void cast_input(value& input) {
+    const bool changes = gathered_ != weights_ && input->defined() &&
+                         (input->format == element::fp32 || is_half(input->format));
+    if (changes) input = cast(t_, input, gathered_);
   }
 
-  // What follows reads the input through a node that reduces the unit's gradients on the way back.
-  constexpr value with_hook(int at, value input) {
-    if (!input->needs_gradient()) return input;
-    const int by = t_.add_node(node_kind::unit, {&*input});
-    if (node* made = t_.at(by)) made->argument[0] = at;
-    t_.result_of(by, input.get());
-    return input;
+  // What follows reads the inputs through a node that reduces the unit's gradients once all of
+  // theirs are there: here a node each, of which backward meets the last one first.
+  constexpr void hook(int at, value* inputs, int count) {
+    int last = none;
+    for (int which = 0; which < count; ++which) {
+      if (!inputs[which]->needs_gradient()) continue;
+      last = t_.add_node(node_kind::unit, {&*inputs[which]});
+      t_.nodes[last].argument[0] = none;
+      t_.result_of(last, inputs[which].get());
+    }
+    if (last != none) t_.nodes[last].argument[0] = at;
   }
 
   constexpr std::int64_t elements(const unit& of) const {
