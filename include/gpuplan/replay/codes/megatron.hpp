@@ -85,7 +85,7 @@ class megatron_gpt final : public model_code {
 
   /// A micro-batch through a chunk: to its last hidden states, or to the losses of its tokens.
   constexpr value forward_chunk(int chunk, const tensor& received, batch_end* end) {
-    const chunk_record& by = chunks_[chunk];
+    chunk_record& by = chunks_[chunk];
     const sizes all{plan.micro_batch, setup.sequence_length};
     t.what = purpose::buffers;
     const value tokens = t.make(all, element::int64);
@@ -120,6 +120,7 @@ class megatron_gpt final : public model_code {
     int first_layer = 0;
     int first_parameter = 0;
     module tokens{}, positions{}, norm{}, head{};
+    tensor angles{};
   };
 
   // -- modules
@@ -417,9 +418,9 @@ class megatron_gpt final : public model_code {
     return x;
   }
 
-  // The angles of rotary positions, made once.
-  constexpr const value& angles() {
-    if (angles_->defined()) return angles_;
+  // The angles of rotary positions, made once in each chunk.
+  constexpr const tensor& angles(chunk_record& by) {
+    if (by.angles.defined()) return by.angles;
     const std::int64_t tokens = setup.sequence_length;
     const std::int64_t head = model.query_dim();
     t.what = purpose::buffers;
@@ -432,9 +433,9 @@ class megatron_gpt final : public model_code {
       }
       products = t.make({tokens, head / 2}, element::fp32);
     }
-    angles_ = t.make({tokens, 1, 1, head}, element::fp32);
+    by.angles = t.make({tokens, 1, 1, head}, element::fp32).take();
     t.what = purpose::working;
-    return angles_;
+    return by.angles;
   }
 
   // -- attention
@@ -1104,7 +1105,7 @@ class megatron_gpt final : public model_code {
     return loss;
   }
 
-  constexpr value run_model(const chunk_record& by,
+  constexpr value run_model(chunk_record& by,
                             const tensor& ids,
                             const tensor& positions,
                             const tensor& mask,
@@ -1117,7 +1118,7 @@ class megatron_gpt final : public model_code {
     else
       input = t.share(received);
     tensor angle{};
-    if (model.position_rows == 0) angle = angles();
+    if (model.position_rows == 0) angle = angles(by);
     value x = run_layers(by, input, mask, angle);
     if (!by.is_last) return x;
     x = norm(x, by.norm);
@@ -1174,7 +1175,7 @@ class megatron_gpt final : public model_code {
   growing_array<int> of_parts_{};
   growing_array<tensor> frequencies_{};
   tensor buffer_{};
-  value angles_{};
+
   linear_backward linear_backward_{};
   gather_backward gather_backward_{};
   zeroing_backward zeroing_backward_{};

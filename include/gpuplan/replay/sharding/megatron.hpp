@@ -147,6 +147,7 @@ class megatron_training final : public sharding {
   };
   struct shard {
     std::int64_t count = 0;
+    bool is_counted_elsewhere = false;  // by the first stage, which has the same table
     tensor weights{};
     tensor gradient{};
     tensor first{};
@@ -180,6 +181,7 @@ class megatron_training final : public sharding {
         const int copy = t_.new_storage(one.count * bytes_of(code_->format()));
         shard made;
         made.count = one.count;
+        made.is_counted_elsewhere = stage_ != 0 && one.parameter == code_->table_of_both_ends();
         made.weights = fp32_of(one.count);
         t_.release(copy);
         shards_.push(made);
@@ -194,6 +196,7 @@ class megatron_training final : public sharding {
     const value overflow = number();
     growing_array<int> norms;
     for (int at = 0; at < shards_.size(); ++at) {
+      if (shards_[at].is_counted_elsewhere) continue;
       norms.push(t_.new_storage(4));
       touch(t_, scratch_of_reduction(t_.device, shards_[at].count, 1, true));
     }
