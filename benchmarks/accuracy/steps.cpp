@@ -247,6 +247,15 @@ std::string read_trained_part(const row& source, described_step& step) {
     if (error != std::errc{} || end != count.data() + count.size())
       source.fail("trainable", "is not like last:2: " + std::string(part));
     pass.trains.tied_head = trains_tied_head;
+    // The measurements find it by one of three names.
+    constexpr std::array<std::string_view, 5> with_another_name{
+        "hf:Phi", "hf:OPT", "hf:GPTNeoX", "hf:CLIP", "hf:Siglip"};
+    const std::string_view code = source.text("code");
+    pass.trains.final_norm =
+        code.starts_with("hf:Phi3") ||
+        std::none_of(with_another_name.begin(),
+                     with_another_name.end(),
+                     [&](std::string_view name) { return code.starts_with(name); });
     return {};
   }
   return "what trains of the model, '" + std::string(part) + "', is not known";

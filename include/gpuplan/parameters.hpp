@@ -418,7 +418,7 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
       const std::int64_t layers = model.layers();
       detail::parameter_visitor visitor(model);
       visit_layers(model, layers_between(model, layers - trains.last_layers, layers), visitor);
-      if (model.final_norm) visitor.norm(slot::stream, model.hidden_size);
+      if (model.final_norm && trains.final_norm) visitor.norm(slot::stream, model.hidden_size);
       const bool has_head = !model.has_tied_head() || trains.tied_head;
       return visitor.counts.total() + detail::parameters_of_pooler(model) +
              (has_head ? detail::parameters_of_head(model) : 0);

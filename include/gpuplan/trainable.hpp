@@ -111,6 +111,7 @@ struct trainable {
   training what = training::full;
   std::int64_t last_layers = 0;
   bool tied_head = false;  // with the last layers: the token table too, where it is the head
+  bool final_norm = true;  // likewise the norm behind them
   lora adapters{};
 
   friend constexpr bool operator==(const trainable&, const trainable&) = default;

@@ -31,6 +31,16 @@ struct module {
 
 class model_code;
 
+/// A module of Python whose forward and backward have hooks: its own parameters' places.
+struct watched_module {
+  int weight = none;
+  int bias = none;
+  bool is_second = false;  // of the modules that have the same parameters
+
+  [[nodiscard]] constexpr bool has_parameters() const { return weight != none || bias != none; }
+  friend constexpr bool operator==(const watched_module&, const watched_module&) = default;
+};
+
 /// What data parallelism adds to a step.
 class sharding {
  public:
@@ -48,6 +58,14 @@ class sharding {
   /// is told its result.
   constexpr virtual void before_unit(int /*layer*/, value* /*inputs*/, int /*count*/) {}
   constexpr virtual void after_unit(int /*layer*/, const tensor& /*result*/) {}
+  /// Around the forward of a module, where the code is watched: what it reads of its input, and its
+  /// result.
+  constexpr virtual value module_begins(const tensor& /*input*/, const watched_module& /*by*/) {
+    return {};
+  }
+  constexpr virtual value module_ends(value /*result*/, const watched_module& /*by*/) { return {}; }
+  /// What stands for torch.nn.functional.linear there.
+  constexpr virtual value linear(const tensor& /*x*/, const watched_module& /*by*/) { return {}; }
   constexpr virtual void before_backward(int /*unit*/) {}
   constexpr virtual void after_backward(int /*unit*/) {}
   constexpr virtual void gradient_is_there(int /*parameter*/) {}
@@ -95,6 +113,7 @@ class model_code : public recomputer {
   constexpr virtual value forward() = 0;
 
   sharding* shards = nullptr;
+  bool is_watched = false;  // the sharding has hooks around every module
   tensor given{};  // the input as the present forward was given it
   tape& t;
   const training_setup& setup;
@@ -187,9 +206,32 @@ class model_code : public recomputer {
     return made;
   }
 
+  // -- modules that hooks watch
+
+  [[nodiscard]] static constexpr watched_module watched(const module& by, bool is_second = false) {
+    return {by.weight, by.bias, is_second};
+  }
+  /// One that has no parameters, or whose input needs no gradient, begins
+  constexpr void enter(const module& by = {}, bool is_second = false) {
+    if (is_watched) static_cast<void>(shards->module_begins({}, watched(by, is_second)));
+  }
+  /// and ends.
+  constexpr void leave(value& result, const module& by = {}, bool is_second = false) {
+    if (!is_watched) return;
+    result = shards->module_ends(static_cast<value&&>(result), watched(by, is_second));
+  }
+  constexpr value drop_out(const tensor& x) {
+    if (!is_watched) return dropout(t, x, drops);
+    enter();
+    value result = dropout(t, x, drops);
+    leave(result);
+    return result;
+  }
+
   // -- operators
 
   constexpr value linear(const tensor& x, const module& by) {
+    if (is_watched) return adapters.add_to(shards->linear(x, watched(by)), by.adapter, x);
     value made = by.is_quantised ? quantised.linear(x, by.weight, by.bias)
                                  : eager::linear(t, x, by.weight, by.bias);
     return adapters.add_to(static_cast<value&&>(made), by.adapter, x);
@@ -200,11 +242,20 @@ class model_code : public recomputer {
     return rows_of(ids, table, setup.recompute == recompute_mode::full);
   }
   constexpr value rows_of(const tensor& ids, const module& table, bool wants_gradient = false) {
+    enter(table, true);
     value rows = embedding(t, ids, table.copy != none ? table.copy : table.weight);
+    leave(rows, table, true);
     if (wants_gradient) t.require_gradient(rows.get());
     return adapters.add_to_rows(static_cast<value&&>(rows), table.adapter, ids);
   }
   constexpr value norm(const tensor& x, const module& by) {
+    if (!is_watched) return normed(x, by);
+    const value input = shards->module_begins(x, watched(by));
+    value result = normed(input, by);
+    leave(result, by);
+    return result;
+  }
+  constexpr value normed(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);
     if (setup.framework.rms_norm == rms_norm_code::written_out)
       return written_out_rms_norm(x, by.weight);
@@ -231,6 +282,13 @@ class model_code : public recomputer {
     return multiply(t, t.parameter(weight), back);
   }
   constexpr value activation(const tensor& x) {
+    if (!is_watched) return activated(x);
+    enter();
+    value result = activated(x);
+    leave(result);
+    return result;
+  }
+  constexpr value activated(const tensor& x) {
     if (model.hidden_act == activation_function::quick_gelu) {
       value gate;
       {

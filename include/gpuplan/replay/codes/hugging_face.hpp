@@ -32,7 +32,7 @@ class hugging_face_decoder : public hugging_face_code {
     }
     t.unit = none;
     if (code().builds_rotary_first) build_rotary();
-    if (model.norm_affine) norm_ = norm_module(model.hidden_size, trains_end());
+    if (model.norm_affine) norm_ = norm_module(model.hidden_size, trains_final_norm());
     if (!code().builds_rotary_first) build_rotary();
     initialize();
     head_ = head_module(tokens_);
@@ -156,6 +156,7 @@ class hugging_face_decoder : public hugging_face_code {
   constexpr value run_model() {
     const std::int64_t batch = plan.micro_batch;
     const std::int64_t tokens = setup.sequence_length;
+    enter();
     value embedded = embed();
     const value positions = shifted_range(tokens);
     const element format = embedded->format;
@@ -171,6 +172,7 @@ class hugging_face_decoder : public hugging_face_code {
     embedded = dropout(t, embedded, drops && code().drops_embedding);
     value hidden = t.share(embedded);
     value cosines[2], sines[2];
+    enter();  // the module of the tables, which no gradient leaves
     for (int kind = 0; kind < kinds_of_tables(); ++kind)
       rotary_tables(frequencies_[kind][0], format, cosines[kind], sines[kind]);
     for (std::int64_t at = 0; at < layers; ++at) {
@@ -182,7 +184,9 @@ class hugging_face_decoder : public hugging_face_code {
       beside[the_positions] = positions;
       hidden = run_layer(at, hidden);
     }
-    return norm(hidden, norm_);
+    hidden = norm(hidden, norm_);
+    leave(hidden);
+    return hidden;
   }
 
   constexpr value embed() {
@@ -235,7 +239,9 @@ class hugging_face_decoder : public hugging_face_code {
         normed = norm(input, by.before_attention);
       else
         normed = t.share(input);
+      enter();
       of_attention = attention(by, normed);
+      leave(of_attention.output);
     }
     if (behind) of_attention.output = norm(of_attention.output, by.behind_attention);
     value x;
@@ -251,7 +257,9 @@ class hugging_face_decoder : public hugging_face_code {
         normed = norm(x, by.before_mlp);
       else
         normed = t.share(x);
+      enter();
       out = mlp(by, normed);
+      leave(out);
     }
     if (behind) out = norm(out, by.behind_mlp);
     const value dropped = dropout(t, out, drops_residual());
@@ -269,6 +277,13 @@ class hugging_face_decoder : public hugging_face_code {
   }
 
   constexpr value norm(const tensor& x, const module& by) {
+    if (!is_watched) return normed(x, by);
+    const value input = shards->module_begins(x, watched(by));
+    value result = normed(input, by);
+    leave(result, by);
+    return result;
+  }
+  constexpr value normed(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) {
       if (model.norm_affine) return layer_norm(t, x, by.weight, by.bias);
       // OlmoLayerNorm

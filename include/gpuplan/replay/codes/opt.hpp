@@ -19,7 +19,7 @@ class opt_code : public hugging_face_code {
     const bool bias = model.attention_bias;
     tokens_ = token_table(model.vocab_size, width, trains_table());
     positions_ = table_module(model.position_rows, width, trains_all());
-    norm_ = norm_module(width, trains_end());
+    norm_ = norm_module(width, trains_final_norm());
     for (std::int64_t at = 0; at < layers; ++at) {
       const bool trains = trains_layer(at);
       t.unit = static_cast<int>(at);

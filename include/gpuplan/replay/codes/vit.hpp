@@ -22,7 +22,7 @@ class vit_code : public hugging_face_code {
       modules_.push(build_layer(trains_layer(at)));
     }
     t.unit = none;
-    norm_ = norm_module(width, trains_end());
+    norm_ = norm_module(width, trains_final_norm());
     initialize();
     classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
     if (code().truncates_weights) truncate(t.parameters[classes_.weight].data.count());
