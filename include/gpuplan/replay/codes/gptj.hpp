@@ -167,9 +167,9 @@ class gptj_code : public hugging_face_code {
     const value places = t.make({1, tokens, width}, element::int64);
     value angles = t.make({1, tokens, width}, table.format);
     angles = cast(t, angles, key->format);
-    value front_key = slice(t, key, 3, width);
+    value front_key = front_of(key);
     const value rest_key = slice(t, key, 3, head - width);
-    value front_query = slice(t, query, 3, width);
+    value front_query = front_of(query);
     const value rest_query = slice(t, query, 3, head - width);
     front_key = rotate(front_key, angles->format);
     front_query = rotate(front_query, angles->format);
@@ -186,6 +186,14 @@ class gptj_code : public hugging_face_code {
     made.output = linear(made.output, by.out);
     made.output = dropout(t, made.output, drops);
     return made;
+  }
+  /// What is rotated: a slice, or another name for all.
+  constexpr value front_of(const tensor& x) {
+    if (rotary_width() < x.size[3]) return slice(t, x, 3, rotary_width());
+    const int by = t.add_node(node_kind::pass, {&x});
+    value same = t.share(x);
+    t.result_of(by, same.get());
+    return same;
   }
   /// x * cos + rotate_every_two(x) * sin, of which each element stands for two neighbours.
   constexpr value rotate(const tensor& x, element format) {

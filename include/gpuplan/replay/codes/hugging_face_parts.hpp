@@ -61,6 +61,15 @@ class hugging_face_code : public model_code {
       made.bias =
           parameter(sizes{model.vocab_size}, trains_table() || adapters.trains_all_biases());
     t.release(own);
+    // Tying them makes its bias anew, padded by nothing.
+    if (model.lm_head_bias) {
+      tensor& bias = t.parameters[made.bias].data;
+      t.what = purpose::weights;
+      const int again = t.new_storage(bias.bytes());
+      t.what = purpose::working;
+      t.release(bias.storage);
+      bias.storage = again;
+    }
     adapt(made, operator_kind::head, model.vocab_size, model.hidden_size);
     return made;
   }
