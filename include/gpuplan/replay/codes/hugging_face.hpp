@@ -104,7 +104,8 @@ class hugging_face_decoder : public hugging_face_code {
   // The frequencies are made once more where weights are initialised.
   constexpr void initialize() {
     if (t.shards > 1) return;
-    for (int kind = 0; kind < kinds_of_tables(); ++kind) static_cast<void>(inverse_frequencies());
+    value again;
+    for (int kind = 0; kind < kinds_of_tables(); ++kind) again = inverse_frequencies();
   }
 
   constexpr virtual void build_layer(layer_modules& made, bool trains) {

@@ -104,6 +104,8 @@ constexpr value efficient_attention(tape& t,
   }
   value out = attention_result(t, q, v->size[3]);
   const value sums = t.make({q->size[0], q->size[1], round_up(q->size[2], 32)}, element::fp32);
+  // Wide values do not stay in registers: they add up in fp32 outside.
+  if (v->size[3] > 128 && is_half(q->format)) t.touch(4 * out->count());
   t.keep(by, out);
   t.keep(by, sums);
   if (!drops) {
