@@ -21,7 +21,7 @@ function(count header result)
 endfunction()
 
 file(GLOB_RECURSE without_budget RELATIVE "${INCLUDE_DIR}/gpuplan" "${INCLUDE_DIR}/gpuplan/*.hpp")
-list(FILTER without_budget EXCLUDE REGEX "^detail/")
+list(FILTER without_budget EXCLUDE REGEX "^(detail|replay)/") # private
 set(over "")
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/budget.txt" lines REGEX "^[^#]")
 foreach(line IN LISTS lines)

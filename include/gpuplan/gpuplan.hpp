@@ -1,7 +1,7 @@
 #pragma once
 
-// The whole library but for its edges, io/, measure/ and cuda/, and replay.hpp, which exists at run
-// time only: these are included by name.
+// The whole library but for memory/transformer.hpp and replay.hpp, which cost seconds to compile, and
+// its edges, io/, measure/ and cuda/: these are included by name.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
@@ -15,8 +15,6 @@
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/memory/affine.hpp>
-#include <gpuplan/memory/step_peaks.hpp>
-#include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/operators.hpp>

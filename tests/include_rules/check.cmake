@@ -33,7 +33,6 @@ set(order
     parameters.hpp
     flops.hpp
     memory_model.hpp
-    replay/
     memory/
     communication.hpp
     time_model.hpp
@@ -48,8 +47,10 @@ set(order
     planner.hpp
     sweep.hpp
     gpuplan.hpp
-    # at run time only
-    replay/caching_allocator.hpp
+    # training steps replayed: opt-in, for the seconds they take to compile
+    replay/
+    memory/step_peaks.hpp
+    memory/transformer.hpp
     replay.hpp
     # edges
     io/
