@@ -137,6 +137,9 @@ std::string read_setup(const row& source, training_setup& setup) {
                                  read("optimizer_impl", loops, setup.optimizer.loop),
                                  read("activation", activations, setup.model.hidden_act)})
     if (!why.empty()) return why;
+  // T5 ties its head whatever its configuration says, which tells the versions apart.
+  if (setup.framework.scales_decoder_outputs && !source.flag("tied_embeddings"))
+    setup.framework = gpuplan::catalog::hugging_face_t5_1_1;
   if (source.text("parallel") == "ddp" || source.text("parallel") == "zero1") {
     setup.parallelism.zero_stage = source.text("parallel") == "zero1" ? 1 : 0;
     setup.framework.gradients_are_views = source.flag("ddp_bucket_view");
@@ -158,9 +161,6 @@ std::string read_setup(const row& source, training_setup& setup) {
   } else if (source.text("parallel") != "single") {
     return not_known("parallel", source.text("parallel"));
   }
-  // T5 ties its head whatever its configuration says, which tells the versions apart.
-  if (setup.framework.scales_decoder_outputs && !source.flag("tied_embeddings"))
-    setup.framework = gpuplan::catalog::hugging_face_t5_1_1;
   if (source.text("loss") == "cross_entropy_fp32_logits")
     setup.framework.logits = gpuplan::logits_code::to_fp32;
   setup.optimizer.clips_gradients = source.flag("grad_clip");
