@@ -103,7 +103,9 @@ constexpr value efficient_attention(tape& t,
     offset = t.make({1}, element::int64);
   }
   value out = attention_result(t, q, v->size[3]);
-  const value sums = t.make({q->size[0], q->size[1], round_up(q->size[2], 32)}, element::fp32);
+  // Without a backward there are no sums.
+  const std::int64_t summed = by == none ? 0 : round_up(q->size[2], 32);
+  const value sums = t.make({q->size[0], q->size[1], summed}, element::fp32);
   // Wide values do not stay in registers: they add up in fp32 outside.
   if (v->size[3] > 128 && is_half(q->format)) t.touch(4 * out->count());
   t.keep(by, out);
@@ -152,16 +154,14 @@ constexpr value math_attention(tape& t,
                                const tensor& bias = {}) {
   const element format = t.autocast ? t.autocast_format : query.format;
   const bool was_autocast = t.autocast;
-  value v = lowered(t, val);
-  value k = lowered(t, key);
-  value q = lowered(t, query);
+  const value given_v = lowered(t, val);
+  const value given_k = lowered(t, key);
+  const value given_q = lowered(t, query);
   t.autocast = false;
   const bool half = is_half(format);
-  if (half) {
-    q = cast(t, q, element::fp32);
-    k = cast(t, k, element::fp32);
-    v = cast(t, v, element::fp32);
-  }
+  const value q = cast(t, given_q, element::fp32);
+  const value k = cast(t, given_k, element::fp32);
+  const value v = cast(t, given_v, element::fp32);
   const std::int64_t batch = q->size[0];
   const std::int64_t heads = q->size[1];
   const std::int64_t tokens = q->size[2];

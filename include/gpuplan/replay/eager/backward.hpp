@@ -150,10 +150,13 @@ constexpr void efficient_gradients(
     row_sums = t.new_storage(4 * heads * tokens);
   } else {
     const int products = t.new_storage(4 * heads * tokens * width);
-    const int sums = t.new_storage(4 * heads * tokens);
     row_sums = t.new_storage(4 * heads * tokens);
+    if (tokens > 1 && q.size[1] > 1) {  // in the order of the heads
+      const int turned = t.new_storage(4 * heads * tokens);
+      t.release(row_sums);
+      row_sums = turned;
+    }
     t.release(products);
-    t.release(sums);
   }
   // The kernels' blocks of queries and of keys; halves wider than two blocks sum the gradients of
   // keys and values apart too, in as many parts as leave 200 for all heads.

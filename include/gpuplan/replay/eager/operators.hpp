@@ -6,6 +6,7 @@
 #include <gpuplan/replay/eager/tape.hpp>
 
 #include <cstdint>
+#include <limits>
 
 namespace gpuplan::eager {
 
@@ -77,9 +78,18 @@ constexpr void touch(tape& t, const reduction_scratch& scratch) {
 constexpr value sum_to(tape& t, const tensor& of, const sizes& wanted) {
   value sum = t.make(wanted, of.format);
   const std::int64_t outputs = wanted.count();
-  const bool fastest = wanted.rank > 0 && wanted.rank == of.size.rank &&
-                       wanted[wanted.rank - 1] == 1 && of.size[of.size.rank - 1] != 1;
-  touch(t, scratch_of_reduction(t.device, of.count() / outputs, outputs, fastest || outputs == 1));
+  const int more = of.size.rank - wanted.rank;
+  std::int64_t nearest_summed = std::numeric_limits<std::int64_t>::max();
+  std::int64_t nearest_left = nearest_summed;
+  for (int at = 0; at < of.size.rank; ++at) {
+    if (of.size[at] == 1) continue;
+    std::int64_t& nearest =
+        at >= more && wanted[at - more] == of.size[at] ? nearest_left : nearest_summed;
+    nearest = at_most(nearest, of.stride[at]);
+  }
+  touch(t,
+        scratch_of_reduction(
+            t.device, of.count() / outputs, outputs, nearest_summed < nearest_left));
   return sum;
 }
 
