@@ -238,8 +238,6 @@ std::string read_trained_part(const row& source, described_step& step) {
   }
   constexpr std::string_view last = "last:";
   if (part.starts_with(last)) {
-    if (step.shape.kind == model_kind::encoder_decoder)
-      return "which norms train with the last layers of two stacks is not known";
     pass.trains.what = gpuplan::training::last_layers;
     const std::string_view count = part.substr(last.size());
     const auto [end, error] =
@@ -248,8 +246,8 @@ std::string read_trained_part(const row& source, described_step& step) {
       source.fail("trainable", "is not like last:2: " + std::string(part));
     pass.trains.tied_head = trains_tied_head;
     // The measurements find it by one of three names.
-    constexpr std::array<std::string_view, 5> with_another_name{
-        "hf:Phi", "hf:OPT", "hf:GPTNeoX", "hf:CLIP", "hf:Siglip"};
+    constexpr std::array<std::string_view, 6> with_another_name{
+        "hf:Phi", "hf:OPT", "hf:GPTNeoX", "hf:T5", "hf:CLIP", "hf:Siglip"};
     const std::string_view code = source.text("code");
     pass.trains.final_norm =
         code.starts_with("hf:Phi3") ||
