@@ -17,6 +17,7 @@
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/sharding/buckets.hpp>
 #include <gpuplan/replay/sharding/deepspeed.hpp>
+#include <gpuplan/replay/sharding/deepspeed_stage_3.hpp>
 #include <gpuplan/replay/sharding/fully_shard.hpp>
 #include <gpuplan/replay/sharding/megatron.hpp>
 #include <gpuplan/training_setup.hpp>
@@ -131,6 +132,8 @@ class any_sharding {
       sharding_ = std::construct_at(&unfused_, t, setup, plan);
     else if (deepspeed_bf16::is_for(setup))
       sharding_ = std::construct_at(&bf16_, t, setup, plan);
+    else if (setup.parallelism.zero_stage == 3)
+      sharding_ = std::construct_at(&stage_3_, t, setup, plan);
     else
       sharding_ = std::construct_at(&partitions_, t, setup, plan);
   }
@@ -142,6 +145,7 @@ class any_sharding {
     deepspeed_unfused unfused_;
     deepspeed_bf16 bf16_;
     deepspeed_partitions partitions_;
+    deepspeed_stage_3 stage_3_;
     megatron_training megatron_;
   };
   sharding* sharding_ = nullptr;

@@ -173,10 +173,12 @@ class bert_code : public hugging_face_code {
     const tensor made = t.make(size, element::int64).take();
     inputs_.push(made);
     held_.push(made.storage);
+    enter();
   }
 
   // -- the model
 
+    enter();
   constexpr value encode(const tensor& ids) {
     const value embedded = embed(ids);
     const value mask =
@@ -186,12 +188,15 @@ class bert_code : public hugging_face_code {
       value distances;
       if (distances_.weight != none) distances = biases_of_distances(ids.size[0]);
       for (std::int64_t at = 0; at < layers; ++at) {
+    leave(hidden);
         beside[the_mask] = *mask;
         beside[the_distances] = *distances;
+    leave(hidden);
         hidden = run_layer(at, hidden);
       }
     }
     if (model.head == head_kind::classifier && code().pools) pooled_ = pool(hidden);
+    enter();
     if (model.head == head_kind::none && model.pooler) pool_in_vain(hidden);
     return hidden;
   }
@@ -214,13 +219,14 @@ class bert_code : public hugging_face_code {
     const value words = word_embeddings(ids);
     value types, sum;
     if (types_.weight != none) {
-      types = embedding(t, types_of_tokens, types_.weight);
+      types = rows_of(types_of_tokens, types_);
       sum = add(t, words, types);
     }
-    const value places = embedding(t, numbers, positions_.weight);
+    const value places = rows_of(numbers, positions_);
     sum = add(t, types_.weight != none ? *sum : *words, places);
     sum = norm(sum, norm_);
-    sum = dropout(t, sum, drops);
+    sum = drop_out(sum);
+    leave(sum);
     return sum;
   }
   constexpr value word_embeddings(const tensor& ids) { return embed_tokens(ids, tokens_); }
@@ -290,10 +296,12 @@ class bert_code : public hugging_face_code {
     }
     t.touch(8 * square.count());
     return side;
+    enter();
   }
 
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = modules_[index];
+    leave(made.output);
     attended made;
     if (model.relative_attention_buckets != 0)
       made = attend_by_distance(by, input);
@@ -303,10 +311,12 @@ class bert_code : public hugging_face_code {
     value hidden;
     if (code().outputs_inside) {
       hidden = linear(attention, by.up);
+    enter();
       hidden = activation(hidden);
       hidden = linear(hidden, by.down);
       hidden = dropout(t, hidden, drops);
       return norm(*add(t, hidden, attention), by.norm_2);
+    leave(hidden);
     }
     {
       const value up = linear(attention, by.up);
@@ -314,14 +324,17 @@ class bert_code : public hugging_face_code {
     }
     return add_and_norm(hidden, by.down, by.norm_2, attention);
   }
+    enter();
   /// dense, dropout, norm(x + residual)
   constexpr value add_and_norm(const tensor& x,
                                const module& dense,
+    leave(hidden);
                                const module& norm_by,
                                const tensor& residual) {
     value hidden = linear(x, dense);
-    hidden = dropout(t, hidden, drops);
+    hidden = drop_out(hidden);
     hidden = norm(*add(t, hidden, residual), norm_by);
+    enter();
     return hidden;
   }
 
@@ -331,6 +344,7 @@ class bert_code : public hugging_face_code {
       const value q = heads(x, by.query);
       const value k = heads(x, by.key);
       const value v = heads(x, by.value);
+    leave(made.output);
       constexpr written_out_code products{.softmax_in_fp32 = false, .casts_weights = false};
       made = attend(q, k, v, beside[the_mask], false, products);
       made.output = view(t, made.output, x.size);
@@ -383,13 +397,21 @@ class bert_code : public hugging_face_code {
   }
 
   // -- heads
+    const module own{.bias = bias_};
+    enter();
 
   constexpr value masked_loss() {
     const value hidden = encode(inputs_[0]);
     t.begin(moment::loss);
     value logits;
     {
-      value x = linear(hidden, dense_);
+      value x = t.share(hidden);
+      leave(x);
+      if (is_watched) x = shards->module_begins(hidden, watched(own, true));
+      enter();
+    leave(logits, own, true);
+    leave(logits);
+      x = linear(x, dense_);
       x = activation(x);
       x = norm(x, head_norm_);
       logits = linear(x, head_);

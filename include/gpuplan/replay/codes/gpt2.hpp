@@ -65,6 +65,13 @@ class gpt2_code : public hugging_face_code {
   /// torch.addmm(bias, x.view(-1, in), weight).view(...)
   constexpr value conv1d(const tensor& x, const module& by) {
     if (by.is_quantised) return linear(x, by);
+    if (!is_watched) return conv1d_of(x, by);
+    const value input = shards->module_begins(x, watched(by));
+    value result = conv1d_of(input, by);
+    leave(result, by);
+    return result;
+  }
+  constexpr value conv1d_of(const tensor& x, const module& by) {
     sizes wanted = x.size;
     const std::int64_t in = wanted[wanted.rank - 1];
     const std::int64_t rows = x.count() / in;
@@ -96,29 +103,36 @@ class gpt2_code : public hugging_face_code {
   constexpr value transformer_forward() {
     const std::int64_t batch = ids_->size[0];
     const std::int64_t tokens = ids_->size[1];
+    enter();
     const value inputs_embeds = embed_tokens(ids_, tokens_);
     value position_ids = shifted_range(tokens);
     set_contiguous(position_ids.get(), {1, tokens});
-    const value position_embeds = embedding(t, position_ids, positions_.weight);
+    const value position_embeds = rows_of(position_ids, positions_);
     value hidden = add(t, inputs_embeds, position_embeds);
     const value mask = mask_of(batch, tokens, tokens, inputs_embeds->format, true);
     beside[0] = *mask;
     beside[1] = *position_ids;
-    hidden = dropout(t, hidden, drops);
+    hidden = drop_out(hidden);
     for (std::int64_t at = 0; at < layers; ++at) hidden = run_layer(at, hidden);
     hidden = norm(hidden, ln_f_);
-    return view(t, hidden, {batch, tokens, model.hidden_size});
+    hidden = view(t, hidden, {batch, tokens, model.hidden_size});
+    leave(hidden);
+    return hidden;
   }
 
   // GPT2Block
   constexpr value layer(int index, const tensor& x) override {
     const block& by = blocks_[index];
     value hidden = norm(x, by.ln_1);
-    const attended attention = attend_to(by, hidden);
+    enter();
+    attended attention = attend_to(by, hidden);
+    leave(attention.output);
     hidden = add(t, attention.output, x);
     const value residual = t.share(hidden);
     hidden = norm(hidden, by.ln_2);
-    const value fed = feed_forward(by, hidden);
+    enter();
+    value fed = feed_forward(by, hidden);
+    leave(fed);
     return add(t, residual, fed);
   }
 
@@ -141,19 +155,22 @@ class gpt2_code : public hugging_face_code {
     attended made = attend(q, k, v, beside[0], true, code);
     made.output = reshape(t, made.output, {x.size[0], x.size[1], heads * head});
     made.output = conv1d(made.output, by.c_proj);
-    made.output = dropout(t, made.output, drops);
+    made.output = drop_out(made.output);
     return made;
   }
 
   // GPT2MLP
   constexpr value feed_forward(const block& by, const tensor& x) {
     value hidden = conv1d(x, by.mlp_c_fc);
-    if (model.hidden_act == activation_function::gelu_tanh)
+    if (model.hidden_act == activation_function::gelu_tanh) {
+      enter();
       hidden = new_gelu(hidden);
-    else
+      leave(hidden);
+    } else {
       hidden = activation(hidden);
+    }
     hidden = conv1d(hidden, by.mlp_c_proj);
-    return dropout(t, hidden, drops);
+    return drop_out(hidden);
   }
 
   module tokens_{}, positions_{}, ln_f_{}, lm_head_{};
