@@ -41,6 +41,9 @@ struct training_setup {
   gpuplan::framework framework{};
 };
 
+/// The texts of a sample that a sentence encoder compares at most.
+inline constexpr std::int64_t most_texts_beside = 5;
+
 namespace detail {
 
 // Whether the framework's layer code has what the model has.
@@ -51,6 +54,14 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
   if (code == layer_code::vit) kind = model_kind::vision;
   if (code == layer_code::t5) kind = model_kind::encoder_decoder;
   if (model.kind != kind) return without("kind of model");
+  if (code == layer_code::bert || code == layer_code::vit) {
+    if (model.gated_mlp) return without("gated MLP");
+    if (model.norm != norm_kind::layer_norm) return without("RMS norms");
+    if (model.key_value_heads() * model.query_dim() != model.hidden_size)
+      return without("heads that are not as wide as the model");
+    if (code == layer_code::vit && model.head != head_kind::classifier)
+      return without("head without classes");
+  }
   if (model.moe.num_experts != 0) return without("experts");
   if (model.is_latent()) return without("latent attention");
   if (model.attention_sinks) return without("attention sinks");
@@ -84,6 +95,14 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
                      count,
                      named_fact{fact::at_least, 1},
                      named_fact{fact::at_most, longest});
+  // An encoder without a head trains on the texts of a sample beside each other.
+  const named_fact texts{fact::encodings, setup.encodings};
+  if (setup.framework.layers == layer_code::bert && setup.model.head == head_kind::none &&
+      (texts.value < 2 || texts.value > most_texts_beside))
+    return failure(errc::out_of_bounds,
+                   texts,
+                   named_fact{fact::at_least, 2},
+                   named_fact{fact::at_most, most_texts_beside});
   if (!(setup.dropout >= 0 && setup.dropout <= 1))
     return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}, named_fact{fact::at_most, 1})
         .about("dropout");
