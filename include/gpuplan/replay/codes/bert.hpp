@@ -173,12 +173,10 @@ class bert_code : public hugging_face_code {
     const tensor made = t.make(size, element::int64).take();
     inputs_.push(made);
     held_.push(made.storage);
-    enter();
   }
 
   // -- the model
 
-    enter();
   constexpr value encode(const tensor& ids) {
     enter();
     const value embedded = embed(ids);
@@ -190,16 +188,13 @@ class bert_code : public hugging_face_code {
       value distances;
       if (distances_.weight != none) distances = biases_of_distances(ids.size[0]);
       for (std::int64_t at = 0; at < layers; ++at) {
-    leave(hidden);
         beside[the_mask] = *mask;
         beside[the_distances] = *distances;
-    leave(hidden);
         hidden = run_layer(at, hidden);
       }
     }
     leave(hidden);
     if (model.head == head_kind::classifier && code().pools) pooled_ = pool(hidden);
-    enter();
     if (model.head == head_kind::none && model.pooler) pool_in_vain(hidden);
     leave(hidden);
     return hidden;
@@ -301,60 +296,60 @@ class bert_code : public hugging_face_code {
     }
     t.touch(8 * square.count());
     return side;
-    enter();
   }
 
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = modules_[index];
-    leave(made.output);
     attended made;
+    enter();
     if (model.relative_attention_buckets != 0)
       made = attend_by_distance(by, input);
     else
       made = attend_to(by, input);
+    leave(made.output);
     const value& attention = made.output;
     value hidden;
     if (code().outputs_inside) {
       hidden = linear(attention, by.up);
-    enter();
       hidden = activation(hidden);
       hidden = linear(hidden, by.down);
       hidden = dropout(t, hidden, drops);
       return norm(*add(t, hidden, attention), by.norm_2);
-    leave(hidden);
     }
+    enter();
     {
       const value up = linear(attention, by.up);
       hidden = activation(up);
     }
+    leave(hidden);
     return add_and_norm(hidden, by.down, by.norm_2, attention);
   }
-    enter();
   /// dense, dropout, norm(x + residual)
   constexpr value add_and_norm(const tensor& x,
                                const module& dense,
-    leave(hidden);
                                const module& norm_by,
                                const tensor& residual) {
+    enter();
     value hidden = linear(x, dense);
     hidden = drop_out(hidden);
     hidden = norm(*add(t, hidden, residual), norm_by);
-    enter();
+    leave(hidden);
     return hidden;
   }
 
   constexpr attended attend_to(const layer_modules& by, const tensor& x) {
     attended made;
+    enter();
     {
       const value q = heads(x, by.query);
       const value k = heads(x, by.key);
       const value v = heads(x, by.value);
-    leave(made.output);
       constexpr written_out_code products{.softmax_in_fp32 = false, .casts_weights = false};
       made = attend(q, k, v, beside[the_mask], false, products);
       made.output = view(t, made.output, x.size);
       if (code().outputs_inside) made.output = linear(made.output, by.out);
     }
+    leave(made.output);
     if (code().outputs_inside)
       made.output = norm(*add(t, made.output, x), by.norm_1);
     else
@@ -402,25 +397,25 @@ class bert_code : public hugging_face_code {
   }
 
   // -- heads
-    const module own{.bias = bias_};
-    enter();
 
   constexpr value masked_loss() {
     const value hidden = encode(inputs_[0]);
     t.begin(moment::loss);
     value logits;
+    const module own{.bias = bias_};
+    enter();
     {
       value x = t.share(hidden);
-      leave(x);
       if (is_watched) x = shards->module_begins(hidden, watched(own, true));
       enter();
-    leave(logits, own, true);
-    leave(logits);
       x = linear(x, dense_);
       x = activation(x);
       x = norm(x, head_norm_);
+      leave(x);
       logits = linear(x, head_);
     }
+    leave(logits, own, true);
+    leave(logits);
     return loss_of(logits, inputs_[1]);
   }
   constexpr value loss_of(const tensor& logits, const tensor& labels) {
