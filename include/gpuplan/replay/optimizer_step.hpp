@@ -21,6 +21,7 @@ class optimizer_states {
     for (int at = 0; at < states_.size(); ++at)
       for (const int storage : states_[at].storage) t_.release(storage);
     for (const int storage : {scale_, growth_, maps_[0], maps_[1]}) t_.release(storage);
+    drop(masters_);
   }
   optimizer_states(const optimizer_states&) = delete;
   optimizer_states& operator=(const optimizer_states&) = delete;
@@ -45,6 +46,12 @@ class optimizer_states {
       parts_[is_of_second ? 1 : 0].parameters.push(parameter);
     }
     for (int at = 0; at < t_.parameters.size(); ++at) states_.push(state{});
+    t_.what = purpose::optimizer_states;
+    for (int of = 0; of < count_; ++of)
+      for (int at = 0; at < parts_[of].parameters.size(); ++at)
+        if (has_master(parts_[of].parameters[at]))
+          masters_.push(t_.new_storage(data(parts_[of].parameters[at]).bytes()));
+    t_.what = purpose::working;
     if (setup_.optimizer.kind != optimizer_kind::adagrad) return;
     for (int at = 0; at < parts_[0].parameters.size(); ++at)
       make_states(parts_[0], parts_[0].parameters[at]);
@@ -52,9 +59,9 @@ class optimizer_states {
 
   /// Makes the states that the first step would make, of all that trains.
   constexpr void make_all() {
-    for (int part = 0; part < count_; ++part)
-      for (int at = 0; at < parts_[part].parameters.size(); ++at)
-        make_states(parts_[part], parts_[part].parameters[at]);
+    for (int of = 0; of < count_; ++of)
+      for (int at = 0; at < parts_[of].parameters.size(); ++at)
+        make_states(parts_[of], parts_[of].parameters[at]);
   }
 
   /// The loss as backward begins with it: that of fp16 is scaled (GradScaler).
@@ -72,6 +79,7 @@ class optimizer_states {
   }
 
   constexpr void step() {
+    widen_gradients();
     if (setup_.optimizer.clips_gradients) {
       t_.begin(moment::clip);
       for (int at = 0; is_scaled() && at < count_; ++at) parts_[at].infinities = unscale(8);
@@ -111,8 +119,15 @@ class optimizer_states {
            (kind == optimizer_kind::adamw || kind == optimizer_kind::adagrad ||
             kind == optimizer_kind::sgd || kind == optimizer_kind::sgd_momentum);
   }
-  [[nodiscard]] constexpr const tensor& data(int parameter) const {
-    return t_.parameters[parameter].data;
+  /// fp32 copies of the weights that the optimizer updates instead.
+  [[nodiscard]] constexpr bool has_master(int parameter) const {
+    return setup_.precision.master_weights && is_half(t_.parameters[parameter].data.format);
+  }
+  /// What is updated.
+  [[nodiscard]] constexpr tensor data(int parameter) const {
+    tensor seen = t_.parameters[parameter].data;
+    if (has_master(parameter)) seen.format = element::fp32;
+    return seen;
   }
   /// Of a state, and of what is computed from it.
   [[nodiscard]] constexpr std::int64_t state_bytes(int parameter) const {
@@ -162,6 +177,17 @@ class optimizer_states {
     t_.release(inverse);
     t_.release(found);
     return copy;
+  }
+
+  // Masters have their own gradients, and the weights' go (Float16OptimizerWithFloat16Params of
+  // Megatron-LM).
+  constexpr void widen_gradients() const {
+    for (int of = 0; of < count_; ++of)
+      for (int at = 0; at < parts_[of].parameters.size(); ++at) {
+        tensor& gradient = t_.parameters[parts_[of].parameters[at]].gradient;
+        if (gradient.defined() && has_master(parts_[of].parameters[at]))
+          t_.convert(gradient, element::fp32);
+      }
   }
 
   // clip_grad_norm_: a norm of each gradient by parts of 65,536 elements, then the norm of norms.
@@ -334,7 +360,7 @@ class optimizer_states {
   constexpr void muon(const growing_array<int>& parameters) const {
     int update = none;
     for (int at = 0; at < parameters.size(); ++at) {
-      const tensor& of = data(parameters[at]);
+      const tensor of = data(parameters[at]);
       replace(update, t_.new_storage(of.bytes()));
       const std::int64_t bytes = of.count() * 2;
       const std::int64_t shorter = at_most(of.size[0], of.size[1]);
@@ -350,9 +376,9 @@ class optimizer_states {
       for (int iteration = 0; iteration < 5; ++iteration) {
         replace(gram, product(2 * shorter * shorter, t_.device.matrix_workspace));
         replace(gram_update, product(2 * shorter * shorter, t_.device.bias_workspace));
-        replace(orthogonal,
-                product(bytes,
-                        is_transposed ? t_.device.matrix_workspace : t_.device.bias_workspace));
+        replace(
+            orthogonal,
+            product(bytes, is_transposed ? t_.device.matrix_workspace : t_.device.bias_workspace));
         is_transposed = false;
       }
       t_.release(gram);
@@ -455,7 +481,7 @@ class optimizer_states {
     return storage;
   }
   [[nodiscard]] constexpr int new_mean_of_rows(int parameter) const {
-    const tensor& of = data(parameter);
+    const tensor of = data(parameter);
     const std::int64_t rows = of.size[of.size.rank - 2];
     const std::int64_t outputs = factor(parameter, 1).count() / rows;
     const int made = t_.new_storage(outputs * bytes_of(of.format));
@@ -468,6 +494,7 @@ class optimizer_states {
   part parts_[2]{};
   int count_ = 1;
   growing_array<state> states_{};
+  growing_array<int> masters_{};
   int maps_[2] = {none, none};
   int scale_ = none, growth_ = none;  // GradScaler's
 };

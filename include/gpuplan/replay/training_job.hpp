@@ -37,7 +37,10 @@ class training_job {
     code_->quantised.cast_rest();
     code_->adapters.construct();
     if (shards_ != nullptr) shards_->model_is_built();
-    states_.construct(shards_ == nullptr ? nullptr : shards_->updated());
+    if (shards_ == nullptr)
+      states_.construct();
+    else if (!shards_->has_own_step())
+      states_.construct(shards_->updated());
     code_->make_batch();
   }
   training_job(const training_job&) = delete;
@@ -64,6 +67,7 @@ class training_job {
         loss = code_->forward();
         if (shards_ != nullptr) shards_->after_unit(none, loss);
       }
+      loss = code_->outer_loss(loss);
       if (plan_.accumulation > 1) loss = scale(tape_, loss);
       tape_.end_autocast();
       const value scaled = states_.scaled(loss);
@@ -87,7 +91,6 @@ class training_job {
     tape_.on_meta = false;
     code_->cast_model();
     if (!from_meta) return;
-    if (setup_.model.has_tied_head()) tape_.touch(tape_.parameters[0].data.bytes());  // once more
     for (int at = 0; at < tape_.buffers.size(); ++at) {
       const int storage = tape_.buffers[at].storage;
       if (!tape_.has_memory(storage)) tape_.take_again(storage);

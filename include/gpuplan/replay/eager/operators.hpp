@@ -87,9 +87,9 @@ constexpr value sum_to(tape& t, const tensor& of, const sizes& wanted) {
         at >= more && wanted[at - more] == of.size[at] ? nearest_left : nearest_summed;
     nearest = at_most(nearest, of.stride[at]);
   }
-  touch(t,
-        scratch_of_reduction(
-            t.device, of.count() / outputs, outputs, nearest_summed < nearest_left));
+  touch(
+      t,
+      scratch_of_reduction(t.device, of.count() / outputs, outputs, nearest_summed < nearest_left));
   return sum;
 }
 
@@ -501,8 +501,15 @@ constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
     made->argument[1] = in;
     made->argument[2] = out;
   }
-  value result = t.make({rows, out}, wider(x->format, w->format));
-  t.touch(bias != none ? t.device.bias_workspace : t.device.matrix_workspace);
+  const bool stays = bias == none && t.stays(true);
+  value result;
+  if (stays && t.is_recomputing()) {
+    result = t.saved_result();
+  } else {
+    result = t.make({rows, out}, wider(x->format, w->format));
+    t.touch(bias != none ? t.device.bias_workspace : t.device.matrix_workspace);
+    if (stays) t.save_result(result);
+  }
   t.result_of(by, result.get());
   if (flat) return result;
   sizes wanted = x->size;
