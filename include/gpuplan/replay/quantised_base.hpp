@@ -83,7 +83,8 @@ class quantised_weights {
     const tensor stored = t_.parameters[weight].data;
     const value x = cast(t_, input, compute);
     if (bias != none) t_.convert(t_.parameters[bias].data, compute);
-    const int by = t_.add_node(node_kind::function, {&*x});
+    const tensor added = bias == none ? tensor{} : t_.parameter(bias);
+    const int by = t_.add_node(node_kind::function, {&*x, &added});
     if (node* made = t_.at(by)) {
       made->argument[0] = weight;
       made->own = &backward_;
@@ -118,6 +119,14 @@ class quantised_weights {
 
     constexpr void run(tape& t, int by, const value* incoming, gradients& out) const override {
       const tensor& g = *incoming[0];
+      if (t.nodes[by].input[1].node != none) {
+        sizes rest = g.size;
+        for (int at = 0; at + 1 < rest.rank; ++at) rest[at] = rest[at + 1];
+        --rest.rank;
+        out.of[1] = t.make(rest, g.format);
+        touch(t, scratch_of_reduction(t.device, g.size[0], rest.count(), false));
+      }
+      if (t.nodes[by].input[0].node == none) return;
       const int weight = static_cast<int>(t.nodes[by].argument[0]);
       const value matrix = owner->whole(weight);
       const value cast_matrix = cast(t, matrix, g.format);
