@@ -17,13 +17,13 @@
 namespace gpuplan::eager {
 
 /// How the matrix of a linear layer is divided among tensor-parallel ranks.
-enum class division : unsigned char { none, rows, columns };
+enum class division : unsigned char { whole, rows, columns };
 
 /// A linear layer, a norm or a table: its parameters' places on the tape.
 struct module {
   int weight = none;
   int bias = none;
-  eager::division division = eager::division::none;
+  eager::division division = eager::division::whole;
   int adapter = none;  // its place among the adapted layers
   int copy = none;     // of a table: what is read in its stead
   bool is_quantised = false;
@@ -94,23 +94,16 @@ class model_code : public recomputer {
   model_code& operator=(const model_code&) = delete;
 
   constexpr virtual void construct() = 0;
-  /// model.to(bf16): parameter by parameter, buffers where they were added.
-  constexpr virtual void cast_model() {
-    int buffer = 0;
-    for (int at = 0; at <= t.parameters.size(); ++at) {
-      for (; buffer < buffers_.size() && buffers_[buffer].before == at; ++buffer)
-        t.convert(buffers_[buffer].table->get(), weight_format);
-      if (at < t.parameters.size()) t.convert(t.parameters[at].data, weight_format);
-    }
-    for (int at = 0; at < buffers_.size(); ++at) t.buffers.push(*buffers_[at].table);
-  }
+  /// model.to(bf16), and to_empty of a model that has no memory yet.
+  constexpr virtual void cast_model() { move_model(); }
   /// The floating-point input of the model, where it has one.
   [[nodiscard]] constexpr virtual tensor input() const { return {}; }
   /// Divides the model among tensor-parallel ranks.
   constexpr virtual void divide_among_ranks() {}
   constexpr virtual void make_batch() = 0;
-  /// One micro-batch, to the loss.
+  /// One micro-batch, to the loss, or to what `outer_loss` makes it of outside the model.
   constexpr virtual value forward() = 0;
+  constexpr virtual value outer_loss(const tensor& result) { return t.share(result); }
 
   sharding* shards = nullptr;
   bool is_watched = false;  // the sharding has hooks around every module
@@ -161,8 +154,52 @@ class model_code : public recomputer {
     const element format = in_fp32 ? element::fp32 : weight_format;
     return t.add_parameter(size, format, trains);
   }
+  // -- its way to the device and its format, in the order of the modules
+
+  /// Parameter by parameter, tables where they were added, what `last` names in the end.
+  constexpr void move_model(int last = none) {
+    int buffer = 0;
+    int shared = 0;
+    for (int at = 0; at < t.parameters.size(); ++at) {
+      move_tables(at, buffer, shared);
+      if (at != last) move(at);
+    }
+    const bool is_shared = shared < shared_tables_.size() && t.shards > 1 && last != none;
+    // what a module had lives until its next parameter is there
+    const int was = is_shared ? t.new_storage(t.parameters[0].data.bytes()) : none;
+    if (last != none) move(last);
+    t.release(was);
+    if (is_shared)
+      t.touch(t.parameters[last].data.bytes());
+    else
+      move_tables(t.parameters.size(), buffer, shared);
+    for (int at = 0; at < buffers_.size(); ++at) t.buffers.push(buffers_[at].seen());
+  }
+  constexpr void move(int parameter) {
+    parameter_record& record = t.parameters[parameter];
+    if (record.is_moved) return;
+    record.is_moved = true;
+    t.moved.push(parameter);
+    t.convert(record.data, weight_format);
+  }
+  constexpr void move_tables(int before, int& buffer, int& shared) {
+    for (; shared < shared_tables_.size() && shared_tables_[shared] <= before; ++shared)
+      if (t.shards > 1) t.touch(t.parameters[0].data.bytes());
+    for (; buffer < buffers_.size() && buffers_[buffer].before <= before; ++buffer) {
+      if (buffers_[buffer].table != nullptr)
+        t.convert(buffers_[buffer].table->get(), weight_format);
+      else if (!t.has_memory(buffers_[buffer].numbers.storage))
+        t.take_again(buffers_[buffer].numbers.storage);
+    }
+  }
+  /// A module shares the first table: what moves the model to its device meets that again.
+  constexpr void add_shared_table() { shared_tables_.push(t.parameters.size()); }
   /// A table of numbers that the model has beside its parameters, and casts with them.
-  constexpr void add_buffer(value& table) { buffers_.push({&table, t.parameters.size()}); }
+  constexpr void add_buffer(value& table) { buffers_.push({&table, {}, t.parameters.size()}); }
+  /// One of integers, which keep their format.
+  constexpr void add_numbers(const tensor& table) {
+    buffers_.push({nullptr, table, t.parameters.size()});
+  }
   constexpr module linear_module(std::int64_t out, std::int64_t in, bool bias, bool trains) {
     module made;
     made.weight = parameter({out, in}, trains);
@@ -232,8 +269,11 @@ class model_code : public recomputer {
 
   constexpr value linear(const tensor& x, const module& by) {
     if (is_watched) return adapters.add_to(shards->linear(x, watched(by)), by.adapter, x);
-    value made = by.is_quantised ? quantised.linear(x, by.weight, by.bias)
-                                 : eager::linear(t, x, by.weight, by.bias);
+    value made;
+    if (by.is_quantised)
+      made = quantised.linear(x, by.weight, by.bias);
+    else
+      made = eager::linear(t, x, by.weight, by.bias);
     return adapters.add_to(static_cast<value&&>(made), by.adapter, x);
   }
   /// Rows of the token table, as transformers takes them: where layers are computed again, it wants
@@ -349,6 +389,8 @@ class model_code : public recomputer {
     return result;
   }
   constexpr virtual value layer(int index, const tensor& x) = 0;
+  /// What a checkpoint of the layer holds.
+  constexpr virtual value compute_again(int index, const tensor& x) { return run_unit(index, x); }
 
   constexpr value run_code(int index, const tensor& x) {
     const bool reenters =
@@ -426,7 +468,7 @@ class model_code : public recomputer {
     const rerun again = reruns_[region];
     if (again.layer != none) {
       for (int which = 1; which < again.inputs; ++which) beside[which - 1] = again.input[which];
-      const value result = run_unit(again.layer, again.input[0]);
+      const value result = compute_again(again.layer, again.input[0]);
     } else {
       const value result = core(again.input[0], again.input[1], again.input[2]);
     }
@@ -454,9 +496,14 @@ class model_code : public recomputer {
     int inputs = 0;
     tensor input[1 + most_beside]{};
   };
-  struct buffer {
+  struct moved_buffer {
     value* table = nullptr;
+    tensor numbers{};
     int before = 0;  // of the parameters
+
+    [[nodiscard]] constexpr const tensor& seen() const {
+      return table == nullptr ? numbers : table->get();
+    }
   };
   struct backward_of_layer final : own_backward {
     model_code* code = nullptr;
@@ -468,7 +515,8 @@ class model_code : public recomputer {
   backward_of_layer run_again_{this};
   growing_array<tensor> besides_{};  // of layers computed apart
   growing_array<rerun> reruns_{};
-  growing_array<buffer> buffers_{};
+  growing_array<moved_buffer> buffers_{};
+  growing_array<int> shared_tables_{};  // the parameters before each
 };
 
 }  // namespace gpuplan::eager

@@ -28,10 +28,8 @@ class bert_code : public hugging_face_code {
       distances_ =
           table_module(model.relative_attention_buckets, model.num_attention_heads, trains_all());
     const bool classifies = model.head == head_kind::classifier;
-    if (model.pooler || (classifies && code().pools)) {
-      const bool trains = classifies ? trains_head() : trains_all();
-      dense_ = linear_module(operator_kind::pooler, width, width, true, trains);
-    }
+    if (model.pooler || (classifies && code().pools))
+      dense_ = linear_module(operator_kind::pooler, width, width, true, trains_head());
     t.touch(8 * model.position_rows);  // the numbers of positions, written again
     if (classifies) {
       if (!code().pools)
@@ -41,11 +39,7 @@ class bert_code : public hugging_face_code {
     if (model.head == head_kind::language_model) build_masked_head();
   }
   /// A bias that the module of the head has, and shares with the layer in it, is cast with that.
-  constexpr void cast_model() override {
-    for (int at = 0; at < t.parameters.size(); ++at)
-      if (at != bias_) t.convert(t.parameters[at].data, weight_format);
-    if (bias_ != none) t.convert(t.parameters[bias_].data, weight_format);
-  }
+  constexpr void cast_model() override { move_model(bias_); }
 
   constexpr void make_batch() override {
     const sizes all{plan.micro_batch, setup.sequence_length};
@@ -103,7 +97,7 @@ class bert_code : public hugging_face_code {
   // A number for each position.
   constexpr void add_numbers() {
     const tensor made = t.make({1, model.position_rows}, element::int64).take();
-    t.buffers.push(made);
+    model_code::add_numbers(made);
     held_.push(made.storage);
   }
   constexpr layer_modules build_layer(bool trains) {
@@ -153,6 +147,7 @@ class bert_code : public hugging_face_code {
       bias_ = first;
     }
     t.release(table);
+    if (model.has_tied_head()) add_shared_table();
     if (!model.has_tied_head() || !is_built_here()) return;
     // biases are padded to the rows of the table
     if (bias != none) {
@@ -497,7 +492,8 @@ class bert_code : public hugging_face_code {
     return divide(t, sums, counts);
   }
 
-  static constexpr int most_texts = most_inputs + 1;
+  static constexpr int most_texts = static_cast<int>(most_texts_beside);
+  static_assert(most_texts - 1 <= most_inputs);
 
   module tokens_{}, positions_{}, types_{}, norm_{}, distances_{}, dense_{}, head_norm_{}, head_{},
       classes_{};

@@ -57,6 +57,7 @@ class hugging_face_code : public model_code {
         quantised.is_on() ? none : t.new_storage(t.parameters[table.weight].data.bytes());
     module made;
     made.weight = table.weight;
+    add_shared_table();
     if (model.lm_head_bias)
       made.bias =
           parameter(sizes{model.vocab_size}, trains_table() || adapters.trains_all_biases());
@@ -348,15 +349,15 @@ class hugging_face_code : public model_code {
   // -- loss/loss_utils.py
 
   /// ForCausalLMLoss: logits in fp32, labels moved by one token.
-  constexpr value causal_lm_loss(const tensor& given, const tensor& given_labels) {
-    const value logits = cast(t, given, element::fp32);
+  constexpr value causal_lm_loss(const tensor& computed, const tensor& given_labels) {
+    const value logits = cast(t, computed, element::fp32);
     const std::int64_t batch = given_labels.size[0];
     const std::int64_t tokens = given_labels.size[1];
     const value padded = t.make({batch, tokens + 1}, element::int64);
     const value moved = slice(t, padded, 1, tokens);
     value labels = contiguous(t, moved);
     labels = view(t, labels, sizes{batch * tokens});
-    const value rows = view(t, logits, {batch * tokens, given.size[given.size.rank - 1]});
+    const value rows = view(t, logits, {batch * tokens, computed.size[computed.size.rank - 1]});
     return cross_entropy(t, rows, labels);
   }
 

@@ -32,8 +32,9 @@ class plain_decoder : public model_code {
     t.unit = none;
     norm_ = norm_module(width, trains_end());
     // a tied head is built like any, then replaced
-    if (tied) t.touch(t.parameters[tokens_.weight].data.bytes());
     if (tied) {
+      t.touch(t.parameters[tokens_.weight].data.bytes());
+      add_shared_table();
       head_.weight = tokens_.weight;
       adapt(head_, operator_kind::head, model.vocab_size, width);
     } else {
@@ -151,7 +152,7 @@ class plain_decoder : public model_code {
         return parts_.by_rows(x, by.weight, by.bias);
       case division::columns:
         return parts_.by_columns(x, by.weight, by.bias);
-      case division::none:
+      case division::whole:
         break;
     }
     return model_code::linear(x, by);

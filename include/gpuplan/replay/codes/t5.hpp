@@ -19,12 +19,15 @@ class t5_code : public hugging_face_code {
     // Each stack and the head have a table of their own until they are tied.
     int tables[3]{};
     tables[0] = t.new_storage(table);
+    add_shared_table();
     build_stack(0, model.num_hidden_layers);
     encoder_norm_ = norm_module(model.hidden_size, trains_all());
     tables[1] = t.new_storage(table);
+    add_shared_table();
     build_stack(model.num_hidden_layers, model.layers());
     decoder_norm_ = norm_module(model.hidden_size, trains_all());
     tables[2] = t.new_storage(table);
+    add_shared_table();
     for (const int storage : tables) t.release(storage);
   }
 

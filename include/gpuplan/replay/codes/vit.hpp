@@ -29,8 +29,7 @@ class vit_code : public hugging_face_code {
   }
   /// A module's layers are cast before the parameters that it has itself.
   constexpr void cast_model() override {
-    for (int at = first_of_patches_; at < behind_patches_; ++at)
-      t.convert(t.parameters[at].data, weight_format);
+    for (int at = first_of_patches_; at < behind_patches_; ++at) move(at);
     hugging_face_code::cast_model();
   }
 
@@ -89,7 +88,7 @@ class vit_code : public hugging_face_code {
       behind_patches_ = t.parameters.size();
       t.what = purpose::buffers;
       numbers_ = t.make({1, image.tokens()}, element::int64).take();
-      t.buffers.push(numbers_);
+      add_numbers(numbers_);
       t.what = purpose::working;
     } else {
       // a parameter of the module itself, like the class token, stands before its layers'

@@ -179,6 +179,7 @@ struct parameter_record {
   tensor gradient{};
   tensor whole{};                        // what operators read, where `data` is a rank's part,
   tensor whole_gradient{};               // and its gradient
+  bool is_moved = false;                 // to the device, and cast
   bool is_distributed = false;           // a DTensor,
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
@@ -230,6 +231,7 @@ class tape {
   growing_array<storage_record> storages{};
   growing_array<node> nodes{};
   growing_array<tensor> kept{};
+  growing_array<int> moved{};       // parameters, in the order of the modules
   growing_array<tensor> buffers{};  // of the model; whoever made them holds them
   std::int64_t alive[purposes]{};   // bytes, by what they are for
 
@@ -498,8 +500,47 @@ class tape {
     int count = 0;
     int made = 0;
     int dropped = 0;
+    // Of selective checkpoints: results that are not computed again.
+    bool saves = false;
+    int first_saved = 0;
+    int saved = 0;
+    int taken = 0;
+    int products = 0;        // so far in the forward,
+    int products_again = 0;  // and in the recomputation
   };
   growing_array<region_record> regions{};
+  growing_array<tensor> saved_results{};
+
+  /// The region's results of attention, and of every other product from the first on, stay.
+  constexpr void save_results() {
+    if (region_ == none) return;
+    regions[region_].saves = true;
+    regions[region_].first_saved = saved_results.size();
+  }
+  /// Whether the next result does.
+  [[nodiscard]] constexpr bool stays(bool is_product) {
+    const int at = recomputes_ != none ? recomputes_ : region_;
+    if (at == none || stopped_ || !regions[at].saves) return false;
+    if (!is_product) return true;
+    int& count = recomputes_ != none ? regions[at].products_again : regions[at].products;
+    return ++count % 2 == 1;
+  }
+  constexpr void save_result(const tensor& of) {
+    tensor entry = of;
+    entry.node = none;
+    hold(entry.storage);
+    if (storages[entry.storage].what == purpose::working)
+      storages[entry.storage].what = purpose::kept;
+    saved_results.push(entry);
+    ++regions[region_].saved;
+  }
+  [[nodiscard]] constexpr value saved_result() {
+    region_record& region = regions[recomputes_];
+    tensor& entry = saved_results[region.first_saved + region.taken++];
+    const tensor taken = entry;
+    entry.storage = none;
+    return {*this, taken};
+  }
 
   constexpr int begin_region() {
     if (!records || recomputes_ != none) return none;
@@ -633,7 +674,10 @@ class tape {
   constexpr void end_of_region(const node& by) {
     if (by.region == none || by.kept == 0) return;
     const region_record& region = regions[by.region];
-    if (region.dropped == region.count) again->region_is_done(by.region);
+    if (region.dropped != region.count) return;
+    for (int at = region.taken; at < region.saved; ++at)
+      release(saved_results[region.first_saved + at].storage);
+    again->region_is_done(by.region);
   }
   constexpr void run(int index);
   constexpr void run_function(int index);

@@ -21,11 +21,13 @@ class fully_shard final : public sharding {
  public:
   constexpr fully_shard(tape& on, const training_setup& setup, const batch_plan& plan)
       : t_(on),
-        ranks_(plan.data_parallel),
+        ranks_(setup.parallelism.shard_group != 0 ? setup.parallelism.shard_group
+                                                  : plan.data_parallel),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),
         reduced_(element_of(setup.precision.reduced)),
-        frees_after_forward_(setup.parallelism.zero_stage == 3) {
+        frees_after_forward_(setup.parallelism.zero_stage == 3),
+        frees_last_(!setup.framework.keeps_last_layer_whole) {
     t_.shards = ranks_;
     t_.whole_format = gathered_;
     t_.on_meta = true;
@@ -34,6 +36,8 @@ class fully_shard final : public sharding {
 
   constexpr void model_is_built() override {
     int last = none;
+    for (int at = 0; at < t_.parameters.size(); ++at)
+      if (!t_.parameters[at].is_moved) t_.moved.push(at);
     for (int at = 0; at < t_.parameters.size(); ++at)
       if (t_.parameters[at].unit > last) last = t_.parameters[at].unit;
     for (int at = 0; at <= last; ++at) add_unit(at);
@@ -53,7 +57,7 @@ class fully_shard final : public sharding {
   constexpr void after_unit(int layer, const tensor& result) override {
     if (t_.is_recomputing()) return;
     const int at = layer == none ? root_ : layer;
-    if (frees_after_forward_) free_whole(at);
+    if (frees_after_forward_ && (frees_last_ || at != root_ - 1)) free_whole(at);
     units_[at].turn = turns_.push(at);
     if (result.needs_gradient()) t_.nodes[result.node].unit = at;
     if (at != root_) return;
@@ -62,7 +66,7 @@ class fully_shard final : public sharding {
   }
 
   constexpr void before_backward(int at) override {
-    if (units_[at].backward != phase::none) return;
+    if (units_[at].backward != phase::idle) return;
     units_[at].backward = phase::running;
     gather(at);
     take_over(at, false);
@@ -85,7 +89,7 @@ class fully_shard final : public sharding {
     finish(root_);
     for (int at = 0; at < root_; ++at) finish(at);
     for (int at = 0; at < units_.size(); ++at) {
-      units_[at].backward = phase::none;
+      units_[at].backward = phase::idle;
       units_[at].turn = none;
       t_.release(units_[at].gathered);
       units_[at].gathered = none;
@@ -96,14 +100,14 @@ class fully_shard final : public sharding {
   }
 
  private:
-  enum class phase : unsigned char { none, running, done };
+  enum class phase : unsigned char { idle, running, done };
   struct unit {
     int first = 0;  // of its members
     int count = 0;
     bool is_whole = false;
     int gathered = eager::none;  // all parameters, one after the other, before they are taken over
     int turn = eager::none;      // when its forward ended, counted
-    phase backward = phase::none;
+    phase backward = phase::idle;
   };
 
   static constexpr int gathering_stream = 1;
@@ -112,8 +116,8 @@ class fully_shard final : public sharding {
   constexpr void add_unit(int layer) {
     unit made;
     made.first = members_.size();
-    for (int at = 0; at < t_.parameters.size(); ++at)
-      if (t_.parameters[at].unit == layer) members_.push(at);
+    for (int at = 0; at < t_.moved.size(); ++at)
+      if (t_.parameters[t_.moved[at]].unit == layer) members_.push(t_.moved[at]);
     made.count = members_.size() - made.first;
     units_.push(made);
   }
@@ -255,6 +259,7 @@ class fully_shard final : public sharding {
   element gathered_;
   element reduced_;
   bool frees_after_forward_;
+  bool frees_last_;
   int root_ = eager::none;
   int passing_ = eager::none;   // gathered, and taken over in the forward
   int reducing_ = eager::none;  // gradients, until the next unit's are there
