@@ -105,7 +105,7 @@ namespace gpuplan {
   X(high_thousandths)                \
   X(at_least)                        \
   X(at_most)                         \
-  X(bytes)                           \
+  X(request_bytes)                   \
   X(stream)                          \
   X(handle)                          \
   X(cells)                           \

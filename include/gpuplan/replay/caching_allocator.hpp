@@ -53,7 +53,7 @@ class caching_allocator {
   /// and other processes, or the limit of `set_per_process_memory_fraction`.
   explicit caching_allocator(std::int64_t capacity = std::numeric_limits<std::int64_t>::max())
       : capacity_(capacity), blocks_(1) {
-    expect(capacity >= 0, errc::negative, fact::bytes, capacity);
+    expect(capacity >= 0, errc::negative, fact::request_bytes, capacity);
   }
 
   /// The handle of a new block for `bytes`, which holds until it is released; 0 bytes take nothing.
@@ -61,7 +61,7 @@ class caching_allocator {
   /// segment would exceed the capacity, all segments without a block in use are returned first; if
   /// that is not enough, and from 1 EiB on, `out_of_memory`, and nothing is allocated.
   [[nodiscard]] int allocate(std::int64_t bytes, int stream = 0) {
-    expect(bytes >= 0, errc::negative, fact::bytes, bytes);
+    expect(bytes >= 0, errc::negative, fact::request_bytes, bytes);
     expect(stream >= 0, errc::negative, fact::stream, stream);
     if (bytes == 0) return nothing;
     if (bytes >= exbibyte) return out_of_memory;

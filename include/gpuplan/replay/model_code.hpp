@@ -166,11 +166,11 @@ class model_code : public recomputer {
     }
     const bool is_shared = shared < shared_tables_.size() && t.shards > 1 && last != none;
     // what a module had lives until its next parameter is there
-    const int was = is_shared ? t.new_storage(t.parameters[0].data.bytes()) : none;
+    const int was = is_shared ? renew(0) : none;
     if (last != none) move(last);
     t.release(was);
     if (is_shared)
-      t.touch(t.parameters[last].data.bytes());
+      t.release(renew(last));
     else
       move_tables(t.parameters.size(), buffer, shared);
     for (int at = 0; at < buffers_.size(); ++at) t.buffers.push(buffers_[at].seen());
@@ -182,9 +182,18 @@ class model_code : public recomputer {
     t.moved.push(parameter);
     t.convert(record.data, weight_format);
   }
+  /// Gives the parameter new memory, and hands out the old.
+  constexpr int renew(int parameter) {
+    tensor& data = t.parameters[parameter].data;
+    const int was = data.storage;
+    t.what = purpose::weights;
+    data.storage = t.new_storage(data.bytes());
+    t.what = purpose::working;
+    return was;
+  }
   constexpr void move_tables(int before, int& buffer, int& shared) {
     for (; shared < shared_tables_.size() && shared_tables_[shared] <= before; ++shared)
-      if (t.shards > 1) t.touch(t.parameters[0].data.bytes());
+      if (t.shards > 1) t.release(renew(0));
     for (; buffer < buffers_.size() && buffers_[buffer].before <= before; ++buffer) {
       if (buffers_[buffer].table != nullptr)
         t.convert(buffers_[buffer].table->get(), weight_format);

@@ -44,10 +44,10 @@ class gptj_code : public hugging_face_code {
     head_ = head_module(tokens_);
   }
   constexpr void cast_model() override {
-    int block = 0;
+    int next = 0;
     for (int at = 0; at < t.parameters.size(); ++at) {
-      if (block < blocks_.size() && at == blocks_[block].up.weight)
-        t.convert(tables_[block++], weight_format);
+      if (next < blocks_.size() && at == blocks_[next].up.weight)
+        t.convert(tables_[next++], weight_format);
       t.convert(t.parameters[at].data, weight_format);
     }
     for (int at = 0; at < tables_.size(); ++at) t.buffers.push(tables_[at]);

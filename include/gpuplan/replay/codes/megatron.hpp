@@ -993,35 +993,35 @@ class megatron_gpt final : public model_code {
     const auto last = static_cast<int>(by.argument[1]);
     const int count = by.inputs;
     const bool is_core = first == core_region;
-    tensor given[4]{};
+    tensor inputs[4]{};
     int next = 0;
     // what was kept, in the order of the inputs: those that are there
     tensor kept[4]{};
     for (int at = 0; at < by.kept; ++at) kept[at] = t.kept[by.first_kept + at];
     const int differentiable = is_core ? 3 : 1;
-    for (int at = 0; at < differentiable; ++at) given[at] = kept[next++];
+    for (int at = 0; at < differentiable; ++at) inputs[at] = kept[next++];
     if (is_core) {
-      if (setup.padding_mask) given[3] = kept[next++];
+      if (setup.padding_mask) inputs[3] = kept[next++];
     } else {
-      if (setup.padding_mask) given[1] = kept[next++];
-      if (model.position_rows == 0) given[2] = kept[next++];
+      if (setup.padding_mask) inputs[1] = kept[next++];
+      if (model.position_rows == 0) inputs[2] = kept[next++];
     }
     static_cast<void>(count);
     value whole;
     if (shares_inputs() && !is_core) {
-      whole = t.make(given[0].size, given[0].format);
-      given[0].storage = whole->storage;
+      whole = t.make(inputs[0].size, inputs[0].format);
+      inputs[0].storage = whole->storage;
     }
     const tape::graph_place place = t.begin_graph();
     value leaves[3];
     for (int at = 0; at < differentiable; ++at) {
-      leaves[at] = t.leaf(given[at]);
-      given[at] = *leaves[at];
+      leaves[at] = t.leaf(inputs[at]);
+      inputs[at] = *leaves[at];
     }
     {
       const bool recorded = t.records;
       t.records = true;
-      const value result = run_region(given, is_core ? 4 : 3, first, last);
+      const value result = run_region(inputs, is_core ? 4 : 3, first, last);
       t.follow(result, gradient, place.node);
       t.records = recorded;
     }
