@@ -1,7 +1,7 @@
 #pragma once
 
-// The whole library but for memory/transformer.hpp and replay.hpp, which cost seconds to compile, and
-// its edges, io/, measure/ and cuda/: these are included by name.
+// The whole library but for memory/transformer.hpp and replay.hpp, which cost seconds to compile,
+// and its edges, io/, measure/ and cuda/: these are included by name.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/frameworks.hpp>

@@ -107,7 +107,7 @@ class model_code : public recomputer {
 
   sharding* shards = nullptr;
   bool is_watched = false;  // the sharding has hooks around every module
-  tensor given{};  // the input as the present forward was given it
+  tensor given{};           // the input as the present forward was given it
   tape& t;
   const training_setup& setup;
   const transformer& model;

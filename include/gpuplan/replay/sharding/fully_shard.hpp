@@ -21,13 +21,11 @@ class fully_shard final : public sharding {
  public:
   constexpr fully_shard(tape& on, const training_setup& setup, const batch_plan& plan)
       : t_(on),
-        ranks_(setup.parallelism.shard_group != 0 ? setup.parallelism.shard_group
-                                                  : plan.data_parallel),
+        ranks_(plan.data_parallel),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),
         reduced_(element_of(setup.precision.reduced)),
-        frees_after_forward_(setup.parallelism.zero_stage == 3),
-        frees_last_(!setup.framework.keeps_last_layer_whole) {
+        frees_after_forward_(setup.parallelism.zero_stage == 3) {
     t_.shards = ranks_;
     t_.whole_format = gathered_;
     t_.on_meta = true;
@@ -36,8 +34,6 @@ class fully_shard final : public sharding {
 
   constexpr void model_is_built() override {
     int last = none;
-    for (int at = 0; at < t_.parameters.size(); ++at)
-      if (!t_.parameters[at].is_moved) t_.moved.push(at);
     for (int at = 0; at < t_.parameters.size(); ++at)
       if (t_.parameters[at].unit > last) last = t_.parameters[at].unit;
     for (int at = 0; at <= last; ++at) add_unit(at);
@@ -57,7 +53,7 @@ class fully_shard final : public sharding {
   constexpr void after_unit(int layer, const tensor& result) override {
     if (t_.is_recomputing()) return;
     const int at = layer == none ? root_ : layer;
-    if (frees_after_forward_ && (frees_last_ || at != root_ - 1)) free_whole(at);
+    if (frees_after_forward_) free_whole(at);
     units_[at].turn = turns_.push(at);
     if (result.needs_gradient()) t_.nodes[result.node].unit = at;
     if (at != root_) return;
@@ -116,8 +112,8 @@ class fully_shard final : public sharding {
   constexpr void add_unit(int layer) {
     unit made;
     made.first = members_.size();
-    for (int at = 0; at < t_.moved.size(); ++at)
-      if (t_.parameters[t_.moved[at]].unit == layer) members_.push(t_.moved[at]);
+    for (int at = 0; at < t_.parameters.size(); ++at)
+      if (t_.parameters[at].unit == layer) members_.push(at);
     made.count = members_.size() - made.first;
     units_.push(made);
   }
@@ -259,7 +255,6 @@ class fully_shard final : public sharding {
   element gathered_;
   element reduced_;
   bool frees_after_forward_;
-  bool frees_last_;
   int root_ = eager::none;
   int passing_ = eager::none;   // gathered, and taken over in the forward
   int reducing_ = eager::none;  // gradients, until the next unit's are there
