@@ -15,6 +15,11 @@
 
 namespace gpuplan {
 
+/// Bytes of one element as stored; half a byte for `fp4`.
+[[nodiscard]] constexpr bytes bytes_per_element(number_format format) {
+  return bytes::from_value(bits_per_element(format) / 8.0);
+}
+
 /// A number that may not be known, and then is no number that one could compute with: `if (x)`, and
 /// `*x`, whose precondition is that it is known; else a compile error, at run time a `plan_error`.
 /// (`std::optional` would double the template instantiations of this header.)

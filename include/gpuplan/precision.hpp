@@ -2,8 +2,6 @@
 
 // The number formats that devices compute in and tensors are stored in.
 
-#include <gpuplan/units.hpp>
-
 namespace gpuplan {
 
 /// A number format. `tf32` is a way to multiply `fp32` tensors, and is stored like them.
@@ -31,11 +29,6 @@ enum class accumulator { fp32, fp16 };
       return 4;
   }
   return 0;
-}
-
-/// Bytes of one element as stored; half a byte for `fp4`.
-[[nodiscard]] constexpr bytes bytes_per_element(number_format format) {
-  return bytes::from_value(bits_per_element(format) / 8.0);
 }
 
 /// The name, as the enumerator is spelled.
