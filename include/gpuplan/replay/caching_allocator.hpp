@@ -60,12 +60,12 @@ class caching_allocator {
   /// Streams count from 0 and cost memory up to the highest. Where no free block fits and a new
   /// segment would exceed the capacity, all segments without a block in use are returned first; if
   /// that is not enough, and from 1 EiB on, `out_of_memory`, and nothing is allocated.
-  [[nodiscard]] int allocate(std::int64_t bytes, int stream = 0) {
-    expect(bytes >= 0, errc::negative, fact::request_bytes, bytes);
+  [[nodiscard]] int allocate(std::int64_t requested, int stream = 0) {
+    expect(requested >= 0, errc::negative, fact::request_bytes, requested);
     expect(stream >= 0, errc::negative, fact::stream, stream);
-    if (bytes == 0) return nothing;
-    if (bytes >= exbibyte) return out_of_memory;
-    const std::int64_t size = rounded_up(bytes, smallest_block);
+    if (requested == 0) return nothing;
+    if (requested >= exbibyte) return out_of_memory;
+    const std::int64_t size = rounded_up(requested, smallest_block);
     const int pool = pool_of(size, stream);
     int taken = take_best_fit(pool, size);
     if (taken == none) taken = new_segment(pool, size);
@@ -77,8 +77,8 @@ class caching_allocator {
     if (taken == none) return out_of_memory;
     split(taken, size);
     block& b = at(taken);
-    b.requested = bytes;
-    current_.requested += bytes;
+    b.requested = requested;
+    current_.requested += requested;
     current_.allocated += b.place.bytes;
     raise(peak_.requested, current_.requested);
     raise(peak_.allocated, current_.allocated);
@@ -196,8 +196,8 @@ class caching_allocator {
   static void raise(std::int64_t& peak, std::int64_t current) {
     if (current > peak) peak = current;
   }
-  static std::int64_t rounded_up(std::int64_t bytes, std::int64_t unit) {
-    return detail::ceil_div(bytes, unit) * unit;  // below 1 EiB: does not overflow
+  static std::int64_t rounded_up(std::int64_t requested, std::int64_t unit) {
+    return detail::ceil_div(requested, unit) * unit;  // below 1 EiB: does not overflow
   }
 
   block& at(int index) { return blocks_[static_cast<std::size_t>(index)]; }
@@ -235,8 +235,8 @@ class caching_allocator {
     return first;
   }
   // Where this size stands, or the next larger one.
-  static std::size_t find(const std::vector<free_size>& sizes, std::int64_t bytes) {
-    return first_not(sizes, [bytes](const free_size& s) { return s.bytes < bytes; });
+  static std::size_t find(const std::vector<free_size>& sizes, std::int64_t requested) {
+    return first_not(sizes, [requested](const free_size& s) { return s.bytes < requested; });
   }
   // Where this address stands, or the next lower one.
   static std::size_t find(const std::vector<free_block>& list, std::int64_t address) {
@@ -292,17 +292,17 @@ class caching_allocator {
 
   // A segment in which `size` fits, as one block, or none where it would exceed the capacity.
   int new_segment(int pool, std::int64_t size) {
-    const std::int64_t bytes = is_small(pool)                ? small_segment
+    const std::int64_t whole = is_small(pool)                ? small_segment
                                : size < smallest_own_segment ? shared_segment
                                                              : rounded_up(size, segment_unit);
-    if (bytes > capacity_ - current_.reserved ||
-        bytes > std::numeric_limits<std::int64_t>::max() - next_address_)
+    if (whole > capacity_ - current_.reserved ||
+        whole > std::numeric_limits<std::int64_t>::max() - next_address_)
       return none;
     const int index =
-        new_block({.place = {.address = next_address_, .bytes = bytes}, .pool = pool});
-    next_address_ += bytes;
+        new_block({.place = {.address = next_address_, .bytes = whole}, .pool = pool});
+    next_address_ += whole;
     ++segments_;
-    current_.reserved += bytes;
+    current_.reserved += whole;
     raise(peak_.reserved, current_.reserved);
     return index;
   }
