@@ -296,7 +296,7 @@ prediction utilisation(const row& source, bool hardware) {
 described_run describe_run(const row& source) {
   const auto model = model_of(source);
   if (!model) return {.why_not = model.why_not};
-  return {.shape = *model};
+  return {.shape = *model, .why_not = {}};
 }
 
 prediction run_parameters(const row& source) {
