@@ -25,12 +25,12 @@ class trained_beside {
     if (!is_adapted(kind)) return none;
     const int place = add(layer{
         .in = in, .out = out, .weight = weight, .bias = bias, .is_quantised = base_.hold(kind)});
-    if (lora_().magnitudes) layers_[place].magnitude = t_.reserve_parameter(true);
+    if (given().magnitudes) layers_[place].magnitude = t_.reserve_parameter(true);
     return place;
   }
   /// Likewise of the token table, whose rows are looked up.
   constexpr int add_table(std::int64_t rows, std::int64_t width, int weight) {
-    if (!has_adapters() || !lora_().targets.embedding || lora_().copy_embedding) return none;
+    if (!has_adapters() || !given().targets.embedding || given().copy_embedding) return none;
     return add(layer{.in = rows, .out = width, .weight = weight});
   }
   /// The place of the parameter's trained copy, which is read in its stead.
@@ -55,32 +55,32 @@ class trained_beside {
   }
 
   [[nodiscard]] constexpr bool copies_table() const {
-    return has_adapters() && lora_().copy_embedding;
+    return has_adapters() && given().copy_embedding;
   }
   /// A classifier's copy includes the dense layer before its matrix.
   [[nodiscard]] constexpr bool copies(operator_kind kind) const {
-    if (!has_adapters() || !lora_().copy_head) return false;
+    if (!has_adapters() || !given().copy_head) return false;
     return kind == operator_kind::head ||
            (kind == operator_kind::head_dense && setup_.model.head != head_kind::language_model);
   }
   /// Whether a bias trains though its layer, or norm, does not.
   [[nodiscard]] constexpr bool trains_all_biases() const {
-    return has_adapters() && lora_().bias == lora_bias::all;
+    return has_adapters() && given().bias == lora_bias::all;
   }
   [[nodiscard]] constexpr bool trains_bias(operator_kind kind) const {
     return trains_all_biases() ||
-           (has_adapters() && lora_().bias == lora_bias::adapted && is_adapted(kind));
+           (has_adapters() && given().bias == lora_bias::adapted && is_adapted(kind));
   }
 
   /// Builds what was told of, once the model is there. An adapter moves to the device in the format
   /// of the layer beside it; when the last has, all are cast to their own.
   constexpr void construct() {
-    const element format = element_of(lora_().weights);
+    const element format = element_of(given().weights);
     for (int at = 0; at < layers_.size(); ++at) {
       layer& one = layers_[at];
       const element first = format_of_base(one, format);
-      move_to_device(one.moved[0], one.down, {lora_().rank, one.in}, first, format);
-      move_to_device(one.moved[1], one.up, {one.out, lora_().rank}, first, format);
+      move_to_device(one.moved[0], one.down, {given().rank, one.in}, first, format);
+      move_to_device(one.moved[1], one.up, {one.out, given().rank}, first, format);
       if (one.magnitude == none) continue;
       const value weight = weight_of(one);
       const value product = t_.make({one.out, one.in}, first);
@@ -95,8 +95,8 @@ class trained_beside {
     }
     for (int at = 0; at < layers_.size(); ++at) {
       layer& one = layers_[at];
-      cast_to_own(one.moved[0], one.down, {lora_().rank, one.in}, format);
-      cast_to_own(one.moved[1], one.up, {one.out, lora_().rank}, format);
+      cast_to_own(one.moved[0], one.down, {given().rank, one.in}, format);
+      cast_to_own(one.moved[1], one.up, {one.out, given().rank}, format);
       cast_to_own(one.moved[2], one.magnitude, sizes{one.out}, format);
     }
     for (int at = 0; at < copies_.size(); ++at) {
@@ -135,7 +135,7 @@ class trained_beside {
       const value down = transposed(by.down);
       const value up = transposed(by.up);
       const value low = embedding(t_, ids, *down);
-      const value rows = view(t_, low, {low->count() / lora_().rank, lora_().rank});
+      const value rows = view(t_, low, {low->count() / given().rank, given().rank});
       const value product = eager::product(t_, rows, up);
       sizes wanted = low->size;
       wanted[wanted.rank - 1] = by.out;
@@ -165,12 +165,12 @@ class trained_beside {
     int copy = none;
   };
 
-  [[nodiscard]] constexpr const lora& lora_() const { return setup_.trains.adapters; }
+  [[nodiscard]] constexpr const lora& given() const { return setup_.trains.adapters; }
   [[nodiscard]] constexpr bool has_adapters() const {
     return setup_.trains.what == training::adapters;
   }
   [[nodiscard]] constexpr bool is_adapted(operator_kind kind) const {
-    return has_adapters() && detail::is_adapted(lora_(), setup_.model, {.kind = kind});
+    return has_adapters() && detail::is_adapted(given(), setup_.model, {.kind = kind});
   }
   constexpr int add(layer one) {
     one.down = t_.reserve_parameter(true);
