@@ -281,6 +281,27 @@ void compare_tuning(const model_index& models, row_comparisons& row) {
 
 // ---- runs_*.csv
 
+// A column in GiB beside bytes.
+void compare_gibibytes(row_comparisons& row,
+                       quantity what,
+                       std::string_view column,
+                       const predicted_memory& memory,
+                       std::int64_t predicted) {
+  const auto measured = row.source.number(column);
+  if (!measured) return;
+  row.add(what,
+          *measured * 0x1p30,
+          memory.why_not.empty() ? prediction(number(predicted)) : prediction(memory.why_not));
+}
+
+void compare_run_memory(row_comparisons& row) {
+  if (row.source.blank("framework_options")) return;
+  const predicted_memory memory = framework_memory_of(row.source);
+  const gpuplan::memory_counts& peak = memory.step.peak;
+  compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, peak.allocated);
+  compare_gibibytes(row, quantity::peak_reserved, "peak_reserved_GiB", memory, peak.reserved);
+}
+
 void compare_run(const model_index&, row_comparisons& row) {
   const row_comparisons& self = row;
   const auto printed = self.source.integer("params_printed");
@@ -300,6 +321,7 @@ void compare_run(const model_index&, row_comparisons& row) {
   row.value(quantity::model_tflops, "model_tflops_per_gpu", [&] { return run_tflops(row.source); });
   row.value(quantity::mfu, "mfu_pct", [&] { return run_mfu(row.source); });
   row.value(quantity::hfu, "hfu_pct", [&] { return run_hfu(row.source); });
+  compare_run_memory(row);
 }
 
 // ---- kinds of files

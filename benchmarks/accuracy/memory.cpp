@@ -1,5 +1,7 @@
 #include "memory.hpp"
 
+#include "framework_setups.hpp"
+
 namespace accuracy {
 namespace {
 
@@ -22,15 +24,20 @@ std::int64_t largest_count(Predicate holds) {
   return works;
 }
 
-}  // namespace
-
-predicted_memory step_memory_of(const row& source) {
+predicted_memory replayed(const described_setup& described) {
   predicted_memory predicted;
-  const described_setup described = describe_setup(source);
   predicted.why_not = described.why_not;
   if (predicted.why_not.empty())
     predicted.step = gpuplan::replay(described.setup, described.plan, steps);
   return predicted;
+}
+
+}  // namespace
+
+predicted_memory step_memory_of(const row& source) { return replayed(describe_setup(source)); }
+
+predicted_memory framework_memory_of(const row& source) {
+  return replayed(describe_framework_setup(source));
 }
 
 predicted_batch largest_micro_batch_of(const row& source) {

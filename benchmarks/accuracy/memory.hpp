@@ -19,6 +19,8 @@ struct predicted_memory {
 
 /// The memory of the third step of a row of `torch_steps.csv`.
 predicted_memory step_memory_of(const row& source);
+/// Likewise of a framework's run, as `framework_options` describes it.
+predicted_memory framework_memory_of(const row& source);
 
 struct predicted_batch {
   std::int64_t micro_batch = 0;
