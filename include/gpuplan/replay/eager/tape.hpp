@@ -223,7 +223,8 @@ class tape {
   bool distributed = false;              // operators work on DTensors: sums of gradients are new
   int unit = none;                       // that parameters are being built for
   bool on_meta = false;                  // what is made has no memory yet (the meta device)
-  std::int64_t shards = 1;               // of each parameter, along its first dimension
+  bool gathers = false;                  // parameters are put together before they are read,
+  std::int64_t shards = 1;               // from so many parts along the first dimension
   element whole_format = element::fp32;  // of one that is put together
   recomputer* again = nullptr;
 
@@ -415,7 +416,7 @@ class tape {
   constexpr void build_parameter(int place, const sizes& size, element format) {
     what = purpose::weights;
     parameter_record& record = parameters[place];
-    if (shards > 1) {
+    if (gathers) {
       sizes part = size;
       part[0] = (size[0] + shards - 1) / shards;
       record.data = make(part, format).take();
