@@ -315,21 +315,22 @@ class model_code : public recomputer {
   constexpr value written_out_rms_norm(const tensor& input, int weight) {
     value x = cast(t, input, element::fp32);
     {
-      value spread;
-      {
-        value average;
-        {
-          const value squares = power(t, x);
-          average = mean(t, squares);
-        }
-        const value shifted = add_number(t, average);
-        average.drop();
-        spread = reciprocal_root(t, shifted);
-      }
+      const value spread = inverse_spread(x);
       x = multiply(t, x, spread);
     }
     const value back = cast(t, x, input.format);
     return multiply(t, t.parameter(weight), back);
+  }
+  /// rsqrt(mean(x ** 2) + eps)
+  constexpr value inverse_spread(const tensor& x) {
+    value average;
+    {
+      const value squares = power(t, x);
+      average = mean(t, squares);
+    }
+    const value shifted = add_number(t, average);
+    average.drop();
+    return reciprocal_root(t, shifted);
   }
   constexpr value activation(const tensor& x) {
     if (!is_watched) return activated(x);

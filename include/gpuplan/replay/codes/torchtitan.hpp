@@ -112,6 +112,21 @@ class torchtitan_llama final : public model_code {
     return add(t, x, y);
   }
 
+  constexpr value norm(const tensor& x, const module& by) {
+    if (model.norm == norm_kind::layer_norm) return model_code::norm(x, by);
+    value narrow;
+    {
+      value product;
+      {
+        const value wide = cast(t, x, element::fp32);
+        const value spread = inverse_spread(wide);
+        product = multiply(t, wide, spread);
+      }
+      narrow = cast(t, product, x.format);
+    }
+    return multiply(t, narrow, t.parameter(by.weight));
+  }
+
   constexpr value attention(const layer_modules& by, const tensor& x) {
     const std::int64_t head = model.query_dim();
     value q = linear(x, by.query);
