@@ -3,6 +3,7 @@
 // torchtitan's Llama. Private.
 
 #include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/replay/sharding/tensor_parallel.hpp>
 
 #include <cstdint>
 
@@ -11,21 +12,33 @@ namespace gpuplan::eager {
 class torchtitan_llama final : public model_code {
  public:
   constexpr torchtitan_llama(tape& on, const training_setup& of, const batch_plan& with)
-      : model_code(on, of, with) {}
+      : model_code(on, of, with), parts_(on, of.parallelism.tensor_parallel, true) {}
   constexpr ~torchtitan_llama() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
     const std::int64_t width = model.hidden_size;
-    tokens_ = token_table(model.vocab_size, width, trains_all());
+    tokens_ = token_table(parts_.part_of(model.vocab_size), width, trains_all());
     for (std::int64_t at = 0; at < layers; ++at) {
       t.unit = static_cast<int>(at);
       build_layer(trains_layer(at));
     }
     t.unit = none;
     norm_ = norm_module(width, trains_final_norm());
-    head_ = linear_module(operator_kind::head, model.vocab_size, width, false, trains_head());
+    head_ = linear_module(
+        operator_kind::head, parts_.part_of(model.vocab_size), width, false, trains_head());
     angles_ = new_angles();
     add_numbers(angles_);
+  }
+
+  /// It was built in its parts.
+  constexpr void divide_among_ranks() override {
+    for (int at = 0; at < t.parameters.size(); ++at) {
+      parameter_record& parameter = t.parameters[at];
+      parameter.is_distributed = true;
+      parameter.casts_whole_gradient = parameter.data.size.rank == 1;
+      parameter.sums_whole_gradient = parameter.casts_whole_gradient || at == tokens_.weight;
+    }
+    t.parameters[tokens_.weight].gradient_size = {model.vocab_size, model.hidden_size};
   }
 
   /// Once the model has memory, another table of angles comes from the host.
@@ -45,12 +58,18 @@ class torchtitan_llama final : public model_code {
 
   constexpr value forward() override {
     t.begin(moment::forward);
-    value x = rows_of(ids_, tokens_);
+    value x;
+    if (parts_.is_on())
+      x = parts_.embed(ids_, tokens_.weight, model.vocab_size);
+    else
+      x = rows_of(ids_, tokens_);
     beside[0] = angles_;
     for (std::int64_t at = 0; at < layers; ++at) x = run_layer(at, x);
     t.begin(moment::loss);
     x = norm(x, norm_);
-    return linear(x, head_);
+    if (!parts_.is_on()) return linear(x, head_);
+    const bool divides_classes = setup.framework.loss_parallel;
+    return parts_.by_rows(x, head_.weight, none, divides_classes ? 0 : model.vocab_size);
   }
   constexpr value outer_loss(const tensor& logits) override {
     const value flat = view(t, logits, {ids_->count(), logits.size[2]});
@@ -58,7 +77,10 @@ class torchtitan_llama final : public model_code {
     {
       const value wide = cast(t, flat, element::fp32);
       const value labels = view(t, labels_, sizes{ids_->count()});
-      loss = cross_entropy(t, wide, labels);
+      if (parts_.is_on() && setup.framework.loss_parallel)
+        loss = parts_.cross_entropy(wide, labels);
+      else
+        loss = cross_entropy(t, wide, labels);
     }
     return loss;
   }
@@ -77,9 +99,9 @@ class torchtitan_llama final : public model_code {
 
   constexpr void build_layer(bool trains) {
     const std::int64_t width = model.hidden_size;
-    const std::int64_t inner = model.num_attention_heads * model.query_dim();
-    const std::int64_t groups = model.key_value_heads() * model.query_dim();
-    const std::int64_t ffn = model.intermediate_size;
+    const std::int64_t inner = parts_.part_of(model.num_attention_heads * model.query_dim());
+    const std::int64_t groups = parts_.part_of(model.key_value_heads() * model.query_dim());
+    const std::int64_t ffn = parts_.part_of(model.intermediate_size);
     layer_modules made;
     made.query = linear_module(operator_kind::query, inner, width, false, trains);
     made.key = linear_module(operator_kind::key, groups, width, false, trains);
@@ -113,6 +135,14 @@ class torchtitan_llama final : public model_code {
   }
 
   constexpr value norm(const tensor& x, const module& by) {
+    if (!parts_.is_on()) return own_norm(x, by);
+    t.distributed = true;
+    const value part = parts_.pass(x);
+    value result = own_norm(part, by);
+    t.distributed = false;
+    return result;
+  }
+  constexpr value own_norm(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return model_code::norm(x, by);
     value narrow;
     {
@@ -127,11 +157,28 @@ class torchtitan_llama final : public model_code {
     return multiply(t, narrow, t.parameter(by.weight));
   }
 
-  constexpr value attention(const layer_modules& by, const tensor& x) {
+  /// All tokens, where ranks have parts of them.
+  constexpr value gathered(const tensor& x) {
+    if (!parts_.is_on()) return t.share(x);
+    return parts_.gather_tokens(x);
+  }
+  /// The rank's part of the result, from all of the input,
+  constexpr value divided(const tensor& x, const module& by) {
+    if (!parts_.is_on()) return linear(x, by);
+    return parts_.by_own(x, by.weight, none);
+  }
+  /// and the sum of the ranks' results, from a part of it.
+  constexpr value summed(const tensor& x, const module& by) {
+    if (!parts_.is_on()) return linear(x, by);
+    return parts_.by_columns(x, by.weight, none);
+  }
+
+  constexpr value attention(const layer_modules& by, const tensor& normed) {
     const std::int64_t head = model.query_dim();
-    value q = linear(x, by.query);
-    value k = linear(x, by.key);
-    value v = linear(x, by.value);
+    const value x = gathered(normed);
+    value q = divided(x, by.query);
+    value k = divided(x, by.key);
+    value v = divided(x, by.value);
     q = view(t, q, {q->size[0], q->size[1], q->size[2] / head, head});
     k = view(t, k, {k->size[0], k->size[1], k->size[2] / head, head});
     v = view(t, v, {v->size[0], v->size[1], v->size[2] / head, head});
@@ -148,7 +195,7 @@ class torchtitan_llama final : public model_code {
     const value dense = contiguous(t, turned);
     const value flat =
         view(t, dense, {dense->size[0], dense->size[1], dense->size[2] * dense->size[3]});
-    return linear(flat, by.out);
+    return summed(flat, by.out);
   }
 
   /// Neighbours as complex numbers, times their angles.
@@ -191,21 +238,23 @@ class torchtitan_llama final : public model_code {
     return flash_attention(t, q, k, v, drops);
   }
 
-  constexpr value mlp(const layer_modules& by, const tensor& x) {
+  constexpr value mlp(const layer_modules& by, const tensor& normed) {
+    const value x = gathered(normed);
     value gated;
     {
       value activated;
       {
-        const value gate = linear(x, by.gate);
+        const value gate = divided(x, by.gate);
         activated = activation(gate);
       }
-      const value up = linear(x, by.up);
+      const value up = divided(x, by.up);
       gated = multiply(t, activated, up);
     }
-    return linear(gated, by.down);
+    return summed(gated, by.down);
   }
 
  private:
+  tensor_parallel parts_;
   module tokens_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
   value angles_{}, ids_{}, labels_{};

@@ -183,6 +183,8 @@ struct parameter_record {
   bool is_distributed = false;           // a DTensor,
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
+  bool sums_whole_gradient = false;      // over ranks, before its parts are reduced,
+  bool casts_whole_gradient = false;     // and that in the format of the parts
   int node = none;                       // in the present graph
   bool trains = true;
   int unit = none;  // of sharding: the layer it belongs to, or none
@@ -455,7 +457,7 @@ class tape {
       made.kind = node_kind::accumulate;
       made.parameter = index;
       made.size[0] = record.gradient_size.rank == 0 ? data.size : record.gradient_size;
-      made.format[0] = data.format;
+      made.format[0] = record.casts_whole_gradient ? record.data.format : data.format;
       made.first_kept = kept.size();
       record.node = nodes.push(made);
     }

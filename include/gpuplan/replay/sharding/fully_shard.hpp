@@ -76,8 +76,12 @@ class fully_shard final : public sharding {
     unit& of = units_[at];
     of.backward = phase::done;
     growing_array<int> arrived;
-    for (int which = of.first; which < of.first + of.count; ++which)
-      if (t_.parameters[members_[which]].whole_gradient.defined()) arrived.push(members_[which]);
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      parameter_record& parameter = t_.parameters[members_[which]];
+      if (!parameter.whole_gradient.defined()) continue;
+      arrived.push(members_[which]);
+      if (parameter.sums_whole_gradient) sum_whole(parameter);
+    }
     free_whole(at);
     t_.release(reducing_);
     reducing_ = none;
@@ -212,6 +216,16 @@ class fully_shard final : public sharding {
     for (int which = of.first; which < of.first + of.count; ++which)
       t_.give_back(t_.parameters[members_[which]].whole.storage);
     of.is_whole = false;
+  }
+
+  constexpr void sum_whole(parameter_record& parameter) {
+    tensor summed = parameter.whole;
+    summed.format = parameter.whole_gradient.format;
+    t_.what = purpose::gradients;
+    summed.storage = t_.new_storage(summed.bytes());
+    t_.what = purpose::working;
+    t_.release(parameter.whole_gradient.storage);
+    parameter.whole_gradient = summed;
   }
 
   constexpr void finish(int at) {
