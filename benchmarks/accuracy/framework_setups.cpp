@@ -78,6 +78,34 @@ std::string read_megatron(const row& source, training_setup& setup) {
   return {};
 }
 
+std::string read_torchtitan(const row& source, training_setup& setup) {
+  const std::string_view options = source.text("framework_options");
+  setup.framework = gpuplan::catalog::torchtitan;
+  setup.model.hidden_act = gpuplan::activation_function::silu;
+  setup.precision.compute = gpuplan::number_format::bf16;
+  setup.precision.reduced = value_in(options, "reduce_dtype") == "bf16"
+                                ? gpuplan::number_format::bf16
+                                : gpuplan::number_format::fp32;
+  setup.attention = gpuplan::attention_kernel::flash;
+  setup.optimizer.loop =
+      value_in(options, "adam") == "fused" ? optimizer_loop::fused : optimizer_loop::foreach;
+  setup.optimizer.clips_gradients = true;
+  setup.framework.loss_parallel = value_in(options, "loss_parallel") == "on";
+  if (const std::int64_t replicas = number_in(value_in(options, "dp_replicate")); replicas > 1)
+    setup.parallelism.shard_group = source.integer_or("dp", 1) / replicas;
+
+  const std::string_view again = value_in(options, "activation_checkpoint");
+  if (again == "none") return {};
+  setup.recompute = recompute_mode::full;
+  if (again == "selective op")
+    setup.saves_costly_results = true;
+  else if (again.starts_with("selective layer "))
+    setup.recompute_period = number_in(again.substr(16));
+  else if (again != "full")
+    return not_known("activation_checkpoint", again);
+  return {};
+}
+
 }  // namespace
 
 described_setup describe_framework_setup(const row& source) {
@@ -96,6 +124,8 @@ described_setup describe_framework_setup(const row& source) {
     described.why_not = read_megatron(source, described.setup);
   else if (framework == "deepspeed")
     described.why_not = read_deepspeed(source, described.setup);
+  else if (framework == "torchtitan")
+    described.why_not = read_torchtitan(source, described.setup);
   else
     described.why_not = not_known("framework", framework);
   return described;

@@ -165,6 +165,10 @@ struct framework {
   bool fuses_loss = false;             // its gradient is bf16
   bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket
 
+  // fully_shard
+  bool keeps_last_layer = false;           // whole, from its forward to its backward
+  bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers
+
   bool checkpoints_reenter = false;  // torch.utils.checkpoint with use_reentrant=True
   zero_settings zero{};
 };

@@ -95,6 +95,7 @@ namespace gpuplan {
   X(decoder_sequence_length)         \
   X(encodings)                       \
   X(recompute_span)                  \
+  X(recompute_period)                \
   X(lora_rank)                       \
   X(last_layers)                     \
   X(tensor_parallel)                 \

@@ -35,6 +35,10 @@ struct training_setup {
   recompute_mode recompute = recompute_mode::none;
   std::int64_t recompute_span = 1;    // full: layers between two inputs that are kept
   std::int64_t recompute_layers = 0;  // full: so many of each stage, from the first; 0: all
+  std::int64_t recompute_period = 1;  // full: the last of so many layers
+  // full: the results of attention, of reductions among ranks, and of every other matrix product
+  // of a layer stay
+  bool saves_costly_results = false;
   attention_kernel attention = attention_kernel::automatic;
   double dropout = 0;
   bool padding_mask = false;
@@ -89,7 +93,8 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
         named_fact{fact::decoder_sequence_length,
                    setup.target_length != 0 ? setup.target_length : 1},
         named_fact{fact::encodings, setup.encodings},
-        named_fact{fact::recompute_span, setup.recompute_span}})
+        named_fact{fact::recompute_span, setup.recompute_span},
+        named_fact{fact::recompute_period, setup.recompute_period}})
     if (count.value < 1 || count.value > longest)
       return failure(errc::out_of_bounds,
                      count,

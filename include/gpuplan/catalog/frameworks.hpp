@@ -175,4 +175,15 @@ inline constexpr framework megatron_core{.name = "Megatron-Core",
                                          .softmax_in_fp32 = true,
                                          .fuses_bias_activation = true};
 
+/// torchtitan of December 2024, on fully_shard of PyTorch 2.15, not compiled: key-value heads are
+/// copied to all heads, and logits are in fp32 for the loss.
+inline constexpr framework torchtitan{.name = "torchtitan",
+                                      .layers = layer_code::torchtitan,
+                                      .rms_norm = rms_norm_code::written_out,
+                                      .grouped_heads = grouped_heads_code::repeated,
+                                      .logits = logits_code::to_fp32,
+                                      .sharding = sharding_code::fsdp2,
+                                      .keeps_last_layer = true,
+                                      .gathers_before_checkpoint = true};
+
 }  // namespace gpuplan::catalog

@@ -178,9 +178,10 @@ constexpr step_peaks replayed_peaks(training_setup setup,
 }
 
 // Layers that differ from each other repeat after so many.
-constexpr std::int64_t layer_period(const transformer& model) {
-  std::int64_t period = 1;
-  if (model.sliding_window != 0 && model.global_layer_step > 1) period = model.global_layer_step;
+constexpr std::int64_t layer_period(const training_setup& setup) {
+  const transformer& model = setup.model;
+  std::int64_t period = setup.recompute == recompute_mode::full ? setup.recompute_period : 1;
+  if (model.sliding_window != 0 && model.global_layer_step > 1) period *= model.global_layer_step;
   if (model.moe.num_experts != 0) period *= model.moe.moe_layer_step;
   return period;
 }
@@ -204,12 +205,14 @@ constexpr memory_sum extrapolated(const memory_sum& of_fewer,
                                             const batch_plan& plan,
                                             const eager::device_traits& device = {}) {
   const std::int64_t layers = setup.model.num_hidden_layers;
-  const std::int64_t period = detail::layer_period(setup.model);
+  const std::int64_t period = detail::layer_period(setup);
   std::int64_t ends = setup.model.moe.first_k_dense_layers;
   if (setup.trains.what == training::last_layers) ends += setup.trains.last_layers;
+  const bool gathers =
+      plan.data_parallel > 1 || setup.framework.sharding == sharding_code::fsdp2;
   // Where weights are gathered, layers between are unlike the first and the last. As many as leave
   // a whole number of periods to be added.
-  std::int64_t fewer = ends + (plan.data_parallel > 1 ? 3 : 2) * period;
+  std::int64_t fewer = ends + (gathers ? 3 : 2) * period;
   fewer += (layers - fewer) % period;
   if (layers <= fewer + period) return detail::replayed_peaks(setup, plan, layers, device);
   const step_peaks of_fewer = detail::replayed_peaks(setup, plan, fewer, device);

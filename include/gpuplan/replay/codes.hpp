@@ -12,6 +12,7 @@
 #include <gpuplan/replay/codes/opt.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
 #include <gpuplan/replay/codes/t5.hpp>
+#include <gpuplan/replay/codes/torchtitan.hpp>
 #include <gpuplan/replay/codes/vit.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
@@ -34,8 +35,10 @@ class any_code {
     switch (setup.framework.layers) {
       case layer_code::gpt:
       case layer_code::llama:
-      case layer_code::torchtitan:
         code_ = std::construct_at(&plain_, t, setup, plan);
+        break;
+      case layer_code::torchtitan:
+        code_ = std::construct_at(&torchtitan_, t, setup, plan);
         break;
       case layer_code::decoder:
         code_ = std::construct_at(&decoder_, t, setup, plan);
@@ -86,6 +89,7 @@ class any_code {
     gpt_neox_code gpt_neox_;
     gptj_code gptj_;
     megatron_gpt megatron_;
+    torchtitan_llama torchtitan_;
   };
   model_code* code_ = nullptr;
 };
@@ -114,7 +118,8 @@ class any_sharding {
       make_deepspeed(t, setup, plan);
       return;
     }
-    if (plan.data_parallel == 1) return;
+    const bool is_fully = setup.framework.sharding == sharding_code::fsdp2;
+    if (plan.data_parallel == 1 && !is_fully) return;
     switch (setup.framework.sharding) {
       case sharding_code::none:
         sharding_ = std::construct_at(&buckets_, t, setup, plan);

@@ -164,7 +164,7 @@ class model_code : public recomputer {
       move_tables(at, buffer, shared);
       if (at != last) move(at);
     }
-    const bool is_shared = shared < shared_tables_.size() && t.shards > 1 && last != none;
+    const bool is_shared = shared < shared_tables_.size() && t.gathers && last != none;
     // what a module had lives until its next parameter is there
     const int was = is_shared ? renew(0) : none;
     if (last != none) move(last);
@@ -193,7 +193,7 @@ class model_code : public recomputer {
   }
   constexpr void move_tables(int before, int& buffer, int& shared) {
     for (; shared < shared_tables_.size() && shared_tables_[shared] <= before; ++shared)
-      if (t.shards > 1) t.release(renew(0));
+      if (t.gathers) t.release(renew(0));
     for (; buffer < buffers_.size() && buffers_[buffer].before <= before; ++buffer) {
       if (buffers_[buffer].table != nullptr)
         t.convert(buffers_[buffer].table->get(), weight_format);
@@ -234,6 +234,7 @@ class model_code : public recomputer {
   }
   constexpr module norm_module(std::int64_t width, bool trains) {
     module made;
+    if (!model.norm_affine) return made;
     made.weight = parameter(sizes{width}, trains);
     if (model.norm == norm_kind::layer_norm && model.norm_bias)
       made.bias = parameter(sizes{width}, trains || adapters.trains_all_biases());
@@ -314,21 +315,22 @@ class model_code : public recomputer {
   constexpr value written_out_rms_norm(const tensor& input, int weight) {
     value x = cast(t, input, element::fp32);
     {
-      value spread;
-      {
-        value average;
-        {
-          const value squares = power(t, x);
-          average = mean(t, squares);
-        }
-        const value shifted = add_number(t, average);
-        average.drop();
-        spread = reciprocal_root(t, shifted);
-      }
+      const value spread = inverse_spread(x);
       x = multiply(t, x, spread);
     }
     const value back = cast(t, x, input.format);
     return multiply(t, t.parameter(weight), back);
+  }
+  /// rsqrt(mean(x ** 2) + eps)
+  constexpr value inverse_spread(const tensor& x) {
+    value average;
+    {
+      const value squares = power(t, x);
+      average = mean(t, squares);
+    }
+    const value shifted = add_number(t, average);
+    average.drop();
+    return reciprocal_root(t, shifted);
   }
   constexpr value activation(const tensor& x) {
     if (!is_watched) return activated(x);
@@ -367,8 +369,8 @@ class model_code : public recomputer {
     const auto at = static_cast<int>(index);
     t.begin(moment::forward, at);
     value result;
-    if (setup.recompute == recompute_mode::full && !setup.framework.checkpoints_reenter) {
-      begin_rerun(at, {&x, &beside[0], &beside[1], &beside[2], &beside[3], &beside[4]});
+    if (is_checkpointed(at) && !setup.framework.gathers_before_checkpoint) {
+      begin_rerun(at, x);
       result = run_unit(at, x);
       end_rerun();
     } else {
@@ -376,6 +378,13 @@ class model_code : public recomputer {
     }
     t.begin(moment::forward);
     return result;
+  }
+  [[nodiscard]] constexpr bool is_computed_again(int index) const {
+    return setup.recompute == recompute_mode::full && (index + 1) % setup.recompute_period == 0;
+  }
+  /// By a checkpoint that does not re-enter.
+  [[nodiscard]] constexpr bool is_checkpointed(int index) const {
+    return is_computed_again(index) && !setup.framework.checkpoints_reenter;
   }
   constexpr value run_unit(int index, const tensor& x) {
     if (shards == nullptr) return run_code(index, x);
@@ -399,13 +408,19 @@ class model_code : public recomputer {
   }
   constexpr virtual value layer(int index, const tensor& x) = 0;
   /// What a checkpoint of the layer holds.
-  constexpr virtual value compute_again(int index, const tensor& x) { return run_unit(index, x); }
+  constexpr virtual value compute_again(int index, const tensor& x) {
+    if (setup.framework.gathers_before_checkpoint) return layer(index, x);
+    return run_unit(index, x);
+  }
 
   constexpr value run_code(int index, const tensor& x) {
-    const bool reenters =
-        setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter;
-    if (reenters) return run_apart(index, x);
-    return layer(index, x);
+    if (is_computed_again(index) && setup.framework.checkpoints_reenter) return run_apart(index, x);
+    if (!is_checkpointed(index) || !setup.framework.gathers_before_checkpoint)
+      return layer(index, x);
+    begin_rerun(index, x);
+    value result = layer(index, x);
+    end_rerun();
+    return result;
   }
   /// CheckpointFunction: a function without a graph, whose backward computes the layer again with
   /// one, and follows that.
@@ -452,6 +467,10 @@ class model_code : public recomputer {
   }
   constexpr virtual value core(const tensor& q, const tensor& k, const tensor& v) = 0;
 
+  constexpr void begin_rerun(int index, const tensor& x) {
+    begin_rerun(index, {&x, &beside[0], &beside[1], &beside[2], &beside[3], &beside[4]});
+    if (setup.saves_costly_results) t.save_results();
+  }
   constexpr void begin_rerun(int layer_index, std::initializer_list<const tensor*> inputs) {
     const int region = t.begin_region();
     if (region == none) return;

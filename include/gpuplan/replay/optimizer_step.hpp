@@ -210,7 +210,16 @@ class optimizer_states {
     t_.release(addresses);
     t_.release(partial);
     const int stacked = t_.new_storage(bytes * count);
+    int summed = none;  // over the ranks' parts
+    if (t_.shards > 1) {
+      const int powers = t_.new_storage(bytes * count);
+      const int copy = t_.new_storage(bytes * count);
+      summed = t_.new_storage(bytes * count);
+      t_.release(copy);
+      t_.release(powers);
+    }
     const int norm = t_.new_storage(bytes);
+    t_.release(summed);
     t_.release(stacked);
     drop(norms);
     // clamp(most / (norm + 1e-6), 1), and the division is by way of the reciprocal

@@ -163,7 +163,7 @@ class bert_code : public hugging_face_code {
     data.storage = own;
   }
   /// And not on a device without memory.
-  [[nodiscard]] constexpr bool is_built_here() const { return t.shards == 1; }
+  [[nodiscard]] constexpr bool is_built_here() const { return !t.gathers; }
   constexpr void make_input(const sizes& size) {
     const tensor made = t.make(size, element::int64).take();
     inputs_.push(made);

@@ -78,7 +78,7 @@ class hugging_face_decoder : public hugging_face_code {
   /// 1 / base ** (arange(0, width, 2) / width)
   constexpr value inverse_frequencies() {
     const sizes half{rotary_width() / 2};
-    if (t.shards > 1) return t.make(half, element::fp32);  // the rest is without memory
+    if (t.gathers) return t.make(half, element::fp32);  // the rest is without memory
     value exponents;
     {
       const value range = t.make(half, element::fp32);
@@ -103,7 +103,7 @@ class hugging_face_decoder : public hugging_face_code {
   }
   // The frequencies are made once more where weights are initialised.
   constexpr void initialize() {
-    if (t.shards > 1) return;
+    if (t.gathers) return;
     value again;
     for (int kind = 0; kind < kinds_of_tables(); ++kind) again = inverse_frequencies();
   }

@@ -151,7 +151,7 @@ class vit_code : public hugging_face_code {
 
   /// What the initialisation of the weights takes for a while.
   constexpr void initialize() {
-    if (t.shards > 1) return;  // no memory yet
+    if (t.gathers) return;  // no memory yet
     const std::int64_t width = model.hidden_size;
     if (!code().positions_in_table) {
       truncate(model.image.tokens() * width);

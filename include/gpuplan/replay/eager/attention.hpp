@@ -75,6 +75,17 @@ constexpr value flash_attention(
   const std::int64_t heads = q->size[1];
   const std::int64_t tokens = q->size[2];
   const std::int64_t width = q->size[3];
+  const bool stays = t.stays(false);
+  if (stays && t.is_recomputing()) {
+    value result = t.saved_result();
+    t.keep(by, result);
+    for (int which = 0; which < 3; ++which) {
+      const value other = t.saved_result();
+      t.keep(by, other);
+    }
+    t.result_of(by, result.get());
+    return result;
+  }
   value out = t.make_like({batch, heads, tokens, v->size[3]}, q->format, q);
   const value sums = t.make({batch, heads, tokens}, element::fp32);
   const std::int64_t splits =
@@ -95,6 +106,8 @@ constexpr value flash_attention(
   t.keep(by, sums);
   t.keep(by, seed);
   t.keep(by, unused);
+  if (stays)
+    for (const tensor* result : {&*out, &*sums, &*seed, &*unused}) t.save_result(*result);
   t.result_of(by, out.get());
   if (val.size[3] == v->size[3]) return out;
   return slice(t, out, 3, val.size[3]);
@@ -136,17 +149,18 @@ constexpr value efficient_attention(tape& t,
   return out;
 }
 
-/// (batch, groups, ...) to (batch, groups * times, ...), as a copy; a reshape makes none of one
-/// group.
-constexpr value repeat_heads(tape& t, const tensor& of, std::int64_t times, bool reshapes = false) {
+/// (batch, groups, ...) to (batch, groups * times, ...), or likewise along another dimension, as a
+/// copy; a reshape makes none of one group.
+constexpr value repeat_heads(
+    tape& t, const tensor& of, std::int64_t times, bool reshapes = false, int dimension = 1) {
   const sizes s = of.size;
   tensor apart_tensor = of;
   // unsqueeze
-  for (int at = s.rank; at > 2; --at) {
+  for (int at = s.rank; at > dimension + 1; --at) {
     apart_tensor.size[at] = apart_tensor.size[at - 1];
     apart_tensor.stride[at] = apart_tensor.stride[at - 1];
   }
-  apart_tensor.size[2] = 1;
+  apart_tensor.size[dimension + 1] = 1;
   apart_tensor.size.rank = s.rank + 1;
   apart_tensor.is_view = true;
   const int by = t.add_node(node_kind::view, {&of});
@@ -154,9 +168,12 @@ constexpr value repeat_heads(tape& t, const tensor& of, std::int64_t times, bool
   t.result_of(by, apart_tensor);
   t.hold(apart_tensor.storage);
   value apart(t, apart_tensor);
-  const value wide = expand(t, apart, {s[0], s[1], times, s[2], s[3]});
+  sizes repeated = apart_tensor.size;
+  repeated[dimension + 1] = times;
+  const value wide = expand(t, apart, repeated);
   apart.drop();
-  const sizes wanted{s[0], s[1] * times, s[2], s[3]};
+  sizes wanted = s;
+  wanted[dimension] *= times;
   if (reshapes) return reshape(t, wide, wanted);
   const value copy = clone(t, wide);
   return view(t, copy, wanted);

@@ -274,6 +274,7 @@ constexpr void tape::run(int index) {
       break;
     case node_kind::view: {
       tensor seen = g;
+      if (by.argument[1] != 0) seen.format = static_cast<element>(by.argument[1] - 1);
       if (set_view(seen, by.size[1])) {
         seen.is_view = true;
         hold(seen.storage);
@@ -328,10 +329,13 @@ constexpr void tape::run(int index) {
         out.of[which] = value(*this, seen);
       }
       break;
-    case node_kind::product:
+    case node_kind::product: {
+      value conjugate;
+      if (by.argument[0] == 1) conjugate = dense(kept_by(index, 0).size, g.format);
       if (wants(1)) out.of[1] = make_like(g.size, g.format, g, kept_by(index, 0));
       if (wants(0)) out.of[0] = make_like(g.size, g.format, g, kept_by(index, wants(1) ? 1 : 0));
       break;
+    }
     case node_kind::power: {
       const value one = dense(g.size, g.format);
       const value two = dense(g.size, g.format);

@@ -111,6 +111,22 @@ constexpr value view(tape& t, const tensor& of, const sizes& wanted) {
   return {t, seen};
 }
 
+/// The same memory as elements of another format, neighbour by neighbour.
+constexpr value view_as(tape& t, const tensor& of, const sizes& wanted, element format) {
+  const int by = t.add_node(node_kind::view, {&of});
+  if (node* made = t.at(by)) {
+    made->argument[1] = 1 + static_cast<std::int64_t>(of.format);
+    made->size[1] = of.size;
+  }
+  tensor seen = of;
+  seen.format = format;
+  set_contiguous(seen, wanted);
+  seen.is_view = true;
+  t.result_of(by, seen);
+  t.hold(seen.storage);
+  return {t, seen};
+}
+
 constexpr void swap_dimensions(tensor& of, int a, int b) {
   const std::int64_t size = of.size[a];
   const std::int64_t stride = of.stride[a];
@@ -339,6 +355,12 @@ constexpr value multiply(tape& t, const tensor& a, const tensor& b) {
   if (a.needs_gradient()) t.keep(by, b);
   value product = t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b);
   t.result_of(by, product.get());
+  return product;
+}
+/// Times complex numbers that need no gradient; backward makes a conjugate copy of them.
+constexpr value multiply_complex(tape& t, const tensor& a, const tensor& by_what) {
+  value product = multiply(t, a, by_what);
+  if (node* made = t.at(product->node)) made->argument[0] = 1;
   return product;
 }
 /// An operator whose backward needs its input and makes one tensor: gelu, silu.

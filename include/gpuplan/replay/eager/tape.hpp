@@ -184,6 +184,8 @@ struct parameter_record {
   bool is_distributed = false;           // a DTensor,
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
+  bool sums_whole_gradient = false;      // over ranks, before its parts are reduced,
+  bool casts_whole_gradient = false;     // and that in the format of the parts
   int node = none;                       // in the present graph
   bool trains = true;
   int unit = none;  // of sharding: the layer it belongs to, or none
@@ -224,7 +226,8 @@ class tape {
   bool distributed = false;              // operators work on DTensors: sums of gradients are new
   int unit = none;                       // that parameters are being built for
   bool on_meta = false;                  // what is made has no memory yet (the meta device)
-  std::int64_t shards = 1;               // of each parameter, along its first dimension
+  bool gathers = false;                  // parameters are put together before they are read,
+  std::int64_t shards = 1;               // from so many parts along the first dimension
   element whole_format = element::fp32;  // of one that is put together
   recomputer* again = nullptr;
 
@@ -416,7 +419,7 @@ class tape {
   constexpr void build_parameter(int place, const sizes& size, element format) {
     what = purpose::weights;
     parameter_record& record = parameters[place];
-    if (shards > 1) {
+    if (gathers) {
       sizes part = size;
       part[0] = (size[0] + shards - 1) / shards;
       record.data = make(part, format).take();
@@ -455,7 +458,7 @@ class tape {
       made.kind = node_kind::accumulate;
       made.parameter = index;
       made.size[0] = record.gradient_size.rank == 0 ? data.size : record.gradient_size;
-      made.format[0] = data.format;
+      made.format[0] = record.casts_whole_gradient ? record.data.format : data.format;
       made.first_kept = kept.size();
       record.node = nodes.push(made);
     }

@@ -34,6 +34,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     deepspeed_engine::begins(code);
     code.is_watched = true;
     if (!zero_.divides_while_building) return;
+    t_.gathers = ranks_ > 1;
     t_.shards = ranks_;
     t_.whole_format = format_;
   }
@@ -123,6 +124,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   // -- construction
 
   constexpr void initialize() override {
+    t_.gathers = false;
     t_.shards = 1;
     std::int64_t all = 0;
     for (int at = 0; at < t_.parameters.size(); ++at) {

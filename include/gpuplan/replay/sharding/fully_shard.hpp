@@ -21,11 +21,14 @@ class fully_shard final : public sharding {
  public:
   constexpr fully_shard(tape& on, const training_setup& setup, const batch_plan& plan)
       : t_(on),
-        ranks_(plan.data_parallel),
+        ranks_(ranks_that_share(setup, plan)),
+        replicates_(ranks_ < plan.data_parallel),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),
         reduced_(element_of(setup.precision.reduced)),
-        frees_after_forward_(setup.parallelism.zero_stage == 3) {
+        frees_after_forward_(setup.parallelism.zero_stage == 3),
+        keeps_last_(setup.framework.keeps_last_layer) {
+    t_.gathers = true;
     t_.shards = ranks_;
     t_.whole_format = gathered_;
     t_.on_meta = true;
@@ -53,7 +56,7 @@ class fully_shard final : public sharding {
   constexpr void after_unit(int layer, const tensor& result) override {
     if (t_.is_recomputing()) return;
     const int at = layer == none ? root_ : layer;
-    if (frees_after_forward_) free_whole(at);
+    if (frees_after_forward_ && !(keeps_last_ && at + 1 == root_)) free_whole(at);
     units_[at].turn = turns_.push(at);
     if (result.needs_gradient()) t_.nodes[result.node].unit = at;
     if (at != root_) return;
@@ -73,12 +76,16 @@ class fully_shard final : public sharding {
     unit& of = units_[at];
     of.backward = phase::done;
     growing_array<int> arrived;
-    for (int which = of.first; which < of.first + of.count; ++which)
-      if (t_.parameters[members_[which]].whole_gradient.defined()) arrived.push(members_[which]);
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      parameter_record& parameter = t_.parameters[members_[which]];
+      if (!parameter.whole_gradient.defined()) continue;
+      arrived.push(members_[which]);
+      if (parameter.sums_whole_gradient) sum_whole(parameter);
+    }
     free_whole(at);
     t_.release(reducing_);
     reducing_ = none;
-    if (arrived.size() != 0) reduce(arrived);
+    if (arrived.size() != 0) reduce(of, arrived);
   }
 
   constexpr void backward_is_done() override {
@@ -88,7 +95,8 @@ class fully_shard final : public sharding {
       units_[at].backward = phase::idle;
       units_[at].turn = none;
       t_.release(units_[at].gathered);
-      units_[at].gathered = none;
+      t_.release(units_[at].summed);
+      units_[at].gathered = units_[at].summed = none;
     }
     turns_.resize_down(0);
     t_.release(reducing_);
@@ -96,18 +104,25 @@ class fully_shard final : public sharding {
   }
 
  private:
+  static constexpr std::int64_t ranks_that_share(const training_setup& setup,
+                                                 const batch_plan& plan) {
+    const std::int64_t group = setup.parallelism.shard_group;
+    return group == 0 ? plan.data_parallel : group;
+  }
   enum class phase : unsigned char { idle, running, done };
   struct unit {
     int first = 0;  // of its members
     int count = 0;
     bool is_whole = false;
     int gathered = eager::none;  // all parameters, one after the other, before they are taken over
+    int summed = eager::none;    // by the replicas, until the backward is done
     int turn = eager::none;      // when its forward ended, counted
     phase backward = phase::idle;
   };
 
   static constexpr int gathering_stream = 1;
   static constexpr int reducing_stream = 2;
+  static constexpr int summing_stream = 3;  // of replicas
 
   constexpr void add_unit(int layer) {
     unit made;
@@ -146,7 +161,7 @@ class fully_shard final : public sharding {
 
   constexpr void gather(int at) {
     unit& of = units_[at];
-    if (of.is_whole || of.gathered != eager::none || of.count == 0) return;
+    if (ranks_ == 1 || of.is_whole || of.gathered != eager::none || of.count == 0) return;
     const std::int64_t bytes = elements(of) * bytes_of(gathered_);
     t_.stream = gathering_stream;
     t_.what = purpose::buffers;
@@ -161,6 +176,7 @@ class fully_shard final : public sharding {
   // once it has gathered its own.
   constexpr void take_over(int at, bool forward) {
     unit& of = units_[at];
+    if (ranks_ == 1) return take_own(of);
     if (of.gathered == eager::none) return;
     if (forward) {
       t_.release(passing_);
@@ -177,6 +193,23 @@ class fully_shard final : public sharding {
     of.gathered = eager::none;
   }
 
+  // What one rank has is all there is.
+  constexpr void take_own(unit& of) {
+    if (of.is_whole) return;
+    int copy = eager::none;
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      const parameter_record& parameter = t_.parameters[members_[which]];
+      if (gathered_ != weights_) {
+        const int next = t_.new_storage(parameter.data.count() * bytes_of(gathered_));
+        t_.release(copy);
+        copy = next;
+      }
+      t_.take_again(parameter.whole.storage);
+    }
+    t_.release(copy);
+    of.is_whole = true;
+  }
+
   constexpr void free_whole(int at) {
     unit& of = units_[at];
     if (!of.is_whole) return;
@@ -185,11 +218,21 @@ class fully_shard final : public sharding {
     of.is_whole = false;
   }
 
+  constexpr void sum_whole(parameter_record& parameter) {
+    tensor summed = parameter.whole;
+    summed.format = parameter.whole_gradient.format;
+    t_.what = purpose::gradients;
+    summed.storage = t_.new_storage(summed.bytes());
+    t_.what = purpose::working;
+    t_.release(parameter.whole_gradient.storage);
+    parameter.whole_gradient = summed;
+  }
+
   constexpr void finish(int at) {
     if (units_[at].backward != phase::done) after_backward(at);
   }
 
-  constexpr void reduce(const growing_array<int>& arrived) {
+  constexpr void reduce(unit& of, const growing_array<int>& arrived) {
     std::int64_t part = 0;
     for (int at = 0; at < arrived.size(); ++at) part += t_.parameters[arrived[at]].data.count();
     t_.what = purpose::buffers;
@@ -205,6 +248,12 @@ class fully_shard final : public sharding {
     t_.what = purpose::gradients;
     int result = t_.new_storage(part * bytes_of(reduced_));
     const int before_cast = result;
+    if (replicates_) {
+      t_.stream = summing_stream;
+      t_.hold(result);
+      t_.release(of.summed);
+      of.summed = result;
+    }
     if (reduced_ != weights_) result = t_.new_storage(part * bytes_of(weights_));
     for (int at = 0; at < arrived.size(); ++at) {
       parameter_record& parameter = t_.parameters[arrived[at]];
@@ -251,10 +300,12 @@ class fully_shard final : public sharding {
 
   tape& t_;
   std::int64_t ranks_;
+  bool replicates_;
   element weights_;
   element gathered_;
   element reduced_;
   bool frees_after_forward_;
+  bool keeps_last_;
   int root_ = eager::none;
   int passing_ = eager::none;   // gathered, and taken over in the forward
   int reducing_ = eager::none;  // gradients, until the next unit's are there

@@ -87,17 +87,22 @@ class tensor_parallel {
       all = gather_tokens(x);
     else
       all = all_of(x);
-    t_.distributed = true;
-    value part = linear(t_, all, weight, bias);
-    t_.distributed = false;
+    value part = by_own(all, weight, bias);
     if (width == 0) return part;
     return gather_last(part, width);
   }
+  /// By the rank's part of a matrix: its part of the result.
+  constexpr value by_own(const tensor& x, int weight, int bias) {
+    t_.distributed = true;
+    value part = linear(t_, x, weight, bias);
+    t_.distributed = false;
+    return part;
+  }
+  /// All tokens, of a rank's part of them.
+  constexpr value gather_tokens(const tensor& x) { return result_of(gathered_, x, gather(t_, x)); }
   /// By a matrix whose columns are divided: the ranks' results are summed.
   constexpr value by_columns(const tensor& x, int weight, int bias) {
-    t_.distributed = true;
-    const value partial = linear(t_, x, weight, bias);
-    t_.distributed = false;
+    const value partial = by_own(x, weight, bias);
     return sum_of_ranks(partial);
   }
   /// Rows of a table that is divided: each rank looks up its own.
@@ -261,7 +266,6 @@ class tensor_parallel {
   }
 
   constexpr value all_of(const tensor& x) { return result_of(reduced_, x, t_.share(x)); }
-  constexpr value gather_tokens(const tensor& x) { return result_of(gathered_, x, gather(t_, x)); }
   constexpr value sum_of_ranks(const tensor& x) {
     if (sequence_) return result_of(scattered_, x, scatter(t_, x));
     return result_of(passed_, x, t_.make(x.size, x.format));

@@ -1,0 +1,263 @@
+#pragma once
+
+// torchtitan's Llama. Private.
+
+#include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/replay/sharding/tensor_parallel.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class torchtitan_llama final : public model_code {
+ public:
+  constexpr torchtitan_llama(tape& on, const training_setup& of, const batch_plan& with)
+      : model_code(on, of, with), parts_(on, of.parallelism.tensor_parallel, true) {}
+  constexpr ~torchtitan_llama() override {}  // NOLINT(modernize-use-equals-default)
+
+  constexpr void construct() override {
+    const std::int64_t width = model.hidden_size;
+    tokens_ = token_table(parts_.part_of(model.vocab_size), width, trains_all());
+    for (std::int64_t at = 0; at < layers; ++at) {
+      t.unit = static_cast<int>(at);
+      build_layer(trains_layer(at));
+    }
+    t.unit = none;
+    norm_ = norm_module(width, trains_final_norm());
+    head_ = linear_module(
+        operator_kind::head, parts_.part_of(model.vocab_size), width, false, trains_head());
+    angles_ = new_angles();
+    add_numbers(angles_);
+  }
+
+  /// It was built in its parts.
+  constexpr void divide_among_ranks() override {
+    for (int at = 0; at < t.parameters.size(); ++at) {
+      parameter_record& parameter = t.parameters[at];
+      parameter.is_distributed = true;
+      parameter.casts_whole_gradient = parameter.data.size.rank == 1;
+      parameter.sums_whole_gradient = parameter.casts_whole_gradient || at == tokens_.weight;
+    }
+    t.parameters[tokens_.weight].gradient_size = {model.vocab_size, model.hidden_size};
+  }
+
+  /// Once the model has memory, another table of angles comes from the host.
+  constexpr void cast_model() override {
+    move_model();
+    angles_ = new_angles();
+    t.buffers.back() = *angles_;
+  }
+
+  constexpr void make_batch() override {
+    const sizes all{plan.micro_batch, setup.sequence_length};
+    t.what = purpose::buffers;
+    ids_ = t.make(all, element::int64);
+    labels_ = t.make(all, element::int64);
+    t.what = purpose::working;
+  }
+
+  constexpr value forward() override {
+    t.begin(moment::forward);
+    value x;
+    if (parts_.is_on())
+      x = parts_.embed(ids_, tokens_.weight, model.vocab_size);
+    else
+      x = rows_of(ids_, tokens_);
+    beside[0] = angles_;
+    for (std::int64_t at = 0; at < layers; ++at) x = run_layer(at, x);
+    t.begin(moment::loss);
+    x = norm(x, norm_);
+    if (!parts_.is_on()) return linear(x, head_);
+    const bool divides_classes = setup.framework.loss_parallel;
+    return parts_.by_rows(x, head_.weight, none, divides_classes ? 0 : model.vocab_size);
+  }
+  constexpr value outer_loss(const tensor& logits) override {
+    const value flat = view(t, logits, {ids_->count(), logits.size[2]});
+    value loss;
+    {
+      const value wide = cast(t, flat, element::fp32);
+      const value labels = view(t, labels_, sizes{ids_->count()});
+      if (parts_.is_on() && setup.framework.loss_parallel)
+        loss = parts_.cross_entropy(wide, labels);
+      else
+        loss = cross_entropy(t, wide, labels);
+    }
+    return loss;
+  }
+
+ protected:
+  struct layer_modules {
+    module query{}, key{}, value{}, out{}, gate{}, down{}, up{}, attention_norm{}, mlp_norm{};
+  };
+
+  [[nodiscard]] constexpr value new_angles() {
+    t.what = purpose::buffers;
+    value made = t.make({setup.sequence_length, model.query_dim() / 2}, element::complex64);
+    t.what = purpose::working;
+    return made;
+  }
+
+  constexpr void build_layer(bool trains) {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t inner = parts_.part_of(model.num_attention_heads * model.query_dim());
+    const std::int64_t groups = parts_.part_of(model.key_value_heads() * model.query_dim());
+    const std::int64_t ffn = parts_.part_of(model.intermediate_size);
+    layer_modules made;
+    made.query = linear_module(operator_kind::query, inner, width, false, trains);
+    made.key = linear_module(operator_kind::key, groups, width, false, trains);
+    made.value = linear_module(operator_kind::value, groups, width, false, trains);
+    made.out = linear_module(operator_kind::attention_output, width, inner, false, trains);
+    made.gate = linear_module(operator_kind::gate, ffn, width, false, trains);
+    made.down = linear_module(operator_kind::down, width, ffn, false, trains);
+    made.up = linear_module(operator_kind::up, ffn, width, false, trains);
+    made.attention_norm = norm_module(width, trains);
+    made.mlp_norm = norm_module(width, trains);
+    modules_.push(made);
+  }
+
+  constexpr value layer(int index, const tensor& input) override {
+    const layer_modules& by = modules_[index];
+    value x;
+    {
+      value y;
+      {
+        const value normed = norm(input, by.attention_norm);
+        y = attention(by, normed);
+      }
+      x = add(t, input, y);
+    }
+    value y;
+    {
+      const value normed = norm(x, by.mlp_norm);
+      y = mlp(by, normed);
+    }
+    return add(t, x, y);
+  }
+
+  constexpr value norm(const tensor& x, const module& by) {
+    if (!parts_.is_on()) return own_norm(x, by);
+    t.distributed = true;
+    const value part = parts_.pass(x);
+    value result = own_norm(part, by);
+    t.distributed = false;
+    return result;
+  }
+  constexpr value own_norm(const tensor& x, const module& by) {
+    if (model.norm == norm_kind::layer_norm) return model_code::norm(x, by);
+    value narrow;
+    {
+      value product;
+      {
+        const value wide = cast(t, x, element::fp32);
+        const value spread = inverse_spread(wide);
+        product = multiply(t, wide, spread);
+      }
+      narrow = cast(t, product, x.format);
+    }
+    return multiply(t, narrow, t.parameter(by.weight));
+  }
+
+  /// All tokens, where ranks have parts of them.
+  constexpr value gathered(const tensor& x) {
+    if (!parts_.is_on()) return t.share(x);
+    return parts_.gather_tokens(x);
+  }
+  /// The rank's part of the result, from all of the input,
+  constexpr value divided(const tensor& x, const module& by) {
+    if (!parts_.is_on()) return linear(x, by);
+    return parts_.by_own(x, by.weight, none);
+  }
+  /// and the sum of the ranks' results, from a part of it.
+  constexpr value summed(const tensor& x, const module& by) {
+    if (!parts_.is_on()) return linear(x, by);
+    return parts_.by_columns(x, by.weight, none);
+  }
+
+  constexpr value attention(const layer_modules& by, const tensor& normed) {
+    const std::int64_t head = model.query_dim();
+    const value x = gathered(normed);
+    value q = divided(x, by.query);
+    value k = divided(x, by.key);
+    value v = divided(x, by.value);
+    q = view(t, q, {q->size[0], q->size[1], q->size[2] / head, head});
+    k = view(t, k, {k->size[0], k->size[1], k->size[2] / head, head});
+    v = view(t, v, {v->size[0], v->size[1], v->size[2] / head, head});
+    rotate(q, k);
+    {
+      const value all_k = all_heads(k, q->size[2]);
+      const value all_v = all_heads(v, q->size[2]);
+      q = transpose(t, q, 1, 2);
+      k = transpose(t, all_k, 1, 2);
+      v = transpose(t, all_v, 1, 2);
+    }
+    const value y = run_core(q, k, v);
+    const value turned = transpose(t, y, 1, 2);
+    const value dense = contiguous(t, turned);
+    const value flat =
+        view(t, dense, {dense->size[0], dense->size[1], dense->size[2] * dense->size[3]});
+    return summed(flat, by.out);
+  }
+
+  /// Neighbours as complex numbers, times their angles.
+  constexpr void rotate(value& q, value& k) {
+    value turned_q, turned_k;
+    {
+      value wide_q, wide_k;
+      {
+        const value complex_q = complex(q);
+        const value complex_k = complex(k);
+        wide_q = turn(complex_q);
+        wide_k = turn(complex_k);
+        turned_q = cast(t, wide_q, q->format);
+        turned_k = cast(t, wide_k, k->format);
+      }
+    }
+    q = static_cast<value&&>(turned_q);
+    k = static_cast<value&&>(turned_k);
+  }
+  constexpr value complex(const tensor& x) {
+    const value wide = cast(t, x, element::fp32);
+    sizes pairs = x.size;
+    pairs[3] /= 2;
+    return view_as(t, wide, pairs, element::complex64);
+  }
+  constexpr value turn(const tensor& x) {
+    tensor seen = beside[0];
+    set_contiguous(seen, {1, x.size[1], 1, x.size[3]});
+    seen.is_view = true;
+    const value turned = multiply_complex(t, x, seen);
+    sizes all = x.size;
+    all[3] *= 2;
+    return view_as(t, turned, all, element::fp32);
+  }
+  constexpr value all_heads(const tensor& x, std::int64_t heads) {
+    if (x.size[2] == heads) return t.share(x);
+    return repeat_heads(t, x, heads / x.size[2], true, 2);
+  }
+  constexpr value core(const tensor& q, const tensor& k, const tensor& v) override {
+    return flash_attention(t, q, k, v, drops);
+  }
+
+  constexpr value mlp(const layer_modules& by, const tensor& normed) {
+    const value x = gathered(normed);
+    value gated;
+    {
+      value activated;
+      {
+        const value gate = divided(x, by.gate);
+        activated = activation(gate);
+      }
+      const value up = divided(x, by.up);
+      gated = multiply(t, activated, up);
+    }
+    return summed(gated, by.down);
+  }
+
+ private:
+  tensor_parallel parts_;
+  module tokens_{}, norm_{}, head_{};
+  growing_array<layer_modules> modules_{};
+  value angles_{}, ids_{}, labels_{};
+};
+
+}  // namespace gpuplan::eager
