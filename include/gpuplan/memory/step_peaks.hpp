@@ -185,6 +185,22 @@ constexpr std::int64_t layer_period(const transformer& model) {
   return period;
 }
 
+// Whether a layer more adds the same wherever it stands: not where parameters lie one behind the
+// other in buckets of so many elements, nor where ranks take whole ones by size.
+constexpr bool layers_repeat(const training_setup& setup, const batch_plan& plan) {
+  if (setup.framework.layers == layer_code::megatron_core) return false;
+  switch (setup.framework.sharding) {
+    case sharding_code::none:
+      return plan.data_parallel == 1 || setup.parallelism.zero_stage == 0;
+    case sharding_code::fsdp2:
+      return true;
+    case sharding_code::deepspeed:
+    case sharding_code::megatron:
+      break;
+  }
+  return false;
+}
+
 constexpr memory_sum extrapolated(const memory_sum& of_fewer,
                                   const memory_sum& of_more,
                                   std::int64_t steps) {
@@ -199,7 +215,8 @@ constexpr memory_sum extrapolated(const memory_sum& of_fewer,
 
 /// The most that one step asks for at each of its moments: exact where layers repeat, since every
 /// layer allocates and frees the same, so that each moment's peak is a straight line of their
-/// number; two models of few layers are replayed. Precondition: `validate` accepts setup and plan.
+/// number; two models of few layers are replayed, or the whole one where layers do not repeat.
+/// Precondition: `validate` accepts setup and plan.
 [[nodiscard]] constexpr step_peaks peaks_of(const training_setup& setup,
                                             const batch_plan& plan,
                                             const eager::device_traits& device = {}) {
@@ -211,7 +228,8 @@ constexpr memory_sum extrapolated(const memory_sum& of_fewer,
   // a whole number of periods to be added.
   std::int64_t fewer = ends + (plan.data_parallel > 1 ? 3 : 2) * period;
   fewer += (layers - fewer) % period;
-  if (layers <= fewer + period) return detail::replayed_peaks(setup, plan, layers, device);
+  if (layers <= fewer + period || !detail::layers_repeat(setup, plan))
+    return detail::replayed_peaks(setup, plan, layers, device);
   const step_peaks of_fewer = detail::replayed_peaks(setup, plan, fewer, device);
   const step_peaks of_more = detail::replayed_peaks(setup, plan, fewer + period, device);
   step_peaks peaks;
