@@ -16,7 +16,7 @@ namespace gpuplan {
 
 /// Answers "how much memory does one GPU need for this plan?". `required` must not fall as the
 /// micro-batch or the accumulation grows: the solvers rely on it. Where `validate(model)` exists,
-/// decisions call it first.
+/// decisions call it first; where `validate(model, plan)` does, `check` calls it for its plan.
 template <class Model>
 concept memory_model = requires(const Model& model, const batch_plan& plan) {
   { model.required(plan) } -> std::same_as<bytes>;
@@ -145,6 +145,8 @@ template <memory_model Model>
                                                  const Model& model) {
   if (const auto valid = validate(plan); !valid) return valid.why();
   if (const failure flaw = detail::first_flaw(gpu, model); detail::failed(flaw)) return flaw;
+  if constexpr (requires { validate(model, plan); })
+    if (const auto valid = validate(model, plan); !valid) return valid.why();
   const bytes required = model.required(plan);
   if (const failure flaw = detail::flaw_of_memory("required", required); detail::failed(flaw))
     return flaw;

@@ -186,6 +186,22 @@ constexpr std::int64_t layer_period(const training_setup& setup) {
   return period;
 }
 
+// Whether a layer more adds the same wherever it stands: not where parameters lie one behind the
+// other in buckets of so many elements, nor where ranks take whole ones by size.
+constexpr bool layers_repeat(const training_setup& setup, const batch_plan& plan) {
+  if (setup.framework.layers == layer_code::megatron_core) return false;
+  switch (setup.framework.sharding) {
+    case sharding_code::none:
+      return plan.data_parallel == 1 || setup.parallelism.zero_stage == 0;
+    case sharding_code::fsdp2:
+      return true;
+    case sharding_code::deepspeed:
+    case sharding_code::megatron:
+      break;
+  }
+  return false;
+}
+
 constexpr memory_sum extrapolated(const memory_sum& of_fewer,
                                   const memory_sum& of_more,
                                   std::int64_t steps) {
@@ -195,34 +211,76 @@ constexpr memory_sum extrapolated(const memory_sum& of_fewer,
     sum.of[part] = of_fewer.of[part] + (of_more.of[part] - of_fewer.of[part]) * steps;
   return sum;
 }
+constexpr step_peaks extrapolated(const step_peaks& of_fewer,
+                                  const step_peaks& of_more,
+                                  std::int64_t steps) {
+  step_peaks peaks;
+  for (int moment = 0; moment < step_moments; ++moment)
+    if (of_fewer.at[moment].total != 0)
+      peaks.at[moment] = extrapolated(of_fewer.at[moment], of_more.at[moment], steps);
+  return peaks;
+}
+
+// Two counts of which what one of them takes more than the other tells what any further takes:
+// `fewer`, `fewer + period`, and so on to `fewer + steps * period`. No steps: `fewer` is all.
+struct repetition {
+  std::int64_t fewer = 0;
+  std::int64_t period = 1;
+  std::int64_t steps = 0;
+};
+
+// Layers. Where weights are gathered, those between are unlike the first and the last.
+constexpr repetition repeated_layers(const training_setup& setup, const batch_plan& plan) {
+  const std::int64_t layers = setup.model.num_hidden_layers;
+  const std::int64_t period = layer_period(setup);
+  std::int64_t ends = setup.model.moe.first_k_dense_layers;
+  if (setup.trains.what == training::last_layers) ends += setup.trains.last_layers;
+  const bool gathers = plan.data_parallel > 1 || setup.framework.sharding == sharding_code::fsdp2;
+  std::int64_t fewer = ends + (gathers ? 3 : 2) * period;
+  fewer += (layers - fewer) % period;
+  if (layers <= fewer + period || !layers_repeat(setup, plan)) return {layers, period, 0};
+  return {fewer, period, (layers - fewer) / period};
+}
+
+// Micro-batches of a step. There is a first, one between, and a last; pipelines fill up before.
+// Megatron-Core notes the loss of each.
+constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
+  const std::int64_t all = plan.accumulation;
+  if (setup.framework.layers != layer_code::megatron_core) return {all < 3 ? all : 3, 1, 0};
+  const std::int64_t stages = setup.parallelism.pipeline_parallel;
+  const bool in_turns = setup.parallelism.virtual_pipeline > 1;
+  const std::int64_t period = in_turns ? stages : 1;
+  const std::int64_t fewer = (in_turns ? 3 * stages : stages + 2) + all % period;
+  if (all <= fewer + period) return {all, period, 0};
+  return {fewer, period, (all - fewer) / period};
+}
+
+constexpr step_peaks peaks_of_layers(const training_setup& setup,
+                                     const batch_plan& plan,
+                                     const eager::device_traits& device) {
+  const repetition layers = repeated_layers(setup, plan);
+  const step_peaks peaks = replayed_peaks(setup, plan, layers.fewer, device);
+  if (layers.steps == 0) return peaks;
+  return extrapolated(
+      peaks, replayed_peaks(setup, plan, layers.fewer + layers.period, device), layers.steps);
+}
 
 }  // namespace detail
 
 /// The most that one step asks for at each of its moments: exact where layers repeat, since every
 /// layer allocates and frees the same, so that each moment's peak is a straight line of their
-/// number; two models of few layers are replayed. Precondition: `validate` accepts setup and plan.
+/// number; two models of few layers are replayed, or the whole one where layers do not repeat.
+/// Micro-batches of a step likewise. Precondition: `validate` accepts setup and plan.
 [[nodiscard]] constexpr step_peaks peaks_of(const training_setup& setup,
-                                            const batch_plan& plan,
+                                            batch_plan plan,
                                             const eager::device_traits& device = {}) {
-  const std::int64_t layers = setup.model.num_hidden_layers;
-  const std::int64_t period = detail::layer_period(setup);
-  std::int64_t ends = setup.model.moe.first_k_dense_layers;
-  if (setup.trains.what == training::last_layers) ends += setup.trains.last_layers;
-  const bool gathers =
-      plan.data_parallel > 1 || setup.framework.sharding == sharding_code::fsdp2;
-  // Where weights are gathered, layers between are unlike the first and the last. As many as leave
-  // a whole number of periods to be added.
-  std::int64_t fewer = ends + (gathers ? 3 : 2) * period;
-  fewer += (layers - fewer) % period;
-  if (layers <= fewer + period) return detail::replayed_peaks(setup, plan, layers, device);
-  const step_peaks of_fewer = detail::replayed_peaks(setup, plan, fewer, device);
-  const step_peaks of_more = detail::replayed_peaks(setup, plan, fewer + period, device);
-  step_peaks peaks;
-  for (int moment = 0; moment < step_moments; ++moment)
-    if (of_fewer.at[moment].total != 0)
-      peaks.at[moment] =
-          detail::extrapolated(of_fewer.at[moment], of_more.at[moment], (layers - fewer) / period);
-  return peaks;
+  const detail::repetition micro_batches = detail::repeated_micro_batches(setup, plan);
+  plan.accumulation = micro_batches.fewer;
+  const step_peaks peaks = detail::peaks_of_layers(setup, plan, device);
+  if (micro_batches.steps == 0) return peaks;
+  plan.accumulation += micro_batches.period;
+  return detail::extrapolated(
+      peaks, detail::peaks_of_layers(setup, plan, device), micro_batches.steps);
 }
 
 }  // namespace gpuplan

@@ -8,6 +8,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <limits>
 
 namespace gpuplan {
 
@@ -45,10 +46,9 @@ struct transformer_memory {
   training_setup setup{};
   double fragmentation = usual_fragmentation;
 
-  /// Precondition: `validate` accepts this and the plan.
-  [[nodiscard]] constexpr bytes required(const batch_plan& plan) const {
-    return breakdown(plan).total();
-  }
+  /// Infinite where the bytes may be too many for 64 bits. Precondition: `validate` accepts this.
+  [[nodiscard]] constexpr bytes required(const batch_plan& plan) const;
+  /// Precondition: `validate` accepts this, and this with the plan.
   [[nodiscard]] constexpr memory_breakdown breakdown(const batch_plan& plan) const {
     const step_peaks peaks = peaks_of(setup, plan);
     const memory_sum& peak = peaks.peak();
@@ -81,35 +81,74 @@ struct transformer_memory {
   return memory;
 }
 
-/// Memory as straight lines between micro-batches of 1, 2, 4, ... to 512, from as many evaluations
-/// of a transformer's memory, and beyond them as the last two go on. It falls nowhere. Exact at
-/// those micro-batches; off by at most 0.5 % between them in nine of ten settings. One evaluation
-/// takes some nanoseconds.
-class memory_lines {
- public:
-  static constexpr int knots = 10;
+namespace detail {
 
-  constexpr memory_lines() = default;
-  /// For plans that share the data-parallel size and the accumulation of this one. Precondition: as
-  /// of `transformer_memory::required`.
-  constexpr memory_lines(const transformer_memory& memory, batch_plan plan) {
-    for (int at = 0; at < knots; ++at) {
-      plan.micro_batch = std::int64_t{1} << at;
-      at_[at] = memory.required(plan).value();
-      if (at > 0 && at_[at] < at_[at - 1]) at_[at] = at_[at - 1];
-    }
-  }
+// What is wrong with training so at all, or no failure: bounds for the sum of all that a step
+// allocates, far above it, in which no integer of the replay leaves 64 bits.
+constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& plan) {
+  const auto d = [](std::int64_t count) { return static_cast<double>(count); };
+  const std::int64_t most_ranks = std::int64_t{1} << 20;
+  if (plan.data_parallel > most_ranks)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::data_parallel, plan.data_parallel},
+                   named_fact{fact::at_most, most_ranks});
+  const std::int64_t most_micro_batches = std::int64_t{1} << 40;
+  if (plan.accumulation > most_micro_batches)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::accumulation, plan.accumulation},
+                   named_fact{fact::at_most, most_micro_batches});
+  const transformer& model = setup.model;
+  const bool is_vision = model.kind == model_kind::vision;
+  const std::int64_t longest =
+      setup.target_length > setup.sequence_length ? setup.target_length : setup.sequence_length;
+  const double texts = d(plan.micro_batch) * d(setup.encodings);
+  const double tokens = is_vision ? d(model.image.tokens()) : d(longest);
+  const double heads = d(model.num_attention_heads);
+  const double layers = d(model.layers()) + 4;
+  const named_fact widths[] = {{fact::hidden_size, model.hidden_size},
+                               {fact::intermediate_size, model.intermediate_size},
+                               {fact::vocab_size, model.vocab_size},
+                               {fact::num_classes, model.num_classes},
+                               {fact::lora_rank, setup.trains.adapters.rank}};
+  named_fact widest = widths[0];
+  for (const named_fact& width : widths)
+    if (width.value > widest.value) widest = width;
+  const double head = d(model.query_dim() + model.value_dim()) + 64;
+  const double width = 4 * d(widest.value) + heads * (head + tokens) + texts;
+  const double in_flight = 2 * d(setup.parallelism.pipeline_parallel);
+  const double most = 0x1p62;
+  if (2048 * texts * tokens * width * layers * in_flight >= most)
+    return failure(errc::overflow,
+                   named_fact{fact::micro_batch, plan.micro_batch},
+                   named_fact{fact::encodings, setup.encodings},
+                   named_fact{fact::sequence_length, is_vision ? model.image.tokens() : longest},
+                   widest,
+                   named_fact{fact::num_hidden_layers, model.num_hidden_layers});
+  // whole tensors of parts that are padded
+  const std::int64_t count = parameters(model).total();
+  if (64 * (d(count) + 32 * d(plan.data_parallel) * d(widest.value) * layers) >= most)
+    return failure(errc::overflow,
+                   named_fact{fact::parameters, count},
+                   named_fact{fact::data_parallel, plan.data_parallel},
+                   widest);
+  return {};
+}
 
-  [[nodiscard]] constexpr bytes required(const batch_plan& plan) const {
-    int at = 0;
-    while (at < knots - 2 && (std::int64_t{2} << at) < plan.micro_batch) ++at;
-    const auto from = static_cast<double>(std::int64_t{1} << at);
-    const double share = (static_cast<double>(plan.micro_batch) - from) / from;
-    return bytes::from_value(at_[at] + (at_[at + 1] - at_[at]) * share);
-  }
+}  // namespace detail
 
- private:
-  double at_[knots]{};
-};
+/// The plan itself where its step can be replayed. Errors: `out_of_bounds` of more than 2^20 ranks
+/// or 2^40 micro-batches; `overflow` where the bytes may be too many for 64 bits, with the numbers
+/// that make them.
+[[nodiscard]] constexpr result<batch_plan> validate(const transformer_memory& memory,
+                                                    const batch_plan& plan) {
+  if (const failure why = detail::flaw_of_step(memory.setup, plan); detail::failed(why)) return why;
+  return plan;
+}
+
+constexpr bytes transformer_memory::required(const batch_plan& plan) const {
+  if (detail::failed(detail::flaw_of_step(setup, plan)))
+    return bytes::from_value(std::numeric_limits<double>::infinity());
+  return breakdown(plan).total();
+}
 
 }  // namespace gpuplan

@@ -59,6 +59,7 @@ class optimizer_states {
 
   /// Makes the states that the first step would make, of all that trains.
   constexpr void make_all() {
+    if (is_scaled()) make_scale();
     for (int of = 0; of < count_; ++of)
       for (int at = 0; at < parts_[of].parameters.size(); ++at)
         make_states(parts_[of], parts_[of].parameters[at]);
@@ -67,12 +68,7 @@ class optimizer_states {
   /// The loss as backward begins with it: that of fp16 is scaled (GradScaler).
   constexpr value scaled(const tensor& loss) {
     if (!is_scaled()) return t_.share(loss);
-    if (scale_ == none) {
-      t_.what = purpose::optimizer_states;
-      scale_ = t_.new_storage(4);
-      growth_ = t_.new_storage(4);
-      t_.what = purpose::working;
-    }
+    make_scale();
     tensor factor;
     factor.storage = scale_;
     return multiply(t_, loss, factor);
@@ -109,6 +105,14 @@ class optimizer_states {
 
   [[nodiscard]] constexpr bool is_scaled() const {
     return setup_.precision.autocast() && setup_.precision.compute == number_format::fp16;
+  }
+  /// The scale, and since when it has not changed.
+  constexpr void make_scale() {
+    if (scale_ != none) return;
+    t_.what = purpose::optimizer_states;
+    scale_ = t_.new_storage(4);
+    growth_ = t_.new_storage(4);
+    t_.what = purpose::working;
   }
   [[nodiscard]] constexpr bool has_8_bits() const {
     return bits_per_element(setup_.optimizer.states) == 8;

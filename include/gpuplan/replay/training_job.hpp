@@ -48,7 +48,12 @@ class training_job {
 
   /// Makes the optimizer's states, which come into being in the first step: the next step is as any
   /// later one, but for where in memory they are.
-  constexpr void settle() { states_.make_all(); }
+  constexpr void settle() {
+    if (shards_ != nullptr && shards_->has_own_step())
+      shards_->step();
+    else
+      states_.make_all();
+  }
   /// Bytes in use, by what they are for.
   [[nodiscard]] constexpr const std::int64_t* alive() const { return tape_.alive; }
 

@@ -187,7 +187,7 @@ constexpr void convolution_gradients(
   if (by.input[1].node == none) return;
   out.of[1] = t.make(weight.size, gradient.format);
   const value rows = t.make({by.argument[0], by.argument[1]}, gradient.format);
-  for (std::int64_t image = 0; image < images; ++image) t.touch(t.device.matrix_workspace);
+  t.touch(t.device.matrix_workspace);  // for each image the same
 }
 
 constexpr bool is_of_region(const node& by) { return by.region != none; }

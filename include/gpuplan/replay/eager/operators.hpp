@@ -559,7 +559,7 @@ constexpr value convolve(tape& t, const tensor& images, int weight, int bias) {
   }
   value result = t.make({x->size[0], w->size[0], side, side}, x->format);
   const value rows = t.make({row, side * side}, x->format);
-  for (std::int64_t image = 0; image < x->size[0]; ++image) t.touch(t.device.matrix_workspace);
+  t.touch(t.device.matrix_workspace);  // for each image the same
   t.result_of(by, result.get());
   return result;
 }
