@@ -5,10 +5,11 @@ include(FetchContent)
 # The options below are plain variables, whatever old policy version a dependency asks for.
 set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
 
-# Marks what is fetched as a system library; before CMake 3.25 its warnings are shown like ours.
+# Marks what is fetched as a system library; before CMake 3.25 its warnings are shown like ours. Stands
+# first: CMake 3.25 takes SYSTEM behind another argument for a value of that one.
 set(gpuplan_fetch_as DOWNLOAD_EXTRACT_TIMESTAMP OFF)
 if(CMAKE_VERSION VERSION_GREATER_EQUAL 3.25)
-  list(APPEND gpuplan_fetch_as SYSTEM)
+  list(PREPEND gpuplan_fetch_as SYSTEM)
 endif()
 
 # Sets gpuplan_boost to the target that brings Boost.Units. Boost.Units cannot be fetched alone: its
@@ -18,9 +19,9 @@ macro(gpuplan_require_boost)
     set(BOOST_INCLUDE_LIBRARIES units)
     FetchContent_Declare(
       Boost
+      ${gpuplan_fetch_as}
       URL https://github.com/boostorg/boost/releases/download/boost-1.87.0/boost-1.87.0-cmake.tar.xz
       URL_HASH SHA256=7da75f171837577a52bbf217e17f8ea576c7c246e4594d617bfde7fafd408be5
-      ${gpuplan_fetch_as}
       FIND_PACKAGE_ARGS 1.74 CONFIG GLOBAL)
     FetchContent_MakeAvailable(Boost)
     unset(BOOST_INCLUDE_LIBRARIES)
@@ -43,9 +44,9 @@ macro(gpuplan_require_doctest)
   set(DOCTEST_NO_INSTALL ON)
   FetchContent_Declare(
     doctest
+    ${gpuplan_fetch_as}
     URL https://github.com/doctest/doctest/archive/refs/tags/v2.4.12.tar.gz
     URL_HASH SHA256=73381c7aa4dee704bd935609668cf41880ea7f19fa0504a200e13b74999c2d70
-    ${gpuplan_fetch_as}
     FIND_PACKAGE_ARGS CONFIG GLOBAL)
   FetchContent_MakeAvailable(doctest)
 endmacro()
@@ -56,9 +57,9 @@ macro(gpuplan_require_benchmark)
   set(BENCHMARK_ENABLE_WERROR OFF)
   FetchContent_Declare(
     benchmark
+    ${gpuplan_fetch_as}
     URL https://github.com/google/benchmark/archive/refs/tags/v1.8.3.tar.gz
     URL_HASH SHA256=6bc180a57d23d4d9515519f92b0c83d61b05b5bab188961f36ac7b06b0d9e9ce
-    ${gpuplan_fetch_as}
     FIND_PACKAGE_ARGS CONFIG GLOBAL)
   FetchContent_MakeAvailable(benchmark)
 endmacro()
@@ -67,9 +68,9 @@ endmacro()
 macro(gpuplan_require_cli11)
   FetchContent_Declare(
     CLI11
+    ${gpuplan_fetch_as}
     URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.4.2.tar.gz
     URL_HASH SHA256=f2d893a65c3b1324c50d4e682c0cdc021dd0477ae2c048544f39eed6654b699a
-    ${gpuplan_fetch_as}
     FIND_PACKAGE_ARGS CONFIG GLOBAL)
   FetchContent_MakeAvailable(CLI11)
 endmacro()
@@ -79,9 +80,9 @@ macro(gpuplan_require_json)
   set(JSON_Install OFF)
   FetchContent_Declare(
     nlohmann_json
+    ${gpuplan_fetch_as}
     URL https://github.com/nlohmann/json/releases/download/v3.12.0/json.tar.xz
     URL_HASH SHA256=42f6e95cad6ec532fd372391373363b62a14af6d771056dbfc86160e6dfff7aa
-    ${gpuplan_fetch_as}
     FIND_PACKAGE_ARGS CONFIG GLOBAL)
   FetchContent_MakeAvailable(nlohmann_json)
 endmacro()
