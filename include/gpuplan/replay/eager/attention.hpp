@@ -45,11 +45,28 @@ constexpr value attention_result(tape& t, const tensor& q, std::int64_t value_di
   return out;
 }
 
+/// FlashAttention takes heads as wide as a multiple of 8: narrower ones get zeros at their end.
+inline constexpr std::int64_t flash_width_step = 8;
+
+constexpr value with_flash_width(tape& t, value of) {
+  sizes wide = of->size;
+  wide[3] = round_up(wide[3], flash_width_step);
+  if (wide == of->size) return of;
+  const int by = t.add_node(node_kind::pad, {&*of});
+  if (node* made = t.at(by)) made->size[1] = of->size;
+  value padded = t.make(wide, of->format);
+  t.result_of(by, padded.get());
+  return padded;
+}
+
 constexpr value flash_attention(
     tape& t, const tensor& query, const tensor& key, const tensor& val, bool drops) {
-  const value v = lowered(t, val);
-  const value k = lowered(t, key);
-  const value q = lowered(t, query);
+  value given_v = lowered(t, val);
+  value given_k = lowered(t, key);
+  value given_q = lowered(t, query);
+  const value q = with_flash_width(t, t.share(given_q));
+  const value k = with_flash_width(t, t.share(given_k));
+  const value v = with_flash_width(t, t.share(given_v));
   const int by = t.add_node(node_kind::flash, {&*q, &*k, &*v});
   t.keep(by, q);
   t.keep(by, k);
@@ -92,7 +109,8 @@ constexpr value flash_attention(
   if (stays)
     for (const tensor* result : {&*out, &*sums, &*seed, &*unused}) t.save_result(*result);
   t.result_of(by, out.get());
-  return out;
+  if (val.size[3] == v->size[3]) return out;
+  return slice(t, out, 3, val.size[3]);
 }
 
 /// `bias`, where there is one, is added to the scores: (batch, 1 or heads, queries, keys).

@@ -300,6 +300,9 @@ constexpr void tape::run(int index) {
     case node_kind::slice:
       out.of[0] = dense(by.size[1], g.format);
       break;
+    case node_kind::pad:
+      out.of[0] = make_like(by.size[1], g.format, g);
+      break;
     case node_kind::split: {
       sizes whole;
       whole.rank = static_cast<int>(by.argument[0]);

@@ -66,6 +66,7 @@ enum class node_kind : unsigned char {
   expand,
   split,
   slice,
+  pad,
   concatenate,
   product,
   power,
