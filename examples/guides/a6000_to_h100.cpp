@@ -415,7 +415,8 @@ report make_report(const inputs& in) {
                      batches(in),
                      schedules(in),
                      recommendation(in),
-                     the_model(in)},
+                     the_model(in),
+                     the_memory(in)},
           .findings = findings(in)};
 }
 

@@ -358,6 +358,7 @@ std::vector<std::string> findings(const inputs& in) {
              std::to_string(samples / in.small_on_24.micro_batch);
   found.push_back(small + ".");
   found.push_back(finding_of_the_models(in));
+  found.push_back(finding_of_the_memory(in));
   return found;
 }
 
@@ -366,8 +367,13 @@ std::vector<std::string> findings(const inputs& in) {
 report make_report(const inputs& in) {
   return {.guide = "004",
           .title = "Benchmark sweeps",
-          .tables =
-              {recomputed(in), optimal(in), lines(in), diagnoses(in), settings(in), the_models(in)},
+          .tables = {recomputed(in),
+                     optimal(in),
+                     lines(in),
+                     diagnoses(in),
+                     settings(in),
+                     the_models(in),
+                     the_memory(in)},
           .findings = findings(in)};
 }
 

@@ -347,6 +347,7 @@ std::vector<std::string> findings(const inputs& in) {
       " samples a GPU. For the guide's effective batch run --batch_size " +
       std::to_string(effective_batch(in, in.dp).low()) + ".");
   found.push_back(finding_of_the_model(in));
+  found.push_back(finding_of_the_memory(in));
   return found;
 }
 
@@ -360,7 +361,8 @@ report make_report(const inputs& in) {
                      learning_rates(in),
                      training_hours(in),
                      optimizer_steps(in),
-                     the_model(in)},
+                     the_model(in),
+                     the_memory(in)},
           .findings = findings(in)};
 }
 

@@ -27,6 +27,9 @@ namespace guides::a6000_to_h100 {
 [[nodiscard]] table the_model(const inputs& in);
 [[nodiscard]] std::string finding_of_the_model(const inputs& in);
 
+// memory.cpp: what of a device its steps take
+[[nodiscard]] table the_memory(const inputs& in);
+
 // What the static_asserts are about.
 inline constexpr inputs guide;
 

@@ -28,6 +28,10 @@ using namespace gpuplan;
 [[nodiscard]] table the_models(const inputs& in);
 [[nodiscard]] std::string finding_of_the_models(const inputs& in);
 
+// memory.cpp: what of a device its steps take
+[[nodiscard]] table the_memory(const inputs& in);
+[[nodiscard]] std::string finding_of_the_memory(const inputs& in);
+
 // What the static_asserts are about.
 inline constexpr inputs guide;
 

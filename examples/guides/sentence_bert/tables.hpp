@@ -1,6 +1,6 @@
 #pragma once
 
-// The table of guide 003 that has a file of its own.
+// The tables of guide 003 that have files of their own.
 
 #include <string>
 
@@ -11,5 +11,9 @@ namespace guides::sentence_bert {
 // model.cpp: what trains, and what it takes
 [[nodiscard]] table the_model(const inputs& in);
 [[nodiscard]] std::string finding_of_the_model(const inputs& in);
+
+// memory.cpp: what of a device its steps take
+[[nodiscard]] table the_memory(const inputs& in);
+[[nodiscard]] std::string finding_of_the_memory(const inputs& in);
 
 }  // namespace guides::sentence_bert
