@@ -28,8 +28,8 @@ enum class optimizer_loop {
 
 /// Whose code steps.
 enum class optimizer_code {
-  torch,  // torch.optim's; Lion as its authors published it; with bf16 states torchdistx's
-          // AnyPrecisionAdamW, which goes over one parameter after the other
+  torch,         // torch.optim's; Lion as its authors published it; with bf16 states torchdistx's
+                 // AnyPrecisionAdamW, which goes over one parameter after the other
   bitsandbytes,  // 0.50: one kernel for each parameter; int8 states by blocks of 256 elements
   torchao        // 0.18: likewise, compiled
 };

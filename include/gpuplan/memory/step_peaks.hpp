@@ -206,7 +206,7 @@ constexpr memory_sum extrapolated(const memory_sum& of_fewer,
                                             const eager::device_traits& device = {}) {
   const std::int64_t layers = setup.model.num_hidden_layers;
   const std::int64_t period = detail::layer_period(setup);
-  std::int64_t ends = setup.model.moe.first_k_dense_layers;
+  std::int64_t ends = setup.model.moe.first_k_dense_layers + setup.recompute_layers;
   if (setup.trains.what == training::last_layers) ends += setup.trains.last_layers;
   const bool gathers =
       plan.data_parallel > 1 || setup.framework.sharding == sharding_code::fsdp2;
