@@ -159,6 +159,9 @@ struct framework {
   std::int64_t bucket_bytes = 25 << 20;
   bool gradients_are_views = false;  // of the buckets
 
+  // fully_shard: false sets set_requires_gradient_sync(False) for all micro-batches but the last
+  bool reduces_every_micro_batch = true;
+
   // Megatron-Core
   bool softmax_in_fp32 = false;        // of attention written out
   bool fuses_bias_activation = false;  // one function, which is computed again in the backward

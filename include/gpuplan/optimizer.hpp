@@ -26,11 +26,24 @@ enum class optimizer_loop {
   parameter  // one after the other
 };
 
+/// Whose code steps.
+enum class optimizer_code {
+  torch,         // torch.optim's; Lion as its authors published it; with bf16 states torchdistx's
+                 // AnyPrecisionAdamW, which goes over one parameter after the other
+  bitsandbytes,  // 0.50: one kernel for each parameter; int8 states by blocks of 256 elements
+  torchao        // 0.18: likewise, compiled
+};
+
 struct optimizer {
   optimizer_kind kind = optimizer_kind::adamw;
-  optimizer_loop loop = optimizer_loop::foreach;
-  number_format states = number_format::fp32;  // fp32 stands for the format of the weights
-  bool clips_gradients = false;                // by their norm, before the step
+  optimizer_code code = optimizer_code::torch;
+  optimizer_loop loop = optimizer_loop::foreach;  // of torch
+  // Of torch, fp32 stands for the format of the weights.
+  number_format states = number_format::fp32;
+  // States of 100,000 elements and more are in memory that the driver moves between the device and
+  // the host (bitsandbytes' paged optimizers), which no allocator of the device counts.
+  bool pages_states = false;
+  bool clips_gradients = false;  // by their norm, before the step
 
   friend constexpr bool operator==(const optimizer&, const optimizer&) = default;
 };

@@ -33,6 +33,9 @@ struct parallelism {
   int zero_stage = 0;
   std::int64_t shard_group = 0;  // ranks that share; 0: all data-parallel ones (else hybrid shard)
   bool optimizer_on_host = false;  // its states, its weights and its step (ZeRO-Offload)
+  // And the model's weights, which come for their layers alone; gradients go there as they are
+  // reduced (fully_shard's CPUOffloadPolicy).
+  bool weights_on_host = false;
 
   friend constexpr bool operator==(const parallelism&, const parallelism&) = default;
 };

@@ -33,9 +33,10 @@ struct training_setup {
   gpuplan::parallelism parallelism{};
   model_rank place{};  // whose memory it is
   recompute_mode recompute = recompute_mode::none;
-  std::int64_t recompute_span = 1;    // full: layers between two inputs that are kept
-  std::int64_t recompute_layers = 0;  // full: so many of each stage, from the first; 0: all
-  std::int64_t recompute_period = 1;  // full: the last of so many layers
+  // full: layers between two inputs that are kept (Megatron's uniform method),
+  std::int64_t recompute_span = 1;
+  std::int64_t recompute_layers = 0;  // so many of each stage, from the first; 0: all
+  std::int64_t recompute_period = 1;  // of these the last of so many
   // full: the results of attention, of reductions among ranks, and of every other matrix product
   // of a layer stay
   bool saves_costly_results = false;

@@ -233,7 +233,7 @@ struct repetition {
 constexpr repetition repeated_layers(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t layers = setup.model.num_hidden_layers;
   const std::int64_t period = layer_period(setup);
-  std::int64_t ends = setup.model.moe.first_k_dense_layers;
+  std::int64_t ends = setup.model.moe.first_k_dense_layers + setup.recompute_layers;
   if (setup.trains.what == training::last_layers) ends += setup.trains.last_layers;
   const bool gathers = plan.data_parallel > 1 || setup.framework.sharding == sharding_code::fsdp2;
   std::int64_t fewer = ends + (gathers ? 3 : 2) * period;

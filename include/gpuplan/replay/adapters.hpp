@@ -111,7 +111,7 @@ class trained_beside {
     const layer& by = layers_[place];
     if (by.is_quantised) return add_to_quantised(static_cast<value&&>(result), by, input);
     const element format = result->format;
-    const value x = cast(t_, input, t_.parameters[by.down].data.format);
+    const value x = cast(t_, input, t_.format_of(by.down));
     {
       value more;
       if (by.magnitude == none)
@@ -234,7 +234,7 @@ class trained_beside {
     // What the graph of that product would keep; nothing follows it back.
     value eye, low, both;
     {
-      const value identity = t_.make({by.in, by.in}, t_.parameters[by.down].data.format);
+      const value identity = t_.make({by.in, by.in}, t_.format_of(by.down));
       const value down = lowered_parameter(t_, by.down);
       eye = lowered(t_, identity);
       low = unrecorded_linear(eye, by.down);

@@ -118,19 +118,10 @@ class any_sharding {
       make_deepspeed(t, setup, plan);
       return;
     }
-    const bool is_fully = setup.framework.sharding == sharding_code::fsdp2;
-    if (plan.data_parallel == 1 && !is_fully) return;
-    switch (setup.framework.sharding) {
-      case sharding_code::none:
-        sharding_ = std::construct_at(&buckets_, t, setup, plan);
-        break;
-      case sharding_code::fsdp2:
-        sharding_ = std::construct_at(&fully_, t, setup, plan);
-        break;
-      case sharding_code::deepspeed:
-      case sharding_code::megatron:
-        break;
-    }
+    if (setup.framework.sharding == sharding_code::fsdp2)
+      sharding_ = std::construct_at(&fully_, t, setup, plan);
+    else if (plan.data_parallel > 1)
+      sharding_ = std::construct_at(&buckets_, t, setup, plan);
   }
   constexpr void make_deepspeed(tape& t, const training_setup& setup, const batch_plan& plan) {
     if (setup.parallelism.zero_stage == 0)

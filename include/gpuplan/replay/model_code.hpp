@@ -164,7 +164,7 @@ class model_code : public recomputer {
       move_tables(at, buffer, shared);
       if (at != last) move(at);
     }
-    const bool is_shared = shared < shared_tables_.size() && t.gathers && last != none;
+    const bool is_shared = shared < shared_tables_.size() && renews_shared() && last != none;
     // what a module had lives until its next parameter is there
     const int was = is_shared ? renew(0) : none;
     if (last != none) move(last);
@@ -180,8 +180,13 @@ class model_code : public recomputer {
     if (record.is_moved) return;
     record.is_moved = true;
     t.moved.push(parameter);
-    t.convert(record.data, weight_format);
+    if (t.weights_on_host)
+      record.data.format = weight_format;
+    else
+      t.convert(record.data, weight_format);
   }
+  /// Whether a table that modules share gets memory as often as it is met (`to_empty`).
+  [[nodiscard]] constexpr bool renews_shared() const { return t.gathers && !t.weights_on_host; }
   /// Gives the parameter new memory, and hands out the old.
   constexpr int renew(int parameter) {
     tensor& data = t.parameters[parameter].data;
@@ -193,7 +198,7 @@ class model_code : public recomputer {
   }
   constexpr void move_tables(int before, int& buffer, int& shared) {
     for (; shared < shared_tables_.size() && shared_tables_[shared] <= before; ++shared)
-      if (t.gathers) t.release(renew(0));
+      if (renews_shared()) t.release(renew(0));
     for (; buffer < buffers_.size() && buffers_[buffer].before <= before; ++buffer) {
       if (buffers_[buffer].table != nullptr)
         t.convert(buffers_[buffer].table->get(), weight_format);
@@ -380,7 +385,9 @@ class model_code : public recomputer {
     return result;
   }
   [[nodiscard]] constexpr bool is_computed_again(int index) const {
-    return setup.recompute == recompute_mode::full && (index + 1) % setup.recompute_period == 0;
+    const bool is_chosen = (index + 1) % setup.recompute_period == 0 &&
+                           (setup.recompute_layers == 0 || index < setup.recompute_layers);
+    return setup.recompute == recompute_mode::full && is_chosen;
   }
   /// By a checkpoint that does not re-enter.
   [[nodiscard]] constexpr bool is_checkpointed(int index) const {

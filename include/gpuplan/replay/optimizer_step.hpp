@@ -12,8 +12,7 @@
 namespace gpuplan::eager {
 
 /// The states of a job's optimizer, which may be two of PyTorch's, and its step over the parameters
-/// that have a gradient: torch.optim's; for 8-bit states bitsandbytes'; Lion as its paper's authors
-/// published it.
+/// that have a gradient.
 class optimizer_states {
  public:
   constexpr optimizer_states(tape& on, const training_setup& of) : t_(on), setup_(of) {}
@@ -90,11 +89,15 @@ class optimizer_states {
   }
 
  private:
-  static constexpr std::int64_t smallest_in_8_bits = 4096;  // bitsandbytes' min_8bit_size
-  static constexpr std::int64_t block_in_8_bits = 256;      // elements with one scale
+  // Of bitsandbytes and torchao: elements,
+  static constexpr std::int64_t smallest_in_8_bits = 4096;
+  static constexpr std::int64_t block_in_8_bits = 256;  // with one scale,
+  static constexpr std::int64_t smallest_paged = 100'000;
+  static constexpr std::int64_t map_bytes = 4 * 256;  // of 8 bits to fp32
 
   struct state {
-    int storage[4] = {none, none, none, none};
+    int storage[6] = {none, none, none, none, none, none};
+    bool is_made = false;
   };
   // An optimizer of PyTorch.
   struct part {
@@ -114,12 +117,16 @@ class optimizer_states {
     growth_ = t_.new_storage(4);
     t_.what = purpose::working;
   }
+  /// One kernel for each parameter, whose states are its own to store.
+  [[nodiscard]] constexpr bool is_torch() const {
+    return setup_.optimizer.code == optimizer_code::torch;
+  }
   [[nodiscard]] constexpr bool has_8_bits() const {
     return bits_per_element(setup_.optimizer.states) == 8;
   }
   /// One kernel for all parameters, which reads the gradients' scale itself.
   [[nodiscard]] constexpr bool is_fused(optimizer_kind kind) const {
-    return setup_.optimizer.loop == optimizer_loop::fused && !has_8_bits() &&
+    return setup_.optimizer.loop == optimizer_loop::fused && is_torch() &&
            (kind == optimizer_kind::adamw || kind == optimizer_kind::adagrad ||
             kind == optimizer_kind::sgd || kind == optimizer_kind::sgd_momentum);
   }
@@ -241,14 +248,17 @@ class optimizer_states {
 
   constexpr void make_states(const part& of, int parameter) {
     state& made = states_[parameter];
-    if (made.storage[0] != none || of.kind == optimizer_kind::sgd) return;
+    if (made.is_made || of.kind == optimizer_kind::sgd) return;
+    made.is_made = true;
     t_.what = purpose::optimizer_states;
     const int moments = of.kind == optimizer_kind::adamw ? 2 : 1;
     if (of.kind == optimizer_kind::adafactor && data(parameter).size.rank > 1) {
       made.storage[0] = t_.new_storage(factor(parameter, 1).bytes());
       made.storage[1] = t_.new_storage(factor(parameter, 2).bytes());
-    } else if (has_8_bits()) {
-      make_8_bit_states(made, moments, data(parameter).count());
+    } else if (setup_.optimizer.code == optimizer_code::bitsandbytes) {
+      make_states_of_bitsandbytes(made, moments, data(parameter).count());
+    } else if (setup_.optimizer.code == optimizer_code::torchao) {
+      make_states_of_torchao(made, moments, data(parameter));
     } else {
       const bool counts = is_fused(of.kind) &&
                           (of.kind == optimizer_kind::adamw || of.kind == optimizer_kind::adagrad);
@@ -262,14 +272,25 @@ class optimizer_states {
     }
     t_.what = purpose::working;
   }
-  constexpr void make_8_bit_states(state& made, int moments, std::int64_t count) {
-    const bool small = count < smallest_in_8_bits;
+  constexpr void make_states_of_bitsandbytes(state& made, int moments, std::int64_t count) {
+    const bool small = !has_8_bits() || count < smallest_in_8_bits;
+    const bool is_paged = setup_.optimizer.pages_states && count >= smallest_paged;
     for (int at = 0; at < moments; ++at)
-      if (!small && maps_[at] == none) maps_[at] = t_.new_storage(4 * 256);  // of 8 bits to fp32
-    for (int at = 0; at < moments; ++at)
+      if (!small && maps_[at] == none) maps_[at] = t_.new_storage(map_bytes);
+    for (int at = 0; !is_paged && at < moments; ++at)
       made.storage[at] = t_.new_storage(small ? 4 * count : count);
     for (int at = 0; !small && at < moments; ++at)
       made.storage[2 + at] = t_.new_storage(4 * ceil_div(count, block_in_8_bits));
+  }
+  constexpr void make_states_of_torchao(state& made, int moments, const tensor& of) {
+    const std::int64_t count = of.count();
+    const bool in_8_bits = count >= smallest_in_8_bits && count % block_in_8_bits == 0;
+    for (int at = 0; at < moments; ++at) {
+      made.storage[3 * at] = t_.new_storage(in_8_bits ? count : of.bytes());
+      if (!in_8_bits) continue;
+      made.storage[3 * at + 1] = t_.new_storage(4 * (count / block_in_8_bits));
+      made.storage[3 * at + 2] = t_.new_storage(map_bytes);
+    }
   }
   // Adafactor's: of one of the last two dimensions nothing is left.
   [[nodiscard]] constexpr tensor factor(int parameter, int from_end) const {
@@ -297,13 +318,13 @@ class optimizer_states {
         if (!was_unscaled) factor = t_.new_storage(4);
       }
     }
-    if (of.kind == optimizer_kind::lion && !has_8_bits()) {
+    if (of.kind == optimizer_kind::lion && is_torch()) {
       lion(of, updated);
     } else {
       for (int at = 0; at < updated.size(); ++at) make_states(of, updated[at]);
       if (of.kind == optimizer_kind::adafactor)
         adafactor(updated);
-      else if (has_8_bits() || is_fused(of.kind))
+      else if (!is_torch() || is_fused(of.kind))
         touch_redistributed(updated, 1);  // else in place
       else if (of.kind == optimizer_kind::muon)
         muon(updated);

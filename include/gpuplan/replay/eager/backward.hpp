@@ -564,7 +564,7 @@ constexpr void tape::accumulate(int index) {
     if (storages[arrived.storage].holders == 1 || arrived.is_alone) {
       gradient = arrived;
     } else {
-      gradient = make(data.size, data.format).take();
+      gradient = make(data.size, arrived.format).take();
       release(arrived.storage);
     }
     mark(gradient.storage, purpose::gradients);

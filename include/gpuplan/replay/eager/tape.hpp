@@ -228,7 +228,9 @@ class tape {
   bool on_meta = false;                  // what is made has no memory yet (the meta device)
   bool gathers = false;                  // parameters are put together before they are read,
   std::int64_t shards = 1;               // from so many parts along the first dimension
-  element whole_format = element::fp32;  // of one that is put together
+  bool weights_on_host = false;          // parameters take no memory here
+  element whole_format = element::fp32;  // of one that is put together,
+  element first_gradients{};             // and of its gradient, where that is the first
   recomputer* again = nullptr;
 
   growing_array<parameter_record> parameters{};
@@ -243,7 +245,7 @@ class tape {
 
   constexpr int new_storage(std::int64_t bytes) {
     if (stopped_) return none;
-    alive[static_cast<int>(what)] += bytes;
+    if (!on_meta) alive[static_cast<int>(what)] += bytes;
     const int block = on_meta ? none : memory_->allocate(bytes, stream);
     storage_record record{bytes, block, 1, what, made_by};
     if (free_ != none) {
@@ -418,6 +420,8 @@ class tape {
   }
   constexpr void build_parameter(int place, const sizes& size, element format) {
     what = purpose::weights;
+    const bool was_on_meta = on_meta;
+    on_meta = on_meta || weights_on_host;
     parameter_record& record = parameters[place];
     if (gathers) {
       sizes part = size;
@@ -431,6 +435,7 @@ class tape {
     } else {
       record.data = make(size, format).take();
     }
+    on_meta = was_on_meta;
     what = purpose::working;
   }
   /// How the operators that read the parameter find it stored.
@@ -458,7 +463,11 @@ class tape {
       made.kind = node_kind::accumulate;
       made.parameter = index;
       made.size[0] = record.gradient_size.rank == 0 ? data.size : record.gradient_size;
-      made.format[0] = record.casts_whole_gradient ? record.data.format : data.format;
+      const bool is_first = record.whole.defined() && !record.whole_gradient.defined();
+      if (record.casts_whole_gradient)
+        made.format[0] = record.data.format;
+      else
+        made.format[0] = is_first ? first_gradients : data.format;
       made.first_kept = kept.size();
       record.node = nodes.push(made);
     }

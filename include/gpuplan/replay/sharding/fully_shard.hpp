@@ -16,13 +16,16 @@ namespace gpuplan::eager {
 
 /// Every rank has a part of each parameter, of its gradient and states. A unit, which is a layer or
 /// what is in none, is gathered before its forward and its backward, on a stream of its own, and
-/// its gradients are reduced on another. This is the first rank.
+/// its gradients are reduced on another. Where ranks share in groups (hybrid shard), the groups'
+/// sums are reduced then. This is the first rank.
 class fully_shard final : public sharding {
  public:
   constexpr fully_shard(tape& on, const training_setup& setup, const batch_plan& plan)
       : t_(on),
         ranks_(ranks_that_share(setup, plan)),
         replicates_(ranks_ < plan.data_parallel),
+        on_host_(setup.parallelism.weights_on_host),
+        reduces_always_(setup.framework.reduces_every_micro_batch),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),
         reduced_(element_of(setup.precision.reduced)),
@@ -30,8 +33,9 @@ class fully_shard final : public sharding {
         keeps_last_(setup.framework.keeps_last_layer) {
     t_.gathers = true;
     t_.shards = ranks_;
-    t_.whole_format = gathered_;
+    t_.whole_format = t_.first_gradients = gathered_;
     t_.on_meta = true;
+    t_.weights_on_host = on_host_;
   }
   constexpr ~fully_shard() override {}  // NOLINT(modernize-use-equals-default)
 
@@ -42,6 +46,18 @@ class fully_shard final : public sharding {
     for (int at = 0; at <= last; ++at) add_unit(at);
     root_ = last + 1;
     add_unit(none);
+  }
+
+  /// On the host none is updated here.
+  [[nodiscard]] constexpr const growing_array<int>* updated() const override {
+    return on_host_ ? &nothing_ : nullptr;
+  }
+
+  constexpr void forward_begins(bool last_micro_batch) override {
+    reduces_ = last_micro_batch || reduces_always_;
+    // Gradients that wait for others are summed in the format in which they will be reduced.
+    const bool widens = !reduces_ && bytes_of(reduced_) > bytes_of(gathered_);
+    t_.first_gradients = widens ? reduced_ : gathered_;
   }
 
   constexpr void before_unit(int layer, value* inputs, int count) override {
@@ -83,6 +99,7 @@ class fully_shard final : public sharding {
       if (parameter.sums_whole_gradient) sum_whole(parameter);
     }
     free_whole(at);
+    if (!reduces_) return;
     t_.release(reducing_);
     reducing_ = none;
     if (arrived.size() != 0) reduce(of, arrived);
@@ -165,18 +182,49 @@ class fully_shard final : public sharding {
     const std::int64_t bytes = elements(of) * bytes_of(gathered_);
     t_.stream = gathering_stream;
     t_.what = purpose::buffers;
-    const int copy = gathered_ == weights_ ? eager::none : t_.new_storage(bytes);
+    growing_array<int> copies;
+    if (on_host_)
+      for (int which = of.first; which < of.first + of.count; ++which)
+        copies.push(input_of_gather(members_[which]));
+    else if (gathered_ != weights_)
+      copies.push(t_.new_storage(bytes));
     of.gathered = t_.new_storage(ranks_ * bytes);
-    t_.release(copy);
+    for (int which = 0; which < copies.size(); ++which) t_.release(copies[which]);
     t_.what = purpose::working;
     t_.stream = 0;
+  }
+
+  // A rank's part of a parameter, on the device and in the format in which it is gathered; none
+  // where it is that already.
+  constexpr int input_of_gather(int parameter) {
+    const std::int64_t elements = t_.parameters[parameter].data.count();
+    const int brought = on_host_ ? t_.new_storage(elements * bytes_of(weights_)) : eager::none;
+    if (gathered_ == weights_) return brought;
+    const int cast = t_.new_storage(elements * bytes_of(gathered_));
+    t_.release(brought);
+    return cast;
+  }
+
+  // One rank has all, and copies each parameter.
+  constexpr void take_alone(unit& of) {
+    int copied = eager::none;
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      t_.what = purpose::buffers;
+      const int next = input_of_gather(members_[which]);
+      t_.what = purpose::working;
+      t_.release(copied);
+      copied = next;
+      t_.take_again(t_.parameters[members_[which]].whole.storage);
+    }
+    t_.release(copied);
+    of.is_whole = true;
   }
 
   // Copies what was gathered into the parameters. In the forward that is freed by the next unit,
   // once it has gathered its own.
   constexpr void take_over(int at, bool forward) {
     unit& of = units_[at];
-    if (ranks_ == 1) return take_own(of);
+    if (ranks_ == 1 && !of.is_whole) take_alone(of);
     if (of.gathered == eager::none) return;
     if (forward) {
       t_.release(passing_);
@@ -191,23 +239,6 @@ class fully_shard final : public sharding {
     else
       t_.release(of.gathered);
     of.gathered = eager::none;
-  }
-
-  // What one rank has is all there is.
-  constexpr void take_own(unit& of) {
-    if (of.is_whole) return;
-    int copy = eager::none;
-    for (int which = of.first; which < of.first + of.count; ++which) {
-      const parameter_record& parameter = t_.parameters[members_[which]];
-      if (gathered_ != weights_) {
-        const int next = t_.new_storage(parameter.data.count() * bytes_of(gathered_));
-        t_.release(copy);
-        copy = next;
-      }
-      t_.take_again(parameter.whole.storage);
-    }
-    t_.release(copy);
-    of.is_whole = true;
   }
 
   constexpr void free_whole(int at) {
@@ -255,7 +286,7 @@ class fully_shard final : public sharding {
       of.summed = result;
     }
     if (reduced_ != weights_) result = t_.new_storage(part * bytes_of(weights_));
-    for (int at = 0; at < arrived.size(); ++at) {
+    for (int at = 0; at < arrived.size() && !on_host_; ++at) {
       parameter_record& parameter = t_.parameters[arrived[at]];
       if (parameter.gradient.defined()) continue;  // added into that
       parameter.gradient = parameter.data;
@@ -299,8 +330,11 @@ class fully_shard final : public sharding {
   }
 
   tape& t_;
-  std::int64_t ranks_;
-  bool replicates_;
+  std::int64_t ranks_;  // that share
+  bool replicates_;     // other groups have the same
+  bool on_host_;
+  bool reduces_always_;
+  bool reduces_ = true;
   element weights_;
   element gathered_;
   element reduced_;
@@ -309,6 +343,7 @@ class fully_shard final : public sharding {
   int root_ = eager::none;
   int passing_ = eager::none;   // gathered, and taken over in the forward
   int reducing_ = eager::none;  // gradients, until the next unit's are there
+  growing_array<int> nothing_{};
   growing_array<unit> units_{};
   growing_array<int> members_{};  // parameters, unit by unit
   growing_array<int> turns_{};    // units, in the order of their forwards
