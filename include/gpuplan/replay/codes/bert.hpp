@@ -404,7 +404,10 @@ class bert_code : public hugging_face_code {
       if (is_watched) x = shards->module_begins(hidden, watched(own, true));
       enter();
       x = linear(x, dense_);
-      x = activation(x);
+      if (code().gelu_in_head)
+        x = keeping_input(t, x);
+      else
+        x = activation(x);
       x = norm(x, head_norm_);
       leave(x);
       logits = linear(x, head_);
