@@ -356,19 +356,18 @@ class hugging_face_decoder : public hugging_face_code {
 
   constexpr value mlp(const layer_modules& by, const tensor& x) {
     if (model.fused_gate_up) {
-      value gated;
+      value gate, up;
       {
-        value gate, up;
-        {
-          const value both = linear(x, by.gate_up);
-          const int parts = split(t, both);
-          gate = part(t, parts, both, 2, model.intermediate_size, 0);
-          up = part(t, parts, both, 2, model.intermediate_size, 1);
-        }
-        const value activated = activation(gate);
-        gated = multiply(t, up, activated);
+        const value both = linear(x, by.gate_up);
+        const int parts = split(t, both);
+        gate = part(t, parts, both, 2, model.intermediate_size, 0);
+        up = part(t, parts, both, 2, model.intermediate_size, 1);
       }
-      return linear(gated, by.down);
+      {
+        const value activated = activation(gate);
+        up = multiply(t, up, activated);
+      }
+      return linear(up, by.down);
     }
     if (!model.gated_mlp) {
       value hidden = linear(x, by.up);

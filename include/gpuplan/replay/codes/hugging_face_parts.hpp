@@ -57,7 +57,7 @@ class hugging_face_code : public model_code {
         quantised.is_on() ? none : t.new_storage(t.parameters[table.weight].data.bytes());
     module made;
     made.weight = table.weight;
-    add_shared_table();
+    add_shared_table(model.lm_head_bias);
     if (model.lm_head_bias)
       made.bias =
           parameter(sizes{model.vocab_size}, trains_table() || adapters.trains_all_biases());
