@@ -147,6 +147,8 @@ std::string read_setup(const row& source, training_setup& setup) {
              source.text("parallel") == "fsdp2_grad_op") {
     setup.parallelism.zero_stage = source.text("parallel") == "fsdp2_full" ? 3 : 2;
     setup.framework.sharding = gpuplan::sharding_code::fsdp2;
+    // Its own formats are what the setup says of casts.
+    if (setup.precision.autocast()) return not_known("precision", source.text("precision"));
     setup.precision.compute = setup.precision.reduced = setup.precision.weights;
     const std::string_view gathered = source.text("fsdp_param_dtype");
     const std::string_view reduced = source.text("fsdp_reduce_dtype");

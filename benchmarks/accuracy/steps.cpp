@@ -244,6 +244,7 @@ std::string read_trained_part(const row& source, described_step& step) {
         std::from_chars(count.data(), count.data() + count.size(), pass.trains.last_layers);
     if (error != std::errc{} || end != count.data() + count.size())
       source.fail("trainable", "is not like last:2: " + std::string(part));
+    pass.trains.last_layers = std::min(pass.trains.last_layers, step.shape.layers());
     pass.trains.tied_head = trains_tied_head;
     // The measurements find it by one of three names.
     constexpr std::array<std::string_view, 6> with_another_name{

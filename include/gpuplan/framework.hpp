@@ -73,6 +73,7 @@ struct encoder_code {
   bool pools = false;               // a classifier reads the pooler's result
   bool drops_before_dense = false;  // of a classifier
   bool shares_head_bias = true;     // that of the masked head stands outside its layer
+  bool gelu_in_head = false;        // whatever the layers' activation
 };
 
 /// In which order a layer of an encoder of images builds its parts.

@@ -128,12 +128,14 @@ inline constexpr framework hugging_face_roberta{
     .layers = layer_code::bert,
     .encoder = {.positions = position_numbers::counted_after_cache,
                 .positions_behind_norm = true,
-                .drops_before_dense = true}};
+                .drops_before_dense = true,
+                .gelu_in_head = true}};
 /// Likewise MPNet, which writes its attention out, with a bias by distance.
 inline constexpr framework hugging_face_mpnet{
     .name = "transformers, MPNet",
     .layers = layer_code::bert,
-    .encoder = {.positions = position_numbers::counted, .drops_before_dense = true}};
+    .encoder = {
+        .positions = position_numbers::counted, .drops_before_dense = true, .gelu_in_head = true}};
 /// Likewise DistilBERT.
 inline constexpr framework hugging_face_distilbert{
     .name = "transformers, DistilBERT",

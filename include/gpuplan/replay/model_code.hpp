@@ -161,8 +161,9 @@ class model_code : public recomputer {
     int buffer = 0;
     int shared = 0;
     for (int at = 0; at < t.parameters.size(); ++at) {
-      move_tables(at, buffer, shared);
+      const int replaced = move_tables(at, buffer, shared);
       if (at != last) move(at);
+      t.release(replaced);
     }
     const bool is_shared = shared < shared_tables_.size() && renews_shared() && last != none;
     // what a module had lives until its next parameter is there
@@ -172,7 +173,7 @@ class model_code : public recomputer {
     if (is_shared)
       t.release(renew(last));
     else
-      move_tables(t.parameters.size(), buffer, shared);
+      t.release(move_tables(t.parameters.size(), buffer, shared));
     for (int at = 0; at < buffers_.size(); ++at) t.buffers.push(buffers_[at].seen());
   }
   constexpr void move(int parameter) {
@@ -196,20 +197,33 @@ class model_code : public recomputer {
     t.what = purpose::working;
     return was;
   }
-  constexpr void move_tables(int before, int& buffer, int& shared) {
-    for (; shared < shared_tables_.size() && shared_tables_[shared] <= before; ++shared)
-      if (renews_shared()) t.release(renew(0));
+  /// What lives until the next parameter of its module is there.
+  constexpr int move_tables(int before, int& buffer, int& shared) {
+    int replaced = none;
+    for (; shared < shared_tables_.size() && shared_tables_[shared].before <= before; ++shared) {
+      if (!renews_shared()) continue;
+      t.release(replaced);
+      replaced = renew(0);
+      if (shared_tables_[shared].is_followed) continue;
+      t.release(replaced);
+      replaced = none;
+    }
     for (; buffer < buffers_.size() && buffers_[buffer].before <= before; ++buffer) {
       if (buffers_[buffer].table != nullptr)
-        t.convert(buffers_[buffer].table->get(), weight_format);
+        t.convert(*buffers_[buffer].table, weight_format);
       else if (!t.has_memory(buffers_[buffer].numbers.storage))
         t.take_again(buffers_[buffer].numbers.storage);
     }
+    return replaced;
   }
   /// A module shares the first table: what moves the model to its device meets that again.
-  constexpr void add_shared_table() { shared_tables_.push(t.parameters.size()); }
+  constexpr void add_shared_table(bool is_followed = false) {
+    shared_tables_.push({t.parameters.size(), is_followed});
+  }
   /// A table of numbers that the model has beside its parameters, and casts with them.
-  constexpr void add_buffer(value& table) { buffers_.push({&table, {}, t.parameters.size()}); }
+  constexpr void add_buffer(value& table) { add_buffer(table.get(), t.parameters.size()); }
+  /// Likewise, before the parameter named.
+  constexpr void add_buffer(tensor& table, int before) { buffers_.push({&table, {}, before}); }
   /// One of integers, which keep their format.
   constexpr void add_numbers(const tensor& table) {
     buffers_.push({nullptr, table, t.parameters.size()});
@@ -532,13 +546,17 @@ class model_code : public recomputer {
     tensor input[1 + most_beside]{};
   };
   struct moved_buffer {
-    value* table = nullptr;
+    tensor* table = nullptr;
     tensor numbers{};
     int before = 0;  // of the parameters
 
     [[nodiscard]] constexpr const tensor& seen() const {
-      return table == nullptr ? numbers : table->get();
+      return table == nullptr ? numbers : *table;
     }
+  };
+  struct shared_table {
+    int before = 0;            // of the parameters
+    bool is_followed = false;  // by another parameter of its module
   };
   struct backward_of_layer final : own_backward {
     model_code* code = nullptr;
@@ -551,7 +569,7 @@ class model_code : public recomputer {
   growing_array<tensor> besides_{};  // of layers computed apart
   growing_array<rerun> reruns_{};
   growing_array<moved_buffer> buffers_{};
-  growing_array<int> shared_tables_{};  // the parameters before each
+  growing_array<shared_table> shared_tables_{};
 };
 
 }  // namespace gpuplan::eager

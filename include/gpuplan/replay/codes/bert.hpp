@@ -404,7 +404,10 @@ class bert_code : public hugging_face_code {
       if (is_watched) x = shards->module_begins(hidden, watched(own, true));
       enter();
       x = linear(x, dense_);
-      x = activation(x);
+      if (code().gelu_in_head)
+        x = keeping_input(t, x);
+      else
+        x = activation(x);
       x = norm(x, head_norm_);
       leave(x);
       logits = linear(x, head_);
@@ -430,10 +433,15 @@ class bert_code : public hugging_face_code {
     t.records = false;
     {
       const value first = select(t, hidden, 1);
-      const value bias = lowered_parameter(t, dense_.bias);
-      const value weight = lowered_parameter(t, dense_.weight);
-      unused_[1] = lowered(t, first);
-      const value dense = linear(unused_[1], dense_);
+      value dense;
+      if (trains_all()) {
+        const value bias = lowered_parameter(t, dense_.bias);
+        const value weight = lowered_parameter(t, dense_.weight);
+        unused_[1] = lowered(t, first);
+        dense = linear(unused_[1], dense_);
+      } else {
+        dense = linear(first, dense_);
+      }
       unused_[0] = keeping_result(t, dense);
     }
     t.records = recorded;

@@ -96,7 +96,9 @@ class gpt2_code : public hugging_face_code {
       t.touch(t.device.bias_workspace);
       t.result_of(node, made.get());
     }
-    return adapters.add_to(view(t, made, wanted), by.adapter, x);
+    value shaped = view(t, made, wanted);
+    made.drop();
+    return adapters.add_to(static_cast<value&&>(shaped), by.adapter, x);
   }
 
   // GPT2Model

@@ -41,16 +41,8 @@ class gptj_code : public hugging_face_code {
     norm_ = norm_module(width, trains_end());
     // The tables are made once more where weights are initialised.
     for (std::int64_t at = 0; at < layers; ++at) static_cast<void>(sinusoids());
+    for (int at = 0; at < tables_.size(); ++at) add_buffer(tables_[at], blocks_[at].up.weight);
     head_ = head_module(tokens_);
-  }
-  constexpr void cast_model() override {
-    int next = 0;
-    for (int at = 0; at < t.parameters.size(); ++at) {
-      if (next < blocks_.size() && at == blocks_[next].up.weight)
-        t.convert(tables_[next++], weight_format);
-      t.convert(t.parameters[at].data, weight_format);
-    }
-    for (int at = 0; at < tables_.size(); ++at) t.buffers.push(tables_[at]);
   }
 
   constexpr void make_batch() override { make_token_batch(); }

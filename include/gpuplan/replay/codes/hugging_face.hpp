@@ -168,10 +168,8 @@ class hugging_face_decoder : public hugging_face_code {
     value near_mask;
     if (by_kind && model.sliding_window != 0)
       near_mask = mask_of(batch, tokens, tokens, format, true, model.sliding_window);
-    value undropped;
-    if (code().holds_undropped_embedding) undropped = t.share(embedded);
-    embedded = dropout(t, embedded, drops && code().drops_embedding);
-    value hidden = t.share(embedded);
+    value hidden = dropout(t, embedded, drops && code().drops_embedding);
+    if (!code().holds_undropped_embedding) embedded = t.share(hidden);
     value cosines[2], sines[2];
     enter();  // the module of the tables, which no gradient leaves
     for (int kind = 0; kind < kinds_of_tables(); ++kind)
@@ -288,8 +286,9 @@ class hugging_face_decoder : public hugging_face_code {
     if (model.norm == norm_kind::layer_norm) {
       if (model.norm_affine) return layer_norm(t, x, by.weight, by.bias);
       // OlmoLayerNorm
-      const value wide = cast(t, x, element::fp32);
+      value wide = cast(t, x, element::fp32);
       const value normed = layer_norm(t, wide, none, none);
+      wide.drop();
       return cast(t, normed, x.format);
     }
     switch (setup.framework.rms_norm) {
@@ -357,19 +356,18 @@ class hugging_face_decoder : public hugging_face_code {
 
   constexpr value mlp(const layer_modules& by, const tensor& x) {
     if (model.fused_gate_up) {
-      value gated;
+      value gate, up;
       {
-        value gate, up;
-        {
-          const value both = linear(x, by.gate_up);
-          const int parts = split(t, both);
-          gate = part(t, parts, both, 2, model.intermediate_size, 0);
-          up = part(t, parts, both, 2, model.intermediate_size, 1);
-        }
-        const value activated = activation(gate);
-        gated = multiply(t, up, activated);
+        const value both = linear(x, by.gate_up);
+        const int parts = split(t, both);
+        gate = part(t, parts, both, 2, model.intermediate_size, 0);
+        up = part(t, parts, both, 2, model.intermediate_size, 1);
       }
-      return linear(gated, by.down);
+      {
+        const value activated = activation(gate);
+        up = multiply(t, up, activated);
+      }
+      return linear(up, by.down);
     }
     if (!model.gated_mlp) {
       value hidden = linear(x, by.up);

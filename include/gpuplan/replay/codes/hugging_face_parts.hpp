@@ -57,7 +57,7 @@ class hugging_face_code : public model_code {
         quantised.is_on() ? none : t.new_storage(t.parameters[table.weight].data.bytes());
     module made;
     made.weight = table.weight;
-    add_shared_table();
+    add_shared_table(model.lm_head_bias);
     if (model.lm_head_bias)
       made.bias =
           parameter(sizes{model.vocab_size}, trains_table() || adapters.trains_all_biases());
@@ -227,24 +227,32 @@ class hugging_face_code : public model_code {
     if (bias->defined()) bias = expand(t, bias, {q->size[0], q->size[1], q->size[2], k->size[2]});
     return efficient_attention(t, q, k, v, drops, bias);
   }
-  /// A boolean mask as what is added to the scores.
+  /// A mask as what is added to the scores: numbers, of which the efficient kernel reads rows of
+  /// whole eights.
   constexpr value additive(const tensor& mask,
                            std::int64_t batch,
                            element format,
                            bool is_for_kernel) {
-    if (!mask.defined() || mask.format != element::boolean) return t.share(mask);
-    sizes wide = mask.size;
-    wide[0] = batch;
-    value numbers;
-    {
+    value numbers = t.share(mask);
+    if (mask.defined() && mask.format == element::boolean) {
+      sizes wide = mask.size;
+      wide[0] = batch;
       const value least = t.make(sizes{1}, format);
       const value zero = t.make(sizes{1}, format);
       numbers = t.make(wide, format);
     }
-    // The kernel reads rows of whole eights.
-    if (!is_for_kernel || wide[3] % 8 == 0) return numbers;
-    wide[3] = round_up(wide[3], 8);
-    return t.make(wide, format);
+    if (!mask.defined() || !is_for_kernel || mask.size[3] % 8 == 0) return numbers;
+    return slice(t, padded(numbers, round_up(mask.size[3], 8)), 3, mask.size[3]);
+  }
+  /// Longer in the last dimension.
+  constexpr value padded(const tensor& of, std::int64_t length) {
+    sizes wide = of.size;
+    wide[wide.rank - 1] = length;
+    const int by = t.add_node(node_kind::slice, {&of});
+    if (node* made = t.at(by)) made->size[1] = of.size;
+    value longer = t.make(wide, of.format);
+    t.result_of(by, longer.get());
+    return longer;
   }
 
   /// sdpa_attention_forward or the class's eager_attention_forward. The heads of k and v are q's,

@@ -207,7 +207,11 @@ class plain_decoder : public model_code {
   }
 
   constexpr value core(const tensor& q, const tensor& k, const tensor& v) override {
-    switch (setup.attention) {
+    attention_kernel kernel = setup.attention;
+    if (kernel == attention_kernel::automatic)
+      kernel = is_half(t.autocast ? t.autocast_format : q.format) ? attention_kernel::flash
+                                                                  : attention_kernel::efficient;
+    switch (kernel) {
       case attention_kernel::automatic:
       case attention_kernel::flash:
         return flash_attention(t, q, k, v, drops);

@@ -36,8 +36,11 @@ class vit_code : public hugging_face_code {
   constexpr void make_batch() override {
     const std::int64_t side = model.image.image_size;
     t.what = purpose::buffers;
-    images_ = t.make({plan.micro_batch, model.image.num_channels, side, side},
-                     element_of(setup.precision.weights));
+    // what autocast will cast is given as it was read
+    const number_format given_in =
+        setup.precision.under_autocast ? number_format::fp32 : setup.precision.weights;
+    images_ =
+        t.make({plan.micro_batch, model.image.num_channels, side, side}, element_of(given_in));
     labels_ = t.make(sizes{plan.micro_batch}, element::int64);
     t.what = purpose::working;
   }
@@ -182,7 +185,12 @@ class vit_code : public hugging_face_code {
   // -- the model
 
   constexpr value encode(value (&unread)[3]) {
-    value embedded = embed();
+    value images = cast(t, given, t.format_of(patches_.weight));
+    value embedded;
+    if (code().positions_in_table)
+      embedded = embed(static_cast<value&&>(images));
+    else
+      embedded = embed(t.share(images));
     if (model.embedding_norm) embedded = norm(embedded, embedding_norm_);
     value hidden = t.share(embedded);
     for (std::int64_t at = 0; at < layers; ++at) hidden = run_layer(at, hidden);
@@ -203,16 +211,23 @@ class vit_code : public hugging_face_code {
     return hidden;
   }
 
-  constexpr value embed() {
+  constexpr value embed(value images) {
     const image_input& image = model.image;
     const std::int64_t width = model.hidden_size;
-    const std::int64_t batch = given.size[0];
+    const std::int64_t batch = images->size[0];
+    // PEFT wants a gradient of the layers' input, where they are computed again: of what the module
+    // of the patches returns.
+    const bool wants_gradient =
+        setup.recompute == recompute_mode::full && setup.trains.what == training::adapters;
     value patches;
     {
-      value maps = convolve(t, given, patches_.weight, patches_.bias);
+      value maps = convolve(t, images, patches_.weight, patches_.bias);
+      images.drop();
+      if (wants_gradient && code().positions_in_table) t.require_gradient(maps.get());
       maps = view(t, maps, {batch, width, image.patches()});
       patches = transpose(t, maps, 1, 2);
     }
+    if (wants_gradient) t.require_gradient(patches.get());
     value x;
     if (image.class_tokens != 0) {
       const value token = expand(t, t.parameter(class_token_), {batch, 1, width});

@@ -74,6 +74,20 @@ constexpr void touch(tape& t, const reduction_scratch& scratch) {
   t.release(buffer);
 }
 
+/// Likewise of a whole tensor, elements of `bytes`: the kernel counts bytes in 32 bits, so a longer
+/// one is halved along its outer dimension (TensorIterator's with_32bit_indexing).
+constexpr void touch_reduction(
+    tape& t, std::int64_t bytes, std::int64_t reduced, std::int64_t outputs, bool fastest) {
+  if ((reduced * outputs - 1) * bytes + 1 <= std::numeric_limits<std::int32_t>::max()) {
+    touch(t, scratch_of_reduction(t.device, reduced, outputs, fastest));
+    return;
+  }
+  const std::int64_t half = (fastest ? outputs : reduced) / 2;
+  touch_reduction(t, bytes, fastest ? reduced : half, fastest ? half : outputs, fastest);
+  touch_reduction(
+      t, bytes, fastest ? reduced : reduced - half, fastest ? outputs - half : outputs, fastest);
+}
+
 /// The sum over what the wanted sizes do not have, or have once.
 constexpr value sum_to(tape& t, const tensor& of, const sizes& wanted) {
   value sum = t.make(wanted, of.format);
@@ -87,9 +101,8 @@ constexpr value sum_to(tape& t, const tensor& of, const sizes& wanted) {
         at >= more && wanted[at - more] == of.size[at] ? nearest_left : nearest_summed;
     nearest = at_most(nearest, of.stride[at]);
   }
-  touch(
-      t,
-      scratch_of_reduction(t.device, of.count() / outputs, outputs, nearest_summed < nearest_left));
+  touch_reduction(
+      t, bytes_of(of.format), of.count() / outputs, outputs, nearest_summed < nearest_left);
   return sum;
 }
 
@@ -281,7 +294,10 @@ constexpr value cast(tape& t, const tensor& of, element format) {
 /// As autocast hands a tensor to a matrix product.
 constexpr value lowered(tape& t, const tensor& of) {
   if (!t.autocast || of.format == t.autocast_format) return t.share(of);
-  return cast(t, of, t.autocast_format);
+  tensor* const cached = of.format == element::fp32 ? t.cached_cast_of_leaf(of) : nullptr;
+  if (cached == nullptr) return cast(t, of, t.autocast_format);
+  if (!cached->defined()) *cached = cast(t, of, t.autocast_format).take();
+  return t.share(*cached);
 }
 /// As autocast hands a tensor to what computes in fp32.
 constexpr value raised(tape& t, const tensor& of) {

@@ -478,7 +478,7 @@ class tape {
   /// Holds what a function of the graph holds, beside what it keeps for its backward.
   constexpr void hold_with_graph(const tensor& of) {
     hold(of.storage);
-    leaves_.push({of, {}});
+    leaves_.push({.data = of});
   }
   /// Lets go of what the graph of a loss that is gone held: such leaves with their gradients.
   constexpr void drop_leaves() {
@@ -501,7 +501,7 @@ class tape {
     made.size[0] = leaf.size;
     made.format[0] = leaf.format;
     made.first_kept = kept.size();
-    made.argument[0] = leaves_.push({leaf, {}});
+    made.argument[0] = leaves_.push({.data = leaf, .wants_gradient = true});
     hold(leaf.storage);
     leaf.node = nodes.push(made);
   }
@@ -577,12 +577,24 @@ class tape {
       release(parameters[at].recast.storage);
       parameters[at].recast = {};
     }
+    for (int at = 0; at < leaves_.size(); ++at) {
+      release(leaves_[at].recast.storage);
+      leaves_[at].recast = {};
+    }
     recomputes_ = none;
     stopped_ = false;
   }
 
-  // -- autocast's copies of parameters
+  // -- autocast's copies of parameters, and of what else has a gradient that no operator passes on
 
+  constexpr tensor* cached_cast_of_leaf(const tensor& of) {
+    for (int at = 0; at < leaves_.size(); ++at) {
+      leaf_record& leaf = leaves_[at];
+      if (leaf.wants_gradient && leaf.data.storage == of.storage && !of.is_view)
+        return recomputes_ != none ? &leaf.recast : &leaf.cast;
+    }
+    return nullptr;
+  }
   constexpr tensor& cached_cast(int index) {
     parameter_record& record = parameters[index];
     if (recomputes_ != none) return record.recast;
@@ -593,6 +605,10 @@ class tape {
       if (!parameters[at].cast.defined()) continue;
       release(parameters[at].cast.storage);
       parameters[at].cast = {};
+    }
+    for (int at = 0; at < leaves_.size(); ++at) {
+      release(leaves_[at].cast.storage);
+      leaves_[at].cast = {};
     }
     autocast = false;
   }
@@ -701,6 +717,9 @@ class tape {
   struct leaf_record {
     tensor data{};
     tensor gradient{};
+    bool wants_gradient = false;
+    tensor cast{};    // under autocast
+    tensor recast{};  // likewise, of a recomputation
   };
 
   memory_events* memory_;

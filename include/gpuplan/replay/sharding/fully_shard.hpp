@@ -151,7 +151,8 @@ class fully_shard final : public sharding {
   }
 
   constexpr void cast_input(value& input) {
-    const bool changes = gathered_ != weights_ && input->defined() &&
+    // formats of their own are what the policy asks for
+    const bool changes = (gathered_ != weights_ || is_half(gathered_)) && input->defined() &&
                          (input->format == element::fp32 || is_half(input->format));
     if (changes) input = cast(t_, input, gathered_);
   }
