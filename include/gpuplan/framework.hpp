@@ -129,6 +129,8 @@ struct zero_settings {
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
   bool round_robin_gradients = false;
+  bool flattens_on_host = false;    // weights go there while their flat buffer is made
+  bool renews_gradients = false;    // before each backward, where their sums are in fp32
   // stage 3
   bool divides_while_building = false;  // deepspeed.zero.Init
   std::int64_t prefetch_bucket = 50'000'000;
@@ -159,9 +161,11 @@ struct framework {
   std::int64_t bucket_bytes = 25 << 20;
   bool gradients_are_views = false;  // of the buckets
 
-  // Megatron-Core
+  // Megatron
   bool softmax_in_fp32 = false;        // of attention written out
+  bool fuses_softmax = false;          // and its scale and mask: one kernel
   bool fuses_bias_activation = false;  // one function, which is computed again in the backward
+  bool compiles_functions = false;     // such functions are one kernel, without temporaries
   bool fuses_loss = false;             // its gradient is bf16
   bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket
 

@@ -106,12 +106,12 @@ class any_sharding {
 
  private:
   constexpr void choose(tape& t, const training_setup& setup, const batch_plan& plan) {
-    if (setup.framework.layers == layer_code::megatron_core) {
-      sharding_ = std::construct_at(&megatron_, t, setup, plan);
-      return;
-    }
     if (setup.framework.sharding == sharding_code::deepspeed) {
       make_deepspeed(t, setup, plan);
+      return;
+    }
+    if (setup.framework.layers == layer_code::megatron_core) {
+      sharding_ = std::construct_at(&megatron_, t, setup, plan);
       return;
     }
     if (plan.data_parallel == 1) return;
