@@ -41,13 +41,14 @@ class row_comparisons {
   void value(quantity what, std::string_view column, Predict predict) {
     if (const auto measured = source.number(column)) add(what, *measured, predict());
   }
-  void add(quantity what, number measured, prediction predicted) {
+  void add(quantity what, number measured, prediction predicted, bool by_a_margin = false) {
     const std::string_view notes = source.text("notes");
     result_.push_back({.id = std::string(source.text("id")),
                        .what = what,
                        .measured = measured,
                        .predicted = std::move(predicted),
                        .flagged = is_flagged(notes),
+                       .by_a_margin = by_a_margin,
                        .repeated_of = std::string(repeated_id(notes))});
   }
 
@@ -294,8 +295,28 @@ void compare_gibibytes(row_comparisons& row,
           memory.why_not.empty() ? prediction(number(predicted)) : prediction(memory.why_not));
 }
 
+// What nvidia-smi showed, and whether the run fitted.
+void compare_published_run(row_comparisons& row) {
+  if (row.source.number("peak_reserved_GiB") && row.source.text("source") == "bigscience") {
+    const predicted_memory memory = device_memory_of(row.source);
+    compare_gibibytes(row,
+                      quantity::peak_memory,
+                      "peak_reserved_GiB",
+                      memory,
+                      memory.step.peak.reserved + memory.beside);
+  }
+  if (const auto fitted = row.source.integer("fits")) {
+    const predicted_fit fit = fit_of(row.source);
+    row.add(quantity::fits,
+            std::int64_t{*fitted != 0 ? 1 : 0},
+            fit.why_not.empty() ? prediction(number(std::int64_t{fit.fits ? 1 : 0}))
+                                : prediction(fit.why_not),
+            fit.by_a_margin);
+  }
+}
+
 void compare_run_memory(row_comparisons& row) {
-  if (row.source.blank("framework_options")) return;
+  if (row.source.blank("framework_options")) return compare_published_run(row);
   const predicted_memory memory = framework_memory_of(row.source);
   const gpuplan::memory_counts& peak = memory.step.peak;
   compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, peak.allocated);

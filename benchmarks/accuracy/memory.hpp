@@ -14,13 +14,27 @@ namespace accuracy {
 
 struct predicted_memory {
   gpuplan::step_memory step{};
-  std::string why_not;  // blank where there is a prediction
+  std::int64_t beside = 0;  // bytes outside of PyTorch's allocator
+  std::string why_not;      // blank where there is a prediction
 };
 
 /// The memory of the third step of a row of `torch_steps.csv`.
 predicted_memory step_memory_of(const row& source);
 /// Likewise of a framework's run, as `framework_options` describes it.
 predicted_memory framework_memory_of(const row& source);
+
+/// What a run takes from its GPU, as nvidia-smi shows it: the third step's reserved memory on the
+/// fullest pipeline stage, the CUDA context and what the device needs beside tensors. Of the runs
+/// that `describe_published` knows.
+predicted_memory device_memory_of(const row& source);
+
+/// Whether a run fits on its GPU.
+struct predicted_fit {
+  bool fits = false;         // into the usable memory of the device
+  bool by_a_margin = false;  // of 5 %: into 95 % of it too
+  std::string why_not;
+};
+predicted_fit fit_of(const row& source);
 
 struct predicted_batch {
   std::int64_t micro_batch = 0;

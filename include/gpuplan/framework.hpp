@@ -129,8 +129,8 @@ struct zero_settings {
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
   bool round_robin_gradients = false;
-  bool flattens_on_host = false;    // weights go there while their flat buffer is made
-  bool renews_gradients = false;    // before each backward, where their sums are in fp32
+  bool flattens_on_host = false;  // weights go there while their flat buffer is made
+  bool renews_gradients = false;  // before each backward, where their sums are in fp32
   // stage 3
   bool divides_while_building = false;  // deepspeed.zero.Init
   std::int64_t prefetch_bucket = 50'000'000;
@@ -153,6 +153,8 @@ struct framework {
   encoder_code encoder{};
   decoder_code decoder{};
   image_code images{};
+
+  bool loads_all_kernels = false;  // of PyTorch at once: before its version 1.13
 
   bool builds_in_fp32 = true;  // and casts the model then; false: built in its weights' format
 

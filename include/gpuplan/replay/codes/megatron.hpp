@@ -19,9 +19,8 @@ class megatron_gpt final : public model_code {
         stages_(setup.parallelism.pipeline_parallel),
         half_(element_of(setup.precision.weights)) {
     const std::int64_t chunks = setup.parallelism.virtual_pipeline;
-    per_chunk_ = chunks > 1
-                     ? layers / (stages_ * chunks)
-                     : layers_of_stage(setup.parallelism, layers, setup.place.stage);
+    per_chunk_ = chunks > 1 ? layers / (stages_ * chunks)
+                            : layers_of_stage(setup.parallelism, layers, setup.place.stage);
     heads_ = model.num_attention_heads / tp_;
     groups_ = at_least(model.key_value_heads() / tp_, 1);
     if (model.key_value_heads() < tp_) heads_ = model.num_attention_heads / model.key_value_heads();
