@@ -4,6 +4,7 @@
 #include <gpuplan/memory/device.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "framework_setups.hpp"
@@ -52,16 +53,10 @@ std::vector<gpuplan::training_setup> stages_of(const gpuplan::training_setup& se
   return stages;
 }
 
-described_setup describe_published(const row& source) {
-  if (source.text("source") == "bigscience") return describe_bigscience(source);
-  described_setup unknown;
-  unknown.why_not = "what its framework's code keeps is not replayed";
-  return unknown;
-}
-
 struct described_device {
   gpuplan::gpu_spec gpu{};
   gpuplan::device_needs needs{};
+  gpuplan::eager::device_traits traits{};
   std::string why_not;
 };
 described_device device_of(const row& source, const described_setup& described) {
@@ -73,21 +68,31 @@ described_device device_of(const row& source, const described_setup& described) 
   }
   device.gpu = *gpu;
   device.needs = needs_of(described.setup, described.plan, *gpu);
+  device.traits.matrix_workspace =
+      static_cast<std::int64_t>(gpuplan::cublas_workspace(*gpu).value());
+  if (gpu->sm_count > 0) device.traits.multiprocessors = gpu->sm_count;
   return device;
 }
 
 }  // namespace
 
-predicted_memory device_memory_of(const row& source) {
+described_setup describe_published_run(const row& source) {
+  if (source.text("source") == "bigscience") return describe_bigscience(source);
+  described_setup unknown;
+  unknown.why_not = "what its framework's code keeps is not replayed";
+  return unknown;
+}
+
+predicted_memory device_memory_of(const row& source, const described_setup& described) {
   predicted_memory predicted;
-  const described_setup described = describe_published(source);
   predicted.why_not = described.why_not;
   if (!predicted.why_not.empty()) return predicted;
   const described_device device = device_of(source, described);
   predicted.why_not = device.why_not;
   if (!predicted.why_not.empty()) return predicted;
   for (const gpuplan::training_setup& stage : stages_of(described.setup)) {
-    const gpuplan::step_memory step = gpuplan::replay(stage, described.plan, steps);
+    const gpuplan::step_memory step = gpuplan::replay(
+        stage, described.plan, steps, std::numeric_limits<std::int64_t>::max(), device.traits);
     if (step.peak.reserved > predicted.step.peak.reserved) predicted.step = step;
   }
   predicted.beside =
@@ -95,9 +100,8 @@ predicted_memory device_memory_of(const row& source) {
   return predicted;
 }
 
-predicted_fit fit_of(const row& source) {
+predicted_fit fit_of(const row& source, const described_setup& described) {
   predicted_fit predicted;
-  const described_setup described = describe_published(source);
   predicted.why_not = described.why_not;
   if (!predicted.why_not.empty()) return predicted;
   const described_device device = device_of(source, described);
@@ -108,7 +112,9 @@ predicted_fit fit_of(const row& source) {
     const auto stages = stages_of(described.setup);
     return std::all_of(stages.begin(), stages.end(), [&](const gpuplan::training_setup& stage) {
       return left > 0 &&
-             gpuplan::replay(stage, described.plan, steps, static_cast<std::int64_t>(left)).fits;
+             gpuplan::replay(
+                 stage, described.plan, steps, static_cast<std::int64_t>(left), device.traits)
+                 .fits;
     });
   };
   predicted.fits = fits_into(1);

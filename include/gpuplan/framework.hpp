@@ -20,6 +20,7 @@ enum class layer_code {
   opt,       // Hugging Face's OPT
   gpt_neox,  // Hugging Face's GPT-NeoX
   gptj,      // Hugging Face's GPT-J
+  lit_gpt,        // LitGPT's, with its own adapters
   megatron_core,  // (sequence, batch, hidden), tensor-parallel linear layers
   torchtitan      // complex rotary embeddings
 };

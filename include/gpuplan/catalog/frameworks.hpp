@@ -166,6 +166,22 @@ inline constexpr framework hugging_face_siglip{
                .means_patches = true,
                .truncates_weights = true}};
 
+/// LitGPT 0.5 under Lightning Fabric in bf16-true. Its models differ in its configuration: what of
+/// a head is rotated, and Gemma's norms and embedding.
+inline constexpr framework lit_gpt{.name = "LitGPT",
+                                   .layers = layer_code::lit_gpt,
+                                   .rms_norm = rms_norm_code::written_out,
+                                   .grouped_heads = grouped_heads_code::repeated,
+                                   .logits = logits_code::to_fp32,
+                                   .builds_in_fp32 = false};
+inline constexpr framework lit_gpt_gemma{.name = "LitGPT, Gemma",
+                                         .layers = layer_code::lit_gpt,
+                                         .rms_norm = rms_norm_code::written_out_shifted,
+                                         .grouped_heads = grouped_heads_code::repeated,
+                                         .logits = logits_code::to_fp32,
+                                         .decoder = {.scales_embedding = true},
+                                         .builds_in_fp32 = false};
+
 /// Megatron-Core 0.16 without Transformer Engine and Apex: softmax and its mask written out, the
 /// activation a function of its own.
 inline constexpr framework megatron_core{.name = "Megatron-Core",

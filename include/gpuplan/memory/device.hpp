@@ -29,6 +29,15 @@ inline constexpr std::int64_t nccl_channels_without_link = 2;
 inline constexpr bytes kernels_loaded_at_once =
     bytes::from_value(1573.0 * 1024 * 1024 - 0.6 * 1024 * 1024 * 1024);
 
+/// What PyTorch takes from its own allocator for a matrix product (CUBLAS_WORKSPACE_CONFIG, with
+/// the sizes that cuBLAS recommends for the device: getChosenWorkspaceSize in
+/// CublasHandlePool.cpp): 32 MiB from compute capability 9.0 on, two pieces of 4 MiB and eight of
+/// 16 KiB before.
+[[nodiscard]] constexpr bytes cublas_workspace(const gpu_spec& gpu) {
+  const bool is_hopper_or_later = gpu.compute_capability && *gpu.compute_capability >= 90;
+  return bytes::from_value(is_hopper_or_later ? 32.0 * 1024 * 1024 : (2 * 4096 + 8 * 16) * 1024.0);
+}
+
 /// Memory outside of PyTorch's allocator. The CUDA context is not in it: `usable_memory` has taken
 /// that off the device, with the kernels and handles of cuBLAS and cuDNN that a process loads as it
 /// uses them. The workspaces of cuBLAS come from PyTorch's allocator.

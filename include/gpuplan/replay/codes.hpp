@@ -8,6 +8,7 @@
 #include <gpuplan/replay/codes/gpt_neox.hpp>
 #include <gpuplan/replay/codes/gptj.hpp>
 #include <gpuplan/replay/codes/hugging_face.hpp>
+#include <gpuplan/replay/codes/lit_gpt.hpp>
 #include <gpuplan/replay/codes/megatron.hpp>
 #include <gpuplan/replay/codes/opt.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
@@ -64,6 +65,9 @@ class any_code {
       case layer_code::megatron_core:
         code_ = std::construct_at(&megatron_, t, setup, plan);
         break;
+      case layer_code::lit_gpt:
+        code_ = std::construct_at(&lit_gpt_, t, setup, plan);
+        break;
     }
   }
   any_code(const any_code&) = delete;
@@ -86,6 +90,7 @@ class any_code {
     gpt_neox_code gpt_neox_;
     gptj_code gptj_;
     megatron_gpt megatron_;
+    lit_gpt lit_gpt_;
   };
   model_code* code_ = nullptr;
 };
