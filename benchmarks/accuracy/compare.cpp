@@ -15,6 +15,7 @@
 #include "notes.hpp"
 #include "runs.hpp"
 #include "steps.hpp"
+#include "tuning_setups.hpp"
 
 namespace accuracy {
 namespace {
@@ -41,13 +42,14 @@ class row_comparisons {
   void value(quantity what, std::string_view column, Predict predict) {
     if (const auto measured = source.number(column)) add(what, *measured, predict());
   }
-  void add(quantity what, number measured, prediction predicted) {
+  void add(quantity what, number measured, prediction predicted, bool by_a_margin = false) {
     const std::string_view notes = source.text("notes");
     result_.push_back({.id = std::string(source.text("id")),
                        .what = what,
                        .measured = measured,
                        .predicted = std::move(predicted),
                        .flagged = is_flagged(notes),
+                       .by_a_margin = by_a_margin,
                        .repeated_of = std::string(repeated_id(notes))});
   }
 
@@ -273,13 +275,7 @@ prediction trainable_parameters_of_tuning(const row& source, const model_index& 
   return number(trainable_parameters(shape, described.trains));
 }
 
-void compare_tuning(const model_index& models, row_comparisons& row) {
-  row.count(quantity::trainable_parameters, "trainable_params", [&] {
-    return trainable_parameters_of_tuning(row.source, models);
-  });
-}
-
-// ---- runs_*.csv
+// ---- memory of published runs
 
 // A column in GiB beside bytes.
 void compare_gibibytes(row_comparisons& row,
@@ -294,8 +290,60 @@ void compare_gibibytes(row_comparisons& row,
           memory.why_not.empty() ? prediction(number(predicted)) : prediction(memory.why_not));
 }
 
+// Whether the run fitted.
+void compare_fitting(row_comparisons& row, const described_setup& described) {
+  const auto fitted = row.source.integer("fits");
+  if (!fitted) return;
+  const predicted_fit fit = fit_of(row.source, described);
+  row.add(quantity::fits,
+          std::int64_t{*fitted != 0 ? 1 : 0},
+          fit.why_not.empty() ? prediction(number(std::int64_t{fit.fits ? 1 : 0}))
+                              : prediction(fit.why_not),
+          fit.by_a_margin);
+}
+
+void compare_tuning(const model_index& models, row_comparisons& row) {
+  row.count(quantity::trainable_parameters, "trainable_params", [&] {
+    return trainable_parameters_of_tuning(row.source, models);
+  });
+  const bool has_peak = row.source.number("peak_GiB").has_value();
+  if (!has_peak && row.source.blank("fits")) return;
+  const described_setup described = describe_tuning(row.source, models);
+  if (has_peak) {
+    const predicted_memory memory = device_memory_of(row.source, described);
+    const gpuplan::memory_counts& peak = memory.step.peak;
+    const std::string_view kind = row.source.text("peak_kind");
+    if (kind == "nvidia_smi")
+      compare_gibibytes(
+          row, quantity::peak_memory, "peak_GiB", memory, peak.reserved + memory.beside);
+    else if (kind == "reserved")
+      compare_gibibytes(row, quantity::peak_reserved, "peak_GiB", memory, peak.reserved);
+    else
+      compare_gibibytes(row, quantity::peak_allocated, "peak_GiB", memory, peak.allocated);
+  }
+  compare_fitting(row, described);
+}
+
+// ---- runs_*.csv
+
+void compare_published_run(row_comparisons& row) {
+  const bool has_peak = row.source.text("source") == "bigscience" &&
+                        row.source.number("peak_reserved_GiB").has_value();
+  if (!has_peak && row.source.blank("fits")) return;
+  const described_setup described = describe_published_run(row.source);
+  if (has_peak) {
+    const predicted_memory memory = device_memory_of(row.source, described);
+    compare_gibibytes(row,
+                      quantity::peak_memory,
+                      "peak_reserved_GiB",
+                      memory,
+                      memory.step.peak.reserved + memory.beside);
+  }
+  compare_fitting(row, described);
+}
+
 void compare_run_memory(row_comparisons& row) {
-  if (row.source.blank("framework_options")) return;
+  if (row.source.blank("framework_options")) return compare_published_run(row);
   const predicted_memory memory = framework_memory_of(row.source);
   const gpuplan::memory_counts& peak = memory.step.peak;
   compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, peak.allocated);

@@ -19,6 +19,8 @@ enum class quantity {
   peak_requested,
   peak_allocated,
   peak_reserved,
+  peak_memory,
+  fits,
   max_micro_batch,
   model_tflops,
   mfu,
@@ -55,6 +57,11 @@ inline constexpr quantity_text quantities[] = {
      "byte",
      "likewise, as PyTorch's allocator rounds it"},
     {quantity::peak_reserved, "peak_reserved", "byte", "what the allocator took from the device"},
+    {quantity::peak_memory,
+     "peak_memory",
+     "byte",
+     "likewise, with the CUDA context and what NCCL takes: nvidia-smi's"},
+    {quantity::fits, "fits", "yes or no", "whether the step ran or ran out of memory, as 1 or 0"},
     {quantity::max_micro_batch,
      "max_micro_batch",
      "samples",
@@ -85,6 +92,7 @@ struct comparison {
   number measured;
   prediction predicted;
   bool flagged = false;       // its source or the collection doubts the row
+  bool by_a_margin = false;   // of `fits`: predicted to fit into 95 % of the memory
   std::string repeated_of{};  // where it is one of several measurements of a configuration
 
   [[nodiscard]] double error() const { return error_percent(measured, *predicted.value); }

@@ -14,13 +14,30 @@ namespace accuracy {
 
 struct predicted_memory {
   gpuplan::step_memory step{};
-  std::string why_not;  // blank where there is a prediction
+  std::int64_t beside = 0;  // bytes outside of PyTorch's allocator
+  std::string why_not;      // blank where there is a prediction
 };
 
 /// The memory of the third step of a row of `torch_steps.csv`.
 predicted_memory step_memory_of(const row& source);
 /// Likewise of a framework's run, as `framework_options` describes it.
 predicted_memory framework_memory_of(const row& source);
+
+/// The setup of a run that somebody published without saying all of it in columns.
+described_setup describe_published_run(const row& source);
+
+/// What a described run takes from the row's `gpu`: the third step's memory on the fullest pipeline
+/// stage; `beside` are the CUDA context and what the device needs beside tensors, which nvidia-smi
+/// shows too.
+predicted_memory device_memory_of(const row& source, const described_setup& described);
+
+/// Whether a run fits on its GPU.
+struct predicted_fit {
+  bool fits = false;         // into the usable memory of the device
+  bool by_a_margin = false;  // of 5 %: into 95 % of it too
+  std::string why_not;
+};
+predicted_fit fit_of(const row& source, const described_setup& described);
 
 struct predicted_batch {
   std::int64_t micro_batch = 0;

@@ -40,6 +40,7 @@ json rows_as_json(const std::vector<file_comparison>& files) {
       } else {
         row["skipped"] = one.predicted.why_not;
       }
+      if (one.what == quantity::fits) row["by_a_margin"] = one.by_a_margin;
       row["flagged"] = one.flagged;
       rows.push_back(std::move(row));
     }
@@ -89,12 +90,20 @@ json summary_as_json(const std::vector<file_comparison>& files) {
       one["flagged"] = sum.flagged;
       summaries.push_back(std::move(one));
     }
+    json fits = nullptr;
+    if (const fit_table table = count_fits(file); table.rows() != 0)
+      fits = {{"fitted_and_ran", table.fitted_and_ran},
+              {"fitted_and_ran_out", table.fitted_and_ran_out},
+              {"exceeded_and_ran", table.exceeded_and_ran},
+              {"exceeded_and_ran_out", table.exceeded_and_ran_out},
+              {"fitted_by_a_margin_and_ran_out", table.fitted_by_a_margin_and_ran_out}};
     json reasons = json::object();
     for (const auto& [reason, count] : reasons_to_skip(file)) reasons[reason] = count;
     all.push_back({{"file", file.path},
                    {"kind", file.kind.empty() ? json(nullptr) : json(file.kind)},
                    {"rows", file.rows},
                    {"quantities", std::move(summaries)},
+                   {"fits", std::move(fits)},
                    {"reasons_to_skip", std::move(reasons)}});
   }
   return all;
@@ -177,6 +186,16 @@ table short_table(const file_comparison& file) {
   return t;
 }
 
+std::string fits_as_text(const fit_table& fits) {
+  const auto line = [](std::size_t ran, std::size_t ran_out) {
+    return rows_text(ran) + " ran, " + std::to_string(ran_out) + " ran out of memory\n";
+  };
+  return "judged to fit: " + line(fits.fitted_and_ran, fits.fitted_and_ran_out) +
+         "judged not to fit: " + line(fits.exceeded_and_ran, fits.exceeded_and_ran_out) +
+         "ran out of memory though judged to fit with more than 5 % to spare: " +
+         rows_text(fits.fitted_by_a_margin_and_ran_out) + "\n";
+}
+
 std::size_t flagged_rows(const file_comparison& file) {
   std::set<std::string> ids;
   for (const comparison& one : file.comparisons)
@@ -192,11 +211,14 @@ std::string summary_as_text(const std::vector<file_comparison>& files, const gui
     const std::string kind = file.kind.empty() ? "no known kind" : file.kind;
     const std::string title = file.path + ": " + rows_text(file.rows) + " of " + kind + "\n";
     const table t = short_table(file);
-    if (t.rows.empty()) {
+    const fit_table fits = count_fits(file);
+    if (t.rows.empty() && fits.rows() == 0) {
       nothing += "  " + title;
       continue;
     }
-    text += title + to_text(t, layout);
+    text += title;
+    if (!t.rows.empty()) text += to_text(t, layout);
+    if (fits.rows() != 0) text += fits_as_text(fits);
     for (const auto& [reason, count] : reasons_to_skip(file))
       text += "skipped " + rows_text(count) + ": " + reason + "\n";
     if (const std::size_t count = flagged_rows(file); count != 0)

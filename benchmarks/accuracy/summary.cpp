@@ -59,9 +59,25 @@ void add_errors(const std::vector<row_error>& errors, summary& sum) {
 
 }  // namespace
 
+fit_table count_fits(const file_comparison& file) {
+  fit_table table;
+  for (const comparison& one : file.comparisons) {
+    if (one.what != quantity::fits || one.flagged || !one.predicted.value) continue;
+    const bool ran = one.measured.value() != 0;
+    if (one.predicted.value->value() != 0) {
+      ++(ran ? table.fitted_and_ran : table.fitted_and_ran_out);
+      if (!ran && one.by_a_margin) ++table.fitted_by_a_margin_and_ran_out;
+    } else {
+      ++(ran ? table.exceeded_and_ran : table.exceeded_and_ran_out);
+    }
+  }
+  return table;
+}
+
 std::vector<summary> summarise(const file_comparison& file) {
   std::vector<summary> summaries;
   for (const quantity_text& text : quantities) {
+    if (text.what == quantity::fits) continue;
     summary sum{.what = text.what};
     std::map<std::string, repeats> configurations;  // by the id that is repeated
     std::vector<row_error> errors;

@@ -26,7 +26,21 @@ struct summary {
   std::size_t flagged = 0;  // rows with one that their source or the collection doubts
 };
 
-/// One summary per quantity that the file has measurements of.
+/// Runs that were predicted to fit or not, by what became of them; flagged rows do not count.
+struct fit_table {
+  std::size_t fitted_and_ran = 0;
+  std::size_t fitted_and_ran_out = 0;
+  std::size_t exceeded_and_ran = 0;
+  std::size_t exceeded_and_ran_out = 0;
+  std::size_t fitted_by_a_margin_and_ran_out = 0;  // of the second: into 95 % of the memory too
+
+  [[nodiscard]] std::size_t rows() const {
+    return fitted_and_ran + fitted_and_ran_out + exceeded_and_ran + exceeded_and_ran_out;
+  }
+};
+fit_table count_fits(const file_comparison& file);
+
+/// One summary per quantity that the file has measurements of, but for `fits`.
 std::vector<summary> summarise(const file_comparison& file);
 
 /// Why rows of a file were skipped, and how many for each reason, the most frequent first.

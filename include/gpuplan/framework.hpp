@@ -20,6 +20,7 @@ enum class layer_code {
   opt,       // Hugging Face's OPT
   gpt_neox,  // Hugging Face's GPT-NeoX
   gptj,      // Hugging Face's GPT-J
+  lit_gpt,        // LitGPT's, with its own adapters
   megatron_core,  // (sequence, batch, hidden), tensor-parallel linear layers
   torchtitan      // complex rotary embeddings
 };
@@ -130,6 +131,8 @@ struct zero_settings {
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
   bool round_robin_gradients = false;
+  bool flattens_on_host = false;  // weights go there while their flat buffer is made
+  bool renews_gradients = false;  // before each backward, where their sums are in fp32
   // stage 3
   bool divides_while_building = false;  // deepspeed.zero.Init
   std::int64_t prefetch_bucket = 50'000'000;
@@ -153,6 +156,8 @@ struct framework {
   decoder_code decoder{};
   image_code images{};
 
+  bool loads_all_kernels = false;  // of PyTorch at once: before its version 1.13
+
   bool builds_in_fp32 = true;  // and casts the model then; false: built in its weights' format
 
   // DistributedDataParallel
@@ -163,9 +168,11 @@ struct framework {
   // fully_shard: false sets set_requires_gradient_sync(False) for all micro-batches but the last
   bool reduces_every_micro_batch = true;
 
-  // Megatron-Core
+  // Megatron
   bool softmax_in_fp32 = false;        // of attention written out
+  bool fuses_softmax = false;          // and its scale and mask: one kernel
   bool fuses_bias_activation = false;  // one function, which is computed again in the backward
+  bool compiles_functions = false;     // such functions are one kernel, without temporaries
   bool fuses_loss = false;             // its gradient is bf16
   bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket
 

@@ -15,6 +15,7 @@
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/memory/affine.hpp>
+#include <gpuplan/memory/device.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/operators.hpp>

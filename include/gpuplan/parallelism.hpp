@@ -25,6 +25,9 @@ struct parallelism {
   std::int64_t expert_parallel = 1;   // of the routed experts; inside data parallelism
   std::int64_t virtual_pipeline = 1;  // model chunks of a stage (interleaved schedule)
   std::int64_t context_parallel = 1;  // parts of a sequence
+  // Stages are equally long where the embedding and the head count as a layer each; else the layers
+  // alone are divided.
+  bool ends_are_layers = false;
   bool sequence_parallel =
       false;  // norms and residuals along the sequence, within tensor parallelism
   bool shares_kept_inputs = false;  // tensor-parallel ranks keep a part each of recomputed inputs
@@ -48,6 +51,21 @@ struct model_rank {
 
   friend constexpr bool operator==(const model_rank&, const model_rank&) = default;
 };
+
+/// How many of the model's layers a pipeline stage has. Where they cannot be divided equally, the
+/// last stages have fewer.
+[[nodiscard]] constexpr std::int64_t layers_of_stage(const parallelism& division,
+                                                     std::int64_t layers,
+                                                     std::int64_t stage) {
+  const std::int64_t stages = division.pipeline_parallel;
+  const std::int64_t end = division.ends_are_layers ? 1 : 0;
+  const std::int64_t places = (layers + 2 * end + stages - 1) / stages;
+  const auto layers_before = [&](std::int64_t which) {
+    const std::int64_t before = which == 0 ? 0 : which * places - end;
+    return before < layers ? before : layers;
+  };
+  return layers_before(stage + 1) - layers_before(stage);
+}
 
 /// The division itself where every degree is from 1 to 2^20. Errors: `not_positive`,
 /// `out_of_bounds`.

@@ -168,6 +168,22 @@ inline constexpr framework hugging_face_siglip{
                .means_patches = true,
                .truncates_weights = true}};
 
+/// LitGPT 0.5 under Lightning Fabric in bf16-true. Its models differ in its configuration: what of
+/// a head is rotated, and Gemma's norms and embedding.
+inline constexpr framework lit_gpt{.name = "LitGPT",
+                                   .layers = layer_code::lit_gpt,
+                                   .rms_norm = rms_norm_code::written_out,
+                                   .grouped_heads = grouped_heads_code::repeated,
+                                   .logits = logits_code::to_fp32,
+                                   .builds_in_fp32 = false};
+inline constexpr framework lit_gpt_gemma{.name = "LitGPT, Gemma",
+                                         .layers = layer_code::lit_gpt,
+                                         .rms_norm = rms_norm_code::written_out_shifted,
+                                         .grouped_heads = grouped_heads_code::repeated,
+                                         .logits = logits_code::to_fp32,
+                                         .decoder = {.scales_embedding = true},
+                                         .builds_in_fp32 = false};
+
 /// Megatron-Core 0.16 without Transformer Engine and Apex: softmax and its mask written out, the
 /// activation a function of its own.
 inline constexpr framework megatron_core{.name = "Megatron-Core",
@@ -187,5 +203,18 @@ inline constexpr framework torchtitan{.name = "torchtitan",
                                       .sharding = sharding_code::fsdp2,
                                       .keeps_last_layer = true,
                                       .gathers_before_checkpoint = true};
+
+/// Megatron-DeepSpeed as BigScience trained BLOOM with it (early 2022): DeepSpeed's pipeline engine
+/// and ZeRO-1 or its optimizer for bf16, Megatron-LM's layers and fused kernels.
+inline constexpr framework megatron_deepspeed{
+    .name = "Megatron-DeepSpeed",
+    .layers = layer_code::megatron_core,
+    .sharding = sharding_code::deepspeed,
+    .loads_all_kernels = true,
+    .builds_in_fp32 = false,
+    .fuses_softmax = true,
+    .fuses_bias_activation = true,
+    .compiles_functions = true,
+    .zero = {.flattens_on_host = true, .renews_gradients = true}};
 
 }  // namespace gpuplan::catalog

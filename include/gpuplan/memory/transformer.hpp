@@ -2,6 +2,7 @@
 
 // The memory of a training step, from the model's shape and the framework's code.
 
+#include <gpuplan/memory/device.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/parameters.hpp>
@@ -30,21 +31,24 @@ struct memory_breakdown {
   bytes working{};      // of the operator that makes the peak, gradients of activations included
   bytes workspace{};    // of library calls
   bytes fragmentation{};
-  step_moment when{};  // the peak is
+  bytes kernels{};        // beside tensors: where all are loaded at once,
+  bytes communication{};  // and NCCL's buffers
+  step_moment when{};     // the peak is
 
   [[nodiscard]] constexpr bytes total() const {
     return weights + gradients + optimizer_states + buffers + activations + working + workspace +
-           fragmentation;
+           fragmentation + kernels + communication;
   }
 };
 
 /// `required` is the most that the step's tensors and temporaries have at once, as `peaks_of`
-/// counts it, and the fragmentation on top. The CUDA context is not in it: `usable_memory` has
-/// taken it off the device. On 797 measured steps of PyTorch the bytes without fragmentation were
-/// exact in 99 of 100. Constexpr; about 0.1 ms at run time.
+/// counts it, the fragmentation on top, and what the device needs beside tensors. The CUDA context
+/// is not in it: `usable_memory` has taken it off the device. On 797 measured steps of PyTorch the
+/// bytes without fragmentation were exact in 99 of 100. Constexpr; about 0.1 ms at run time.
 struct transformer_memory {
   training_setup setup{};
   double fragmentation = usual_fragmentation;
+  std::int64_t channels = 24;  // of NCCL: an A100's; `nccl_channels` of other devices
 
   /// Infinite where the bytes may be too many for 64 bits. Precondition: `validate` accepts this.
   [[nodiscard]] constexpr bytes required(const batch_plan& plan) const;
@@ -63,6 +67,9 @@ struct transformer_memory {
                            .working = part(memory_part::working),
                            .workspace = part(memory_part::workspace)};
     parts.fragmentation = fragmentation * parts.total();
+    const device_needs needs = needs_of(setup, plan, channels);
+    parts.kernels = needs.kernels;
+    parts.communication = needs.communication;
     parts.when = peaks.when();
     return parts;
   }

@@ -8,6 +8,7 @@
 #include <gpuplan/replay/codes/gpt_neox.hpp>
 #include <gpuplan/replay/codes/gptj.hpp>
 #include <gpuplan/replay/codes/hugging_face.hpp>
+#include <gpuplan/replay/codes/lit_gpt.hpp>
 #include <gpuplan/replay/codes/megatron.hpp>
 #include <gpuplan/replay/codes/opt.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
@@ -67,6 +68,9 @@ class any_code {
       case layer_code::megatron_core:
         code_ = std::construct_at(&megatron_, t, setup, plan);
         break;
+      case layer_code::lit_gpt:
+        code_ = std::construct_at(&lit_gpt_, t, setup, plan);
+        break;
     }
   }
   any_code(const any_code&) = delete;
@@ -90,6 +94,7 @@ class any_code {
     gptj_code gptj_;
     megatron_gpt megatron_;
     torchtitan_llama torchtitan_;
+    lit_gpt lit_gpt_;
   };
   model_code* code_ = nullptr;
 };
@@ -110,15 +115,13 @@ class any_sharding {
 
  private:
   constexpr void choose(tape& t, const training_setup& setup, const batch_plan& plan) {
-    if (setup.framework.layers == layer_code::megatron_core) {
-      sharding_ = std::construct_at(&megatron_, t, setup, plan);
-      return;
-    }
     if (setup.framework.sharding == sharding_code::deepspeed) {
       make_deepspeed(t, setup, plan);
       return;
     }
-    if (setup.framework.sharding == sharding_code::fsdp2)
+    if (setup.framework.layers == layer_code::megatron_core)
+      sharding_ = std::construct_at(&megatron_, t, setup, plan);
+    else if (setup.framework.sharding == sharding_code::fsdp2)
       sharding_ = std::construct_at(&fully_, t, setup, plan);
     else if (plan.data_parallel > 1)
       sharding_ = std::construct_at(&buckets_, t, setup, plan);

@@ -19,7 +19,8 @@ class megatron_gpt final : public model_code {
         stages_(setup.parallelism.pipeline_parallel),
         half_(element_of(setup.precision.weights)) {
     const std::int64_t chunks = setup.parallelism.virtual_pipeline;
-    per_chunk_ = layers / (stages_ * chunks);
+    per_chunk_ = chunks > 1 ? layers / (stages_ * chunks)
+                            : layers_of_stage(setup.parallelism, layers, setup.place.stage);
     heads_ = model.num_attention_heads / tp_;
     groups_ = at_least(model.key_value_heads() / tp_, 1);
     if (model.key_value_heads() < tp_) heads_ = model.num_attention_heads / model.key_value_heads();
@@ -27,6 +28,7 @@ class megatron_gpt final : public model_code {
     gather_backward_.code = this;
     spread_backward_.code = this;
     checkpoint_backward_.code = this;
+    fused_gelu_backward_.code = this;
   }
   constexpr ~megatron_gpt() override {}  // NOLINT(modernize-use-equals-default)
 
@@ -620,7 +622,11 @@ class megatron_gpt final : public model_code {
     }
     value query = reshape(t, q, {tokens, batch * count, head});
     key = view(t, key, {tokens, batch * count, head});
-    const value place = shared_buffer({batch * count, tokens, tokens});
+    value place;
+    if (setup.framework.fuses_softmax)
+      place = t.make({batch * count, tokens, tokens}, half_);
+    else
+      place = shared_buffer({batch * count, tokens, tokens});
     value product;
     {
       const value left = transpose(t, query, 0, 1);
@@ -631,9 +637,14 @@ class megatron_gpt final : public model_code {
       }
       product = scaled_product(left, right);
     }
+    if (setup.framework.fuses_softmax) place.drop();
     const sizes square{batch, count, tokens, tokens};
     value scores = view(t, product, square);
-    value probabilities = masked_softmax(scores, product, given_mask);
+    value probabilities;
+    if (setup.framework.fuses_softmax)
+      probabilities = fused_softmax(scores);
+    else
+      probabilities = masked_softmax(scores, product, given_mask);
     probabilities = dropout(t, probabilities, drops);
     val = view(t, val, {tokens, batch * count, head});
     probabilities = view(t, probabilities, {batch * count, tokens, tokens});
@@ -666,6 +677,20 @@ class megatron_gpt final : public model_code {
     value result = t.make({a.size[0], a.size[1], b.size[2]}, a.format);
     t.touch(t.device.matrix_workspace);
     t.result_of(by, result.get());
+    return result;
+  }
+  // Scaled, masked and normalised at once; the gradient is computed where it came.
+  struct fused_softmax_backward final : own_backward {
+    constexpr void run(tape& on, int, const value* incoming, gradients& out) const override {
+      out.of[0] = on.share(*incoming[0]);
+    }
+  };
+  constexpr value fused_softmax(const tensor& scores) {
+    const int by = t.add_node(node_kind::function, {&scores});
+    if (node* made = t.at(by)) made->own = &fused_softmax_backward_;
+    value result = t.make(scores.size, half_);
+    t.result_of(by, result.get());
+    t.keep(by, result);
     return result;
   }
   constexpr value masked_softmax(value& scores, value& product, const tensor& given_mask) {
@@ -761,7 +786,9 @@ class megatron_gpt final : public model_code {
     t.keep(by, b);
     const auto like = [&] { return t.make(y.size, y.format); };
     value result;
-    {
+    if (setup.framework.compiles_functions) {
+      result = like();
+    } else {
       const value x = like();
       const value half_x = like();
       value inner = like();
@@ -779,11 +806,14 @@ class megatron_gpt final : public model_code {
     return result;
   }
   struct fused_gelu_backward final : own_backward {
+    megatron_gpt* code = nullptr;
     constexpr void run(tape& on, int, const value* incoming, gradients& out) const override {
       const tensor& g = *incoming[0];
       const auto like = [&] { return on.make(g.size, g.format); };
       value result;
-      {
+      if (code->setup.framework.compiles_functions) {
+        result = like();
+      } else {
         const value x = like();
         value angle = like();
         {
@@ -1183,6 +1213,7 @@ class megatron_gpt final : public model_code {
   spread_backward spread_backward_{};
   scaled_product_backward scaled_product_backward_{};
   fill_in_view_backward fill_in_view_backward_{};
+  fused_softmax_backward fused_softmax_backward_{};
   fused_gelu_backward fused_gelu_backward_{};
   fused_swiglu_backward fused_swiglu_backward_{};
   checkpoint_backward checkpoint_backward_{};

@@ -9,6 +9,7 @@
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/optimizer_step.hpp>
+#include <gpuplan/replay/sharding/deepspeed_pipeline.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
@@ -26,10 +27,15 @@ class deepspeed_engine : public sharding {
         stage_(of.parallelism.zero_stage),
         ranks_(with.data_parallel),
         format_(element_of(of.precision.weights)),
-        states_(on, setup_) {}
+        states_(on, setup_),
+        pipeline_(on, of, with) {}
   constexpr ~deepspeed_engine() override { drop_storages(kept_); }
 
-  constexpr void begins(model_code& code) override { code_ = &code; }
+  constexpr void begins(model_code& code) override {
+    code_ = &code;
+    if (setup_.framework.layers == layer_code::megatron_core)
+      pipeline_.runs(static_cast<megatron_gpt&>(code));
+  }
   [[nodiscard]] constexpr bool has_own_step() const override { return true; }
   /// None: the states are the engine's own.
   constexpr const growing_array<int>* updated() const override { return &nothing_; }
@@ -41,7 +47,16 @@ class deepspeed_engine : public sharding {
   }
 
   constexpr void step() override {
-    for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
+    if (is_pipeline()) {
+      std::int64_t done = 0;
+      pipeline_.run([&] { before_backward(); },
+                    [&] {
+                      is_last_ = ++done == plan_.accumulation;
+                      reduce_gradients();
+                    });
+      t_.begin(moment::optimizer);
+    }
+    for (std::int64_t micro = 0; micro < plan_.accumulation && !is_pipeline(); ++micro) {
       is_last_ = micro + 1 == plan_.accumulation;
       before_forward();
       t_.begin(moment::forward);
@@ -67,10 +82,12 @@ class deepspeed_engine : public sharding {
   constexpr virtual void initialize() = 0;
   constexpr virtual void before_forward() {}
   constexpr virtual value forward() { return code_->forward(); }
+  constexpr virtual void before_backward() {}
   [[nodiscard]] constexpr virtual bool scales_loss() const { return true; }
   constexpr virtual void reduce_gradients() = 0;
   constexpr virtual void update() = 0;
 
+  [[nodiscard]] constexpr bool is_pipeline() const { return pipeline_.is_on(); }
   [[nodiscard]] constexpr std::int64_t count(int parameter) const {
     return t_.parameters[parameter].data.count();
   }
@@ -127,6 +144,9 @@ class deepspeed_engine : public sharding {
     std::int64_t sum = 0;
     for (int at = 0; at < parameters.size(); ++at) sum += count(parameters[at]);
     const std::int64_t padded = ceil_div(sum, multiple) * multiple;
+    for (int at = 0; zero_.flattens_on_host && at < parameters.size(); ++at)
+      drop(t_.parameters[parameters[at]].data.storage);
+    if (zero_.flattens_on_host) t_.empty_cache();
     int padding = none;
     if (padded != sum) padding = t_.new_storage((padded - sum) * bytes_of(format_));
     const int flat = make_lasting(purpose::weights, padded * bytes_of(format_));
@@ -157,6 +177,7 @@ class deepspeed_engine : public sharding {
 
   growing_array<int> nothing_{};
   growing_array<int> kept_{};
+  deepspeed_pipeline pipeline_;
 };
 
 /// FP16_UnfusedOptimizer, which ZeRO-0 takes for optimizers that are not DeepSpeed's: every weight
@@ -237,6 +258,10 @@ class deepspeed_bf16 final : public deepspeed_engine {
 
  private:
   constexpr bool scales_loss() const override { return false; }
+  constexpr void before_backward() override {
+    for (int at = 0; zero_.renews_gradients && at < trained_.size(); ++at)
+      drop(gradient(trained_[at]));
+  }
 
   constexpr void initialize() override {
     total_ = flatten(trained_, 2 * ranks_);
@@ -251,7 +276,7 @@ class deepspeed_bf16 final : public deepspeed_engine {
   constexpr void reduce_gradients() override {
     for (int at = 0; at < trained_.size(); ++at)
       if (gradient(trained_[at]).defined()) t_.touch(4 * count(trained_[at]));
-    if (is_last_) t_.touch(total_ * bytes_of(format_));  // as they are sent
+    if (is_last_) t_.touch(total_ * bytes_of(format_));
   }
 
   constexpr void update() override {
@@ -284,7 +309,7 @@ class deepspeed_partitions final : public deepspeed_engine {
   }
 
   constexpr void gradient_is_there(int parameter) override {
-    if (stage_ == 1 && !overlaps_ && !contiguous_) return;
+    if (is_pipeline() || (stage_ == 1 && !overlaps_ && !contiguous_)) return;
     set_up_buckets();
     if (stage_ == 2 || (overlaps_ && is_last_)) reduce_when_full(parameter);
   }
@@ -467,6 +492,7 @@ class deepspeed_partitions final : public deepspeed_engine {
 
   constexpr void reduce_gradients() override {
     if (stage_ == 1 && !is_last_) return;
+    if (is_pipeline()) set_up_buckets();
     if (stage_ == 1 && !overlaps_)
       for (int at = 0; at < trained_.size(); ++at)
         if (gradient(trained_[at]).defined()) reduce_when_full(trained_[at]);

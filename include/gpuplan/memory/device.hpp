@@ -1,0 +1,91 @@
+#pragma once
+
+// What a training process takes from a device beside the memory of its tensors.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/training_setup.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// One connection of NCCL: the buffers of its protocols Simple (NCCL_BUFFSIZE, 4 MiB), LL128 and LL
+/// (8 steps of 640 threads x 120 elements of 8 bytes, and of 512 threads x 8 lines of 16; init.cc
+/// of NCCL 2.7 to 2.28).
+inline constexpr bytes nccl_connection = bytes::from_value((4 << 20) + 4'915'200.0 + 524'288.0);
+/// Those of a channel on which a device receives: one of a ring, two of a tree. Four A100 with 24
+/// channels were measured to take 688 MB for a communicator (github.com/NVIDIA/nccl/issues/964), of
+/// which these make 693.6.
+inline constexpr std::int64_t nccl_connections = 3;
+/// Channels at most (MAXCHANNELS of NCCL 2), and where devices have no link of their own.
+inline constexpr std::int64_t most_nccl_channels = 32;
+inline constexpr std::int64_t nccl_channels_without_link = 2;
+
+/// What the driver loads beyond `context_memory` where every kernel of PyTorch and its libraries is
+/// loaded at once, as before CUDA 11.7 and PyTorch 1.13: on an A100 a first tensor took 1573 MiB by
+/// nvidia-smi (BigScience, tr11-176B-ml/chronicles-prequel.md, PyTorch 1.11).
+inline constexpr bytes kernels_loaded_at_once =
+    bytes::from_value(1573.0 * 1024 * 1024 - 0.6 * 1024 * 1024 * 1024);
+
+/// What PyTorch takes from its own allocator for a matrix product (CUBLAS_WORKSPACE_CONFIG, with
+/// the sizes that cuBLAS recommends for the device: getChosenWorkspaceSize in
+/// CublasHandlePool.cpp): 32 MiB from compute capability 9.0 on, two pieces of 4 MiB and eight of
+/// 16 KiB before.
+[[nodiscard]] constexpr bytes cublas_workspace(const gpu_spec& gpu) {
+  const bool is_hopper_or_later = gpu.compute_capability && *gpu.compute_capability >= 90;
+  return bytes::from_value(is_hopper_or_later ? 32.0 * 1024 * 1024 : (2 * 4096 + 8 * 16) * 1024.0);
+}
+
+/// Memory outside of PyTorch's allocator. The CUDA context is not in it: `usable_memory` has taken
+/// that off the device, with the kernels and handles of cuBLAS and cuDNN that a process loads as it
+/// uses them. The workspaces of cuBLAS come from PyTorch's allocator.
+struct device_needs {
+  bytes kernels{};        // where they are all loaded at once
+  bytes communication{};  // buffers of NCCL
+
+  [[nodiscard]] constexpr bytes total() const { return kernels + communication; }
+};
+
+/// Channels by which NCCL joins devices: as many as the link between them has parts of 25 GB/s,
+/// which is 12 on a V100, 24 on an A100.
+[[nodiscard]] constexpr std::int64_t nccl_channels(const gpu_spec& gpu) {
+  if (!gpu.peers) return nccl_channels_without_link;
+  const double parts = gpu.peers->both_directions.value() / 25e9;
+  if (!(parts > static_cast<double>(nccl_channels_without_link))) return nccl_channels_without_link;
+  if (!(parts < static_cast<double>(most_nccl_channels))) return most_nccl_channels;
+  return static_cast<std::int64_t>(parts);
+}
+
+/// Groups of ranks that talk to each other: one in each direction in which the model is divided,
+/// and where there are several, that of all.
+[[nodiscard]] constexpr std::int64_t communicators(const training_setup& setup,
+                                                   const batch_plan& plan) {
+  std::int64_t groups = 0;
+  for (const std::int64_t ranks : {setup.parallelism.tensor_parallel,
+                                   setup.parallelism.pipeline_parallel,
+                                   setup.parallelism.context_parallel,
+                                   setup.parallelism.expert_parallel,
+                                   plan.data_parallel})
+    if (ranks > 1) ++groups;
+  return groups > 1 ? groups + 1 : groups;
+}
+
+/// The needs of one process. Buffers between nodes may be fewer.
+[[nodiscard]] constexpr device_needs needs_of(const training_setup& setup,
+                                              const batch_plan& plan,
+                                              std::int64_t channels) {
+  device_needs needs;
+  if (setup.framework.loads_all_kernels) needs.kernels = kernels_loaded_at_once;
+  needs.communication =
+      nccl_connection * (nccl_connections * channels * communicators(setup, plan));
+  return needs;
+}
+[[nodiscard]] constexpr device_needs needs_of(const training_setup& setup,
+                                              const batch_plan& plan,
+                                              const gpu_spec& gpu) {
+  return needs_of(setup, plan, nccl_channels(gpu));
+}
+
+}  // namespace gpuplan
