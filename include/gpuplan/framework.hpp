@@ -164,6 +164,9 @@ struct framework {
   bool fuses_bias_activation = false;  // one function, which is computed again in the backward
   bool fuses_loss = false;             // its gradient is bf16
   bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket
+  // Transformer Engine's layers and optimizer, and functions that torch.compile fuses; a fused loss
+  // writes its gradient over the logits.
+  bool transformer_engine = false;
 
   bool checkpoints_reenter = false;  // torch.utils.checkpoint with use_reentrant=True
   zero_settings zero{};

@@ -93,7 +93,6 @@ class megatron_gpt final : public megatron_mlp {
 
  private:
   struct layer_modules {
-    module norm_1{}, norm_2{};
     attention_modules attention{};
     mlp_modules mlp{};
   };
@@ -143,25 +142,24 @@ class megatron_gpt final : public megatron_mlp {
       const std::int64_t all =
           (model.num_attention_heads + 2 * model.key_value_heads()) * head / tp_;
       const std::int64_t ffn = model.intermediate_size / tp_;
-      one.norm_1 = norm_on_host();
+      if (!has_engine()) one.attention.norm = norm_of(width);
       one.attention.proj = parallel_linear(width, inner, model.attention_out_bias);
+      if (has_engine()) one.attention.norm = norm_of(width);
       one.attention.qkv = parallel_linear(all, width, model.attention_bias);
-      one.norm_2 = norm_on_host();
+      one.mlp.norm = norm_of(width);
       one.mlp.fc1 = parallel_linear(model.gated_mlp ? 2 * ffn : ffn, width, model.mlp_bias);
       one.mlp.fc2 = parallel_linear(width, ffn, model.mlp_bias);
       if (one.attention.proj.bias != none) of_parts_.push(one.attention.proj.bias);
       if (one.mlp.fc2.bias != none) of_parts_.push(one.mlp.fc2.bias);
       modules_.push(one);
-      for (const module* each : {&one.norm_1,
-                                 &one.attention.proj,
-                                 &one.attention.qkv,
-                                 &one.norm_2,
-                                 &one.mlp.fc1,
-                                 &one.mlp.fc2})
+      if (!has_engine()) list(one.attention.norm);
+      list(one.attention.proj);
+      if (has_engine()) list(one.attention.norm);
+      for (const module* each : {&one.attention.qkv, &one.mlp.norm, &one.mlp.fc1, &one.mlp.fc2})
         list(*each);
     }
     if (made.is_last) {
-      made.norm = norm_on_host();
+      made.norm = norm_of(width);
       list(made.norm);
       if (model.has_tied_head() && made.is_first) {
         made.head = made.tokens;
@@ -194,11 +192,11 @@ class megatron_gpt final : public megatron_mlp {
     const layer_modules by = modules_[at];
     value x;
     {
-      const value normed = norm(input, by.norm_1);
+      const value normed = input_norm(input, by.attention.norm);
       const value out = attention(normed, by.attention, mask, angle);
       x = add_back(out, by.attention.proj.bias, input);
     }
-    const value normed = norm(x, by.norm_2);
+    const value normed = input_norm(x, by.mlp.norm);
     const value out = mlp(normed, by.mlp);
     return add_back(out, by.mlp.fc2.bias, x);
   }
@@ -228,9 +226,12 @@ class megatron_gpt final : public megatron_mlp {
     if (model.position_rows == 0) angle = angles(by.angles);
     value x = run_layers(by, input, mask, angle);
     if (!by.is_last) return x;
-    x = norm(x, by.norm);
+    if (has_engine())
+      x = engine_norm(x, by.norm);
+    else
+      x = norm(x, by.norm);
     t.begin(moment::loss);
-    const value logits = column_linear(x, by.head, false);
+    const value logits = own_column_linear(x, by.head, false);
     value turned_labels;
     {
       const value turned = transpose(t, labels, 0, 1);

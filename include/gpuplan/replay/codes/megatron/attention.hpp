@@ -22,7 +22,7 @@ class megatron_attention : public megatron_ends {
 
  protected:
   struct attention_modules {
-    module proj{}, qkv{};
+    module norm{}, proj{}, qkv{};
   };
 
   // The angles of rotary positions, made once in each chunk.
@@ -54,6 +54,7 @@ class megatron_attention : public megatron_ends {
   }
   // (t * cos) + (rotate_half(t) * sin), and nothing behind it
   constexpr value rotate(const tensor& input, const tensor& of_angles) {
+    if (has_engine()) return engine_rotation(input);
     value front = pass_through(input);
     const int parts = t.add_node(node_kind::function, {&input});
     if (node* made = t.at(parts)) made->own = &empty_rest_backward_;
@@ -98,7 +99,7 @@ class megatron_attention : public megatron_ends {
   constexpr heads project(const tensor& x, const attention_modules& by) {
     const std::int64_t head = model.query_dim();
     heads made;
-    value mixed = column_linear(x, by.qkv, true);
+    value mixed = column_linear(x, by.norm, by.qkv, true);
     const std::int64_t sequence = mixed->size[0];
     const std::int64_t batch = mixed->size[1];
     const std::int64_t each = heads_ / groups_;
@@ -328,7 +329,17 @@ class megatron_attention : public megatron_ends {
     return view(t, out, {s[2], s[0], s[1] * s[3]});
   }
 
+  // By Transformer Engine, which wants none of the three to be a part of another tensor.
+  constexpr value engine_core(const tensor& q, const tensor& k, const tensor& v) {
+    const value query = contiguous(t, q);
+    const value key = contiguous(t, k);
+    const value val = contiguous(t, v);
+    const value out = engine_attention(query, key, val);
+    return view(t, out, {q.size[0], q.size[1], q.size[2] * v.size[3]});
+  }
+
   constexpr value attend(const tensor& q, const tensor& k, const tensor& v, const tensor& mask) {
+    if (has_engine()) return engine_core(q, k, v);
     if (setup.attention == attention_kernel::written_out) return written_out_core(q, k, v, mask);
     return kernel_core(q, k, v);
   }

@@ -2,16 +2,16 @@
 
 // What Megatron-Core computes again (tensor_parallel.checkpoint). Private.
 
-#include <gpuplan/replay/codes/megatron/parts.hpp>
+#include <gpuplan/replay/codes/megatron/engine.hpp>
 
 #include <cstdint>
 
 namespace gpuplan::eager {
 
-class megatron_checkpoints : public megatron_parts {
+class megatron_checkpoints : public megatron_engine {
  public:
   constexpr megatron_checkpoints(tape& on, const training_setup& of, const batch_plan& with)
-      : megatron_parts(on, of, with) {
+      : megatron_engine(on, of, with) {
     checkpoint_backward_.code = this;
   }
   constexpr ~megatron_checkpoints() override {}  // NOLINT(modernize-use-equals-default)

@@ -15,19 +15,24 @@ class megatron_mlp : public megatron_attention {
 
  protected:
   struct mlp_modules {
-    module fc1{}, fc2{};
+    module norm{}, fc1{}, fc2{};
   };
 
   // y + b, then x * 0.5 * (1.0 + tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
   constexpr value fused_gelu(const tensor& y, int bias) {
     const tensor b = t.parameter(bias);
     const int by = t.add_node(node_kind::function, {&y, &b});
-    if (node* made = t.at(by)) made->own = &fused_gelu_backward_;
+    if (node* made = t.at(by)) {
+      made->own = &fused_gelu_backward_;
+      made->argument[0] = has_engine() ? 1 : 0;
+    }
     t.keep(by, y);
     t.keep(by, b);
     const auto like = [&] { return t.make(y.size, y.format); };
     value result;
-    {
+    if (has_engine()) {
+      result = like();
+    } else {
       const value x = like();
       const value half_x = like();
       value inner = like();
@@ -45,11 +50,13 @@ class megatron_mlp : public megatron_attention {
     return result;
   }
   struct fused_gelu_backward final : own_backward {
-    constexpr void run(tape& on, int, const value* incoming, gradients& out) const override {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
       const tensor& g = *incoming[0];
       const auto like = [&] { return on.make(g.size, g.format); };
       value result;
-      {
+      if (on.nodes[index].argument[0] == 1) {
+        result = like();
+      } else {
         const value x = like();
         value angle = like();
         {
@@ -91,12 +98,17 @@ class megatron_mlp : public megatron_attention {
     const tensor b = bias == none ? tensor{} : t.parameter(bias);
     const value y = view(t, input, {input.size[0] * input.size[1], input.size[2]});
     const int by = t.add_node(node_kind::function, {&*y, &b});
-    if (node* made = t.at(by)) made->own = &fused_swiglu_backward_;
+    if (node* made = t.at(by)) {
+      made->own = &fused_swiglu_backward_;
+      made->argument[0] = has_engine() ? 1 : 0;
+    }
     t.keep(by, y);
     if (bias != none) t.keep(by, b);
     const sizes half{y->size[0], y->size[1] / 2};
     value result;
-    {
+    if (has_engine()) {
+      result = t.make(half, y->format);
+    } else {
       value sum;
       if (bias != none) sum = t.make(y->size, y->format);
       const value activated = t.make(half, y->format);
@@ -112,7 +124,9 @@ class megatron_mlp : public megatron_attention {
       const bool has_bias = on.nodes[index].input[1].node != none;
       const auto like = [&] { return on.make(g.size, g.format); };
       value result;
-      {
+      if (on.nodes[index].argument[0] == 1) {
+        result = on.make(y.size, y.format);
+      } else {
         value sum;
         if (has_bias) sum = on.make(y.size, y.format);
         // g * sigmoid(y1) * (1 + y1 * (1 - sigmoid(y1))) * y2, and g * silu(y1)
@@ -137,7 +151,7 @@ class megatron_mlp : public megatron_attention {
   };
 
   constexpr value mlp(const tensor& x, const mlp_modules& by) {
-    value hidden = column_linear(x, by.fc1, false);
+    value hidden = column_linear(x, by.norm, by.fc1, false);
     if (setup.framework.fuses_bias_activation) {
       if (model.gated_mlp)
         hidden = fused_swiglu(hidden, by.fc1.bias);

@@ -41,10 +41,14 @@ class megatron_parts : public model_code {
     set_contiguous(record.data, size);
     return t.parameters.push(record);
   }
-  constexpr module norm_on_host() {
+  // A norm, which torch.nn builds on the host.
+  constexpr module norm_of(std::int64_t width) {
+    const auto made_of = [&] {
+      return setup.framework.transformer_engine ? on_device(sizes{width}) : on_host(sizes{width});
+    };
     module made;
-    made.weight = on_host(sizes{model.hidden_size});
-    if (model.norm == norm_kind::layer_norm) made.bias = on_host(sizes{model.hidden_size});
+    made.weight = made_of();
+    if (model.norm == norm_kind::layer_norm) made.bias = made_of();
     of_parts_.push(made.weight);
     if (made.bias != none) of_parts_.push(made.bias);
     return made;
@@ -79,6 +83,20 @@ class megatron_parts : public model_code {
     return {t, part};
   }
 
+  // -- gradients of weights
+
+  /// Whether Transformer Engine's functions run: products add weights' gradients into the buffer.
+  [[nodiscard]] constexpr bool has_engine() const { return setup.framework.transformer_engine; }
+  /// What autograd is then given as such a gradient: one tensor for all weights of these sizes.
+  constexpr void need_dummy(const sizes& size) {
+    for (int at = 0; at < dummies_.size(); ++at)
+      if (dummies_[at] == size) return;
+    t.what = purpose::buffers;
+    static_cast<void>(t.new_storage(size.count() * bytes_of(half_)));
+    t.what = purpose::working;
+    dummies_.push(size);
+  }
+
   // LinearWithGradAccumulationAndAsyncCommunication
   struct linear_backward final : own_backward {
     megatron_parts* code = nullptr;
@@ -98,8 +116,13 @@ class megatron_parts : public model_code {
       on.touch(on.device.matrix_workspace);
       value part;
       if (gathers) part = on.make(input.size, input.format);
-      value of_weight = on.make(weight.size, g.format);
-      on.touch(on.device.matrix_workspace);
+      value of_weight;
+      if (code->has_engine()) {
+        code->need_dummy(weight.size);
+      } else {
+        of_weight = on.make(weight.size, g.format);
+        on.touch(on.device.matrix_workspace);
+      }
       value of_bias;
       if (on.nodes[index].inputs > 2 && on.nodes[index].input[2].node != none)
         of_bias = sum_to(on, flat(g), sizes{weight.size[0]});
@@ -121,7 +144,8 @@ class megatron_parts : public model_code {
   constexpr value parallel_product(const tensor& input, int weight, int bias, bool gathers) {
     const tensor w = t.parameter(weight);
     const tensor b = bias == none ? tensor{} : t.parameter(bias);
-    const int by = t.add_node(node_kind::function, {&input, &w, &b});
+    const tensor trained = has_engine() ? tensor{} : w;
+    const int by = t.add_node(node_kind::function, {&input, &trained, &b});
     if (node* made = t.at(by)) {
       made->own = &linear_backward_;
       made->argument[0] = gathers ? 1 : 0;
@@ -181,7 +205,8 @@ class megatron_parts : public model_code {
     return {t, part};
   }
 
-  constexpr value column_linear(const tensor& x, const module& by, bool adds_bias) {
+  /// Megatron-Core's own linear layers.
+  constexpr value own_column_linear(const tensor& x, const module& by, bool adds_bias) {
     value input;
     if (splits_ || tp_ > 1)
       input = t.share(x);
@@ -189,7 +214,7 @@ class megatron_parts : public model_code {
       input = pass_through(x);
     return parallel_product(input, by.weight, adds_bias ? by.bias : none, splits_);
   }
-  constexpr value row_linear(const tensor& x, const module& by) {
+  constexpr value own_row_linear(const tensor& x, const module& by) {
     const value product = parallel_product(x, by.weight, none, false);
     if (splits_) return reduce_scatter(product);
     return pass_through(product);
@@ -209,6 +234,7 @@ class megatron_parts : public model_code {
   tensor buffer_{};
 
  private:
+  growing_array<sizes> dummies_{};
   linear_backward linear_backward_{};
   gather_backward gather_backward_{};
 };
