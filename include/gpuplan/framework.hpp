@@ -20,7 +20,7 @@ enum class layer_code {
   opt,       // Hugging Face's OPT
   gpt_neox,  // Hugging Face's GPT-NeoX
   gptj,      // Hugging Face's GPT-J
-  lit_gpt,        // LitGPT's, with its own adapters
+  lit_gpt,   // LitGPT's, with its own adapters
   megatron_core,  // (sequence, batch, hidden), tensor-parallel linear layers
   torchtitan      // complex rotary embeddings
 };
@@ -167,6 +167,8 @@ struct framework {
 
   // fully_shard: false sets set_requires_gradient_sync(False) for all micro-batches but the last
   bool reduces_every_micro_batch = true;
+  bool keeps_last_layer = false;           // whole, from its forward to its backward
+  bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers
 
   // Megatron
   bool softmax_in_fp32 = false;        // of attention written out
@@ -175,10 +177,8 @@ struct framework {
   bool compiles_functions = false;     // such functions are one kernel, without temporaries
   bool fuses_loss = false;             // its gradient is bf16
   bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket
-
-  // fully_shard
-  bool keeps_last_layer = false;           // whole, from its forward to its backward
-  bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers
+  // Transformer Engine's layers and optimizer; a fused loss writes its gradient over the logits.
+  bool transformer_engine = false;
 
   bool checkpoints_reenter = false;  // torch.utils.checkpoint with use_reentrant=True
   zero_settings zero{};

@@ -393,6 +393,12 @@ class tape {
     kept.push(entry);
     ++nodes[index].kept;
   }
+  /// Lets go of what a node kept, before its backward is done.
+  constexpr void release_kept(int index, int which) {
+    tensor& entry = kept[nodes[index].first_kept + which];
+    release(entry.storage);
+    entry.storage = none;
+  }
   /// Makes the tensor a node's result.
   constexpr void result_of(int index, tensor& made, int output = 0) {
     made.node = index;

@@ -172,7 +172,8 @@ class megatron_training final : public sharding {
     }
     t_.what = purpose::optimizer_states;
     // the loss's scale; in fp16 it grows and falls
-    const int numbers = code_->format() == element::fp16 ? 6 : 1;
+    const int numbers =
+        (code_->format() == element::fp16 ? 6 : 1) + (setup_.framework.transformer_engine ? 1 : 0);
     for (int at = 0; at < numbers; ++at) scales_.push(number().take());
     for (const bool decays : {true, false}) {
       for (int at = 0; at < pieces_.size(); ++at) {
@@ -194,6 +195,12 @@ class megatron_training final : public sharding {
   // A norm of each gradient, and the norm of those.
   constexpr void measure_gradients() {
     const value overflow = number();
+    if (setup_.framework.transformer_engine) {
+      const value norm = t_.make(sizes{320}, element::fp32);
+      const value total = number();
+      t_.touch(4);
+      return;
+    }
     growing_array<int> norms;
     for (int at = 0; at < shards_.size(); ++at) {
       if (shards_[at].is_counted_elsewhere) continue;
@@ -231,7 +238,7 @@ class megatron_training final : public sharding {
       for (int at = begin; at < end; ++at) {
         shard& one = shards_[at];
         if (one.first.defined()) continue;
-        if (in_one_kernel) one.steps = fp32_of(1);
+        if (in_one_kernel && !setup_.framework.transformer_engine) one.steps = fp32_of(1);
         one.first = fp32_of(one.count);
         one.second = fp32_of(one.count);
       }

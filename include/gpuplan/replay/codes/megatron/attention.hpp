@@ -1,0 +1,402 @@
+#pragma once
+
+// Megatron-Core's attention: one linear layer for query, key and value, rotary positions, and the
+// products written out or by a kernel. Private.
+
+#include <gpuplan/replay/codes/megatron/ends.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class megatron_attention : public megatron_ends {
+ public:
+  constexpr megatron_attention(tape& on, const training_setup& of, const batch_plan& with)
+      : megatron_ends(on, of, with) {
+    heads_ = model.num_attention_heads / tp_;
+    groups_ = at_least(model.key_value_heads() / tp_, 1);
+    if (model.key_value_heads() < tp_) heads_ = model.num_attention_heads / model.key_value_heads();
+    spread_backward_.code = this;
+  }
+  constexpr ~megatron_attention() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  struct attention_modules {
+    module norm{}, proj{}, qkv{};
+  };
+
+  // The angles of rotary positions, made once in each chunk.
+  constexpr const tensor& angles(tensor& made) {
+    if (made.defined()) return made;
+    const std::int64_t tokens = setup.sequence_length;
+    const std::int64_t head = model.query_dim();
+    t.what = purpose::buffers;
+    value products;
+    {
+      value positions;
+      {
+        const value range = t.make(sizes{tokens}, element::fp32);
+        positions = t.make(sizes{tokens}, element::fp32);
+      }
+      products = t.make({tokens, head / 2}, element::fp32);
+    }
+    made = t.make({tokens, 1, 1, head}, element::fp32).take();
+    t.what = purpose::working;
+    return made;
+  }
+  constexpr value table_of(const tensor& of_angles) {
+    value wave;
+    {
+      const value plain = t.make(of_angles.size, element::fp32);
+      wave = t.make(of_angles.size, element::fp32);
+    }
+    return cast(t, wave, half_);
+  }
+  // (t * cos) + (rotate_half(t) * sin), and nothing behind it
+  constexpr value rotate(const tensor& input, const tensor& of_angles) {
+    if (has_engine()) return engine_rotation(input);
+    value front = pass_through(input);
+    const int parts = t.add_node(node_kind::function, {&input});
+    if (node* made = t.at(parts)) made->own = &empty_rest_backward_;
+    tensor nothing = input;
+    nothing.size[nothing.size.rank - 1] = 0;
+    t.result_of(parts, nothing);
+    const value cos = table_of(of_angles);
+    const value sin = table_of(of_angles);
+    {
+      value left, right;
+      left = multiply(t, front, cos);
+      {
+        value turned;
+        {
+          const int halves = split(t, front);
+          const value first = part(t, halves, front, 3, front->size[3] / 2, 0);
+          const value second = part(t, halves, front, 3, front->size[3] / 2, 1);
+          const value negative = scale(t, second);
+          turned = concatenate(t, negative, first, 3);
+        }
+        right = multiply(t, turned, sin);
+      }
+      front = add(t, left, right);
+    }
+    return concatenate(t, front, nothing, 3);
+  }
+  // The gradient of an empty slice: zeros of the whole.
+  struct empty_rest_backward final : own_backward {
+    constexpr void run(tape& on,
+                       int index,
+                       const value* /*incoming*/,
+                       gradients& out) const override {
+      const edge to = on.nodes[index].input[0];
+      out.of[0] = on.make(on.nodes[to.node].size[to.output], on.nodes[to.node].format[to.output]);
+    }
+  };
+
+  struct heads {
+    value query{}, key{}, val{};
+  };
+
+  constexpr heads project(const tensor& x, const attention_modules& by) {
+    const std::int64_t head = model.query_dim();
+    heads made;
+    value mixed = column_linear(x, by.norm, by.qkv, true);
+    const std::int64_t sequence = mixed->size[0];
+    const std::int64_t batch = mixed->size[1];
+    const std::int64_t each = heads_ / groups_;
+    if (model.key_value_heads() < tp_) {
+      // every rank gathers all heads, and takes the ones of its group
+      const int by_gather = t.add_node(node_kind::function, {&*mixed});
+      if (node* node_made = t.at(by_gather)) node_made->own = &spread_backward_;
+      const std::int64_t own = mixed->size[2];
+      value whole;
+      {
+        const value pieces = t.make({sequence * tp_, batch, own}, half_);
+        whole = t.make({sequence, batch, own * tp_}, half_);
+      }
+      t.result_of(by_gather, whole.get());
+      mixed = static_cast<value&&>(whole);
+      mixed = slice(t, mixed, 2, own * tp_ / model.key_value_heads());
+    }
+    mixed = view(t, mixed, {sequence, batch, groups_, (each + 2) * head});
+    const int parts = split(t, mixed);
+    value query = part(t, parts, mixed, 3, each * head, 0);
+    made.key = part(t, parts, mixed, 3, head, 1);
+    made.val = part(t, parts, mixed, 3, head, 2);
+    query = reshape(t, query, {sequence, batch, heads_, head});
+    if (model.key_value_heads() < tp_)
+      query = slice(t, query, 2, heads_ * model.key_value_heads() / tp_);
+    made.query = static_cast<value&&>(query);
+    return made;
+  }
+  // The way back of a gather along the last dimension.
+  struct spread_backward final : own_backward {
+    megatron_attention* code = nullptr;
+    constexpr void run(tape& on, int, const value* incoming, gradients& out) const override {
+      const tensor& g = *incoming[0];
+      const value pieces = on.make(sizes{g.count()}, g.format);
+      sizes own = g.size;
+      own[2] /= code->tp_;
+      out.of[0] = on.make(own, g.format);
+    }
+  };
+
+  // Keys and values for every head of the query, as a copy.
+  constexpr value repeat_groups(const tensor& of, std::int64_t times) {
+    const sizes s = of.size;
+    tensor apart_tensor = of;
+    apart_tensor.size[4] = s[3];
+    apart_tensor.stride[4] = of.stride[3];
+    apart_tensor.size[3] = 1;
+    apart_tensor.stride[3] = of.stride[3] * s[3];
+    apart_tensor.size.rank = 5;
+    apart_tensor.is_view = true;
+    const int by = t.add_node(node_kind::view, {&of});
+    if (node* made = t.at(by)) made->size[1] = s;
+    t.result_of(by, apart_tensor);
+    t.hold(apart_tensor.storage);
+    value apart(t, apart_tensor);
+    const value wide = expand(t, apart, {s[0], s[1], s[2], times, s[3]});
+    apart.drop();
+    const value copy = clone(t, wide);
+    return view(t, copy, {s[0], s[1], s[2] * times, s[3]});
+  }
+
+  // A product into a buffer that is there: baddbmm with beta 0.
+  struct scaled_product_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const tensor& g = *incoming[0];
+      for (int which = 0; which < 2; ++which) {
+        const tensor& other = on.kept_by(index, 1 - which);
+        sizes wanted = g.size;
+        if (which == 0)
+          wanted[2] = other.size[1];
+        else
+          wanted[1] = other.size[2];
+        const value product = on.make(wanted, g.format);
+        on.touch(on.device.matrix_workspace);
+        out.of[which] = on.make(wanted, g.format);
+      }
+    }
+  };
+  constexpr value scaled_product(const tensor& query, const tensor& turned_key) {
+    const int by = t.add_node(node_kind::function, {&query, &turned_key});
+    if (node* made = t.at(by)) made->own = &scaled_product_backward_;
+    t.keep(by, query);
+    t.keep(by, turned_key);
+    value result = t.make({query.size[0], query.size[1], turned_key.size[2]}, half_);
+    t.touch(t.device.matrix_workspace);
+    t.result_of(by, result.get());
+    return result;
+  }
+  // The mask's fill in place, in a view of the scores: the way back copies the gradient first.
+  struct fill_in_view_backward final : own_backward {
+    constexpr void run(tape& on, int, const value* incoming, gradients& out) const override {
+      const tensor& g = *incoming[0];
+      value whole = on.make(g.size, g.format);
+      const value piece = on.make(g.size, g.format);
+      const value filled = on.make(g.size, g.format);
+      out.of[0] = static_cast<value&&>(whole);
+    }
+  };
+
+  constexpr value causal_mask() {
+    const sizes square{setup.sequence_length, setup.sequence_length};
+    value upper;
+    {
+      const value ones = t.make(square, element::fp32);
+      upper = t.make(square, element::fp32);
+    }
+    return t.make(square, element::boolean);
+  }
+
+  constexpr value written_out_core(const tensor& q,
+                                   const tensor& k,
+                                   const tensor& v,
+                                   const tensor& given_mask) {
+    const std::int64_t batch = q.size[1];
+    const std::int64_t count = q.size[2];
+    const std::int64_t tokens = q.size[0];
+    const std::int64_t head = q.size[3];
+    value key = t.share(k);
+    value val = t.share(v);
+    if (count != k.size[2]) {
+      key = repeat_groups(key, count / k.size[2]);
+      val = repeat_groups(val, count / v.size[2]);
+    }
+    value query = reshape(t, q, {tokens, batch * count, head});
+    key = view(t, key, {tokens, batch * count, head});
+    value place;
+    if (setup.framework.fuses_softmax)
+      place = t.make({batch * count, tokens, tokens}, half_);
+    else
+      place = shared_buffer({batch * count, tokens, tokens});
+    value product;
+    {
+      const value left = transpose(t, query, 0, 1);
+      value right;
+      {
+        const value turned = transpose(t, key, 0, 1);
+        right = transpose(t, turned, 1, 2);
+      }
+      product = scaled_product(left, right);
+    }
+    if (setup.framework.fuses_softmax) place.drop();
+    const sizes square{batch, count, tokens, tokens};
+    value scores = view(t, product, square);
+    value probabilities;
+    if (setup.framework.fuses_softmax)
+      probabilities = fused_softmax(scores);
+    else
+      probabilities = masked_softmax(scores, product, given_mask);
+    probabilities = dropout(t, probabilities, drops);
+    val = view(t, val, {tokens, batch * count, head});
+    probabilities = view(t, probabilities, {batch * count, tokens, tokens});
+    value context;
+    {
+      const value turned = transpose(t, val, 0, 1);
+      context = product_of(probabilities, turned);
+    }
+    context = view(t, context, {batch, count, tokens, head});
+    {
+      value turned;
+      {
+        const value first = transpose(t, context, 0, 2);
+        turned = transpose(t, first, 1, 2);
+      }
+      context = contiguous(t, turned);
+    }
+    return view(t, context, {tokens, batch, count * head});
+  }
+  constexpr value product_of(const tensor& a, const tensor& b) {
+    const int by = t.add_node(node_kind::bmm, {&a, &b});
+    if (b.needs_gradient()) t.keep(by, a);
+    if (a.needs_gradient()) t.keep(by, b);
+    if (node* made = t.at(by)) {
+      made->argument[0] = a.size[0];
+      made->argument[1] = a.size[1];
+      made->argument[2] = a.size[2];
+      made->argument[3] = b.size[2];
+    }
+    value result = t.make({a.size[0], a.size[1], b.size[2]}, a.format);
+    t.touch(t.device.matrix_workspace);
+    t.result_of(by, result.get());
+    return result;
+  }
+  // Scaled, masked and normalised at once; the gradient is computed where it came.
+  struct fused_softmax_backward final : own_backward {
+    constexpr void run(tape& on, int, const value* incoming, gradients& out) const override {
+      out.of[0] = on.share(*incoming[0]);
+    }
+  };
+  constexpr value fused_softmax(const tensor& scores) {
+    const int by = t.add_node(node_kind::function, {&scores});
+    if (node* made = t.at(by)) made->own = &fused_softmax_backward_;
+    value result = t.make(scores.size, half_);
+    t.result_of(by, result.get());
+    t.keep(by, result);
+    return result;
+  }
+  constexpr value masked_softmax(value& scores, value& product, const tensor& given_mask) {
+    value wide = t.share(scores);
+    if (setup.framework.softmax_in_fp32) wide = cast(t, wide, element::fp32);
+    value mask;
+    if (given_mask.defined())
+      mask = t.share(given_mask);
+    else
+      mask = causal_mask();
+    if (setup.framework.softmax_in_fp32) {
+      // masked_fill_ of the copy
+      const int by = t.add_node(node_kind::mask_fill, {&*wide});
+      t.keep(by, mask);
+      t.result_of(by, wide.get());
+    } else {
+      const int by = t.add_node(node_kind::function, {&*product});
+      if (node* made = t.at(by)) made->own = &fill_in_view_backward_;
+      t.keep(by, mask);
+      t.result_of(by, product.get());
+      wide = view(t, product, scores->size);
+    }
+    value probabilities = softmax(t, wide, wide->format);
+    if (setup.framework.softmax_in_fp32) probabilities = cast(t, probabilities, half_);
+    return probabilities;
+  }
+
+  // By a kernel that takes (batch, heads, sequence, head).
+  constexpr value kernel_core(const tensor& q, const tensor& k, const tensor& v) {
+    const auto turned = [&](const tensor& x) {
+      const value first = transpose(t, x, 0, 2);  // (heads, batch, sequence, head)
+      return transpose(t, first, 0, 1);
+    };
+    value out;
+    {
+      const value query = turned(q);
+      const value key = turned(k);
+      const value val = turned(v);
+      out = flash_attention(t, query, key, val, drops);
+    }
+    // in memory it follows the query: (sequence, batch, heads, head)
+    tensor& seen = out.get();
+    const sizes s = seen.size;
+    seen.stride[3] = 1;
+    seen.stride[1] = s[3];
+    seen.stride[0] = s[3] * s[1];
+    seen.stride[2] = s[3] * s[1] * s[0];
+    {
+      value back;
+      {
+        const value first = transpose(t, out, 0, 2);  // (sequence, heads, batch, head)
+        back = transpose(t, first, 1, 2);
+      }
+      out = contiguous(t, back);
+    }
+    return view(t, out, {s[2], s[0], s[1] * s[3]});
+  }
+
+  // By Transformer Engine, which wants none of the three to be a part of another tensor.
+  constexpr value engine_core(const tensor& q, const tensor& k, const tensor& v) {
+    const value query = contiguous(t, q);
+    const value key = contiguous(t, k);
+    const value val = contiguous(t, v);
+    const value out = engine_attention(query, key, val);
+    return view(t, out, {q.size[0], q.size[1], q.size[2] * v.size[3]});
+  }
+
+  constexpr value attend(const tensor& q, const tensor& k, const tensor& v, const tensor& mask) {
+    if (has_engine()) return engine_core(q, k, v);
+    if (setup.attention == attention_kernel::written_out) return written_out_core(q, k, v, mask);
+    return kernel_core(q, k, v);
+  }
+
+  constexpr value attention(const tensor& x,
+                            const attention_modules& by,
+                            const tensor& mask,
+                            const tensor& of_angles) {
+    const heads first = project(x, by);
+    value query = t.share(first.query);
+    value key = t.share(first.key);
+    if (of_angles.defined()) {
+      query = rotate(query, of_angles);
+      key = rotate(key, of_angles);
+    }
+    value context;
+    if (setup.recompute == recompute_mode::selective) {
+      const tensor inputs[] = {*query, *key, *first.val, mask};
+      context = checkpoint(inputs, 4, core_region, core_region);
+    } else {
+      context = attend(query, key, first.val, mask);
+    }
+    return row_linear(context, by.proj);
+  }
+
+ private:
+  std::int64_t heads_ = 0;   // of this rank
+  std::int64_t groups_ = 0;  // of keys and values
+
+  empty_rest_backward empty_rest_backward_{};
+  spread_backward spread_backward_{};
+  scaled_product_backward scaled_product_backward_{};
+  fill_in_view_backward fill_in_view_backward_{};
+  fused_softmax_backward fused_softmax_backward_{};
+};
+
+}  // namespace gpuplan::eager

@@ -1,0 +1,119 @@
+#pragma once
+
+// What Megatron-Core computes again (tensor_parallel.checkpoint). Private.
+
+#include <gpuplan/replay/codes/megatron/engine.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class megatron_checkpoints : public megatron_engine {
+ public:
+  constexpr megatron_checkpoints(tape& on, const training_setup& of, const batch_plan& with)
+      : megatron_engine(on, of, with) {
+    checkpoint_backward_.code = this;
+  }
+  constexpr ~megatron_checkpoints() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  static constexpr int core_region = -1;
+
+  /// The layers from `first` up to `last`, or the attention core.
+  constexpr virtual value run_region(const tensor* inputs, int count, int first, int last) = 0;
+
+  // That region, without a graph.
+  constexpr value checkpoint(const tensor* inputs, int count, int first, int last) {
+    const int by = count == 4 ? t.add_node(node_kind::function, {inputs, inputs + 1, inputs + 2})
+                              : t.add_node(node_kind::function, {inputs});
+    if (node* made = t.at(by)) {
+      made->own = &checkpoint_backward_;
+      made->argument[0] = first;
+      made->argument[1] = last;
+    }
+    value result;
+    {
+      const bool recorded = t.records;
+      t.records = false;
+      const tape::graph_place place{t.nodes.size(), t.kept.size()};
+      result = run_region(inputs, count, first, last);
+      t.discard(place);
+      t.records = recorded;
+    }
+    if (shares_inputs() && first != core_region)
+      t.replace_block(inputs[0].storage, inputs[0].bytes() / tp_);
+    for (int at = 0; at < count; ++at)
+      if (inputs[at].defined()) keep_of(by, inputs[at]);
+    result.get().node = none;
+    t.result_of(by, result.get());
+    return result;
+  }
+  constexpr void keep_of(int index, const tensor& of) {
+    if (index == none) return;
+    tensor entry = of;
+    entry.node = none;
+    t.hold(entry.storage);
+    if (t.storages[entry.storage].what == purpose::working)
+      t.storages[entry.storage].what = purpose::kept;
+    t.kept.push(entry);
+    ++t.nodes[index].kept;
+  }
+  [[nodiscard]] constexpr bool shares_inputs() const {
+    return setup.parallelism.shares_kept_inputs && tp_ > 1;
+  }
+
+  struct checkpoint_backward final : own_backward {
+    megatron_checkpoints* code = nullptr;
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      code->run_again(index, *incoming[0], out);
+      static_cast<void>(on);
+    }
+  };
+  constexpr void run_again(int index, const tensor& gradient, gradients& out) {
+    const node& by = t.nodes[index];
+    const auto first = static_cast<int>(by.argument[0]);
+    const auto last = static_cast<int>(by.argument[1]);
+    const bool is_core = first == core_region;
+    tensor inputs[4]{};
+    int next = 0;
+    // what was kept, in the order of the inputs: those that are there
+    tensor kept[4]{};
+    for (int at = 0; at < by.kept; ++at) kept[at] = t.kept[by.first_kept + at];
+    const int differentiable = is_core ? 3 : 1;
+    for (int at = 0; at < differentiable; ++at) inputs[at] = kept[next++];
+    if (is_core) {
+      if (setup.padding_mask) inputs[3] = kept[next++];
+    } else {
+      if (setup.padding_mask) inputs[1] = kept[next++];
+      if (model.position_rows == 0) inputs[2] = kept[next++];
+    }
+    value whole;
+    if (shares_inputs() && !is_core) {
+      whole = t.make(inputs[0].size, inputs[0].format);
+      inputs[0].storage = whole->storage;
+    }
+    const tape::graph_place place = t.begin_graph();
+    value leaves[3];
+    for (int at = 0; at < differentiable; ++at) {
+      leaves[at] = t.leaf(inputs[at]);
+      inputs[at] = *leaves[at];
+    }
+    {
+      const bool recorded = t.records;
+      t.records = true;
+      const value result = run_region(inputs, is_core ? 4 : 3, first, last);
+      t.follow(result, gradient, place.node);
+      t.records = recorded;
+    }
+    for (int at = 0; at < differentiable; ++at) {
+      if (t.nodes[leaves[at]->node].gradient[0].defined()) out.of[at] = t.gradient_of(leaves[at]);
+      leaves[at].get().node = none;
+    }
+    t.forget(place);
+  }
+
+ private:
+  checkpoint_backward checkpoint_backward_{};
+};
+
+}  // namespace gpuplan::eager

@@ -1,0 +1,274 @@
+#pragma once
+
+// Transformer Engine's functions, as Megatron-Core calls them. Weights' gradients are added into
+// the buffer by the products that make them. Private.
+
+#include <gpuplan/replay/codes/megatron/parts.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class megatron_engine : public megatron_parts {
+ public:
+  constexpr megatron_engine(tape& on, const training_setup& of, const batch_plan& with)
+      : megatron_parts(on, of, with) {
+    product_backward_.code = this;
+  }
+  constexpr ~megatron_engine() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  // -- what stays
+
+  /// The workspace of its matrix products, there from the first on.
+  constexpr void need_workspace() {
+    if (workspace_ != none) return;
+    t.what = purpose::workspace;
+    workspace_ = t.new_storage(t.device.matrix_workspace + 1024);
+    t.what = purpose::working;
+  }
+  /// Where the sequences of a batch begin, likewise.
+  constexpr void need_lengths(std::int64_t batch) {
+    if (lengths_ != none) return;
+    t.what = purpose::buffers;
+    lengths_ = t.new_storage(4 * (batch + 1));
+    t.what = purpose::working;
+  }
+  // -- norms
+
+  /// What a norm keeps of each row.
+  struct row_statistics {
+    value means{}, spreads{};
+  };
+  constexpr row_statistics make_statistics(const tensor& x) {
+    const sizes rows{x.count() / x.size[x.size.rank - 1]};
+    row_statistics made;
+    if (model.norm == norm_kind::layer_norm) made.means = t.make(rows, element::fp32);
+    made.spreads = t.make(rows, element::fp32);
+    return made;
+  }
+  constexpr void keep_statistics(int index, const row_statistics& of) {
+    t.keep(index, of.spreads);
+    if (of.means->defined()) t.keep(index, of.means);
+  }
+  constexpr value engine_norm(const tensor& x, const module& by) {
+    const tensor scale_of = t.parameter(by.weight);
+    const tensor shift = by.bias == none ? tensor{} : t.parameter(by.bias);
+    const int index = t.add_node(node_kind::function, {&x, &scale_of, &shift});
+    if (node* made = t.at(index)) made->own = &norm_backward_;
+    const row_statistics statistics = make_statistics(x);
+    value result = t.make(x.size, x.format);
+    t.keep(index, x);
+    keep_statistics(index, statistics);
+    t.result_of(index, result.get());
+    return result;
+  }
+
+  // -- linear layers
+
+  /// What of the sequence this rank has before a product and behind it.
+  struct sequence_parts {
+    bool before = false;
+    bool behind = false;
+  };
+  /// The product with a weight; of the input's norm, where one is given.
+  constexpr value engine_product(const tensor& x,
+                                 const module& norm_by,
+                                 const module& by,
+                                 bool adds_bias,
+                                 sequence_parts parts) {
+    const bool norms = norm_by.weight != none;
+    const tensor scale_of = norms ? t.parameter(norm_by.weight) : tensor{};
+    const tensor shift = norm_by.bias == none ? tensor{} : t.parameter(norm_by.bias);
+    const tensor bias = adds_bias && by.bias != none ? t.parameter(by.bias) : tensor{};
+    const tensor& weight = t.parameters[by.weight].data;
+    const int index = t.add_node(node_kind::function, {&x, &scale_of, &shift, &bias});
+    if (node* made = t.at(index)) {
+      made->own = &product_backward_;
+      made->argument[0] = norms ? 1 : 0;
+      made->argument[1] = parts.before ? 1 : 0;
+      made->argument[2] = parts.behind ? 1 : 0;
+      made->argument[3] = by.weight;
+    }
+    if (norms) t.keep(index, x);
+    value input = t.share(x);
+    row_statistics statistics;
+    if (norms) {
+      statistics = make_statistics(x);
+      input = t.make(x.size, x.format);
+    }
+    t.keep(index, input);
+    if (norms) keep_statistics(index, statistics);
+    value result;
+    {
+      sizes rows = x.size;
+      value whole;
+      if (parts.before) {
+        rows[0] *= tp_;
+        whole = t.make(rows, half_);
+      }
+      need_workspace();
+      rows[rows.rank - 1] = weight.size[0];
+      result = t.make(rows, half_);
+    }
+    if (parts.behind) {
+      sizes rows = result->size;
+      rows[0] /= tp_;
+      value part = t.make(rows, half_);
+      result = static_cast<value&&>(part);
+    }
+    t.result_of(index, result.get());
+    return result;
+  }
+
+  // -- linear layers of either
+
+  /// The norm before a linear layer, which Transformer Engine has inside.
+  constexpr value input_norm(const tensor& x, const module& by) {
+    if (has_engine()) return t.share(x);
+    return norm(x, by);
+  }
+  constexpr value column_linear(const tensor& x,
+                                const module& norm_inside,
+                                const module& by,
+                                bool adds_bias) {
+    if (has_engine()) return engine_product(x, norm_inside, by, adds_bias, {splits_, false});
+    return own_column_linear(x, by, adds_bias);
+  }
+  constexpr value row_linear(const tensor& x, const module& by) {
+    if (has_engine()) return engine_product(x, {}, by, false, {false, splits_});
+    return own_row_linear(x, by);
+  }
+
+  // -- rotary positions
+
+  /// In one kernel.
+  constexpr value engine_rotation(const tensor& x) {
+    const int index = t.add_node(node_kind::function, {&x});
+    if (node* made = t.at(index)) made->own = &rotation_backward_;
+    value result = t.make(x.size, x.format);
+    t.result_of(index, result.get());
+    return result;
+  }
+
+  // -- attention by cuDNN
+
+  /// (sequence, batch, heads, width) each; the result likewise.
+  constexpr value engine_attention(const tensor& q, const tensor& k, const tensor& v) {
+    const int index = t.add_node(node_kind::function, {&q, &k, &v});
+    if (node* made = t.at(index)) made->own = &attention_backward_;
+    sizes wanted = q.size;
+    wanted[3] = v.size[3];
+    need_lengths(q.size[1]);
+    value result = t.make(wanted, q.format);
+    const value seeds = t.make(sizes{2}, element::int64);
+    const value sums = t.make({q.size[1], q.size[2], q.size[0]}, element::fp32);
+    for (const tensor* one : {&q, &k, &v}) t.keep(index, *one);
+    t.keep(index, result);
+    t.keep(index, sums);
+    t.keep(index, seeds);
+    t.result_of(index, result.get());
+    return result;
+  }
+
+  // -- the loss, whose gradient takes the place of the logits in the forward
+
+  constexpr value engine_loss(const tensor& logits) {
+    const int index = t.add_node(node_kind::function, {&logits});
+    if (node* made = t.at(index)) made->own = &loss_backward_;
+    const sizes tokens{logits.size[0], logits.size[1]};
+    value loss = t.make(tokens, element::fp32);
+    {
+      const value sums = t.make(sizes{3 * tokens.count()}, element::fp32);
+      if (tp_ > 1) t.touch(4 * 3 * tp_ * tokens.count());
+    }
+    t.keep(index, logits);
+    t.result_of(index, loss.get());
+    return loss;
+  }
+
+ private:
+  struct norm_backward final : own_backward {
+    constexpr void run(tape& on,
+                       int index,
+                       const value* /*incoming*/,
+                       gradients& out) const override {
+      const tensor x = on.kept_by(index, 0);
+      const std::int64_t width = x.size[x.size.rank - 1];
+      out.of[0] = on.make(x.size, x.format);
+      out.of[1] = on.make(sizes{width}, x.format);
+      const bool shifts = on.nodes[index].input[2].node != none;
+      if (shifts) out.of[2] = on.make(sizes{width}, x.format);
+      on.touch(4 * (shifts ? 2 : 1) * on.device.multiprocessors * width);
+    }
+  };
+  struct rotation_backward final : own_backward {
+    constexpr void run(tape& on, int, const value* incoming, gradients& out) const override {
+      out.of[0] = on.make(incoming[0]->size, incoming[0]->format);
+    }
+  };
+  struct attention_backward final : own_backward {
+    constexpr void run(tape& on,
+                       int index,
+                       const value* /*incoming*/,
+                       gradients& out) const override {
+      for (int which = 0; which < 3; ++which) {
+        const tensor of = on.kept_by(index, which);
+        out.of[which] = on.make(of.size, of.format);
+      }
+    }
+  };
+  struct loss_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      on.touch(4);
+      if (!incoming[0]->is_contiguous()) on.touch(incoming[0]->bytes());
+      out.of[0] = on.share(on.kept_by(index, 0));
+    }
+  };
+  struct product_backward final : own_backward {
+    megatron_engine* code = nullptr;
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const node& by = on.nodes[index];
+      const bool norms = by.argument[0] == 1;
+      const bool gathers = by.argument[1] == 1;
+      const tensor& weight = on.parameters[static_cast<int>(by.argument[3])].data;
+      const tensor input = on.kept_by(index, norms ? 1 : 0);
+      sizes rows = incoming[0]->size;
+      value of_input, part;
+      {
+        value whole;
+        if (by.argument[2] == 1) {
+          rows[0] *= code->tp_;
+          whole = on.make(rows, incoming[0]->format);
+        }
+        rows[rows.rank - 1] = weight.size[1];
+        if (gathers) whole = on.make(rows, input.format);
+        of_input = on.make(rows, input.format);
+        if (gathers) part = on.make(input.size, input.format);
+        if (by.input[3].node != none) out.of[3] = on.make(sizes{weight.size[0]}, input.format);
+        if (norms) on.release_kept(index, 1);
+      }
+      if (norms) {
+        norm_backward{}.run(on, index, incoming, out);
+        part.drop();
+        on.release_kept(index, 2);
+      } else if (gathers) {
+        out.of[0] = static_cast<value&&>(part);
+      } else {
+        out.of[0] = static_cast<value&&>(of_input);
+      }
+      code->need_dummy(weight.size);
+    }
+  };
+
+  int workspace_ = none;
+  int lengths_ = none;
+
+  norm_backward norm_backward_{};
+  rotation_backward rotation_backward_{};
+  attention_backward attention_backward_{};
+  loss_backward loss_backward_{};
+  product_backward product_backward_{};
+};
+
+}  // namespace gpuplan::eager

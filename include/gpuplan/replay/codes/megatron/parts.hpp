@@ -1,0 +1,243 @@
+#pragma once
+
+// What the parts of Megatron-Core's models are made of: parameters on the host or the device, and
+// linear layers that tensor-parallel ranks divide. Tensors are (sequence, batch, hidden). Private.
+
+#include <gpuplan/replay/model_code.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class megatron_parts : public model_code {
+ public:
+  constexpr megatron_parts(tape& on, const training_setup& of, const batch_plan& with)
+      : model_code(on, of, with),
+        tp_(setup.parallelism.tensor_parallel),
+        splits_(setup.parallelism.sequence_parallel && tp_ > 1),
+        half_(element_of(setup.precision.weights)) {
+    linear_backward_.code = this;
+    gather_backward_.code = this;
+  }
+  constexpr ~megatron_parts() override {}  // NOLINT(modernize-use-equals-default)
+
+  /// The parameters in the order of the model's modules.
+  [[nodiscard]] constexpr const growing_array<int>& order() const { return order_; }
+  /// Whether each tensor-parallel rank sees the parameter's gradient of a part of the sequence.
+  [[nodiscard]] constexpr bool is_of_sequence_parts(int parameter) const {
+    for (int at = 0; at < of_parts_.size(); ++at)
+      if (of_parts_[at] == parameter) return true;
+    return false;
+  }
+
+ protected:
+  // -- modules
+
+  // On the device, in the weights' format; or on the host in fp32.
+  constexpr int on_device(const sizes& size) { return t.add_parameter(size, half_, true); }
+  constexpr int on_host(const sizes& size) {
+    parameter_record record;
+    record.data.format = element::fp32;
+    set_contiguous(record.data, size);
+    return t.parameters.push(record);
+  }
+  // A norm, which torch.nn builds on the host.
+  constexpr module norm_of(std::int64_t width) {
+    const auto made_of = [&] {
+      return setup.framework.transformer_engine ? on_device(sizes{width}) : on_host(sizes{width});
+    };
+    module made;
+    made.weight = made_of();
+    if (model.norm == norm_kind::layer_norm) made.bias = made_of();
+    of_parts_.push(made.weight);
+    if (made.bias != none) of_parts_.push(made.bias);
+    return made;
+  }
+  constexpr module parallel_linear(std::int64_t out, std::int64_t in, bool bias) {
+    module made;
+    made.weight = on_device({out, in});
+    if (bias) made.bias = on_device(sizes{out});
+    return made;
+  }
+  constexpr void list(const module& one) {
+    if (one.weight != none) order_.push(one.weight);
+    if (one.bias != none) order_.push(one.bias);
+  }
+  // -- functions with a backward of their own
+
+  // A buffer that stays: scores are computed in it, sequences gathered into it.
+  constexpr value shared_buffer(const sizes& size) {
+    if (buffer_.count() < size.count()) {
+      t.what = purpose::buffers;
+      tensor larger;
+      larger.format = half_;
+      set_contiguous(larger, sizes{size.count()});
+      larger.storage = t.new_storage(larger.bytes());
+      t.release(buffer_.storage);
+      buffer_ = larger;
+      t.what = purpose::working;
+    }
+    tensor part = buffer_;
+    set_contiguous(part, size);
+    t.hold(part.storage);
+    return {t, part};
+  }
+
+  // -- gradients of weights
+
+  /// Whether Transformer Engine's functions run: products add weights' gradients into the buffer.
+  [[nodiscard]] constexpr bool has_engine() const { return setup.framework.transformer_engine; }
+  [[nodiscard]] constexpr bool is_compiled() const { return setup.framework.compiles_functions; }
+  /// What autograd is then given as such a gradient: one tensor for all weights of these sizes.
+  constexpr void need_dummy(const sizes& size) {
+    for (int at = 0; at < dummies_.size(); ++at)
+      if (dummies_[at] == size) return;
+    t.what = purpose::buffers;
+    static_cast<void>(t.new_storage(size.count() * bytes_of(half_)));
+    t.what = purpose::working;
+    dummies_.push(size);
+  }
+
+  // LinearWithGradAccumulationAndAsyncCommunication
+  struct linear_backward final : own_backward {
+    megatron_parts* code = nullptr;
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const tensor& g = *incoming[0];
+      const tensor input = on.kept_by(index, 0);
+      const tensor weight = on.kept_by(index, 1);
+      const bool gathers = on.nodes[index].argument[0] == 1;
+      value whole;
+      if (gathers) {
+        sizes gathered = input.size;
+        gathered[0] *= code->tp_;
+        whole = code->shared_buffer(gathered);
+      }
+      const std::int64_t in = weight.size[1];
+      value of_input = on.make({g.size[0], g.size[1], in}, g.format);
+      on.touch(on.device.matrix_workspace);
+      value part;
+      if (gathers) part = on.make(input.size, input.format);
+      value of_weight;
+      if (code->has_engine()) {
+        code->need_dummy(weight.size);
+      } else {
+        of_weight = on.make(weight.size, g.format);
+        on.touch(on.device.matrix_workspace);
+      }
+      value of_bias;
+      if (on.nodes[index].inputs > 2 && on.nodes[index].input[2].node != none)
+        of_bias = sum_to(on, flat(g), sizes{weight.size[0]});
+      if (gathers)
+        out.of[0] = static_cast<value&&>(part);
+      else
+        out.of[0] = static_cast<value&&>(of_input);
+      out.of[1] = static_cast<value&&>(of_weight);
+      out.of[2] = static_cast<value&&>(of_bias);
+    }
+  };
+  static constexpr tensor flat(const tensor& of) {
+    tensor seen = of;
+    const std::int64_t width = of.size[of.size.rank - 1];
+    set_contiguous(seen, {of.count() / width, width});
+    return seen;
+  }
+
+  constexpr value parallel_product(const tensor& input, int weight, int bias, bool gathers) {
+    const tensor w = t.parameter(weight);
+    const tensor b = bias == none ? tensor{} : t.parameter(bias);
+    const tensor trained = has_engine() ? tensor{} : w;
+    const int by = t.add_node(node_kind::function, {&input, &trained, &b});
+    if (node* made = t.at(by)) {
+      made->own = &linear_backward_;
+      made->argument[0] = gathers ? 1 : 0;
+    }
+    t.keep(by, input);
+    t.keep(by, w);
+    value result;
+    {
+      value whole;
+      sizes rows = input.size;
+      if (gathers) {
+        rows[0] *= tp_;
+        whole = shared_buffer(rows);
+      }
+      sizes wanted = rows;
+      wanted[2] = w.size[0];
+      result = t.make(wanted, half_);
+      t.touch(t.device.matrix_workspace);
+      if (bias != none) result = t.make(wanted, half_);
+    }
+    t.result_of(by, result.get());
+    return result;
+  }
+  constexpr value pass_through(const tensor& of) {
+    const int by = t.add_node(node_kind::pass, {&of});
+    tensor seen = of;
+    t.result_of(by, seen);
+    t.hold(seen.storage);
+    return {t, seen};
+  }
+
+  // Gathers the gradient of a part of the sequence.
+  struct gather_backward final : own_backward {
+    megatron_parts* code = nullptr;
+    constexpr void run(tape& on, int, const value* incoming, gradients& out) const override {
+      sizes whole = incoming[0]->size;
+      whole[0] *= code->tp_;
+      out.of[0] = on.make(whole, incoming[0]->format);
+    }
+  };
+  constexpr value reduce_scatter(const tensor& of) {
+    const int by = t.add_node(node_kind::function, {&of});
+    if (node* made = t.at(by)) made->own = &gather_backward_;
+    sizes part = of.size;
+    part[0] /= tp_;
+    value result = t.make(part, of.format);
+    t.result_of(by, result.get());
+    return result;
+  }
+  constexpr value scatter(const tensor& of) {
+    const int by = t.add_node(node_kind::function, {&of});
+    if (node* made = t.at(by)) made->own = &gather_backward_;
+    tensor part = of;
+    part.size[0] /= tp_;
+    t.result_of(by, part);
+    t.hold(part.storage);
+    return {t, part};
+  }
+
+  /// Megatron-Core's own linear layers.
+  constexpr value own_column_linear(const tensor& x, const module& by, bool adds_bias) {
+    value input;
+    if (splits_ || tp_ > 1)
+      input = t.share(x);
+    else
+      input = pass_through(x);
+    return parallel_product(input, by.weight, adds_bias ? by.bias : none, splits_);
+  }
+  constexpr value own_row_linear(const tensor& x, const module& by) {
+    const value product = parallel_product(x, by.weight, none, false);
+    if (splits_) return reduce_scatter(product);
+    return pass_through(product);
+  }
+  /// Of tokens outside this rank's part of the vocabulary: below it or above.
+  constexpr value either(const sizes& size) {
+    const value below = t.make(size, element::boolean);
+    const value above = t.make(size, element::boolean);
+    return t.make(size, element::boolean);
+  }
+
+  std::int64_t tp_;
+  bool splits_;  // along the sequence
+  element half_;
+  growing_array<int> order_{};
+  growing_array<int> of_parts_{};
+  tensor buffer_{};
+
+ private:
+  growing_array<sizes> dummies_{};
+  linear_backward linear_backward_{};
+  gather_backward gather_backward_{};
+};
+
+}  // namespace gpuplan::eager
