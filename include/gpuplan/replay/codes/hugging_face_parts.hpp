@@ -90,9 +90,9 @@ class hugging_face_code : public model_code {
   constexpr void make_token_batch() {
     const sizes all{plan.micro_batch, setup.sequence_length};
     t.what = purpose::buffers;
-    ids_ = t.make(all, element::int64);
-    labels_ = t.make(all, element::int64);
-    if (setup.padding_mask) padding_ = t.make(all, element::int64);
+    ids_ = t.make(all, element::int64, {"token ids"});
+    labels_ = t.make(all, element::int64, {"labels"});
+    if (setup.padding_mask) padding_ = t.make(all, element::int64, {"padding"});
     t.what = purpose::working;
   }
 
@@ -153,7 +153,7 @@ class hugging_face_code : public model_code {
     if (!is_written_out()) return mask;
     const value zero = t.make(sizes{1}, format);
     const value least = t.make(sizes{1}, format);
-    return t.make({batch, 1, queries, keys}, format);
+    return t.make({batch, 1, queries, keys}, format, {"mask"});
   }
   /// The mask functions over index tensors, and what they are joined with.
   constexpr value visible(std::int64_t batch,
@@ -181,7 +181,7 @@ class hugging_face_code : public model_code {
       if (batch > 1) key_index = t.make({batch, 1, 1, keys}, element::int64);
       read = t.make({batch, 1, 1, keys}, element::boolean);
     }
-    return t.make({batch, 1, queries, keys}, element::boolean);
+    return t.make({batch, 1, queries, keys}, element::boolean, {"mask"});
   }
 
   /// (keys > queries - window) & (keys <= queries)
@@ -244,7 +244,7 @@ class hugging_face_code : public model_code {
     // The kernel reads rows of whole eights.
     if (!is_for_kernel || wide[3] % 8 == 0) return numbers;
     wide[3] = round_up(wide[3], 8);
-    return t.make(wide, format);
+    return t.make(wide, format, {"mask"});
   }
 
   /// sdpa_attention_forward or the class's eager_attention_forward. The heads of k and v are q's,

@@ -962,8 +962,7 @@ class megatron_gpt final : public model_code {
     tensor entry = of;
     entry.node = none;
     t.hold(entry.storage);
-    if (t.storages[entry.storage].what == purpose::working)
-      t.storages[entry.storage].what = purpose::kept;
+    t.mark_kept(entry.storage);
     t.kept.push(entry);
     ++t.nodes[index].kept;
   }

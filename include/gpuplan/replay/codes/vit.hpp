@@ -37,8 +37,9 @@ class vit_code : public hugging_face_code {
     const std::int64_t side = model.image.image_size;
     t.what = purpose::buffers;
     images_ = t.make({plan.micro_batch, model.image.num_channels, side, side},
-                     element_of(setup.precision.weights));
-    labels_ = t.make(sizes{plan.micro_batch}, element::int64);
+                     element_of(setup.precision.weights),
+                     {"images"});
+    labels_ = t.make(sizes{plan.micro_batch}, element::int64, {"labels"});
     t.what = purpose::working;
   }
 

@@ -150,8 +150,9 @@ class fully_shard final : public sharding {
     const std::int64_t bytes = elements(of) * bytes_of(gathered_);
     t_.stream = gathering_stream;
     t_.what = purpose::buffers;
-    const int copy = gathered_ == weights_ ? eager::none : t_.new_storage(bytes);
-    of.gathered = t_.new_storage(ranks_ * bytes);
+    const int copy =
+        gathered_ == weights_ ? eager::none : t_.new_storage(bytes, {"parts to be gathered"});
+    of.gathered = t_.new_storage(ranks_ * bytes, {"gathered parameters of a unit"});
     t_.release(copy);
     t_.what = purpose::working;
     t_.stream = 0;
@@ -193,7 +194,7 @@ class fully_shard final : public sharding {
     std::int64_t part = 0;
     for (int at = 0; at < arrived.size(); ++at) part += t_.parameters[arrived[at]].data.count();
     t_.what = purpose::buffers;
-    reducing_ = t_.new_storage(ranks_ * part * bytes_of(reduced_));
+    reducing_ = t_.new_storage(ranks_ * part * bytes_of(reduced_), {"gradients to be reduced"});
     t_.what = purpose::working;
     t_.touch(bytes_of_chunks(arrived));
     for (int at = arrived.size() - 1; at >= 0; --at) {
@@ -203,9 +204,10 @@ class fully_shard final : public sharding {
     }
     t_.stream = reducing_stream;
     t_.what = purpose::gradients;
-    int result = t_.new_storage(part * bytes_of(reduced_));
+    int result = t_.new_storage(part * bytes_of(reduced_), {"reduced gradients of a unit"});
     const int before_cast = result;
-    if (reduced_ != weights_) result = t_.new_storage(part * bytes_of(weights_));
+    if (reduced_ != weights_)
+      result = t_.new_storage(part * bytes_of(weights_), {"reduced gradients of a unit"});
     for (int at = 0; at < arrived.size(); ++at) {
       parameter_record& parameter = t_.parameters[arrived[at]];
       if (parameter.gradient.defined()) continue;  // added into that
