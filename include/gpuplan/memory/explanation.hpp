@@ -3,10 +3,10 @@
 // Which tensors make the peak of a training step, and how their sizes come about. At run time.
 
 #include <gpuplan/batch.hpp>
-#include <gpuplan/memory/explanation/dimensions.hpp>
-#include <gpuplan/memory/explanation/storages.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/replay/explanation/dimensions.hpp>
+#include <gpuplan/replay/explanation/storages.hpp>
 #include <gpuplan/replay/training_job.hpp>
 #include <gpuplan/training_setup.hpp>
 
@@ -114,16 +114,19 @@ inline std::vector<memory_piece> pieces_of(const std::vector<eager::live_storage
   };
   std::vector<group> groups;
   for (const eager::live_storage& one : storages) {
+    const auto part = static_cast<memory_part>(one.what);
+    const std::string name =
+        one.name.empty() ? std::string(text(part)) + " in one piece" : one.name;
     const auto is_like = [&](const group& other) {
       const memory_piece& piece = other.piece;
-      return piece.bytes_each == one.bytes && piece.part == one.part && piece.name == one.name &&
+      return piece.bytes_each == one.bytes && piece.part == part && piece.name == name &&
              piece.kept_for == one.kept_for && piece.in_layers == (one.layer != eager::none) &&
              piece.element_bytes == one.element_bytes && piece.sizes == one.sizes;
     };
     auto at = std::find_if(groups.begin(), groups.end(), is_like);
     if (at == groups.end()) {
-      groups.push_back({.piece = {.part = one.part,
-                                  .name = one.name,
+      groups.push_back({.piece = {.part = part,
+                                  .name = name,
                                   .kept_for = one.kept_for,
                                   .in_layers = one.layer != eager::none,
                                   .sizes = one.sizes,
@@ -144,8 +147,9 @@ inline std::vector<memory_piece> pieces_of(const std::vector<eager::live_storage
     if (piece.count % (piece.layers * forwards) == 0) piece.micro_batches = forwards;
     pieces.push_back(std::move(piece));
   }
-  std::stable_sort(pieces.begin(), pieces.end(), [](const memory_piece& a, const memory_piece& b) {
-    return a.total() > b.total();
+  std::sort(pieces.begin(), pieces.end(), [](const memory_piece& a, const memory_piece& b) {
+    if (a.total() != b.total()) return a.total() > b.total();
+    return a.name != b.name ? a.name < b.name : a.kept_for < b.kept_for;
   });
   return pieces;
 }

@@ -65,7 +65,7 @@ struct module_widths {
       {"pooler", {width::hidden, width::hidden}},
       {"norm", {width::hidden, width::hidden}},
       {"head_dense", {width::hidden, width::hidden}},
-      {"token table", {width::vocabulary, width::hidden}},
+      {"token table", {width::hidden, width::vocabulary}},  // (out, in), as of a head
   };
   for (const known& one : all)
     if (module == one.module) return one.is;

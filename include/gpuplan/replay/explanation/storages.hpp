@@ -3,10 +3,9 @@
 // The storages that are there at one allocation of a replay, and what they are. Private.
 
 #include <gpuplan/batch.hpp>
-#include <gpuplan/memory/explanation/dimensions.hpp>
-#include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/replay/eager/memory_events.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/replay/explanation/dimensions.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <algorithm>
@@ -89,8 +88,8 @@ namespace gpuplan::eager {
 
 /// A storage that has memory.
 struct live_storage {
-  memory_part part = memory_part::working;
-  std::string name{};
+  purpose what = purpose::working;
+  std::string name{};  // empty where nothing is known
   std::string kept_for{};
   int layer = none;
   int forward = 0;  // counted
@@ -228,10 +227,8 @@ class storages_at final : public memory_events, public storage_watcher {
   [[nodiscard]] width last_of(const tape& on, const entry& one) const {
     if (one.last != width::unknown || one.size.count() <= small) return one.last;
     const module_widths by = widths_in(on, one);
-    const bool is_table = module_of(on, one) == "token table";
-    if (is_of_matrix(on, one)) return is_table ? by.out : width::unknown;
-    if (one.what == "output" && by.out != width::unknown)
-      return is_table ? width::vocabulary : by.out;
+    if (is_of_matrix(on, one)) return by.in;
+    if (one.what == "output" && by.out != width::unknown) return by.out;
     if (by.in == by.out && names_.fits(last_size(one), by.in)) return by.in;
     if (by.in != width::unknown) {
       const width found = names_.which(last_size(one), {by.in, by.out});
@@ -295,7 +292,7 @@ class storages_at final : public memory_events, public storage_watcher {
     }
     if (beside != 0) {
       live_storage live;
-      live.part = static_cast<memory_part>(on.storages[storage].what);
+      live.what = on.storages[storage].what;
       live.name = "part of " + name_of(on, of(storage));
       live.bytes = beside;
       live.element_bytes = beside;
@@ -306,7 +303,7 @@ class storages_at final : public memory_events, public storage_watcher {
                                        const entry& one,
                                        const storage_record& record) const {
     live_storage live;
-    live.part = static_cast<memory_part>(record.what);
+    live.what = record.what;
     live.name = name_of(on, one);
     live.layer = one.layer;
     live.forward = one.forward;
@@ -315,7 +312,6 @@ class storages_at final : public memory_events, public storage_watcher {
       live.layer = on.parameters[one.parameter].unit;
       live.forward = 0;
     }
-    if (live.name.empty()) live.name = std::string(text(live.part)) + " in one piece";
     live.element_bytes = record.bytes;
     if (one.size.count() * one.element_bytes != record.bytes) return live;
     live.element_bytes = one.element_bytes;
