@@ -82,8 +82,11 @@ namespace gpuplan::eager {
       return "loss";
     case node_kind::function:
       return "function of its own";
+    case node_kind::pad:
+      return "padding";
+    default:
+      return "operator";
   }
-  return "";
 }
 
 /// A storage that has memory.
