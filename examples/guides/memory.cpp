@@ -10,7 +10,7 @@ constexpr int steps = 3;
 }  // namespace
 
 gpuplan::bytes allocated_memory(const gpuplan::training_setup& setup,
-                               const gpuplan::batch_plan& plan) {
+                                const gpuplan::batch_plan& plan) {
   return gpuplan::bytes::from_value(
       static_cast<double>(gpuplan::replay(setup, plan, steps).peak.allocated));
 }

@@ -14,7 +14,7 @@ namespace guides {
 /// The most that its tensors have at once, by replay of three steps. The allocator reserves more:
 /// see `largest_micro_batch` for what fits.
 [[nodiscard]] gpuplan::bytes allocated_memory(const gpuplan::training_setup& setup,
-                                             const gpuplan::batch_plan& plan);
+                                              const gpuplan::batch_plan& plan);
 
 /// The largest micro-batch whose steps run in what the driver leaves of the device; 0 where none
 /// does.

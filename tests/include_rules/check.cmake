@@ -51,6 +51,8 @@ set(order
     replay/
     memory/step_peaks.hpp
     memory/transformer.hpp
+    memory/timeline.hpp
+    memory/explanation.hpp
     replay.hpp
     # edges
     io/

@@ -194,15 +194,14 @@ inline constexpr framework megatron_core{.name = "Megatron-Core",
                                          .fuses_bias_activation = true};
 /// Megatron-Core with Transformer Engine 2.11, whose fused loss it uses, and gradients of weights
 /// that products add into the buffers.
-inline constexpr framework megatron_transformer_engine{
-    .name = "Megatron-Core, Transformer Engine",
-    .layers = layer_code::megatron_core,
-    .sharding = sharding_code::megatron,
-    .builds_in_fp32 = false,
-    .fuses_bias_activation = true,
-    .compiles_functions = true,
-    .fuses_loss = true,
-    .transformer_engine = true};
+inline constexpr framework megatron_transformer_engine{.name = "Megatron-Core, Transformer Engine",
+                                                       .layers = layer_code::megatron_core,
+                                                       .sharding = sharding_code::megatron,
+                                                       .builds_in_fp32 = false,
+                                                       .fuses_bias_activation = true,
+                                                       .compiles_functions = true,
+                                                       .fuses_loss = true,
+                                                       .transformer_engine = true};
 
 /// torchtitan of December 2024, on fully_shard of PyTorch 2.15, not compiled: key-value heads are
 /// copied to all heads, and logits are in fp32 for the loss.

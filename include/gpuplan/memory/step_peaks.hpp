@@ -125,6 +125,11 @@ class summed_memory final : public memory_events {
     parts_ = parts;
   }
   [[nodiscard]] constexpr const step_peaks& peaks() const { return peaks_; }
+  /// What is in use, and the moment that is.
+  [[nodiscard]] constexpr std::int64_t now() const { return now_; }
+  [[nodiscard]] constexpr step_moment moment_now() const {
+    return static_cast<step_moment>(place_);
+  }
 
  private:
   [[nodiscard]] constexpr step_moment place_of(moment now, int layer) {

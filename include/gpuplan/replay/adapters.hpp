@@ -83,7 +83,7 @@ class trained_beside {
       move_to_device(one.moved[1], one.up, {one.out, given().rank}, first, format);
       if (one.magnitude == none) continue;
       const value weight = weight_of(one);
-      const value product = t_.make({one.out, one.in}, first);
+      const value product = t_.make({one.out, one.in}, first, {"adapter product"});
       t_.touch(t_.device.matrix_workspace);
       const tensor norm = norm_of_rows(weight, product).take();
       if (norm.format != format) {
@@ -91,7 +91,7 @@ class trained_beside {
         continue;
       }
       t_.parameters[one.magnitude].data = norm;
-      t_.storages[norm.storage].what = purpose::weights;
+      t_.mark(norm.storage, purpose::weights);
     }
     for (int at = 0; at < layers_.size(); ++at) {
       layer& one = layers_[at];
@@ -175,6 +175,8 @@ class trained_beside {
   constexpr int add(layer one) {
     one.down = t_.reserve_parameter(true);
     one.up = t_.reserve_parameter(true);
+    t_.parameters[one.down].name = "adapter, down";
+    t_.parameters[one.up].name = "adapter, up";
     return layers_.push(one);
   }
 

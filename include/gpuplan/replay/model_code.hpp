@@ -193,7 +193,7 @@ class model_code : public recomputer {
     tensor& data = t.parameters[parameter].data;
     const int was = data.storage;
     t.what = purpose::weights;
-    data.storage = t.new_storage(data.bytes());
+    data.storage = t.new_storage(data.bytes(), {"weight", parameter, nullptr, &data});
     t.what = purpose::working;
     return was;
   }
@@ -244,8 +244,14 @@ class model_code : public recomputer {
     adapt(made, kind, out, in);
     return made;
   }
+  /// What its parameters belong to, for people.
+  constexpr void name(const module& made, const char* as) {
+    t.parameters[made.weight].name = as;
+    if (made.bias != none) t.parameters[made.bias].name = as;
+  }
   /// What trains beside a layer that is there.
   constexpr void adapt(module& made, operator_kind kind, std::int64_t out, std::int64_t in) {
+    if (*t.parameters[made.weight].name == '\0') name(made, text(kind));
     made.adapter = adapters.add(kind, in, out, made.weight, made.bias);
     if (!adapters.copies(kind)) return;
     made.weight = adapters.add_copy(made.weight);
@@ -257,11 +263,13 @@ class model_code : public recomputer {
     made.weight = parameter(sizes{width}, trains);
     if (model.norm == norm_kind::layer_norm && model.norm_bias)
       made.bias = parameter(sizes{width}, trains || adapters.trains_all_biases());
+    name(made, "norm");
     return made;
   }
   /// The table of token embeddings.
   constexpr module token_table(std::int64_t rows, std::int64_t width, bool trains) {
     module made = table_module(rows, width, trains);
+    name(made, "token table");
     made.adapter = adapters.add_table(rows, width, made.weight);
     if (adapters.copies_table()) made.copy = adapters.add_copy(made.weight);
     return made;
@@ -269,6 +277,7 @@ class model_code : public recomputer {
   constexpr module table_module(std::int64_t rows, std::int64_t width, bool trains) {
     module made;
     made.weight = parameter({rows, width}, trains);
+    name(made, "table");
     return made;
   }
 
@@ -500,6 +509,7 @@ class model_code : public recomputer {
     for (const tensor* input : inputs) {
       made.input[made.inputs++] = *input;
       t.hold(input->storage);
+      t.mark_kept(input->storage);
     }
     reruns_.resize_down(region);
     reruns_.push(made);

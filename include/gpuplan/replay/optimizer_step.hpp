@@ -49,7 +49,7 @@ class optimizer_states {
     for (int of = 0; of < count_; ++of)
       for (int at = 0; at < parts_[of].parameters.size(); ++at)
         if (has_master(parts_[of].parameters[at]))
-          masters_.push(t_.new_storage(data(parts_[of].parameters[at]).bytes()));
+          masters_.push(master_of(parts_[of].parameters[at]));
     t_.what = purpose::working;
     if (setup_.optimizer.kind != optimizer_kind::adagrad) return;
     for (int at = 0; at < parts_[0].parameters.size(); ++at)
@@ -145,8 +145,11 @@ class optimizer_states {
     const bool halves = bits_per_element(setup_.optimizer.states) == 16;
     return data(parameter).count() * (halves ? 2 : bytes_of(data(parameter).format));
   }
-  [[nodiscard]] constexpr int temporary(int parameter) const {
-    return t_.new_storage(state_bytes(parameter));
+  [[nodiscard]] constexpr int temporary(int parameter, const char* as = "update") const {
+    return t_.new_storage(state_bytes(parameter), {as, parameter});
+  }
+  [[nodiscard]] constexpr int master_of(int parameter) const {
+    return t_.new_storage(data(parameter).bytes(), {"fp32 master", parameter});
   }
   constexpr void replace(int& old, int made) const {
     t_.release(old);
@@ -160,7 +163,7 @@ class optimizer_states {
                               growing_array<int>& into) const {
     for (int at = 0; at < parameters.size(); ++at) {
       const std::int64_t bytes = t_.parameters[parameters[at]].redistributed_bytes;
-      if (bytes != 0) into.push(t_.new_storage(bytes));
+      if (bytes != 0) into.push(t_.new_storage(bytes, {"redistributed gradient", parameters[at]}));
     }
   }
   constexpr void touch_redistributed(const growing_array<int>& parameters, int times) const {
@@ -214,18 +217,19 @@ class optimizer_states {
       bytes = bytes_of(gradient.format);
     }
     if (count == 0) return;
-    const int addresses = t_.new_storage(8 * (count + 1));
-    const int partial = t_.new_storage(4 * parts);
+    const int addresses = t_.new_storage(8 * (count + 1), {"addresses of gradients"});
+    const int partial = t_.new_storage(4 * parts, {"norms of parts of gradients"});
     growing_array<int> norms;
-    for (std::int64_t at = 0; at < count; ++at) norms.push(t_.new_storage(bytes));
+    for (std::int64_t at = 0; at < count; ++at)
+      norms.push(t_.new_storage(bytes, {"norm of a gradient"}));
     t_.release(addresses);
     t_.release(partial);
-    const int stacked = t_.new_storage(bytes * count);
+    const int stacked = t_.new_storage(bytes * count, {"norms of gradients"});
     int summed = none;  // over the ranks' parts
     if (t_.shards > 1) {
-      const int powers = t_.new_storage(bytes * count);
-      const int copy = t_.new_storage(bytes * count);
-      summed = t_.new_storage(bytes * count);
+      const int powers = t_.new_storage(bytes * count, {"norms of gradients"});
+      const int copy = t_.new_storage(bytes * count, {"norms of gradients"});
+      summed = t_.new_storage(bytes * count, {"norms of gradients"});
       t_.release(copy);
       t_.release(powers);
     }
@@ -253,34 +257,45 @@ class optimizer_states {
     t_.what = purpose::optimizer_states;
     const int moments = of.kind == optimizer_kind::adamw ? 2 : 1;
     if (of.kind == optimizer_kind::adafactor && data(parameter).size.rank > 1) {
-      made.storage[0] = t_.new_storage(factor(parameter, 1).bytes());
-      made.storage[1] = t_.new_storage(factor(parameter, 2).bytes());
+      made.storage[0] = t_.new_storage(factor(parameter, 1).bytes(), {"means of rows of squares"});
+      made.storage[1] =
+          t_.new_storage(factor(parameter, 2).bytes(), {"means of columns of squares"});
     } else if (setup_.optimizer.code == optimizer_code::bitsandbytes) {
-      make_states_of_bitsandbytes(made, moments, data(parameter).count());
+      make_states_of_bitsandbytes(made, moments, parameter);
     } else if (setup_.optimizer.code == optimizer_code::torchao) {
       make_states_of_torchao(made, moments, data(parameter));
     } else {
       const bool counts = is_fused(of.kind) &&
                           (of.kind == optimizer_kind::adamw || of.kind == optimizer_kind::adagrad);
-      if (counts) made.storage[3] = t_.new_storage(4);  // the steps, on the device
+      if (counts)
+        made.storage[3] = t_.new_storage(4, {"number of steps"});  // the steps, on the device
       // a momentum begins as a copy of the gradient
       const sizes& size = t_.parameters[parameter].gradient_size;
       const bool copies = of.kind == optimizer_kind::sgd_momentum && size.rank != 0;
       for (int at = 0; at < moments; ++at)
-        made.storage[at] = copies ? t_.new_storage(size.count() * bytes_of(data(parameter).format))
-                                  : temporary(parameter);
+        made.storage[at] = copies ? t_.new_storage(size.count() * bytes_of(data(parameter).format),
+                                                   {name_of_moment(of.kind, at), parameter})
+                                  : temporary(parameter, name_of_moment(of.kind, at));
     }
     t_.what = purpose::working;
   }
-  constexpr void make_states_of_bitsandbytes(state& made, int moments, std::int64_t count) {
+  [[nodiscard]] static constexpr const char* name_of_moment(optimizer_kind kind, int at) {
+    if (kind == optimizer_kind::sgd_momentum || kind == optimizer_kind::muon) return "momentum";
+    if (kind == optimizer_kind::adagrad || kind == optimizer_kind::rmsprop) return "squares";
+    return at == 0 ? "first moment" : "second moment";
+  }
+  constexpr void make_states_of_bitsandbytes(state& made, int moments, int parameter) {
+    const std::int64_t count = data(parameter).count();
     const bool small = !has_8_bits() || count < smallest_in_8_bits;
     const bool is_paged = setup_.optimizer.pages_states && count >= smallest_paged;
     for (int at = 0; at < moments; ++at)
-      if (!small && maps_[at] == none) maps_[at] = t_.new_storage(map_bytes);
+      if (!small && maps_[at] == none) maps_[at] = t_.new_storage(map_bytes, {"map of 8 bits"});
     for (int at = 0; !is_paged && at < moments; ++at)
-      made.storage[at] = t_.new_storage(small ? 4 * count : count);
+      made.storage[at] = t_.new_storage(small ? 4 * count : count,
+                                        {name_of_moment(optimizer_kind::adamw, at), parameter});
     for (int at = 0; !small && at < moments; ++at)
-      made.storage[2 + at] = t_.new_storage(4 * ceil_div(count, block_in_8_bits));
+      made.storage[2 + at] =
+          t_.new_storage(4 * ceil_div(count, block_in_8_bits), {"scales of blocks"});
   }
   constexpr void make_states_of_torchao(state& made, int moments, const tensor& of) {
     const std::int64_t count = of.count();

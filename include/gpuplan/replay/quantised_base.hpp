@@ -42,10 +42,10 @@ class quantised_weights {
     const std::int64_t blocks = ceil_div(count, base().block);
     t_.what = purpose::weights;
     const value whole = t_.make({out, in}, element_of(setup_.precision.weights));
-    value scales = t_.make({blocks}, element::fp32);
+    value scales = t_.make({blocks}, element::fp32, {"scales of blocks"});
     tensor& data = t_.parameters[place].data;
     data = *whole;
-    data.storage = t_.new_storage(ceil_div(count, 2));
+    data.storage = t_.new_storage(ceil_div(count, 2), {"weight in 4 bits", place});
     keep(64);  // the values of the 16 codes
     {
       const value sizes_of_values = t_.make({16}, element::fp32);
@@ -59,8 +59,8 @@ class quantised_weights {
       const value shifted = t_.make({blocks}, element::fp32);
       if (!has_values_of_scales_) keep(1024);
       has_values_of_scales_ = true;
-      keep(4 * ceil_div(blocks, base().scale_block));
-      keep(blocks);
+      keep(4 * ceil_div(blocks, base().scale_block), "scales of scales");
+      keep(blocks, "scales of blocks in 8 bits");
       keep(1024);  // the values of the scales' 256 codes
     }
     t_.what = purpose::working;
@@ -86,6 +86,7 @@ class quantised_weights {
     const tensor added = bias == none ? tensor{} : t_.parameter(bias);
     const int by = t_.add_node(node_kind::function, {&*x, &added});
     if (node* made = t_.at(by)) {
+      made->parameter = weight;
       made->argument[0] = weight;
       made->own = &backward_;
     }
@@ -96,10 +97,10 @@ class quantised_weights {
         scales = t_.make({blocks_of(stored)}, element::fp32);
         shifted = t_.make({blocks_of(stored)}, element::fp32);
       }
-      const value whole = t_.make(stored.size, compute);
+      const value whole = t_.make(stored.size, compute, {"weight in full", weight});
       sizes wanted = x->size;
       wanted[wanted.rank - 1] = stored.size[0];
-      result = t_.make(wanted, compute);
+      result = t_.make(wanted, compute, {"output", weight});
       t_.touch(bias != none ? t_.device.bias_workspace : t_.device.matrix_workspace);
     }
     t_.result_of(by, result.get());
@@ -110,7 +111,7 @@ class quantised_weights {
     const tensor& stored = t_.parameters[weight].data;
     value scales;
     if (base().scale_block != 0) scales = t_.make({blocks_of(stored)}, element::fp32);
-    return t_.make(stored.size, stored.format);
+    return t_.make(stored.size, stored.format, {"weight in full", weight});
   }
 
  private:
@@ -142,7 +143,9 @@ class quantised_weights {
     return ceil_div(stored.count(), base().block);
   }
   // To the end.
-  constexpr void keep(std::int64_t bytes) { static_cast<void>(t_.new_storage(bytes)); }
+  constexpr void keep(std::int64_t bytes, const char* as = "code values") {
+    static_cast<void>(t_.new_storage(bytes, {as}));
+  }
 
   tape& t_;
   const training_setup& setup_;

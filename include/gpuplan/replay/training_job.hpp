@@ -19,8 +19,9 @@ class training_job {
   constexpr training_job(memory_events& memory,
                          const training_setup& setup,
                          const batch_plan& plan,
-                         device_traits device = {})
-      : tape_(memory, device),
+                         device_traits device = {},
+                         storage_watcher* watcher = nullptr)
+      : tape_(memory, device, watcher),
         described_(setup),
         setup_(as_operators_see(setup)),
         plan_(plan),

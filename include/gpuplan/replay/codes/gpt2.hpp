@@ -87,12 +87,13 @@ class gpt2_code : public hugging_face_code {
       if (w->needs_gradient()) t.keep(node, xs);
       if (xs->needs_gradient()) t.keep(node, w);
       if (eager::node* of = t.at(node)) {
+        of->parameter = by.weight;
         of->argument[0] = rows;
         of->argument[1] = in;
         of->argument[2] = out;
         of->argument[3] = 1;
       }
-      made = t.make({rows, out}, wider(xs->format, w->format));
+      made = t.make({rows, out}, wider(xs->format, w->format), {"output", by.weight});
       t.touch(t.device.bias_workspace);
       t.result_of(node, made.get());
     }

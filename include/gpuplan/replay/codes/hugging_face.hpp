@@ -214,10 +214,10 @@ class hugging_face_decoder : public hugging_face_code {
       angles = t.make({1, tokens, width / 2}, element::fp32);
     }
     const sizes table{1, tokens, width};
-    const value both = t.make(table, element::fp32);
+    const value both = t.make(table, element::fp32, {"rotary angles"});
     const auto scaled = [&] {
-      const value plain = t.make(table, element::fp32);
-      return t.make(table, element::fp32);
+      const value plain = t.make(table, element::fp32, {"rotary table"});
+      return t.make(table, element::fp32, {"rotary table"});
     };
     const value cosine = scaled();
     const value sine = scaled();

@@ -90,9 +90,9 @@ class hugging_face_code : public model_code {
   constexpr void make_token_batch() {
     const sizes all{plan.micro_batch, setup.sequence_length};
     t.what = purpose::buffers;
-    ids_ = t.make(all, element::int64);
-    labels_ = t.make(all, element::int64);
-    if (setup.padding_mask) padding_ = t.make(all, element::int64);
+    ids_ = t.make(all, element::int64, {"token ids"});
+    labels_ = t.make(all, element::int64, {"labels"});
+    if (setup.padding_mask) padding_ = t.make(all, element::int64, {"padding"});
     t.what = purpose::working;
   }
 
@@ -153,7 +153,7 @@ class hugging_face_code : public model_code {
     if (!is_written_out()) return mask;
     const value zero = t.make(sizes{1}, format);
     const value least = t.make(sizes{1}, format);
-    return t.make({batch, 1, queries, keys}, format);
+    return t.make({batch, 1, queries, keys}, format, {"mask"});
   }
   /// The mask functions over index tensors, and what they are joined with.
   constexpr value visible(std::int64_t batch,
@@ -181,7 +181,7 @@ class hugging_face_code : public model_code {
       if (batch > 1) key_index = t.make({batch, 1, 1, keys}, element::int64);
       read = t.make({batch, 1, 1, keys}, element::boolean);
     }
-    return t.make({batch, 1, queries, keys}, element::boolean);
+    return t.make({batch, 1, queries, keys}, element::boolean, {"mask"});
   }
 
   /// (keys > queries - window) & (keys <= queries)
@@ -250,7 +250,7 @@ class hugging_face_code : public model_code {
     wide[wide.rank - 1] = length;
     const int by = t.add_node(node_kind::slice, {&of});
     if (node* made = t.at(by)) made->size[1] = of.size;
-    value longer = t.make(wide, of.format);
+    value longer = t.make(wide, of.format, {"mask"});
     t.result_of(by, longer.get());
     return longer;
   }

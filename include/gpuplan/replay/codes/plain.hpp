@@ -63,8 +63,8 @@ class plain_decoder : public model_code {
   constexpr void make_batch() override {
     const sizes all{plan.micro_batch, setup.sequence_length};
     t.what = purpose::buffers;
-    ids_ = t.make(all, element::int64);
-    labels_ = t.make(all, element::int64);
+    ids_ = t.make(all, element::int64, {"token ids"});
+    labels_ = t.make(all, element::int64, {"labels"});
     t.what = purpose::working;
   }
 
@@ -131,8 +131,8 @@ class plain_decoder : public model_code {
       angle = t.make(table, element::fp32);
     }
     t.what = purpose::buffers;
-    cos_ = t.make(table, element::fp32);
-    sin_ = t.make(table, element::fp32);
+    cos_ = t.make(table, element::fp32, {"rotary table"});
+    sin_ = t.make(table, element::fp32, {"rotary table"});
     t.what = purpose::working;
     add_buffer(cos_);
     add_buffer(sin_);
@@ -198,6 +198,7 @@ class plain_decoder : public model_code {
   constexpr module table_of_norm(std::int64_t width, bool trains) {
     module made;
     made.weight = parameter(sizes{width}, trains);
+    name(made, "norm");
     return made;
   }
 
@@ -235,8 +236,8 @@ class plain_decoder : public model_code {
     const sizes square{q.size[2], q.size[2]};
     value hide;
     {
-      const value ones = t.make(square, element::boolean);
-      hide = t.make(square, element::boolean);
+      const value ones = t.make(square, element::boolean, {"mask"});
+      hide = t.make(square, element::boolean, {"mask"});
     }
     value weights;
     {

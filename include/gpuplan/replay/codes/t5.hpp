@@ -35,9 +35,9 @@ class t5_code : public hugging_face_code {
     const std::int64_t batch = plan.micro_batch;
     const sizes tokens{batch, setup.sequence_length};
     t.what = purpose::buffers;
-    ids_ = t.make(tokens, element::int64);
-    labels_ = t.make({batch, target_length()}, element::int64);
-    if (setup.padding_mask) padding_ = t.make(tokens, element::int64);
+    ids_ = t.make(tokens, element::int64, {"token ids"});
+    labels_ = t.make({batch, target_length()}, element::int64, {"labels"});
+    if (setup.padding_mask) padding_ = t.make(tokens, element::int64, {"padding"});
     t.what = purpose::working;
   }
 

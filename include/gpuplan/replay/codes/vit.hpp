@@ -39,9 +39,9 @@ class vit_code : public hugging_face_code {
     // what autocast will cast is given as it was read
     const number_format given_in =
         setup.precision.under_autocast ? number_format::fp32 : setup.precision.weights;
-    images_ =
-        t.make({plan.micro_batch, model.image.num_channels, side, side}, element_of(given_in));
-    labels_ = t.make(sizes{plan.micro_batch}, element::int64);
+    images_ = t.make(
+        {plan.micro_batch, model.image.num_channels, side, side}, element_of(given_in), {"images"});
+    labels_ = t.make(sizes{plan.micro_batch}, element::int64, {"labels"});
     t.what = purpose::working;
   }
 

@@ -40,7 +40,7 @@ constexpr std::int64_t flash_splits(const device_traits& device,
 
 /// The result is (batch, heads, tokens, head_dim), in the order (batch, tokens, heads, head_dim).
 constexpr value attention_result(tape& t, const tensor& q, std::int64_t value_dim) {
-  value out = t.make({q.size[0], q.size[2], q.size[1], value_dim}, q.format);
+  value out = t.make({q.size[0], q.size[2], q.size[1], value_dim}, q.format, {"attention"});
   swap_dimensions(out.get(), 1, 2);
   return out;
 }
@@ -86,20 +86,21 @@ constexpr value flash_attention(
     t.result_of(by, result.get());
     return result;
   }
-  value out = t.make_like({batch, heads, tokens, v->size[3]}, q->format, q);
-  const value sums = t.make({batch, heads, tokens}, element::fp32);
+  value out = t.make_like({batch, heads, tokens, v->size[3]}, q->format, q, {}, "attention");
+  const value sums = t.make({batch, heads, tokens}, element::fp32, {"log-sums of scores"});
   const std::int64_t splits =
       drops ? 1 : flash_splits(t.device, batch * heads, tokens, k->size[2], width);
   int part_sums = none;
   int parts = none;
   if (splits > 1) {
     const std::int64_t rows = splits * batch * heads * tokens;
-    part_sums = t.new_storage(4 * rows);
-    parts = t.new_storage(4 * rows * round_up(width, width > 128 ? 64 : 32));
+    part_sums = t.new_storage(4 * rows, {"log-sums of parts of the keys"});
+    parts = t.new_storage(4 * rows * round_up(width, width > 128 ? 64 : 32),
+                          {"attention to parts of the keys"});
   }
-  value seed = t.make({2}, element::int64);
-  const value unused = t.make({1}, element::int64);
-  if (drops) seed = t.make({2}, element::int64);
+  value seed = t.make({2}, element::int64, {"random state"});
+  const value unused = t.make({1}, element::int64, {"random state"});
+  if (drops) seed = t.make({2}, element::int64, {"random state"});
   t.release(part_sums);
   t.release(parts);
   t.keep(by, out);
@@ -130,15 +131,16 @@ constexpr value efficient_attention(tape& t,
   if (bias.defined()) t.keep(by, bias);
   value seed, offset;
   if (!drops) {
-    seed = t.make({1}, element::int64);
-    offset = t.make({1}, element::int64);
+    seed = t.make({1}, element::int64, {"random state"});
+    offset = t.make({1}, element::int64, {"random state"});
   }
   value out = attention_result(t, q, v->size[3]);
   // Without a backward there are no sums.
   const std::int64_t summed = by == none ? 0 : round_up(q->size[2], 32);
-  const value sums = t.make({q->size[0], q->size[1], summed}, element::fp32);
+  const value sums =
+      t.make({q->size[0], q->size[1], summed}, element::fp32, {"log-sums of scores"});
   // Wide values do not stay in registers: they add up in fp32 outside.
-  if (v->size[3] > 128 && is_half(q->format)) t.touch(4 * out->count());
+  if (v->size[3] > 128 && is_half(q->format)) t.touch(4 * out->count(), "attention in fp32");
   t.keep(by, out);
   t.keep(by, sums);
   if (!drops) {
@@ -204,12 +206,12 @@ constexpr value math_attention(tape& t,
   value scaled = scale(t, q);
   value mask;
   if (causal) {
-    value ones = t.make({tokens, keys}, element::boolean);
-    value lower = t.make({tokens, keys}, element::boolean);
+    value ones = t.make({tokens, keys}, element::boolean, {"mask"});
+    value lower = t.make({tokens, keys}, element::boolean, {"mask"});
     ones.drop();
-    const value zero = t.make(sizes{1}, element::fp32);
-    const value lowest = t.make(sizes{1}, element::fp32);
-    mask = t.make({tokens, keys}, element::fp32);
+    const value zero = t.make(sizes{1}, element::fp32, {"number"});
+    const value lowest = t.make(sizes{1}, element::fp32, {"number"});
+    mask = t.make({tokens, keys}, element::fp32, {"mask"});
   }
   value k_all;
   if (k->size[1] == heads)
@@ -233,10 +235,11 @@ constexpr value math_attention(tape& t,
   {
     const int by = t.add_node(node_kind::softmax, {&*scores});
     if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(scores->format);
-    value result = t.make(scores->size, scores->format);
-    const value hidden = t.make(scores->size, element::boolean);
-    const value hidden_rows = t.make({batch, heads, tokens, 1}, element::boolean);
-    t.touch(bytes_of(scores->format));
+    value result = t.make(scores->size, scores->format, {"softmax", none, &*scores});
+    const value hidden = t.make(scores->size, element::boolean, {"hidden scores", none, &*scores});
+    const value hidden_rows =
+        t.make({batch, heads, tokens, 1}, element::boolean, {"rows of hidden scores"});
+    t.touch(bytes_of(scores->format), "number");
     t.keep(by, result);
     t.result_of(by, result.get());
     weights = static_cast<value&&>(result);
@@ -246,7 +249,7 @@ constexpr value math_attention(tape& t,
   // The weights are a result too, which nobody reads.
   value unread;
   if (half)
-    unread = t.make(scores->size, format);
+    unread = t.make(scores->size, format, {"attention weights, unread", none, &*scores});
   else
     unread = value{};
   value out = matmul(t, scores, v_all);

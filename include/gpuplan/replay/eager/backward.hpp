@@ -24,32 +24,32 @@ constexpr std::int64_t tile_states(std::int64_t items, std::int64_t tile, std::i
 constexpr value embedding_gradient(
     tape& t, std::int64_t tokens, std::int64_t rows, std::int64_t width, element format) {
   if (tokens <= 3072) return t.make({rows, width}, format);
-  const int sorted = t.new_storage(8 * tokens);
-  const int original = t.new_storage(8 * tokens);
-  const int range = t.new_storage(8 * tokens);
+  const int sorted = t.new_storage(8 * tokens, {"sorted rows"});
+  const int original = t.new_storage(8 * tokens, {"order of rows"});
+  const int range = t.new_storage(8 * tokens, {"numbers of tokens"});
   std::int64_t passes = 1;  // of 8 bits
   while (rows >> (8 * passes) != 0) ++passes;
   t.touch((passes > 1 ? 2 * round_up(8 * tokens, 256) : 0) + 1024 * ceil_div(tokens, 4608) +
           2048 * passes + 511);
   t.release(range);
   value gradient = t.make({rows, width}, format);
-  const int offsets = t.new_storage(8 * tokens);
-  const int segments = t.new_storage(8);
-  const int unused_keys = t.new_storage(8 * tokens);
+  const int offsets = t.new_storage(8 * tokens, {"segments of rows"});
+  const int segments = t.new_storage(8, {"number of segments"});
+  const int unused_keys = t.new_storage(8 * tokens, {"keys of segments"});
   t.touch(512 + tile_states(tokens, 2464, 8));
   t.release(unused_keys);
   const std::int64_t most = at_most(tokens, rows);
   const std::int64_t parts = tokens / 10 + most;
-  const int per_segment = t.new_storage(8 * most);
-  const int segment_offset = t.new_storage(8 * most);
+  const int per_segment = t.new_storage(8 * most, {"parts of segments"});
+  const int segment_offset = t.new_storage(8 * most, {"parts before segments"});
   t.touch(256 + tile_states(most, 896, 16));
-  const int count = t.new_storage(8);
-  const int part_offset = t.new_storage(8 * parts);
+  const int count = t.new_storage(8, {"number of parts"});
+  const int part_offset = t.new_storage(8 * parts, {"first tokens of parts"});
   // Many parts of few rows are added up where they belong, in fp32.
   const bool adds_in_place = parts > 4 * most && rows < 4 * t.device.multiprocessors;
-  const int row_of_part = adds_in_place ? t.new_storage(8 * parts) : none;
-  const int sums = !adds_in_place    ? t.new_storage(4 * parts * width)
-                   : is_half(format) ? t.new_storage(4 * rows * width)
+  const int row_of_part = adds_in_place ? t.new_storage(8 * parts, {"rows of parts"}) : none;
+  const int sums = !adds_in_place    ? t.new_storage(4 * parts * width, {"sums of parts"})
+                   : is_half(format) ? t.new_storage(4 * rows * width, {"gradient in fp32"})
                                      : none;
   for (const int storage : {sums,
                             row_of_part,
@@ -81,7 +81,7 @@ constexpr void norm_gradients(tape& t, const node& by, const tensor& gradient, g
   const std::int64_t parts = at_most(32'768 / warps, ceil_div(rows, 32));
   value part[most_inputs];
   for (int which = 1; which < by.inputs; ++which)
-    if (wants(which)) part[which] = t.make({parts, width}, gradient.format);
+    if (wants(which)) part[which] = t.make({parts, width}, gradient.format, {"gradient in parts"});
   for (int which = 1; which < by.inputs; ++which)
     if (wants(which)) out.of[which] = sum_to(t, part[which], sizes{width});
 }
@@ -97,7 +97,7 @@ constexpr void flash_gradients(tape& t,
   const auto in_order = [&](const tensor& of) {
     tensor turned = of;
     swap_dimensions(turned, 1, 2);
-    return turned.is_contiguous() ? none : t.new_storage(of.bytes());
+    return turned.is_contiguous() ? none : t.new_storage(of.bytes(), {"copy in order", none, &of});
   };
   const auto like = [&](const tensor& of) { return t.make_like(of.size, of.format, of); };
   const int dense_gradient = in_order(gradient);
@@ -106,11 +106,12 @@ constexpr void flash_gradients(tape& t,
   out.of[1] = like(k);
   out.of[2] = like(v);
   const std::int64_t rows = q.size[0] * q.size[1] * round_up(q.size[2], 128);
-  const int row_sums = t.new_storage(4 * rows);
-  const int sums = t.new_storage(4 * rows * round_up(q.size[3], q.size[3] > 128 ? 64 : 32));
+  const int row_sums = t.new_storage(4 * rows, {"sums of rows"});
+  const int sums = t.new_storage(4 * rows * round_up(q.size[3], q.size[3] > 128 ? 64 : 32),
+                                 {"gradient of queries in fp32"});
   if (q.size[1] != k.size[1]) {
-    const int all_k = t.new_storage(q.bytes());
-    const int all_v = t.new_storage(q.bytes());
+    const int all_k = t.new_storage(q.bytes(), {"gradients of keys of all heads"});
+    const int all_v = t.new_storage(q.bytes(), {"gradients of values of all heads"});
     t.release(all_k);
     t.release(all_v);
   }
@@ -139,20 +140,20 @@ constexpr void efficient_gradients(
   int all_k = none;
   int all_v = none;
   if (q.size[1] != k.size[1]) {
-    all_k = t.new_storage(q.bytes());
-    all_v = t.new_storage(q.bytes());
+    all_k = t.new_storage(q.bytes(), {"gradients of keys of all heads"});
+    all_v = t.new_storage(q.bytes(), {"gradients of values of all heads"});
   }
   const std::int64_t heads = q.size[0] * q.size[1];
   const std::int64_t tokens = q.size[2];
   const std::int64_t width = q.size[3];
   int row_sums = none;
   if (is_half(q.format)) {
-    row_sums = t.new_storage(4 * heads * tokens);
+    row_sums = t.new_storage(4 * heads * tokens, {"sums of rows"});
   } else {
-    const int products = t.new_storage(4 * heads * tokens * width);
-    row_sums = t.new_storage(4 * heads * tokens);
+    const int products = t.new_storage(4 * heads * tokens * width, {"gradient times result"});
+    row_sums = t.new_storage(4 * heads * tokens, {"sums of rows"});
     if (tokens > 1 && q.size[1] > 1) {  // in the order of the heads
-      const int turned = t.new_storage(4 * heads * tokens);
+      const int turned = t.new_storage(4 * heads * tokens, {"sums of rows"});
       t.release(row_sums);
       row_sums = turned;
     }
@@ -568,6 +569,7 @@ constexpr void tape::accumulate(int index) {
       release(arrived.storage);
     }
     mark(gradient.storage, purpose::gradients);
+    name(gradient.storage, {"gradient", by.parameter, nullptr, &gradient});
   } else {
     release(arrived.storage);
   }
@@ -575,6 +577,7 @@ constexpr void tape::accumulate(int index) {
 }
 
 constexpr void tape::follow(const tensor& from, const tensor& gradient, int first) {
+  const int was = running;
   growing_array<bool> reached;
   for (int at = first; at <= from.node; ++at) {
     nodes[at].pending = 0;
@@ -594,6 +597,7 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
   for (int at = from.node; at >= first; --at) {
     if (!reached[at - first] || nodes[at].kind == node_kind::accumulate) continue;
     if (nodes[at].layer != layer) begin(moment::backward, nodes[at].layer);
+    running = at;
     if (nodes[at].unit != none) again->before_backward(nodes[at].unit);
     if (nodes[at].kind == node_kind::function)
       run_function(at);
@@ -605,11 +609,13 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
         accumulate(to);
     }
   }
+  running = was;
 }
 
 constexpr void tape::backward(const tensor& loss) {
   begin(moment::backward);
-  const value root = make(loss.size, loss.format);  // whoever asked holds it to the end
+  const value root =
+      make(loss.size, loss.format, {"gradient of the loss"});  // whoever asked holds it to the end
   follow(loss, root, 0);
   if (again != nullptr) again->backward_is_done();
   forget({});

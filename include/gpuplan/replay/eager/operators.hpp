@@ -68,8 +68,8 @@ constexpr reduction_scratch scratch_of_reduction(const device_traits& device,
 
 constexpr void touch(tape& t, const reduction_scratch& scratch) {
   if (scratch.buffer == 0) return;
-  const int buffer = t.new_storage(scratch.buffer);
-  const int semaphores = t.new_storage(scratch.semaphores);
+  const int buffer = t.new_storage(scratch.buffer, {"buffer of a sum"});
+  const int semaphores = t.new_storage(scratch.semaphores, {"semaphores of a sum"});
   t.release(semaphores);
   t.release(buffer);
 }
@@ -90,7 +90,7 @@ constexpr void touch_reduction(
 
 /// The sum over what the wanted sizes do not have, or have once.
 constexpr value sum_to(tape& t, const tensor& of, const sizes& wanted) {
-  value sum = t.make(wanted, of.format);
+  value sum = t.make(wanted, of.format, {"sum over rows", none, &of});
   const std::int64_t outputs = wanted.count();
   const int more = of.size.rank - wanted.rank;
   std::int64_t nearest_summed = std::numeric_limits<std::int64_t>::max();
@@ -165,7 +165,7 @@ constexpr value transpose(tape& t, const tensor& of, int a, int b) {
 
 /// A copy in the order of its dimensions, where it is not in that order yet.
 constexpr value clone(tape& t, const tensor& of) {
-  value copy = t.make(of.size, of.format);
+  value copy = t.make(of.size, of.format, {"copy", none, &of});
   const int by = t.add_node(node_kind::pass, {&of});
   t.result_of(by, copy.get());
   return copy;
@@ -255,7 +255,9 @@ constexpr value concatenate(tape& t, const tensor& a, const tensor& b, int dimen
   }
   sizes joined = a.size;
   joined[dimension] += b.size[dimension];
-  value both = t.make(joined, bytes_of(a.format) >= bytes_of(b.format) ? a.format : b.format);
+  value both = t.make(joined,
+                      bytes_of(a.format) >= bytes_of(b.format) ? a.format : b.format,
+                      {"concatenation", none, &a});
   if (is_channels_last(a) && is_channels_last(b)) set_channels_last(both.get());
   t.result_of(by, both.get());
   return both;
@@ -275,7 +277,7 @@ constexpr value stack_rows(tape& t, const value* parts, int count) {
   joined[0] *= count;
   if (node* made = t.at(by))
     for (int at = 0; at < count; ++at) made->argument[1 + at] = of[at]->size[0];
-  value all = t.make(joined, of[0]->format);
+  value all = t.make(joined, of[0]->format, {"stacked rows", none, of[0]});
   t.result_of(by, all.get());
   return all;
 }
@@ -286,7 +288,7 @@ constexpr value cast(tape& t, const tensor& of, element format) {
   if (of.format == format) return t.share(of);
   const int by = t.add_node(node_kind::cast, {&of});
   if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(of.format);
-  value other = t.make_like(of.size, format, of);
+  value other = t.make_like(of.size, format, of, {}, "cast");
   t.result_of(by, other.get());
   return other;
 }
@@ -333,7 +335,7 @@ constexpr sizes broadcast(const sizes& a, const sizes& b) {
 
 constexpr value add(tape& t, const tensor& a, const tensor& b) {
   const int by = t.add_node(node_kind::pass, {&a, &b});
-  value sum = t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b);
+  value sum = t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b, "sum");
   t.result_of(by, sum.get());
   return sum;
 }
@@ -347,21 +349,22 @@ constexpr value add_in_place(tape& t, const tensor& a, const tensor& b) {
 constexpr value subtract(tape& t, const tensor& a, const tensor& b) {
   const int by = t.add_node(node_kind::pass, {&a, &b});
   if (node* made = t.at(by)) made->argument[0] = 1;  // the second gradient is negated
-  value difference = t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b);
+  value difference =
+      t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b, "difference");
   t.result_of(by, difference.get());
   return difference;
 }
 /// Times a number, or the negative.
 constexpr value scale(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::scale, {&of});
-  value scaled = t.make_like(of.size, of.format, of);
+  value scaled = t.make_like(of.size, of.format, of, {}, "scaled");
   t.result_of(by, scaled.get());
   return scaled;
 }
 /// Plus a number: the gradient passes through.
 constexpr value add_number(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::pass, {&of});
-  value sum = t.make_like(of.size, of.format, of);
+  value sum = t.make_like(of.size, of.format, of, {}, "sum");
   t.result_of(by, sum.get());
   return sum;
 }
@@ -369,7 +372,8 @@ constexpr value multiply(tape& t, const tensor& a, const tensor& b) {
   const int by = t.add_node(node_kind::product, {&a, &b});
   if (b.needs_gradient()) t.keep(by, a);
   if (a.needs_gradient()) t.keep(by, b);
-  value product = t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b);
+  value product =
+      t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b, "product");
   t.result_of(by, product.get());
   return product;
 }
@@ -383,14 +387,14 @@ constexpr value multiply_complex(tape& t, const tensor& a, const tensor& by_what
 constexpr value keeping_input(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::keeps_one, {&of});
   t.keep(by, of);
-  value result = t.make_like(of.size, of.format, of);
+  value result = t.make_like(of.size, of.format, of, {}, "activation");
   t.result_of(by, result.get());
   return result;
 }
 /// An operator whose backward needs its result and makes one tensor: relu, tanh.
 constexpr value keeping_result(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::keeps_one, {&of});
-  value result = t.make_like(of.size, of.format, of);
+  value result = t.make_like(of.size, of.format, of, {}, "activation");
   t.keep(by, result);
   t.result_of(by, result.get());
   return result;
@@ -398,8 +402,8 @@ constexpr value keeping_result(tape& t, const tensor& of) {
 constexpr value dropout(tape& t, const tensor& of, bool drops) {
   if (!drops) return t.share(of);
   const int by = t.add_node(node_kind::keeps_one, {&of});
-  value mask = t.make_like(of.size, element::boolean, of);
-  value result = t.make_like(of.size, of.format, of);
+  value mask = t.make_like(of.size, element::boolean, of, {}, "dropout mask");
+  value result = t.make_like(of.size, of.format, of, {}, "dropout");
   t.keep(by, mask);
   t.result_of(by, result.get());
   return result;
@@ -408,7 +412,7 @@ constexpr value dropout(tape& t, const tensor& of, bool drops) {
 constexpr value power(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::power, {&of});
   t.keep(by, of);
-  value result = t.make_like(of.size, of.format, of);
+  value result = t.make_like(of.size, of.format, of, {}, "power");
   t.result_of(by, result.get());
   return result;
 }
@@ -418,7 +422,7 @@ constexpr value mean(tape& t, const tensor& of) {
   if (node* made = t.at(by)) made->size[1] = of.size;
   sizes one = of.size;
   one[one.rank - 1] = 1;
-  value result = t.make(one, of.format);
+  value result = t.make(one, of.format, {"mean"});
   t.result_of(by, result.get());
   return result;
 }
@@ -432,7 +436,7 @@ constexpr value sum_over(tape& t, const tensor& of, int dimension) {
     made->size[1] = of.size;
     made->argument[0] = dimension;
   }
-  value result = t.make(left, of.format);
+  value result = t.make(left, of.format, {"sum"});
   touch(t,
         scratch_of_reduction(t.device, of.size[dimension], left.count(), dimension == left.rank));
   t.result_of(by, result.get());
@@ -445,7 +449,7 @@ constexpr value mean_over(tape& t, const tensor& of, int dimension) {
   sizes left = of.size;
   for (int at = dimension; at + 1 < left.rank; ++at) left[at] = left[at + 1];
   --left.rank;
-  value result = t.make(left, of.format);
+  value result = t.make(left, of.format, {"mean"});
   touch(t,
         scratch_of_reduction(t.device, of.size[dimension], left.count(), dimension == left.rank));
   t.result_of(by, result.get());
@@ -455,7 +459,7 @@ constexpr value mean_over(tape& t, const tensor& of, int dimension) {
 constexpr value divide(tape& t, const tensor& of, const tensor& by_what) {
   const int by = t.add_node(node_kind::keeps_one, {&of});
   t.keep(by, by_what);
-  value quotient = t.make_like(of.size, of.format, of, by_what);
+  value quotient = t.make_like(of.size, of.format, of, by_what, "quotient");
   t.result_of(by, quotient.get());
   return quotient;
 }
@@ -465,24 +469,24 @@ constexpr value normalize(tape& t, const tensor& of) {
   one[one.rank - 1] = 1;
   int by = t.add_node(node_kind::vector_norm, {&of});
   t.keep(by, of);
-  value length = t.make(one, of.format);
+  value length = t.make(one, of.format, {"lengths of rows"});
   t.keep(by, length);
   t.result_of(by, length.get());
   by = t.add_node(node_kind::clamp, {&*length});
   t.keep(by, length);
-  value clamped = t.make(one, of.format);
+  value clamped = t.make(one, of.format, {"lengths of rows, clamped"});
   t.result_of(by, clamped.get());
   const value divisor = expand(t, clamped, of.size);
   by = t.add_node(node_kind::quotient, {&of, &*divisor});
   t.keep(by, of);
   t.keep(by, divisor);
-  value result = t.make(of.size, of.format);
+  value result = t.make(of.size, of.format, {"rows of length 1", none, &of});
   t.result_of(by, result.get());
   return result;
 }
 constexpr value reciprocal_root(tape& t, const tensor& of) {
   const int by = t.add_node(node_kind::reciprocal_root, {&of});
-  value result = t.make_like(of.size, of.format, of);
+  value result = t.make_like(of.size, of.format, of, {}, "reciprocal root");
   t.keep(by, result);
   t.result_of(by, result.get());
   return result;
@@ -490,7 +494,7 @@ constexpr value reciprocal_root(tape& t, const tensor& of) {
 constexpr value softmax(tape& t, const tensor& of, element format) {
   const int by = t.add_node(node_kind::softmax, {&of});
   if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(of.format);
-  value result = t.make(of.size, format);
+  value result = t.make(of.size, format, {"softmax", none, &of});
   t.keep(by, result);
   t.result_of(by, result.get());
   return result;
@@ -505,7 +509,7 @@ constexpr value softmax_under_autocast(tape& t, const tensor& of) {
 constexpr value masked_fill(tape& t, const tensor& of, const tensor& mask) {
   const int by = t.add_node(node_kind::mask_fill, {&of});
   t.keep(by, mask);
-  value result = t.make_like(of.size, of.format, of);
+  value result = t.make_like(of.size, of.format, of, {}, "masked scores");
   t.result_of(by, result.get());
   return result;
 }
@@ -535,6 +539,7 @@ constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
   if (w2->needs_gradient()) t.keep(by, xs);
   if (xs.needs_gradient()) t.keep(by, w2);
   if (node* made = t.at(by)) {
+    made->parameter = weight;
     made->argument[0] = rows;
     made->argument[1] = in;
     made->argument[2] = out;
@@ -544,7 +549,7 @@ constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
   if (stays && t.is_recomputing()) {
     result = t.saved_result();
   } else {
-    result = t.make({rows, out}, wider(x->format, w->format));
+    result = t.make({rows, out}, wider(x->format, w->format), {"output", weight});
     t.touch(bias != none ? t.device.bias_workspace : t.device.matrix_workspace);
     if (stays) t.save_result(result);
   }
@@ -573,8 +578,8 @@ constexpr value convolve(tape& t, const tensor& images, int weight, int bias) {
     made->argument[0] = row;
     made->argument[1] = side * side;
   }
-  value result = t.make({x->size[0], w->size[0], side, side}, x->format);
-  const value rows = t.make({row, side * side}, x->format);
+  value result = t.make({x->size[0], w->size[0], side, side}, x->format, {"output", weight});
+  const value rows = t.make({row, side * side}, x->format, {"patches in rows", weight});
   t.touch(t.device.matrix_workspace);  // for each image the same
   t.result_of(by, result.get());
   return result;
@@ -592,7 +597,7 @@ constexpr value product(tape& t, const tensor& left, const tensor& right) {
     made->argument[1] = a->size[1];
     made->argument[2] = b->size[1];
   }
-  value result = t.make({a->size[0], b->size[1]}, a->format);
+  value result = t.make({a->size[0], b->size[1]}, a->format, {"matrix product"});
   t.touch(t.device.matrix_workspace);
   t.result_of(by, result.get());
   return result;
@@ -618,7 +623,7 @@ constexpr value matmul(tape& t, const tensor& left, const tensor& right) {
     made->argument[2] = k;
     made->argument[3] = n;
   }
-  value result = t.make({batch, m, n}, a->format);
+  value result = t.make({batch, m, n}, a->format, {"matrix product"});
   t.touch(t.device.matrix_workspace);
   t.result_of(by, result.get());
   sizes wanted = a->size;
@@ -649,16 +654,17 @@ constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
   if (weight != none) t.keep(by, w);
   if (bias != none) t.keep(by, b);
   value together;  // of an input in another order
-  if (!x->is_contiguous()) together = t.make(x->size, x->format);
-  value result = t.make(x->size, x->format);
+  if (!x->is_contiguous()) together = t.make(x->size, x->format, {"input in order", weight});
+  value result = t.make(x->size, x->format, {"output", weight});
   sizes one = x->size;
   one[one.rank - 1] = 1;
   const element of_statistics = element::fp32;
-  const value average = t.make(one, of_statistics);
-  const value spread = t.make(one, of_statistics);
+  const value average = t.make(one, of_statistics, {"means of rows", weight});
+  const value spread = t.make(one, of_statistics, {"spreads of rows", weight});
   t.keep(by, average);
   t.keep(by, spread);
   if (node* made = t.at(by)) {
+    made->parameter = weight;
     made->argument[0] = rows;
     made->argument[1] = width;
   }
@@ -674,12 +680,13 @@ constexpr value rms_norm(tape& t, const tensor& input, int weight) {
   const std::int64_t rows = x->count() / width;
   t.keep(by, x);
   t.keep(by, w);
-  value result = t.make(x->size, x->format);
+  value result = t.make(x->size, x->format, {"output", weight});
   sizes one = x->size;
   one[one.rank - 1] = 1;
-  const value spread = t.make(one, element::fp32);
+  const value spread = t.make(one, element::fp32, {"spreads of rows", weight});
   t.keep(by, spread);
   if (node* made = t.at(by)) {
+    made->parameter = weight;
     made->argument[0] = rows;
     made->argument[1] = width;
   }
@@ -693,7 +700,7 @@ constexpr value embedding(tape& t, const tensor& ids, const tensor& w) {
   const int by = t.add_node(node_kind::embedding, {&w});
   t.keep(by, ids);
   value together;  // of ids that are repeated without a copy
-  if (!ids.is_contiguous()) together = t.make(ids.size, ids.format);
+  if (!ids.is_contiguous()) together = t.make(ids.size, ids.format, {"numbers in order"});
   sizes wanted = ids.size;
   wanted[wanted.rank++] = w.size[1];
   if (node* made = t.at(by)) {
@@ -701,7 +708,7 @@ constexpr value embedding(tape& t, const tensor& ids, const tensor& w) {
     made->argument[1] = w.size[0];
     made->argument[2] = w.size[1];
   }
-  value result = t.make(wanted, w.format);
+  value result = t.make(wanted, w.format, {"rows", none, &w});
   t.result_of(by, result.get());
   return result;
 }
@@ -714,7 +721,7 @@ constexpr value embedding(tape& t, const tensor& ids, int weight) {
 /// (rows, classes) and int64 labels to a number.
 constexpr value cross_entropy(tape& t, const tensor& logits, const tensor& labels) {
   int by = t.add_node(node_kind::log_softmax, {&logits});
-  value logs = t.make(logits.size, logits.format);
+  value logs = t.make(logits.size, logits.format, {"log-softmax", none, &logits});
   t.keep(by, logs);
   t.result_of(by, logs.get());
   const value x = raised(t, logs);
@@ -722,9 +729,9 @@ constexpr value cross_entropy(tape& t, const tensor& logits, const tensor& label
   by = t.add_node(node_kind::nll, {&*x});
   t.keep(by, x);
   t.keep(by, labels);
-  value loss = t.make(sizes{1}, x->format);
+  value loss = t.make(sizes{1}, x->format, {"loss"});
   loss.get().size.rank = 0;
-  const value weight = t.make(sizes{1}, x->format);
+  const value weight = t.make(sizes{1}, x->format, {"number of labels"});
   t.keep(by, weight);
   t.result_of(by, loss.get());
   return loss;

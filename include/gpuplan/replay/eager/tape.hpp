@@ -10,49 +10,13 @@
 // holds that, else into a new tensor; of a parameter, the first is taken over and later ones are
 // added into it.
 
+#include <gpuplan/replay/eager/memory_events.hpp>
 #include <gpuplan/replay/eager/tensor.hpp>
 
 #include <cstdint>
 #include <initializer_list>
 
 namespace gpuplan::eager {
-
-/// What a step is doing.
-enum class moment : unsigned char { construct, forward, loss, backward, clip, optimizer };
-
-/// What a device's memory is asked for. Blocks are named by what `allocate` returned.
-class memory_events {
- public:
-  constexpr virtual int allocate(std::int64_t bytes, int stream) = 0;
-  constexpr virtual void release(int block) = 0;
-  /// What is free in whole segments goes back to the device.
-  constexpr virtual void empty_cache() {}
-  /// From here on the step is at this moment, in this layer or in none.
-  constexpr virtual void begin(moment /*now*/, int /*layer*/) {}
-
- protected:
-  constexpr ~memory_events() = default;
-};
-
-/// What of a device decides how much its kernels ask for.
-struct device_traits {
-  std::int64_t multiprocessors = 132;
-  std::int64_t threads_per_multiprocessor = 2048;
-  std::int64_t matrix_workspace = 32 * 1'048'576;  // of a matrix product
-  std::int64_t bias_workspace = 1'048'576;         // of one with a bias
-};
-
-/// What an allocation is for.
-enum class purpose : unsigned char {
-  weights,
-  gradients,
-  optimizer_states,
-  buffers,  // of the model, the batch, and of communication
-  kept,     // for backward
-  working,  // dies with its operator or its function
-  workspace
-};
-inline constexpr int purposes = static_cast<int>(purpose::workspace) + 1;
 
 enum class node_kind : unsigned char {
   accumulate,
@@ -92,7 +56,6 @@ enum class node_kind : unsigned char {
   function  // with a backward of its own (torch.autograd.Function)
 };
 
-class tape;
 class value;
 class own_backward;
 struct gradients;
@@ -115,7 +78,7 @@ struct node {
   int kept = 0;
   int region = none;  // of recomputation
   int pending = 0;
-  int parameter = none;  // of an accumulate node
+  int parameter = none;  // of an accumulate node; of others, that they read
   int layer = none;
   int unit = none;           // whose backward begins here
   bool distributed = false;  // its results are parts of tensors
@@ -171,7 +134,6 @@ struct storage_record {
   int block = none;
   int holders = 0;
   purpose what = purpose::working;
-  const char* made_by = "";
 };
 
 /// A trained or frozen parameter, as the optimizer has it.
@@ -188,9 +150,10 @@ struct parameter_record {
   bool casts_whole_gradient = false;     // and that in the format of the parts
   int node = none;                       // in the present graph
   bool trains = true;
-  int unit = none;  // of sharding: the layer it belongs to, or none
-  tensor cast{};    // under autocast
-  tensor recast{};  // likewise, of a recomputation
+  int unit = none;        // of sharding: the layer it belongs to, or none
+  tensor cast{};          // under autocast
+  tensor recast{};        // likewise, of a recomputation
+  const char* name = "";  // of the module, for people
 };
 
 /// Recomputes what was not kept.
@@ -212,8 +175,10 @@ class recomputer {
 
 class tape {
  public:
-  constexpr explicit tape(memory_events& memory, device_traits traits = {})
-      : device(traits), memory_(&memory) {}
+  constexpr explicit tape(memory_events& memory,
+                          device_traits traits = {},
+                          storage_watcher* watcher = nullptr)
+      : device(traits), memory_(&memory), watcher_(watcher) {}
 
   device_traits device;
   bool autocast = false;
@@ -221,8 +186,8 @@ class tape {
   bool records = true;  // false: no graph
   int stream = 0;
   purpose what = purpose::working;
-  const char* made_by = "";
   int layer = none;
+  int running = none;                    // the node whose backward runs
   bool distributed = false;              // operators work on DTensors: sums of gradients are new
   int unit = none;                       // that parameters are being built for
   bool on_meta = false;                  // what is made has no memory yet (the meta device)
@@ -243,18 +208,24 @@ class tape {
 
   // -- storages
 
-  constexpr int new_storage(std::int64_t bytes) {
+  constexpr int new_storage(std::int64_t bytes, const origin& from = {}) {
     if (stopped_) return none;
     if (!on_meta) alive[static_cast<int>(what)] += bytes;
     const int block = on_meta ? none : memory_->allocate(bytes, stream);
-    storage_record record{bytes, block, 1, what, made_by};
-    if (free_ != none) {
-      const int at = free_;
+    const storage_record record{bytes, block, 1, what};
+    int at = free_;
+    if (at != none) {
       free_ = storages[at].block;
       storages[at] = record;
-      return at;
+    } else {
+      at = storages.push(record);
     }
-    return storages.push(record);
+    if (watcher_ != nullptr) watcher_->made(*this, at, from);
+    return at;
+  }
+  /// Says what a storage turned out to be, to whom it matters.
+  constexpr void name(int storage, const origin& as) {
+    if (watcher_ != nullptr) watcher_->named(storage, as);
   }
   constexpr void hold(int storage) {
     if (storage != none) ++storages[storage].holders;
@@ -281,6 +252,7 @@ class tape {
     storage_record& record = storages[storage];
     alive[static_cast<int>(record.what)] += record.bytes;
     record.block = memory_->allocate(record.bytes, stream);
+    if (watcher_ != nullptr) watcher_->took_memory(*this, storage, 0);
   }
   /// Says what a storage turned out to be for.
   constexpr void mark(int storage, purpose as) {
@@ -289,22 +261,26 @@ class tape {
     alive[static_cast<int>(as)] += record.bytes;
     record.what = as;
   }
+  constexpr void mark_kept(int storage) {
+    if (storage != none && storages[storage].what == purpose::working) mark(storage, purpose::kept);
+  }
   [[nodiscard]] constexpr bool has_memory(int storage) const {
     return storages[storage].block != none;
   }
-  [[nodiscard]] constexpr value make(const sizes& size, element format) {
+  [[nodiscard]] constexpr value make(const sizes& size, element format, const origin& from = {}) {
     tensor made;
     made.format = format;
     set_contiguous(made, size);
-    made.storage = new_storage(made.bytes());
+    made.storage = new_storage(made.bytes(), {from.what, from.parameter, from.like, &made});
     return {*this, made};
   }
   /// The result of an elementwise operator on these.
   [[nodiscard]] constexpr value make_like(const sizes& size,
                                           element format,
                                           const tensor& a,
-                                          const tensor& b = {}) {
-    value made = make(size, format);
+                                          const tensor& b = {},
+                                          const char* as = "") {
+    value made = make(size, format, {as, none, &a});
     set_order(made.get(), size, a, b);
     return made;
   }
@@ -332,15 +308,15 @@ class tape {
     if (!of.defined()) return;
     const purpose was = what;
     what = storages[of.storage].what;
-    const int other = new_storage(of.bytes());
+    const int other = new_storage(of.bytes(), {"", none, &of, &of});
     what = was;
     release(of.storage);
     of.storage = other;
   }
   constexpr void empty_cache() { memory_->empty_cache(); }
   /// Allocates and frees.
-  constexpr void touch(std::int64_t bytes) {
-    if (bytes > 0) release(new_storage(bytes));
+  constexpr void touch(std::int64_t bytes, const char* as = "workspace") {
+    if (bytes > 0) release(new_storage(bytes, {as}));
   }
   /// The step is at this moment.
   constexpr void begin(moment now, int at_layer = none) {
@@ -387,8 +363,7 @@ class tape {
       ++regions[region_].count;
     } else {
       hold(entry.storage);
-      if (entry.storage != none && storages[entry.storage].what == purpose::working)
-        mark(entry.storage, purpose::kept);
+      mark_kept(entry.storage);
     }
     kept.push(entry);
     ++nodes[index].kept;
@@ -432,14 +407,15 @@ class tape {
     if (gathers) {
       sizes part = size;
       part[0] = (size[0] + shards - 1) / shards;
-      record.data = make(part, format).take();
+      record.data = make(part, format, {"weight", place}).take();
       record.whole.format = whole_format;
       set_contiguous(record.whole, size);
       // one that has no memory yet
       record.whole.storage = storages.push(
-          {shards * part.count() * bytes_of(whole_format), none, 1, purpose::weights, made_by});
+          {shards * part.count() * bytes_of(whole_format), none, 1, purpose::weights});
+      name(record.whole.storage, {"gathered weight", place, nullptr, &record.whole});
     } else {
-      record.data = make(size, format).take();
+      record.data = make(size, format, {"weight", place}).take();
     }
     on_meta = was_on_meta;
     what = purpose::working;
@@ -454,6 +430,7 @@ class tape {
     const parameter_record last = parameters.back();
     for (int at = parameters.size() - 1; at > place; --at) parameters[at] = parameters[at - 1];
     parameters[place] = last;
+    if (watcher_ != nullptr) watcher_->placed(parameters.size() - 1, place);
   }
   /// The parameter, as an operator reads it. The tape holds it.
   [[nodiscard]] constexpr tensor parameter(int index) {
@@ -548,8 +525,7 @@ class tape {
     tensor entry = of;
     entry.node = none;
     hold(entry.storage);
-    if (storages[entry.storage].what == purpose::working)
-      storages[entry.storage].what = purpose::kept;
+    mark_kept(entry.storage);
     saved_results.push(entry);
     ++regions[region_].saved;
   }
@@ -651,7 +627,10 @@ class tape {
   /// Gives a storage another block, for all who hold it.
   constexpr void replace_block(int storage, std::int64_t bytes) {
     storage_record& record = storages[storage];
+    alive[static_cast<int>(record.what)] += bytes;
     const int block = memory_->allocate(bytes, stream);
+    if (watcher_ != nullptr) watcher_->took_memory(*this, storage, bytes);
+    alive[static_cast<int>(record.what)] -= record.bytes;
     memory_->release(record.block);
     record.block = block;
     record.bytes = bytes;
@@ -683,8 +662,11 @@ class tape {
   constexpr const tensor& kept_by(int index, int which) {
     const int place = nodes[index].first_kept + which;
     const int region = nodes[index].region;
-    if (region != none && !kept[place].defined() && regions[region].made == 0)
+    if (region != none && !kept[place].defined() && regions[region].made == 0) {
+      running = none;
       again->recompute(region);
+      running = index;
+    }
     return kept[place];
   }
 
@@ -729,6 +711,7 @@ class tape {
   };
 
   memory_events* memory_;
+  storage_watcher* watcher_;  // none where nobody asks
   growing_array<leaf_record> leaves_{};
   int free_ = none;
   int region_ = none;

@@ -79,7 +79,8 @@ class gradient_buckets final : public sharding {
     }
     t_.what = purpose::buffers;
     for (int at = 0; at < cut.size(); ++at) buckets_.push(none);
-    for (int at = cut.size() - 1; at >= 0; --at) buckets_[at] = t_.new_storage(cut[at].bytes);
+    for (int at = cut.size() - 1; at >= 0; --at)
+      buckets_[at] = t_.new_storage(cut[at].bytes, {"gradient bucket"});
     t_.what = purpose::working;
   }
 
@@ -127,7 +128,7 @@ class gradient_buckets final : public sharding {
         bytes += t_.buffers[at].bytes();
         ++count;
       }
-      if (count > 1) flat.push(t_.new_storage(bytes));
+      if (count > 1) flat.push(t_.new_storage(bytes, {"buffers in one piece"}));
     }
     for (int at = 0; at < flat.size(); ++at) t_.release(flat[at]);
   }

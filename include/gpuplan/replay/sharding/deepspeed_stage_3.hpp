@@ -159,7 +159,8 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     if (ranks_ > 1 && !record.whole.defined()) {
       record.whole = record.data;
       record.whole.storage =
-          t_.storages.push({made.elements * bytes_of(format_), none, 1, purpose::weights, ""});
+          t_.storages.push({made.elements * bytes_of(format_), none, 1, purpose::weights});
+      t_.name(record.whole.storage, {"gathered weight", parameter, nullptr, &record.whole});
     }
     drop(record.data.storage);
     states_of_.push(made);

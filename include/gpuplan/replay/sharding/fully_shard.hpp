@@ -188,8 +188,8 @@ class fully_shard final : public sharding {
       for (int which = of.first; which < of.first + of.count; ++which)
         copies.push(input_of_gather(members_[which]));
     else if (gathered_ != weights_)
-      copies.push(t_.new_storage(bytes));
-    of.gathered = t_.new_storage(ranks_ * bytes);
+      copies.push(t_.new_storage(bytes, {"parts to be gathered"}));
+    of.gathered = t_.new_storage(ranks_ * bytes, {"gathered parameters of a unit"});
     for (int which = 0; which < copies.size(); ++which) t_.release(copies[which]);
     t_.what = purpose::working;
     t_.stream = 0;
@@ -268,7 +268,7 @@ class fully_shard final : public sharding {
     std::int64_t part = 0;
     for (int at = 0; at < arrived.size(); ++at) part += t_.parameters[arrived[at]].data.count();
     t_.what = purpose::buffers;
-    reducing_ = t_.new_storage(ranks_ * part * bytes_of(reduced_));
+    reducing_ = t_.new_storage(ranks_ * part * bytes_of(reduced_), {"gradients to be reduced"});
     t_.what = purpose::working;
     t_.touch(bytes_of_chunks(arrived));
     for (int at = arrived.size() - 1; at >= 0; --at) {
@@ -278,7 +278,7 @@ class fully_shard final : public sharding {
     }
     t_.stream = reducing_stream;
     t_.what = purpose::gradients;
-    int result = t_.new_storage(part * bytes_of(reduced_));
+    int result = t_.new_storage(part * bytes_of(reduced_), {"reduced gradients of a unit"});
     const int before_cast = result;
     if (replicates_) {
       t_.stream = summing_stream;
@@ -286,7 +286,8 @@ class fully_shard final : public sharding {
       t_.release(of.summed);
       of.summed = result;
     }
-    if (reduced_ != weights_) result = t_.new_storage(part * bytes_of(weights_));
+    if (reduced_ != weights_)
+      result = t_.new_storage(part * bytes_of(weights_), {"reduced gradients of a unit"});
     for (int at = 0; at < arrived.size() && !on_host_; ++at) {
       parameter_record& parameter = t_.parameters[arrived[at]];
       if (parameter.gradient.defined()) continue;  // added into that

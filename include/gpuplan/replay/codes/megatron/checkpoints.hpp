@@ -53,8 +53,7 @@ class megatron_checkpoints : public megatron_engine {
     tensor entry = of;
     entry.node = none;
     t.hold(entry.storage);
-    if (t.storages[entry.storage].what == purpose::working)
-      t.storages[entry.storage].what = purpose::kept;
+    t.mark_kept(entry.storage);
     t.kept.push(entry);
     ++t.nodes[index].kept;
   }

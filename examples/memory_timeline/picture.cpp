@@ -1,0 +1,245 @@
+#include "memory_timeline/picture.hpp"
+
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/memory/step_peaks.hpp>
+#include <gpuplan/memory/timeline.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "memory_timeline/kinds.hpp"
+#include "setups/numbers.hpp"
+
+namespace memory_timeline {
+namespace {
+
+using gpuplan::memory_point;
+using gpuplan::memory_sum;
+using gpuplan::step_moment;
+
+constexpr double width = 960;
+constexpr double height = 540;
+constexpr double left = 64;
+constexpr double right = 778;  // the legend is beyond
+constexpr double top = 78;
+constexpr double bottom = 470;
+constexpr std::size_t most_columns = 714;  // a unit each
+
+std::string number(double value) { return gpuplan::io::decimal(std::round(value * 100) / 100, -1); }
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
+  return out;
+}
+
+std::string words(double x, double y, const char* how, const std::string& text) {
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + how + ">" + escaped(text) +
+         "</text>\n";
+}
+std::string rule(double x1, double y1, double x2, double y2, const char* how) {
+  return "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) +
+         "\" y2=\"" + number(y2) + "\" " + how + "/>\n";
+}
+
+// A power of ten, twice or five times that: of at least this.
+double round_step(double at_least) {
+  const double power = std::pow(10, std::floor(std::log10(at_least)));
+  for (const double times : {1.0, 2.0, 5.0})
+    if (times * power >= at_least * (1 - 1e-9)) return times * power;
+  return 10 * power;
+}
+
+// What a person calls a moment, as far as there is room for names.
+const char* phase_of(step_moment when) {
+  switch (when) {
+    case step_moment::forward:
+      return "forward";
+    case step_moment::loss:
+    case step_moment::loss_backward:
+      return "loss";
+    case step_moment::last_layer:
+    case step_moment::middle_layer:
+    case step_moment::first_layer:
+    case step_moment::embedding:
+      return "backward";
+    case step_moment::optimizer:
+      break;
+  }
+  return "optimizer";
+}
+
+class drawing {
+ public:
+  explicit drawing(const picture& of) : of_(of) {
+    const std::size_t count = std::min(most_columns, of_.points.size());
+    columns_.resize(count);
+    for (std::size_t at = 0; at < of_.points.size(); ++at) {
+      memory_sum& column = columns_[at * count / of_.points.size()];
+      if (of_.points[at].in_use.total > column.total) column = of_.points[at].in_use;
+      if (of_.points[at].in_use.total > of_.points[peak_].in_use.total) peak_ = at;
+    }
+    const auto most = static_cast<double>(std::max(of_.points[peak_].in_use.total, of_.capacity)) /
+                      setups::gibibyte;
+    step_ = round_step(most / 6);
+    most_ = step_ * std::ceil(most * 1.04 / step_);
+  }
+
+  [[nodiscard]] std::string text() const {
+    std::string out =
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"540\" "
+        "viewBox=\"0 0 960 540\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n";
+    out += "<title>" + escaped(of_.title) + "</title>\n";
+    out += "<rect width=\"960\" height=\"540\" fill=\"#ffffff\"/>\n";
+    out += words(left, 28, "font-size=\"17\" font-weight=\"bold\"", of_.title);
+    out += words(left, 48, "fill=\"#444444\"", of_.subtitle);
+    return out + grid() + stacks() + phases() + capacity() + peak() + legend() + "</svg>\n";
+  }
+
+ private:
+  [[nodiscard]] double x_of(std::size_t point) const {
+    return left +
+           (right - left) * static_cast<double>(point) / static_cast<double>(of_.points.size());
+  }
+  [[nodiscard]] double y_of(std::int64_t bytes) const {
+    return bottom - (bottom - top) * static_cast<double>(bytes) / setups::gibibyte / most_;
+  }
+
+  [[nodiscard]] std::string grid() const {
+    std::string out;
+    const int digits = step_ >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step_) - 1e-9));
+    for (int at = 0; at * step_ <= most_ * (1 + 1e-9); ++at) {
+      const double y = bottom - (bottom - top) * at * step_ / most_;
+      out += rule(left, y, right, y, "stroke=\"#dddddd\"");
+      out +=
+          words(left - 8, y + 4, "text-anchor=\"end\"", gpuplan::io::decimal(at * step_, digits));
+    }
+    return out + words(left - 8, top - 10, "text-anchor=\"end\" fill=\"#444444\"", "GiB");
+  }
+
+  // Each kind from its floor to its top, column by column.
+  [[nodiscard]] std::string stacks() const {
+    std::string out;
+    std::vector<std::int64_t> floor(columns_.size());
+    const double wide = (right - left) / static_cast<double>(columns_.size());
+    for (const kind& one : kinds()) {
+      std::vector<std::int64_t> above = floor;
+      bool any = false;
+      for (std::size_t at = 0; at < columns_.size(); ++at) {
+        above[at] += memory_timeline::of(columns_[at], one);
+        any = any || above[at] != floor[at];
+      }
+      if (any)
+        out += std::string("<path fill=\"") + one.hex + "\" d=\"M" + edge(above, wide, false) +
+               "L" + edge(floor, wide, true) + "Z\"/>\n";
+      floor = above;
+    }
+    return out;
+  }
+  // The steps along the top of a stack; equal neighbours are one.
+  [[nodiscard]] std::string edge(const std::vector<std::int64_t>& tops,
+                                 double wide,
+                                 bool backwards) const {
+    std::vector<std::string> corners;
+    for (std::size_t first = 0; first < tops.size();) {
+      std::size_t end = first + 1;
+      while (end < tops.size() && tops[end] == tops[first]) ++end;
+      for (const std::size_t at : {first, end})
+        corners.push_back(number(left + wide * static_cast<double>(at)) + " " +
+                          number(y_of(tops[first])));
+      first = end;
+    }
+    if (backwards) std::reverse(corners.begin(), corners.end());
+    std::string out;
+    for (const std::string& corner : corners) out += (out.empty() ? "" : " ") + corner;
+    return out;
+  }
+
+  // Where a phase begins, and its name where that has room.
+  [[nodiscard]] std::string phases() const {
+    std::string out = rule(left, bottom, right, bottom, "stroke=\"#444444\"");
+    double last_name = -100;
+    for (std::size_t first = 0; first < of_.points.size();) {
+      const std::string name = phase_of(of_.points[first].when);
+      std::size_t end = first + 1;
+      while (end < of_.points.size() && phase_of(of_.points[end].when) == name) ++end;
+      const double begin = x_of(first);
+      if (first > 0)
+        out += rule(begin, top, begin, bottom + 5, "stroke=\"#444444\" stroke-dasharray=\"2 3\"");
+      const double middle = (begin + x_of(end)) / 2;
+      const double half = 3.3 * static_cast<double>(name.size());
+      const bool has_room = middle - half > last_name + 4;
+      // a short one is named a line lower
+      const double y = x_of(end) - begin > 2 * half ? bottom + 20 : bottom + 36;
+      if (has_room || y > bottom + 30) {
+        out += words(middle, y, "text-anchor=\"middle\"", name);
+        if (y < bottom + 30) last_name = middle + half;
+      }
+      first = end;
+      if (out.size() > 20000) break;  // of very many micro-batches the rest looks the same
+    }
+    return out + words((left + right) / 2,
+                       height - 12,
+                       "text-anchor=\"middle\" fill=\"#444444\"",
+                       "the step, allocation by allocation");
+  }
+
+  [[nodiscard]] std::string capacity() const {
+    if (of_.capacity == 0) return {};
+    const double y = y_of(of_.capacity);
+    return rule(left,
+                y,
+                right,
+                y,
+                "stroke=\"#000000\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"") +
+           words(right + 8, y - 3, "font-weight=\"bold\"", setups::readable_bytes(of_.capacity)) +
+           words(right + 8, y + 12, "", of_.gpu);
+  }
+
+  [[nodiscard]] std::string peak() const {
+    const double x = x_of(peak_);
+    const double y = y_of(of_.points[peak_].in_use.total);
+    const bool is_right = x > (left + right) / 2;
+    return "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) +
+           "\" r=\"3.5\" fill=\"#ffffff\" stroke=\"#000000\"/>\n" +
+           words(is_right ? x - 8 : x + 8,
+                 std::max(y - 7, top - 8),
+                 is_right ? "text-anchor=\"end\" font-weight=\"bold\"" : "font-weight=\"bold\"",
+                 setups::readable_bytes(of_.points[peak_].in_use.total) + ", " +
+                     gpuplan::text(of_.points[peak_].when));
+  }
+
+  // In the order of the stack, with what each has at the peak.
+  [[nodiscard]] std::string legend() const {
+    std::string out;
+    double y = bottom - 8;
+    for (const kind& one : kinds()) {
+      out += "<rect x=\"" + number(right + 12) + "\" y=\"" + number(y - 10) +
+             "\" width=\"12\" height=\"12\" fill=\"" + one.hex + "\"/>\n";
+      out += words(right + 30, y, "", std::string(one.of_picture));
+      out += words(right + 30,
+                   y + 13,
+                   "font-size=\"10\" fill=\"#444444\"",
+                   setups::readable_bytes(memory_timeline::of(of_.points[peak_].in_use, one)));
+      y -= 32;
+    }
+    return out + words(right + 12, y, "fill=\"#444444\"", "at the peak");
+  }
+
+  const picture& of_;
+  std::vector<memory_sum> columns_{};
+  std::size_t peak_ = 0;
+  double step_ = 1;
+  double most_ = 1;
+};
+
+}  // namespace
+
+std::string to_svg(const picture& of) { return drawing(of).text(); }
+
+}  // namespace memory_timeline

@@ -1,0 +1,18 @@
+#pragma once
+
+// Bytes as people read them.
+
+#include <cstdint>
+#include <string>
+
+namespace setups {
+
+inline constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
+
+/// 1234567 as "1,234,567".
+[[nodiscard]] std::string grouped(std::int64_t value);
+
+/// Three digits with a unit: "8.03 GiB", "77.0 MiB".
+[[nodiscard]] std::string readable_bytes(std::int64_t bytes);
+
+}  // namespace setups

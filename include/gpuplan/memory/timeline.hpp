@@ -1,0 +1,71 @@
+#pragma once
+
+// A training step's memory from allocation to allocation. At run time.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/memory/step_peaks.hpp>
+#include <gpuplan/replay/eager/memory_events.hpp>
+#include <gpuplan/replay/training_job.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace gpuplan {
+
+/// What is in use once something was allocated.
+struct memory_point {
+  step_moment when = step_moment::forward;
+  int layer = eager::none;  // whose forward or backward runs
+  memory_sum in_use{};
+};
+
+namespace eager {
+
+/// Takes down what is in use at each allocation after `start`.
+class recorded_memory final : public memory_events {
+ public:
+  explicit recorded_memory(std::int64_t layers) : sums_(layers) {}
+
+  int allocate(std::int64_t bytes, int stream) override {
+    const int block = sums_.allocate(bytes, stream);
+    if (parts_ != nullptr) {
+      memory_point point{.when = sums_.moment_now(), .layer = layer_};
+      point.in_use.total = sums_.now();
+      for (int part = 0; part < memory_parts; ++part) point.in_use.of[part] = parts_[part];
+      points_.push_back(point);
+    }
+    return block;
+  }
+  void release(int block) override { sums_.release(block); }
+  void begin(moment now, int layer) override {
+    sums_.begin(now, layer);
+    layer_ = layer;
+  }
+
+  void start(const std::int64_t* parts) { parts_ = parts; }
+  [[nodiscard]] std::vector<memory_point> take() { return std::move(points_); }
+
+ private:
+  summed_memory sums_;
+  const std::int64_t* parts_ = nullptr;
+  int layer_ = none;
+  std::vector<memory_point> points_{};
+};
+
+}  // namespace eager
+
+/// The step that `peaks_of` looks at, with one point for each allocation. The largest is the peak.
+/// Precondition: `validate` accepts setup and plan.
+[[nodiscard]] inline std::vector<memory_point> timeline_of(
+    const training_setup& setup, const batch_plan& plan, const eager::device_traits& device = {}) {
+  eager::recorded_memory memory(setup.model.layers());
+  eager::training_job job(memory, setup, plan, device);
+  job.settle();
+  memory.start(job.alive());
+  job.step();
+  return memory.take();
+}
+
+}  // namespace gpuplan
