@@ -67,6 +67,14 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
     if (code == layer_code::vit && model.head != head_kind::classifier)
       return without("head without classes");
   }
+  if (code == layer_code::torchtitan) {
+    if (!model.gated_mlp) return without("plain MLP");
+    if (model.attention_bias || model.attention_out_bias || model.mlp_bias || model.norm_bias)
+      return without("biases");
+    if (model.qk_norm != qk_norm_scope::none) return without("norms of query and key");
+    if (model.position_rows != 0) return without("learned positions");
+    if (model.has_tied_head()) return without("tied head");
+  }
   if (model.moe.num_experts != 0) return without("experts");
   if (model.is_latent()) return without("latent attention");
   if (model.attention_sinks) return without("attention sinks");
