@@ -2,6 +2,7 @@
 
 // torchtitan's Llama. Private.
 
+#include <gpuplan/replay/codes/torchtitan_compiled.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/sharding/tensor_parallel.hpp>
 
@@ -113,9 +114,32 @@ class torchtitan_llama final : public model_code {
     made.attention_norm = norm_module(width, trains);
     made.mlp_norm = norm_module(width, trains);
     modules_.push(made);
+    if (setup.framework.compiles_layers) compile(made);
+  }
+
+  constexpr void compile(const layer_modules& made) {
+    const bool again = is_computed_again(modules_.size() - 1);
+    compiled_.push(compiled_llama_layer({.query = made.query.weight,
+                                         .key = made.key.weight,
+                                         .value = made.value.weight,
+                                         .out = made.out.weight,
+                                         .gate = made.gate.weight,
+                                         .down = made.down.weight,
+                                         .up = made.up.weight,
+                                         .attention_norm = made.attention_norm.weight,
+                                         .mlp_norm = made.mlp_norm.weight},
+                                        {.width = model.hidden_size,
+                                         .heads = model.num_attention_heads,
+                                         .groups = model.key_value_heads(),
+                                         .head_dim = model.query_dim(),
+                                         .ffn = model.intermediate_size},
+                                        !again                       ? compiled_saves::all
+                                        : setup.saves_costly_results ? compiled_saves::costly
+                                                                     : compiled_saves::nothing));
   }
 
   constexpr value layer(int index, const tensor& input) override {
+    if (setup.framework.compiles_layers) return compiled_[index].forward(t, input);
     const layer_modules& by = modules_[index];
     value x;
     {
@@ -257,6 +281,7 @@ class torchtitan_llama final : public model_code {
   tensor_parallel parts_;
   module tokens_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
+  growing_array<compiled_llama_layer> compiled_{};
   value angles_{}, ids_{}, labels_{};
 };
 
