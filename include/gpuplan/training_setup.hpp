@@ -51,6 +51,18 @@ inline constexpr std::int64_t most_texts_beside = 5;
 
 namespace detail {
 
+// Whether the framework compiles such layers.
+constexpr failure flaw_of_compiled_layers(const training_setup& setup) {
+  const auto without = [](const char* what) { return failure(errc::no_such_code).about(what); };
+  const transformer& model = setup.model;
+  if (setup.framework.layers != layer_code::torchtitan) return without("compiled layers");
+  if (setup.parallelism.tensor_parallel > 1) return without("compiled layers of several ranks");
+  if (model.norm != norm_kind::rms_norm) return without("compiled layer norms");
+  if (model.key_value_heads() == model.num_attention_heads)
+    return without("compiled layers whose heads have keys of their own");
+  return {};
+}
+
 // Whether the framework's layer code has what the model has.
 constexpr failure flaw_of_code(const transformer& model, layer_code code) {
   const auto without = [](const char* what) { return failure(errc::no_such_code).about(what); };
@@ -95,10 +107,15 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
   if (const failure why = detail::flaw_of_code(setup.model, setup.framework.layers);
       detail::failed(why))
     return why;
+<<<<<<< HEAD
   // Its gradient would leave the layer that is computed again.
   if (setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter &&
       setup.model.relative_attention_buckets != 0)
     return failure(errc::no_such_code).about("re-entrant checkpoints of layers that share a bias");
+=======
+  if (setup.framework.compiles_layers)
+    if (const failure why = detail::flaw_of_compiled_layers(setup); detail::failed(why)) return why;
+>>>>>>> 99e0de9 (Describe torchtitan's published runs)
   const std::int64_t longest = std::int64_t{1} << 32;
   const bool reads_tokens = setup.model.kind != model_kind::vision;
   for (const named_fact count :

@@ -140,7 +140,7 @@ class compiled_llama_layer final : public own_backward {
   // Sums of a norm's weight gradients by parts of the rows.
   static constexpr value partial_sums(tape& t, const shape& of) {
     constexpr std::int64_t rows_of_part = 32;
-    return wide(t, of.width, detail::ceil_div(of.rows, rows_of_part));
+    return wide(t, of.width, gpuplan::detail::ceil_div(of.rows, rows_of_part));
   }
   constexpr void hand_over(tape& t, int parameter, value gradient, bool is_vector = false) const {
     if (is_vector) set_contiguous(gradient.get(), sizes{gradient->count()});
