@@ -107,15 +107,12 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
   if (const failure why = detail::flaw_of_code(setup.model, setup.framework.layers);
       detail::failed(why))
     return why;
-<<<<<<< HEAD
   // Its gradient would leave the layer that is computed again.
   if (setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter &&
       setup.model.relative_attention_buckets != 0)
     return failure(errc::no_such_code).about("re-entrant checkpoints of layers that share a bias");
-=======
   if (setup.framework.compiles_layers)
     if (const failure why = detail::flaw_of_compiled_layers(setup); detail::failed(why)) return why;
->>>>>>> 99e0de9 (Describe torchtitan's published runs)
   const std::int64_t longest = std::int64_t{1} << 32;
   const bool reads_tokens = setup.model.kind != model_kind::vision;
   for (const named_fact count :

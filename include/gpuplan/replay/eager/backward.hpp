@@ -577,7 +577,7 @@ constexpr void tape::arrive(int parameter, const tensor& arrived) {
       release(arrived.storage);
     }
     mark(gradient.storage, purpose::gradients);
-    name(gradient.storage, {"gradient", by.parameter, nullptr, &gradient});
+    name(gradient.storage, {"gradient", parameter, nullptr, &gradient});
   } else {
     release(arrived.storage);
   }
