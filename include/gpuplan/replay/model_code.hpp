@@ -397,7 +397,7 @@ class model_code : public recomputer {
     const auto at = static_cast<int>(index);
     t.begin(moment::forward, at);
     value result;
-    if (is_checkpointed(at) && !setup.framework.gathers_before_checkpoint) {
+    if (is_checkpointed(at) && !gathers_before_checkpoint()) {
       begin_rerun(at, x);
       result = run_unit(at, x);
       end_rerun();
@@ -406,6 +406,10 @@ class model_code : public recomputer {
     }
     t.begin(moment::forward);
     return result;
+  }
+  /// Whether a layer checkpoints its own forward, within the hooks of sharding.
+  [[nodiscard]] constexpr virtual bool gathers_before_checkpoint() const {
+    return setup.framework.gathers_before_checkpoint;
   }
   [[nodiscard]] constexpr bool is_computed_again(int index) const {
     const bool is_chosen = (index + 1) % setup.recompute_period == 0 &&
@@ -439,14 +443,13 @@ class model_code : public recomputer {
   constexpr virtual value layer(int index, const tensor& x) = 0;
   /// What a checkpoint of the layer holds.
   constexpr virtual value compute_again(int index, const tensor& x) {
-    if (setup.framework.gathers_before_checkpoint) return layer(index, x);
+    if (gathers_before_checkpoint()) return layer(index, x);
     return run_unit(index, x);
   }
 
   constexpr value run_code(int index, const tensor& x) {
     if (is_computed_again(index) && setup.framework.checkpoints_reenter) return run_apart(index, x);
-    if (!is_checkpointed(index) || !setup.framework.gathers_before_checkpoint)
-      return layer(index, x);
+    if (!is_checkpointed(index) || !gathers_before_checkpoint()) return layer(index, x);
     begin_rerun(index, x);
     value result = layer(index, x);
     end_rerun();
