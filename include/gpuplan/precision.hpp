@@ -70,7 +70,10 @@ struct precision_recipe {
 
   /// Whether each operator casts what it reads (torch.autocast), as opposed to a model whose
   /// weights have the format of its products.
-  [[nodiscard]] constexpr bool autocast() const { return compute != weights || under_autocast; }
+  [[nodiscard]] constexpr bool autocast() const {
+    const bool is_stored_alike = compute == number_format::tf32 && weights == number_format::fp32;
+    return (compute != weights && !is_stored_alike) || under_autocast;
+  }
 
   friend constexpr bool operator==(const precision_recipe&, const precision_recipe&) = default;
 };
