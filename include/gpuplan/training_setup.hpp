@@ -94,7 +94,7 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
     if (model.gated_mlp) return without_code("gated MLP");
     if (model.norm != norm_kind::layer_norm) return without_code("RMS norms");
     if (model.key_value_heads() * model.query_dim() != model.hidden_size)
-      return without_code("heads that are not as wide as the model");
+      return without_code("heads that make another width");
     if (code == layer_code::vit && model.head != head_kind::classifier)
       return without_code("head without classes");
   }
@@ -118,7 +118,7 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
       !is_half(recipe.compute))
     return without_code("products in this format");
   if (!gathers && !is_half(recipe.compute) && is_half(recipe.weights))
-    return without_code("products in fp32 of such weights");
+    return without_code("fp32 products of such weights");
   if (gathers && recipe.under_autocast) return without_code("autocast of gathered weights");
   if (recipe.reduced != number_format::fp32 && !(gathers && is_half(recipe.reduced)))
     return without_code("reduction in this format");
@@ -149,7 +149,7 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
   if (division.shard_group < 0)
     return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}).about("shard_group");
   if (gathers && division.optimizer_on_host != division.weights_on_host)
-    return without_code("one of optimizer, weights on host");
+    return without_code("weights or optimizer on host");
   if (!gathers && division.weights_on_host) return without_code("weights_on_host");
   const bool is_in_buffer = stage == 1 && setup.precision.fp32_gradients &&
                             setup.precision.weights == number_format::bf16;
@@ -194,12 +194,13 @@ constexpr failure flaw_of_division(const training_setup& setup) {
     return without_code("unequal parts of a layer");
   if (model.attention_bias || model.attention_out_bias || model.mlp_bias || model.norm_bias)
     return without_code("biases under tensor_parallel");
-  if (setup.trains.what != training::full) return without_code("frozen parts of layers");
+  if (setup.trains.what != training::full && (division.sequence_parallel || is_titan))
+    return without_code("frozen parts of layers");
   if (is_titan) return {};
   if (setup.framework.sharding != sharding_code::none || division.zero_stage != 0)
     return without_code("sharding of divided layers");
   if (setup.optimizer.clips_gradients && !division.sequence_parallel)
-    return without_code("norms of parts and whole tensors");
+    return without_code("norms of parts and wholes");
   return {};
 }
 
@@ -298,7 +299,7 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
   if (takes_matrices && (sharding == sharding_code::fsdp2 || divides_layers))
     return without_code("an optimizer of parts");
   if (by.kind == optimizer_kind::muon && setup.parallelism.zero_stage != 0)
-    return without_code("two optimizers that share states");
+    return without_code("two optimizers in shares");
   if (divides_layers && (by.kind == optimizer_kind::adagrad || by.kind == optimizer_kind::lion))
     return without_code("an optimizer of parts");
   return {};
@@ -312,6 +313,7 @@ constexpr failure flaw_of_training(const training_setup& setup) {
     return without_code("frozen parameters");
   if (setup.trains.what != training::adapters) return {};
   const lora& adapters = setup.trains.adapters;
+  if (setup.parallelism.tensor_parallel > 1) return without_code("adapters of divided layers");
   if (sharding != sharding_code::fsdp2) return {};
   if (adapters.weights != setup.precision.weights)
     return without_code("adapters in another format");
