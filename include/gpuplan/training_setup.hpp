@@ -131,6 +131,25 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
   return {};
 }
 
+constexpr failure flaw_of_fp8(const training_setup& setup) {
+  if (!setup.precision.fp8_linears) return {};
+  const layer_code layers = setup.framework.layers;
+  const sharding_code sharding = setup.framework.sharding;
+  if (!is_plain(layers) && layers != layer_code::decoder) return without_code("fp8_linears");
+  if (setup.precision.compute != number_format::bf16)
+    return without_code("fp8 beside such products");
+  if (sharding == sharding_code::deepspeed || setup.parallelism.tensor_parallel > 1 ||
+      setup.trains.what == training::adapters)
+    return without_code("such layers in fp8");
+  const transformer& model = setup.model;
+  for (const std::int64_t width : {model.hidden_size,
+                                   model.intermediate_size,
+                                   model.num_attention_heads * model.query_dim(),
+                                   model.key_value_heads() * model.query_dim()})
+    if (width % 16 != 0) return without_code("such widths in fp8");
+  return {};
+}
+
 // Which ZeRO stages there are, and what of them lies on the host.
 constexpr failure flaw_of_sharding(const training_setup& setup) {
   const parallelism& division = setup.parallelism;
@@ -324,6 +343,7 @@ constexpr failure flaw_of_training(const training_setup& setup) {
 
 constexpr failure flaw_of_combination(const training_setup& setup) {
   for (const failure& why : {flaw_of_precision(setup),
+                             flaw_of_fp8(setup),
                              flaw_of_sharding(setup),
                              flaw_of_division(setup),
                              flaw_of_recomputation(setup),
@@ -396,6 +416,8 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   if (plan.data_parallel > 1 && division.tensor_parallel > 1 &&
       setup.framework.layers == layer_code::llama)
     return detail::without_code("replicas of divided layers");
+  if (setup.precision.fp8_linears && plan.micro_batch * setup.sequence_length % 16 != 0)
+    return detail::without_code("so many tokens in fp8");
   return setup;
 }
 

@@ -231,4 +231,20 @@ TEST_CASE("ZeRO-1 with other optimizers") {
       with(shared, {.kind = optimizer_kind::adafactor}), 125'310'152, 126'223'872, 171'966'464, 4);
 }
 
+TEST_CASE("linear layers in fp8 keep what they are given, and cast it where they multiply") {
+  const auto in_fp8 = [](training_setup setup) {
+    setup.precision.fp8_linears = true;
+    return setup;
+  };
+  check(in_fp8(llama), 127'161'448, 127'657'984, 155'189'248);
+  check(in_fp8(recomputing(llama)), 104'928'264, 105'420'800, 153'092'096);
+  check(in_fp8(in_bf16(llama)), 89'464'420, 89'469'440, 132'120'576);
+  check(in_fp8(gpt), 113'557'608, 113'562'624, 157'286'400);
+  check(in_fp8(recomputing(in_bf16(gpt))), 67'435'524, 67'928'064, 90'177'536);
+  check(in_fp8(fully_sharded(gpt)), 67'737'444, 67'773'952, 113'246'208, 8);
+  training_setup hugging_face = llama;
+  hugging_face.framework = catalog::hugging_face_llama;
+  check(in_fp8(recomputing(hugging_face)), 105'487'496, 105'980'928, 155'189'248);
+}
+
 }  // namespace

@@ -197,6 +197,15 @@ TEST_CASE("formats") {
   STATIC_CHECK(refuses(
       deepspeed, "no master weights", [](training_setup& of) { of.precision = bf16_pure; }));
   STATIC_CHECK(!precision_recipe{.compute = number_format::tf32}.autocast());
+  STATIC_CHECK(accepts(llama, [](training_setup& of) { of.precision = bf16_with_fp8; }));
+  STATIC_CHECK(
+      accepts(hugging_face, [](training_setup& of) { of.precision = bf16_mixed_with_fp8; }));
+  STATIC_CHECK(refuses(
+      megatron, "fp8_linears", [](training_setup& of) { of.precision.fp8_linears = true; }));
+  STATIC_CHECK(refuses(llama, "such widths in fp8", [](training_setup& of) {
+    of.precision = bf16_with_fp8;
+    of.model.intermediate_size = 706;
+  }));
 }
 
 TEST_CASE("recomputation and attention") {
