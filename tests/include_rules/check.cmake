@@ -24,8 +24,8 @@ set(order
     optimizer.hpp
     parallelism.hpp
     framework.hpp
-    training_setup.hpp
     batch.hpp
+    training_setup.hpp
     # catalogue
     catalog/
     # estimators

@@ -10,6 +10,7 @@
 #include <gpuplan/replay/eager/backward.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/replay/float8_linear.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
@@ -27,6 +28,7 @@ struct module {
   int adapter = none;  // its place among the adapted layers
   int copy = none;     // of a table: what is read in its stead
   bool is_quantised = false;
+  bool is_in_fp8 = false;
 };
 
 class model_code;
@@ -83,6 +85,7 @@ class model_code : public recomputer {
         model(setup.model),
         plan(with),
         quantised(on, of),
+        in_fp8(on),
         adapters(on, of, quantised) {
     t.again = this;
     t.autocast_format = element_of(setup.precision.compute);
@@ -113,6 +116,7 @@ class model_code : public recomputer {
   const transformer& model;
   const batch_plan plan;
   quantised_weights quantised;
+  float8_linear in_fp8;
   trained_beside adapters;
   element weight_format = element::fp32;
   bool drops = false;
@@ -239,6 +243,7 @@ class model_code : public recomputer {
       operator_kind kind, std::int64_t out, std::int64_t in, bool bias, bool trains) {
     module made;
     made.is_quantised = quantised.hold(kind);
+    made.is_in_fp8 = setup.precision.fp8_linears && kind != operator_kind::head;
     made.weight = made.is_quantised ? quantised.add(out, in) : parameter({out, in}, trains);
     if (bias) made.bias = parameter(sizes{out}, trains || adapters.trains_bias(kind));
     adapt(made, kind, out, in);
@@ -310,6 +315,8 @@ class model_code : public recomputer {
     value made;
     if (by.is_quantised)
       made = quantised.linear(x, by.weight, by.bias);
+    else if (by.is_in_fp8)
+      made = in_fp8(x, by.weight, by.bias);
     else
       made = eager::linear(t, x, by.weight, by.bias);
     return adapters.add_to(static_cast<value&&>(made), by.adapter, x);
