@@ -82,10 +82,15 @@ constexpr void touch_reduction(
     touch(t, scratch_of_reduction(t.device, reduced, outputs, fastest));
     return;
   }
-  const std::int64_t half = (fastest ? outputs : reduced) / 2;
-  touch_reduction(t, bytes, fastest ? reduced : half, fastest ? half : outputs, fastest);
+  const bool halves_outputs = fastest ? outputs > 1 : reduced == 1;
+  const std::int64_t half = (halves_outputs ? outputs : reduced) / 2;
   touch_reduction(
-      t, bytes, fastest ? reduced : reduced - half, fastest ? outputs - half : outputs, fastest);
+      t, bytes, halves_outputs ? reduced : half, halves_outputs ? half : outputs, fastest);
+  touch_reduction(t,
+                  bytes,
+                  halves_outputs ? reduced : reduced - half,
+                  halves_outputs ? outputs - half : outputs,
+                  fastest);
 }
 
 /// The sum over what the wanted sizes do not have, or have once.
