@@ -53,7 +53,7 @@ predicted_memory predicted(const described_setup& described, memory_method by) {
     return memory;
   }
   gpuplan::memory_counts& peak = memory.step.peak;
-  peak.requested = static_cast<std::int64_t>(profile.required(described.plan).value());
+  peak.requested = static_cast<std::int64_t>(profile.requested(described.plan).value());
   peak.allocated = peak.requested;
   return memory;
 }

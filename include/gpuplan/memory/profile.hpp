@@ -3,6 +3,7 @@
 // A transformer's memory as straight lines of the micro-batch, for searches over many plans.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/memory/device.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/memory_model.hpp>
@@ -231,8 +232,8 @@ class memory_profile {
   constexpr explicit memory_profile(const transformer_memory& memory,
                                     std::int64_t data_parallel = 1)
       : memory_profile(memory, data_parallel, 0) {
-    if (detail::failed(why_)) return;
-    const detail::profiled_counts counts = detail::profiled_counts_of(memory.setup, data_parallel);
+    detail::profiled_counts counts;
+    if (!detail::failed(why_)) counts = detail::profiled_counts_of(memory.setup, data_parallel);
     for (int at = 0; at < counts.count; ++at) {
       begin_count(counts.of[at]);
       const auto requested = [&](std::int64_t micro_batch) {
@@ -244,8 +245,12 @@ class memory_profile {
 
   /// Precondition: `validate` accepts this, and this with the plan.
   [[nodiscard]] constexpr bytes required(const batch_plan& plan) const {
-    const double requested = at_most(plan.accumulation, static_cast<double>(plan.micro_batch));
-    return bytes::from_value(requested + fragmentation_ * requested);
+    const bytes of_tensors = requested(plan);
+    return of_tensors + fragmentation_ * of_tensors + beside_.kernels + beside_.communication;
+  }
+  /// What the step's tensors and temporaries have of it. Precondition: likewise.
+  [[nodiscard]] constexpr bytes requested(const batch_plan& plan) const {
+    return bytes::from_value(at_most(plan.accumulation, static_cast<double>(plan.micro_batch)));
   }
 
   /// The profile itself where its memory is valid.
@@ -275,6 +280,8 @@ class memory_profile {
     const batch_plan largest{1, data_parallel, most_micro_batches};
     why_ = validate(memory).why();
     if (!detail::failed(why_)) why_ = validate(memory, largest).why();
+    if (!detail::failed(why_))
+      beside_ = needs_of(memory.setup, {1, data_parallel, 1}, memory.channels);
     goes_on_ = memory.setup.framework.layers == layer_code::megatron_core;
   }
   constexpr void begin_count(std::int64_t micro_batches) {
@@ -309,6 +316,7 @@ class memory_profile {
   failure why_{errc::not_positive};
   std::int64_t data_parallel_ = 1;
   double fragmentation_ = 0;
+  device_needs beside_{};  // tensors
   bool goes_on_ = false;
   int count_ = 0;
   double counted_[detail::profiled_counts::most]{};  // micro-batches of a step
