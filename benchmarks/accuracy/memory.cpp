@@ -2,6 +2,8 @@
 
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/memory/device.hpp>
+#include <gpuplan/memory/profile.hpp>
+#include <gpuplan/solver.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -56,12 +58,31 @@ std::int64_t largest_batch(std::int64_t usable, Attempt peak_where_it_fits) {
   return best;
 }
 
-predicted_memory replayed(const described_setup& described) {
-  predicted_memory predicted;
-  predicted.why_not = described.why_not;
-  if (predicted.why_not.empty())
-    predicted.step = gpuplan::replay(described.setup, described.plan, steps);
-  return predicted;
+predicted_memory predicted(const described_setup& described, memory_method by) {
+  predicted_memory memory;
+  memory.why_not = described.why_not;
+  if (!memory.why_not.empty()) return memory;
+  if (by == memory_method::replay) {
+    memory.step = gpuplan::replay(described.setup, described.plan, steps);
+    return memory;
+  }
+  const gpuplan::memory_profile profile({described.setup, 0}, described.plan.data_parallel);
+  if (const auto valid = validate(profile); !valid) {
+    memory.why_not = gpuplan::failure_text(valid.why()).c_str();
+    return memory;
+  }
+  gpuplan::memory_counts& peak = memory.step.peak;
+  peak.requested = static_cast<std::int64_t>(profile.requested(described.plan).value());
+  peak.allocated = peak.requested;
+  return memory;
+}
+
+std::int64_t replayed_batch(described_setup described, std::int64_t usable) {
+  return largest_batch(usable, [&](std::int64_t batch) {
+    described.plan.micro_batch = batch;
+    const auto step = gpuplan::replay(described.setup, described.plan, steps, usable);
+    return step.fits ? std::optional(step.peak.allocated) : std::nullopt;
+  });
 }
 
 // A setup for each pipeline stage that may be the fullest: the first, the next, which may have a
@@ -146,24 +167,33 @@ predicted_fit fit_of(const row& source, const described_setup& described) {
   return predicted;
 }
 
-predicted_memory step_memory_of(const row& source) { return replayed(describe_setup(source)); }
-
-predicted_memory framework_memory_of(const row& source) {
-  return replayed(describe_framework_setup(source));
+predicted_memory step_memory_of(const row& source, memory_method by) {
+  return predicted(describe_setup(source), by);
 }
 
-predicted_batch largest_micro_batch_of(const row& source) {
+predicted_memory framework_memory_of(const row& source, memory_method by) {
+  return predicted(describe_framework_setup(source), by);
+}
+
+predicted_batch largest_micro_batch_of(const row& source, memory_method by) {
   predicted_batch predicted;
-  described_setup described = describe_setup(source);
+  const described_setup described = describe_setup(source);
   predicted.why_not = described.why_not;
   if (!predicted.why_not.empty()) return predicted;
   const std::int64_t usable = source.integer_or("usable_bytes", 0);
   if (usable < 0) source.fail("usable_bytes", "is negative");
-  predicted.micro_batch = largest_batch(usable, [&](std::int64_t batch) {
-    described.plan.micro_batch = batch;
-    const auto step = gpuplan::replay(described.setup, described.plan, steps, usable);
-    return step.fits ? std::optional(step.peak.allocated) : std::nullopt;
-  });
+  if (by == memory_method::replay) {
+    predicted.micro_batch = replayed_batch(described, usable);
+    return predicted;
+  }
+  const gpuplan::memory_profile profile(gpuplan::transformer_memory{described.setup},
+                                        described.plan.data_parallel);
+  const auto largest = max_micro_batch(
+      gpuplan::bytes::from_value(static_cast<double>(usable)), profile, described.plan);
+  if (largest)
+    predicted.micro_batch = *largest;
+  else if (largest.why().code != gpuplan::errc::exceeds_gpu_memory)
+    predicted.why_not = gpuplan::failure_text(largest.why()).c_str();
   return predicted;
 }
 

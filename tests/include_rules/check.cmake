@@ -51,6 +51,7 @@ set(order
     replay/
     memory/step_peaks.hpp
     memory/transformer.hpp
+    memory/profile.hpp
     memory/timeline.hpp
     memory/explanation.hpp
     replay.hpp
