@@ -23,10 +23,11 @@ std::string about() {
   return text;
 }
 
-std::vector<file_comparison> compare_files(const std::vector<std::string>& paths) {
+std::vector<file_comparison> compare_files(const std::vector<std::string>& paths,
+                                           memory_method memory) {
   std::vector<csv_file> files;
   for (const std::string& path : paths) files.push_back(read_csv(path));
-  std::vector<file_comparison> compared = compare(files);
+  std::vector<file_comparison> compared = compare(files, memory);
   std::string unknown;
   bool knows_any = false;
   for (const file_comparison& file : compared) {
@@ -43,6 +44,7 @@ std::vector<file_comparison> compare_files(const std::vector<std::string>& paths
 int run(int argc, char** argv) {
   std::vector<std::string> paths;
   bool rows = false;
+  bool in_closed_form = false;
   return guides::run_program(
       argc,
       argv,
@@ -51,6 +53,9 @@ int run(int argc, char** argv) {
       [&](CLI::App& app) {
         app.add_option("file", paths, "Files of measurements")->required();
         app.add_flag("--rows", rows, "One line per row and quantity, instead of summaries");
+        app.add_flag("--closed-form",
+                     in_closed_form,
+                     "Memory by lines of the micro-batch instead of replayed steps");
         app.footer(
             "Errors are (predicted - measured) / measured. A summary counts the rows that are\n"
             "compared and of these the exact ones; mean, median and the 90th percentile are of\n"
@@ -61,7 +66,8 @@ int run(int argc, char** argv) {
       },
       [&](const guides::output& as) {
         try {
-          const auto files = compare_files(paths);
+          const auto files = compare_files(
+              paths, in_closed_form ? memory_method::closed_form : memory_method::replay);
           return rows ? rows_report(files, as) : summary_report(files, as);
         } catch (const bad_file& error) {
           throw guides::bad_request(error.what());

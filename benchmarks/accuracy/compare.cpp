@@ -28,10 +28,13 @@ const std::string too_many = "its parameters are too many for 64 bits";
 // Gathers the comparisons of one row.
 class row_comparisons {
  public:
-  row_comparisons(const row& the_source, std::vector<comparison>& the_result)
-      : source(the_source), result_(the_result) {}
+  row_comparisons(const row& the_source,
+                  memory_method the_memory,
+                  std::vector<comparison>& the_result)
+      : source(the_source), memory(the_memory), result_(the_result) {}
 
   const row& source;
+  const memory_method memory;
 
   // Where the cell holds a count, compares it with what `predict` returns.
   template <class Predict>
@@ -195,7 +198,7 @@ void compare_step(const model_index&, row_comparisons& row) {
   if (!row.source.integer("peak_requested") && !row.source.integer("peak_allocated") &&
       !row.source.integer("peak_reserved"))
     return;
-  const predicted_memory memory = step_memory_of(row.source);
+  const predicted_memory memory = step_memory_of(row.source, row.memory);
   const auto bytes = [&](std::int64_t count) -> prediction {
     if (!memory.why_not.empty()) return memory.why_not;
     return number(count);
@@ -203,14 +206,15 @@ void compare_step(const model_index&, row_comparisons& row) {
   const gpuplan::memory_counts& peak = memory.step.peak;
   row.count(quantity::peak_requested, "peak_requested", [&] { return bytes(peak.requested); });
   row.count(quantity::peak_allocated, "peak_allocated", [&] { return bytes(peak.allocated); });
-  row.count(quantity::peak_reserved, "peak_reserved", [&] { return bytes(peak.reserved); });
+  if (row.memory == memory_method::replay)
+    row.count(quantity::peak_reserved, "peak_reserved", [&] { return bytes(peak.reserved); });
 }
 
 // ---- torch_fits.csv
 
 void compare_fit(const model_index&, row_comparisons& row) {
   row.count(quantity::max_micro_batch, "max_micro_batch", [&]() -> prediction {
-    const predicted_batch predicted = largest_micro_batch_of(row.source);
+    const predicted_batch predicted = largest_micro_batch_of(row.source, row.memory);
     if (!predicted.why_not.empty()) return predicted.why_not;
     return number(predicted.micro_batch);
   });
@@ -347,10 +351,11 @@ void compare_published_run(row_comparisons& row) {
 
 void compare_run_memory(row_comparisons& row) {
   if (row.source.blank("framework_options")) return compare_published_run(row);
-  const predicted_memory memory = framework_memory_of(row.source);
+  const predicted_memory memory = framework_memory_of(row.source, row.memory);
   const gpuplan::memory_counts& peak = memory.step.peak;
   compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, peak.allocated);
-  compare_gibibytes(row, quantity::peak_reserved, "peak_reserved_GiB", memory, peak.reserved);
+  if (row.memory == memory_method::replay)
+    compare_gibibytes(row, quantity::peak_reserved, "peak_reserved_GiB", memory, peak.reserved);
 }
 
 void compare_run(const model_index&, row_comparisons& row) {
@@ -538,7 +543,7 @@ void check_numbers(const row& source, const file_kind& kind) {
 
 }  // namespace
 
-std::vector<file_comparison> compare(const std::vector<csv_file>& files) {
+std::vector<file_comparison> compare(const std::vector<csv_file>& files, memory_method memory) {
   std::vector<const file_kind*> kinds_of_files;
   model_index models;
   for (const csv_file& file : files) {
@@ -559,7 +564,7 @@ std::vector<file_comparison> compare(const std::vector<csv_file>& files) {
     one.kind = kind->name;
     for (const csv_file::row_of_cells& cells : file.rows) {
       const row source(file, cells);
-      row_comparisons comparisons(source, one.comparisons);
+      row_comparisons comparisons(source, memory, one.comparisons);
       kind->compare(models, comparisons);
     }
   }

@@ -6,12 +6,14 @@
 
 #include "comparison.hpp"
 #include "csv.hpp"
+#include "memory.hpp"
 
 namespace accuracy {
 
 /// Compares every quantity that a row holds a measurement of. A file's kind is known by its
 /// columns, in any order and with others beside them. Throws `bad_file` for a cell that should be a
 /// number and is none, and for a file that lacks few of the columns of a kind.
-std::vector<file_comparison> compare(const std::vector<csv_file>& files);
+std::vector<file_comparison> compare(const std::vector<csv_file>& files,
+                                     memory_method memory = memory_method::replay);
 
 }  // namespace accuracy

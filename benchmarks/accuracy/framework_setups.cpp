@@ -128,6 +128,9 @@ described_setup describe_framework_setup(const row& source) {
     described.why_not = read_torchtitan(source, described.setup);
   else
     described.why_not = not_known("framework", framework);
+  if (described.why_not.empty())
+    if (const auto valid = validate(described.setup, described.plan); !valid)
+      described.why_not = gpuplan::failure_text(valid.why()).c_str();
   return described;
 }
 

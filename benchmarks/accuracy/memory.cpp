@@ -2,9 +2,12 @@
 
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/memory/device.hpp>
+#include <gpuplan/memory/profile.hpp>
+#include <gpuplan/solver.hpp>
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "framework_setups.hpp"
@@ -17,29 +20,71 @@ namespace {
 
 constexpr int steps = 3;  // as were measured
 
-// The largest count from 0 to 2^20 for which `holds`, which stays false once it is.
-template <class Predicate>
-std::int64_t largest_count(Predicate holds) {
-  const std::int64_t most = std::int64_t{1} << 20;
-  std::int64_t works = 0;
-  std::int64_t fails = 1;
-  while (fails < most && holds(fails)) {
-    works = fails;
-    fails *= 2;
+// The largest micro-batch as the measurements looked for it: along the straight line through the
+// last two that fit. Not every size below the largest fits, as the allocator's blocks differ, so
+// that another search would end elsewhere.
+template <class Attempt>
+std::int64_t largest_batch(std::int64_t usable, Attempt peak_where_it_fits) {
+  struct tried {
+    std::int64_t batch = 0;
+    std::int64_t peak = 0;
+  };
+  tried last{};
+  tried before{};
+  std::int64_t best = 0;
+  std::int64_t top = 65'537;
+  int fitted = 0;
+  for (std::int64_t guess = 1; top - best > 1;) {
+    const std::optional<std::int64_t> peak = peak_where_it_fits(guess);
+    if (peak) {
+      best = guess;
+      before = last;
+      last = {guess, *peak};
+      ++fitted;
+    } else {
+      top = guess;
+    }
+    const std::int64_t middle = (best + top) / 2;
+    if (fitted < 2) {
+      guess = peak ? best + 1 : middle;
+      continue;
+    }
+    const std::int64_t slope = std::max<std::int64_t>(1, last.peak - before.peak);
+    guess = best + (usable - last.peak) * (last.batch - before.batch) / slope;
+    if (!peak) {
+      const std::int64_t less = guess * 24 / 25;
+      guess = std::max(less < top ? less : 0, middle);
+    }
+    guess = std::min(std::max(guess, best + 1), top - 1);
   }
-  while (fails - works > 1) {
-    const std::int64_t middle = works + (fails - works) / 2;
-    (holds(middle) ? works : fails) = middle;
-  }
-  return works;
+  return best;
 }
 
-predicted_memory replayed(const described_setup& described) {
-  predicted_memory predicted;
-  predicted.why_not = described.why_not;
-  if (predicted.why_not.empty())
-    predicted.step = gpuplan::replay(described.setup, described.plan, steps);
-  return predicted;
+predicted_memory predicted(const described_setup& described, memory_method by) {
+  predicted_memory memory;
+  memory.why_not = described.why_not;
+  if (!memory.why_not.empty()) return memory;
+  if (by == memory_method::replay) {
+    memory.step = gpuplan::replay(described.setup, described.plan, steps);
+    return memory;
+  }
+  const gpuplan::memory_profile profile({described.setup, 0}, described.plan.data_parallel);
+  if (const auto valid = validate(profile); !valid) {
+    memory.why_not = gpuplan::failure_text(valid.why()).c_str();
+    return memory;
+  }
+  gpuplan::memory_counts& peak = memory.step.peak;
+  peak.requested = static_cast<std::int64_t>(profile.requested(described.plan).value());
+  peak.allocated = peak.requested;
+  return memory;
+}
+
+std::int64_t replayed_batch(described_setup described, std::int64_t usable) {
+  return largest_batch(usable, [&](std::int64_t batch) {
+    described.plan.micro_batch = batch;
+    const auto step = gpuplan::replay(described.setup, described.plan, steps, usable);
+    return step.fits ? std::optional(step.peak.allocated) : std::nullopt;
+  });
 }
 
 // A setup for each pipeline stage that may be the fullest: the first, the next, which may have a
@@ -130,23 +175,33 @@ predicted_fit fit_of(const row& source, const described_setup& described) {
   return predicted;
 }
 
-predicted_memory step_memory_of(const row& source) { return replayed(describe_setup(source)); }
-
-predicted_memory framework_memory_of(const row& source) {
-  return replayed(describe_framework_setup(source));
+predicted_memory step_memory_of(const row& source, memory_method by) {
+  return predicted(describe_setup(source), by);
 }
 
-predicted_batch largest_micro_batch_of(const row& source) {
+predicted_memory framework_memory_of(const row& source, memory_method by) {
+  return predicted(describe_framework_setup(source), by);
+}
+
+predicted_batch largest_micro_batch_of(const row& source, memory_method by) {
   predicted_batch predicted;
-  described_setup described = describe_setup(source);
+  const described_setup described = describe_setup(source);
   predicted.why_not = described.why_not;
   if (!predicted.why_not.empty()) return predicted;
   const std::int64_t usable = source.integer_or("usable_bytes", 0);
   if (usable < 0) source.fail("usable_bytes", "is negative");
-  predicted.micro_batch = largest_count([&](std::int64_t batch) {
-    described.plan.micro_batch = batch;
-    return gpuplan::replay(described.setup, described.plan, steps, usable).fits;
-  });
+  if (by == memory_method::replay) {
+    predicted.micro_batch = replayed_batch(described, usable);
+    return predicted;
+  }
+  const gpuplan::memory_profile profile(gpuplan::transformer_memory{described.setup},
+                                        described.plan.data_parallel);
+  const auto largest = max_micro_batch(
+      gpuplan::bytes::from_value(static_cast<double>(usable)), profile, described.plan);
+  if (largest)
+    predicted.micro_batch = *largest;
+  else if (largest.why().code != gpuplan::errc::exceeds_gpu_memory)
+    predicted.why_not = gpuplan::failure_text(largest.why()).c_str();
   return predicted;
 }
 

@@ -12,6 +12,10 @@
 
 namespace accuracy {
 
+/// Where predictions of memory come from: `replay` of three steps, or `memory_profile`, which knows
+/// what is asked for; that stands for what is allocated too, and says nothing of what is reserved.
+enum class memory_method { replay, closed_form };
+
 struct predicted_memory {
   gpuplan::step_memory step{};
   std::int64_t beside = 0;  // bytes outside of PyTorch's allocator
@@ -19,9 +23,9 @@ struct predicted_memory {
 };
 
 /// The memory of the third step of a row of `torch_steps.csv`.
-predicted_memory step_memory_of(const row& source);
+predicted_memory step_memory_of(const row& source, memory_method by);
 /// Likewise of a framework's run, as `framework_options` describes it.
-predicted_memory framework_memory_of(const row& source);
+predicted_memory framework_memory_of(const row& source, memory_method by);
 
 /// The setup of a run that somebody published without saying all of it in columns.
 described_setup describe_published_run(const row& source);
@@ -44,7 +48,8 @@ struct predicted_batch {
   std::string why_not;
 };
 
-/// The largest micro-batch whose three steps fit into the row's `usable_bytes`.
-predicted_batch largest_micro_batch_of(const row& source);
+/// The largest micro-batch whose three steps fit into the row's `usable_bytes`, as all of the next
+/// smaller ones do; in closed form with the usual fragmentation.
+predicted_batch largest_micro_batch_of(const row& source, memory_method by);
 
 }  // namespace accuracy

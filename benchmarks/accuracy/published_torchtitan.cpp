@@ -12,9 +12,9 @@ namespace {
 using gpuplan::recompute_mode;
 using gpuplan::training_setup;
 
-// torchtitan compiles layers where they are whole; those that tensor-parallel ranks divide are
-// replayed as they run without that. Linear layers in fp8 are parts of compiled layers, which keep
-// what those in bf16 keep.
+// torchtitan compiles layers, and its loss since 2025, whether they are whole or not; those that
+// tensor-parallel ranks divide are replayed as they run without that. Linear layers in fp8 are
+// parts of compiled layers, which keep what those in bf16 keep.
 std::string read_torchtitan(const row& source, training_setup& setup) {
   const std::string_view notes = source.text("notes");
   gpuplan::parallelism& division = setup.parallelism;
@@ -22,8 +22,9 @@ std::string read_torchtitan(const row& source, training_setup& setup) {
   const bool is_of_2025 = notes.find("2025") != std::string_view::npos;
   setup.framework = is_of_2025 ? gpuplan::catalog::torchtitan_2025 : gpuplan::catalog::torchtitan;
   setup.framework.loss_parallel = division.tensor_parallel > 1;
-  setup.framework.compiles_layers = source.flag("compile") && division.tensor_parallel == 1;
-  setup.framework.compiles_loss = setup.framework.compiles_loss && source.flag("compile");
+  const bool compiles = source.flag("compile") && division.tensor_parallel == 1;
+  setup.framework.compiles_layers = compiles;
+  setup.framework.compiles_loss = setup.framework.compiles_loss && compiles;
   setup.precision.compute = gpuplan::number_format::bf16;
   setup.attention = gpuplan::attention_kernel::flash;
   setup.optimizer.clips_gradients = true;

@@ -193,7 +193,7 @@ described_setup describe_setup(const row& source) {
                                          : source.integer_or("world_size", 1),
                     .accumulation = source.integer_or("accumulation", 1)};
   if (described.why_not.empty())
-    if (const auto valid = validate(described.setup); !valid)
+    if (const auto valid = validate(described.setup, described.plan); !valid)
       described.why_not = gpuplan::failure_text(valid.why()).c_str();
   return described;
 }

@@ -234,6 +234,7 @@ std::string read_trained_part(const row& source, described_step& step) {
     pass.trains.what = gpuplan::training::head;
     if (step.shape.has_tied_head() && !trains_tied_head)
       return "a tied head alone does not train in this code";
+    pass.trains.tied_head = trains_tied_head;
     return {};
   }
   constexpr std::string_view last = "last:";

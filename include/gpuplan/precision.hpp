@@ -67,10 +67,16 @@ struct precision_recipe {
   bool fp32_gradients = false;                  // are summed in fp32, whatever the weights' format
   bool under_autocast = false;  // torch.autocast, though the weights have the format of products
   number_format reduced = number_format::fp32;  // gradients, while fully_shard reduces them
+  // Linear layers, all but heads, cast what they multiply to fp8, with one scale a tensor, found
+  // each time (torchao's Float8Linear); what is kept has the format of products.
+  bool fp8_linears = false;
 
   /// Whether each operator casts what it reads (torch.autocast), as opposed to a model whose
   /// weights have the format of its products.
-  [[nodiscard]] constexpr bool autocast() const { return compute != weights || under_autocast; }
+  [[nodiscard]] constexpr bool autocast() const {
+    const bool is_stored_alike = compute == number_format::tf32 && weights == number_format::fp32;
+    return (compute != weights && !is_stored_alike) || under_autocast;
+  }
 
   friend constexpr bool operator==(const precision_recipe&, const precision_recipe&) = default;
 };
@@ -85,6 +91,12 @@ inline constexpr precision_recipe bf16_pure{.weights = number_format::bf16,
 /// torch.autocast over bf16 weights: what else is in fp32, like adapters, is cast.
 inline constexpr precision_recipe bf16_under_autocast{
     .weights = number_format::bf16, .compute = number_format::bf16, .under_autocast = true};
+/// Everything in bf16, and fp8 in linear layers.
+inline constexpr precision_recipe bf16_with_fp8{
+    .weights = number_format::bf16, .compute = number_format::bf16, .fp8_linears = true};
+/// torch.autocast over fp32 weights, and fp8 in linear layers.
+inline constexpr precision_recipe bf16_mixed_with_fp8{.compute = number_format::bf16,
+                                                      .fp8_linears = true};
 /// bf16 weights and gradients, fp32 copies and states in the optimizer.
 inline constexpr precision_recipe bf16_master{
     .weights = number_format::bf16, .compute = number_format::bf16, .master_weights = true};

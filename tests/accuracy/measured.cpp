@@ -78,6 +78,17 @@ TEST_CASE("training steps: parameters, what trains, and products") {
     CHECK(exact(all, what) == 83);
 }
 
+TEST_CASE("training steps: the memory that PyTorch reports, to the byte") {
+  const auto all = compare_data({"replayed_decoders.csv", "replayed_others.csv"});
+  for (const quantity what :
+       {quantity::peak_requested, quantity::peak_allocated, quantity::peak_reserved})
+    CHECK(exact(all, what) == 150);
+}
+
+TEST_CASE("the largest micro-batches before PyTorch runs out of memory") {
+  CHECK(exact(compare_data({"replayed_batches.csv"}), quantity::max_micro_batch) == 12);
+}
+
 TEST_CASE("adapters, of models that the files hold or of the row's own shapes") {
   CHECK(exact(compare_data({"counted_models.csv", "counted_adapters.csv"}),
               quantity::trainable_parameters) == 24);

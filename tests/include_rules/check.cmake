@@ -24,8 +24,8 @@ set(order
     optimizer.hpp
     parallelism.hpp
     framework.hpp
-    training_setup.hpp
     batch.hpp
+    training_setup.hpp
     # catalogue
     catalog/
     # estimators
@@ -51,6 +51,7 @@ set(order
     replay/
     memory/step_peaks.hpp
     memory/transformer.hpp
+    memory/profile.hpp
     memory/timeline.hpp
     memory/explanation.hpp
     replay.hpp

@@ -4,6 +4,7 @@
 #include "check.hpp"
 
 #include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/replay.hpp>
 
 #include <cstdint>
@@ -46,9 +47,9 @@ memory_counts replayed(const measured_step& step) {
   setup.precision.compute = number_format::bf16;
   setup.optimizer.clips_gradients = true;
   setup.parallelism.zero_stage = 3;
-  const bool divides_classes = setup.framework.loss_parallel;
   setup.framework = catalog::torchtitan;
-  setup.framework.loss_parallel = divides_classes;
+  setup.framework.loss_parallel = step.with.framework.loss_parallel;
+  setup.framework.compiles_layers = step.with.framework.compiles_layers;
   CHECK(validate(setup));
   return replay(setup, {.micro_batch = step.micro_batch, .data_parallel = step.ranks}).peak;
 }
@@ -73,6 +74,10 @@ training_setup divided(training_setup setup, std::int64_t ranks, bool loss = fal
   setup.parallelism.tensor_parallel = ranks;
   setup.parallelism.sequence_parallel = true;
   setup.framework.loss_parallel = loss;
+  return setup;
+}
+training_setup compiled(training_setup setup) {
+  setup.framework.compiles_layers = true;
   return setup;
 }
 training_setup in_groups_of(std::int64_t ranks, training_setup setup) {
@@ -142,6 +147,24 @@ TEST_CASE("torchtitan's steps take what they were measured to take") {
        2,
        divided(selective, 2),
        {1'804'568'680, 1'814'535'168, 2'539'651'072}},
+      {llama(3, 512, 8, 2, 64, 1408, 1000),
+       2048,
+       2,
+       8,
+       compiled({}),
+       {291'641'672, 295'301'632, 408'944'640}},
+      {llama(3, 512, 8, 2, 64, 1408, 1000),
+       2048,
+       2,
+       8,
+       compiled(selective),
+       {175'717'712, 176'775'680, 289'406'976}},
+      {llama(3, 512, 8, 2, 64, 1408, 1000),
+       2048,
+       2,
+       8,
+       compiled(checkpoint_each),
+       {153'554'720, 154'217'472, 241'172'480}},
   };
   for (const measured_step& step : steps) {
     const memory_counts got = replayed(step);
@@ -149,4 +172,37 @@ TEST_CASE("torchtitan's steps take what they were measured to take") {
     CHECK(got.allocated == step.peak.allocated);
     CHECK(got.reserved == step.peak.reserved);
   }
+}
+
+TEST_CASE("a few layers tell what all of torchtitan's take") {
+  for (const training_setup& with : {training_setup{}, every(3), selective, compiled(selective)}) {
+    training_setup setup = with;
+    setup.model = llama(11, 256, 4, 2, 64, 512, 2000);
+    setup.sequence_length = 256;
+    setup.precision.compute = number_format::bf16;
+    setup.parallelism.zero_stage = 3;
+    setup.framework = catalog::torchtitan;
+    setup.framework.compiles_layers = with.framework.compiles_layers;
+    const batch_plan plan{.micro_batch = 2, .data_parallel = 4};
+    CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan).peak.requested);
+  }
+}
+
+TEST_CASE("compiled layers are those of torchtitan on one tensor-parallel rank") {
+  training_setup setup;
+  setup.model = llama(2, 256, 4, 2, 64, 512, 2000);
+  setup.sequence_length = 256;
+  setup.precision.compute = number_format::bf16;
+  setup.framework = catalog::torchtitan;
+  setup.framework.compiles_layers = true;
+  CHECK(validate(setup));
+  training_setup changed = setup;
+  changed.parallelism.tensor_parallel = 2;
+  CHECK(!validate(changed));
+  changed = setup;
+  changed.model.num_key_value_heads = 4;
+  CHECK(!validate(changed));
+  changed = setup;
+  changed.framework.layers = layer_code::llama;
+  CHECK(!validate(changed));
 }

@@ -87,7 +87,6 @@ struct transformer_memory {
         .about("fragmentation");
   return memory;
 }
-
 namespace detail {
 
 // What is wrong with training so at all, or no failure: bounds for the sum of all that a step
@@ -143,11 +142,12 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
 
 }  // namespace detail
 
-/// The plan itself where its step can be replayed. Errors: `out_of_bounds` of more than 2^20 ranks
-/// or 2^40 micro-batches; `overflow` where the bytes may be too many for 64 bits, with the numbers
-/// that make them.
+/// The plan itself where its step can be replayed. Errors: those of the setup with the plan;
+/// `out_of_bounds` of more than 2^20 ranks or 2^40 micro-batches; `overflow` where the bytes may be
+/// too many for 64 bits, with the numbers that make them.
 [[nodiscard]] constexpr result<batch_plan> validate(const transformer_memory& memory,
                                                     const batch_plan& plan) {
+  if (const auto valid = validate(memory.setup, plan); !valid) return valid.why();
   if (const failure why = detail::flaw_of_step(memory.setup, plan); detail::failed(why)) return why;
   return plan;
 }

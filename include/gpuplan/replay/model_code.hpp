@@ -10,6 +10,7 @@
 #include <gpuplan/replay/eager/backward.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/replay/float8_linear.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
@@ -27,6 +28,7 @@ struct module {
   int adapter = none;  // its place among the adapted layers
   int copy = none;     // of a table: what is read in its stead
   bool is_quantised = false;
+  bool is_in_fp8 = false;
 };
 
 class model_code;
@@ -83,6 +85,7 @@ class model_code : public recomputer {
         model(setup.model),
         plan(with),
         quantised(on, of),
+        in_fp8(on),
         adapters(on, of, quantised) {
     t.again = this;
     t.autocast_format = element_of(setup.precision.compute);
@@ -113,6 +116,7 @@ class model_code : public recomputer {
   const transformer& model;
   const batch_plan plan;
   quantised_weights quantised;
+  float8_linear in_fp8;
   trained_beside adapters;
   element weight_format = element::fp32;
   bool drops = false;
@@ -239,6 +243,7 @@ class model_code : public recomputer {
       operator_kind kind, std::int64_t out, std::int64_t in, bool bias, bool trains) {
     module made;
     made.is_quantised = quantised.hold(kind);
+    made.is_in_fp8 = setup.precision.fp8_linears && kind != operator_kind::head;
     made.weight = made.is_quantised ? quantised.add(out, in) : parameter({out, in}, trains);
     if (bias) made.bias = parameter(sizes{out}, trains || adapters.trains_bias(kind));
     adapt(made, kind, out, in);
@@ -310,6 +315,8 @@ class model_code : public recomputer {
     value made;
     if (by.is_quantised)
       made = quantised.linear(x, by.weight, by.bias);
+    else if (by.is_in_fp8)
+      made = in_fp8(x, by.weight, by.bias);
     else
       made = eager::linear(t, x, by.weight, by.bias);
     return adapters.add_to(static_cast<value&&>(made), by.adapter, x);
@@ -397,7 +404,7 @@ class model_code : public recomputer {
     const auto at = static_cast<int>(index);
     t.begin(moment::forward, at);
     value result;
-    if (is_checkpointed(at) && !setup.framework.gathers_before_checkpoint) {
+    if (is_checkpointed(at) && !gathers_before_checkpoint()) {
       begin_rerun(at, x);
       result = run_unit(at, x);
       end_rerun();
@@ -406,6 +413,10 @@ class model_code : public recomputer {
     }
     t.begin(moment::forward);
     return result;
+  }
+  /// Whether a layer checkpoints its own forward, within the hooks of sharding.
+  [[nodiscard]] constexpr virtual bool gathers_before_checkpoint() const {
+    return setup.framework.gathers_before_checkpoint;
   }
   [[nodiscard]] constexpr bool is_computed_again(int index) const {
     const bool is_chosen = (index + 1) % setup.recompute_period == 0 &&
@@ -440,14 +451,13 @@ class model_code : public recomputer {
   constexpr virtual value layer(int index, const tensor& x) = 0;
   /// What a checkpoint of the layer holds.
   constexpr virtual value compute_again(int index, const tensor& x) {
-    if (setup.framework.gathers_before_checkpoint) return layer(index, x);
+    if (gathers_before_checkpoint()) return layer(index, x);
     return run_unit(index, x);
   }
 
   constexpr value run_code(int index, const tensor& x) {
     if (is_computed_again(index) && setup.framework.checkpoints_reenter) return run_apart(index, x);
-    if (!is_checkpointed(index) || !setup.framework.gathers_before_checkpoint)
-      return layer(index, x);
+    if (!is_checkpointed(index) || !gathers_before_checkpoint()) return layer(index, x);
     begin_rerun(index, x);
     value result = layer(index, x);
     end_rerun();

@@ -369,6 +369,9 @@ class hugging_face_code : public model_code {
     return cross_entropy(t, rows, labels);
   }
 
+  /// GradientCheckpointingLayer
+  [[nodiscard]] constexpr bool gathers_before_checkpoint() const override { return true; }
+
   constexpr value core(const tensor& /*q*/, const tensor& /*k*/, const tensor& /*v*/) override {
     return {};  // no class recomputes it alone
   }

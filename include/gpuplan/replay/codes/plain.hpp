@@ -214,6 +214,8 @@ class plain_decoder : public model_code {
                                                                   : attention_kernel::efficient;
     switch (kernel) {
       case attention_kernel::automatic:
+        if (!is_half(q.format) || q.size[3] > 256) return efficient_attention(t, q, k, v, drops);
+        [[fallthrough]];
       case attention_kernel::flash:
         return flash_attention(t, q, k, v, drops);
       case attention_kernel::efficient:

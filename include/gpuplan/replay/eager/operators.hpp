@@ -82,10 +82,15 @@ constexpr void touch_reduction(
     touch(t, scratch_of_reduction(t.device, reduced, outputs, fastest));
     return;
   }
-  const std::int64_t half = (fastest ? outputs : reduced) / 2;
-  touch_reduction(t, bytes, fastest ? reduced : half, fastest ? half : outputs, fastest);
-  touch_reduction(
-      t, bytes, fastest ? reduced : reduced - half, fastest ? outputs - half : outputs, fastest);
+  const bool halves_outputs = fastest ? outputs > 1 : reduced == 1;
+  const std::int64_t half = (halves_outputs ? outputs : reduced) / 2;
+  if (halves_outputs) {
+    touch_reduction(t, bytes, reduced, half, fastest);
+    touch_reduction(t, bytes, reduced, outputs - half, fastest);
+  } else {
+    touch_reduction(t, bytes, half, outputs, fastest);
+    touch_reduction(t, bytes, reduced - half, outputs, fastest);
+  }
 }
 
 /// The sum over what the wanted sizes do not have, or have once.

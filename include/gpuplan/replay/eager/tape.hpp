@@ -446,7 +446,7 @@ class tape {
       made.kind = node_kind::accumulate;
       made.parameter = index;
       made.size[0] = record.gradient_size.rank == 0 ? data.size : record.gradient_size;
-      const bool is_first = record.whole.defined() && !record.whole_gradient.defined();
+      const bool is_first = gathers && record.whole.defined() && !record.whole_gradient.defined();
       if (record.casts_whole_gradient)
         made.format[0] = record.data.format;
       else

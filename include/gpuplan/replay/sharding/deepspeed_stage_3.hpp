@@ -36,7 +36,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     if (!zero_.divides_while_building) return;
     t_.gathers = ranks_ > 1;
     t_.shards = ranks_;
-    t_.whole_format = format_;
+    t_.whole_format = t_.first_gradients = format_;
   }
 
   // -- hooks of modules

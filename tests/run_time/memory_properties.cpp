@@ -1,0 +1,290 @@
+// What holds of the memory of any training step.
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/memory/profile.hpp>
+#include <gpuplan/solver.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+struct named_setup {
+  std::string name;
+  training_setup setup;
+  std::int64_t data_parallel = 1;
+};
+
+transformer small_gpt() {
+  transformer model = catalog::gpt2;
+  model.num_hidden_layers = 6;
+  return model;
+}
+transformer small_llama() {
+  transformer model = catalog::llama_3_2_1b;
+  model.num_hidden_layers = 6;
+  return model;
+}
+framework sharded(framework code, sharding_code by) {
+  code.sharding = by;
+  return code;
+}
+
+const training_setup gpt{.model = small_gpt(),
+                         .sequence_length = 256,
+                         .precision = bf16_mixed,
+                         .framework = catalog::hugging_face_gpt2};
+const training_setup llama{.model = small_llama(),
+                           .sequence_length = 512,
+                           .precision = bf16_pure,
+                           .framework = catalog::hugging_face_llama};
+
+training_setup with_zero(int stage, sharding_code by) {
+  training_setup setup = llama;
+  setup.framework = sharded(setup.framework, by);
+  setup.parallelism.zero_stage = stage;
+  if (by == sharding_code::fsdp2) setup.precision = bf16_mixed;
+  if (by == sharding_code::deepspeed) setup.precision = bf16_master;
+  return setup;
+}
+training_setup written_out(recompute_mode recompute) {
+  training_setup setup = gpt;
+  setup.framework = catalog::torch_gpt;
+  setup.attention = attention_kernel::written_out;
+  setup.recompute = recompute;
+  return setup;
+}
+
+training_setup megatron(std::int64_t tensor, std::int64_t stages, std::int64_t stage) {
+  training_setup setup{.model = small_gpt(),
+                       .sequence_length = 512,
+                       .precision = bf16_master,
+                       .parallelism = {.tensor_parallel = tensor, .pipeline_parallel = stages},
+                       .place = {.stage = stage},
+                       .framework = catalog::megatron_core};
+  setup.precision.fp32_gradients = true;
+  setup.model.num_hidden_layers = 8;
+  return setup;
+}
+
+std::vector<named_setup> setups() {
+  training_setup recomputed = llama;
+  recomputed.recompute = recompute_mode::full;
+  training_setup encoder{.model = catalog::bert_base_uncased,
+                         .sequence_length = 128,
+                         .encodings = 2,
+                         .precision = bf16_mixed,
+                         .framework = catalog::hugging_face_bert};
+  return {{"GPT-2", gpt},
+          {"GPT, attention written out", written_out(recompute_mode::selective)},
+          {"Llama", llama},
+          {"Llama, recomputed", recomputed},
+          {"BERT", encoder},
+          {"DistributedDataParallel", with_zero(0, sharding_code::none), 8},
+          {"ZeroRedundancyOptimizer", with_zero(1, sharding_code::none), 8},
+          {"fully_shard", with_zero(3, sharding_code::fsdp2), 8},
+          {"DeepSpeed, stage 2", with_zero(2, sharding_code::deepspeed), 8},
+          {"Megatron-Core, first of two stages", megatron(2, 2, 0), 2}};
+}
+
+std::int64_t peak(const training_setup& setup, const batch_plan& plan) {
+  return peaks_of(setup, plan).peak().total;
+}
+
+// Whether memory falls nowhere over these, each of which `with` puts into a setup or a plan.
+template <class With>
+void check_rises(const std::vector<std::int64_t>& values, With with) {
+  std::int64_t last = 0;
+  for (const std::int64_t value : values) {
+    CAPTURE(value);
+    training_setup setup;
+    batch_plan plan;
+    with(value, setup, plan);
+    const std::int64_t now = peak(setup, plan);
+    CHECK(now >= last);
+    last = now;
+  }
+}
+
+std::int64_t kept(const training_setup& setup, const batch_plan& plan) {
+  const memory_sum& loss = peaks_of(setup, plan).at[static_cast<int>(step_moment::loss)];
+  return loss.of[static_cast<int>(memory_part::activations)];
+}
+
+}  // namespace
+
+TEST_CASE("memory never falls as batch, sequence or layers grow") {
+  for (const named_setup& one : setups()) {
+    CAPTURE(one.name);
+    REQUIRE(validate(transformer_memory{one.setup}).why() == failure());
+    check_rises({1, 2, 3, 4, 5, 7, 8, 11, 16, 24},
+                [&](std::int64_t batch, training_setup& setup, batch_plan& plan) {
+                  setup = one.setup;
+                  plan = {batch, one.data_parallel, 1};
+                });
+    check_rises({1, 2, 3, 4, 8}, [&](std::int64_t count, training_setup& setup, batch_plan& plan) {
+      setup = one.setup;
+      plan = {2, one.data_parallel, count};
+    });
+    check_rises({64, 128, 192, 256, 320, 512},
+                [&](std::int64_t tokens, training_setup& setup, batch_plan& plan) {
+                  setup = one.setup;
+                  setup.sequence_length = tokens;
+                  plan = {2, one.data_parallel, 1};
+                });
+    check_rises({4, 6, 8, 10, 12},
+                [&](std::int64_t layers, training_setup& setup, batch_plan& plan) {
+                  setup = one.setup;
+                  setup.model.num_hidden_layers = layers;
+                  plan = {2, one.data_parallel, 1};
+                });
+  }
+}
+
+TEST_CASE("a profile is what it was made from, between its points too") {
+  for (const named_setup& one : setups()) {
+    CAPTURE(one.name);
+    const memory_profile profile(transformer_memory{one.setup}, one.data_parallel);
+    REQUIRE(validate(profile));
+    for (const std::int64_t batch : {1, 3, 7, 13, 23, 61, 150})
+      for (const std::int64_t count : {1, 2, 3, 7}) {
+        const batch_plan plan{batch, one.data_parallel, count};
+        CAPTURE(batch);
+        CAPTURE(count);
+        const auto replayed = static_cast<double>(peak(one.setup, plan));
+        const double off = profile.requested(plan).value() - replayed;
+        CHECK((off < 0 ? -off : off) <= 0x1p-9 * replayed);
+      }
+  }
+}
+
+TEST_CASE("a profile at chosen points, made while compiling, is the one made at run time there") {
+  static constexpr transformer_memory memory{{.model = {.num_hidden_layers = 3,
+                                                        .hidden_size = 64,
+                                                        .intermediate_size = 256,
+                                                        .num_attention_heads = 2,
+                                                        .vocab_size = 512},
+                                              .sequence_length = 32,
+                                              .framework = catalog::torch_llama}};
+  constexpr memory_profile compiled = profile_at<memory, 1, 1, 8>;
+  const memory_profile profile(memory);
+  for (const std::int64_t batch : {1, 8})
+    for (const std::int64_t count : {1, 2, 5}) {
+      const batch_plan plan{batch, 1, count};
+      CHECK(compiled.required(plan) == profile.required(plan));
+      CHECK(compiled.required(plan) == memory.required(plan));
+    }
+  // the same at both times, part by part
+  constexpr step_peaks then = peaks_of(memory.setup, {3, 1, 1});
+  const step_peaks now = peaks_of(memory.setup, {3, 1, 1});
+  for (int moment = 0; moment < step_moments; ++moment) CHECK(then.at[moment] == now.at[moment]);
+}
+
+TEST_CASE("solvers take a profile, and refuse what it is not for") {
+  const memory_profile profile(transformer_memory{with_zero(3, sharding_code::fsdp2)}, 8);
+  const auto plan =
+      solve_batch({.effective_batch = {256, 512}, .data_parallel = 8, .gpu = 24_GB}, profile);
+  REQUIRE(plan);
+  CHECK(profile.required(*plan) <= 24_GB);
+  batch_plan more = *plan;
+  ++more.micro_batch;
+  CHECK(profile.required(more) > 24_GB);
+  CHECK(check({.data_parallel = 4}, 24_GB, profile).why().code == errc::out_of_bounds);
+  CHECK(validate(memory_profile()).why().code != errc::none);
+  training_setup invalid = llama;
+  invalid.sequence_length = 0;
+  CHECK(validate(memory_profile(transformer_memory{invalid})).why() ==
+        validate(transformer_memory{invalid}).why());
+}
+
+TEST_CASE("states fall as more of them are shared, and the whole where nothing is gathered") {
+  // Of gradients and states; weights are gathered layer by layer, with room for padding.
+  const auto states = [](const training_setup& setup) {
+    const memory_sum& end = peaks_of(setup, {1, 8, 1}).at[static_cast<int>(step_moment::optimizer)];
+    return end.of[static_cast<int>(memory_part::weights)] +
+           end.of[static_cast<int>(memory_part::gradients)] +
+           end.of[static_cast<int>(memory_part::optimizer_states)];
+  };
+  CHECK(states(with_zero(1, sharding_code::none)) < states(with_zero(0, sharding_code::none)));
+  CHECK(states(with_zero(3, sharding_code::fsdp2)) <= states(with_zero(2, sharding_code::fsdp2)));
+  CHECK(states(with_zero(2, sharding_code::fsdp2)) < states(with_zero(0, sharding_code::none)));
+  for (int stage = 1; stage <= 3; ++stage) {
+    CAPTURE(stage);
+    CHECK(states(with_zero(stage, sharding_code::deepspeed)) <=
+          states(with_zero(stage - 1, sharding_code::deepspeed)));
+  }
+  // The peak: of fully_shard, since weights of all layers are whole between stage 2's passes. Of
+  // DeepSpeed not always: stage 2 and 3 have buckets of half a billion elements, whatever the
+  // model.
+  for (const std::int64_t batch : {1, 4, 16}) {
+    const batch_plan plan{batch, 8, 1};
+    CHECK(peak(with_zero(3, sharding_code::fsdp2), plan) <=
+          peak(with_zero(2, sharding_code::fsdp2), plan));
+    CHECK(peak(with_zero(1, sharding_code::none), plan) <=
+          peak(with_zero(0, sharding_code::none), plan));
+  }
+}
+
+TEST_CASE("a step takes less with more tensor parallelism") {
+  for (const std::int64_t batch : {1, 4})
+    for (const std::int64_t stage : {0, 1}) {
+      const batch_plan plan{batch, 2, 4};
+      CHECK(peak(megatron(2, 2, stage), plan) < peak(megatron(1, 2, stage), plan));
+      CHECK(peak(megatron(4, 2, stage), plan) < peak(megatron(2, 2, stage), plan));
+    }
+}
+
+TEST_CASE("the stages of a pipeline have together at least what one device would have") {
+  const batch_plan plan{2, 1, 4};
+  for (const std::int64_t stages : {2, 4}) {
+    std::int64_t sum = 0;
+    for (std::int64_t stage = 0; stage < stages; ++stage)
+      sum += peak(megatron(1, stages, stage), plan);
+    CHECK(sum >= peak(megatron(1, 1, 0), plan));
+  }
+}
+
+TEST_CASE("recomputation keeps less") {
+  // Of a kernel that keeps its inputs and nothing large, selective recomputation may keep more: the
+  // inputs as they are before the kernel copies them.
+  for (const std::int64_t batch : {1, 4}) {
+    const batch_plan plan{batch, 1, 1};
+    const std::int64_t none = kept(written_out(recompute_mode::none), plan);
+    const std::int64_t selective = kept(written_out(recompute_mode::selective), plan);
+    const std::int64_t full = kept(written_out(recompute_mode::full), plan);
+    CHECK(selective < none);
+    CHECK(full < selective);
+    CHECK(peak(written_out(recompute_mode::full), plan) <=
+          peak(written_out(recompute_mode::none), plan));
+  }
+}
+
+TEST_CASE("what 64 bits do not hold is an error, at once") {
+  const transformer_memory memory{llama};
+  const std::int64_t huge = std::int64_t{1} << 40;
+  const auto why = [&](const batch_plan& plan) { return check(plan, 80_GB, memory).why(); };
+  CHECK(why({.micro_batch = huge}).code == errc::overflow);
+  CHECK(why({.micro_batch = huge})[fact::micro_batch] == huge);
+  CHECK(why({.data_parallel = huge}).code == errc::out_of_bounds);
+  CHECK(why({.data_parallel = huge})[fact::data_parallel] == huge);
+  CHECK(why({.accumulation = 2 * huge}).code == errc::out_of_bounds);
+  CHECK(!fits({.micro_batch = huge}, 80_GB, memory));
+
+  training_setup longest = llama;
+  longest.sequence_length = std::int64_t{1} << 32;
+  const failure too_long = check({}, 80_GB, transformer_memory{longest}).why();
+  CHECK(too_long.code == errc::overflow);
+  CHECK(too_long[fact::sequence_length] == longest.sequence_length);
+
+  training_setup wide = llama;
+  wide.model.vocab_size = huge;
+  CHECK(check({.micro_batch = 1024}, 80_GB, transformer_memory{wide}).why().code == errc::overflow);
+  // Far beyond any device, and still exact.
+  CHECK(memory.required({.micro_batch = 1 << 20}) > bytes::from_value(1e15));
+}

@@ -1,0 +1,329 @@
+#include "check.hpp"
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/memory_model.hpp>
+#include <gpuplan/solver.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+using namespace gpuplan;
+
+namespace {
+
+constexpr training_setup llama{.model = {.num_hidden_layers = 4,
+                                         .hidden_size = 256,
+                                         .intermediate_size = 704,
+                                         .num_attention_heads = 8,
+                                         .num_key_value_heads = 4,
+                                         .vocab_size = 4000},
+                               .sequence_length = 256,
+                               .precision = bf16_mixed,
+                               .framework = catalog::torch_llama};
+
+// What there is no code for once the setup is changed; blank where there is one.
+template <class Change>
+constexpr bool refuses(const training_setup& setup, std::string_view what, Change change) {
+  training_setup changed = setup;
+  change(changed);
+  const auto valid = validate(changed);
+  if (what.empty()) return static_cast<bool>(valid);
+  const failure why = valid.why();
+  return why.code == errc::no_such_code && std::string_view(why.subject) == what;
+}
+template <class Change>
+constexpr bool accepts(const training_setup& setup, Change change) {
+  return refuses(setup, "", change);
+}
+
+constexpr training_setup with(training_setup setup, const framework& code) {
+  setup.framework = code;
+  return setup;
+}
+constexpr training_setup with(training_setup setup, sharding_code sharding, int zero_stage) {
+  setup.framework.sharding = sharding;
+  setup.parallelism.zero_stage = zero_stage;
+  return setup;
+}
+constexpr training_setup with(training_setup setup, const precision_recipe& precision) {
+  setup.precision = precision;
+  return setup;
+}
+
+constexpr training_setup hugging_face = with(llama, catalog::hugging_face_llama);
+constexpr training_setup fully_sharded = with(llama, sharding_code::fsdp2, 3);
+constexpr training_setup deepspeed =
+    with(with(hugging_face, sharding_code::deepspeed, 2), bf16_master);
+constexpr training_setup megatron = with(with(llama, catalog::megatron_core), bf16_master);
+
+TEST_CASE("what is there is accepted") {
+  STATIC_CHECK(validate(llama));
+  STATIC_CHECK(validate(hugging_face));
+  STATIC_CHECK(validate(fully_sharded));
+  STATIC_CHECK(validate(deepspeed));
+  STATIC_CHECK(validate(megatron));
+}
+
+TEST_CASE("divisions that a code has not") {
+  CONSTEXPR bool are_refused = [] {
+    for (const training_setup& setup : {llama, hugging_face, fully_sharded, deepspeed}) {
+      const bool all = refuses(setup,
+                               "pipeline_parallel",
+                               [](training_setup& of) { of.parallelism.pipeline_parallel = 2; }) &&
+                       refuses(setup,
+                               "virtual_pipeline",
+                               [](training_setup& of) { of.parallelism.virtual_pipeline = 2; }) &&
+                       refuses(setup,
+                               "context_parallel",
+                               [](training_setup& of) { of.parallelism.context_parallel = 2; }) &&
+                       refuses(setup,
+                               "expert_parallel",
+                               [](training_setup& of) { of.parallelism.expert_parallel = 2; }) &&
+                       refuses(setup, "shares_kept_inputs", [](training_setup& of) {
+                         of.parallelism.shares_kept_inputs = true;
+                       });
+      if (!all) return false;
+    }
+    return true;
+  }();
+  STATIC_CHECK(are_refused);
+  STATIC_CHECK(refuses(hugging_face, "tensor_parallel", [](training_setup& of) {
+    of.parallelism.tensor_parallel = 2;
+  }));
+  STATIC_CHECK(refuses(fully_sharded, "sharding of divided layers", [](training_setup& of) {
+    of.parallelism.tensor_parallel = 2;
+  }));
+  STATIC_CHECK(accepts(llama, [](training_setup& of) { of.parallelism.tensor_parallel = 2; }));
+  STATIC_CHECK(refuses(llama, "unequal parts of a layer", [](training_setup& of) {
+    of.parallelism.tensor_parallel = 8;
+  }));
+  STATIC_CHECK(refuses(llama, "biases under tensor_parallel", [](training_setup& of) {
+    of.parallelism.tensor_parallel = 2;
+    of.model.attention_bias = true;
+  }));
+  STATIC_CHECK(refuses(llama, "norms of parts and wholes", [](training_setup& of) {
+    of.parallelism.tensor_parallel = 2;
+    of.optimizer.clips_gradients = true;
+  }));
+  STATIC_CHECK(accepts(llama, [](training_setup& of) {
+    of.parallelism.tensor_parallel = 2;
+    of.parallelism.sequence_parallel = true;
+    of.optimizer.clips_gradients = true;
+  }));
+  STATIC_CHECK(refuses(
+      llama, "loss_parallel", [](training_setup& of) { of.framework.loss_parallel = true; }));
+  STATIC_CHECK(accepts(megatron, [](training_setup& of) {
+    of.parallelism.pipeline_parallel = 2;
+    of.parallelism.virtual_pipeline = 2;
+  }));
+  STATIC_CHECK(refuses(megatron, "virtual_pipeline", [](training_setup& of) {
+    of.parallelism.virtual_pipeline = 2;
+  }));
+  STATIC_CHECK(refuses(megatron, "ranks other than the first", [](training_setup& of) {
+    of.parallelism.tensor_parallel = 2;
+    of.place.tensor_rank = 1;
+  }));
+  CONSTEXPR failure beyond = [] {
+    training_setup of = megatron;
+    of.place.stage = 1;
+    return validate(of).why();
+  }();
+  STATIC_CHECK(beyond.code == errc::out_of_bounds);
+}
+
+TEST_CASE("ZeRO stages and what lies on the host") {
+  CONSTEXPR bool are_refused = [] {
+    for (const int stage : {2, 3, -1})
+      if (!refuses(with(llama, sharding_code::none, stage), "this zero_stage", [](auto&) {}))
+        return false;
+    for (const int stage : {0, 1, 4})
+      if (!refuses(with(llama, sharding_code::fsdp2, stage), "this zero_stage", [](auto&) {}))
+        return false;
+    return true;
+  }();
+  STATIC_CHECK(are_refused);
+  STATIC_CHECK(refuses(
+      with(megatron, sharding_code::megatron, 2), "this zero_stage", [](training_setup&) {}));
+  STATIC_CHECK(refuses(with(llama, sharding_code::megatron, 1),
+                       "this sharding of such layers",
+                       [](training_setup&) {}));
+  STATIC_CHECK(refuses(with(megatron, sharding_code::fsdp2, 3),
+                       "this sharding of such layers",
+                       [](training_setup& of) { of.precision = bf16_mixed; }));
+  STATIC_CHECK(refuses(
+      deepspeed, "shard_group", [](training_setup& of) { of.parallelism.shard_group = 4; }));
+  STATIC_CHECK(accepts(fully_sharded, [](training_setup& of) { of.parallelism.shard_group = 4; }));
+  STATIC_CHECK(refuses(llama, "optimizer_on_host", [](training_setup& of) {
+    of.parallelism.optimizer_on_host = true;
+  }));
+  STATIC_CHECK(refuses(fully_sharded, "weights or optimizer on host", [](training_setup& of) {
+    of.parallelism.optimizer_on_host = true;
+  }));
+  STATIC_CHECK(
+      accepts(deepspeed, [](training_setup& of) { of.parallelism.optimizer_on_host = true; }));
+  STATIC_CHECK(refuses(deepspeed, "weights_on_host", [](training_setup& of) {
+    of.parallelism.weights_on_host = true;
+  }));
+  STATIC_CHECK(refuses(with(with(llama, sharding_code::deepspeed, 3), bf16_master),
+                       "ZeRO-3 of such layers",
+                       [](training_setup&) {}));
+  STATIC_CHECK(refuses(llama, "late reduction of gradients", [](training_setup& of) {
+    of.framework.reduces_every_micro_batch = false;
+  }));
+}
+
+TEST_CASE("formats") {
+  STATIC_CHECK(refuses(llama, "weights in this format", [](training_setup& of) {
+    of.precision.weights = number_format::fp8;
+  }));
+  STATIC_CHECK(refuses(llama, "products in this format", [](training_setup& of) {
+    of.precision.compute = number_format::fp8;
+  }));
+  STATIC_CHECK(refuses(llama, "fp32 products of such weights", [](training_setup& of) {
+    of.precision.weights = number_format::bf16;
+    of.precision.compute = number_format::fp32;
+  }));
+  STATIC_CHECK(refuses(
+      llama, "fp32 gradients", [](training_setup& of) { of.precision.fp32_gradients = true; }));
+  STATIC_CHECK(refuses(llama, "reduction in this format", [](training_setup& of) {
+    of.precision.reduced = number_format::bf16;
+  }));
+  STATIC_CHECK(refuses(
+      llama, "master weights", [](training_setup& of) { of.precision.master_weights = true; }));
+  STATIC_CHECK(refuses(
+      fully_sharded, "master weights", [](training_setup& of) { of.precision = bf16_master; }));
+  STATIC_CHECK(refuses(
+      deepspeed, "no master weights", [](training_setup& of) { of.precision = bf16_pure; }));
+  STATIC_CHECK(!precision_recipe{.compute = number_format::tf32}.autocast());
+  STATIC_CHECK(accepts(llama, [](training_setup& of) { of.precision = bf16_with_fp8; }));
+  STATIC_CHECK(
+      accepts(hugging_face, [](training_setup& of) { of.precision = bf16_mixed_with_fp8; }));
+  STATIC_CHECK(refuses(
+      megatron, "fp8_linears", [](training_setup& of) { of.precision.fp8_linears = true; }));
+  STATIC_CHECK(refuses(llama, "such widths in fp8", [](training_setup& of) {
+    of.precision = bf16_with_fp8;
+    of.model.intermediate_size = 706;
+  }));
+}
+
+TEST_CASE("recomputation and attention") {
+  STATIC_CHECK(refuses(hugging_face, "selective recomputation", [](training_setup& of) {
+    of.recompute = recompute_mode::selective;
+  }));
+  STATIC_CHECK(refuses(llama, "recompute_span", [](training_setup& of) {
+    of.recompute = recompute_mode::full;
+    of.recompute_span = 2;
+  }));
+  STATIC_CHECK(accepts(hugging_face, [](training_setup& of) {
+    of.recompute = recompute_mode::full;
+    of.recompute_period = 2;
+    of.recompute_layers = 3;
+  }));
+  STATIC_CHECK(refuses(megatron, "recompute_period", [](training_setup& of) {
+    of.recompute = recompute_mode::full;
+    of.recompute_period = 2;
+  }));
+  STATIC_CHECK(refuses(llama, "flash attention in fp32", [](training_setup& of) {
+    of.precision = fp32_precision;
+    of.attention = attention_kernel::flash;
+  }));
+  STATIC_CHECK(refuses(hugging_face, "flash attention with a mask", [](training_setup& of) {
+    of.padding_mask = true;
+    of.attention = attention_kernel::flash;
+  }));
+  STATIC_CHECK(refuses(hugging_face, "flash attention with a mask", [](training_setup& of) {
+    of.model.sliding_window = 128;
+    of.attention = attention_kernel::flash;
+  }));
+}
+
+TEST_CASE("optimizers") {
+  STATIC_CHECK(refuses(llama, "fused optimizer", [](training_setup& of) {
+    of.optimizer = {.kind = optimizer_kind::rmsprop, .loop = optimizer_loop::fused};
+  }));
+  STATIC_CHECK(refuses(llama, "states in this format", [](training_setup& of) {
+    of.optimizer.states = number_format::int8;
+  }));
+  STATIC_CHECK(refuses(llama, "states in this format", [](training_setup& of) {
+    of.optimizer.states = number_format::bf16;
+  }));
+  STATIC_CHECK(
+      refuses(llama, "pages_states", [](training_setup& of) { of.optimizer.pages_states = true; }));
+  STATIC_CHECK(refuses(llama, "such an optimizer", [](training_setup& of) {
+    of.optimizer = {.kind = optimizer_kind::sgd, .code = optimizer_code::bitsandbytes};
+  }));
+  STATIC_CHECK(refuses(fully_sharded, "an optimizer of parts", [](training_setup& of) {
+    of.optimizer.code = optimizer_code::bitsandbytes;
+  }));
+  STATIC_CHECK(refuses(fully_sharded, "an optimizer of parts", [](training_setup& of) {
+    of.optimizer.kind = optimizer_kind::muon;
+  }));
+  STATIC_CHECK(refuses(fully_sharded, "fused optimizer of parts", [](training_setup& of) {
+    of.optimizer = {.kind = optimizer_kind::sgd, .loop = optimizer_loop::fused};
+  }));
+  STATIC_CHECK(refuses(deepspeed, "optimizers other than AdamW", [](training_setup& of) {
+    of.optimizer.kind = optimizer_kind::lion;
+  }));
+  STATIC_CHECK(refuses(llama, "two optimizers in shares", [](training_setup& of) {
+    of.parallelism.zero_stage = 1;
+    of.optimizer.kind = optimizer_kind::muon;
+  }));
+}
+
+TEST_CASE("frozen parameters and adapters") {
+  STATIC_CHECK(refuses(
+      deepspeed, "frozen parameters", [](training_setup& of) { of.trains.what = training::head; }));
+  STATIC_CHECK(refuses(megatron, "frozen parameters", [](training_setup& of) {
+    of.trains = {.what = training::adapters, .adapters = {.rank = 8}};
+  }));
+  STATIC_CHECK(refuses(fully_sharded, "parts of quantised weights", [](training_setup& of) {
+    of.trains = {.what = training::adapters, .adapters = {.rank = 8, .base = four_bit_base}};
+  }));
+  STATIC_CHECK(refuses(fully_sharded, "adapters in another format", [](training_setup& of) {
+    of.precision = bf16_pure;
+    of.trains = {.what = training::adapters, .adapters = {.rank = 8}};
+  }));
+}
+
+TEST_CASE("models that plain codes have not") {
+  STATIC_CHECK(
+      refuses(llama, "gated MLP, or none", [](training_setup& of) { of.model.gated_mlp = false; }));
+  STATIC_CHECK(
+      refuses(llama, "sliding window", [](training_setup& of) { of.model.sliding_window = 128; }));
+  STATIC_CHECK(refuses(llama, "attention beside the MLP", [](training_setup& of) {
+    of.model.parallel_attention = true;
+  }));
+  STATIC_CHECK(refuses(llama, "grouped heads", [](training_setup& of) {
+    of.framework = catalog::torch_gpt;
+    of.model.gated_mlp = false;
+    of.model.fused_qkv = true;
+  }));
+}
+
+TEST_CASE("batches that a division has not") {
+  CONSTEXPR training_setup in_groups = [] {
+    training_setup of = fully_sharded;
+    of.parallelism.shard_group = 4;
+    return of;
+  }();
+  STATIC_CHECK(validate(in_groups, {.data_parallel = 8}));
+  STATIC_CHECK(validate(in_groups, {.data_parallel = 6}).why().code == errc::no_such_code);
+  CONSTEXPR training_setup divided = [] {
+    training_setup of = llama;
+    of.parallelism.tensor_parallel = 2;
+    return of;
+  }();
+  STATIC_CHECK(validate(divided, {}));
+  STATIC_CHECK(validate(divided, {.data_parallel = 2}).why().code == errc::no_such_code);
+  // So do decisions.
+  STATIC_CHECK(check({.data_parallel = 6}, 80_GiB, transformer_memory{in_groups}).why().code ==
+               errc::no_such_code);
+  STATIC_CHECK(solve_batch({.effective_batch = 12, .data_parallel = 6, .gpu = 80_GiB},
+                           transformer_memory{in_groups})
+                   .why()
+                   .code == errc::no_such_code);
+}
+
+}  // namespace
