@@ -193,6 +193,7 @@ TEST_CASE("compiled layers are those of torchtitan on one tensor-parallel rank")
   setup.model = llama(2, 256, 4, 2, 64, 512, 2000);
   setup.sequence_length = 256;
   setup.precision.compute = number_format::bf16;
+  setup.parallelism.zero_stage = 3;
   setup.framework = catalog::torchtitan;
   setup.framework.compiles_layers = true;
   CHECK(validate(setup));

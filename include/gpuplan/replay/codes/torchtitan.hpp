@@ -88,7 +88,7 @@ class torchtitan_llama final : public model_code {
     return loss;
   }
 
- protected:
+ private:
   /// One function, which reads the logits and keeps two numbers of each token.
   constexpr value compiled_loss(const tensor& logits) {
     const int by = t.add_node(node_kind::function, {&logits});
@@ -304,7 +304,6 @@ class torchtitan_llama final : public model_code {
     return summed(gated, by.down);
   }
 
- private:
   tensor_parallel parts_;
   module tokens_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
