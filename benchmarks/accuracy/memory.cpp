@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "framework_setups.hpp"
+#include "notes.hpp"
 #include "published_bigscience.hpp"
+#include "published_torchtitan.hpp"
 
 namespace accuracy {
 namespace {
@@ -112,6 +114,11 @@ described_device device_of(const row& source, const described_setup& described) 
     return device;
   }
   device.gpu = *gpu;
+  // a card with more memory, whose driver's number is not known
+  if (value_in(source.text("notes"), "gpu_variant").starts_with("H100-9")) {
+    device.gpu.memory_label_GB = 96;
+    device.gpu.memory = {};
+  }
   device.needs = needs_of(described.setup, described.plan, *gpu);
   device.traits.matrix_workspace =
       static_cast<std::int64_t>(gpuplan::cublas_workspace(*gpu).value());
@@ -123,6 +130,7 @@ described_device device_of(const row& source, const described_setup& described) 
 
 described_setup describe_published_run(const row& source) {
   if (source.text("source") == "bigscience") return describe_bigscience(source);
+  if (source.text("source") == "torchtitan") return describe_torchtitan(source);
   described_setup unknown;
   unknown.why_not = "what its framework's code keeps is not replayed";
   return unknown;

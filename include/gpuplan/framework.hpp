@@ -165,6 +165,10 @@ struct framework {
   std::int64_t bucket_bytes = 25 << 20;
   bool gradients_are_views = false;  // of the buckets
 
+  // torch.compile
+  bool compiles_layers = false;  // one by one
+  bool compiles_loss = false;
+
   // fully_shard: false sets set_requires_gradient_sync(False) for all micro-batches but the last
   bool reduces_every_micro_batch = true;
   bool keeps_last_layer = false;           // whole, from its forward to its backward

@@ -83,6 +83,29 @@ constexpr failure flaw_of_plain_code(const transformer& model, layer_code code) 
   return {};
 }
 
+// Whether the framework compiles such layers.
+constexpr failure flaw_of_compiled_layers(const training_setup& setup) {
+  if (!setup.framework.compiles_layers) return {};
+  const transformer& model = setup.model;
+  if (setup.framework.layers != layer_code::torchtitan) return without_code("compiled layers");
+  if (setup.parallelism.tensor_parallel > 1)
+    return without_code("compiled layers of several ranks");
+  if (model.norm != norm_kind::rms_norm) return without_code("compiled layer norms");
+  if (model.key_value_heads() == model.num_attention_heads)
+    return without_code("compiled layers without groups");
+  return {};
+}
+
+constexpr failure flaw_of_torchtitan(const transformer& model) {
+  if (!model.gated_mlp) return without_code("plain MLP");
+  if (model.attention_bias || model.attention_out_bias || model.mlp_bias || model.norm_bias)
+    return without_code("biases");
+  if (model.qk_norm != qk_norm_scope::none) return without_code("norms of query and key");
+  if (model.position_rows != 0) return without_code("learned positions");
+  if (model.has_tied_head()) return without_code("tied head");
+  return {};
+}
+
 // Whether the framework's layer code has what the model has.
 constexpr failure flaw_of_code(const transformer& model, layer_code code) {
   model_kind kind = model_kind::decoder;
@@ -98,6 +121,8 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
     if (code == layer_code::vit && model.head != head_kind::classifier)
       return without_code("head without classes");
   }
+  if (code == layer_code::torchtitan)
+    if (const failure why = flaw_of_torchtitan(model); failed(why)) return why;
   if (model.moe.num_experts != 0) return without_code("experts");
   if (model.is_latent()) return without_code("latent attention");
   if (model.attention_sinks) return without_code("attention sinks");
@@ -347,6 +372,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
                              flaw_of_sharding(setup),
                              flaw_of_division(setup),
                              flaw_of_recomputation(setup),
+                             flaw_of_compiled_layers(setup),
                              flaw_of_attention(setup),
                              flaw_of_optimizer(setup),
                              flaw_of_training(setup)})

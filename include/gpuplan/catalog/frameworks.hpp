@@ -213,6 +213,12 @@ inline constexpr framework torchtitan{.name = "torchtitan",
                                       .sharding = sharding_code::fsdp2,
                                       .keeps_last_layer = true,
                                       .gathers_before_checkpoint = true};
+/// torchtitan of 2025, which compiles the loss where it compiles layers.
+inline constexpr framework torchtitan_2025 = [] {
+  framework changed = torchtitan;
+  changed.compiles_loss = true;
+  return changed;
+}();
 
 /// Megatron-DeepSpeed as BigScience trained BLOOM with it (early 2022): DeepSpeed's pipeline engine
 /// and ZeRO-1 or its optimizer for bf16, Megatron-LM's layers and fused kernels.

@@ -423,9 +423,10 @@ class model_code : public recomputer {
                            (setup.recompute_layers == 0 || index < setup.recompute_layers);
     return setup.recompute == recompute_mode::full && is_chosen;
   }
-  /// By a checkpoint that does not re-enter.
+  /// By a checkpoint that does not re-enter; a compiled layer has none.
   [[nodiscard]] constexpr bool is_checkpointed(int index) const {
-    return is_computed_again(index) && !setup.framework.checkpoints_reenter;
+    return is_computed_again(index) && !setup.framework.checkpoints_reenter &&
+           !setup.framework.compiles_layers;
   }
   constexpr value run_unit(int index, const tensor& x) {
     if (shards == nullptr) return run_code(index, x);

@@ -2,6 +2,8 @@
 
 // torchtitan's Llama. Private.
 
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/replay/codes/torchtitan_compiled.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/sharding/tensor_parallel.hpp>
 
@@ -49,7 +51,7 @@ class torchtitan_llama final : public model_code {
   }
 
   constexpr void make_batch() override {
-    const sizes all{plan.micro_batch, setup.sequence_length};
+    const sizes all{plan.micro_batch, tokens_of_rank()};
     t.what = purpose::buffers;
     ids_ = t.make(all, element::int64);
     labels_ = t.make(all, element::int64);
@@ -73,6 +75,7 @@ class torchtitan_llama final : public model_code {
   }
   constexpr value outer_loss(const tensor& logits) override {
     const value flat = view(t, logits, {ids_->count(), logits.size[2]});
+    if (setup.framework.compiles_loss) return compiled_loss(flat);
     value loss;
     {
       const value wide = cast(t, flat, element::fp32);
@@ -86,13 +89,38 @@ class torchtitan_llama final : public model_code {
   }
 
  protected:
+  /// One function, which reads the logits and keeps two numbers of each token.
+  constexpr value compiled_loss(const tensor& logits) {
+    const int by = t.add_node(node_kind::function, {&logits});
+    if (node* made = t.at(by)) made->own = &of_loss_;
+    t.keep(by, logits);
+    const value most = t.make(sizes{logits.size[0]}, element::fp32);
+    const value sum = t.make(sizes{logits.size[0]}, element::fp32);
+    const value count = t.make(sizes{1}, element::fp32);
+    value loss = t.make(sizes{1}, element::fp32);
+    loss.get().size.rank = 0;
+    for (const value* kept : {&most, &sum, &count}) t.keep(by, *kept);
+    t.result_of(by, loss.get());
+    return loss;
+  }
+  struct gradient_of_loss final : own_backward {
+    constexpr void run(tape& on, int by, const value*, gradients& out) const override {
+      const tensor& logits = on.kept_by(by, 0);
+      out.of[0] = on.make(logits.size, logits.format);
+    }
+  };
+
   struct layer_modules {
     module query{}, key{}, value{}, out{}, gate{}, down{}, up{}, attention_norm{}, mlp_norm{};
   };
 
+  /// Of a sequence; what a ring of ranks passes on for attention is not in it.
+  [[nodiscard]] constexpr std::int64_t tokens_of_rank() const {
+    return gpuplan::detail::ceil_div(setup.sequence_length, setup.parallelism.context_parallel);
+  }
   [[nodiscard]] constexpr value new_angles() {
     t.what = purpose::buffers;
-    value made = t.make({setup.sequence_length, model.query_dim() / 2}, element::complex64);
+    value made = t.make({tokens_of_rank(), model.query_dim() / 2}, element::complex64);
     t.what = purpose::working;
     return made;
   }
@@ -113,9 +141,32 @@ class torchtitan_llama final : public model_code {
     made.attention_norm = norm_module(width, trains);
     made.mlp_norm = norm_module(width, trains);
     modules_.push(made);
+    if (setup.framework.compiles_layers) compile(made);
+  }
+
+  constexpr void compile(const layer_modules& made) {
+    const bool again = is_computed_again(modules_.size() - 1);
+    compiled_.push(compiled_llama_layer({.query = made.query.weight,
+                                         .key = made.key.weight,
+                                         .value = made.value.weight,
+                                         .out = made.out.weight,
+                                         .gate = made.gate.weight,
+                                         .down = made.down.weight,
+                                         .up = made.up.weight,
+                                         .attention_norm = made.attention_norm.weight,
+                                         .mlp_norm = made.mlp_norm.weight},
+                                        {.width = model.hidden_size,
+                                         .heads = model.num_attention_heads,
+                                         .groups = model.key_value_heads(),
+                                         .head_dim = model.query_dim(),
+                                         .ffn = model.intermediate_size},
+                                        !again                       ? compiled_saves::all
+                                        : setup.saves_costly_results ? compiled_saves::costly
+                                                                     : compiled_saves::nothing));
   }
 
   constexpr value layer(int index, const tensor& input) override {
+    if (setup.framework.compiles_layers) return compiled_[index].forward(t, input);
     const layer_modules& by = modules_[index];
     value x;
     {
@@ -257,6 +308,8 @@ class torchtitan_llama final : public model_code {
   tensor_parallel parts_;
   module tokens_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
+  growing_array<compiled_llama_layer> compiled_{};
+  gradient_of_loss of_loss_{};
   value angles_{}, ids_{}, labels_{};
 };
 

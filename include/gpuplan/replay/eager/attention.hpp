@@ -59,6 +59,38 @@ constexpr value with_flash_width(tape& t, value of) {
   return padded;
 }
 
+struct flash_results {
+  value out{};
+  value sums{};
+  value seed{}, unused{};  // of dropout
+};
+constexpr flash_results flash_kernel(
+    tape& t, const tensor& q, const tensor& k, const tensor& v, bool drops) {
+  const std::int64_t batch = q.size[0];
+  const std::int64_t heads = q.size[1];
+  const std::int64_t tokens = q.size[2];
+  const std::int64_t width = q.size[3];
+  flash_results made;
+  made.out = t.make_like({batch, heads, tokens, v.size[3]}, q.format, q, {}, "attention");
+  made.sums = t.make({batch, heads, tokens}, element::fp32, {"log-sums of scores"});
+  const std::int64_t splits =
+      drops ? 1 : flash_splits(t.device, batch * heads, tokens, k.size[2], width);
+  int part_sums = none;
+  int parts = none;
+  if (splits > 1) {
+    const std::int64_t rows = splits * batch * heads * tokens;
+    part_sums = t.new_storage(4 * rows, {"log-sums of parts of the keys"});
+    parts = t.new_storage(4 * rows * round_up(width, width > 128 ? 64 : 32),
+                          {"attention to parts of the keys"});
+  }
+  made.seed = t.make({2}, element::int64, {"random state"});
+  made.unused = t.make({1}, element::int64, {"random state"});
+  if (drops) made.seed = t.make({2}, element::int64, {"random state"});
+  t.release(part_sums);
+  t.release(parts);
+  return made;
+}
+
 constexpr value flash_attention(
     tape& t, const tensor& query, const tensor& key, const tensor& val, bool drops) {
   value given_v = lowered(t, val);
@@ -71,47 +103,26 @@ constexpr value flash_attention(
   t.keep(by, q);
   t.keep(by, k);
   t.keep(by, v);
-  const std::int64_t batch = q->size[0];
-  const std::int64_t heads = q->size[1];
-  const std::int64_t tokens = q->size[2];
-  const std::int64_t width = q->size[3];
   const bool stays = t.stays(false);
+  value out;
   if (stays && t.is_recomputing()) {
-    value result = t.saved_result();
-    t.keep(by, result);
+    out = t.saved_result();
+    t.keep(by, out);
     for (int which = 0; which < 3; ++which) {
       const value other = t.saved_result();
       t.keep(by, other);
     }
-    t.result_of(by, result.get());
-    return result;
+  } else {
+    flash_results made = flash_kernel(t, q, k, v, drops);
+    for (const value* result : {&made.out, &made.sums, &made.seed, &made.unused}) {
+      t.keep(by, *result);
+      if (stays) t.save_result(*result);
+    }
+    out = static_cast<value&&>(made.out);
   }
-  value out = t.make_like({batch, heads, tokens, v->size[3]}, q->format, q, {}, "attention");
-  const value sums = t.make({batch, heads, tokens}, element::fp32, {"log-sums of scores"});
-  const std::int64_t splits =
-      drops ? 1 : flash_splits(t.device, batch * heads, tokens, k->size[2], width);
-  int part_sums = none;
-  int parts = none;
-  if (splits > 1) {
-    const std::int64_t rows = splits * batch * heads * tokens;
-    part_sums = t.new_storage(4 * rows, {"log-sums of parts of the keys"});
-    parts = t.new_storage(4 * rows * round_up(width, width > 128 ? 64 : 32),
-                          {"attention to parts of the keys"});
-  }
-  value seed = t.make({2}, element::int64, {"random state"});
-  const value unused = t.make({1}, element::int64, {"random state"});
-  if (drops) seed = t.make({2}, element::int64, {"random state"});
-  t.release(part_sums);
-  t.release(parts);
-  t.keep(by, out);
-  t.keep(by, sums);
-  t.keep(by, seed);
-  t.keep(by, unused);
-  if (stays)
-    for (const tensor* result : {&*out, &*sums, &*seed, &*unused}) t.save_result(*result);
   t.result_of(by, out.get());
-  if (val.size[3] == v->size[3]) return out;
-  return slice(t, out, 3, val.size[3]);
+  if (val.size[3] != v->size[3]) return slice(t, out, 3, val.size[3]);
+  return out;
 }
 
 /// `bias`, where there is one, is added to the scores: (batch, 1 or heads, queries, keys).

@@ -198,6 +198,10 @@ class own_backward {
  public:
   /// `incoming`: the gradients of the results, which the caller holds.
   constexpr virtual void run(tape& t, int node, const value* incoming, gradients& out) const = 0;
+  /// Likewise, where the function is handed the gradients to let go of.
+  constexpr virtual void consume(tape& t, int node, value* incoming, gradients& out) const {
+    run(t, node, incoming, out);
+  }
 
  protected:
   constexpr ~own_backward() = default;
@@ -490,7 +494,7 @@ constexpr void tape::run_function(int index) {
     nodes[index].gradient[at] = {};
   }
   gradients out;
-  nodes[index].own->run(*this, index, incoming, out);
+  nodes[index].own->consume(*this, index, incoming, out);
   for (value& gradient : incoming) gradient.drop();  // the function's arguments
   hand_on(index, incoming, out);
 }
@@ -557,7 +561,11 @@ constexpr void tape::accumulate(int index) {
     leaves_[static_cast<int>(by.argument[0])].gradient = arrived;
     return;
   }
-  parameter_record& record = parameters[by.parameter];
+  arrive(by.parameter, arrived);
+}
+
+constexpr void tape::arrive(int parameter, const tensor& arrived) {
+  parameter_record& record = parameters[parameter];
   const bool is_whole = record.whole.defined();
   const tensor& data = is_whole ? record.whole : record.data;
   tensor& gradient = is_whole ? record.whole_gradient : record.gradient;
@@ -569,11 +577,11 @@ constexpr void tape::accumulate(int index) {
       release(arrived.storage);
     }
     mark(gradient.storage, purpose::gradients);
-    name(gradient.storage, {"gradient", by.parameter, nullptr, &gradient});
+    name(gradient.storage, {"gradient", parameter, nullptr, &gradient});
   } else {
     release(arrived.storage);
   }
-  if (again != nullptr) again->gradient_is_there(by.parameter);
+  if (again != nullptr) again->gradient_is_there(parameter);
 }
 
 constexpr void tape::follow(const tensor& from, const tensor& gradient, int first) {

@@ -658,6 +658,15 @@ class tape {
     return {*this, taken};
   }
 
+  /// Takes over the gradient of a parameter.
+  constexpr void arrive(int parameter, const tensor& arrived);
+  /// What a node of a function kept, and lets go.
+  [[nodiscard]] constexpr value take_kept(int index, int which) {
+    tensor& entry = kept[nodes[index].first_kept + which];
+    const tensor taken = entry;
+    entry.storage = none;
+    return {*this, taken};
+  }
   /// What a node kept; made again where it was not.
   constexpr const tensor& kept_by(int index, int which) {
     const int place = nodes[index].first_kept + which;

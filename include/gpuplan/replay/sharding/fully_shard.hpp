@@ -124,7 +124,7 @@ class fully_shard final : public sharding {
   static constexpr std::int64_t ranks_that_share(const training_setup& setup,
                                                  const batch_plan& plan) {
     const std::int64_t group = setup.parallelism.shard_group;
-    return group == 0 ? plan.data_parallel : group;
+    return group == 0 ? plan.data_parallel * setup.parallelism.context_parallel : group;
   }
   enum class phase : unsigned char { idle, running, done };
   struct unit {

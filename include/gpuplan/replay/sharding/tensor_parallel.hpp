@@ -282,7 +282,11 @@ class tensor_parallel {
     sizes part = x.size;
     part[1] /= ranks_;
     const value joined = t.make(x.size, x.format);
-    return t.make(part, x.format);
+    const bool stays = t.stays(false);
+    if (stays && t.is_recomputing()) return t.saved_result();
+    value made = t.make(part, x.format);
+    if (stays) t.save_result(made);
+    return made;
   }
 
   // Which ids are of other ranks' rows, and the ids counted from the rank's first row.
