@@ -49,7 +49,7 @@ class deepspeed_engine : public sharding {
   constexpr void step() override {
     if (is_pipeline()) {
       std::int64_t done = 0;
-      pipeline_.run([&] { before_backward(); },
+      pipeline_.run([&] { renew_gradients(); },
                     [&] {
                       is_last_ = ++done == plan_.accumulation;
                       reduce_gradients();
@@ -82,7 +82,7 @@ class deepspeed_engine : public sharding {
   constexpr virtual void initialize() = 0;
   constexpr virtual void before_forward() {}
   constexpr virtual value forward() { return code_->forward(); }
-  constexpr virtual void before_backward() {}
+  constexpr virtual void renew_gradients() {}
   [[nodiscard]] constexpr virtual bool scales_loss() const { return true; }
   constexpr virtual void reduce_gradients() = 0;
   constexpr virtual void update() = 0;
@@ -258,7 +258,7 @@ class deepspeed_bf16 final : public deepspeed_engine {
 
  private:
   constexpr bool scales_loss() const override { return false; }
-  constexpr void before_backward() override {
+  constexpr void renew_gradients() override {
     for (int at = 0; zero_.renews_gradients && at < trained_.size(); ++at)
       drop(gradient(trained_[at]));
   }
