@@ -225,6 +225,6 @@ inline constexpr framework megatron_deepspeed{
     .fuses_softmax = true,
     .fuses_bias_activation = true,
     .compiles_functions = true,
-    .zero = {.flattens_on_host = true, .renews_gradients = true}};
+    .zero = {.flattens_on_host = true, .steps_while_building = true, .renews_gradients = true}};
 
 }  // namespace gpuplan::catalog
