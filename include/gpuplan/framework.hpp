@@ -131,7 +131,8 @@ struct zero_settings {
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
   bool round_robin_gradients = false;
-  bool flattens_on_host = false;      // weights go there while their flat buffer is made
+  bool flattens_on_host = false;  // weights go there while their flat buffer is made
+  bool reduces_in_place = false;  // each rank's part of a bucket by itself; else copied together
   bool steps_while_building = false;  // so that the optimizer's states are there from then on
   bool renews_gradients = false;      // before each backward, where their sums are in fp32
   // stage 3

@@ -456,7 +456,8 @@ class deepspeed_partitions final : public deepspeed_engine {
     for (int at = 0; at < slices.size(); ++at) {
       elements += slices[at].elements;
       if (elements <= zero_.reduce_bucket && at + 1 < slices.size()) continue;
-      const int together = at > first ? t_.new_storage(elements * bytes_of(format_)) : none;
+      const bool is_copied = at > first && !zero_.reduces_in_place;
+      const int together = is_copied ? t_.new_storage(elements * bytes_of(format_)) : none;
       for (int which = first; which <= at; ++which)
         if (slices[which].is_summed_here) t_.touch(4 * slices[which].elements);
       t_.release(together);
