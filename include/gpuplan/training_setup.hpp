@@ -52,7 +52,8 @@ inline constexpr std::int64_t most_texts_beside = 5;
 namespace detail {
 
 // Whether the framework's layer code has what the model has.
-constexpr failure flaw_of_code(const transformer& model, layer_code code) {
+constexpr failure flaw_of_code(const transformer& model, const framework& by) {
+  const layer_code code = by.layers;
   const auto without = [](const char* what) { return failure(errc::no_such_code).about(what); };
   model_kind kind = model_kind::decoder;
   if (code == layer_code::bert) kind = model_kind::encoder;
@@ -67,7 +68,12 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
     if (code == layer_code::vit && model.head != head_kind::classifier)
       return without("head without classes");
   }
-  if (model.moe.num_experts != 0) return without("experts");
+  const expert_mixture& moe = model.moe;
+  if (moe.num_experts != 0) {
+    if (!by.transformer_engine) return without("experts");
+    if (moe.shared_expert_gate) return without("gate of shared experts");
+    if (moe.router_bias || model.mlp_bias || !model.gated_mlp) return without("such experts");
+  }
   if (model.is_latent()) return without("latent attention");
   if (model.attention_sinks) return without("attention sinks");
   if (model.mtp_layers != 0) return without("multi-token prediction");
@@ -84,8 +90,7 @@ constexpr failure flaw_of_code(const transformer& model, layer_code code) {
 [[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {
   if (const auto valid = validate(setup.model); !valid) return valid.why();
   if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
-  if (const failure why = detail::flaw_of_code(setup.model, setup.framework.layers);
-      detail::failed(why))
+  if (const failure why = detail::flaw_of_code(setup.model, setup.framework); detail::failed(why))
     return why;
   // Its gradient would leave the layer that is computed again.
   if (setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter &&

@@ -3,17 +3,17 @@
 // Megatron-Core's GPT on one rank: the layers of its pipeline stage, divided among tensor-parallel
 // ranks. Private.
 
-#include <gpuplan/replay/codes/megatron/mlp.hpp>
+#include <gpuplan/replay/codes/megatron/experts.hpp>
 
 #include <cstdint>
 
 namespace gpuplan::eager {
 
 /// The first tensor-parallel and data-parallel rank of a pipeline stage.
-class megatron_gpt final : public megatron_mlp {
+class megatron_gpt final : public megatron_experts {
  public:
   constexpr megatron_gpt(tape& on, const training_setup& of, const batch_plan& with)
-      : megatron_mlp(on, of, with), stages_(setup.parallelism.pipeline_parallel) {
+      : megatron_experts(on, of, with), stages_(setup.parallelism.pipeline_parallel) {
     const std::int64_t chunks = setup.parallelism.virtual_pipeline;
     per_chunk_ = chunks > 1 ? layers / (stages_ * chunks)
                             : layers_of_stage(setup.parallelism, layers, setup.place.stage);
@@ -97,6 +97,8 @@ class megatron_gpt final : public megatron_mlp {
   struct layer_modules {
     attention_modules attention{};
     mlp_modules mlp{};
+    expert_modules experts{};
+    bool is_mixture = false;
   };
   struct chunk_record {
     bool is_first = false;
@@ -138,28 +140,8 @@ class megatron_gpt final : public megatron_mlp {
       }
       frequencies_.push(inverse.take());
     }
-    for (std::int64_t at = 0; at < per_chunk_; ++at) {
-      layer_modules one;
-      const std::int64_t inner = model.num_attention_heads * head / tp_;
-      const std::int64_t all =
-          (model.num_attention_heads + 2 * model.key_value_heads()) * head / tp_;
-      const std::int64_t ffn = model.intermediate_size / tp_;
-      if (!has_engine()) one.attention.norm = norm_of(width);
-      one.attention.proj = parallel_linear(width, inner, model.attention_out_bias);
-      if (has_engine()) one.attention.norm = norm_of(width);
-      one.attention.qkv = parallel_linear(all, width, model.attention_bias);
-      one.mlp.norm = norm_of(width);
-      one.mlp.fc1 = parallel_linear(model.gated_mlp ? 2 * ffn : ffn, width, model.mlp_bias);
-      one.mlp.fc2 = parallel_linear(width, ffn, model.mlp_bias);
-      if (one.attention.proj.bias != none) of_parts_.push(one.attention.proj.bias);
-      if (one.mlp.fc2.bias != none) of_parts_.push(one.mlp.fc2.bias);
-      modules_.push(one);
-      if (!has_engine()) list(one.attention.norm);
-      list(one.attention.proj);
-      if (has_engine()) list(one.attention.norm);
-      for (const module* each : {&one.attention.qkv, &one.mlp.norm, &one.mlp.fc1, &one.mlp.fc2})
-        list(*each);
-    }
+    const std::int64_t first = (chunk * stages_ + stage) * per_chunk_;
+    for (std::int64_t at = 0; at < per_chunk_; ++at) modules_.push(make_layer(first + at));
     if (made.is_last) {
       made.norm = norm_of(width);
       list(made.norm);
@@ -174,6 +156,28 @@ class megatron_gpt final : public megatron_mlp {
   }
 
   // -- a layer
+
+  constexpr layer_modules make_layer(std::int64_t layer) {
+    const std::int64_t width = model.hidden_size;
+    layer_modules one;
+    if (!has_engine()) one.attention.norm = norm_of(width);
+    if (!has_engine()) list(one.attention.norm);
+    make_attention(one.attention);
+    one.is_mixture = model.has_experts(layer);
+    if (one.is_mixture) {
+      one.experts = make_experts();
+      return one;
+    }
+    const std::int64_t ffn = model.intermediate_size / tp_;
+    one.mlp.norm = norm_of(width);
+    one.mlp.fc1 = parallel_linear(model.gated_mlp ? 2 * ffn : ffn, width, model.mlp_bias);
+    one.mlp.fc2 = parallel_linear(width, ffn, model.mlp_bias);
+    if (one.mlp.fc2.bias != none) of_parts_.push(one.mlp.fc2.bias);
+    list(one.mlp.norm);
+    list(one.mlp.fc1);
+    list(one.mlp.fc2);
+    return one;
+  }
 
   // residual + dropout(x + bias); in a region that will be computed again, it makes a graph too
   constexpr value add_back(const tensor& x, int bias, const tensor& residual) {
@@ -197,6 +201,11 @@ class megatron_gpt final : public megatron_mlp {
       const value normed = input_norm(input, by.attention.norm);
       const value out = attention(normed, by.attention, mask, angle);
       x = add_back(out, by.attention.proj.bias, input);
+    }
+    if (by.is_mixture) {
+      const value normed = engine_norm(x, by.experts.norm);
+      const value out = mixture(normed, by.experts);
+      return add_back(out, none, x);
     }
     const value normed = input_norm(x, by.mlp.norm);
     const value out = mlp(normed, by.mlp);

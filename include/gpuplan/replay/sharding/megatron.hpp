@@ -31,7 +31,8 @@ class megatron_training final : public sharding {
   [[nodiscard]] constexpr bool has_own_step() const override { return true; }
 
   constexpr void model_is_built() override {
-    for (int chunk = 0; chunk < chunks_; ++chunk) make_buffers(chunk);
+    for (int chunk = 0; chunk < chunks_; ++chunk)
+      for (const bool of_experts : {false, true}) make_buffers(chunk, of_experts);
     make_main_parameters();
     for (int chunk = 0; chunk < chunks_; ++chunk) last_input_.push(none);
   }
@@ -81,14 +82,18 @@ class megatron_training final : public sharding {
 
   // The parameters from the last to the first; with shared states each begins at a multiple of 64
   // elements, and buckets end where all ranks' shares are equal.
-  constexpr void make_buffers(int chunk) {
-    const growing_array<int>& order = code_->order();
-    const int begin = code_->first_of_chunk(chunk);
-    const int end = code_->first_of_chunk(chunk + 1);
+  constexpr void make_buffers(int chunk, bool of_experts) {
+    growing_array<int> order;
+    for (int at = code_->first_of_chunk(chunk); at < code_->first_of_chunk(chunk + 1); ++at)
+      if (code_->is_of_expert(code_->order()[at]) == of_experts) order.push(code_->order()[at]);
+    const int end = order.size();
+    if (end == 0) return;
+    const std::int64_t ranks =
+        of_experts ? plan_.data_parallel / setup_.parallelism.expert_parallel : plan_.data_parallel;
     const int both_ends = code_->table_of_both_ends();
     const bool in_buckets = setup_.framework.overlaps_reduction && stage_ == 0 && chunk == 0;
-    const std::int64_t most = at_least(40'000'000, 1'000'000 * plan_.data_parallel);
-    const std::int64_t multiple = std::lcm(plan_.data_parallel, std::int64_t{128});
+    const std::int64_t most = at_least(40'000'000, 1'000'000 * ranks);
+    const std::int64_t multiple = std::lcm(ranks, std::int64_t{128});
     const int first_place = places_.size();
     const int first_bucket = buckets_.size();
     std::int64_t at = 0;
@@ -101,7 +106,7 @@ class megatron_training final : public sharding {
       any = false;
       return open.end;
     };
-    for (int which = end - 1; which >= begin; --which) {
+    for (int which = end - 1; which >= 0; --which) {
       const int parameter = order[which];
       const bool is_apart = parameter == both_ends && shares_;
       if (shares_) at = padded(at, 64);
@@ -115,12 +120,12 @@ class megatron_training final : public sharding {
     if (any) at = close(at);
     for (int bucket = first_bucket; shares_ && bucket < buckets_.size(); ++bucket) {
       const bucket_range& range = buckets_[bucket];
-      const std::int64_t share = (range.end - range.first) / plan_.data_parallel;
+      const std::int64_t share = (range.end - range.first) / ranks;
       for (int which = first_place; which < places_.size(); ++which) {
         const place_in_buffer& place = places_[which];
         const std::int64_t from = at_least(place.first, range.first);
         const std::int64_t to = at_most(place.end, range.first + share);
-        if (to > from) pieces_.push({place.parameter, to - from});
+        if (to > from) pieces_.push({place.parameter, to - from, of_experts});
       }
     }
     t_.what = purpose::weights;
@@ -130,7 +135,7 @@ class megatron_training final : public sharding {
     gradient_buffers_.push(t_.new_storage(at * bytes_of(of_gradients_)));
     t_.what = purpose::working;
     if (!shares_) return;
-    for (int which = end - 1; which >= begin; --which) {
+    for (int which = end - 1; which >= 0; --which) {
       tensor& data = t_.parameters[order[which]].data;
       t_.release(data.storage);
       data.storage = weights;
@@ -144,6 +149,7 @@ class megatron_training final : public sharding {
   struct piece {
     int parameter = none;
     std::int64_t count = 0;
+    bool is_of_expert = false;
   };
   struct shard {
     std::int64_t count = 0;
@@ -163,14 +169,22 @@ class megatron_training final : public sharding {
     return t_.make(sizes{count}, element::fp32).take();
   }
 
-  // Matrices decay and come first, then vectors.
   constexpr void make_main_parameters() {
     const growing_array<int>& order = code_->order();
-    if (!shares_) {
-      for (int at = 0; at < order.size(); ++at)
-        pieces_.push({order[at], t_.parameters[order[at]].data.count()});
+    bool any_expert = false;
+    for (int at = 0; at < order.size(); ++at) {
+      const bool is_of_expert = code_->is_of_expert(order[at]);
+      any_expert = any_expert || is_of_expert;
+      if (!shares_) pieces_.push({order[at], t_.parameters[order[at]].data.count(), is_of_expert});
     }
     t_.what = purpose::optimizer_states;
+    make_optimizer(false);
+    if (any_expert) make_optimizer(true);
+    t_.what = purpose::working;
+  }
+  // Matrices decay and come first, then vectors. Experts have only matrices, and an optimizer of
+  // their own.
+  constexpr void make_optimizer(bool of_experts) {
     // the loss's scale; in fp16 it grows and falls
     const int numbers =
         (code_->format() == element::fp16 ? 6 : 1) + (setup_.framework.transformer_engine ? 1 : 0);
@@ -178,6 +192,7 @@ class megatron_training final : public sharding {
     for (const bool decays : {true, false}) {
       for (int at = 0; at < pieces_.size(); ++at) {
         const piece& one = pieces_[at];
+        if (one.is_of_expert != of_experts) continue;
         if ((t_.parameters[one.parameter].data.size.rank > 1) != decays) continue;
         const int copy = t_.new_storage(one.count * bytes_of(code_->format()));
         shard made;
@@ -187,9 +202,8 @@ class megatron_training final : public sharding {
         t_.release(copy);
         shards_.push(made);
       }
-      if (decays) first_without_decay_ = shards_.size();
+      if (decays && !of_experts) first_without_decay_ = shards_.size();
     }
-    t_.what = purpose::working;
   }
 
   // A norm of each gradient, and the norm of those.
@@ -388,6 +402,8 @@ class megatron_training final : public sharding {
     megatron_gpt::batch_end end;
     value result = code_->forward_chunk(chunk, received, &end);
     if (code_->is_last(chunk)) result = mean_of(result, static_cast<value&&>(end.loss_mask));
+    // by which the backward scales the losses of routers
+    if (code_->has_mixture() && !router_scale_.defined()) router_scale_ = number().take();
     one.output = static_cast<value&&>(result);
   }
   // The output's tensor goes, its place in the graph stays.
@@ -641,6 +657,7 @@ class megatron_training final : public sharding {
   growing_array<tensor> scales_{};
   growing_array<int> reports_{};
   value of_tokens_{};
+  tensor router_scale_{};
 
   growing_array<parcel> parcels_{};
   growing_array<int> last_input_{};

@@ -196,6 +196,7 @@ class megatron_engine : public megatron_parts {
       const tensor x = on.kept_by(index, 0);
       const std::int64_t width = x.size[x.size.rank - 1];
       out.of[0] = on.make(x.size, x.format);
+      out.of[0].get().is_view = true;
       out.of[1] = on.make(sizes{width}, x.format);
       const bool shifts = on.nodes[index].input[2].node != none;
       if (shifts) out.of[2] = on.make(sizes{width}, x.format);

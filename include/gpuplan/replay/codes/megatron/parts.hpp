@@ -35,9 +35,9 @@ class megatron_parts : public model_code {
 
   // On the device, in the weights' format; or on the host in fp32.
   constexpr int on_device(const sizes& size) { return t.add_parameter(size, half_, true); }
-  constexpr int on_host(const sizes& size) {
+  constexpr int on_host(const sizes& size, element format = element::fp32) {
     parameter_record record;
-    record.data.format = element::fp32;
+    record.data.format = format;
     set_contiguous(record.data, size);
     return t.parameters.push(record);
   }
