@@ -74,7 +74,7 @@ constexpr failure flaw_of_code(const transformer& model, const framework& by) {
     if (moe.shared_expert_gate) return without("gate of shared experts");
     if (moe.router_bias || model.mlp_bias || !model.gated_mlp) return without("such experts");
   }
-  if (model.is_latent()) return without("latent attention");
+  if (model.is_latent() && !by.transformer_engine) return without("latent attention");
   if (model.attention_sinks) return without("attention sinks");
   if (model.mtp_layers != 0) return without("multi-token prediction");
   if (model.layer_scale) return without("layer scale");

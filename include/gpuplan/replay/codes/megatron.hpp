@@ -32,6 +32,7 @@ class megatron_gpt final : public megatron_experts {
       if (!data.defined()) data.storage = t.new_storage(data.bytes());
     }
     for (int at = 0; at < order_.size(); ++at) t.convert(t.parameters[order_[at]].data, half_);
+    cast_tables();
     t.what = purpose::working;
   }
   constexpr void make_batch() override {}
@@ -96,6 +97,7 @@ class megatron_gpt final : public megatron_experts {
  private:
   struct layer_modules {
     attention_modules attention{};
+    latent_modules latent{};
     mlp_modules mlp{};
     expert_modules experts{};
     bool is_mixture = false;
@@ -125,7 +127,7 @@ class megatron_gpt final : public megatron_experts {
     }
     list(made.tokens);
     list(made.positions);
-    if (model.position_rows == 0) {
+    if (shares_angles()) {
       value inverse;
       {
         // 1.0 / (base ** (arange(0, dim, 2) / dim))
@@ -160,9 +162,13 @@ class megatron_gpt final : public megatron_experts {
   constexpr layer_modules make_layer(std::int64_t layer) {
     const std::int64_t width = model.hidden_size;
     layer_modules one;
-    if (!has_engine()) one.attention.norm = norm_of(width);
-    if (!has_engine()) list(one.attention.norm);
-    make_attention(one.attention);
+    if (model.is_latent()) {
+      make_latent_attention(one.latent);
+    } else {
+      if (!has_engine()) one.attention.norm = norm_of(width);
+      if (!has_engine()) list(one.attention.norm);
+      make_attention(one.attention);
+    }
     one.is_mixture = model.has_experts(layer);
     if (one.is_mixture) {
       one.experts = make_experts();
@@ -197,7 +203,11 @@ class megatron_gpt final : public megatron_experts {
   constexpr value run_block(int at, const tensor& input, const tensor& mask, const tensor& angle) {
     const layer_modules by = modules_[at];
     value x;
-    {
+    if (model.is_latent()) {
+      const value normed = engine_norm(input, by.latent.norm);
+      const value out = latent_attention_of(normed, by.latent, mask);
+      x = add_back(out, by.latent.proj.bias, input);
+    } else {
       const value normed = input_norm(input, by.attention.norm);
       const value out = attention(normed, by.attention, mask, angle);
       x = add_back(out, by.attention.proj.bias, input);
@@ -234,7 +244,7 @@ class megatron_gpt final : public megatron_experts {
     else
       input = t.share(received);
     tensor angle{};
-    if (model.position_rows == 0) angle = angles(by.angles);
+    if (shares_angles()) angle = angles(by.angles);
     value x = run_layers(by, input, mask, angle);
     if (!by.is_last) return x;
     if (has_engine())

@@ -83,6 +83,11 @@ class megatron_parts : public model_code {
     return {t, part};
   }
 
+  /// Whether rotary angles are made once in each chunk, for all its layers.
+  [[nodiscard]] constexpr bool shares_angles() const {
+    return model.position_rows == 0 && !model.is_latent();
+  }
+
   // -- gradients of weights
 
   /// Whether Transformer Engine's functions run: products add weights' gradients into the buffer.
