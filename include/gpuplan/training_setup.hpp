@@ -82,6 +82,22 @@ constexpr failure flaw_of_code(const transformer& model, const framework& by) {
   return {};
 }
 
+// What Megatron-Core can divide, as far as its code is known.
+constexpr failure flaw_of_megatron(const training_setup& setup) {
+  const auto without = [](const char* what) { return failure(errc::no_such_code).about(what); };
+  const parallelism& division = setup.parallelism;
+  const expert_mixture& moe = setup.model.moe;
+  if (division.context_parallel > 1) {
+    if (!setup.framework.transformer_engine) return without("context parallelism");
+    if (setup.model.is_latent()) return without("context parallelism of latent attention");
+  }
+  if (moe.num_experts == 0) return {};
+  if (division.tensor_parallel > 1) return without("experts within tensor parallelism");
+  if (moe.num_experts % division.expert_parallel != 0)
+    return without("experts that their ranks cannot share equally");
+  return {};
+}
+
 }  // namespace detail
 
 /// The setup itself where its model and division are valid, the framework's code has such models,
@@ -96,6 +112,8 @@ constexpr failure flaw_of_code(const transformer& model, const framework& by) {
   if (setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter &&
       setup.model.relative_attention_buckets != 0)
     return failure(errc::no_such_code).about("re-entrant checkpoints of layers that share a bias");
+  if (setup.framework.layers == layer_code::megatron_core)
+    if (const failure why = detail::flaw_of_megatron(setup); detail::failed(why)) return why;
   const std::int64_t longest = std::int64_t{1} << 32;
   const bool reads_tokens = setup.model.kind != model_kind::vision;
   for (const named_fact count :

@@ -53,7 +53,7 @@ class megatron_gpt final : public megatron_experts {
   }
   /// What is passed between stages.
   [[nodiscard]] constexpr sizes passed() const {
-    return {setup.sequence_length / (splits_ ? tp_ : 1), plan.micro_batch, model.hidden_size};
+    return {own_tokens() / (splits_ ? tp_ : 1), plan.micro_batch, model.hidden_size};
   }
   [[nodiscard]] constexpr element format() const { return half_; }
   [[nodiscard]] constexpr bool is_last(int chunk) const { return chunks_[chunk].is_last; }
@@ -70,15 +70,14 @@ class megatron_gpt final : public megatron_experts {
   /// A micro-batch through a chunk: to its last hidden states, or to the losses of its tokens.
   constexpr value forward_chunk(int chunk, const tensor& received, batch_end* end) {
     chunk_record& by = chunks_[chunk];
-    const sizes all{plan.micro_batch, setup.sequence_length};
+    const sizes all{plan.micro_batch, own_tokens()};
     t.what = purpose::buffers;
     const value tokens = t.make(all, element::int64);
     const value labels = t.make(all, element::int64);
     value loss_mask = t.make(all, element::fp32);
     value mask;
     if (setup.padding_mask)
-      mask = t.make({plan.micro_batch, 1, setup.sequence_length, setup.sequence_length},
-                    element::boolean);
+      mask = t.make({plan.micro_batch, 1, own_tokens(), own_tokens()}, element::boolean);
     const value positions = t.make(all, element::int64);
     t.what = purpose::working;
     value result = run_model(by, tokens, positions, mask, labels, received);
@@ -142,7 +141,12 @@ class megatron_gpt final : public megatron_experts {
       }
       frequencies_.push(inverse.take());
     }
-    const std::int64_t first = (chunk * stages_ + stage) * per_chunk_;
+    std::int64_t first = (chunk * stages_ + stage) * per_chunk_;
+    if (setup.parallelism.virtual_pipeline == 1) {
+      first = 0;
+      for (std::int64_t before = 0; before < stage; ++before)
+        first += layers_of_stage(setup.parallelism, layers, before);
+    }
     for (std::int64_t at = 0; at < per_chunk_; ++at) modules_.push(make_layer(first + at));
     if (made.is_last) {
       made.norm = norm_of(width);

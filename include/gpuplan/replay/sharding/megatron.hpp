@@ -88,8 +88,8 @@ class megatron_training final : public sharding {
       if (code_->is_of_expert(code_->order()[at]) == of_experts) order.push(code_->order()[at]);
     const int end = order.size();
     if (end == 0) return;
-    const std::int64_t ranks =
-        of_experts ? plan_.data_parallel / setup_.parallelism.expert_parallel : plan_.data_parallel;
+    const std::int64_t all = plan_.data_parallel * setup_.parallelism.context_parallel;
+    const std::int64_t ranks = of_experts ? all / setup_.parallelism.expert_parallel : all;
     const int both_ends = code_->table_of_both_ends();
     const bool in_buckets = setup_.framework.overlaps_reduction && stage_ == 0 && chunk == 0;
     const std::int64_t most = at_least(40'000'000, 1'000'000 * ranks);

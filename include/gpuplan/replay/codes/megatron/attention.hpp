@@ -54,7 +54,14 @@ class megatron_attention : public megatron_ends {
       }
       products = t.make({tokens, head / 2}, element::fp32);
     }
-    made = t.make({tokens, 1, 1, head}, element::fp32).take();
+    value whole = t.make({tokens, 1, 1, head}, element::fp32);
+    products.drop();
+    if (own_tokens() != tokens) {
+      const value chunks = t.make(sizes{2}, element::int64);
+      value part_of_whole = t.make({own_tokens(), 1, 1, head}, element::fp32);
+      whole = static_cast<value&&>(part_of_whole);
+    }
+    made = whole.take();
     t.what = purpose::working;
     return made;
   }

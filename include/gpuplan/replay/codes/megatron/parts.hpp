@@ -83,6 +83,10 @@ class megatron_parts : public model_code {
     return {t, part};
   }
 
+  /// Of a sequence, on this rank of context parallelism.
+  [[nodiscard]] constexpr std::int64_t own_tokens() const {
+    return setup.sequence_length / setup.parallelism.context_parallel;
+  }
   /// Whether rotary angles are made once in each chunk, for all its layers.
   [[nodiscard]] constexpr bool shares_angles() const {
     return model.position_rows == 0 && !model.is_latent();
