@@ -53,8 +53,12 @@ class megatron_experts : public megatron_mlp {
     {
       const value order = t.make(sizes{experts_}, element::int64);
       const bool differs = ranks_ > 1 && local > 1;
-      for (tensor* one : {&state.sorted, &state.restored})
-        *one = (differs ? t.make(order->size, element::int64) : t.share(order)).take();
+      for (tensor* one : {&state.sorted, &state.restored}) {
+        if (differs)
+          *one = t.make(order->size, element::int64).take();
+        else
+          *one = t.share(order).take();
+      }
     }
     made.dispatcher = dispatchers_.push(state);
     made.up = t.parameters.size();

@@ -30,8 +30,7 @@ class megatron_latent_attention : public megatron_attention {
     made.norm = norm_of(width);
     {
       // what every attention builds, for heads of the model's width
-      const std::int64_t plain =
-          model.head_dim != 0 ? model.head_dim : model.hidden_size / model.num_attention_heads;
+      const std::int64_t plain = model.hidden_size / model.num_attention_heads;
       t.what = purpose::weights;
       const value of_any = t.make({width, own_heads * plain}, half_);
       t.what = purpose::working;
