@@ -89,12 +89,11 @@ constexpr failure flaw_of_megatron(const training_setup& setup) {
   const expert_mixture& moe = setup.model.moe;
   if (division.context_parallel > 1) {
     if (!setup.framework.transformer_engine) return without("context parallelism");
-    if (setup.model.is_latent()) return without("context parallelism of latent attention");
+    if (setup.model.is_latent()) return without("latent context parallelism");
   }
   if (moe.num_experts == 0) return {};
-  if (division.tensor_parallel > 1) return without("experts within tensor parallelism");
-  if (moe.num_experts % division.expert_parallel != 0)
-    return without("experts that their ranks cannot share equally");
+  if (division.tensor_parallel > 1) return without("experts in tensor parallelism");
+  if (moe.num_experts % division.expert_parallel != 0) return without("experts for so many ranks");
   return {};
 }
 
