@@ -35,9 +35,9 @@ class megatron_parts : public model_code {
 
   // On the device, in the weights' format; or on the host in fp32.
   constexpr int on_device(const sizes& size) { return t.add_parameter(size, half_, true); }
-  constexpr int on_host(const sizes& size) {
+  constexpr int on_host(const sizes& size, element format = element::fp32) {
     parameter_record record;
-    record.data.format = element::fp32;
+    record.data.format = format;
     set_contiguous(record.data, size);
     return t.parameters.push(record);
   }
@@ -81,6 +81,15 @@ class megatron_parts : public model_code {
     set_contiguous(part, size);
     t.hold(part.storage);
     return {t, part};
+  }
+
+  /// Of a sequence, on this rank of context parallelism.
+  [[nodiscard]] constexpr std::int64_t own_tokens() const {
+    return setup.sequence_length / setup.parallelism.context_parallel;
+  }
+  /// Whether rotary angles are made once in each chunk, for all its layers.
+  [[nodiscard]] constexpr bool shares_angles() const {
+    return model.position_rows == 0 && !model.is_latent();
   }
 
   // -- gradients of weights
