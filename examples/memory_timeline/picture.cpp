@@ -189,16 +189,20 @@ class drawing {
                        "the step, allocation by allocation");
   }
 
+  // Named on the side where the peak is not.
   [[nodiscard]] std::string capacity() const {
     if (of_.capacity == 0) return {};
     const double y = y_of(of_.capacity);
+    const bool is_left = x_of(peak_) > (left + right) / 2;
     return rule(left,
                 y,
                 right,
                 y,
                 "stroke=\"#000000\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"") +
-           words(right + 8, y - 3, "font-weight=\"bold\"", setups::readable_bytes(of_.capacity)) +
-           words(right + 8, y + 12, "", of_.gpu);
+           words(is_left ? left + 8 : right - 8,
+                 y - 6,
+                 is_left ? over_lines : over_lines_to_the_left,
+                 of_.gpu + ": " + setups::readable_bytes(of_.capacity));
   }
 
   [[nodiscard]] std::string peak() const {
@@ -209,7 +213,7 @@ class drawing {
            "\" r=\"3.5\" fill=\"#ffffff\" stroke=\"#000000\"/>\n" +
            words(is_right ? x - 8 : x + 8,
                  std::max(y - 7, top - 8),
-                 is_right ? "text-anchor=\"end\" font-weight=\"bold\"" : "font-weight=\"bold\"",
+                 is_right ? over_lines_to_the_left : over_lines,
                  setups::readable_bytes(of_.points[peak_].in_use.total) + ", " +
                      gpuplan::text(of_.points[peak_].when));
   }
@@ -230,6 +234,12 @@ class drawing {
     }
     return out + words(right + 12, y, "fill=\"#444444\"", "at the peak");
   }
+
+  static constexpr const char* over_lines =
+      "font-weight=\"bold\" stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
+  static constexpr const char* over_lines_to_the_left =
+      "font-weight=\"bold\" stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\" "
+      "text-anchor=\"end\"";
 
   const picture& of_;
   std::vector<memory_sum> columns_{};
