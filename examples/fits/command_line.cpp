@@ -40,6 +40,10 @@ struct request {
 
 std::string answer_to(const request& asked, const guides::output& as) {
   const setups::named_setup named = setups::model_of(asked.setup);
+  if (named.setup.framework.layers == gpuplan::layer_code::megatron_core)
+    throw guides::bad_request("--framework " + asked.setup.framework +
+                              ": Megatron's ranks are for memory_timeline; these methods are "
+                              "PyTorch's own");
   const std::vector<method> methods = methods_for(named.setup, asked.several, asked.lora_rank);
   const bool is_vision = named.setup.model.kind == gpuplan::model_kind::vision;
   answer made{

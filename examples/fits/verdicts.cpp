@@ -31,7 +31,9 @@ void find_binding(const memory_breakdown& parts, verdict& to) {
                           part{"buffers", parts.buffers},
                           part{"activations", parts.activations},
                           part{"working memory", parts.working},
-                          part{"workspace", parts.workspace}}) {
+                          part{"workspace", parts.workspace},
+                          part{"kernels", parts.kernels},
+                          part{"communication", parts.communication}}) {
     if (!(one.size > most)) continue;
     most = one.size;
     to.binds = one.name;
@@ -41,13 +43,17 @@ void find_binding(const memory_breakdown& parts, verdict& to) {
 
 verdict judge(const gpu_spec& gpu, const method& way, double fragmentation) {
   verdict made{.method = way.name, .recompute = way.recompute, .gpus = way.plan.data_parallel};
-  const transformer_memory memory{way.setup, fragmentation};
+  const transformer_memory memory{way.setup, fragmentation, nccl_channels(gpu)};
   if (const auto valid = validate(memory); !valid) {
     made.why_not = failure_text(valid.why()).c_str();
     return made;
   }
   batch_plan plan = way.plan;
   plan.micro_batch = 1;
+  if (const auto valid = validate(memory, plan); !valid) {
+    made.why_not = failure_text(valid.why()).c_str();
+    return made;
+  }
   memory_breakdown parts = memory.breakdown(plan);
   made.at_one = count_of(parts.total());
   if (const auto largest = max_micro_batch(gpu, memory, plan)) {

@@ -84,9 +84,8 @@ namespace gpuplan::eager {
       return "function of its own";
     case node_kind::pad:
       return "padding";
-    default:
-      return "operator";
   }
+  return "";
 }
 
 /// A storage that has memory.
