@@ -119,7 +119,11 @@ class megatron_gpt final : public megatron_mlp {
     const std::int64_t vocabulary = model.vocab_size / tp_;
     if (made.is_first) {
       made.tokens.weight = on_device({vocabulary, width});
-      if (model.position_rows != 0) made.positions.weight = on_host({model.position_rows, width});
+      name(made.tokens, "token table");
+      if (model.position_rows != 0) {
+        made.positions.weight = on_host({model.position_rows, width});
+        name(made.positions, "table");
+      }
     }
     list(made.tokens);
     list(made.positions);
@@ -151,6 +155,10 @@ class megatron_gpt final : public megatron_mlp {
       one.mlp.norm = norm_of(width);
       one.mlp.fc1 = parallel_linear(model.gated_mlp ? 2 * ffn : ffn, width, model.mlp_bias);
       one.mlp.fc2 = parallel_linear(width, ffn, model.mlp_bias);
+      name(one.attention.proj, "attention_output");
+      name(one.attention.qkv, "query_key_value");
+      name(one.mlp.fc1, model.gated_mlp ? "gate_up" : "up");
+      name(one.mlp.fc2, "down");
       if (one.attention.proj.bias != none) of_parts_.push(one.attention.proj.bias);
       if (one.mlp.fc2.bias != none) of_parts_.push(one.mlp.fc2.bias);
       modules_.push(one);
@@ -167,6 +175,7 @@ class megatron_gpt final : public megatron_mlp {
         made.head = made.tokens;
       } else {
         made.head.weight = on_device({vocabulary, width});
+        name(made.head, "head");
         list(made.head);
       }
     }

@@ -146,6 +146,7 @@ class megatron_training final : public sharding {
     std::int64_t count = 0;
   };
   struct shard {
+    int parameter = none;
     std::int64_t count = 0;
     bool is_counted_elsewhere = false;  // by the first stage, which has the same table
     tensor weights{};
@@ -159,8 +160,10 @@ class megatron_training final : public sharding {
     one = {};
   }
   [[nodiscard]] constexpr value number() { return t_.make(sizes{1}, element::fp32); }
-  [[nodiscard]] constexpr tensor fp32_of(std::int64_t count) {
-    return t_.make(sizes{count}, element::fp32).take();
+  [[nodiscard]] constexpr tensor fp32_of(std::int64_t count,
+                                         const char* what,
+                                         int parameter = none) {
+    return t_.make(sizes{count}, element::fp32, {what, parameter}).take();
   }
 
   // Matrices decay and come first, then vectors.
@@ -181,9 +184,10 @@ class megatron_training final : public sharding {
         if ((t_.parameters[one.parameter].data.size.rank > 1) != decays) continue;
         const int copy = t_.new_storage(one.count * bytes_of(code_->format()));
         shard made;
+        made.parameter = one.parameter;
         made.count = one.count;
         made.is_counted_elsewhere = stage_ != 0 && one.parameter == code_->table_of_both_ends();
-        made.weights = fp32_of(one.count);
+        made.weights = fp32_of(one.count, "fp32 master", one.parameter);
         t_.release(copy);
         shards_.push(made);
       }
@@ -227,7 +231,9 @@ class megatron_training final : public sharding {
     t_.begin(moment::optimizer);
     t_.what = purpose::gradients;
     if (of_gradients_ != element::fp32)
-      for (int at = 0; at < shards_.size(); ++at) shards_[at].gradient = fp32_of(shards_[at].count);
+      for (int at = 0; at < shards_.size(); ++at)
+        shards_[at].gradient =
+            fp32_of(shards_[at].count, "gradient in fp32", shards_[at].parameter);
     t_.what = purpose::working;
     measure_gradients();
     const bool in_one_kernel = setup_.optimizer.loop == optimizer_loop::fused;
@@ -238,9 +244,10 @@ class megatron_training final : public sharding {
       for (int at = begin; at < end; ++at) {
         shard& one = shards_[at];
         if (one.first.defined()) continue;
-        if (in_one_kernel && !setup_.framework.transformer_engine) one.steps = fp32_of(1);
-        one.first = fp32_of(one.count);
-        one.second = fp32_of(one.count);
+        if (in_one_kernel && !setup_.framework.transformer_engine)
+          one.steps = fp32_of(1, "number of steps");
+        one.first = fp32_of(one.count, "first moment", one.parameter);
+        one.second = fp32_of(one.count, "second moment", one.parameter);
       }
       t_.what = purpose::working;
       if (setup_.optimizer.loop == optimizer_loop::foreach) {
