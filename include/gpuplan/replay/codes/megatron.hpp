@@ -122,7 +122,11 @@ class megatron_gpt final : public megatron_experts {
     const std::int64_t vocabulary = model.vocab_size / tp_;
     if (made.is_first) {
       made.tokens.weight = on_device({vocabulary, width});
-      if (model.position_rows != 0) made.positions.weight = on_host({model.position_rows, width});
+      name(made.tokens, "token table");
+      if (model.position_rows != 0) {
+        made.positions.weight = on_host({model.position_rows, width});
+        name(made.positions, "table");
+      }
     }
     list(made.tokens);
     list(made.positions);
@@ -155,6 +159,7 @@ class megatron_gpt final : public megatron_experts {
         made.head = made.tokens;
       } else {
         made.head.weight = on_device({vocabulary, width});
+        name(made.head, "head");
         list(made.head);
       }
     }
@@ -182,6 +187,8 @@ class megatron_gpt final : public megatron_experts {
     one.mlp.norm = norm_of(width);
     one.mlp.fc1 = parallel_linear(model.gated_mlp ? 2 * ffn : ffn, width, model.mlp_bias);
     one.mlp.fc2 = parallel_linear(width, ffn, model.mlp_bias);
+    name(one.mlp.fc1, model.gated_mlp ? "gate_up" : "up");
+    name(one.mlp.fc2, "down");
     if (one.mlp.fc2.bias != none) of_parts_.push(one.mlp.fc2.bias);
     list(one.mlp.norm);
     list(one.mlp.fc1);

@@ -33,6 +33,8 @@ class megatron_attention : public megatron_ends {
     made.proj = parallel_linear(width, inner, model.attention_out_bias);
     if (has_engine()) made.norm = norm_of(width);
     made.qkv = parallel_linear(all, width, model.attention_bias);
+    name(made.proj, "attention_output");
+    name(made.qkv, "query_key_value");
     if (made.proj.bias != none) of_parts_.push(made.proj.bias);
     list(made.proj);
     if (has_engine()) list(made.norm);

@@ -51,6 +51,7 @@ class megatron_parts : public model_code {
     if (model.norm == norm_kind::layer_norm) made.bias = made_of();
     of_parts_.push(made.weight);
     if (made.bias != none) of_parts_.push(made.bias);
+    name(made, "norm");
     return made;
   }
   constexpr module parallel_linear(std::int64_t out, std::int64_t in, bool bias) {
@@ -158,6 +159,7 @@ class megatron_parts : public model_code {
     const int by = t.add_node(node_kind::function, {&input, &trained, &b});
     if (node* made = t.at(by)) {
       made->own = &linear_backward_;
+      made->parameter = weight;
       made->argument[0] = gathers ? 1 : 0;
     }
     t.keep(by, input);
@@ -172,9 +174,9 @@ class megatron_parts : public model_code {
       }
       sizes wanted = rows;
       wanted[2] = w.size[0];
-      result = t.make(wanted, half_);
+      result = t.make(wanted, half_, {"output", weight});
       t.touch(t.device.matrix_workspace);
-      if (bias != none) result = t.make(wanted, half_);
+      if (bias != none) result = t.make(wanted, half_, {"output", weight});
     }
     t.result_of(by, result.get());
     return result;

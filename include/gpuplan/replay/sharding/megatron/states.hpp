@@ -149,8 +149,10 @@ class megatron_states : public sharding {
     one = {};
   }
   [[nodiscard]] constexpr value number() { return t_.make(sizes{1}, element::fp32); }
-  [[nodiscard]] constexpr tensor fp32_of(std::int64_t count) {
-    return t_.make(sizes{count}, element::fp32).take();
+  [[nodiscard]] constexpr tensor fp32_of(std::int64_t count,
+                                         const char* what,
+                                         int parameter = none) {
+    return t_.make(sizes{count}, element::fp32, {what, parameter}).take();
   }
 
   constexpr void make_main_parameters() {
@@ -182,7 +184,7 @@ class megatron_states : public sharding {
         shard made;
         made.count = one.count;
         made.is_counted_elsewhere = stage_ != 0 && one.parameter == code_->table_of_both_ends();
-        made.weights = fp32_of(one.count);
+        made.weights = fp32_of(one.count, "fp32 master", one.parameter);
         t_.release(copy);
         shards_.push(made);
       }
@@ -225,7 +227,9 @@ class megatron_states : public sharding {
     t_.begin(moment::optimizer);
     t_.what = purpose::gradients;
     if (of_gradients_ != element::fp32)
-      for (int at = 0; at < shards_.size(); ++at) shards_[at].gradient = fp32_of(shards_[at].count);
+      for (int at = 0; at < shards_.size(); ++at)
+        shards_[at].gradient =
+            fp32_of(shards_[at].count, "gradient in fp32", shards_[at].parameter);
     t_.what = purpose::working;
     measure_gradients();
     const bool in_one_kernel = setup_.optimizer.loop == optimizer_loop::fused;
@@ -236,9 +240,10 @@ class megatron_states : public sharding {
       for (int at = begin; at < end; ++at) {
         shard& one = shards_[at];
         if (one.first.defined()) continue;
-        if (in_one_kernel && !setup_.framework.transformer_engine) one.steps = fp32_of(1);
-        one.first = fp32_of(one.count);
-        one.second = fp32_of(one.count);
+        if (in_one_kernel && !setup_.framework.transformer_engine)
+          one.steps = fp32_of(1, "number of steps");
+        one.first = fp32_of(one.count, "first moment", one.parameter);
+        one.second = fp32_of(one.count, "second moment", one.parameter);
       }
       t_.what = purpose::working;
       if (setup_.optimizer.loop == optimizer_loop::foreach) {
