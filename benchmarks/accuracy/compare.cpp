@@ -334,8 +334,15 @@ void compare_published_run(row_comparisons& row) {
   const std::string_view source = row.source.text("source");
   const bool has_peak = (source == "bigscience" || source == "torchtitan") &&
                         row.source.number("peak_reserved_GiB").has_value();
-  if (!has_peak && row.source.blank("fits")) return;
+  const bool has_both = row.source.number("peak_alloc_GiB").has_value();  // PyTorch's own
+  if (!has_peak && !has_both && row.source.blank("fits")) return;
   const described_setup described = describe_published_run(row.source);
+  if (has_both) {
+    const predicted_memory memory = stage_memory_of(row.source, described);
+    const gpuplan::memory_counts& peak = memory.step.peak;
+    compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, peak.allocated);
+    compare_gibibytes(row, quantity::peak_reserved, "peak_reserved_GiB", memory, peak.reserved);
+  }
   if (has_peak) {
     const predicted_memory memory = device_memory_of(row.source, described);
     const std::int64_t reserved = memory.step.peak.reserved;

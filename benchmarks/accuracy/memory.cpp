@@ -13,6 +13,7 @@
 #include "framework_setups.hpp"
 #include "notes.hpp"
 #include "published_bigscience.hpp"
+#include "published_simumax.hpp"
 #include "published_torchtitan.hpp"
 
 namespace accuracy {
@@ -131,6 +132,7 @@ described_device device_of(const row& source, const described_setup& described) 
 described_setup describe_published_run(const row& source) {
   if (source.text("source") == "bigscience") return describe_bigscience(source);
   if (source.text("source") == "torchtitan") return describe_torchtitan(source);
+  if (source.text("source") == "simumax_b200") return describe_simumax(source);
   described_setup unknown;
   unknown.why_not = "what its framework's code keeps is not replayed";
   return unknown;
@@ -150,6 +152,21 @@ predicted_memory device_memory_of(const row& source, const described_setup& desc
   }
   predicted.beside =
       static_cast<std::int64_t>((device.needs.total() + gpuplan::context_memory).value());
+  return predicted;
+}
+
+predicted_memory stage_memory_of(const row& source, const described_setup& described) {
+  predicted_memory predicted;
+  predicted.why_not = described.why_not;
+  if (!predicted.why_not.empty()) return predicted;
+  const described_device device = device_of(source, described);
+  predicted.why_not = device.why_not;
+  if (!predicted.why_not.empty()) return predicted;
+  predicted.step = gpuplan::replay(described.setup,
+                                   described.plan,
+                                   steps,
+                                   std::numeric_limits<std::int64_t>::max(),
+                                   device.traits);
   return predicted;
 }
 

@@ -35,6 +35,9 @@ described_setup describe_published_run(const row& source);
 /// shows too.
 predicted_memory device_memory_of(const row& source, const described_setup& described);
 
+/// Likewise of the pipeline stage that the setup describes, without what is beside tensors.
+predicted_memory stage_memory_of(const row& source, const described_setup& described);
+
 /// Whether a run fits on its GPU.
 struct predicted_fit {
   bool fits = false;         // into the usable memory of the device

@@ -34,7 +34,7 @@ constexpr other_name other_names[] = {{"llama-3-8b", "meta-llama-3-8b"},
 std::string describe_lit_gpt(const row& source, const model_index& models, training_setup& setup) {
   const std::string_view name = source.text("model");
   if (source.text("method") == "qlora")
-    return "what loading four-bit weights through Lightning takes at most is not known";
+    return "in which formats four-bit layers under Lightning keep their inputs is not known";
   if (source.text("method") != "lora")
     return "what its optimizer holds, which is not stated, decides";
   if (source.integer_or("gpus", 1) != 1)

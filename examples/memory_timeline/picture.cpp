@@ -84,8 +84,11 @@ class drawing {
       if (of_.points[at].in_use.total > column.total) column = of_.points[at].in_use;
       if (of_.points[at].in_use.total > of_.points[peak_].in_use.total) peak_ = at;
     }
-    const auto most = static_cast<double>(std::max(of_.points[peak_].in_use.total, of_.capacity)) /
-                      setups::gibibyte;
+    const std::int64_t most_used = of_.points[peak_].in_use.total;
+    shows_capacity_ = of_.capacity <= 3 * most_used;
+    const auto most =
+        static_cast<double>(shows_capacity_ ? std::max(most_used, of_.capacity) : most_used) /
+        setups::gibibyte;
     step_ = round_step(most / 6);
     most_ = step_ * std::ceil(most * 1.04 / step_);
   }
@@ -160,28 +163,28 @@ class drawing {
     return out;
   }
 
-  // Where a phase begins, and its name where that has room.
+  // Where a phase begins, and its name: of a short one a line lower, of many short ones nowhere.
   [[nodiscard]] std::string phases() const {
     std::string out = rule(left, bottom, right, bottom, "stroke=\"#444444\"");
-    double last_name = -100;
+    double ends[] = {-100, -100};  // of the last names on either line
+    double ruled = -100;
     for (std::size_t first = 0; first < of_.points.size();) {
       const std::string name = phase_of(of_.points[first].when);
       std::size_t end = first + 1;
       while (end < of_.points.size() && phase_of(of_.points[end].when) == name) ++end;
       const double begin = x_of(first);
-      if (first > 0)
+      if (first > 0 && begin - ruled >= 3) {
         out += rule(begin, top, begin, bottom + 5, "stroke=\"#444444\" stroke-dasharray=\"2 3\"");
-      const double middle = (begin + x_of(end)) / 2;
-      const double half = 3.3 * static_cast<double>(name.size());
-      const bool has_room = middle - half > last_name + 4;
-      // a short one is named a line lower
-      const double y = x_of(end) - begin > 2 * half ? bottom + 20 : bottom + 36;
-      if (has_room || y > bottom + 30) {
-        out += words(middle, y, "text-anchor=\"middle\"", name);
-        if (y < bottom + 30) last_name = middle + half;
+        ruled = begin;
+      }
+      const double half = 3.4 * static_cast<double>(name.size());
+      const double middle = std::clamp((begin + x_of(end)) / 2, left + half, right - half);
+      const int line = x_of(end) - begin > 2 * half ? 0 : 1;
+      if (middle - half > ends[line] + 4) {
+        out += words(middle, bottom + 20 + 16 * line, "text-anchor=\"middle\"", name);
+        ends[line] = middle + half;
       }
       first = end;
-      if (out.size() > 20000) break;  // of very many micro-batches the rest looks the same
     }
     return out + words((left + right) / 2,
                        height - 12,
@@ -189,16 +192,20 @@ class drawing {
                        "the step, allocation by allocation");
   }
 
+  // Named on the side where the peak is not.
   [[nodiscard]] std::string capacity() const {
     if (of_.capacity == 0) return {};
+    const bool is_left = x_of(peak_) > (left + right) / 2;
+    const std::string name = of_.gpu + ": " + setups::readable_bytes(of_.capacity);
+    const double x = is_left ? left + 8 : right - 8;
+    if (!shows_capacity_) return over_lines(x, top + 14, !is_left, name + ", above this picture");
     const double y = y_of(of_.capacity);
     return rule(left,
                 y,
                 right,
                 y,
                 "stroke=\"#000000\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"") +
-           words(right + 8, y - 3, "font-weight=\"bold\"", setups::readable_bytes(of_.capacity)) +
-           words(right + 8, y + 12, "", of_.gpu);
+           over_lines(x, y - 6, !is_left, name);
   }
 
   [[nodiscard]] std::string peak() const {
@@ -207,11 +214,22 @@ class drawing {
     const bool is_right = x > (left + right) / 2;
     return "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) +
            "\" r=\"3.5\" fill=\"#ffffff\" stroke=\"#000000\"/>\n" +
-           words(is_right ? x - 8 : x + 8,
-                 std::max(y - 7, top - 8),
-                 is_right ? "text-anchor=\"end\" font-weight=\"bold\"" : "font-weight=\"bold\"",
-                 setups::readable_bytes(of_.points[peak_].in_use.total) + ", " +
-                     gpuplan::text(of_.points[peak_].when));
+           over_lines(is_right ? x - 8 : x + 8,
+                      std::max(y - 7, top - 8),
+                      is_right,
+                      setups::readable_bytes(of_.points[peak_].in_use.total) + ", " +
+                          gpuplan::text(of_.points[peak_].when));
+  }
+  // Twice: a margin below what is read, since few programs know paint-order.
+  [[nodiscard]] static std::string over_lines(double x,
+                                              double y,
+                                              bool to_the_left,
+                                              const std::string& name) {
+    const std::string how =
+        std::string("font-weight=\"bold\"") + (to_the_left ? " text-anchor=\"end\"" : "");
+    const std::string margin =
+        how + " stroke=\"#ffffff\" stroke-width=\"4\" stroke-linejoin=\"round\"";
+    return words(x, y, margin.c_str(), name) + words(x, y, how.c_str(), name);
   }
 
   // In the order of the stack, with what each has at the peak.
@@ -234,6 +252,7 @@ class drawing {
   const picture& of_;
   std::vector<memory_sum> columns_{};
   std::size_t peak_ = 0;
+  bool shows_capacity_ = false;
   double step_ = 1;
   double most_ = 1;
 };

@@ -40,7 +40,12 @@ constexpr named_framework frameworks[] = {
     {"vit", catalog::hugging_face_vit},
     {"clip", catalog::hugging_face_clip},
     {"siglip", catalog::hugging_face_siglip},
+    {"litgpt", catalog::lit_gpt},
+    {"litgpt-gemma", catalog::lit_gpt_gemma},
+    {"torchtitan", catalog::torchtitan},
     {"megatron-core", catalog::megatron_core},
+    {"megatron-te", catalog::megatron_transformer_engine},
+    {"megatron-deepspeed", catalog::megatron_deepspeed},
 };
 
 // How names of models begin, and types of models; the first that fits.

@@ -163,7 +163,7 @@ void check_division(const training_setup& setup, const batch_plan& plan) {
                       name + " has no tensor parallelism; torch-llama and megatron-core have");
   if (by.pipeline_parallel > 1 && !is_megatron)
     throw bad_request("--pipeline-parallel " + std::to_string(by.pipeline_parallel) +
-                      ": the code of " + name + " has no stages; megatron-core has");
+                      ": the code of " + name + " has no stages; Megatron's has");
   struct degree {
     const char* option;
     std::int64_t value;
@@ -187,10 +187,11 @@ void check_division(const training_setup& setup, const batch_plan& plan) {
 void choose_sharding(const arguments& given, training_setup& to) {
   if (to.framework.layers == layer_code::megatron_core) {
     if (!given.sharding.empty() && given.sharding != "megatron")
-      throw bad_request("--sharding " + given.sharding + ": megatron-core has its own");
+      throw bad_request("--sharding " + given.sharding + ": Megatron's code has its own");
     return;
   }
-  if (given.sharding == "megatron") throw bad_request("--sharding megatron: only of megatron-core");
+  if (given.sharding == "megatron")
+    throw bad_request("--sharding megatron: only of Megatron's code");
   to.framework.sharding =
       to.parallelism.zero_stage >= 2 ? sharding_code::fsdp2 : sharding_code::none;
   for (const word<sharding_code>& one : shardings)

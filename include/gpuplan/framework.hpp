@@ -132,7 +132,9 @@ struct zero_settings {
   bool reduce_scatter = true;
   bool round_robin_gradients = false;
   bool flattens_on_host = false;  // weights go there while their flat buffer is made
-  bool renews_gradients = false;  // before each backward, where their sums are in fp32
+  bool reduces_in_place = false;  // each rank's part of a bucket by itself; else copied together
+  bool steps_while_building = false;  // so that the optimizer's states are there from then on
+  bool renews_gradients = false;      // before each backward, where their sums are in fp32
   // stage 3
   bool divides_while_building = false;  // deepspeed.zero.Init
   std::int64_t prefetch_bucket = 50'000'000;

@@ -3,6 +3,7 @@
 // What is trained, and how: all but the batch.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/detail/layer_code.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/optimizer.hpp>
@@ -52,70 +53,22 @@ inline constexpr std::int64_t most_texts_beside = 5;
 
 namespace detail {
 
-constexpr failure without_code(const char* what) { return failure(errc::no_such_code).about(what); }
-
-constexpr bool is_half(number_format format) {
-  return format == number_format::bf16 || format == number_format::fp16;
-}
-constexpr bool is_plain(layer_code code) {
-  return code == layer_code::gpt || code == layer_code::llama;
-}
-constexpr bool is_megatron(layer_code code) { return code == layer_code::megatron_core; }
-
-// Of models as a person writes them with torch.nn.
-constexpr failure flaw_of_plain_code(const transformer& model, layer_code code) {
-  if (model.gated_mlp != (code == layer_code::llama)) return without_code("gated MLP, or none");
-  if (model.fused_qkv != (code == layer_code::gpt))
-    return without_code("fused query, key and value");
-  if (model.fused_gate_up) return without_code("fused gate");
-  if (model.parallel_attention) return without_code("attention beside the MLP");
-  if (model.norm_at != norm_position::before || model.norms_per_layer != 2 || !model.final_norm ||
-      model.embedding_norm || !model.norm_affine)
-    return without_code("norms elsewhere");
-  if (model.sliding_window != 0) return without_code("sliding window");
-  if (model.head != head_kind::language_model || model.lm_head_bias || model.head_dense)
-    return without_code("such a head");
-  if (model.type_vocab_size != 0 || model.relative_attention_buckets != 0)
-    return without_code("such an embedding");
-  if (code == layer_code::llama) return {};
-  if (model.qk_norm != qk_norm_scope::none) return without_code("norms of query and key");
-  if (model.key_value_heads() != model.num_attention_heads) return without_code("grouped heads");
-  return {};
-}
-
-constexpr failure flaw_of_titan_code(const transformer& model) {
-  if (!model.gated_mlp) return without_code("plain MLP");
-  if (model.attention_bias || model.attention_out_bias || model.mlp_bias || model.norm_bias)
-    return without_code("biases");
-  if (model.qk_norm != qk_norm_scope::none) return without_code("norms of query and key");
-  if (model.position_rows != 0) return without_code("learned positions");
-  if (model.has_tied_head()) return without_code("tied head");
-  return {};
-}
-
-// Whether the framework's layer code has what the model has.
-constexpr failure flaw_of_code(const transformer& model, layer_code code) {
-  model_kind kind = model_kind::decoder;
-  if (code == layer_code::bert) kind = model_kind::encoder;
-  if (code == layer_code::vit) kind = model_kind::vision;
-  if (code == layer_code::t5) kind = model_kind::encoder_decoder;
-  if (model.kind != kind) return without_code("kind of model");
-  if (code == layer_code::bert || code == layer_code::vit) {
-    if (model.gated_mlp) return without_code("gated MLP");
-    if (model.norm != norm_kind::layer_norm) return without_code("RMS norms");
-    if (model.key_value_heads() * model.query_dim() != model.hidden_size)
-      return without_code("heads that make another width");
-    if (code == layer_code::vit && model.head != head_kind::classifier)
-      return without_code("head without classes");
-  }
-  if (model.moe.num_experts != 0) return without_code("experts");
-  if (model.is_latent()) return without_code("latent attention");
-  if (model.attention_sinks) return without_code("attention sinks");
-  if (model.mtp_layers != 0) return without_code("multi-token prediction");
-  if (model.layer_scale) return without_code("layer scale");
-  if (model.embedding_dim != 0) return without_code("narrow embedding");
-  if (is_plain(code)) return flaw_of_plain_code(model, code);
-  if (code == layer_code::torchtitan) return flaw_of_titan_code(model);
+// Whether the framework compiles such layers, and such a loss.
+constexpr failure flaw_of_compilation(const training_setup& setup) {
+  const transformer& model = setup.model;
+  const bool compiles = setup.framework.compiles_layers || setup.framework.compiles_loss;
+  if (compiles && setup.framework.layers != layer_code::torchtitan)
+    return without_code("torch.compile");
+  if (setup.framework.compiles_loss && setup.framework.loss_parallel)
+    return without_code("compiled loss of divided logits");
+  if (!setup.framework.compiles_layers) return {};
+  if (setup.trains.what != training::full) return without_code("frozen compiled layers");
+  if (setup.parallelism.tensor_parallel > 1)
+    return without_code("compiled layers of several ranks");
+  if (model.norm != norm_kind::rms_norm || !model.norm_affine)
+    return without_code("compiled layer norms");
+  if (model.key_value_heads() == model.num_attention_heads)
+    return without_code("compiled layers without groups");
   return {};
 }
 
@@ -203,8 +156,10 @@ constexpr failure flaw_of_division(const training_setup& setup) {
   if (!is_of_megatron && division.pipeline_parallel > 1) return without_code("pipeline_parallel");
   if (division.virtual_pipeline > 1 && (!is_of_megatron || division.pipeline_parallel == 1))
     return without_code("virtual_pipeline");
-  if (division.expert_parallel > 1) return without_code("expert_parallel");
-  if (division.context_parallel > 1 && !is_titan) return without_code("context_parallel");
+  const bool has_engine = setup.framework.transformer_engine;
+  if (!has_engine && division.expert_parallel > 1) return without_code("expert_parallel");
+  if (!has_engine && !is_titan && division.context_parallel > 1)
+    return without_code("context_parallel");
   if (!is_of_megatron && division.shares_kept_inputs) return without_code("shares_kept_inputs");
   const model_rank& place = setup.place;
   if (place.stage < 0 || place.stage >= division.pipeline_parallel)
@@ -234,20 +189,16 @@ constexpr failure flaw_of_division(const training_setup& setup) {
   return {};
 }
 
-constexpr failure flaw_of_compilation(const training_setup& setup) {
-  const transformer& model = setup.model;
-  const bool compiles = setup.framework.compiles_layers || setup.framework.compiles_loss;
-  if (compiles && setup.framework.layers != layer_code::torchtitan)
-    return without_code("torch.compile");
-  if (setup.framework.compiles_loss && setup.framework.loss_parallel)
-    return without_code("compiled loss of divided logits");
-  if (!setup.framework.compiles_layers) return {};
-  if (setup.parallelism.tensor_parallel > 1) return without_code("compiled layers in parts");
-  if (setup.trains.what != training::full) return without_code("frozen compiled layers");
-  if (model.norm != norm_kind::rms_norm || !model.norm_affine)
-    return without_code("compiled layer norms");
-  if (model.key_value_heads() == model.num_attention_heads)
-    return without_code("compiled layers without grouped heads");
+// What Megatron-Core can divide, as far as its code is known.
+constexpr failure flaw_of_experts(const training_setup& setup) {
+  const parallelism& division = setup.parallelism;
+  const expert_mixture& moe = setup.model.moe;
+  if (division.context_parallel > 1 && setup.model.is_latent())
+    return without_code("latent context parallelism");
+  if (moe.num_experts == 0) return {};
+  if (division.tensor_parallel > 1) return without_code("experts in tensor parallelism");
+  if (moe.num_experts % division.expert_parallel != 0)
+    return without_code("experts for so many ranks");
   return {};
 }
 
@@ -374,8 +325,9 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
                              flaw_of_fp8(setup),
                              flaw_of_sharding(setup),
                              flaw_of_division(setup),
-                             flaw_of_compilation(setup),
+                             flaw_of_experts(setup),
                              flaw_of_recomputation(setup),
+                             flaw_of_compilation(setup),
                              flaw_of_attention(setup),
                              flaw_of_optimizer(setup),
                              flaw_of_training(setup)})
@@ -392,8 +344,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
 [[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {
   if (const auto valid = validate(setup.model); !valid) return valid.why();
   if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
-  if (const failure why = detail::flaw_of_code(setup.model, setup.framework.layers);
-      detail::failed(why))
+  if (const failure why = detail::flaw_of_code(setup.model, setup.framework); detail::failed(why))
     return why;
   // Its gradient would leave the layer that is computed again.
   if (setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter &&

@@ -124,6 +124,42 @@ TEST_CASE("fine-tuning finds models by their names") {
         "no model of the files is called GR00T-N1");
 }
 
+TEST_CASE("what nvidia-smi showed of BigScience's GPUs, to 5 %") {
+  const auto all = compare_data({"published_memory.csv"});
+  for (const std::string id : {"0085", "0112", "0168", "0219", "0221"}) {
+    CAPTURE(id);
+    const comparison& one = find(all, "bigscience_" + id, quantity::peak_memory);
+    REQUIRE(one.predicted.value);
+    CHECK(std::abs(one.error()) < 5);
+    const comparison& fit = find(all, "bigscience_" + id, quantity::fits);
+    CHECK((fit.measured.value() == 1 && fit.predicted.value->value() == 1));
+  }
+  const comparison& ran_out = find(all, "bigscience_0213", quantity::fits);
+  CHECK((ran_out.measured.value() == 0 && ran_out.predicted.value->value() == 0));
+  CHECK(!ran_out.by_a_margin);
+  CHECK(find(all, "bigscience_0182", quantity::peak_memory).predicted.why_not ==
+        "how many heads its attention has is not stated");
+  CHECK(find(all, "bigscience_0032", quantity::fits).predicted.why_not ==
+        "DeepSpeed's optimizer for fp16 without ZeRO is not replayed");
+}
+
+TEST_CASE("what LitGPT printed of its fine-tunes") {
+  const auto all = compare_data({"published_tuning.csv", "published_models.csv"});
+  const auto error = [&](const std::string& id) {
+    const comparison& one = find(all, id, quantity::peak_allocated);
+    REQUIRE(one.predicted.value);
+    return std::abs(one.error());
+  };
+  CHECK(error("ft_litgpt_001") < 1.5);  // of an older release
+  CHECK(error("ft_litgpt_065") < 0.1);
+  CHECK(error("ft_litgpt_083") < 0.1);
+  CHECK(find(all, "ft_litgpt_065", quantity::fits).by_a_margin);
+  const comparison& ran_out = find(all, "ft_litgpt_021", quantity::fits);
+  CHECK((ran_out.measured.value() == 0 && ran_out.predicted.value->value() == 0));
+  for (const std::string id : {"ft_litgpt_067", "ft_litgpt_036"})
+    CHECK(!find(all, id, quantity::peak_allocated).predicted.value);
+}
+
 TEST_CASE("rates and utilisation within 1 % of what their sources print") {
   const auto all = compare_data({"runs.csv"});
   std::size_t count = 0;

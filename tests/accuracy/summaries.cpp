@@ -70,6 +70,35 @@ TEST_CASE("repeats of one configuration count once, by their means") {
   CHECK(near(sum.mean, 10));
 }
 
+TEST_CASE("what was judged to fit, by what became of it") {
+  const auto run = [](bool ran, bool fits, bool by_a_margin) {
+    return comparison{.id = "r",
+                      .what = quantity::fits,
+                      .measured = std::int64_t{ran ? 1 : 0},
+                      .predicted = number(std::int64_t{fits ? 1 : 0}),
+                      .by_a_margin = by_a_margin};
+  };
+  std::vector<comparison> runs{run(true, true, true),
+                               run(true, true, false),
+                               run(true, false, false),
+                               run(false, true, false),
+                               run(false, true, true),
+                               run(false, false, false)};
+  comparison doubtful = run(false, true, true);
+  doubtful.flagged = true;
+  runs.push_back(doubtful);
+  comparison unknown = run(false, true, true);
+  unknown.predicted = std::string("no shape");
+  runs.push_back(unknown);
+  const file_comparison file{.path = "", .kind = "", .comparisons = runs};
+  const fit_table table = count_fits(file);
+  CHECK(table.rows() == 6);
+  CHECK((table.fitted_and_ran == 2 && table.exceeded_and_ran == 1));
+  CHECK((table.fitted_and_ran_out == 2 && table.exceeded_and_ran_out == 1));
+  CHECK(table.fitted_by_a_margin_and_ran_out == 1);
+  CHECK(summarise(file).empty());
+}
+
 TEST_CASE("quantities are apart, in their own order") {
   comparison other = of("a", 1, 1);
   other.what = quantity::parameters;

@@ -24,6 +24,7 @@ set(order
     optimizer.hpp
     parallelism.hpp
     framework.hpp
+    detail/layer_code.hpp
     batch.hpp
     training_setup.hpp
     # catalogue

@@ -1,9 +1,4 @@
-#include <unistd.h>
-
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/io/text.hpp>
 #include <gpuplan/parameters.hpp>
@@ -16,6 +11,7 @@
 #include "describe_model/command_line.hpp"
 #include "describe_model/render.hpp"
 #include "program_output.hpp"
+#include "temporary_file.hpp"
 
 using nlohmann::json;
 namespace catalog = gpuplan::catalog;
@@ -71,25 +67,6 @@ void check_lines(const std::string& text, int width) {
     CHECK(gpuplan::io::display_width(line) <= width);
   }
 }
-
-// A file that is there as long as this is.
-class temporary_file {
- public:
-  explicit temporary_file(const std::string& text) {
-    const int file = mkstemp(name_.data());
-    REQUIRE(file >= 0);
-    close(file);
-    std::ofstream(name_) << text;
-  }
-  temporary_file(const temporary_file&) = delete;
-  temporary_file& operator=(const temporary_file&) = delete;
-  ~temporary_file() { std::remove(name_.c_str()); }
-
-  [[nodiscard]] const std::string& name() const { return name_; }
-
- private:
-  std::string name_ = "/tmp/describe_model.XXXXXX";
-};
 
 }  // namespace
 

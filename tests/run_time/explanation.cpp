@@ -102,7 +102,10 @@ std::vector<training_setup> of_every_code() {
           small(roberta_base, hugging_face_roberta),
           small(all_mpnet_base_v2, hugging_face_mpnet),
           small(distilbert_base_uncased, hugging_face_distilbert),
-          small(vit_base_patch16_224, hugging_face_vit)};
+          small(vit_base_patch16_224, hugging_face_vit),
+          small(llama_3_2_1b, lit_gpt),
+          small(gemma_2b, lit_gpt_gemma),
+          small(llama_3_2_1b, torchtitan)};
 }
 
 training_setup divided(training_setup setup, sharding_code by, int zero_stage) {

@@ -13,6 +13,13 @@ constexpr bool rejects(const parallelism& division, errc code, fact name, std::i
   return why.code == code && why.count != 0 && why.facts[0] == named_fact{name, value};
 }
 
+constexpr parallelism of_stages(std::int64_t stages, bool ends_are_layers) {
+  parallelism division;
+  division.pipeline_parallel = stages;
+  division.ends_are_layers = ends_are_layers;
+  return division;
+}
+
 constexpr std::int64_t most = std::int64_t{1} << 20;
 
 }  // namespace
@@ -22,6 +29,25 @@ TEST_CASE("one device is a division") {
   STATIC_CHECK(*validate(parallelism{8, 4, 2}) == parallelism{8, 4, 2});
   STATIC_CHECK(!(parallelism{8, 4, 2} == parallelism{8, 2, 4}));
   STATIC_CHECK(model_rank{} == model_rank{0, 0, 0});
+}
+
+TEST_CASE("the layers of pipeline stages") {
+  STATIC_CHECK(layers_of_stage(parallelism{}, 7, 0) == 7);
+  // BigScience's first 12 stages of 78 layers: 7 each, and one layer on the last
+  STATIC_CHECK(layers_of_stage(of_stages(12, false), 78, 0) == 7);
+  STATIC_CHECK(layers_of_stage(of_stages(12, false), 78, 10) == 7);
+  STATIC_CHECK(layers_of_stage(of_stages(12, false), 78, 11) == 1);
+  // and of 106, where the embedding and the head are as long as a layer
+  STATIC_CHECK(layers_of_stage(of_stages(12, true), 106, 0) == 8);
+  STATIC_CHECK(layers_of_stage(of_stages(12, true), 106, 1) == 9);
+  STATIC_CHECK(layers_of_stage(of_stages(12, true), 106, 11) == 8);
+  CONSTEXPR std::int64_t sum = [] {
+    std::int64_t layers = 0;
+    for (std::int64_t stage = 0; stage < 12; ++stage)
+      layers += layers_of_stage(of_stages(12, true), 106, stage);
+    return layers;
+  }();
+  STATIC_CHECK(sum == 106);
 }
 
 TEST_CASE("degrees are from 1 to 2^20, and named where they are not") {

@@ -94,6 +94,15 @@ TEST_CASE("a breakdown adds up, and its fragmentation is a share") {
                bytes::from_value(8'619'549'484.0));
 }
 
+TEST_CASE("several devices need memory for what they send") {
+  CONSTEXPR transformer_memory memory{gpt2};
+  CONSTEXPR memory_breakdown alone = memory.breakdown({.micro_batch = 1});
+  STATIC_CHECK(alone.communication == bytes{});
+  CONSTEXPR memory_breakdown of_two = memory.breakdown({.micro_batch = 1, .data_parallel = 2});
+  STATIC_CHECK(of_two.communication == nccl_connection * (3 * 24));
+  STATIC_CHECK(of_two.kernels == bytes{});
+}
+
 TEST_CASE("models that no code has are refused") {
   CONSTEXPR auto experts = [] {
     training_setup setup = gpt2;

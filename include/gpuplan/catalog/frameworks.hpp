@@ -224,15 +224,17 @@ inline constexpr framework torchtitan_2025 = [] {
 
 /// Megatron-DeepSpeed as BigScience trained BLOOM with it (early 2022): DeepSpeed's pipeline engine
 /// and ZeRO-1 or its optimizer for bf16, Megatron-LM's layers and fused kernels.
-inline constexpr framework megatron_deepspeed{
-    .name = "Megatron-DeepSpeed",
-    .layers = layer_code::megatron_core,
-    .sharding = sharding_code::deepspeed,
-    .loads_all_kernels = true,
-    .builds_in_fp32 = false,
-    .fuses_softmax = true,
-    .fuses_bias_activation = true,
-    .compiles_functions = true,
-    .zero = {.flattens_on_host = true, .renews_gradients = true}};
+inline constexpr framework megatron_deepspeed{.name = "Megatron-DeepSpeed",
+                                              .layers = layer_code::megatron_core,
+                                              .sharding = sharding_code::deepspeed,
+                                              .loads_all_kernels = true,
+                                              .builds_in_fp32 = false,
+                                              .fuses_softmax = true,
+                                              .fuses_bias_activation = true,
+                                              .compiles_functions = true,
+                                              .zero = {.flattens_on_host = true,
+                                                       .reduces_in_place = true,
+                                                       .steps_while_building = true,
+                                                       .renews_gradients = true}};
 
 }  // namespace gpuplan::catalog

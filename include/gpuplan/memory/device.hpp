@@ -27,7 +27,7 @@ inline constexpr std::int64_t nccl_channels_without_link = 2;
 /// loaded at once, as before CUDA 11.7 and PyTorch 1.13: on an A100 a first tensor took 1573 MiB by
 /// nvidia-smi (BigScience, tr11-176B-ml/chronicles-prequel.md, PyTorch 1.11).
 inline constexpr bytes kernels_loaded_at_once =
-    bytes::from_value(1573.0 * 1024 * 1024 - 0.6 * 1024 * 1024 * 1024);
+    bytes::from_value(1573.0 * 1024 * 1024) - context_memory;
 
 /// What PyTorch takes from its own allocator for a matrix product (CUBLAS_WORKSPACE_CONFIG, with
 /// the sizes that cuBLAS recommends for the device: getChosenWorkspaceSize in

@@ -24,6 +24,7 @@ class lit_gpt final : public model_code {
     head_ = adapted(
         operator_kind::head, width, model.vocab_size, model.lm_head_bias, given_.targets.head);
     tokens_.weight = parameter({model.vocab_size, width}, trains_all());
+    name(tokens_, "token table");
     for (std::int64_t at = 0; at < layers; ++at) {
       t.unit = static_cast<int>(at);
       modules_.push(layer_of());
@@ -102,6 +103,7 @@ class lit_gpt final : public model_code {
     made.is_quantised = quantised.hold(kind);
     made.weight = made.is_quantised ? quantised.add(out, in) : parameter({out, in}, trains_all());
     if (bias) made.bias = parameter(sizes{out}, trains_all());
+    name(made, text(kind));
     return made;
   }
   constexpr adapted_module adapted(
@@ -111,7 +113,12 @@ class lit_gpt final : public model_code {
     if (!has_adapters() || !is_target) return made;
     made.down = parameter({given_.rank, in}, true);
     made.up = parameter({out, given_.rank}, true);
+    name_adapter(made.down, made.up);
     return made;
+  }
+  constexpr void name_adapter(int down, int up) {
+    t.parameters[down].name = "adapter, down";
+    t.parameters[up].name = "adapter, up";
   }
   [[nodiscard]] constexpr std::int64_t adapted_parts() const {
     const lora_targets& targets = given_.targets;
@@ -138,6 +145,7 @@ class lit_gpt final : public model_code {
     if (has_adapters() && adapted_parts() > 0) {
       made.qkv.down = parameter({given_.rank * adapted_parts(), width}, true);
       made.qkv.up = parameter({adapted_width(), given_.rank}, true);
+      name_adapter(made.qkv.down, made.qkv.up);
     }
     made.out = adapted(operator_kind::attention_output,
                        inner,

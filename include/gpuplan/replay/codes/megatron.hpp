@@ -3,17 +3,17 @@
 // Megatron-Core's GPT on one rank: the layers of its pipeline stage, divided among tensor-parallel
 // ranks. Private.
 
-#include <gpuplan/replay/codes/megatron/mlp.hpp>
+#include <gpuplan/replay/codes/megatron/experts.hpp>
 
 #include <cstdint>
 
 namespace gpuplan::eager {
 
 /// The first tensor-parallel and data-parallel rank of a pipeline stage.
-class megatron_gpt final : public megatron_mlp {
+class megatron_gpt final : public megatron_experts {
  public:
   constexpr megatron_gpt(tape& on, const training_setup& of, const batch_plan& with)
-      : megatron_mlp(on, of, with), stages_(setup.parallelism.pipeline_parallel) {
+      : megatron_experts(on, of, with), stages_(setup.parallelism.pipeline_parallel) {
     const std::int64_t chunks = setup.parallelism.virtual_pipeline;
     per_chunk_ = chunks > 1 ? layers / (stages_ * chunks)
                             : layers_of_stage(setup.parallelism, layers, setup.place.stage);
@@ -32,6 +32,7 @@ class megatron_gpt final : public megatron_mlp {
       if (!data.defined()) data.storage = t.new_storage(data.bytes());
     }
     for (int at = 0; at < order_.size(); ++at) t.convert(t.parameters[order_[at]].data, half_);
+    cast_tables();
     t.what = purpose::working;
   }
   constexpr void make_batch() override {}
@@ -52,7 +53,7 @@ class megatron_gpt final : public megatron_mlp {
   }
   /// What is passed between stages.
   [[nodiscard]] constexpr sizes passed() const {
-    return {setup.sequence_length / (splits_ ? tp_ : 1), plan.micro_batch, model.hidden_size};
+    return {own_tokens() / (splits_ ? tp_ : 1), plan.micro_batch, model.hidden_size};
   }
   [[nodiscard]] constexpr element format() const { return half_; }
   [[nodiscard]] constexpr bool is_last(int chunk) const { return chunks_[chunk].is_last; }
@@ -69,15 +70,14 @@ class megatron_gpt final : public megatron_mlp {
   /// A micro-batch through a chunk: to its last hidden states, or to the losses of its tokens.
   constexpr value forward_chunk(int chunk, const tensor& received, batch_end* end) {
     chunk_record& by = chunks_[chunk];
-    const sizes all{plan.micro_batch, setup.sequence_length};
+    const sizes all{plan.micro_batch, own_tokens()};
     t.what = purpose::buffers;
     const value tokens = t.make(all, element::int64);
     const value labels = t.make(all, element::int64);
     value loss_mask = t.make(all, element::fp32);
     value mask;
     if (setup.padding_mask)
-      mask = t.make({plan.micro_batch, 1, setup.sequence_length, setup.sequence_length},
-                    element::boolean);
+      mask = t.make({plan.micro_batch, 1, own_tokens(), own_tokens()}, element::boolean);
     const value positions = t.make(all, element::int64);
     t.what = purpose::working;
     value result = run_model(by, tokens, positions, mask, labels, received);
@@ -96,7 +96,10 @@ class megatron_gpt final : public megatron_mlp {
  private:
   struct layer_modules {
     attention_modules attention{};
+    latent_modules latent{};
     mlp_modules mlp{};
+    expert_modules experts{};
+    bool is_mixture = false;
   };
   struct chunk_record {
     bool is_first = false;
@@ -119,11 +122,15 @@ class megatron_gpt final : public megatron_mlp {
     const std::int64_t vocabulary = model.vocab_size / tp_;
     if (made.is_first) {
       made.tokens.weight = on_device({vocabulary, width});
-      if (model.position_rows != 0) made.positions.weight = on_host({model.position_rows, width});
+      name(made.tokens, "token table");
+      if (model.position_rows != 0) {
+        made.positions.weight = on_host({model.position_rows, width});
+        name(made.positions, "table");
+      }
     }
     list(made.tokens);
     list(made.positions);
-    if (model.position_rows == 0) {
+    if (shares_angles()) {
       value inverse;
       {
         // 1.0 / (base ** (arange(0, dim, 2) / dim))
@@ -138,28 +145,13 @@ class megatron_gpt final : public megatron_mlp {
       }
       frequencies_.push(inverse.take());
     }
-    for (std::int64_t at = 0; at < per_chunk_; ++at) {
-      layer_modules one;
-      const std::int64_t inner = model.num_attention_heads * head / tp_;
-      const std::int64_t all =
-          (model.num_attention_heads + 2 * model.key_value_heads()) * head / tp_;
-      const std::int64_t ffn = model.intermediate_size / tp_;
-      if (!has_engine()) one.attention.norm = norm_of(width);
-      one.attention.proj = parallel_linear(width, inner, model.attention_out_bias);
-      if (has_engine()) one.attention.norm = norm_of(width);
-      one.attention.qkv = parallel_linear(all, width, model.attention_bias);
-      one.mlp.norm = norm_of(width);
-      one.mlp.fc1 = parallel_linear(model.gated_mlp ? 2 * ffn : ffn, width, model.mlp_bias);
-      one.mlp.fc2 = parallel_linear(width, ffn, model.mlp_bias);
-      if (one.attention.proj.bias != none) of_parts_.push(one.attention.proj.bias);
-      if (one.mlp.fc2.bias != none) of_parts_.push(one.mlp.fc2.bias);
-      modules_.push(one);
-      if (!has_engine()) list(one.attention.norm);
-      list(one.attention.proj);
-      if (has_engine()) list(one.attention.norm);
-      for (const module* each : {&one.attention.qkv, &one.mlp.norm, &one.mlp.fc1, &one.mlp.fc2})
-        list(*each);
+    std::int64_t first = (chunk * stages_ + stage) * per_chunk_;
+    if (setup.parallelism.virtual_pipeline == 1) {
+      first = 0;
+      for (std::int64_t before = 0; before < stage; ++before)
+        first += layers_of_stage(setup.parallelism, layers, before);
     }
+    for (std::int64_t at = 0; at < per_chunk_; ++at) modules_.push(make_layer(first + at));
     if (made.is_last) {
       made.norm = norm_of(width);
       list(made.norm);
@@ -167,6 +159,7 @@ class megatron_gpt final : public megatron_mlp {
         made.head = made.tokens;
       } else {
         made.head.weight = on_device({vocabulary, width});
+        name(made.head, "head");
         list(made.head);
       }
     }
@@ -174,6 +167,34 @@ class megatron_gpt final : public megatron_mlp {
   }
 
   // -- a layer
+
+  constexpr layer_modules make_layer(std::int64_t layer) {
+    const std::int64_t width = model.hidden_size;
+    layer_modules one;
+    if (model.is_latent()) {
+      make_latent_attention(one.latent);
+    } else {
+      if (!has_engine()) one.attention.norm = norm_of(width);
+      if (!has_engine()) list(one.attention.norm);
+      make_attention(one.attention);
+    }
+    one.is_mixture = model.has_experts(layer);
+    if (one.is_mixture) {
+      one.experts = make_experts();
+      return one;
+    }
+    const std::int64_t ffn = model.intermediate_size / tp_;
+    one.mlp.norm = norm_of(width);
+    one.mlp.fc1 = parallel_linear(model.gated_mlp ? 2 * ffn : ffn, width, model.mlp_bias);
+    one.mlp.fc2 = parallel_linear(width, ffn, model.mlp_bias);
+    name(one.mlp.fc1, model.gated_mlp ? "gate_up" : "up");
+    name(one.mlp.fc2, "down");
+    if (one.mlp.fc2.bias != none) of_parts_.push(one.mlp.fc2.bias);
+    list(one.mlp.norm);
+    list(one.mlp.fc1);
+    list(one.mlp.fc2);
+    return one;
+  }
 
   // residual + dropout(x + bias); in a region that will be computed again, it makes a graph too
   constexpr value add_back(const tensor& x, int bias, const tensor& residual) {
@@ -193,10 +214,19 @@ class megatron_gpt final : public megatron_mlp {
   constexpr value run_block(int at, const tensor& input, const tensor& mask, const tensor& angle) {
     const layer_modules by = modules_[at];
     value x;
-    {
+    if (model.is_latent()) {
+      const value normed = engine_norm(input, by.latent.norm);
+      const value out = latent_attention_of(normed, by.latent, mask);
+      x = add_back(out, by.latent.proj.bias, input);
+    } else {
       const value normed = input_norm(input, by.attention.norm);
       const value out = attention(normed, by.attention, mask, angle);
       x = add_back(out, by.attention.proj.bias, input);
+    }
+    if (by.is_mixture) {
+      const value normed = engine_norm(x, by.experts.norm);
+      const value out = mixture(normed, by.experts);
+      return add_back(out, none, x);
     }
     const value normed = input_norm(x, by.mlp.norm);
     const value out = mlp(normed, by.mlp);
@@ -225,7 +255,7 @@ class megatron_gpt final : public megatron_mlp {
     else
       input = t.share(received);
     tensor angle{};
-    if (model.position_rows == 0) angle = angles(by.angles);
+    if (shares_angles()) angle = angles(by.angles);
     value x = run_layers(by, input, mask, angle);
     if (!by.is_last) return x;
     if (has_engine())

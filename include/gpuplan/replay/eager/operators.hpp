@@ -660,7 +660,7 @@ constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
   if (bias != none) t.keep(by, b);
   value together;  // of an input in another order
   if (!x->is_contiguous()) together = t.make(x->size, x->format, {"input in order", weight});
-  value result = t.make(x->size, x->format, {"output", weight});
+  value result = t.make(x->size, x->format, {weight == none ? "normed" : "output", weight, &*x});
   sizes one = x->size;
   one[one.rank - 1] = 1;
   const element of_statistics = element::fp32;
@@ -685,7 +685,7 @@ constexpr value rms_norm(tape& t, const tensor& input, int weight) {
   const std::int64_t rows = x->count() / width;
   t.keep(by, x);
   t.keep(by, w);
-  value result = t.make(x->size, x->format, {"output", weight});
+  value result = t.make(x->size, x->format, {weight == none ? "normed" : "output", weight, &*x});
   sizes one = x->size;
   one[one.rank - 1] = 1;
   const value spread = t.make(one, element::fp32, {"spreads of rows", weight});
@@ -718,7 +718,9 @@ constexpr value embedding(tape& t, const tensor& ids, const tensor& w) {
   return result;
 }
 constexpr value embedding(tape& t, const tensor& ids, int weight) {
-  return embedding(t, ids, t.parameter(weight));
+  value rows = embedding(t, ids, t.parameter(weight));
+  if (node* by = t.at(rows->node)) by->parameter = weight;
+  return rows;
 }
 
 // -- losses

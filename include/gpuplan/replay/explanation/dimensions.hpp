@@ -64,6 +64,7 @@ struct module_widths {
       {"down", {width::intermediate, width::hidden}},
       {"pooler", {width::hidden, width::hidden}},
       {"norm", {width::hidden, width::hidden}},
+      {"table", {width::hidden, width::hidden}},
       {"head_dense", {width::hidden, width::hidden}},
       {"token table", {width::hidden, width::vocabulary}},  // (out, in), as of a head
   };
@@ -108,7 +109,7 @@ class named_dimensions {
                                              {{groups, of(width::key_value)[0].name}}};
     outer_ = {{samples}};
     if (setup.encodings > 1) outer_.push_back({texts});
-    inner_ = outer_;
+    if (setup.framework.layers == layer_code::megatron_core) inner_ = outer_;
     for (const auto& more : lengths) {
       outer_.push_back({samples, more[0]});
       if (setup.encodings > 1) outer_.push_back({texts, more[0]});
@@ -138,7 +139,7 @@ class named_dimensions {
       std::vector<std::vector<dimension>> known;
       if (is_last) {
         known = candidates(last);
-      } else if (first != width::unknown) {
+      } else if (first != width::unknown && fits(size[at], first)) {
         known = candidates(first);
       } else {
         known = is_parameter ? rows_ : at == 0 ? outer_ : inner_;

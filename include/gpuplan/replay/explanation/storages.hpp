@@ -84,9 +84,8 @@ namespace gpuplan::eager {
       return "function of its own";
     case node_kind::pad:
       return "padding";
-    default:
-      return "operator";
   }
+  return "";
 }
 
 /// A storage that has memory.
@@ -108,7 +107,8 @@ class storages_at final : public memory_events, public storage_watcher {
       : at_(allocation),
         names_(setup, plan),
         recomputes_(setup.recompute != recompute_mode::none),
-        classifies_(setup.model.head == head_kind::classifier) {}
+        classifies_(setup.model.head == head_kind::classifier),
+        encodings_(static_cast<int>(setup.encodings)) {}
 
   int allocate(std::int64_t /*bytes*/, int /*stream*/) override {
     ++allocations_;
@@ -129,8 +129,8 @@ class storages_at final : public memory_events, public storage_watcher {
     made.layer = on.layer;
     if (on.layer == none || on.what == purpose::weights) made.layer = on.unit;
     if (made.layer != none && static_cast<std::size_t>(made.layer) < forwards_.size())
-      made.forward = forwards_[static_cast<std::size_t>(made.layer)];
-    if (made.what.empty() && on.running != none) {
+      made.forward = (forwards_[static_cast<std::size_t>(made.layer)] - 1) / encodings_;
+    if (made.what.empty() && on.running != none && on.what == purpose::working) {
       made.running = true;
       made.through = on.nodes[on.running].kind;
       made.parameter = on.nodes[on.running].parameter;
@@ -197,6 +197,9 @@ class storages_at final : public memory_events, public storage_watcher {
     if (from.described != nullptr) {
       made.size = from.described->size;
       made.element_bytes = bytes_of(from.described->format);
+      if (from.parameter == none || made.size.rank != 1) return;
+      const sizes& whole = on.parameters[from.parameter].data.size;
+      if (whole.count() == made.size.count()) made.size = whole;
     } else if (from.parameter != none) {
       made.size = on.parameters[from.parameter].data.size;
       const std::int64_t count = made.size.count();
@@ -232,6 +235,9 @@ class storages_at final : public memory_events, public storage_watcher {
     const module_widths by = widths_in(on, one);
     if (is_of_matrix(on, one)) return by.in;
     if (one.what == "output" && by.out != width::unknown) return by.out;
+    if (one.size.rank == 1 && names_.fits(one.size[0], by.out)) return by.out;
+    if (ends_in_tokens(one))
+      return names_.which(last_size(one), {width::tokens, width::target_tokens});
     if (by.in == by.out && names_.fits(last_size(one), by.in)) return by.in;
     if (by.in != width::unknown) {
       const width found = names_.which(last_size(one), {by.in, by.out});
@@ -239,9 +245,21 @@ class storages_at final : public memory_events, public storage_watcher {
     }
     return names_.which(last_size(one), named_dimensions::all());
   }
+  [[nodiscard]] static bool ends_in_tokens(const entry& one) {
+    for (const char* what : {"token ids",
+                             "labels",
+                             "padding",
+                             "log-sums of scores",
+                             "softmax",
+                             "masked scores",
+                             "hidden scores",
+                             "mask"})
+      if (one.what == what) return true;
+    return false;
+  }
   // Whether it has the sizes of a matrix that is a parameter, or of a rank's part of one.
   [[nodiscard]] static bool is_of_matrix(const tape& on, const entry& one) {
-    if (one.parameter == none || one.size.rank != 2) return false;
+    if (one.parameter == none || one.size.rank != 2 || one.what == "output") return false;
     const parameter_record& by = on.parameters[one.parameter];
     const auto is_like = [&](const tensor& other) {
       return other.size.rank == 2 && one.size.count() == other.count() &&
@@ -351,6 +369,7 @@ class storages_at final : public memory_events, public storage_watcher {
   named_dimensions names_;
   bool recomputes_;
   bool classifies_;
+  int encodings_;
   std::int64_t allocations_ = 0;
   std::vector<entry> entries_{};
   std::vector<int> forwards_{};

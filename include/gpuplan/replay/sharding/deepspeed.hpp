@@ -271,6 +271,7 @@ class deepspeed_bf16 final : public deepspeed_engine {
     t_.release(copy);
     gradients_ = make_lasting(purpose::gradients, 4 * total_);
     construct_states();
+    if (zero_.steps_while_building) step_states();
   }
 
   constexpr void reduce_gradients() override {
@@ -279,7 +280,8 @@ class deepspeed_bf16 final : public deepspeed_engine {
     if (is_last_) t_.touch(total_ * bytes_of(format_));
   }
 
-  constexpr void update() override {
+  constexpr void update() override { step_states(); }
+  constexpr void step_states() {
     t_.hold(gradients_);
     give_gradient(0, gradients_);
     states_.step();
@@ -335,8 +337,12 @@ class deepspeed_partitions final : public deepspeed_engine {
     if (!on_host_) add_master(part_);
     t_.release(copy);
     if (on_host_) make_lasting(purpose::buffers, largest * bytes_of(format_));
-    if (!on_host_) t_.touch(4 * part_);
+    if (!on_host_ && !zero_.steps_while_building) t_.touch(4 * part_);
     construct_states();
+    if (on_host_ || !zero_.steps_while_building) return;
+    give_gradient(0, make(purpose::gradients, 4 * part_));
+    states_.step();
+    drop(gradient(masters_[0]));
   }
 
   // Round robin: neighbours belong to different ranks.
@@ -450,7 +456,8 @@ class deepspeed_partitions final : public deepspeed_engine {
     for (int at = 0; at < slices.size(); ++at) {
       elements += slices[at].elements;
       if (elements <= zero_.reduce_bucket && at + 1 < slices.size()) continue;
-      const int together = at > first ? t_.new_storage(elements * bytes_of(format_)) : none;
+      const bool is_copied = at > first && !zero_.reduces_in_place;
+      const int together = is_copied ? t_.new_storage(elements * bytes_of(format_)) : none;
       for (int which = first; which <= at; ++which)
         if (slices[which].is_summed_here) t_.touch(4 * slices[which].elements);
       t_.release(together);

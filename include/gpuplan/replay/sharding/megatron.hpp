@@ -1,51 +1,29 @@
 #pragma once
 
-// How Megatron-Core trains: gradients in one buffer, an optimizer over fp32 copies of a share of
-// the parameters, and several micro-batches in flight between pipeline stages. Private.
+// How Megatron-Core trains: several micro-batches in flight between pipeline stages. Private.
 
-#include <gpuplan/replay/codes/megatron.hpp>
-#include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/replay/sharding/megatron/states.hpp>
 
 #include <cstdint>
-#include <numeric>
 
 namespace gpuplan::eager {
 
-/// Megatron-Core's DistributedDataParallel, its optimizers, and its schedules without pipeline
-/// stages, with them, and interleaved. Of the first data-parallel rank.
-class megatron_training final : public sharding {
+/// Megatron-Core's schedules: without pipeline stages, with them, and interleaved.
+class megatron_training final : public megatron_states {
  public:
-  constexpr megatron_training(tape& on, const training_setup& of, const batch_plan& with)
-      : t_(on),
-        setup_(of),
-        plan_(with),
-        stages_(of.parallelism.pipeline_parallel),
-        stage_(of.place.stage),
-        chunks_(static_cast<int>(of.parallelism.virtual_pipeline)),
-        shares_(of.parallelism.zero_stage > 0),
-        of_gradients_(of.precision.fp32_gradients ? element::fp32
-                                                  : element_of(of.precision.weights)) {}
+  using megatron_states::megatron_states;
   constexpr ~megatron_training() override { delete[] flights_; }
 
-  constexpr void begins(model_code& code) override { code_ = static_cast<megatron_gpt*>(&code); }
   [[nodiscard]] constexpr bool has_own_step() const override { return true; }
 
   constexpr void model_is_built() override {
-    for (int chunk = 0; chunk < chunks_; ++chunk) make_buffers(chunk);
-    make_main_parameters();
+    megatron_states::model_is_built();
     for (int chunk = 0; chunk < chunks_; ++chunk) last_input_.push(none);
-  }
-
-  /// The gradient of a parameter is added into the buffer at once.
-  constexpr void gradient_is_there(int parameter) override {
-    tensor& gradient = t_.parameters[parameter].gradient;
-    t_.release(gradient.storage);
-    gradient = {};
   }
 
   constexpr void step() override {
     t_.begin(moment::forward);
-    for (int at = 0; at < shards_.size(); ++at) drop(shards_[at].gradient);
+    forget_gradients();
     const int old_reports = reports_.size();
     {
       const value tokens = number();
@@ -62,204 +40,6 @@ class megatron_training final : public sharding {
   }
 
  private:
-  // -- buffers
-
-  // Where a parameter lies in its buffer, and in which bucket.
-  struct place_in_buffer {
-    int parameter = none;
-    std::int64_t first = 0;
-    std::int64_t end = 0;
-    int bucket = 0;
-  };
-  struct bucket_range {
-    std::int64_t first = 0;
-    std::int64_t end = 0;
-  };
-  static constexpr std::int64_t padded(std::int64_t n, std::int64_t to) {
-    return ceil_div(n, to) * to;
-  }
-
-  // The parameters from the last to the first; with shared states each begins at a multiple of 64
-  // elements, and buckets end where all ranks' shares are equal.
-  constexpr void make_buffers(int chunk) {
-    const growing_array<int>& order = code_->order();
-    const int begin = code_->first_of_chunk(chunk);
-    const int end = code_->first_of_chunk(chunk + 1);
-    const int both_ends = code_->table_of_both_ends();
-    const bool in_buckets = setup_.framework.overlaps_reduction && stage_ == 0 && chunk == 0;
-    const std::int64_t most = at_least(40'000'000, 1'000'000 * plan_.data_parallel);
-    const std::int64_t multiple = std::lcm(plan_.data_parallel, std::int64_t{128});
-    const int first_place = places_.size();
-    const int first_bucket = buckets_.size();
-    std::int64_t at = 0;
-    bucket_range open{};
-    bool any = false;
-    const auto close = [&](std::int64_t last) {
-      open.end = shares_ ? padded(last, multiple) : last;
-      buckets_.push(open);
-      open.first = open.end;
-      any = false;
-      return open.end;
-    };
-    for (int which = end - 1; which >= begin; --which) {
-      const int parameter = order[which];
-      const bool is_apart = parameter == both_ends && shares_;
-      if (shares_) at = padded(at, 64);
-      if (is_apart && any) at = close(at);
-      const std::int64_t last = at + t_.parameters[parameter].data.count();
-      places_.push({parameter, at, last, buckets_.size()});
-      any = true;
-      at = last;
-      if ((in_buckets && last - open.first >= most) || is_apart) at = close(last);
-    }
-    if (any) at = close(at);
-    for (int bucket = first_bucket; shares_ && bucket < buckets_.size(); ++bucket) {
-      const bucket_range& range = buckets_[bucket];
-      const std::int64_t share = (range.end - range.first) / plan_.data_parallel;
-      for (int which = first_place; which < places_.size(); ++which) {
-        const place_in_buffer& place = places_[which];
-        const std::int64_t from = at_least(place.first, range.first);
-        const std::int64_t to = at_most(place.end, range.first + share);
-        if (to > from) pieces_.push({place.parameter, to - from});
-      }
-    }
-    t_.what = purpose::weights;
-    int weights = none;
-    if (shares_) weights = t_.new_storage(at * bytes_of(code_->format()));
-    t_.what = purpose::gradients;
-    gradient_buffers_.push(t_.new_storage(at * bytes_of(of_gradients_)));
-    t_.what = purpose::working;
-    if (!shares_) return;
-    for (int which = end - 1; which >= begin; --which) {
-      tensor& data = t_.parameters[order[which]].data;
-      t_.release(data.storage);
-      data.storage = weights;
-      t_.hold(weights);
-    }
-    t_.release(weights);
-  }
-
-  // -- the optimizer
-
-  struct piece {
-    int parameter = none;
-    std::int64_t count = 0;
-  };
-  struct shard {
-    std::int64_t count = 0;
-    bool is_counted_elsewhere = false;  // by the first stage, which has the same table
-    tensor weights{};
-    tensor gradient{};
-    tensor first{};
-    tensor second{};
-    tensor steps{};
-  };
-  constexpr void drop(tensor& one) {
-    t_.release(one.storage);
-    one = {};
-  }
-  [[nodiscard]] constexpr value number() { return t_.make(sizes{1}, element::fp32); }
-  [[nodiscard]] constexpr tensor fp32_of(std::int64_t count) {
-    return t_.make(sizes{count}, element::fp32).take();
-  }
-
-  // Matrices decay and come first, then vectors.
-  constexpr void make_main_parameters() {
-    const growing_array<int>& order = code_->order();
-    if (!shares_) {
-      for (int at = 0; at < order.size(); ++at)
-        pieces_.push({order[at], t_.parameters[order[at]].data.count()});
-    }
-    t_.what = purpose::optimizer_states;
-    // the loss's scale; in fp16 it grows and falls
-    const int numbers =
-        (code_->format() == element::fp16 ? 6 : 1) + (setup_.framework.transformer_engine ? 1 : 0);
-    for (int at = 0; at < numbers; ++at) scales_.push(number().take());
-    for (const bool decays : {true, false}) {
-      for (int at = 0; at < pieces_.size(); ++at) {
-        const piece& one = pieces_[at];
-        if ((t_.parameters[one.parameter].data.size.rank > 1) != decays) continue;
-        const int copy = t_.new_storage(one.count * bytes_of(code_->format()));
-        shard made;
-        made.count = one.count;
-        made.is_counted_elsewhere = stage_ != 0 && one.parameter == code_->table_of_both_ends();
-        made.weights = fp32_of(one.count);
-        t_.release(copy);
-        shards_.push(made);
-      }
-      if (decays) first_without_decay_ = shards_.size();
-    }
-    t_.what = purpose::working;
-  }
-
-  // A norm of each gradient, and the norm of those.
-  constexpr void measure_gradients() {
-    const value overflow = number();
-    if (setup_.framework.transformer_engine) {
-      const value norm = t_.make(sizes{320}, element::fp32);
-      const value total = number();
-      t_.touch(4);
-      return;
-    }
-    growing_array<int> norms;
-    for (int at = 0; at < shards_.size(); ++at) {
-      if (shards_[at].is_counted_elsewhere) continue;
-      norms.push(t_.new_storage(4));
-      touch(t_, scratch_of_reduction(t_.device, shards_[at].count, 1, true));
-    }
-    const value norm = number();
-    for (int at = norms.size() - 1; at >= 0; --at) t_.release(norms[at]);
-    t_.touch(4);
-  }
-
-  // What belongs to the parts of the sequence is summed over the tensor-parallel ranks.
-  constexpr void finish_gradients() {
-    t_.begin(moment::backward);
-    if (!setup_.parallelism.sequence_parallel || setup_.parallelism.tensor_parallel == 1) return;
-    std::int64_t elements = 0;
-    const growing_array<int>& order = code_->order();
-    for (int at = 0; at < order.size(); ++at)
-      if (code_->is_of_sequence_parts(order[at])) elements += t_.parameters[order[at]].data.count();
-    t_.touch(elements * bytes_of(of_gradients_));
-  }
-
-  constexpr void update() {
-    t_.begin(moment::optimizer);
-    t_.what = purpose::gradients;
-    if (of_gradients_ != element::fp32)
-      for (int at = 0; at < shards_.size(); ++at) shards_[at].gradient = fp32_of(shards_[at].count);
-    t_.what = purpose::working;
-    measure_gradients();
-    const bool in_one_kernel = setup_.optimizer.loop == optimizer_loop::fused;
-    for (const bool decays : {true, false}) {
-      const int begin = decays ? 0 : first_without_decay_;
-      const int end = decays ? first_without_decay_ : shards_.size();
-      t_.what = purpose::optimizer_states;
-      for (int at = begin; at < end; ++at) {
-        shard& one = shards_[at];
-        if (one.first.defined()) continue;
-        if (in_one_kernel && !setup_.framework.transformer_engine) one.steps = fp32_of(1);
-        one.first = fp32_of(one.count);
-        one.second = fp32_of(one.count);
-      }
-      t_.what = purpose::working;
-      if (setup_.optimizer.loop == optimizer_loop::foreach) {
-        growing_array<int> roots;
-        for (int at = begin; at < end; ++at) roots.push(t_.new_storage(4 * shards_[at].count));
-        for (int at = 0; at < roots.size(); ++at) t_.release(roots[at]);
-      } else if (setup_.optimizer.loop == optimizer_loop::parameter) {
-        value denominator;
-        for (int at = begin; at < end; ++at) {
-          const value root = t_.make(sizes{shards_[at].count}, element::fp32);
-          denominator = t_.make(sizes{shards_[at].count}, element::fp32);
-        }
-      }
-    }
-    // fp16: the multi-tensor copy scales what it copies
-    if (!shares_ && code_->format() == element::fp16)
-      for (int at = 0; at < shards_.size(); ++at) t_.touch(4 * shards_[at].count);
-  }
-
   // -- what stages pass to each other
 
   // A received tensor and its gradient, as the variables that hold it.
@@ -388,6 +168,8 @@ class megatron_training final : public sharding {
     megatron_gpt::batch_end end;
     value result = code_->forward_chunk(chunk, received, &end);
     if (code_->is_last(chunk)) result = mean_of(result, static_cast<value&&>(end.loss_mask));
+    // by which the backward scales the losses of routers
+    if (code_->has_mixture() && !router_scale_.defined()) router_scale_ = number().take();
     one.output = static_cast<value&&>(result);
   }
   // The output's tensor goes, its place in the graph stays.
@@ -622,25 +404,9 @@ class megatron_training final : public sharding {
     delete[] output_gradients;
   }
 
-  tape& t_;
-  const training_setup& setup_;
-  const batch_plan plan_;
-  std::int64_t stages_;
-  std::int64_t stage_;
-  int chunks_;
-  bool shares_;
-  element of_gradients_;
-  megatron_gpt* code_ = nullptr;
-
-  growing_array<place_in_buffer> places_{};
-  growing_array<bucket_range> buckets_{};
-  growing_array<piece> pieces_{};
-  growing_array<int> gradient_buffers_{};
-  growing_array<shard> shards_{};
-  int first_without_decay_ = 0;
-  growing_array<tensor> scales_{};
   growing_array<int> reports_{};
   value of_tokens_{};
+  tensor router_scale_{};
 
   growing_array<parcel> parcels_{};
   growing_array<int> last_input_{};

@@ -25,6 +25,22 @@ class megatron_attention : public megatron_ends {
     module norm{}, proj{}, qkv{};
   };
 
+  constexpr void make_attention(attention_modules& made) {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t head = model.query_dim();
+    const std::int64_t inner = model.num_attention_heads * head / tp_;
+    const std::int64_t all = (model.num_attention_heads + 2 * model.key_value_heads()) * head / tp_;
+    made.proj = parallel_linear(width, inner, model.attention_out_bias);
+    if (has_engine()) made.norm = norm_of(width);
+    made.qkv = parallel_linear(all, width, model.attention_bias);
+    name(made.proj, "attention_output");
+    name(made.qkv, "query_key_value");
+    if (made.proj.bias != none) of_parts_.push(made.proj.bias);
+    list(made.proj);
+    if (has_engine()) list(made.norm);
+    list(made.qkv);
+  }
+
   // The angles of rotary positions, made once in each chunk.
   constexpr const tensor& angles(tensor& made) {
     if (made.defined()) return made;
@@ -40,7 +56,14 @@ class megatron_attention : public megatron_ends {
       }
       products = t.make({tokens, head / 2}, element::fp32);
     }
-    made = t.make({tokens, 1, 1, head}, element::fp32).take();
+    value whole = t.make({tokens, 1, 1, head}, element::fp32);
+    products.drop();
+    if (own_tokens() != tokens) {
+      const value chunks = t.make(sizes{2}, element::int64);
+      value part_of_whole = t.make({own_tokens(), 1, 1, head}, element::fp32);
+      whole = static_cast<value&&>(part_of_whole);
+    }
+    made = whole.take();
     t.what = purpose::working;
     return made;
   }

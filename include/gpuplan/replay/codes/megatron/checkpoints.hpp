@@ -84,7 +84,7 @@ class megatron_checkpoints : public megatron_engine {
       if (setup.padding_mask) inputs[3] = kept[next++];
     } else {
       if (setup.padding_mask) inputs[1] = kept[next++];
-      if (model.position_rows == 0) inputs[2] = kept[next++];
+      if (shares_angles()) inputs[2] = kept[next++];
     }
     value whole;
     if (shares_inputs() && !is_core) {

@@ -119,7 +119,7 @@ class megatron_ends : public megatron_checkpoints {
       made->argument[0] = fuses ? 1 : 0;
     }
     const sizes tokens{logits.size[0], logits.size[1]};
-    const value wide = t.make(logits.size, element::fp32);
+    const value wide = t.make(logits.size, element::fp32, {"logits in fp32", none, &logits});
     value most = t.make(tokens, element::fp32);
     {
       const value place = t.make(tokens, element::int64);

@@ -14,6 +14,7 @@ class megatron_engine : public megatron_parts {
   constexpr megatron_engine(tape& on, const training_setup& of, const batch_plan& with)
       : megatron_parts(on, of, with) {
     product_backward_.code = this;
+    exchanged_backward_.code = this;
   }
   constexpr ~megatron_engine() override {}  // NOLINT(modernize-use-equals-default)
 
@@ -155,6 +156,7 @@ class megatron_engine : public megatron_parts {
 
   /// (sequence, batch, heads, width) each; the result likewise.
   constexpr value engine_attention(const tensor& q, const tensor& k, const tensor& v) {
+    if (setup.parallelism.context_parallel > 1) return exchanged_attention(q, k, v);
     const int index = t.add_node(node_kind::function, {&q, &k, &v});
     if (node* made = t.at(index)) made->own = &attention_backward_;
     sizes wanted = q.size;
@@ -167,6 +169,82 @@ class megatron_engine : public megatron_parts {
     t.keep(index, result);
     t.keep(index, sums);
     t.keep(index, seeds);
+    t.result_of(index, result.get());
+    return result;
+  }
+
+  // -- between parts of the sequence and parts of the heads (cp_comm_type=a2a)
+
+  constexpr void need_chunks(int& made) {
+    if (made != none) return;
+    t.what = purpose::buffers;
+    made = t.new_storage(4 * 2 * setup.parallelism.context_parallel);
+    t.what = purpose::working;
+  }
+  constexpr value on_side_stream(const sizes& size) {
+    t.stream = 1;
+    value made = t.make(size, half_);
+    t.stream = 0;
+    return made;
+  }
+  /// All tokens, of a part of the heads.
+  constexpr void exchange_in(const tensor* given_parts, int count, value* exchanged) {
+    const std::int64_t ranks = setup.parallelism.context_parallel;
+    value copies[3];
+    value arrived[3];
+    for (int at = 0; at < count + 2; ++at) {
+      if (at > 0 && at < count + 1) arrived[at - 1] = t.make(copies[at - 1]->size, half_);
+      if (at > 1) {
+        sizes wanted = copies[at - 2]->size;
+        wanted[0] *= ranks;
+        wanted[2] /= ranks;
+        exchanged[at - 2] = on_side_stream(wanted);
+        arrived[at - 2].drop();
+      }
+      if (at < count) copies[at] = t.make(given_parts[at].size, half_);
+    }
+    for (int at = count - 1; at >= 0; --at) copies[at].drop();
+  }
+  /// And back: all heads, of a part of the tokens.
+  constexpr void exchange_out(const tensor* given_parts, int count, value* exchanged) {
+    const std::int64_t ranks = setup.parallelism.context_parallel;
+    value copies[3];
+    value arrived[3];
+    for (int at = 0; at < count + 2; ++at) {
+      if (at > 0 && at < count + 1) arrived[at - 1] = t.make(copies[at - 1]->size, half_);
+      if (at < count) copies[at] = t.make(given_parts[at].size, half_);
+      if (at > 1) {
+        sizes wanted = copies[at - 2]->size;
+        wanted[0] /= ranks;
+        wanted[2] *= ranks;
+        exchanged[at - 2] = on_side_stream(wanted);
+        arrived[at - 2].drop();
+      }
+    }
+    for (int at = count - 1; at >= 0; --at) copies[at].drop();
+  }
+  constexpr value exchanged_attention(const tensor& q, const tensor& k, const tensor& v) {
+    const int index = t.add_node(node_kind::function, {&q, &k, &v});
+    if (node* made = t.at(index)) made->own = &exchanged_backward_;
+    need_lengths(q.size[1]);
+    need_chunks(chunks_in_);
+    const tensor own[] = {q, k, v};
+    value whole[3];
+    exchange_in(own, 3, whole);
+    value result;
+    {
+      sizes wanted = whole[0]->size;
+      wanted[3] = v.size[3];
+      const value out = t.make(wanted, half_);
+      const value seeds = t.make(sizes{2}, element::int64);
+      const value sums = t.make({wanted[1], wanted[2], wanted[0]}, element::fp32);
+      need_chunks(chunks_out_);
+      exchange_out(&*out, 1, &result);
+      for (const value& one : whole) t.keep(index, one);
+      t.keep(index, out);
+      t.keep(index, sums);
+      t.keep(index, seeds);
+    }
     t.result_of(index, result.get());
     return result;
   }
@@ -196,6 +274,7 @@ class megatron_engine : public megatron_parts {
       const tensor x = on.kept_by(index, 0);
       const std::int64_t width = x.size[x.size.rank - 1];
       out.of[0] = on.make(x.size, x.format);
+      out.of[0].get().is_view = true;
       out.of[1] = on.make(sizes{width}, x.format);
       const bool shifts = on.nodes[index].input[2].node != none;
       if (shifts) out.of[2] = on.make(sizes{width}, x.format);
@@ -216,6 +295,21 @@ class megatron_engine : public megatron_parts {
         const tensor of = on.kept_by(index, which);
         out.of[which] = on.make(of.size, of.format);
       }
+    }
+  };
+  struct exchanged_backward final : own_backward {
+    megatron_engine* code = nullptr;
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      value whole;
+      const tensor& gradient = *incoming[0];
+      code->exchange_in(&gradient, 1, &whole);
+      value parts[3];
+      for (int which = 0; which < 3; ++which) {
+        const tensor of = on.kept_by(index, which);
+        parts[which] = on.make(of.size, of.format);
+      }
+      const tensor given_parts[] = {*parts[0], *parts[1], *parts[2]};
+      code->exchange_out(given_parts, 3, out.of);
     }
   };
   struct loss_backward final : own_backward {
@@ -263,10 +357,13 @@ class megatron_engine : public megatron_parts {
 
   int workspace_ = none;
   int lengths_ = none;
+  int chunks_in_ = none;
+  int chunks_out_ = none;
 
   norm_backward norm_backward_{};
   rotation_backward rotation_backward_{};
   attention_backward attention_backward_{};
+  exchanged_backward exchanged_backward_{};
   loss_backward loss_backward_{};
   product_backward product_backward_{};
 };

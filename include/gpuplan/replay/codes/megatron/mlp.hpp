@@ -2,15 +2,15 @@
 
 // Megatron-Core's MLP, its activation fused with the bias before it or not. Private.
 
-#include <gpuplan/replay/codes/megatron/attention.hpp>
+#include <gpuplan/replay/codes/megatron/latent_attention.hpp>
 
 #include <cstdint>
 
 namespace gpuplan::eager {
 
-class megatron_mlp : public megatron_attention {
+class megatron_mlp : public megatron_latent_attention {
  public:
-  using megatron_attention::megatron_attention;
+  using megatron_latent_attention::megatron_latent_attention;
   constexpr ~megatron_mlp() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:

@@ -35,9 +35,9 @@ class megatron_parts : public model_code {
 
   // On the device, in the weights' format; or on the host in fp32.
   constexpr int on_device(const sizes& size) { return t.add_parameter(size, half_, true); }
-  constexpr int on_host(const sizes& size) {
+  constexpr int on_host(const sizes& size, element format = element::fp32) {
     parameter_record record;
-    record.data.format = element::fp32;
+    record.data.format = format;
     set_contiguous(record.data, size);
     return t.parameters.push(record);
   }
@@ -51,6 +51,7 @@ class megatron_parts : public model_code {
     if (model.norm == norm_kind::layer_norm) made.bias = made_of();
     of_parts_.push(made.weight);
     if (made.bias != none) of_parts_.push(made.bias);
+    name(made, "norm");
     return made;
   }
   constexpr module parallel_linear(std::int64_t out, std::int64_t in, bool bias) {
@@ -81,6 +82,15 @@ class megatron_parts : public model_code {
     set_contiguous(part, size);
     t.hold(part.storage);
     return {t, part};
+  }
+
+  /// Of a sequence, on this rank of context parallelism.
+  [[nodiscard]] constexpr std::int64_t own_tokens() const {
+    return setup.sequence_length / setup.parallelism.context_parallel;
+  }
+  /// Whether rotary angles are made once in each chunk, for all its layers.
+  [[nodiscard]] constexpr bool shares_angles() const {
+    return model.position_rows == 0 && !model.is_latent();
   }
 
   // -- gradients of weights
@@ -149,6 +159,7 @@ class megatron_parts : public model_code {
     const int by = t.add_node(node_kind::function, {&input, &trained, &b});
     if (node* made = t.at(by)) {
       made->own = &linear_backward_;
+      made->parameter = weight;
       made->argument[0] = gathers ? 1 : 0;
     }
     t.keep(by, input);
@@ -163,9 +174,9 @@ class megatron_parts : public model_code {
       }
       sizes wanted = rows;
       wanted[2] = w.size[0];
-      result = t.make(wanted, half_);
+      result = t.make(wanted, half_, {"output", weight});
       t.touch(t.device.matrix_workspace);
-      if (bias != none) result = t.make(wanted, half_);
+      if (bias != none) result = t.make(wanted, half_, {"output", weight});
     }
     t.result_of(by, result.get());
     return result;

@@ -1,0 +1,44 @@
+#include "published_simumax.hpp"
+
+#include <gpuplan/catalog/frameworks.hpp>
+
+#include <string_view>
+
+#include "runs.hpp"
+
+namespace accuracy {
+
+described_setup describe_simumax(const row& source) {
+  described_setup described;
+  const described_run run = describe_run(source);
+  described.why_not = run.why_not;
+  if (!described.why_not.empty()) return described;
+  gpuplan::training_setup& setup = described.setup;
+  setup.framework = gpuplan::catalog::megatron_transformer_engine;
+  setup.model = run.shape;
+  setup.model.fused_qkv = true;
+  setup.sequence_length = source.integer_or("seq_len", 0);
+  setup.precision = gpuplan::bf16_master;
+  setup.precision.fp32_gradients = source.integer_or("grad_bytes", 4) == 4;
+  setup.attention = gpuplan::attention_kernel::flash;
+  setup.framework.fuses_loss = source.flag("fused_cross_entropy");
+  setup.optimizer.loop = gpuplan::optimizer_loop::fused;
+  setup.optimizer.clips_gradients = true;
+  setup.parallelism = {.tensor_parallel = source.integer_or("tp", 1),
+                       .pipeline_parallel = source.integer_or("pp", 1),
+                       .expert_parallel = source.integer_or("ep", 1),
+                       .virtual_pipeline = source.integer_or("vpp", 1),
+                       .context_parallel = source.integer_or("cp", 1),
+                       .sequence_parallel = source.flag("sequence_parallel"),
+                       .zero_stage = static_cast<int>(source.integer_or("zero_stage", 0))};
+  const std::string_view rank = source.text("memory_rank");
+  if (rank == "last") setup.place.stage = setup.parallelism.pipeline_parallel - 1;
+  described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
+                    .data_parallel = source.integer_or("dp", 1),
+                    .accumulation = source.integer_or("grad_accum", 1)};
+  if (const auto valid = validate(setup); !valid)
+    described.why_not = gpuplan::failure_text(valid.why()).c_str();
+  return described;
+}
+
+}  // namespace accuracy

@@ -1,0 +1,392 @@
+#pragma once
+
+// Megatron-Core's mixture of experts: a router, tokens exchanged among the ranks that share the
+// experts, grouped products by Transformer Engine, and shared experts. Each expert takes its
+// capacity, an equal share of the tokens, as with a capacity factor of 1 and inputs padded to it.
+// Private.
+
+#include <gpuplan/replay/codes/megatron/mlp.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+class megatron_experts : public megatron_mlp {
+ public:
+  constexpr megatron_experts(tape& on, const training_setup& of, const batch_plan& with)
+      : megatron_mlp(on, of, with),
+        ranks_(setup.parallelism.expert_parallel),
+        experts_(model.moe.num_experts),
+        chosen_(model.moe.num_experts_per_tok) {
+    grouped_backward_.code = this;
+  }
+  constexpr ~megatron_experts() override {}  // NOLINT(modernize-use-equals-default)
+
+  /// Whether the parameter is an expert's that not all ranks have.
+  [[nodiscard]] constexpr bool is_of_expert(int parameter) const {
+    for (int at = 0; at < blocks_.size(); ++at)
+      if (parameter >= blocks_[at].first && parameter < blocks_[at].end) return true;
+    return false;
+  }
+  [[nodiscard]] constexpr bool has_mixture() const { return experts_ != 0; }
+
+ protected:
+  struct expert_modules {
+    module norm{}, router{};
+    int up = none;  // the first of the local experts' weights
+    int down = none;
+    mlp_modules shared{};
+    int dispatcher = none;
+  };
+
+  constexpr expert_modules make_experts() {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t inner = model.moe.moe_intermediate_size;
+    const std::int64_t shared = model.moe.shared_expert_intermediate_size;
+    expert_modules made;
+    made.norm = norm_of(width);
+    list(made.norm);
+    made.router.weight = on_host({experts_, width}, half_);
+    list(made.router);
+    dispatcher_state state;
+    const std::int64_t local = experts_ / ranks_;
+    {
+      const value order = t.make(sizes{experts_}, element::int64);
+      const bool differs = ranks_ > 1 && local > 1;
+      for (tensor* one : {&state.sorted, &state.restored}) {
+        if (differs)
+          *one = t.make(order->size, element::int64).take();
+        else
+          *one = t.share(order).take();
+      }
+    }
+    made.dispatcher = dispatchers_.push(state);
+    made.up = t.parameters.size();
+    for (std::int64_t at = 0; at < local; ++at) order_.push(on_device({2 * inner, width}));
+    made.down = t.parameters.size();
+    for (std::int64_t at = 0; at < local; ++at) order_.push(on_device({width, inner}));
+    if (ranks_ > 1) blocks_.push({made.up, t.parameters.size()});
+    if (shared != 0) {
+      made.shared.fc1 = parallel_linear(2 * shared, width, false);
+      made.shared.fc2 = parallel_linear(width, shared, false);
+      list(made.shared.fc1);
+      list(made.shared.fc2);
+    }
+    return made;
+  }
+
+  constexpr value mixture(const tensor& x, const expert_modules& by) {
+    const std::int64_t tokens = x.size[0] * x.size[1];
+    const std::int64_t width = x.size[2];
+    const std::int64_t capacity = gpuplan::detail::ceil_div(tokens * chosen_, experts_);
+    const std::int64_t rows = experts_ * capacity;  // sent, and as many received
+    const std::int64_t local = experts_ / ranks_;
+    value shared;
+    if (by.shared.fc1.weight != none) shared = mlp(x, by.shared);
+    dispatcher_state& kept = dispatchers_[by.dispatcher];
+    {
+      value probabilities, map;
+      {
+        const value logits = gate(x, by.router);
+        route(logits, tokens, capacity, probabilities, map);
+      }
+      replace(kept.probabilities, static_cast<value&&>(probabilities));
+      replace(kept.map, static_cast<value&&>(map));
+    }
+    replace(kept.counts, t.make(sizes{experts_}, element::int64));
+    value result;
+    {
+      value permuted, permuted_weights;
+      {
+        const value flat_tokens = view(t, x, {tokens, width});
+        permute(flat_tokens, kept, rows, permuted, permuted_weights);
+      }
+      const value received = exchange(permuted);
+      {
+        value sent = static_cast<value&&>(permuted_weights);
+        permuted_weights = exchange(sent);
+      }
+      value out;
+      {
+        value by_expert, weights;
+        {
+          const value apart = view(t, received, {ranks_, local, capacity, width});
+          const value turned = transpose(t, apart, 0, 1);
+          const value copy = contiguous(t, turned);
+          by_expert = view(t, copy, {rows, width});
+        }
+        {
+          const value apart = view(t, permuted_weights, {ranks_, local, capacity});
+          const value turned = transpose(t, apart, 0, 1);
+          const value copy = contiguous(t, turned);
+          weights = view(t, copy, sizes{rows});
+        }
+        const value up = grouped_product(by_expert, by.up, local);
+        const value activated = weighted_gate(up, weights);
+        out = grouped_product(activated, by.down, local);
+      }
+      {
+        value copy;
+        {
+          const value apart = view(t, out, {local, ranks_, capacity, width});
+          const value turned = transpose(t, apart, 0, 1);
+          copy = contiguous(t, turned);
+        }
+        out = view(t, copy, {rows, width});
+      }
+      {
+        value returned = exchange(out);
+        out = static_cast<value&&>(returned);
+      }
+      value together = unpermute(out, kept.places, {tokens, width});
+      result = view(t, together, x.size);
+      together.drop();
+      if (shared->defined()) {
+        value sum = add(t, result, shared);
+        result = static_cast<value&&>(sum);
+      }
+    }
+    return result;
+  }
+
+ private:
+  // What a layer's dispatcher holds until its next micro-batch.
+  struct dispatcher_state {
+    tensor sorted{}, restored{};
+    tensor probabilities{}, map{}, counts{}, places{};
+  };
+  struct parameter_block {
+    int first = 0;
+    int end = 0;
+  };
+
+  constexpr void replace(tensor& variable, value by) {
+    const int old = variable.storage;
+    t.hold(by->storage);
+    variable = *by;
+    t.release(old);
+  }
+
+  // -- the router
+
+  constexpr value gate(const tensor& x, const module& by) {
+    const tensor weight = t.parameter(by.weight);
+    const int index = t.add_node(node_kind::function, {&x, &weight});
+    if (node* made = t.at(index)) made->own = &gate_backward_;
+    t.keep(index, x);
+    t.keep(index, weight);
+    value logits = t.make({x.size[0], x.size[1], experts_}, half_);
+    t.touch(t.device.matrix_workspace);
+    t.result_of(index, logits.get());
+    return logits;
+  }
+  struct gate_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const tensor x = on.kept_by(index, 0);
+      const tensor weight = on.kept_by(index, 1);
+      out.of[0] = on.make(x.size, incoming[0]->format);
+      on.touch(on.device.matrix_workspace);
+      out.of[1] = on.make(weight.size, incoming[0]->format);
+      on.touch(on.device.matrix_workspace);
+    }
+  };
+
+  // A softmax of the largest logits, scattered; the experts' capacity over that.
+  constexpr void route(const tensor& of_tokens,
+                       std::int64_t tokens,
+                       std::int64_t capacity,
+                       value& probabilities,
+                       value& map) {
+    const sizes all{tokens, experts_};
+    const sizes few{tokens, chosen_};
+    const value logits = view(t, of_tokens, all);
+    value routed;
+    value chosen_map;
+    {
+      value largest = t.make(few, half_);
+      const value indices = t.make(few, element::int64);
+      const int index = t.add_node(node_kind::function, {&*logits});
+      if (node* made = t.at(index)) {
+        made->own = &whole_backward_;
+        made->argument[0] = experts_;
+      }
+      t.keep(index, indices);
+      t.result_of(index, largest.get());
+      value weights;
+      {
+        value exact;
+        {
+          const value wide = cast(t, largest, element::fp32);
+          exact = softmax(t, wide, element::fp32);
+        }
+        weights = cast(t, exact, half_);
+      }
+      {
+        const int scattered = t.add_node(node_kind::function, {&*weights});
+        if (node* made = t.at(scattered)) {
+          made->own = &whole_backward_;
+          made->argument[0] = chosen_;
+        }
+        t.keep(scattered, indices);
+        const value zeros = t.make(all, half_);
+        routed = t.make(all, half_);
+        t.result_of(scattered, routed.get());
+      }
+      chosen_map = scattered_map(all, true);
+    }
+    const value largest = t.make({capacity, experts_}, half_);
+    const value indices = t.make({capacity, experts_}, element::int64);
+    map = scattered_map(all, false);
+    probabilities = multiply(t, routed, map);
+  }
+  // zeros_like, [int,] scatter, bool
+  constexpr value scattered_map(const sizes& all, bool as_integers) {
+    value scattered = t.make(all, half_);
+    if (as_integers) {
+      value integers = t.make(all, element::fp32);
+      scattered = static_cast<value&&>(integers);
+    }
+    value filled = t.make(all, as_integers ? element::fp32 : half_);
+    scattered.drop();
+    return t.make(all, element::boolean);
+  }
+  // The gradient for a row of other length.
+  struct whole_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      sizes wanted = incoming[0]->size;
+      wanted[1] = on.nodes[index].argument[0];
+      out.of[0] = on.make(wanted, incoming[0]->format);
+    }
+  };
+
+  // -- tokens by experts
+
+  constexpr void permute(const tensor& tokens,
+                         dispatcher_state& kept,
+                         std::int64_t rows,
+                         value& permuted,
+                         value& weights) {
+    const std::int64_t count = tokens.size[0];
+    const int index = t.add_node(node_kind::function, {&tokens, &kept.probabilities});
+    if (node* made = t.at(index)) made->own = &permute_backward_;
+    value places = t.make({count, 2 * experts_ + 1}, element::fp32);  // int32
+    t.touch(4 * experts_ * gpuplan::detail::ceil_div(count, 1024));
+    permuted = t.make({rows, tokens.size[1]}, half_);
+    weights = t.make(sizes{rows}, half_);
+    t.keep(index, places);
+    t.result_of(index, permuted.get(), 0);
+    t.result_of(index, weights.get(), 1);
+    if (node* made = t.at(index)) made->argument[0] = count;
+    replace(kept.places, static_cast<value&&>(places));
+    kept.probabilities.node = none;
+  }
+  struct permute_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const tensor places = on.kept_by(index, 0);
+      const std::int64_t tokens = on.nodes[index].argument[0];
+      const value zeros = on.make(places.size, places.format);
+      out.of[0] = on.make({tokens, incoming[0]->size[1]}, incoming[0]->format);
+      out.of[1] = on.make({tokens, (places.size[1] - 1) / 2}, incoming[0]->format);
+    }
+  };
+  constexpr value unpermute(const tensor& x, const tensor& places, const sizes& wanted) {
+    const int index = t.add_node(node_kind::function, {&x});
+    if (node* made = t.at(index)) {
+      made->own = &same_rows_backward_;
+      made->size[1] = x.size;
+    }
+    t.keep(index, places);
+    value result = t.make(wanted, half_);
+    t.result_of(index, result.get());
+    return result;
+  }
+  // all-to-all
+  constexpr value exchange(const tensor& x) {
+    if (ranks_ == 1) return t.share(x);
+    const int index = t.add_node(node_kind::function, {&x});
+    if (node* made = t.at(index)) {
+      made->own = &same_rows_backward_;
+      made->size[1] = x.size;
+    }
+    value result = t.make(x.size, x.format);
+    t.result_of(index, result.get());
+    return result;
+  }
+  struct same_rows_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const edge to = on.nodes[index].input[0];
+      out.of[0] = on.make(on.nodes[to.node].size[to.output], incoming[0]->format);
+    }
+  };
+
+  // -- the experts
+
+  constexpr value grouped_product(const tensor& x, int first, std::int64_t count) {
+    const int index = t.add_node(node_kind::function, {&x});
+    const sizes weight = t.parameters[first].data.size;
+    if (node* made = t.at(index)) {
+      made->own = &grouped_backward_;
+      made->argument[0] = first;
+      made->argument[1] = count;
+    }
+    t.keep(index, x);
+    value result = t.make({x.size[0], weight[0]}, half_);
+    need_grouped_workspaces();
+    t.result_of(index, result.get());
+    return result;
+  }
+  struct grouped_backward final : own_backward {
+    megatron_experts* code = nullptr;
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const sizes weight = on.parameters[static_cast<int>(on.nodes[index].argument[0])].data.size;
+      out.of[0] = on.make({incoming[0]->size[0], weight[1]}, incoming[0]->format);
+      code->need_dummy(weight);
+    }
+  };
+  // silu(y1) * y2 * weight
+  constexpr value weighted_gate(const tensor& y, const tensor& weights) {
+    const int index = t.add_node(node_kind::function, {&y, &weights});
+    if (node* made = t.at(index)) made->own = &weighted_gate_backward_;
+    t.keep(index, y);
+    t.keep(index, weights);
+    value result = t.make({y.size[0], y.size[1] / 2}, half_);
+    t.result_of(index, result.get());
+    return result;
+  }
+  struct weighted_gate_backward final : own_backward {
+    constexpr void run(tape& on,
+                       int index,
+                       const value* /*incoming*/,
+                       gradients& out) const override {
+      for (int which = 0; which < 2; ++which) {
+        const tensor of = on.kept_by(index, which);
+        out.of[which] = on.make(of.size, of.format);
+      }
+    }
+  };
+  // of the streams that grouped products run on
+  constexpr void need_grouped_workspaces() {
+    if (has_grouped_workspaces_) return;
+    has_grouped_workspaces_ = true;
+    t.what = purpose::workspace;
+    for (int stream = 0; stream < 4; ++stream)
+      static_cast<void>(t.new_storage(t.device.matrix_workspace + 1024));
+    t.what = purpose::working;
+  }
+
+  std::int64_t ranks_;
+  std::int64_t experts_;
+  std::int64_t chosen_;
+  bool has_grouped_workspaces_ = false;
+  growing_array<dispatcher_state> dispatchers_{};
+  growing_array<parameter_block> blocks_{};
+
+  gate_backward gate_backward_{};
+  whole_backward whole_backward_{};
+  permute_backward permute_backward_{};
+  same_rows_backward same_rows_backward_{};
+  grouped_backward grouped_backward_{};
+  weighted_gate_backward weighted_gate_backward_{};
+};
+
+}  // namespace gpuplan::eager

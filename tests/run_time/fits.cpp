@@ -1,0 +1,147 @@
+#include "fits/command_line.hpp"
+
+#include <cstdint>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/io/text.hpp>
+#include <gpuplan/memory/transformer.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "program_output.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+outcome ran(const std::vector<std::string>& arguments) {
+  return output_of(fits_program::run, arguments, "fits");
+}
+
+json answer(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--format", "json"});
+  const outcome o = ran(arguments);
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK(o.err.empty());
+  return json::parse(o.out, nullptr, false);
+}
+
+std::int64_t count(const json& row, const char* column) {
+  REQUIRE(row[column].is_number_integer());
+  return row[column].get<std::int64_t>();
+}
+
+const json& row_of(const json& rows, const std::string& method, const std::string& recompute) {
+  for (const json& row : rows)
+    if (row["method"] == method && row["recompute"] == recompute) return row;
+  FAIL("no row of " << method);
+  return rows[0];
+}
+
+}  // namespace
+
+TEST_CASE("what fits is the largest micro-batch that needs no more than there is") {
+  const json rows = answer({"gpt2", "--framework", "torch-gpt", "--gpu", "rtx_4090"});
+  const json& row = row_of(rows, "bf16 mixed", "none");
+  gpuplan::training_setup setup{.model = gpuplan::catalog::gpt2,
+                                .sequence_length = 1024,
+                                .precision = gpuplan::bf16_mixed,
+                                .framework = gpuplan::catalog::torch_gpt};
+  const gpuplan::transformer_memory memory{setup};
+  const std::int64_t largest = count(row, "largest_micro_batch");
+  const auto needed = [&](std::int64_t micro_batch) {
+    return static_cast<std::int64_t>(memory.required({.micro_batch = micro_batch}).value());
+  };
+  const std::int64_t usable = count(row, "usable_bytes");
+  CHECK(largest > 8);
+  CHECK(count(row, "bytes_at_1") == needed(1));
+  CHECK(needed(largest) <= usable);
+  CHECK(needed(largest + 1) > usable);
+}
+
+TEST_CASE("verdicts of a model agree with each other") {
+  const json rows = answer({"llama-3.2-1b", "--gpu", "rtx_4090", "--gpu", "h100_sxm5_80gb"});
+  CHECK(rows.size() == 2 * 16);
+  std::map<std::string, std::int64_t> largest_without;
+  for (const json& row : rows) {
+    CAPTURE(row.dump());
+    const std::string method = row["gpu"].get<std::string>() + row["method"].get<std::string>();
+    const std::int64_t largest = count(row, "largest_micro_batch");
+    CHECK((row["fits"] == "yes") == (largest > 0));
+    if (largest > 0) {
+      CHECK(count(row, "bytes_at_1") <= count(row, "bytes_at_largest"));
+      CHECK(count(row, "bytes_at_largest") <= count(row, "usable_bytes"));
+    } else {
+      CHECK(count(row, "bytes_at_1") > count(row, "usable_bytes"));
+    }
+    if (row["recompute"] == "none")
+      largest_without[method] = largest;
+    else
+      CHECK(largest >= largest_without[method]);
+  }
+  const auto at_one = [&](const char* method) {
+    return count(row_of(rows, method, "full"), "bytes_at_1");
+  };
+  CHECK(at_one("pure bf16") < at_one("bf16 mixed"));
+  CHECK(at_one("QLoRA 16") < at_one("LoRA 16"));
+  CHECK(at_one("LoRA 16") < at_one("pure bf16"));
+  CHECK(at_one("bf16 mixed, ZeRO-3") < at_one("bf16 mixed, ZeRO-2"));
+  CHECK(at_one("bf16 mixed, ZeRO-2") < at_one("bf16 mixed, DDP"));
+  CHECK(row_of(rows, "fp32", "full")["fits"] == "no");
+  CHECK(row_of(rows, "QLoRA 16", "full")["fits"] == "yes");
+}
+
+TEST_CASE("what is in the way is named") {
+  const json rows = answer({"llama-3.1-8b", "--gpu", "rtx_4090", "--gpus", "1"});
+  CHECK(rows.size() == 10);
+  const json& full = row_of(rows, "bf16 mixed", "full");
+  CHECK(full["fits"] == "no");
+  CHECK(full["binding"] == "optimizer states");
+  CHECK(count(full, "binding_bytes") == 8 * std::int64_t{8'030'261'248});
+  CHECK(full["peak"] == "optimizer");
+  CHECK(full["bytes_at_largest"].is_null());
+}
+
+TEST_CASE("the text is a table for each GPU, in lines of a terminal") {
+  const outcome o = ran({"llama-3.1-8b"});
+  CHECK(o.status == 0);
+  for (const char* part : {"llama-3.1-8b: what fits, with AdamW and 4096 tokens a sample\n═══",
+                           "GeForce RTX 4090: 23.3 GiB for PyTorch; sizes in GiB",
+                           "H200",
+                           "QLoRA 16",
+                           "optimizer states 59.8"})
+    CHECK_MESSAGE(has(o.out, part), part);
+  std::istringstream lines(o.out);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(gpuplan::io::display_width(line) <= 100);
+  }
+  CHECK(!has(o.out, "\033"));
+  CHECK(has(ran({"gpt2", "--color", "always"}).out, "\033["));
+  CHECK(has(ran({"gpt2", "--format", "markdown"}).out, "| bf16 mixed, ZeRO-3 | 8 | full |"));
+  CHECK(has(ran({"gpt2", "--format", "csv"}).out, "gpu,usable_bytes,method"));
+  CHECK(has(ran({"vit-base-patch16-224"}).out, "what fits, with AdamW\n"));
+}
+
+TEST_CASE("what cannot be asked is said in a sentence") {
+  const auto fails = [](const std::vector<std::string>& arguments, const std::string& words) {
+    CAPTURE(words);
+    const outcome o = ran(arguments);
+    CHECK(o.status == 2);
+    CHECK(o.out.empty());
+    CAPTURE(o.err);
+    CHECK(has(o.err, words));
+  };
+  fails({}, "which model?");
+  fails({"gpt2", "--gpu", "rtx_9999"}, "the nearest");
+  fails({"gpt2", "--gpus", "0"}, "--gpus");
+  fails({"gpt2", "--fragmentation", "-1"}, "--fragmentation");
+  fails({"gpt2", "--framework", "megatron-core"}, "Megatron");
+  fails({"falcon-7b"}, "no code is known for falcon-7b");
+}

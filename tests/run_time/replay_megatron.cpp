@@ -1,0 +1,192 @@
+// Steps of Megatron-Core 0.16.1 on a device whose kernels do nothing, replayed: on its own layers,
+// and on those of Transformer Engine 2.11, of which the functions in C++ were replaced by what they
+// allocate. Bytes are those of PyTorch 2.15's allocator in the third step.
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/memory/step_peaks.hpp>
+#include <gpuplan/replay.hpp>
+
+#include <cstdint>
+
+#include "check.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+struct measured_step {
+  const char* what = "";
+  training_setup setup{};
+  batch_plan plan{};
+  std::int64_t before = 0;  // allocated
+  std::int64_t requested = 0;
+  std::int64_t allocated = 0;
+  std::int64_t reserved = 0;
+};
+
+// A decoder of width 512 with 8 heads, 256 tokens.
+training_setup small(const framework& by, std::int64_t layers, std::int64_t key_value_heads) {
+  training_setup setup;
+  setup.framework = by;
+  setup.model = {.num_hidden_layers = layers,
+                 .hidden_size = 512,
+                 .intermediate_size = 1024,
+                 .num_attention_heads = 8,
+                 .num_key_value_heads = key_value_heads,
+                 .vocab_size = 2048,
+                 .fused_qkv = true};
+  setup.sequence_length = 256;
+  setup.precision = bf16_master;
+  setup.precision.fp32_gradients = true;
+  setup.optimizer.loop = optimizer_loop::fused;
+  setup.optimizer.clips_gradients = true;
+  setup.attention = attention_kernel::flash;
+  setup.parallelism.zero_stage = 1;
+  return setup;
+}
+training_setup own_layers(std::int64_t layers, std::int64_t key_value_heads) {
+  return small(catalog::megatron_core, layers, key_value_heads);
+}
+training_setup engine(std::int64_t layers, std::int64_t key_value_heads) {
+  return small(catalog::megatron_transformer_engine, layers, key_value_heads);
+}
+training_setup divided(training_setup setup, parallelism by, std::int64_t stage = 0) {
+  by.zero_stage = 1;
+  setup.parallelism = by;
+  setup.place.stage = stage;
+  return setup;
+}
+training_setup with_experts(training_setup setup, const expert_mixture& experts) {
+  setup.model.moe = experts;
+  return setup;
+}
+training_setup with_latent(training_setup setup, const latent_attention& latent) {
+  setup.model.mla = latent;
+  return setup;
+}
+training_setup with_tokens(training_setup setup, std::int64_t tokens) {
+  setup.sequence_length = tokens;
+  return setup;
+}
+
+// The plans: micro-batch, data-parallel ranks, micro-batches.
+const measured_step steps[] = {
+    {"own layers", own_layers(2, 2), {2, 2, 2}, 80308224, 132788488, 134362624, 148897792},
+    {"own layers, last of two stages, tensors and sequence in two",
+     divided(own_layers(4, 4),
+             {.tensor_parallel = 2, .pipeline_parallel = 2, .sequence_parallel = true},
+             1),
+     {1, 1, 4},
+     52550656,
+     92266300,
+     92282368,
+     100663296},
+    {"own layers, interleaved",
+     divided(own_layers(8, 4), {.pipeline_parallel = 2, .virtual_pipeline = 2}),
+     {1, 2, 4},
+     128630784,
+     201617972,
+     203727360,
+     218103808},
+    {"engine, tensors and sequence in two",
+     divided(engine(2, 2), {.tensor_parallel = 2, .sequence_parallel = true}),
+     {2, 2, 2},
+     75728896,
+     117957352,
+     117964800,
+     132120576},
+    {"engine, last of two stages",
+     divided(engine(4, 4), {.pipeline_parallel = 2}, 1),
+     {1, 2, 4},
+     111232000,
+     150072564,
+     153207808,
+     182452224},
+    {"engine, interleaved",
+     divided(engine(8, 4), {.pipeline_parallel = 2, .virtual_pipeline = 2}),
+     {1, 2, 4},
+     166899200,
+     200308156,
+     202406912,
+     224395264},
+    {"engine, sequences in four",
+     divided(with_tokens(engine(2, 4), 1024), {.context_parallel = 4}),
+     {1, 2, 2},
+     90525184,
+     132230180,
+     133282816,
+     148897792},
+    {"experts on four ranks, first of two stages",
+     divided(with_experts(engine(4, 4),
+                          {.num_experts = 8,
+                           .num_experts_per_tok = 2,
+                           .moe_intermediate_size = 256,
+                           .shared_expert_intermediate_size = 512,
+                           .first_k_dense_layers = 1}),
+             {.pipeline_parallel = 2, .expert_parallel = 4}),
+     {1, 4, 4},
+     233723904,
+     279659940,
+     281502208,
+     320864256},
+    {"latent attention and experts on two ranks",
+     divided(with_experts(with_latent(engine(3, 0), {128, 64, 64, 32, 64}),
+                          {.num_experts = 8,
+                           .num_experts_per_tok = 3,
+                           .moe_intermediate_size = 256,
+                           .shared_expert_intermediate_size = 256,
+                           .first_k_dense_layers = 1}),
+             {.expert_parallel = 2}),
+     {1, 2, 2},
+     303441408,
+     351635008,
+     352856576,
+     375390208},
+    {"latent attention without a latent query, tensors and sequence in two",
+     divided(with_latent(engine(2, 0), {0, 64, 64, 32, 64}),
+             {.tensor_parallel = 2, .sequence_parallel = true}),
+     {1, 2, 2},
+     77978624,
+     116275940,
+     116598272,
+     127926272},
+};
+
+TEST_CASE("Megatron-Core's steps are replayed to the byte") {
+  for (const measured_step& measured : steps) {
+    CAPTURE(measured.what);
+    REQUIRE(validate(measured.setup));
+    const step_memory step = replay(measured.setup, measured.plan);
+    CHECK(step.before.allocated == measured.before);
+    CHECK(step.peak.requested == measured.requested);
+    CHECK(step.peak.allocated == measured.allocated);
+    CHECK(step.peak.reserved == measured.reserved);
+  }
+}
+
+TEST_CASE("the sum of a step's requests is the replay's") {
+  for (const measured_step& measured : steps) {
+    CAPTURE(measured.what);
+    CHECK(peaks_of(measured.setup, measured.plan).peak().total == measured.requested);
+  }
+}
+
+TEST_CASE("what Megatron-Core's code does not have is refused") {
+  const expert_mixture experts{
+      .num_experts = 8, .num_experts_per_tok = 2, .moe_intermediate_size = 256};
+  const latent_attention latent{128, 64, 64, 32, 64};
+  for (const training_setup& setup : {
+           with_experts(own_layers(2, 4), experts),
+           with_latent(own_layers(2, 0), latent),
+           divided(own_layers(2, 4), {.context_parallel = 2}),
+           divided(with_latent(engine(2, 0), latent), {.context_parallel = 2}),
+           divided(with_experts(engine(2, 4), experts), {.tensor_parallel = 2}),
+           divided(with_experts(engine(2, 4), experts), {.expert_parallel = 3}),
+       }) {
+    const auto valid = validate(setup);
+    REQUIRE_FALSE(valid);
+    CHECK(valid.why().code == errc::no_such_code);
+  }
+}
+
+}  // namespace
