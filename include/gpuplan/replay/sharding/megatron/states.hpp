@@ -136,6 +136,7 @@ class megatron_states : public sharding {
     bool is_of_expert = false;
   };
   struct shard {
+    int parameter = none;
     std::int64_t count = 0;
     bool is_counted_elsewhere = false;  // by the first stage, which has the same table
     tensor weights{};
@@ -182,6 +183,7 @@ class megatron_states : public sharding {
         if ((t_.parameters[one.parameter].data.size.rank > 1) != decays) continue;
         const int copy = t_.new_storage(one.count * bytes_of(code_->format()));
         shard made;
+        made.parameter = one.parameter;
         made.count = one.count;
         made.is_counted_elsewhere = stage_ != 0 && one.parameter == code_->table_of_both_ends();
         made.weights = fp32_of(one.count, "fp32 master", one.parameter);
