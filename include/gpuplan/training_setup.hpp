@@ -224,6 +224,8 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
     return without_code("attention but by kernel");
   const bool is_flash = setup.attention == attention_kernel::flash ||
                         (!is_chosen && layers == layer_code::torchtitan);
+  if (setup.framework.transformer_engine && is_chosen && !is_flash)
+    return without_code("attention but by kernel");
   if (!is_flash) return {};
   if (!is_half(setup.precision.compute)) return without_code("flash attention in fp32");
   if (model.query_dim() > 256) return without_code("flash attention of wide heads");
