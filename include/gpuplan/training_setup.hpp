@@ -385,6 +385,9 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   if (const auto valid = validate(setup); !valid) return valid.why();
   if (const auto valid = validate(plan); !valid) return valid.why();
   const parallelism& division = setup.parallelism;
+  if (plan.data_parallel * division.context_parallel % division.expert_parallel != 0)
+    return failure(errc::no_such_code, named_fact{fact::data_parallel, plan.data_parallel})
+        .about("experts for so many ranks");
   if (division.shard_group != 0 && plan.data_parallel % division.shard_group != 0)
     return failure(errc::no_such_code, named_fact{fact::data_parallel, plan.data_parallel})
         .about("unequal shard groups");
