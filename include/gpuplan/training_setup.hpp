@@ -231,6 +231,8 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
     return without_code("attention but by kernel");
   const bool is_flash = setup.attention == attention_kernel::flash ||
                         (!is_chosen && layers == layer_code::torchtitan);
+  if (setup.framework.transformer_engine && is_chosen && !is_flash)
+    return without_code("attention but by kernel");
   if (!is_flash) return {};
   if (!is_half(setup.precision.compute)) return without_code("flash attention in fp32");
   if (model.query_dim() > 256) return without_code("flash attention of wide heads");
@@ -390,6 +392,9 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   if (const auto valid = validate(setup); !valid) return valid.why();
   if (const auto valid = validate(plan); !valid) return valid.why();
   const parallelism& division = setup.parallelism;
+  if (plan.data_parallel * division.context_parallel % division.expert_parallel != 0)
+    return failure(errc::no_such_code, named_fact{fact::data_parallel, plan.data_parallel})
+        .about("experts for so many ranks");
   if (division.shard_group != 0 && plan.data_parallel % division.shard_group != 0)
     return failure(errc::no_such_code, named_fact{fact::data_parallel, plan.data_parallel})
         .about("unequal shard groups");

@@ -187,6 +187,10 @@ TEST_CASE("what Megatron-Core's code does not have is refused") {
     REQUIRE_FALSE(valid);
     CHECK(valid.why().code == errc::no_such_code);
   }
+  const training_setup on_two =
+      divided(with_experts(engine(2, 4), experts), {.expert_parallel = 2});
+  CHECK(validate(on_two, batch_plan{.micro_batch = 1, .data_parallel = 2}));
+  CHECK_FALSE(validate(on_two, batch_plan{.micro_batch = 1, .data_parallel = 3}));
 }
 
 }  // namespace

@@ -375,11 +375,16 @@ class megatron_attention : public megatron_ends {
     return view(t, out, {s[2], s[0], s[1] * s[3]});
   }
 
-  // By Transformer Engine, which wants none of the three to be a part of another tensor.
+  // By Transformer Engine, which takes all three out of one tensor, head by head, or none.
   constexpr value engine_core(const tensor& q, const tensor& k, const tensor& v) {
-    const value query = contiguous(t, q);
-    const value key = contiguous(t, k);
-    const value val = contiguous(t, v);
+    const bool are_packed = q.storage == v.storage && q.size == k.size && q.size == v.size;
+    const auto as_wanted = [&](const tensor& x) {
+      if (are_packed) return t.share(x);
+      return contiguous(t, x);
+    };
+    const value query = as_wanted(q);
+    const value key = as_wanted(k);
+    const value val = as_wanted(v);
     const value out = engine_attention(query, key, val);
     return view(t, out, {q.size[0], q.size[1], q.size[2] * v.size[3]});
   }

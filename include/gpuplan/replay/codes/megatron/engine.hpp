@@ -19,6 +19,10 @@ class megatron_engine : public megatron_parts {
   constexpr ~megatron_engine() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
+  [[nodiscard]] constexpr element format_of_gradients() const {
+    return setup.precision.fp32_gradients ? element::fp32 : half_;
+  }
+
   // -- what stays
 
   /// The workspace of its matrix products, there from the first on.
@@ -291,9 +295,19 @@ class megatron_engine : public megatron_parts {
                        int index,
                        const value* /*incoming*/,
                        gradients& out) const override {
+      const tensor query = on.kept_by(index, 0);
+      const bool is_packed = query.storage == on.kept_by(index, 1).storage;
+      value packed;
+      if (is_packed) packed = on.make(sizes{3 * query.count()}, query.format);
       for (int which = 0; which < 3; ++which) {
         const tensor of = on.kept_by(index, which);
-        out.of[which] = on.make(of.size, of.format);
+        if (!is_packed) {
+          out.of[which] = on.make(of.size, of.format);
+          continue;
+        }
+        tensor seen = of;
+        seen.storage = packed->storage;
+        out.of[which] = on.share(seen);
       }
     }
   };
@@ -339,7 +353,8 @@ class megatron_engine : public megatron_parts {
         if (gathers) whole = on.make(rows, input.format);
         of_input = on.make(rows, input.format);
         if (gathers) part = on.make(input.size, input.format);
-        if (by.input[3].node != none) out.of[3] = on.make(sizes{weight.size[0]}, input.format);
+        if (by.input[3].node != none)
+          out.of[3] = on.make(sizes{weight.size[0]}, code->format_of_gradients());
         if (norms) on.release_kept(index, 1);
       }
       if (norms) {
