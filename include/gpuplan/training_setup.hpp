@@ -217,7 +217,6 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
   const transformer& model = setup.model;
   const layer_code layers = setup.framework.layers;
   const bool is_chosen = setup.attention != attention_kernel::automatic;
-  const bool is_kernel = is_chosen && setup.attention != attention_kernel::written_out;
   if (setup.attention == attention_kernel::flash && layers == layer_code::t5)
     return without_code("flash attention with a bias by distance");
   if (layers == layer_code::torchtitan && is_chosen && setup.attention != attention_kernel::flash)
