@@ -176,12 +176,16 @@ void compare_step(const model_index&, row_comparisons& row) {
     return predicted([&] {
       // Adapters are parameters like others.
       const bool adapted = step.pass.trains.what == gpuplan::training::adapters;
-      return parameters(step.shape).total() +
+      return parameters(step.shape).total() + step.more_parameters +
              (adapted ? trainable_parameters(step.shape, step.pass.trains) : 0);
     });
   });
   row.count(quantity::trainable_parameters, "trainable_params", [&] {
-    return predicted([&] { return trainable_parameters(step.shape, step.pass.trains); });
+    return predicted([&] {
+      const bool trains_all = step.pass.trains.what == gpuplan::training::full;
+      return trainable_parameters(step.shape, step.pass.trains) +
+             (trains_all ? step.more_parameters : 0);
+    });
   });
   row.count(quantity::flops_forward, "flops_forward", [&] {
     return predicted([&] { return times(step.sequences, counts.forward(), loss); });

@@ -203,13 +203,22 @@ std::string read_model(const row& source, described_step& step) {
     model.fused_qkv = true;
     return {};
   }
-  if (code == "plain_llama" || code == "plain_llama_fp32") return {};
+  if (code == "plain_llama" || code == "plain_llama_fp32") {
+    // A tied head gets rows of its own where it is divided.
+    if (model.tied_embeddings && source.text("parallel").starts_with("tp"))
+      step.more_parameters = model.vocab_size * model.hidden_size;
+    return {};
+  }
   const std::size_t colon = code.find(':');
   const std::string_view where = code.substr(0, colon);
   if (colon == std::string_view::npos || (where != "hf" && where != "sbert") ||
       !add_facts_of_class(source, code.substr(colon + 1), model))
     return "what a model of code " + std::string(code) + " holds is not known";
   step.pools_in_vain = where == "sbert" && model.pooler;
+  // A masked head that is not tied has a bias beside its layer's.
+  const bool has_two_biases = code.find("MaskedLM") != std::string_view::npos &&
+                              code != "hf:DistilBertForMaskedLM" && !model.tied_embeddings;
+  if (has_two_biases) step.more_parameters = model.vocab_size;
   return {};
 }
 

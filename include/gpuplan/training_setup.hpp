@@ -224,9 +224,8 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
   const transformer& model = setup.model;
   const layer_code layers = setup.framework.layers;
   const bool is_chosen = setup.attention != attention_kernel::automatic;
-  const bool is_kernel = is_chosen && setup.attention != attention_kernel::written_out;
-  if (is_kernel && model.relative_attention_buckets != 0)
-    return without_code("kernels with a bias by distance");
+  if (setup.attention == attention_kernel::flash && layers == layer_code::t5)
+    return without_code("flash attention with a bias by distance");
   if (layers == layer_code::torchtitan && is_chosen && setup.attention != attention_kernel::flash)
     return without_code("attention but by kernel");
   const bool is_flash = setup.attention == attention_kernel::flash ||

@@ -509,8 +509,8 @@ constexpr void tape::hand_on(int index, value* incoming, gradients& out) {
     }
     const node& to = nodes[by.input[which].node];
     const int output = by.input[which].output;
-    out.of[which] =
-        reduced(*this, static_cast<value&&>(out.of[which]), to.size[output], to.format[output]);
+    const element format = to.takes_any_format ? out.of[which]->format : to.format[output];
+    out.of[which] = reduced(*this, static_cast<value&&>(out.of[which]), to.size[output], format);
   }
   for (int at = 0; at < most_outputs; ++at) incoming[at].drop();
   if (!is_of_region(by)) drop_kept(index);

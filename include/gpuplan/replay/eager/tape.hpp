@@ -80,8 +80,9 @@ struct node {
   int pending = 0;
   int parameter = none;  // of an accumulate node; of others, that they read
   int layer = none;
-  int unit = none;           // whose backward begins here
-  bool distributed = false;  // its results are parts of tensors
+  int unit = none;                // whose backward begins here
+  bool takes_any_format = false;  // of gradients
+  bool distributed = false;       // its results are parts of tensors
   edge input[most_inputs]{edge{}, edge{}, edge{}, edge{}};
   tensor gradient[most_outputs]{tensor{}, tensor{}, tensor{}};  // as far as it has arrived
   sizes size[most_outputs]{sizes{}, sizes{}, sizes{}};          // of the results,
@@ -195,7 +196,8 @@ class tape {
   std::int64_t shards = 1;               // from so many parts along the first dimension
   bool weights_on_host = false;          // parameters take no memory here
   element whole_format = element::fp32;  // of one that is put together,
-  element first_gradients{};             // and of its gradient, where that is the first
+  element first_gradients{};             // and of its gradient, where that is the first;
+  bool takes_any_gradient = false;       // or that stays in the format in which it arrives
   recomputer* again = nullptr;
 
   growing_array<parameter_record> parameters{};
@@ -451,6 +453,7 @@ class tape {
         made.format[0] = record.data.format;
       else
         made.format[0] = is_first ? first_gradients : data.format;
+      made.takes_any_format = record.whole.defined() && takes_any_gradient;
       made.first_kept = kept.size();
       record.node = nodes.push(made);
     }

@@ -33,10 +33,11 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   constexpr void begins(model_code& code) override {
     deepspeed_engine::begins(code);
     code.is_watched = true;
+    t_.first_gradients = format_;
     if (!zero_.divides_while_building) return;
     t_.gathers = ranks_ > 1;
     t_.shards = ranks_;
-    t_.whole_format = t_.first_gradients = format_;
+    t_.whole_format = format_;
   }
 
   // -- hooks of modules

@@ -56,8 +56,10 @@ class fully_shard final : public sharding {
   constexpr void forward_begins(bool last_micro_batch) override {
     reduces_ = last_micro_batch || reduces_always_;
     // Gradients that wait for others are summed in the format in which they will be reduced.
-    const bool widens = !reduces_ && bytes_of(reduced_) > bytes_of(gathered_);
-    t_.first_gradients = widens ? reduced_ : gathered_;
+    const bool is_wider = bytes_of(reduced_) > bytes_of(gathered_);
+    t_.first_gradients = !reduces_ && is_wider ? reduced_ : gathered_;
+    // Those that are reduced at once are widened there.
+    t_.takes_any_gradient = reduces_ && is_wider;
   }
 
   constexpr void before_unit(int layer, value* inputs, int count) override {
