@@ -179,6 +179,33 @@ void choose_sharding(const arguments& given, training_setup& to) {
     throw bad_request("--sharding fsdp2: it has the ZeRO stages 2 and 3, which --zero gives");
 }
 
+// The model with its code; how it trains is not checked.
+named_setup read_model(const arguments& given) {
+  if (given.model.empty() && given.config_file.empty())
+    throw bad_request(
+        "which model? Give a name of the catalogue (describe_model --list prints them) or "
+        "--config FILE");
+  if (!given.model.empty() && !given.config_file.empty())
+    throw bad_request("--config " + given.config_file + ": the model is " + given.model +
+                      " already");
+  named_setup made{.name = given.config_file, .setup = given.setup};
+  std::string known_as;
+  if (given.config_file.empty()) {
+    made.setup.model = from_catalogue(given.model, known_as);
+    made.name = known_as;
+  } else {
+    made.setup.model = from_config(given.config_file, known_as);
+  }
+  check(validate(made.setup.model));
+  choose_framework(given, known_as, made.setup);
+  if (made.setup.sequence_length == 0)
+    made.setup.sequence_length = describe_model::usual_sequence_length(made.setup.model);
+  const bool compares =
+      made.setup.model.kind == model_kind::encoder && made.setup.model.head == head_kind::none;
+  if (compares) made.setup.encodings = 2;
+  return made;
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& app, arguments& to) {
@@ -265,34 +292,13 @@ void add_setup_options(CLI::App& app, arguments& to) {
 }
 
 named_setup model_of(const arguments& given) {
-  if (given.model.empty() && given.config_file.empty())
-    throw bad_request(
-        "which model? Give a name of the catalogue (describe_model --list prints them) or "
-        "--config FILE");
-  if (!given.model.empty() && !given.config_file.empty())
-    throw bad_request("--config " + given.config_file + ": the model is " + given.model +
-                      " already");
-  named_setup made{.name = given.config_file, .setup = given.setup};
-  std::string known_as;
-  if (given.config_file.empty()) {
-    made.setup.model = from_catalogue(given.model, known_as);
-    made.name = known_as;
-  } else {
-    made.setup.model = from_config(given.config_file, known_as);
-  }
-  check(validate(made.setup.model));
-  choose_framework(given, known_as, made.setup);
-  if (made.setup.sequence_length == 0)
-    made.setup.sequence_length = describe_model::usual_sequence_length(made.setup.model);
-  const bool compares =
-      made.setup.model.kind == model_kind::encoder && made.setup.model.head == head_kind::none;
-  if (compares) made.setup.encodings = 2;
+  const named_setup made = read_model(given);
   check(validate(made.setup));
   return made;
 }
 
 named_setup setup_of(const arguments& given) {
-  named_setup made = model_of(given);
+  named_setup made = read_model(given);
   if (given.setup.trains.adapters.rank > 0)
     train_adapters(made.setup, given.setup.trains.adapters.rank, given.four_bits);
   lora_targets targets;
