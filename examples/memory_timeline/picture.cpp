@@ -21,7 +21,6 @@ using gpuplan::memory_point;
 using gpuplan::memory_sum;
 using gpuplan::step_moment;
 
-constexpr double width = 960;
 constexpr double height = 540;
 constexpr double left = 64;
 constexpr double right = 778;  // the legend is beyond

@@ -49,7 +49,9 @@ constexpr word<precision_recipe> precisions[] = {
 constexpr word<optimizer> optimizers[] = {
     {"adamw", "AdamW", {}},
     {"adamw-fused", "fused AdamW", {.loop = optimizer_loop::fused}},
-    {"adamw-8bit", "8-bit AdamW", {.states = number_format::int8}},
+    {"adamw-8bit",
+     "8-bit AdamW",
+     {.code = optimizer_code::bitsandbytes, .states = number_format::int8}},
     {"sgd", "SGD", {.kind = optimizer_kind::sgd}},
     {"momentum", "SGD with momentum", {.kind = optimizer_kind::sgd_momentum}},
     {"adafactor", "Adafactor", {.kind = optimizer_kind::adafactor}},
@@ -150,37 +152,11 @@ void choose_framework(const arguments& given, const std::string& known_as, train
   to.framework = framework_named(name);
 }
 
-// Degrees that the framework's code does not have are no division.
-void check_division(const training_setup& setup, const batch_plan& plan) {
-  const parallelism& by = setup.parallelism;
-  const layer_code code = setup.framework.layers;
-  const bool is_megatron = code == layer_code::megatron_core;
-  const bool divides_layers =
-      is_megatron || code == layer_code::llama || code == layer_code::torchtitan;
-  const std::string name = setup.framework.name;
-  if (by.tensor_parallel > 1 && !divides_layers)
-    throw bad_request("--tensor-parallel " + std::to_string(by.tensor_parallel) + ": the code of " +
-                      name + " has no tensor parallelism; torch-llama and megatron-core have");
-  if (by.pipeline_parallel > 1 && !is_megatron)
-    throw bad_request("--pipeline-parallel " + std::to_string(by.pipeline_parallel) +
-                      ": the code of " + name + " has no stages; Megatron's has");
-  struct degree {
-    const char* option;
-    std::int64_t value;
-    std::int64_t most;
-    const char* of;
-  };
-  for (const degree& one :
-       {degree{"--tensor-parallel",
-               by.tensor_parallel,
-               setup.model.num_attention_heads,
-               "attention heads"},
-        degree{"--pipeline-parallel", by.pipeline_parallel, setup.model.layers(), "layers"}})
-    if (one.most % one.value != 0)
-      throw bad_request(std::string(one.option) + " " + std::to_string(one.value) +
-                        ": the model has " + std::to_string(one.most) + " " + one.of);
-  if (by.zero_stage > 0 && plan.data_parallel == 1)
-    throw bad_request("--zero " + std::to_string(by.zero_stage) +
+// Shares that nobody has.
+void check_shares(const training_setup& setup, const batch_plan& plan) {
+  const int stage = setup.parallelism.zero_stage;
+  if (stage > 0 && plan.data_parallel == 1)
+    throw bad_request("--zero " + std::to_string(stage) +
                       ": one GPU shares with nobody; --data-parallel gives more");
 }
 
@@ -201,6 +177,33 @@ void choose_sharding(const arguments& given, training_setup& to) {
     throw bad_request("--sharding ddp: it has no ZeRO stage " + std::to_string(stage));
   if (to.framework.sharding == sharding_code::fsdp2 && stage < 2)
     throw bad_request("--sharding fsdp2: it has the ZeRO stages 2 and 3, which --zero gives");
+}
+
+// The model with its code; how it trains is not checked.
+named_setup read_model(const arguments& given) {
+  if (given.model.empty() && given.config_file.empty())
+    throw bad_request(
+        "which model? Give a name of the catalogue (describe_model --list prints them) or "
+        "--config FILE");
+  if (!given.model.empty() && !given.config_file.empty())
+    throw bad_request("--config " + given.config_file + ": the model is " + given.model +
+                      " already");
+  named_setup made{.name = given.config_file, .setup = given.setup};
+  std::string known_as;
+  if (given.config_file.empty()) {
+    made.setup.model = from_catalogue(given.model, known_as);
+    made.name = known_as;
+  } else {
+    made.setup.model = from_config(given.config_file, known_as);
+  }
+  check(validate(made.setup.model));
+  choose_framework(given, known_as, made.setup);
+  if (made.setup.sequence_length == 0)
+    made.setup.sequence_length = describe_model::usual_sequence_length(made.setup.model);
+  const bool compares =
+      made.setup.model.kind == model_kind::encoder && made.setup.model.head == head_kind::none;
+  if (compares) made.setup.encodings = 2;
+  return made;
 }
 
 }  // namespace
@@ -289,34 +292,13 @@ void add_setup_options(CLI::App& app, arguments& to) {
 }
 
 named_setup model_of(const arguments& given) {
-  if (given.model.empty() && given.config_file.empty())
-    throw bad_request(
-        "which model? Give a name of the catalogue (describe_model --list prints them) or "
-        "--config FILE");
-  if (!given.model.empty() && !given.config_file.empty())
-    throw bad_request("--config " + given.config_file + ": the model is " + given.model +
-                      " already");
-  named_setup made{.name = given.config_file, .setup = given.setup};
-  std::string known_as;
-  if (given.config_file.empty()) {
-    made.setup.model = from_catalogue(given.model, known_as);
-    made.name = known_as;
-  } else {
-    made.setup.model = from_config(given.config_file, known_as);
-  }
-  check(validate(made.setup.model));
-  choose_framework(given, known_as, made.setup);
-  if (made.setup.sequence_length == 0)
-    made.setup.sequence_length = describe_model::usual_sequence_length(made.setup.model);
-  const bool compares =
-      made.setup.model.kind == model_kind::encoder && made.setup.model.head == head_kind::none;
-  if (compares) made.setup.encodings = 2;
+  const named_setup made = read_model(given);
   check(validate(made.setup));
   return made;
 }
 
 named_setup setup_of(const arguments& given) {
-  named_setup made = model_of(given);
+  named_setup made = read_model(given);
   if (given.setup.trains.adapters.rank > 0)
     train_adapters(made.setup, given.setup.trains.adapters.rank, given.four_bits);
   lora_targets targets;
@@ -325,10 +307,9 @@ named_setup setup_of(const arguments& given) {
       throw bad_request("--lora-targets: no layers are called " + name);
   if (!given.lora_targets.empty()) made.setup.trains.adapters.targets = targets;
   choose_sharding(given, made.setup);
-  check_division(made.setup, given.plan);
-  check(validate(made.setup));
+  check_shares(made.setup, given.plan);
   check(validate(made.setup.trains, made.setup.model));
-  check(validate(given.plan));
+  check(validate(made.setup, given.plan));
   return made;
 }
 
