@@ -152,7 +152,8 @@ constexpr failure flaw_of_division(const training_setup& setup) {
     return without_code("virtual_pipeline");
   const bool has_engine = setup.framework.transformer_engine;
   if (!has_engine && division.expert_parallel > 1) return without_code("expert_parallel");
-  if (!has_engine && division.context_parallel > 1) return without_code("context_parallel");
+  if (!has_engine && !is_titan && division.context_parallel > 1)
+    return without_code("context_parallel");
   if (!is_of_megatron && division.shares_kept_inputs) return without_code("shares_kept_inputs");
   const model_rank& place = setup.place;
   if (place.stage < 0 || place.stage >= division.pipeline_parallel)
