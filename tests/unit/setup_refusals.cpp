@@ -125,6 +125,11 @@ TEST_CASE("divisions that a code has not") {
     of.parallelism.tensor_parallel = 2;
     of.place.tensor_rank = 1;
   }));
+  STATIC_CHECK(accepts(with(with(llama, catalog::torchtitan), sharding_code::fsdp2, 3),
+                       [](training_setup& of) {
+                         of.parallelism.tensor_parallel = 2;
+                         of.parallelism.context_parallel = 2;
+                       }));
   CONSTEXPR failure beyond = [] {
     training_setup of = megatron;
     of.place.stage = 1;
