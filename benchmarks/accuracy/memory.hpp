@@ -51,8 +51,8 @@ struct predicted_batch {
   std::string why_not;
 };
 
-/// The largest micro-batch whose three steps fit into the row's `usable_bytes`, as all of the next
-/// smaller ones do; in closed form with the usual fragmentation.
+/// The largest micro-batch whose three steps fit into the row's `usable_bytes`, looked for as the
+/// measurements did; in closed form with the usual fragmentation.
 predicted_batch largest_micro_batch_of(const row& source, memory_method by);
 
 }  // namespace accuracy
