@@ -11,15 +11,14 @@
 
 namespace guides {
 
-/// The most that its tensors have at once, by replay of three steps. The allocator reserves more:
-/// see `largest_micro_batch` for what fits.
-[[nodiscard]] gpuplan::bytes allocated_memory(const gpuplan::training_setup& setup,
-                                              const gpuplan::batch_plan& plan);
+/// The most that its tensors have at once. The allocator takes more of the device: see
+/// `largest_micro_batch` for what fits.
+[[nodiscard]] gpuplan::bytes peak_memory(const gpuplan::training_setup& setup,
+                                         const gpuplan::batch_plan& plan);
 
-/// The largest micro-batch whose steps run in what the driver leaves of the device; 0 where none
-/// does.
+/// The largest micro-batch that fits the device, by `transformer_memory`; 0 where none does.
 [[nodiscard]] std::int64_t largest_micro_batch(const gpuplan::training_setup& setup,
-                                               gpuplan::batch_plan plan,
+                                               const gpuplan::batch_plan& plan,
                                                const gpuplan::gpu_spec& gpu);
 
 }  // namespace guides

@@ -33,21 +33,21 @@ constexpr training_setup as_gpt(const inputs& in, const model_size& size) {
           .framework = catalog::torch_gpt};
 }
 
-bytes allocated(const inputs& in, const model_size& size, std::int64_t micro_batch) {
-  return allocated_memory(as_gpt(in, size), {.micro_batch = micro_batch});
+bytes peak(const inputs& in, const model_size& size, std::int64_t micro_batch) {
+  return peak_memory(as_gpt(in, size), {.micro_batch = micro_batch});
 }
 
 /// Of a sample more, where many are there already.
 bytes of_a_sample(const inputs& in, const model_size& size) {
   constexpr std::int64_t many = 256;
-  return (allocated(in, size, 2 * many) - allocated(in, size, many)) / static_cast<double>(many);
+  return (peak(in, size, 2 * many) - peak(in, size, many)) / static_cast<double>(many);
 }
 
 }  // namespace
 
 table the_memory(const inputs& in) {
   table t{.id = "T4.7",
-          .title = "memory of the models, by replay",
+          .title = "memory of the models",
           .inputs = "T4.6's blocks in PyTorch's eager mode: FlashAttention, AMP in FP16, AdamW"};
   const struct {
     const char* row;
@@ -67,7 +67,7 @@ table the_memory(const inputs& in) {
               "memory at " + std::to_string(one.on_80.micro_batch),
               "GB",
               number(GB(one.expected.memory), 0),
-              number(GB(allocated(in, one.size, one.on_80.micro_batch)), 0),
+              number(GB(peak(in, one.size, one.on_80.micro_batch)), 0),
               "on the 80 GB card");
   }
   return t;
@@ -77,7 +77,7 @@ std::string finding_of_the_memory(const inputs& in) {
   const double sample = gpuplan::in(of_a_sample(in, in.small_model), 1_MB);
   const double line = gpuplan::in(memory_line(in, plain).model.per_sample, 1_MB);
   const auto taken = [&](const model_size& size, const setting& of) {
-    return decimal(GB(allocated(in, size, of.micro_batch)), 0);
+    return decimal(GB(peak(in, size, of.micro_batch)), 0);
   };
   return "In PyTorch's eager mode a sample of the small model takes " + decimal(sample, 0) +
          " MB, " + decimal(sample / line, 1) + " times the " + decimal(line, 1) +

@@ -36,7 +36,7 @@ batch_plan one_gpu(const inputs& in, std::int64_t micro_batch) {
 
 range<double> in_GB(const inputs& in, const strategy& how, bool mixed) {
   const auto taken = [&](std::int64_t micro_batch) {
-    return gpuplan::in(allocated_memory(pairs(in, mixed), one_gpu(in, micro_batch)), 1_GB);
+    return gpuplan::in(peak_memory(pairs(in, mixed), one_gpu(in, micro_batch)), 1_GB);
   };
   return {taken(how.micro_batch.low()), taken(how.micro_batch.high())};
 }
@@ -52,16 +52,17 @@ range<double> saved(const inputs& in, const strategy& how) {
 }  // namespace
 
 table the_memory(const inputs& in) {
-  table t{.id = "T3.7",
-          .title = "memory of one GPU: BERT base on pairs",
-          .inputs = "T3.6's model by replay: AdamW, gradients clipped, dropout 0.1, DDP's buckets"};
+  table t{
+      .id = "T3.7",
+      .title = "memory of one GPU: BERT base on pairs",
+      .inputs = "T3.6's model in PyTorch: AdamW, gradients clipped, dropout 0.1, DDP's buckets"};
   for (const strategy* how : {&in.ddp, &in.dp}) {
     t.also(how->name,
-           "memory allocated, FP32",
+           "peak memory, FP32",
            "GB",
            span_of(in_GB(in, *how, false), 1),
            "over the micro-batches of T3.2; texts as long as they may be");
-    t.also(how->name, "memory allocated, AMP", "GB", span_of(in_GB(in, *how, true), 1));
+    t.also(how->name, "peak memory, AMP", "GB", span_of(in_GB(in, *how, true), 1));
     t.compare(how->name,
               "memory that AMP saves",
               "%",
