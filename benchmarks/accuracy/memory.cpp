@@ -88,6 +88,15 @@ std::int64_t replayed_batch(described_setup described, std::int64_t usable) {
   });
 }
 
+// A batch of as few micro-batches as fill a pipeline and empty it: those between repeat.
+gpuplan::batch_plan short_batch(const described_setup& described) {
+  gpuplan::batch_plan plan = described.plan;
+  const gpuplan::parallelism& division = described.setup.parallelism;
+  plan.accumulation =
+      std::min(plan.accumulation, (2 * division.pipeline_parallel + 2) * division.virtual_pipeline);
+  return plan;
+}
+
 // A setup for each pipeline stage that may be the fullest: the first, the next, which may have a
 // layer more, and the last.
 std::vector<gpuplan::training_setup> stages_of(const gpuplan::training_setup& setup) {
@@ -146,8 +155,11 @@ predicted_memory device_memory_of(const row& source, const described_setup& desc
   predicted.why_not = device.why_not;
   if (!predicted.why_not.empty()) return predicted;
   for (const gpuplan::training_setup& stage : stages_of(described.setup)) {
-    const gpuplan::step_memory step = gpuplan::replay(
-        stage, described.plan, steps, std::numeric_limits<std::int64_t>::max(), device.traits);
+    const gpuplan::step_memory step = gpuplan::replay(stage,
+                                                      short_batch(described),
+                                                      steps,
+                                                      std::numeric_limits<std::int64_t>::max(),
+                                                      device.traits);
     if (step.peak.reserved > predicted.step.peak.reserved) predicted.step = step;
   }
   predicted.beside =
@@ -163,7 +175,7 @@ predicted_memory stage_memory_of(const row& source, const described_setup& descr
   predicted.why_not = device.why_not;
   if (!predicted.why_not.empty()) return predicted;
   predicted.step = gpuplan::replay(described.setup,
-                                   described.plan,
+                                   short_batch(described),
                                    steps,
                                    std::numeric_limits<std::int64_t>::max(),
                                    device.traits);
@@ -181,10 +193,12 @@ predicted_fit fit_of(const row& source, const described_setup& described) {
     const double left = (usable_memory(device.gpu) * share - device.needs.total()).value();
     const auto stages = stages_of(described.setup);
     return std::all_of(stages.begin(), stages.end(), [&](const gpuplan::training_setup& stage) {
-      return left > 0 &&
-             gpuplan::replay(
-                 stage, described.plan, steps, static_cast<std::int64_t>(left), device.traits)
-                 .fits;
+      return left > 0 && gpuplan::replay(stage,
+                                         short_batch(described),
+                                         steps,
+                                         static_cast<std::int64_t>(left),
+                                         device.traits)
+                             .fits;
     });
   };
   predicted.fits = fits_into(1);

@@ -33,7 +33,7 @@ const std::vector<perturbation<inputs>> perturbations = {
     {"h100.fp16", [](inputs& in) { scale(in.h100.fp16); }, {"T1.1"}},
     {"h100.bf16", [](inputs& in) { scale(in.h100.bf16); }, {"T1.1"}},
     {"h100.tf32", [](inputs& in) { scale(in.h100.tf32); }, {"T1.1"}},
-    {"a6000_device memory", [](inputs& in) { scale(in.a6000_device.memory); }, {"T1.1"}},
+    {"a6000_device memory", [](inputs& in) { scale(in.a6000_device.memory); }, {"T1.1", "T1.9"}},
     {"a6000_device bandwidth",
      [](inputs& in) { scale(in.a6000_device.memory_bandwidth); },
      {"T1.1"}},
@@ -41,7 +41,7 @@ const std::vector<perturbation<inputs>> perturbations = {
     {"a6000_device bf16", [](inputs& in) { scale(in.a6000_device.dense.bf16); }, {"T1.1"}},
     {"a6000_device tf32", [](inputs& in) { scale(in.a6000_device.dense.tf32); }, {"T1.1"}},
     {"a6000_device sparse", [](inputs& in) { scale(in.a6000_device.sparse.fp16); }, {"T1.1"}},
-    {"h100_pcie memory", [](inputs& in) { scale(in.h100_pcie.memory); }, {"T1.1"}},
+    {"h100_pcie memory", [](inputs& in) { scale(in.h100_pcie.memory); }, {"T1.1", "T1.9"}},
     {"h100_pcie bandwidth", [](inputs& in) { scale(in.h100_pcie.memory_bandwidth); }, {"T1.1"}},
     {"h100_pcie bf16", [](inputs& in) { scale(in.h100_pcie.dense.bf16); }, {"T1.1"}},
     {"h100_pcie sparse", [](inputs& in) { scale(in.h100_pcie.sparse.fp16); }, {"T1.1"}},
@@ -71,19 +71,19 @@ const std::vector<perturbation<inputs>> perturbations = {
      [](inputs& in) { scale(in.scaling.entries[2].efficiency); },
      {"T1.3", "T1.4", "T1.7"}},
     {"per_gpu", [](inputs& in) { scale(in.per_gpu); }, {"T1.3", "T1.4", "T1.7"}},
-    {"micro-batch on 1", [](inputs& in) { scale(in.on_1.micro_batch); }, {"T1.5"}},
+    {"micro-batch on 1", [](inputs& in) { scale(in.on_1.micro_batch); }, {"T1.5", "T1.9"}},
     {"accumulation on 1", [](inputs& in) { scale(in.on_1.accumulation); }, {"T1.5"}},
     {"GPUs of on_1", [](inputs& in) { scale(in.on_1.data_parallel); }, {"T1.5"}},
     {"GPUs of on_2", [](inputs& in) { scale(in.on_2.data_parallel); }, {"T1.5"}},
     {"GPUs of on_4", [](inputs& in) { scale(in.on_4.data_parallel); }, {"T1.5"}},
-    {"micro-batch on 2", [](inputs& in) { scale(in.on_2.micro_batch); }, {"T1.5"}},
+    {"micro-batch on 2", [](inputs& in) { scale(in.on_2.micro_batch); }, {"T1.5", "T1.9"}},
     {"accumulation on 2", [](inputs& in) { scale(in.on_2.accumulation); }, {"T1.5"}},
-    {"micro-batch on 4", [](inputs& in) { scale(in.on_4.micro_batch); }, {"T1.5"}},
+    {"micro-batch on 4", [](inputs& in) { scale(in.on_4.micro_batch); }, {"T1.5", "T1.9"}},
     {"accumulation on 4", [](inputs& in) { scale(in.on_4.accumulation); }, {"T1.5"}},
     {"a6000_reaches", [](inputs& in) { scale(in.a6000_reaches); }, {"T1.1", "T1.8"}},
     {"h100_pcie_reaches", [](inputs& in) { scale(in.h100_pcie_reaches); }, {"T1.1"}},
     {"h100_sxm_reaches", [](inputs& in) { scale(in.h100_sxm_reaches); }, {"T1.1"}},
-    {"lora_rank", [](inputs& in) { scale(in.lora_rank); }, {"T1.8"}},
+    {"lora_rank", [](inputs& in) { scale(in.lora_rank); }, {"T1.8", "T1.9"}},
     {"text_tokens",
      [](inputs& in) {
        in.text_tokens = range<std::int64_t>{110, 747};
@@ -116,6 +116,6 @@ TEST_CASE("guide 001 has the verdicts that were found") {
   CHECK(verdict_of(report, "T1.6", "H100 x 2, day 2", "stage 1 to") == verdict::differs);
   CHECK(verdict_of(report, "T1.7", "all", "cheapest") == verdict::agrees);
   CHECK(verdict_of(report, "T1.7", "all", "best for the money") == verdict::differs);
-  CHECK(report.tables.size() == 8);
+  CHECK(report.tables.size() == 9);
   CHECK(report.findings.size() == 9);
 }

@@ -85,11 +85,15 @@ TEST_CASE("each guide has something that agrees, something that does not, and fi
   }
 }
 
-TEST_CASE("the last table of each guide is of the model that it trains") {
+TEST_CASE("each guide has a table of the model that it trains") {
   for (const guide& g : held) {
     CAPTURE(g.id);
-    const table t = g.make().tables.back();
-    CHECK(t.title.rfind("the model", 0) == 0);
+    const std::vector<table> tables = g.make().tables;
+    const auto found = std::find_if(tables.begin(), tables.end(), [](const table& one) {
+      return one.title.rfind("the model", 0) == 0;
+    });
+    REQUIRE(found != tables.end());
+    const table& t = *found;
     bool parameters = false;
     bool work = false;
     for (const cell& c : t.cells) {

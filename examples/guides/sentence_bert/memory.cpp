@@ -66,7 +66,7 @@ table the_memory(const inputs& in) {
     t.compare(how->name,
               "memory that AMP saves",
               "%",
-              number(100 * in.amp_memory, 0),
+              number(50),
               span_of(saved(in, *how), 0),
               "weights, gradients and moments stay in FP32");
   }
