@@ -88,7 +88,7 @@ const std::vector<perturbation<inputs>> perturbations = {
      [](inputs& in) {
        in.text_tokens = range<std::int64_t>{110, 747};
      },
-     {"T1.8"}},
+     {"T1.8", "T1.9"}},
     {"a6000_price", [](inputs& in) { scale(in.a6000_price); }, {"T1.4", "T1.7"}},
 };
 

@@ -23,12 +23,12 @@ const std::vector<perturbation<inputs>> perturbations = {
      [](inputs& in) {
        in.ddp.micro_batch = micro_batches{71, 141};
      },
-     {"T3.2", "T3.3", "T3.5", "T3.6"}},
+     {"T3.2", "T3.3", "T3.5", "T3.6", "T3.7"}},
     {"micro-batch of DP",
      [](inputs& in) {
        in.dp.micro_batch = micro_batches{36, 71};
      },
-     {"T3.2", "T3.3", "T3.5", "T3.6"}},
+     {"T3.2", "T3.3", "T3.5", "T3.6", "T3.7"}},
     {"epochs of DDP", [](inputs& in) { in.ddp.epochs += 1; }, {"T3.3", "T3.4", "T3.5", "T3.6"}},
     {"epochs of DP", [](inputs& in) { in.dp.epochs += 1; }, {"T3.3", "T3.4", "T3.5", "T3.6"}},
     {"AMP of DDP", [](inputs& in) { in.ddp.amp = !in.ddp.amp; }, {"T3.4"}},
