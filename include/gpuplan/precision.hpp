@@ -100,7 +100,12 @@ inline constexpr precision_recipe bf16_mixed_with_fp8{.compute = number_format::
 /// bf16 weights and gradients, fp32 copies and states in the optimizer.
 inline constexpr precision_recipe bf16_master{
     .weights = number_format::bf16, .compute = number_format::bf16, .master_weights = true};
-/// Likewise in fp16, with a scaled loss.
+/// Likewise, and gradients are summed in fp32: Megatron-LM's recipe.
+inline constexpr precision_recipe bf16_megatron{.weights = number_format::bf16,
+                                                .compute = number_format::bf16,
+                                                .master_weights = true,
+                                                .fp32_gradients = true};
+/// `bf16_master` in fp16, with a scaled loss.
 inline constexpr precision_recipe fp16_master{
     .weights = number_format::fp16, .compute = number_format::fp16, .master_weights = true};
 

@@ -64,11 +64,10 @@ training_setup written_out(recompute_mode recompute) {
 training_setup megatron(std::int64_t tensor, std::int64_t stages, std::int64_t stage) {
   training_setup setup{.model = small_gpt(),
                        .sequence_length = 512,
-                       .precision = bf16_master,
+                       .precision = bf16_megatron,
                        .parallelism = {.tensor_parallel = tensor, .pipeline_parallel = stages},
                        .place = {.stage = stage},
                        .framework = catalog::megatron_core};
-  setup.precision.fp32_gradients = true;
   setup.model.num_hidden_layers = 8;
   return setup;
 }

@@ -36,8 +36,7 @@ training_setup small(const framework& by, std::int64_t layers, std::int64_t key_
                  .vocab_size = 2048,
                  .fused_qkv = true};
   setup.sequence_length = 256;
-  setup.precision = bf16_master;
-  setup.precision.fp32_gradients = true;
+  setup.precision = bf16_megatron;
   setup.optimizer.loop = optimizer_loop::fused;
   setup.optimizer.clips_gradients = true;
   setup.attention = attention_kernel::flash;
