@@ -147,6 +147,24 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
   return {};
 }
 
+// Megatron-Core's stages, and chunks of them, are equally long; its ranks have equal parts of
+// layers.
+constexpr failure flaw_of_megatron_division(const training_setup& setup) {
+  const parallelism& division = setup.parallelism;
+  const transformer& model = setup.model;
+  const std::int64_t ranks = division.tensor_parallel;
+  const std::int64_t chunks = division.pipeline_parallel * division.virtual_pipeline;
+  const bool divides_unequally =
+      setup.framework.sharding == sharding_code::deepspeed && division.virtual_pipeline == 1;
+  if (model.num_hidden_layers < division.pipeline_parallel ||
+      (!divides_unequally && model.num_hidden_layers % chunks != 0))
+    return without_code("unequal stages");
+  if (model.num_attention_heads % ranks != 0 || model.intermediate_size % ranks != 0 ||
+      (model.key_value_heads() % ranks != 0 && ranks % model.key_value_heads() != 0))
+    return without_code("unequal parts of a layer");
+  return {};
+}
+
 constexpr failure flaw_of_division(const training_setup& setup) {
   const parallelism& division = setup.parallelism;
   const layer_code layers = setup.framework.layers;
@@ -169,6 +187,10 @@ constexpr failure flaw_of_division(const training_setup& setup) {
         .about("stage");
   if (place.tensor_rank != 0 || place.expert_rank != 0)
     return without_code("ranks other than the first");
+  if (division.virtual_pipeline < 1 || division.context_parallel < 1)
+    return without_code("no chunks or parts of sequences");
+  if (is_of_megatron)
+    if (const failure why = flaw_of_megatron_division(setup); failed(why)) return why;
   if (setup.framework.loss_parallel && (ranks == 1 || is_of_megatron))
     return without_code("loss_parallel");
   if (ranks == 1 || is_of_megatron) return {};

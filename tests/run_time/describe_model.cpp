@@ -10,6 +10,7 @@
 #include "check.hpp"
 #include "describe_model/command_line.hpp"
 #include "describe_model/render.hpp"
+#include "json_answer.hpp"
 #include "program_output.hpp"
 #include "temporary_file.hpp"
 
@@ -22,25 +23,7 @@ outcome ran(const std::vector<std::string>& arguments) {
   return output_of(describe_model::run, arguments, "describe_model");
 }
 
-// What the program prints as JSON, after checking that it is.
-json answer(std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--format", "json"});
-  const outcome o = ran(arguments);
-  CAPTURE(o.err);
-  CHECK(o.status == 0);
-  CHECK(o.err.empty());
-  return json::parse(o.out, nullptr, false);
-}
-
-// The value of one row and column of a table; null where there is none.
-json value(const json& rows,
-           const std::string& table,
-           const std::string& row,
-           const std::string& column) {
-  for (const json& one : rows)
-    if (one["table"] == table && one["row"] == row && one["column"] == column) return one["value"];
-  return nullptr;
-}
+json answer(const std::vector<std::string>& arguments) { return json_answer(ran, arguments); }
 
 std::int64_t parameters_in_all(const json& rows, const std::string& which = "total") {
   const json found = value(rows, "totals", which, "parameters");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "json_answer.hpp"
 #include "program_output.hpp"
 
 using nlohmann::json;
@@ -23,14 +24,7 @@ outcome ran(const std::vector<std::string>& arguments) {
   return output_of(fits_program::run, arguments, "fits");
 }
 
-json answer(std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--format", "json"});
-  const outcome o = ran(arguments);
-  CAPTURE(o.err);
-  CHECK(o.status == 0);
-  CHECK(o.err.empty());
-  return json::parse(o.out, nullptr, false);
-}
+json answer(const std::vector<std::string>& arguments) { return json_answer(ran, arguments); }
 
 std::int64_t count(const json& row, const char* column) {
   REQUIRE(row[column].is_number_integer());

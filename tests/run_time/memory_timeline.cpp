@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "json_answer.hpp"
 #include "memory_timeline/command_line.hpp"
 #include "memory_timeline/moments.hpp"
 #include "program_output.hpp"
@@ -21,23 +22,7 @@ outcome ran(const std::vector<std::string>& arguments) {
   return output_of(memory_timeline::run, arguments, "memory_timeline");
 }
 
-json answer(std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--format", "json"});
-  const outcome o = ran(arguments);
-  CAPTURE(o.err);
-  CHECK(o.status == 0);
-  CHECK(o.err.empty());
-  return json::parse(o.out, nullptr, false);
-}
-
-json value(const json& rows,
-           const std::string& table,
-           const std::string& row,
-           const std::string& column) {
-  for (const json& one : rows)
-    if (one["table"] == table && one["row"] == row && one["column"] == column) return one["value"];
-  return nullptr;
-}
+json answer(const std::vector<std::string>& arguments) { return json_answer(ran, arguments); }
 
 std::int64_t count_of(const std::string& text, const std::string& part) {
   std::int64_t count = 0;

@@ -121,6 +121,23 @@ TEST_CASE("divisions that a code has not") {
   STATIC_CHECK(refuses(megatron, "virtual_pipeline", [](training_setup& of) {
     of.parallelism.virtual_pipeline = 2;
   }));
+  STATIC_CHECK(refuses(megatron, "unequal stages", [](training_setup& of) {
+    of.parallelism.pipeline_parallel = 3;
+  }));
+  STATIC_CHECK(refuses(megatron, "unequal stages", [](training_setup& of) {
+    of.parallelism.pipeline_parallel = 2;
+    of.parallelism.virtual_pipeline = 4;
+  }));
+  STATIC_CHECK(refuses(megatron, "unequal stages", [](training_setup& of) {
+    of.parallelism.pipeline_parallel = 8;
+  }));
+  STATIC_CHECK(refuses(megatron, "unequal parts of a layer", [](training_setup& of) {
+    of.parallelism.tensor_parallel = 3;
+  }));
+  STATIC_CHECK(accepts(megatron, [](training_setup& of) { of.parallelism.tensor_parallel = 8; }));
+  STATIC_CHECK(refuses(megatron, "no chunks or parts of sequences", [](training_setup& of) {
+    of.parallelism.virtual_pipeline = 0;
+  }));
   STATIC_CHECK(refuses(megatron, "ranks other than the first", [](training_setup& of) {
     of.parallelism.tensor_parallel = 2;
     of.place.tensor_rank = 1;

@@ -1,0 +1,31 @@
+#pragma once
+
+// What a program prints as JSON: rows of tables.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "program_output.hpp"
+
+/// The JSON that `run` prints with these arguments, after checking that it is some.
+template <class Run>
+nlohmann::json json_answer(Run run, std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--format", "json"});
+  const outcome o = run(arguments);
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK(o.err.empty());
+  return nlohmann::json::parse(o.out, nullptr, false);
+}
+
+/// The value of one row and column of a table; null where there is none.
+inline nlohmann::json value(const nlohmann::json& rows,
+                            const std::string& table,
+                            const std::string& row,
+                            const std::string& column) {
+  for (const nlohmann::json& one : rows)
+    if (one["table"] == table && one["row"] == row && one["column"] == column) return one["value"];
+  return nullptr;
+}
