@@ -48,9 +48,25 @@ struct measured_matmul {
   known<reading<compute_rate>> own_kernel{};  // gpuplan's plain kernel: a lower bound, no ceiling
 };
 
+/// What a probe of the SMs issues: `mma.sync`, `wgmma` of Hopper, or FMAs of the vector units.
+enum class issue_probe { mma_sync, wgmma, fma };
+
+/// The instruction's name.
+[[nodiscard]] constexpr const char* text(issue_probe probe) {
+  switch (probe) {
+    case issue_probe::mma_sync:
+      return "mma.sync";
+    case issue_probe::wgmma:
+      return "wgmma";
+    case issue_probe::fma:
+      return "fma";
+  }
+  return "";
+}
+
 /// What the SMs issue of one instruction, on operands in registers or shared memory.
 struct measured_issue {
-  const char* instruction = "";  // "mma.sync", "wgmma", "fma"
+  issue_probe probe{};
   number_format format{};
   accumulator sum = accumulator::fp32;
   reading<compute_rate> rate{};
@@ -323,7 +339,7 @@ constexpr bool same_measured(const measured_matmul& a, const measured_matmul& b)
   return a.format == b.format && a.sum == b.sum;
 }
 constexpr bool same_measured(const measured_issue& a, const measured_issue& b) {
-  return std::string_view(a.instruction) == b.instruction && a.format == b.format && a.sum == b.sum;
+  return a.probe == b.probe && a.format == b.format && a.sum == b.sum;
 }
 constexpr bool same_measured(const measured_point& a, const measured_point& b) {
   return a.format == b.format && a.sum == b.sum && a.shape == b.shape;

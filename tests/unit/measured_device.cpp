@@ -34,8 +34,12 @@ constexpr measured_matmul matmuls[] = {
      .shape = {8192, 8192, 8192},
      .sustained = reading<compute_rate>{300_TFLOPS, 290_TFLOPS, 310_TFLOPS, 400}}};
 constexpr measured_issue issue[] = {
-    {"mma.sync", number_format::bf16, {}, {195_TFLOPS, 194_TFLOPS, 196_TFLOPS, 50}, 1024},
-    {"fma", number_format::fp32, {}, {25_TFLOPS, 25_TFLOPS, 25_TFLOPS, 50}, 128}};
+    {issue_probe::mma_sync,
+     number_format::bf16,
+     {},
+     {195_TFLOPS, 194_TFLOPS, 196_TFLOPS, 50},
+     1024},
+    {issue_probe::fma, number_format::fp32, {}, {25_TFLOPS, 25_TFLOPS, 25_TFLOPS, 50}, 128}};
 constexpr measured_point surface[] = {
     {.format = number_format::bf16, .shape = {1024, 1024, 1024}, .rate = 50_TFLOPS},
     {.format = number_format::fp8, .shape = {1024, 1024, 1024}, .rate = 50_TFLOPS}};
@@ -158,7 +162,10 @@ TEST_CASE("a point of a surface is a share of the data sheet's peak") {
   STATIC_CHECK(share_of_peak(measured, surface[1]).why().code == errc::unsupported_format);
 }
 
-TEST_CASE("an origin has a name") {
+TEST_CASE("an origin and a probe have names") {
+  STATIC_CHECK(text(issue_probe::mma_sync) == "mma.sync"sv);
+  STATIC_CHECK(text(issue_probe::wgmma) == "wgmma"sv);
+  STATIC_CHECK(text(issue_probe::fma) == "fma"sv);
   STATIC_CHECK(text(ceiling_origin::data_sheet) == "data sheet"sv);
   STATIC_CHECK(text(ceiling_origin::measured) == "measured"sv);
   STATIC_CHECK(text(ceiling_origin::stated) == "stated"sv);
@@ -266,7 +273,8 @@ TEST_CASE("rows are refused with their place") {
       flaw_of_rows(&measured_device::issue, {issue[1], issue[1]}), errc::measured_twice, "issue"));
   STATIC_CHECK(in_row_1(
       flaw_of_rows(&measured_device::issue,
-                   {issue[0], measured_issue{"fma", number_format::fp64, {}, issue[0].rate, nan}}),
+                   {issue[0],
+                    measured_issue{issue_probe::fma, number_format::fp64, {}, issue[0].rate, nan}}),
       errc::not_positive,
       "issue"));
   STATIC_CHECK(in_row_1(flaw_of_rows(&measured_device::surface, {surface[0], surface[0]}),
