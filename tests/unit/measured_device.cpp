@@ -1,4 +1,5 @@
 #include "check.hpp"
+#include "imaginary_device.hpp"
 
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/cluster.hpp>
@@ -10,65 +11,9 @@
 namespace {
 
 using namespace gpuplan;
+using namespace imaginary_device;
 using namespace std::string_view_literals;
 
-// Numbers that nobody measured: of a device that exists nowhere.
-constexpr gpu_spec imaginary{.id = "imaginary",
-                             .sm_count = 100,
-                             .memory_bandwidth = 2_TBps,
-                             .dense = {.bf16 = 200_TFLOPS, .fp16 = 200_TFLOPS, .int8 = 400_TFLOPS},
-                             .peers = peer_link{"NVLink 3", 600_GBps},
-                             .pcie = pcie_link{.generation = 4, .lanes = 16}};
-
-constexpr measured_matmul matmuls[] = {
-    {.format = number_format::bf16,
-     .shape = {8192, 8192, 8192},
-     .sustained = reading<compute_rate>{150_TFLOPS, 149_TFLOPS, 151_TFLOPS, 400},
-     .burst = reading<compute_rate>{170_TFLOPS, 169_TFLOPS, 171_TFLOPS, 20},
-     .zeros = reading<compute_rate>{190_TFLOPS, 189_TFLOPS, 191_TFLOPS, 400}},
-    {.format = number_format::fp16,
-     .shape = {4096, 4096, 4096},
-     .own_kernel = reading<compute_rate>{80_TFLOPS, 79_TFLOPS, 81_TFLOPS, 100}},
-    {.format = number_format::fp16,
-     .sum = accumulator::fp16,
-     .shape = {8192, 8192, 8192},
-     .sustained = reading<compute_rate>{300_TFLOPS, 290_TFLOPS, 310_TFLOPS, 400}}};
-constexpr measured_issue issue[] = {
-    {issue_probe::mma_sync,
-     number_format::bf16,
-     {},
-     {195_TFLOPS, 194_TFLOPS, 196_TFLOPS, 50},
-     1024},
-    {issue_probe::fma, number_format::fp32, {}, {25_TFLOPS, 25_TFLOPS, 25_TFLOPS, 50}, 128}};
-constexpr measured_point surface[] = {
-    {.format = number_format::bf16, .shape = {1024, 1024, 1024}, .rate = 50_TFLOPS},
-    {.format = number_format::fp8, .shape = {1024, 1024, 1024}, .rate = 50_TFLOPS}};
-constexpr measured_footprint footprints[] = {{1_MiB, 6_TBps}, {64_MiB, 1.8_TBps}};
-constexpr measured_all_reduce all_reduces[] = {{2, 20_us, 200_GBps}, {8, 30_us, 120_GBps}};
-
-constexpr measured_device in_full{
-    .id = "imaginary",
-    .name = "NVIDIA Imaginary",
-    .date = "2026-11-22",
-    .sm_count = 100,
-    .memory = 79_GiB,
-    .power_limit = 400_W,
-    .matmuls = matmuls,
-    .issue = issue,
-    .surface = surface,
-    .copy = reading<bandwidth>{1800_GBps, 1790_GBps, 1810_GBps, 100},
-    .triad = reading<bandwidth>{1750_GBps, 1740_GBps, 1760_GBps, 100},
-    .read = reading<bandwidth>{1900_GBps, 1890_GBps, 1910_GBps, 100},
-    .write = reading<bandwidth>{1850_GBps, 1840_GBps, 1860_GBps, 100},
-    .l2 = reading<bandwidth>{6_TBps, 5.9_TBps, 6.1_TBps, 100, 1400, 300_W},
-    .l2_knee = 32_MiB,
-    .footprints = footprints,
-    .pinned = {.to_device = reading<bandwidth>{26_GBps, 25_GBps, 27_GBps, 3},
-               .from_device = reading<bandwidth>{24_GBps, 23_GBps, 25_GBps, 3}},
-    .kernel_launch = reading<duration>{3_us, 2.5_us, 4_us, 1000},
-    .graph_node = reading<duration>{1_us, 0.9_us, 1.1_us, 1000},
-    .peer_copy = reading<bandwidth>{250_GBps, 249_GBps, 251_GBps, 3},
-    .all_reduces = all_reduces};
 constexpr gpu_spec measured = *measured_as(imaginary, in_full);
 
 constexpr measured_device nothing{.id = "imaginary", .date = "2026-11-22"};
@@ -173,7 +118,7 @@ TEST_CASE("an origin and a probe have names") {
 
 TEST_CASE("rates stand in for the device on which they were measured alone") {
   CONSTEXPR auto other = measured_as({.id = "another"}, in_full).why();
-  STATIC_CHECK(other == failure(errc::measured_elsewhere).about("NVIDIA Imaginary"));
+  STATIC_CHECK(other == failure(errc::measured_elsewhere).about(in_full.name));
 
   CONSTEXPR gpu_spec whole = catalog::a100_sxm4_40gb;
   CONSTEXPR gpu_spec part = slice_of(whole, *mig(whole, "1g.5gb"));
@@ -210,7 +155,7 @@ constexpr double nan = __builtin_nan("");
 TEST_CASE("a measurement needs a day") {
   STATIC_CHECK(validate(in_full));
   STATIC_CHECK(flaw([](measured_device& of) { of.date = ""; }) ==
-               failure(errc::undated_measurement).about("NVIDIA Imaginary"));
+               failure(errc::undated_measurement).about(in_full.name));
 }
 
 TEST_CASE("a reading that makes no sense is refused") {
