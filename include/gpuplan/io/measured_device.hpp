@@ -3,6 +3,7 @@
 // What was measured of a device as JSON, out and in, and as a header of constants. Needs
 // nlohmann/json, as json.hpp does.
 
+#include <gpuplan/detail/text.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/measured_device.hpp>
@@ -370,10 +371,28 @@ template <class T>
   }
 }
 
+// How many characters from the first on make an identifier.
+[[nodiscard]] constexpr std::size_t end_of_identifier(std::string_view name) {
+  std::size_t at = 0;
+  for (; at < name.size(); ++at) {
+    const char c = name[at];
+    const bool is_digit = c >= '0' && c <= '9';
+    if (c != '_' && !gpuplan::detail::letter_or_digit(c)) break;
+    if (is_digit && at == 0) break;
+  }
+  return at;
+}
+
 inline constexpr int measurement_version = 1;
 inline constexpr const char* version_key = "gpuplan_measured_device";
 
 }  // namespace detail
+
+/// Whether a constant can have this name: letters, digits and _, and no digit first. Words of C++
+/// are not looked for.
+[[nodiscard]] constexpr bool is_identifier(std::string_view name) {
+  return !name.empty() && detail::end_of_identifier(name) == name.size();
+}
 
 /// The measurement as one JSON object, in bytes, seconds, FLOP and watts and their ratios: what
 /// `read_measurement` reads back as the same numbers. What is absent has no key. Throws as
@@ -408,17 +427,13 @@ inline constexpr const char* version_key = "gpuplan_measured_device";
 /// The measurement as a header that needs `gpuplan/measured_device.hpp` alone and defines
 /// `inline constexpr gpuplan::measured_device NAME`, for `measured_as`, and an array `NAME_matmuls`
 /// and so on of each kind of rows. Throws as `validate` of the measurement says, and
-/// `malformed_name` where NAME is no identifier: letters, digits and _, and no digit first.
+/// `malformed_name` where NAME is no identifier.
 [[nodiscard]] inline std::string to_header(const measurement_record& of, const std::string& name) {
   static_cast<void>(validate(of.view()).value_or_throw());
-  for (std::size_t i = 0; i == 0 || i < name.size(); ++i) {
-    const char c = i < name.size() ? name[i] : '\0';
-    const bool digit = c >= '0' && c <= '9';
-    if (c == '_' || (gpuplan::detail::letter_or_digit(c) && !(digit && i == 0))) continue;
+  if (const std::size_t at = detail::end_of_identifier(name); name.empty() || at < name.size())
     gpuplan::detail::precondition_violated(
-        failure(errc::malformed_name, named_fact{fact::position, static_cast<std::int64_t>(i)})
+        failure(errc::malformed_name, named_fact{fact::position, static_cast<std::int64_t>(at)})
             .about("header name"));
-  }
   std::string arrays;
   std::string fields;
   detail::visit_fields(of, [&](const char* field, const auto& value) {
