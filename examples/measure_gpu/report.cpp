@@ -54,7 +54,7 @@ class lines {
           "TFLOPS",
           1_TFLOPS,
           one.rate,
-          peak_of(one.format, one.sum),
+          peak_of_units(one),
           io::decimal(one.flop_per_clock_per_sm, 0) + " FLOP per clock and SM");
     const known<gpuplan::bandwidth> memory = spec_.memory_bandwidth > gpuplan::bandwidth{}
                                                  ? known(spec_.memory_bandwidth)
@@ -94,6 +94,18 @@ class lines {
                                                      gpuplan::accumulator sum) const {
     const auto found = peak(spec_, format, sum);
     return found ? known(*found) : known<gpuplan::compute_rate>();
+  }
+
+  // A probe is of vector or of matrix units, and `peak` is of the faster of the two.
+  [[nodiscard]] known<gpuplan::compute_rate> peak_of_units(
+      const gpuplan::measured_issue& of) const {
+    using gpuplan::number_format;
+    const gpuplan::peak_rates& dense = spec_.dense;
+    const bool is_vector = of.probe == gpuplan::issue_probe::fma;
+    if (of.format == number_format::fp64) return is_vector ? dense.fp64 : dense.fp64_matrix;
+    if (of.format == number_format::fp16 && of.sum == gpuplan::accumulator::fp16)
+      return is_vector ? dense.fp16_vector : dense.fp16_sum_fp16;
+    return peak_of(of.format, of.sum);
   }
 
   template <class Quantity>
