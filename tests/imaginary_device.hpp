@@ -70,6 +70,8 @@ inline constexpr measured_device in_full{
                .both_ways = reading<bandwidth>{47.3_GBps, 47_GBps, 48_GBps, 3}},
     .pageable = {.to_device = reading<bandwidth>{9.1_GBps, 9_GBps, 9.2_GBps, 3}},
     .kernel_launch = reading<duration>{3_us, 2.5_us, 4_us, 1000},
+    .kernel_enqueue = reading<duration>{2_us, 1.9_us, 2.2_us, 200},
+    .empty_kernel = reading<duration>{1.5_us, 1.4_us, 1.6_us, 200},
     .graph_node = reading<duration>{1_us, 0.9_us, 1.1_us, 1000},
     .peer_copy = reading<bandwidth>{250_GBps, 249_GBps, 251_GBps, 3},
     .all_reduces = all_reduces};

@@ -79,8 +79,10 @@ class lines {
                      .unit = "GB/s",
                      .reached = in(one.rate, 1_GBps),
                      .note = "and " + io::decimal(in(one.latency, 1_us), 1) + " us"});
-    if (measured.kernel_launch) add("kernel launch", "us", 1_us, *measured.kernel_launch, {}, "");
-    if (measured.graph_node) add("node of a graph", "us", 1_us, *measured.graph_node, {}, "");
+    time("empty kernel, from call to end", measured.kernel_launch);
+    time("empty kernel, of the host", measured.kernel_enqueue);
+    time("empty kernel, of the device", measured.empty_kernel);
+    time("empty kernel in a graph", measured.graph_node);
   }
 
  private:
@@ -132,6 +134,9 @@ class lines {
             const known<gpuplan::bandwidth>& sheet,
             std::string note = "") {
     if (of) add(std::move(what), "GB/s", 1_GBps, *of, sheet, std::move(note));
+  }
+  void time(const char* what, const known<gpuplan::reading<gpuplan::duration>>& of) {
+    if (of) add(what, "us", 1_us, *of, {}, "");
   }
   void host(const std::string& kind,
             const gpuplan::measured_host_link& link,

@@ -130,9 +130,11 @@ struct measured_device {
   std::span<const measured_footprint> footprints{};
   measured_host_link pinned{};
   measured_host_link pageable{};
-  known<reading<duration>> kernel_launch{};  // an empty kernel, from its call to its end
-  known<reading<duration>> graph_node{};     // one of many in a replayed graph
-  known<reading<bandwidth>> peer_copy{};     // to another device, one way
+  known<reading<duration>> kernel_launch{};   // of an empty kernel on an idle stream
+  known<reading<duration>> kernel_enqueue{};  // of the host alone, while the device is busy
+  known<reading<duration>> empty_kernel{};    // of the device, from one kernel's end to the next's
+  known<reading<duration>> graph_node{};      // the same in a replayed graph
+  known<reading<bandwidth>> peer_copy{};      // to another device, one way
   std::span<const measured_all_reduce> all_reduces{};
 };
 
@@ -240,17 +242,23 @@ enum class host_copy { to_device, from_device };
   return failure(errc::not_known).about("peers");
 }
 
-/// The time from the call of a kernel to its end where it does nothing: what the shortest kernel
-/// takes whose launch waits for the one before. Data sheets do not state it. Errors: `not_known`.
-[[nodiscard]] constexpr result<ceiling<duration>> launch_latency(const gpu_spec& gpu) {
-  if (gpu.measured == nullptr) return failure(errc::not_known).about("kernel_launch");
-  return detail::measured_or_failure(gpu.measured->kernel_launch, "kernel_launch");
-}
+/// What a kernel costs that does nothing: from its call to its end on an idle device
+/// (`round_trip`); the host's part, which kernels that are shorter wait for (`enqueue`); the
+/// device's part, from one kernel's end to the next's, in a stream (`kernel`) and in a replayed
+/// graph (`graph_node`).
+enum class launch_cost { round_trip, enqueue, kernel, graph_node };
 
-/// The same of one kernel among many in a replayed CUDA graph. Errors: `not_known`.
-[[nodiscard]] constexpr result<ceiling<duration>> graph_node_latency(const gpu_spec& gpu) {
-  if (gpu.measured == nullptr) return failure(errc::not_known).about("graph_node");
-  return detail::measured_or_failure(gpu.measured->graph_node, "graph_node");
+/// What launching costs. Data sheets do not state it. Errors: `not_known`.
+[[nodiscard]] constexpr result<ceiling<duration>> launch_latency(
+    const gpu_spec& gpu, launch_cost which = launch_cost::round_trip) {
+  known<reading<duration>> found;
+  if (gpu.measured != nullptr) {
+    if (which == launch_cost::round_trip) found = gpu.measured->kernel_launch;
+    if (which == launch_cost::enqueue) found = gpu.measured->kernel_enqueue;
+    if (which == launch_cost::kernel) found = gpu.measured->empty_kernel;
+    if (which == launch_cost::graph_node) found = gpu.measured->graph_node;
+  }
+  return detail::measured_or_failure(found, "launch_latency");
 }
 
 /// The all-reduce that was measured of a group of this many devices. Errors: `not_known`.
@@ -390,6 +398,8 @@ constexpr failure flaw(std::span<const Row> rows, const char* name) {
                            detail::flaw(given.pinned, "pinned"),
                            detail::flaw(given.pageable, "pageable"),
                            detail::flaw(given.kernel_launch, "kernel_launch"),
+                           detail::flaw(given.kernel_enqueue, "kernel_enqueue"),
+                           detail::flaw(given.empty_kernel, "empty_kernel"),
                            detail::flaw(given.graph_node, "graph_node"),
                            detail::flaw(given.peer_copy, "peer_copy"),
                            detail::flaw(given.all_reduces, "all_reduces")};

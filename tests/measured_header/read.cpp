@@ -90,6 +90,8 @@ static_assert(same(is.copy, was.copy) && same(is.triad, was.triad) && same(is.re
 static_assert(same(is.write, was.write) && same(is.l2, was.l2) && same(is.l2_knee, was.l2_knee));
 static_assert(same(is.pinned, was.pinned) && same(is.pageable, was.pageable));
 static_assert(same(is.kernel_launch, was.kernel_launch) && same(is.graph_node, was.graph_node));
+static_assert(same(is.kernel_enqueue, was.kernel_enqueue));
+static_assert(same(is.empty_kernel, was.empty_kernel));
 static_assert(same(is.peer_copy, was.peer_copy));
 static_assert(matmul_ceiling(*measured_as(imaginary_device::imaginary, written_device),
                              number_format::bf16)

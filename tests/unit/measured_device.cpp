@@ -58,12 +58,14 @@ TEST_CASE("each traffic has its measured bandwidth, and all the same on a data s
 TEST_CASE("what no data sheet states is not known before it is measured") {
   STATIC_CHECK(l2_ceiling(imaginary).why() == failure(errc::not_known).about("l2"));
   STATIC_CHECK(l2_ceiling(blank).why() == failure(errc::not_known).about("l2"));
-  STATIC_CHECK(launch_latency(imaginary).why().subject == "kernel_launch"sv);
-  STATIC_CHECK(launch_latency(blank).why().code == errc::not_known);
-  STATIC_CHECK(graph_node_latency(imaginary).why().subject == "graph_node"sv);
-  STATIC_CHECK(graph_node_latency(blank).why().code == errc::not_known);
+  STATIC_CHECK(launch_latency(imaginary).why() == failure(errc::not_known).about("launch_latency"));
+  STATIC_CHECK(launch_latency(blank, launch_cost::kernel).why().code == errc::not_known);
+  CONSTEXPR auto cost = [](launch_cost which) { return *launch_latency(measured, which); };
   STATIC_CHECK(is(*launch_latency(measured), 3_us, ceiling_origin::measured));
-  STATIC_CHECK(is(*graph_node_latency(measured), 1_us, ceiling_origin::measured));
+  STATIC_CHECK(is(cost(launch_cost::round_trip), 3_us, ceiling_origin::measured));
+  STATIC_CHECK(is(cost(launch_cost::enqueue), 2_us, ceiling_origin::measured));
+  STATIC_CHECK(is(cost(launch_cost::kernel), 1.5_us, ceiling_origin::measured));
+  STATIC_CHECK(is(cost(launch_cost::graph_node), 1_us, ceiling_origin::measured));
   STATIC_CHECK(all_reduce_of(imaginary, 8).why()[fact::devices] == 8);
   STATIC_CHECK(all_reduce_of(measured, 4).why().subject == "all_reduce"sv);
   STATIC_CHECK(all_reduce_of(measured, 8)->latency == 30_us);
@@ -192,6 +194,8 @@ TEST_CASE("every part of a measurement is looked at") {
   STATIC_CHECK(subject([](measured_device& of) { of.power_limit = 0_W; }));
   STATIC_CHECK(subject([](measured_device& of) { of.l2_knee = 0_B; }));
   STATIC_CHECK(subject([](measured_device& of) { of.kernel_launch = reading<duration>{}; }));
+  STATIC_CHECK(subject([](measured_device& of) { of.kernel_enqueue = reading<duration>{}; }));
+  STATIC_CHECK(subject([](measured_device& of) { of.empty_kernel = reading<duration>{}; }));
   STATIC_CHECK(subject([](measured_device& of) { of.graph_node = reading<duration>{}; }));
 }
 

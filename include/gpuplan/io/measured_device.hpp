@@ -139,6 +139,8 @@ void visit_fields(Struct& of, Visit visit) {
     visit("pinned", of.values.pinned);
     visit("pageable", of.values.pageable);
     visit("kernel_launch", of.values.kernel_launch);
+    visit("kernel_enqueue", of.values.kernel_enqueue);
+    visit("empty_kernel", of.values.empty_kernel);
     visit("graph_node", of.values.graph_node);
     visit("peer_copy", of.values.peer_copy);
     visit("all_reduces", of.all_reduces);
