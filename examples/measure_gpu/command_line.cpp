@@ -60,7 +60,7 @@ std::string list_of_parts() {
 
 }  // namespace
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, const surroundings& around) {
   request asked;
   files to;
   bool quiet = false;
@@ -90,11 +90,10 @@ int run(int argc, char** argv) {
             ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
             ->type_name("")
             ->capture_default_str();
-        app.add_option("--sequence-length",
-                       asked.sequence_length,
-                       "Of that model (default: the longest that it was made for)")
+        app.add_option("--sequence-length", asked.sequence_length, "Of that model")
             ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
-            ->type_name("");
+            ->type_name("")
+            ->capture_default_str();
         app.add_flag("--quick", asked.quick, "Seconds for each measurement; spreads are wider");
         app.add_option("--json", to.json, "Write the measurement to this file as JSON")
             ->type_name("FILE");
@@ -115,9 +114,12 @@ int run(int argc, char** argv) {
         progress shown(quiet ? nullptr : stderr);
         outcome made;
         try {
-          made = measure(asked, [&](std::string_view part, std::string_view what, double share) {
-            shown.show(part, what, share);
-          });
+          made = measure(
+              asked,
+              [&](std::string_view part, std::string_view what, double share) {
+                shown.show(part, what, share);
+              },
+              around);
         } catch (const no_device&) {
           nothing_there = true;
           throw;
