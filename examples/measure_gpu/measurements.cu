@@ -1,6 +1,5 @@
 #include "measure_gpu/measurements.hpp"
 
-#include <gpuplan/catalog/models.hpp>
 #include <gpuplan/cuda/device_query.cuh>
 #include <gpuplan/cuda/gemm.cuh>
 #include <gpuplan/cuda/launch.cuh>
@@ -20,7 +19,6 @@
 #include <ctime>
 #include <exception>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -190,7 +188,23 @@ class run_of_parts {
     }
   }
 
-  void issue() { issue_of(std::make_index_sequence<std::size(cuda::all_instructions)>()); }
+  void issue() {
+    for (const cuda::instruction which : cuda::all_instructions) {
+      const cuda::instruction_facts facts = cuda::facts_of(which);
+      if (!cuda::exists_on(facts, capability())) continue;
+      attempt(facts.name, [&](cuda::session& s) {
+        const auto found = cuda::measure_issue_rate(s, which, {.sampling = sampling(facts.name)});
+        if (!found) return;
+        keep({.probe = facts.by == cuda::issuer::thread ? issue_probe::fma
+                       : facts.by == cuda::issuer::warp ? issue_probe::mma_sync
+                                                        : issue_probe::wgmma,
+              .format = facts.format,
+              .sum = facts.sum,
+              .rate = with_draw(reading_of(found->rate, found->timing), facts.name),
+              .flop_per_clock_per_sm = found->flop_per_clock});
+      });
+    }
+  }
 
   void memory() {
     const auto measure = [&](cuda::stream_operation which, known<reading<bandwidth>>& to) {
@@ -338,33 +352,14 @@ class run_of_parts {
     }
   }
 
-  template <cuda::instruction Which>
-  void issue_of() {
-    constexpr cuda::instruction_facts facts = cuda::facts_of(Which);
-    if (!cuda::exists_on(facts, capability())) return;
-    attempt(facts.name, [&](cuda::session& s) {
-      const auto found = cuda::measure_issue_rate<Which>(s, {.sampling = sampling(facts.name)});
-      if (!found) return;
-      const measured_issue one{
-          .probe = facts.by == cuda::issuer::thread ? issue_probe::fma
-                   : facts.by == cuda::issuer::warp ? issue_probe::mma_sync
-                                                    : issue_probe::wgmma,
-          .format = facts.format,
-          .sum = facts.sum,
-          .rate = with_draw(reading_of(found->rate, found->timing), facts.name),
-          .flop_per_clock_per_sm = found->flop_per_clock};
-      // A format may have instructions of several sizes: the fastest counts.
-      for (measured_issue& other : record().issue)
-        if (other.probe == one.probe && other.format == one.format && other.sum == one.sum) {
-          if (one.rate.median > other.rate.median) other = one;
-          return;
-        }
-      record().issue.push_back(one);
-    });
-  }
-  template <std::size_t... Which>
-  void issue_of(std::index_sequence<Which...>) {
-    (issue_of<cuda::all_instructions[Which]>(), ...);
+  // A format may have instructions of several sizes: the fastest counts.
+  void keep(const measured_issue& one) {
+    for (measured_issue& other : record().issue)
+      if (other.probe == one.probe && other.format == one.format && other.sum == one.sum) {
+        if (one.rate.median > other.rate.median) other = one;
+        return;
+      }
+    record().issue.push_back(one);
   }
 };
 
