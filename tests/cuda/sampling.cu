@@ -47,6 +47,9 @@ cuda::sampled sample_busy(const cuda::sampling_options& options) {
   return cuda::sample(s, launch_busy, options);
 }
 
+// For short kernels, of which a second of heating holds too many to play.
+constexpr cuda::warm_up_options quick_heating{.window_s = 0.02};
+
 // Short, for tests that repeat it.
 constexpr cuda::sampling_options brief{
     .what = "brief",
@@ -75,7 +78,8 @@ TEST_CASE("a steady kernel is timed as long as it runs") {
 
 TEST_CASE("a short kernel is launched so often that a sample lasts") {
   busy_takes({10e-6});
-  const cuda::sampled r = sample_busy({.least_sample_s = 1e-3});
+  const cuda::sampled r =
+      sample_busy({.least_sample_s = 1e-3, .warm_up = quick_heating, .stop = {.least_s = 0.1}});
   CHECK(r.launches_per_sample == doctest::Approx(100).epsilon(0.02));  // events count in floats
   CHECK(in(r.median, 1_us) == doctest::Approx(10));
   REQUIRE(r.clock_MHz.has_value());
@@ -85,7 +89,7 @@ TEST_CASE("a short kernel is launched so often that a sample lasts") {
 
 TEST_CASE("where the host is slower than the device, the device waits for a whole sample") {
   busy_takes({0.5e-6});
-  const cuda::sampled r = sample_busy({.stop = {.least_s = 0.01}});
+  const cuda::sampled r = sample_busy({.warm_up = quick_heating, .stop = {.least_s = 0.01}});
   CHECK(r.launches_per_sample == 256);
   CHECK(in(r.median, 1_us) == doctest::Approx(0.5).epsilon(1e-3));
   CHECK(stand_in::launches_of("hold_stream").size() >= static_cast<std::size_t>(r.samples));
@@ -218,7 +222,8 @@ TEST_CASE("a burst rests first, and is queued before it starts") {
 TEST_CASE("the L2 cache is flushed before every launch") {
   busy_takes({20e-6});
   stand_in::current().devices[0].properties.l2CacheSize = 8 << 20;
-  const cuda::sampled r = sample_busy({.flush_l2 = true, .stop = {.least_s = 0.005}});
+  const cuda::sampled r =
+      sample_busy({.flush_l2 = true, .warm_up = quick_heating, .stop = {.least_s = 0.005}});
   CHECK(r.flushed_l2);
   CHECK(r.launches_per_sample == 1);
   CHECK(in(r.median, 1_us) == doctest::Approx(20));  // without the time that the flush takes
