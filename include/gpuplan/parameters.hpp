@@ -77,8 +77,8 @@ constexpr std::int64_t dealt(const split_extent& of, std::int64_t ways, std::int
          (repeated ? 1 : dealt(of.groups, ways, index)) * of.group_size;
 }
 
-// Which part of a layer an operator belongs to.
-constexpr std::int64_t parameter_counts::*part_of(operator_kind kind) {
+// The part of a layer that has an operator.
+constexpr auto part_of(operator_kind kind) -> std::int64_t parameter_counts::* {
   switch (kind) {
     case operator_kind::patch_embedding:
       return &parameter_counts::embedding;
