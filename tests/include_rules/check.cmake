@@ -18,6 +18,7 @@ set(order
     # descriptions
     precision.hpp
     gpu.hpp
+    measured_device.hpp
     cluster.hpp
     trainable.hpp
     model.hpp

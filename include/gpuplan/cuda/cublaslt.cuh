@@ -63,7 +63,9 @@ using cublaslt_owned = std::unique_ptr<std::remove_pointer_t<Handle>, cublaslt_d
 using matrix_layout = cublaslt_owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
 // A matrix by columns, without gaps.
-inline matrix_layout layout_of(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
+inline matrix_layout layout_by_columns(cudaDataType_t type,
+                                       std::int64_t rows,
+                                       std::int64_t columns) {
   cublasLtMatrixLayout_t made = nullptr;
   GPUPLAN_CUDA_CALL(cublasLtMatrixLayoutCreate(
       &made, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows));
@@ -112,11 +114,11 @@ class cublaslt_product {
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, unit_scale);
       set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(fast_sums ? 1 : 0));
     }
-    first_ = product.b_is_transposed() ? detail::layout_of(types_.operand, k, n)
-                                       : detail::layout_of(types_.operand, n, k);
-    second_ = product.a_is_transposed() ? detail::layout_of(types_.operand, m, k)
-                                        : detail::layout_of(types_.operand, k, m);
-    result_ = detail::layout_of(types_.result, n, m);
+    first_ = product.b_is_transposed() ? detail::layout_by_columns(types_.operand, k, n)
+                                       : detail::layout_by_columns(types_.operand, n, k);
+    second_ = product.a_is_transposed() ? detail::layout_by_columns(types_.operand, m, k)
+                                        : detail::layout_by_columns(types_.operand, k, m);
+    result_ = detail::layout_by_columns(types_.result, n, m);
   }
 
   /// The algorithms that cuBLASLt proposes, at most `most`, those it thinks fastest first. None
