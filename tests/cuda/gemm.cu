@@ -273,6 +273,7 @@ TEST_CASE("a wrong product is found, whatever is wrong") {
                    other.transpose_a = CUBLAS_OP_N;
                    std::swap(other.a.rows, other.a.columns);
                    other.a.leading = static_cast<std::int64_t>(other.a.rows);
+                   std::memset(m.d_data, 0xFF, m.d.rows * m.d.columns * 2);
                    played::multiply(other);
                  }),
                  "the product is wrong"));
