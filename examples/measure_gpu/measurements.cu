@@ -235,7 +235,11 @@ class run_of_parts {
 
   void l2() {
     attempt("", [&](cuda::session& s) {
-      const cuda::cache_reading found = cuda::measure_cache(s, {.sampling = sampling("L2 cache")});
+      const cuda::cache_reading found =
+          cuda::measure_cache(s,
+                              {.sampling = sampling("L2 cache"),
+                               .least_footprint = around_.least_footprint,
+                               .least_traffic = around_.cache_traffic});
       for (const measure::footprint_rate& one : found.curve)
         record().footprints.push_back({one.footprint, one.rate});
       if (!found.knee) return;
@@ -439,10 +443,15 @@ outcome measure(const request& asked,
         "--device " + std::to_string(asked.device) + ": there " +
         (count == 1 ? "is 1 device" : "are " + std::to_string(count) + " devices") +
         ", counted from 0");
-  if (!asked.model.empty())
-    if (const auto model = catalog::find_model(asked.model); !model)
+  if (!asked.model.empty()) {
+    const auto model = catalog::find_model(asked.model);
+    if (!model)
       throw guides::bad_request("--model " + asked.model + ": " +
                                 failure_text(model.why()).c_str());
+    if (model->kind == model_kind::vision)
+      throw guides::bad_request("--model " + asked.model +
+                                ": it has no --sequence-length; take a model of texts");
+  }
   run_of_parts run(asked, listener, around);
   for (const measured_part& one : all_parts) {
     if (!is_wanted(asked, one.what)) continue;
