@@ -382,7 +382,9 @@ class run_of_parts {
           cuda::measure_gemm_surface(s, number_format::bf16, shapes, options);
       record().surface.insert(record().surface.end(), found.points.begin(), found.points.end());
       for (const cuda::missing_point& one : found.missing)
-        made_.failed.push_back(part_ + ": " + one.why);
+        made_.failed.push_back(part_ + ", " +
+                               cuda::detail::name_of({.format = found.format, .shape = one.shape}) +
+                               ": " + one.why);
     });
   }
 

@@ -33,7 +33,7 @@ using namespace gpuplan;
 using nlohmann::json;
 
 constexpr const char* name = "Stand-in for an H100";
-constexpr double memory_rate = 10e6;  // so slow that few launches pass the time
+constexpr double memory_rate = 1e6;  // so slow that few launches pass the time
 
 measure_gpu_program::surroundings small_and_patient() {
   return {.now_s = stand_in::now_s,
@@ -147,26 +147,25 @@ void stand_in_for_h100(int devices = 1) {
   like.properties.l2CacheSize = 4 << 10;
   like.context_bytes = like.properties.totalGlobalMem - (std::size_t{1} << 30);
   script.devices.assign(static_cast<std::size_t>(devices), like);
-  script.touched_bytes = 1 << 20;
+  script.touched_bytes = 64 << 20;  // of a copy: all that 132 SMs leave
   script.pinned_bytes_per_s = 50e6;
   script.pageable_bytes_per_s = 20e6;
-  script.peer_bytes_per_s = 40e6;
+  script.peer_bytes_per_s = 4e6;
   for (int device = 0; device < devices; ++device)
     for (int peer = 0; peer < devices; ++peer)
       if (peer != device) script.devices[static_cast<std::size_t>(device)].peers.push_back(peer);
 }
 
-const json* row_of(const json& rows, const std::string& what) {
-  const auto found = std::find_if(
-      rows.begin(), rows.end(), [&](const json& row) { return row["measured"] == what; });
-  return found == rows.end() ? nullptr : &*found;
+// The row of a measurement; null where there is none.
+json row_of(const json& rows, const std::string& what) {
+  for (const json& row : rows)
+    if (row["measured"] == what) return row;
+  return nullptr;
 }
 
 double reached(const json& rows, const std::string& what) {
-  const json* row = row_of(rows, what);
-  INFO(what);
-  REQUIRE(row != nullptr);
-  return (*row)["reached"].get<double>();
+  const json row = row_of(rows, what);
+  return row.is_null() ? -1 : row["reached"].get<double>();
 }
 
 // Within 1 %: the stand-in counts clocks in whole cycles.
@@ -178,7 +177,8 @@ TEST_CASE("every part is measured, printed and written") {
   stand_in_for_h100();
   const temporary_file as_json("");
   const temporary_file as_header("");
-  const outcome o = ran({"--format",
+  const outcome o = ran({"--quick",
+                         "--format",
                          "json",
                          "--json",
                          as_json.name(),
@@ -186,7 +186,8 @@ TEST_CASE("every part is measured, printed and written") {
                          as_header.name(),
                          "--name",
                          "nothing_real"});
-  CHECK(o.err.empty());
+
+  CHECK(o.err == "");
   CHECK(o.status == 0);
   const json rows = json::parse(o.out, nullptr, false);
   REQUIRE(rows.is_array());
@@ -199,22 +200,22 @@ TEST_CASE("every part is measured, printed and written") {
   CHECK(reached(rows, "mma.sync bf16") == nearly(261.36));
   CHECK(reached(rows, "wgmma fp8") == nearly(261.36));
   CHECK(reached(rows, "fma fp32") == nearly(261.36));
-  CHECK((*row_of(rows, "mma.sync bf16"))["note"] == "1000 FLOP per clock and SM");
-  CHECK((*row_of(rows, "mma.sync bf16"))["data_sheet"] == 989.4);
-  CHECK((*row_of(rows, "mma.sync bf16"))["percent"].get<double>() == nearly(26.4));
-  CHECK((*row_of(rows, "fma fp64"))["data_sheet"] == 34);
-  CHECK((*row_of(rows, "mma.sync fp64"))["data_sheet"] == 67);
+  CHECK(row_of(rows, "mma.sync bf16")["note"] == "1000 FLOP per clock and SM");
+  CHECK(row_of(rows, "mma.sync bf16")["data_sheet"] == 989.4);
+  CHECK(row_of(rows, "mma.sync bf16")["percent"].get<double>() == nearly(26.4));
+  CHECK(row_of(rows, "fma fp64")["data_sheet"] == 34);
+  CHECK(row_of(rows, "mma.sync fp64")["data_sheet"] == 67);
   // The larger shape by the third algorithm, in 40 ms.
   for (const char* format : {"bf16", "fp16", "tf32", "fp8", "int8", "fp32", "fp64"})
     for (const char* state : {"sustained", "burst", "zeros"})
       CHECK(reached(rows, std::string("matmul ") + format + ", " + state) ==
             nearly(2.0 * 64 * 64 * 64 / 40e-3 / 1e12));
   CHECK(reached(rows, "matmul bf16, own kernel") == nearly(2.0 * 64 * 64 * 64 / 80e-3 / 1e12));
-  CHECK((*row_of(rows, "matmul bf16, sustained"))["note"] == "64 x 64 x 64");
-  CHECK((*row_of(rows, "matmul bf16, sustained"))["clock_MHz"] == 1980);
+  CHECK(row_of(rows, "matmul bf16, sustained")["note"] == "64 x 64 x 64");
+  CHECK(row_of(rows, "matmul bf16, sustained")["clock_MHz"] == 1980);
   for (const char* what : {"memory copy", "memory triad", "memory read", "memory write"}) {
-    CHECK(reached(rows, what) == nearly(0.01));
-    CHECK((*row_of(rows, what))["data_sheet"] == 3350);
+    CHECK(reached(rows, what) == nearly(0.001));
+    CHECK(row_of(rows, what)["data_sheet"] == 3350);
   }
   CHECK(reached(rows, "L2 cache read") == nearly(0.04));
   CHECK(reached(rows, "host to device, pinned") == nearly(0.05));
@@ -224,10 +225,10 @@ TEST_CASE("every part is measured, printed and written") {
   CHECK(reached(rows, "device to host, pageable") == nearly(0.02));
   CHECK(reached(rows, "empty kernel, of the device") > 0);
   CHECK(reached(rows, "empty kernel in a graph") > 0);
-  CHECK(row_of(rows, "copy to a peer") == nullptr);
-  CHECK(row_of(rows, "matmul bf16") == nullptr);  // the surface takes minutes
+  CHECK(row_of(rows, "copy to a peer").is_null());
+  CHECK(row_of(rows, "matmul bf16").is_null());  // the surface takes minutes
   // Power and contexts are NVML's to know, which is not there.
-  CHECK((*row_of(rows, "memory copy"))["power_W"].is_null());
+  CHECK(row_of(rows, "memory copy")["power_W"].is_null());
 
   const auto record = io::read_measurement(as_json.text());
   REQUIRE(record);
@@ -242,7 +243,7 @@ TEST_CASE("every part is measured, printed and written") {
   const auto stands_in = measured_as(catalog::h100_sxm5_80gb, measured);
   REQUIRE(stands_in);
   CHECK(memory_ceiling(*stands_in).origin == ceiling_origin::measured);
-  CHECK(in(memory_ceiling(*stands_in).value, 1_MBps) == nearly(10));
+  CHECK(in(memory_ceiling(*stands_in).value, 1_MBps) == nearly(1));
   CHECK(has(as_header.text(), "inline constexpr gpuplan::measured_device nothing_real{"));
   CHECK(has(as_header.text(), "Stand-in for an H100"));
   CHECK(as_header.text() == to_header(*record, "nothing_real"));
@@ -293,9 +294,9 @@ TEST_CASE("a measurement that fails is reported, and the rest is measured") {
   CHECK(o.err.find("measure_gpu: host, to the device, pinned: ") == 0);
   CHECK(has(o.err, "cudaErrorMemoryAllocation"));
   const json rows = json::parse(o.out, nullptr, false);
-  CHECK(row_of(rows, "host to device, pinned") == nullptr);
-  CHECK(row_of(rows, "device to host, pinned") != nullptr);
-  CHECK(row_of(rows, "empty kernel in a graph") != nullptr);
+  CHECK(row_of(rows, "host to device, pinned").is_null());
+  CHECK(!row_of(rows, "device to host, pinned").is_null());
+  CHECK(!row_of(rows, "empty kernel in a graph").is_null());
 
   // A wrong product is no rate, and the next format is measured.
   stand_in_for_h100();
@@ -307,8 +308,8 @@ TEST_CASE("a measurement that fails is reported, and the rest is measured") {
   CHECK(wrong.err.find("measure_gpu: matmul, bf16: ") == 0);
   CHECK(has(wrong.err, "the product is wrong"));
   const json products = json::parse(wrong.out, nullptr, false);
-  CHECK(row_of(products, "matmul bf16, sustained") == nullptr);
-  CHECK(row_of(products, "matmul fp16, sustained") != nullptr);
+  CHECK(row_of(products, "matmul bf16, sustained").is_null());
+  CHECK(!row_of(products, "matmul fp16, sustained").is_null());
 
   stand_in_for_h100();
   stand_in::fail_always("cudaStreamCreateWithFlags", cudaErrorLaunchFailure);
@@ -329,13 +330,14 @@ TEST_CASE("shapes of a grid and of a model are asked for") {
   CHECK(rows[0]["note"] == "16 x 16 x 16");
   CHECK(rows[1]["reached"].get<double>() == nearly(2.0 * 32 * 32 * 32 / 40e-3 / 1e12));
 
-  // BERT-tiny's layers would take the stand-in too long: there is no room for them.
+  // A model's layers would take the stand-in long: there is no room for them.
   stand_in_for_h100();
   stand_in::fail_always("cudaMalloc", cudaErrorMemoryAllocation);
   const outcome model =
       ran({"--only", "model", "--model", "gpt2", "--sequence-length", "8", "--quick"});
   CHECK(model.status == 1);
-  CHECK(has(model.err, "measure_gpu: model, gpt2: ") != has(model.err, "measure_gpu: model: "));
+  CHECK(model.err.find("measure_gpu: model, bf16 8 x 2304 x 768 forward: ") == 0);
+  CHECK(std::count(model.err.begin(), model.err.end(), '\n') == 12);
 
   CHECK(ran({"--model", "gpt-7-tiny"}).status == 2);
   CHECK(ran({"--model", "vit-base-patch16-224"}).status == 2);
@@ -352,8 +354,8 @@ TEST_CASE("several devices exchange data") {
   CHECK(o.err.empty());
   CHECK(o.status == 0);
   const json rows = json::parse(o.out, nullptr, false);
-  CHECK(reached(rows, "copy to a peer") == nearly(0.04));
-  CHECK((*row_of(rows, "copy to a peer"))["data_sheet"] == 450);
+  CHECK(reached(rows, "copy to a peer") == nearly(0.004));
+  CHECK(row_of(rows, "copy to a peer")["data_sheet"] == 450);
 #ifdef GPUPLAN_CUDA_NCCL
   CHECK(reached(rows, "all-reduce of 2") == nearly(1));
 #endif
@@ -372,8 +374,8 @@ TEST_CASE("power, context and link are the management library's to say") {
   unsetenv("STAND_IN_NVML");
   CHECK(o.status == 0);
   const json rows = json::parse(o.out, nullptr, false);
-  REQUIRE(row_of(rows, "memory copy") != nullptr);
-  CHECK((*row_of(rows, "memory copy"))["power_W"] == 321);
+  REQUIRE(!row_of(rows, "memory copy").is_null());
+  CHECK(row_of(rows, "memory copy")["power_W"] == 321);
   const auto record = io::read_measurement(written.text());
   REQUIRE(record);
   CHECK(*record->values.context_memory == 512_MiB);
@@ -433,8 +435,8 @@ TEST_CASE("how far it is shows in lines, or in a bar") {
   CHECK(o.err.find("host: to the device, pinned\n") == 0);
   CHECK(has(o.err, "host: both ways, pinned\n"));
 
-  CHECK(measure_gpu_program::bar("host", 0.5, 24) == "[#####......]  50 %  host");
-  CHECK(measure_gpu_program::bar("host", 0, 23) == "[..........]   0 %  host");
-  CHECK(measure_gpu_program::bar("host", 2, 23) == "[##########] 100 %  host");
+  CHECK(measure_gpu_program::bar("host", 0.5, 24) == "[#####.....]  50 %  host");
+  CHECK(measure_gpu_program::bar("host", 0, 24) == "[..........]   0 %  host");
+  CHECK(measure_gpu_program::bar("host", 2, 24) == "[##########] 100 %  host");
   CHECK(measure_gpu_program::bar("a name without room", 1, 10) == "[] 100 %  a name without room");
 }
