@@ -52,9 +52,12 @@ std::vector<std::string> names_of_parts() {
 }
 
 std::string list_of_parts() {
-  std::string list = "Measure this part; may be given again. ";
-  for (const part& one : parts())
-    list += std::string(&one == &parts().front() ? "" : "; ") + one.name + ": " + one.about;
+  std::string list = "Parts:\n";
+  for (const part& one : parts()) {
+    const std::string name = one.name;
+    list += "  " + name + std::string(9 - name.size(), ' ') + one.about +
+            (one.usual ? "\n" : "; only where it is asked for\n");
+  }
   return list;
 }
 
@@ -72,18 +75,18 @@ int run(int argc, char** argv, const surroundings& around) {
       "measure_gpu",
       about,
       [&](CLI::App& app) {
-        app.footer(examples);
+        app.footer(list_of_parts() + examples);
         app.add_option("--device", asked.device, "Which device, from 0, as CUDA counts them")
             ->check(CLI::Range(0, 1 << 16))
             ->type_name("")
             ->capture_default_str();
-        app.add_option("--only", asked.only, list_of_parts())
+        app.add_option("--only", asked.only, "Measure this part; may be given again")
             ->check(CLI::IsMember(names_of_parts()))
             ->allow_extra_args(false)
             ->type_name("");
         app.add_option("--model",
                        asked.model,
-                       "A model whose layers' shapes are measured with the surface, such as "
+                       "A model whose layers' matrix products are measured, such as "
                        "llama-3.1-8b")
             ->type_name("");
         app.add_option("--micro-batch", asked.micro_batch, "Of that model")

@@ -1,7 +1,9 @@
 #include "measure_gpu/measurements.hpp"
 
+#include <gpuplan/catalog/models.hpp>
 #include <gpuplan/cuda/device_query.cuh>
 #include <gpuplan/cuda/gemm.cuh>
+#include <gpuplan/cuda/gemm_surface.cuh>
 #include <gpuplan/cuda/launch.cuh>
 #include <gpuplan/cuda/memory.cuh>
 #include <gpuplan/cuda/peers.cuh>
@@ -188,6 +190,17 @@ class run_of_parts {
     }
   }
 
+  void surface() {
+    surface_of("", around_.grid.empty() ? cuda::shapes_of(cuda::surface_grid{}) : around_.grid);
+  }
+  void model() {
+    if (asked_.model.empty()) return;
+    surface_of(
+        asked_.model,
+        cuda::shapes_of(cuda::products_of(
+            *catalog::find_model(asked_.model), asked_.micro_batch, asked_.sequence_length)));
+  }
+
   void issue() {
     for (const cuda::instruction which : cuda::all_instructions) {
       const cuda::instruction_facts facts = cuda::facts_of(which);
@@ -222,7 +235,11 @@ class run_of_parts {
 
   void l2() {
     attempt("", [&](cuda::session& s) {
-      const cuda::cache_reading found = cuda::measure_cache(s, {.sampling = sampling("L2 cache")});
+      const cuda::cache_reading found =
+          cuda::measure_cache(s,
+                              {.sampling = sampling("L2 cache"),
+                               .least_footprint = around_.least_footprint,
+                               .least_traffic = around_.cache_traffic});
       for (const measure::footprint_rate& one : found.curve)
         record().footprints.push_back({one.footprint, one.rate});
       if (!found.knee) return;
@@ -352,6 +369,23 @@ class run_of_parts {
     }
   }
 
+  // Those of them that are not measured yet.
+  void surface_of(const std::string& what, std::vector<matmul_shape> shapes) {
+    std::erase_if(shapes, [&](const matmul_shape& shape) {
+      return std::ranges::any_of(record().surface,
+                                 [&](const measured_point& one) { return one.shape == shape; });
+    });
+    attempt(what, [&](cuda::session& s) {
+      cuda::surface_options options;
+      if (asked_.quick) options.heat = sampling("").warm_up;
+      const cuda::gemm_surface found =
+          cuda::measure_gemm_surface(s, number_format::bf16, shapes, options);
+      record().surface.insert(record().surface.end(), found.points.begin(), found.points.end());
+      for (const cuda::missing_point& one : found.missing)
+        made_.failed.push_back(part_ + ": " + one.why);
+    });
+  }
+
   // A format may have instructions of several sizes: the fastest counts.
   void keep(const measured_issue& one) {
     for (measured_issue& other : record().issue)
@@ -371,6 +405,9 @@ struct measured_part {
 constexpr measured_part all_parts[] = {
     {{"issue", "what the SMs issue of each instruction", true}, &run_of_parts::issue},
     {{"matmul", "matrix products by format", true}, &run_of_parts::matmul},
+    {{"surface", "bf16 matrix products over a grid of shapes (minutes)", false},
+     &run_of_parts::surface},
+    {{"model", "those of the layers of --model, where one is given", true}, &run_of_parts::model},
     {{"memory", "copy, triad, read and write", true}, &run_of_parts::memory},
     {{"l2", "reading what the L2 cache holds, and where it ends", true}, &run_of_parts::l2},
     {{"host", "copies from and to the host", true}, &run_of_parts::host},
@@ -406,6 +443,15 @@ outcome measure(const request& asked,
         "--device " + std::to_string(asked.device) + ": there " +
         (count == 1 ? "is 1 device" : "are " + std::to_string(count) + " devices") +
         ", counted from 0");
+  if (!asked.model.empty()) {
+    const auto model = catalog::find_model(asked.model);
+    if (!model)
+      throw guides::bad_request("--model " + asked.model + ": " +
+                                failure_text(model.why()).c_str());
+    if (model->kind == model_kind::vision)
+      throw guides::bad_request("--model " + asked.model +
+                                ": it has no --sequence-length; take a model of texts");
+  }
   run_of_parts run(asked, listener, around);
   for (const measured_part& one : all_parts) {
     if (!is_wanted(asked, one.what)) continue;

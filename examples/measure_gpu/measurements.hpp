@@ -36,7 +36,7 @@ struct request {
   int device = 0;
   bool quick = false;               // seconds for each measurement, not tens: spreads are wider
   std::vector<std::string> only{};  // names of parts; empty: the usual ones
-  std::string model{};              // whose layers' shapes the surface has too; empty: none
+  std::string model{};              // of the catalogue: its layers' products are measured; or empty
   std::int64_t micro_batch = 1;     // of that model
   std::int64_t sequence_length = 2048;
 };
@@ -48,7 +48,10 @@ struct surroundings {
   std::function<void(double)> sleep_s{};  // likewise
   std::vector<gpuplan::matmul_shape> shapes{
       {4096, 4096, 4096}, {8192, 8192, 8192}, {16384, 8192, 1280}};
+  std::vector<gpuplan::matmul_shape> grid{};            // of the surface; empty: the usual
   std::size_t array_bytes = std::size_t{1} << 30;       // of memory, at least four L2 caches
+  std::size_t least_footprint = std::size_t{1} << 20;   // of the L2 cache
+  double cache_traffic = 1e9;                           // that a launch reads of it at least
   std::size_t transfer_bytes = std::size_t{512} << 20;  // of copies from and to the host
   std::size_t all_reduce_bytes = std::size_t{8} << 30;  // at most
 };
@@ -62,8 +65,8 @@ struct outcome {
 };
 
 /// Measures a device. What cannot be measured is in `failed`, and all else is measured still.
-/// Throws `no_device`, `guides::bad_request` where the device asked for does not exist, and
-/// `std::runtime_error` where the device cannot even be asked what it is.
+/// Throws `no_device`, `guides::bad_request` where the device or the model asked for does not
+/// exist, and `std::runtime_error` where the device cannot even be asked what it is.
 [[nodiscard]] outcome measure(const request& asked,
                               const progress_listener& listener,
                               const surroundings& around = {});

@@ -56,6 +56,14 @@ class lines {
           one.rate,
           peak_of_units(one),
           io::decimal(one.flop_per_clock_per_sm, 0) + " FLOP per clock and SM");
+    for (const gpuplan::measured_point& one : measured.surface) {
+      line made{.what = "matmul " + name_of(one.format, one.sum),
+                .unit = "TFLOPS",
+                .reached = in(one.rate, 1_TFLOPS),
+                .note = text_of(one.shape)};
+      if (const auto sheet = peak_of(one.format, one.sum)) made.sheet = in(*sheet, 1_TFLOPS);
+      all.push_back(std::move(made));
+    }
     const known<gpuplan::bandwidth> memory = spec_.memory_bandwidth > gpuplan::bandwidth{}
                                                  ? known(spec_.memory_bandwidth)
                                                  : known<gpuplan::bandwidth>();
@@ -88,6 +96,9 @@ class lines {
  private:
   const gpuplan::gpu_spec& spec_;
 
+  static std::string text_of(const gpuplan::matmul_shape& of) {
+    return std::to_string(of.m) + " x " + std::to_string(of.n) + " x " + std::to_string(of.k);
+  }
   static std::string name_of(gpuplan::number_format format, gpuplan::accumulator sum) {
     const std::string name = text(format);
     return sum == gpuplan::accumulator::fp32 ? name : name + " summed in " + text(sum);
@@ -151,8 +162,7 @@ class lines {
     for (const gpuplan::measured_matmul& one : measured.matmuls) {
       const std::string name = "matmul " + name_of(one.format, one.sum);
       const auto sheet = peak_of(one.format, one.sum);
-      const std::string shape = std::to_string(one.shape.m) + " x " + std::to_string(one.shape.n) +
-                                " x " + std::to_string(one.shape.k);
+      const std::string shape = text_of(one.shape);
       const auto state = [&](const char* kind, const auto& rate, const std::string& note) {
         if (rate) add(name + ", " + kind, "TFLOPS", 1_TFLOPS, *rate, sheet, note);
       };

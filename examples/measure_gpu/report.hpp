@@ -3,7 +3,7 @@
 // What was measured, as tables beside the data sheet.
 
 #include <gpuplan/gpu.hpp>
-#include <gpuplan/io/measured_device.hpp>
+#include <gpuplan/io/measurement_record.hpp>
 
 #include <string>
 #include <vector>

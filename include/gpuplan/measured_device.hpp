@@ -295,7 +295,9 @@ constexpr failure flaw(const known<Quantity>& value, const char* name) {
 }
 template <any_quantity Quantity>
 constexpr failure flaw(const reading<Quantity>& of, const char* name) {
-  for (const Quantity& value : {of.lower_quartile, of.median, of.upper_quartile})
+  // An array with a name: nvcc 13.0 passes a list in a loop of a template on without its type.
+  const Quantity rising[] = {of.lower_quartile, of.median, of.upper_quartile};
+  for (const Quantity& value : rising)
     if (const failure why = flaw(value, name); failed(why)) return why;
   if (of.median < of.lower_quartile || of.upper_quartile < of.median)
     return failure(errc::not_rising).about(name);

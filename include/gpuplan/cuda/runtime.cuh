@@ -136,9 +136,9 @@ class device_scope {
   }
   ~device_scope() {
     int current = previous_;
-    const bool known = cudaGetDevice(&current) == cudaSuccess;
-    if ((!known || current != previous_) && cudaSetDevice(previous_) != cudaSuccess)
-      static_cast<void>(cudaGetLastError());
+    if (cudaGetDevice(&current) == cudaSuccess && current == previous_) return;
+    static_cast<void>(cudaSetDevice(previous_));
+    static_cast<void>(cudaGetLastError());  // of either call
   }
   device_scope(const device_scope&) = delete;
   device_scope& operator=(const device_scope&) = delete;
