@@ -116,10 +116,10 @@ class block_on_host {
       for (int i = 0; i < 8; ++i) {
         const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
         const int column = in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
-        a_matrix[row][column] = all[of].a[i];
+        a_matrix[row][column] = all[of].a.data()[i];
       }
       for (int i = 0; i < 4; ++i)
-        b_matrix[in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0)][group] = all[of].b[i];
+        b_matrix[in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0)][group] = all[of].b.data()[i];
     }
     for (int i = 0; i < 4; ++i) {
       const int row = i < 2 ? lane() / 4 : lane() / 4 + 8;
