@@ -195,10 +195,10 @@ class run_of_parts {
   }
   void model() {
     if (asked_.model.empty()) return;
-    surface_of(
-        asked_.model,
-        cuda::shapes_of(cuda::products_of(
-            *catalog::find_model(asked_.model), asked_.micro_batch, asked_.sequence_length)));
+    surface_of(asked_.model,
+               cuda::shapes_of(cuda::products_of(*catalog::find_model(asked_.model)->shape,
+                                                 asked_.micro_batch,
+                                                 asked_.sequence_length)));
   }
 
   void issue() {
@@ -448,9 +448,8 @@ outcome measure(const request& asked,
     if (!model)
       throw guides::bad_request("--model " + asked.model + ": " +
                                 failure_text(model.why()).c_str());
-    if (model->kind == model_kind::vision)
-      throw guides::bad_request("--model " + asked.model +
-                                ": it has no --sequence-length; take a model of texts");
+    if (!model->has_shape || model->shape->kind == model_kind::vision)
+      throw guides::bad_request("--model " + asked.model + ": take a model of texts alone");
   }
   run_of_parts run(asked, listener, around);
   for (const measured_part& one : all_parts) {

@@ -238,7 +238,8 @@ TEST_CASE("every part is measured, printed and written") {
   CHECK(*record->values.memory == 85'017'755'648_B);
   CHECK(*record->values.free_memory == 1_GiB);
   CHECK(record->footprints.size() == 9);
-  const auto stands_in = measured_as(catalog::h100_sxm5_80gb, record->view());
+  const measured_device measured = record->view();
+  const auto stands_in = measured_as(catalog::h100_sxm5_80gb, measured);
   REQUIRE(stands_in);
   CHECK(memory_ceiling(*stands_in).origin == ceiling_origin::measured);
   CHECK(in(memory_ceiling(*stands_in).value, 1_MBps) == nearly(10));
