@@ -36,7 +36,7 @@ TEST_CASE("launches cost the host and the device what the stand-in takes for the
   stand_in::current().call_s = 3e-6;
   empty_kernels_take(1.5e-6);
   const cuda::launch_costs costs =
-      launch_costs({.sampling = {.warm_up = {.window_s = 0.02}, .stop = {.least_s = 0.05}}});
+      launch_costs({.sampling = {.warm_up = {.window_s = 0.004}, .stop = {.least_s = 0.01}}});
   // A launch and the question for its error, which the stand-in answers in no time.
   CHECK(in(costs.enqueue.median, 1_us) == doctest::Approx(3));
   CHECK(in(costs.graph_launch.median, 1_us) == doctest::Approx(3));

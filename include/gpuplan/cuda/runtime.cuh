@@ -91,8 +91,9 @@ void check(Status status, const char* call, const char* file, int line) {
   ::gpuplan::cuda::detail::check((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
 
 /// `GPUPLAN_CUDA_LAUNCH(kernel<<<grid, block, shared, stream>>>(arguments));` launches, and throws
-/// gpuplan::cuda::call_error where the launch was refused. What fails later on the device is seen
-/// by the next call that waits for it.
+/// gpuplan::cuda::call_error where the launch was refused, or where an earlier call of other code
+/// failed and was not asked for its error. What fails later on the device is seen by the next call
+/// that waits for it.
 #define GPUPLAN_CUDA_LAUNCH(...)                                                          \
   do {                                                                                    \
     __VA_ARGS__;                                                                          \
