@@ -14,6 +14,7 @@
 #include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/learning_rate.hpp>
+#include <gpuplan/matmul_surface.hpp>
 #include <gpuplan/measured_device.hpp>
 #include <gpuplan/memory/affine.hpp>
 #include <gpuplan/memory/device.hpp>

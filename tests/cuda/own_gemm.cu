@@ -108,24 +108,27 @@ class block_on_host {
                     std::uint32_t b_second) {
     const fragment* all =
         exchange({elements_of(a[0], a[1], a[2], a[3]), elements_of(b_first, b_second)}, fragments_);
-    Element a_matrix[16][16];
-    Element b_matrix[16][8];
-    for (int of = 0; of < 32; ++of) {
-      const int group = of / 4;
-      const int in_group = of % 4;
-      for (int i = 0; i < 8; ++i) {
-        const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
-        const int column = in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
-        a_matrix[row][column] = all[of].a[i];
+    operands& of_warp = operands_[current_ / 32];
+    // The first lane puts together what all lanes of the warp read.
+    if (of_warp.exchange != fibers_[current_].exchanges) {
+      of_warp.exchange = fibers_[current_].exchanges;
+      for (int of = 0; of < 32; ++of) {
+        const int group = of / 4;
+        const int in_group = of % 4;
+        for (int i = 0; i < 8; ++i) {
+          const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+          const int column = in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+          of_warp.a[row][column] = static_cast<float>(all[of].a.data()[i]);
+        }
+        for (int i = 0; i < 4; ++i)
+          of_warp.b[in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0)][group] =
+              static_cast<float>(all[of].b.data()[i]);
       }
-      for (int i = 0; i < 4; ++i)
-        b_matrix[in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0)][group] = all[of].b[i];
     }
     for (int i = 0; i < 4; ++i) {
       const int row = i < 2 ? lane() / 4 : lane() / 4 + 8;
       const int column = lane() % 4 * 2 + (i & 1);
-      for (int k = 0; k < 16; ++k)
-        sum[i] += static_cast<float>(a_matrix[row][k]) * static_cast<float>(b_matrix[k][column]);
+      for (int k = 0; k < 16; ++k) sum[i] += of_warp.a[row][k] * of_warp.b[k][column];
     }
   }
 
@@ -139,6 +142,11 @@ class block_on_host {
   struct fragment {
     std::array<Element, 8> a;
     std::array<Element, 4> b;
+  };
+  struct operands {
+    std::int64_t exchange = 0;  // by which they came
+    float a[16][16];
+    float b[16][8];
   };
   struct fiber {
     ucontext_t context;
@@ -162,6 +170,7 @@ class block_on_host {
   // What lanes hand each other, in turn, so that the next exchange does not overwrite this one.
   const Element* rows_[warps][2][32];
   fragment fragments_[warps][2][32];
+  operands operands_[warps];
 
   int lane() const { return current_ % 32; }
 

@@ -19,6 +19,7 @@ set(order
     precision.hpp
     gpu.hpp
     measured_device.hpp
+    matmul_surface.hpp
     cluster.hpp
     trainable.hpp
     model.hpp
