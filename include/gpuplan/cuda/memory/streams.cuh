@@ -134,11 +134,17 @@ template <class Number, class NumberAt>
     return {number_at(2 * i), number_at(2 * i + 1)};
 }
 
-// Adds what the threads of a warp have to a total in memory.
+// Adds what the threads of a block, all of which call it, have to a total in memory: once a block,
+// for atomic additions to one place go one after the other.
 GPUPLAN_HOST_DEVICE inline void add_to(std::uint32_t* total, std::uint32_t part) {
 #ifdef __CUDA_ARCH__
+  __shared__ std::uint32_t of_warps[32];
   part = __reduce_add_sync(0xffffffffU, part);
-  if (threadIdx.x % 32 == 0) atomicAdd(total, part);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = part;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  part = __reduce_add_sync(0xffffffffU, threadIdx.x < blockDim.x / 32 ? of_warps[threadIdx.x] : 0);
+  if (threadIdx.x == 0) atomicAdd(total, part);
 #else
   *total += part;
 #endif
