@@ -1,0 +1,386 @@
+#pragma once
+
+// The time of a step from what is trained, how, and on what: kernels by roofline, communication by
+// link, and how they follow each other.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/parameters.hpp>
+#include <gpuplan/time/exchanges.hpp>
+#include <gpuplan/time/kernels.hpp>
+#include <gpuplan/time/layers.hpp>
+#include <gpuplan/time/optimizer.hpp>
+#include <gpuplan/time/step_time.hpp>
+#include <gpuplan/time_model.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// The terms of the model: each can be switched off, to see what it is worth.
+struct time_terms {
+  bool waves = true;          // tiles of products come in whole waves over the SMs
+  bool alignment = true;      // odd dimensions slow products down
+  bool product_bytes = true;  // products take at least as long as their operands to move
+  bool elements = true;       // element-wise kernels
+  bool attention = true;
+  bool ends = true;     // embedding, head and loss
+  bool host = true;     // launches by the host
+  bool latency = true;  // of communication, and its small messages
+  bool tensor_exchange = true;
+  bool context_exchange = true;
+  bool expert_exchange = true;
+  bool pipeline_exchange = true;
+  bool gradient_exchange = true;
+  bool parameter_exchange = true;
+  bool contention = true;  // of communication with kernels
+  bool recompute = true;
+  bool bubble = true;
+  bool optimizer = true;
+};
+
+/// One micro-batch on one stage, or through one layer, in seconds: what `step_time` sums up.
+struct micro_batch_time {
+  double forward = 0;
+  double backward = 0;
+  double recompute = 0;
+  double tensor = 0;
+  double context = 0;
+  double expert = 0;
+  double parameter = 0;  // waiting for weights that ranks share, and for their gradients
+  double host = 0;       // waiting for launches
+
+  [[nodiscard]] constexpr double total() const {
+    return forward + backward + recompute + tensor + context + expert + parameter + host;
+  }
+};
+
+[[nodiscard]] constexpr micro_batch_time operator+(const micro_batch_time& a,
+                                                   const micro_batch_time& b) {
+  return {.forward = a.forward + b.forward,
+          .backward = a.backward + b.backward,
+          .recompute = a.recompute + b.recompute,
+          .tensor = a.tensor + b.tensor,
+          .context = a.context + b.context,
+          .expert = a.expert + b.expert,
+          .parameter = a.parameter + b.parameter,
+          .host = a.host + b.host};
+}
+
+[[nodiscard]] constexpr micro_batch_time operator*(double count, const micro_batch_time& a) {
+  return {.forward = count * a.forward,
+          .backward = count * a.backward,
+          .recompute = count * a.recompute,
+          .tensor = count * a.tensor,
+          .context = count * a.context,
+          .expert = count * a.expert,
+          .parameter = count * a.parameter,
+          .host = count * a.host};
+}
+
+/// The rates of a cluster's device for a setup: peaks of its formats times the shares reached.
+/// Precondition: the device has a peak for the format of products.
+[[nodiscard]] constexpr kernel_rates kernel_rates_of(const training_setup& setup,
+                                                     const gpu_spec& gpu,
+                                                     const device_efficiency& reached,
+                                                     const time_terms& terms = {}) {
+  const double half = peak(gpu, setup.precision.compute)->value();
+  kernel_rates rates;
+  rates.half = half * reached.products;
+  rates.linear = rates.half;
+  rates.linear_bytes = detail::is_half(setup.precision.compute) ? 2 : 4;
+  if (setup.precision.fp8_linears) {
+    rates.linear = peak(gpu, number_format::fp8)->value() * reached.products_fp8;
+    rates.linear_bytes = 1;
+  }
+  if (setup.precision.fp4_linears) {
+    rates.linear = peak(gpu, number_format::fp4)->value() * reached.products_fp4;
+    rates.linear_bytes = 0.5;
+  }
+  const bool attends = terms.attention;
+  rates.attention_forward = attends ? half * reached.attention_forward : detail::infinity;
+  rates.attention_backward = attends ? half * reached.attention_backward : detail::infinity;
+  const double moved = gpu.memory_bandwidth.value() * reached.memory;
+  rates.bytes = terms.product_bytes ? moved : detail::infinity;
+  rates.elements = terms.elements ? moved : detail::infinity;
+  rates.sms = gpu.sm_count;
+  rates.floor = reached.kernel_floor.value();
+  rates.odd = terms.alignment ? reached.odd_products : 1;
+  rates.unaligned = terms.alignment ? reached.unaligned_products : 1;
+  rates.in_waves = terms.waves;
+  return rates;
+}
+
+/// The time of a step by roofline.
+struct roofline_time {
+  training_setup setup{};
+  cluster on{};
+  device_efficiency efficiency{};
+  time_terms terms{};
+
+  /// Preconditions: `validate` accepts the model, its division and the plan; the device's peaks and
+  /// the links that the division needs are known.
+  [[nodiscard]] constexpr step_time breakdown(const batch_plan& plan) const;
+  [[nodiscard]] constexpr duration step(const batch_plan& plan) const {
+    return breakdown(plan).total();
+  }
+};
+
+namespace detail {
+
+// A setup on a cluster, with what follows from both worked out once.
+class step_composer {
+ public:
+  constexpr step_composer(const roofline_time& given, const batch_plan& plan)
+      : setup_(given.setup),
+        terms_(given.terms),
+        division_(given.setup.parallelism),
+        costs_(given.setup.framework.costs),
+        plan_(plan),
+        on_(kernel_rates_of(given.setup, given.on.gpu, given.efficiency, given.terms)),
+        links_(exchange_links_of(given.on, given.terms.latency)) {}
+
+  constexpr step_time compose() const {
+    const double micro_batches = static_cast<double>(plan_.accumulation);
+    const std::int64_t stages = division_.pipeline_parallel;
+    micro_batch_time slowest;
+    micro_batch_time all;
+    for (std::int64_t stage = 0; stage < stages; ++stage) {
+      const micro_batch_time here = of_stage(stage);
+      all = all + here;
+      if (here.total() >= slowest.total()) slowest = here;
+    }
+    const double chunks = static_cast<double>(division_.virtual_pipeline);
+    const double fill = (all.total() - slowest.total()) / chunks;
+    const double hop = stages > 1 && terms_.pipeline_exchange ? hop_time() : 0;
+    const double hops = 2 * hop;
+    const double exposed_hops =
+        hops * chunks * micro_batches * (1 - costs_.hidden_pipeline_exchange) +
+        2 * hops * static_cast<double>(stages - 1);
+    const micro_batch_time busy = micro_batches * slowest;
+    const end_of_step end = end_of(slowest);
+    const auto seconds = [](double value) { return duration::from_value(value); };
+    return {.forward = seconds(busy.forward),
+            .backward = seconds(busy.backward),
+            .recompute = seconds(busy.recompute),
+            .tensor_exchange = seconds(busy.tensor),
+            .context_exchange = seconds(busy.context),
+            .expert_exchange = seconds(busy.expert),
+            .pipeline_exchange = seconds(exposed_hops),
+            .gradient_exchange = seconds(end.gradients),
+            .parameter_exchange = seconds(busy.parameter + end.parameters),
+            .bubble = seconds(terms_.bubble ? fill : 0),
+            .optimizer = seconds(end.optimizer),
+            .host = seconds(busy.host) + (terms_.host ? costs_.host_per_step : duration())};
+  }
+
+ private:
+  struct end_of_step {
+    double gradients, parameters, optimizer;
+  };
+
+  const training_setup& setup_;
+  const time_terms& terms_;
+  const parallelism& division_;
+  const software_costs& costs_;
+  batch_plan plan_;
+  kernel_rates on_;
+  exchange_links links_;
+
+  constexpr double count(std::int64_t value) const { return static_cast<double>(value); }
+  constexpr double element_bytes() const {
+    return detail::is_half(setup_.precision.compute) ? 2 : 4;
+  }
+  constexpr double tokens() const {
+    return count(plan_.micro_batch) * count(setup_.sequence_length) /
+           count(division_.context_parallel);
+  }
+  // The result of a sublayer.
+  constexpr double stream_bytes() const {
+    return tokens() * count(setup_.model.hidden_size) * element_bytes();
+  }
+  constexpr rank_group tensor_group() const {
+    return group_of(division_.tensor_parallel, 1, links_);
+  }
+  constexpr rank_group context_group() const {
+    return group_of(division_.context_parallel, division_.tensor_parallel, links_);
+  }
+  // Experts lie within tensor, context and data parallelism.
+  constexpr rank_group expert_group() const {
+    return group_of(division_.expert_parallel, 1, links_);
+  }
+  constexpr std::int64_t replicas() const {
+    return plan_.data_parallel * division_.context_parallel;
+  }
+  constexpr rank_group shard_group() const {
+    const std::int64_t ranks = division_.shard_group != 0 ? division_.shard_group : replicas();
+    return group_of(ranks, division_.tensor_parallel, links_);
+  }
+
+  // One pass: what of its exchanges is exposed, and what the host adds.
+  struct pass_time {
+    double kernels = 0, tensor = 0, context = 0, expert = 0, host = 0;
+    constexpr double total() const { return kernels + tensor + context + expert + host; }
+  };
+  constexpr pass_time time_of(const pass_cost& pass) const {
+    pass_time time{.kernels = pass.kernels(on_)};
+    if (terms_.tensor_exchange && pass.reductions > 0)
+      time.tensor = pass.reductions * all_reduce_time(stream_bytes(), tensor_group(), links_) *
+                    (1 - costs_.hidden_tensor_exchange);
+    if (terms_.context_exchange && pass.passed_on > 0) {
+      const double ring = ring_time(pass.passed_on, context_group(), links_);
+      time.context = larger_of(0, ring - pass.attention);
+    }
+    if (terms_.expert_exchange && pass.routings > 0) {
+      const double sent = stream_bytes() / count(division_.tensor_parallel) *
+                          count(setup_.model.moe.num_experts_per_tok);
+      time.expert = pass.routings * all_to_all_time(sent, expert_group(), links_) *
+                    (1 - costs_.hidden_expert_exchange);
+    }
+    if (terms_.host)
+      time.host = larger_of(0, pass.operators * costs_.host_per_operator.value() - time.total());
+    return time;
+  }
+
+  // `parameters`: of what is shared among ranks and gathered for the passes.
+  constexpr micro_batch_time time_of(const layer_cost& cost, double parameters) const {
+    const pass_time forward = time_of(cost.forward);
+    const pass_time backward = time_of(cost.backward);
+    const pass_time again = terms_.recompute ? time_of(cost.again) : pass_time{};
+    micro_batch_time time{.forward = forward.kernels,
+                          .backward = backward.kernels,
+                          .recompute = again.kernels,
+                          .tensor = forward.tensor + backward.tensor + again.tensor,
+                          .context = forward.context + backward.context + again.context,
+                          .expert = forward.expert + backward.expert + again.expert,
+                          .host = forward.host + backward.host + again.host};
+    if (division_.zero_stage < 2 || parameters == 0) return time;
+    if (!terms_.parameter_exchange) return time;
+    const rank_group group = shard_group();
+    const double gather = division_.zero_stage == 3
+                              ? all_gather_time(parameters * gathered_bytes(), group, links_)
+                              : 0;
+    const double scatter = all_gather_time(parameters * reduced_bytes(), group, links_);
+    time.parameter =
+        waits(forward.total(), gather) + waits(backward.total() + again.total(), gather + scatter);
+    return time;
+  }
+  // How much longer `work` takes with communication beside it.
+  constexpr double waits(double work, double communication) const {
+    const double contention = terms_.contention ? costs_.contention : 0;
+    return larger_of(0, communication - work) + contention * smaller_of(work, communication);
+  }
+  constexpr double gathered_bytes() const { return element_bytes(); }
+  constexpr double reduced_bytes() const {
+    return bits_per_element(setup_.precision.fp32_gradients ? number_format::fp32
+                                                            : setup_.precision.reduced) /
+           8.0;
+  }
+
+  constexpr micro_batch_time of_layers(layer_kind kind,
+                                       std::int64_t all,
+                                       std::int64_t windowed) const {
+    micro_batch_time time;
+    if (all == 0) return time;
+    const parameter_counts per_layer = layer_parameters(setup_.model, kind);
+    const double parameters =
+        count(per_layer.total() - per_layer.experts) / count(division_.tensor_parallel) +
+        count(per_layer.experts) / count(division_.expert_parallel);
+    if (all > windowed)
+      time = time +
+             count(all - windowed) *
+                 time_of(cost_of_layer(setup_, on_, plan_.micro_batch, kind, false), parameters);
+    if (windowed > 0)
+      time =
+          time + count(windowed) *
+                     time_of(cost_of_layer(setup_, on_, plan_.micro_batch, kind, true), parameters);
+    return time;
+  }
+
+  constexpr micro_batch_time of_stage(std::int64_t stage) const {
+    const transformer& model = setup_.model;
+    const std::int64_t stages = division_.pipeline_parallel;
+    std::int64_t first = 0;
+    for (std::int64_t before = 0; before < stage; ++before)
+      first += layers_of_stage(division_, model.layers(), before);
+    const std::int64_t last = first + layers_of_stage(division_, model.layers(), stage);
+    layer_counts layers = layers_between(model, first, last);
+    const bool is_last = stage == stages - 1;
+    if (is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
+    const std::int64_t windowed =
+        model.windowed_layers_before(last) - model.windowed_layers_before(first);
+    // Windows are dealt to the kinds in proportion.
+    const std::int64_t windowed_experts =
+        layers.dense == 0 ? windowed : layers.experts * windowed / (layers.dense + layers.experts);
+    micro_batch_time time = of_layers(layer_kind::dense, layers.dense, windowed - windowed_experts);
+    time = time + of_layers(layer_kind::experts, layers.experts, windowed_experts);
+    time = time + of_layers(layer_kind::cross, layers.cross, 0);
+    if (!terms_.ends) return time;
+    if (stage == 0) time = time + time_of(cost_of_input(setup_, on_, plan_.micro_batch), 0);
+    if (is_last)
+      time = time + count(1 + model.mtp_layers) *
+                        time_of(cost_of_output(setup_, on_, plan_.micro_batch),
+                                count(model.hidden_size) * count(model.vocab_size) /
+                                    count(division_.tensor_parallel));
+    return time;
+  }
+
+  // Megatron's ranks send each a part of the stream where sequences are divided, else all of it.
+  constexpr double hop_time() const {
+    const std::int64_t ranks_before =
+        division_.tensor_parallel * division_.context_parallel * plan_.data_parallel;
+    return send_time(stream_bytes() / count(division_.tensor_parallel), ranks_before, links_);
+  }
+
+  constexpr end_of_step end_of(const micro_batch_time& slowest) const {
+    const parameter_counts held = parameters(setup_.model, division_, {});
+    const double experts = count(held.experts);
+    const double others = count(held.total()) - experts;
+    const std::int64_t expert_replicas =
+        replicas() * division_.tensor_parallel / division_.expert_parallel;
+    const rank_group all = group_of(replicas(), division_.tensor_parallel, links_);
+    const rank_group of_experts =
+        group_of(expert_replicas < 1 ? 1 : expert_replicas, division_.expert_parallel, links_);
+    end_of_step end{};
+    const int stage = division_.zero_stage;
+    if (terms_.gradient_exchange && stage < 2) {
+      const double each = reduced_bytes_of_replicas();
+      const double exchange = stage == 0 ? all_reduce_time(others * each, all, links_) +
+                                               all_reduce_time(experts * each, of_experts, links_)
+                                         : all_gather_time(others * each, all, links_) +
+                                               all_gather_time(experts * each, of_experts, links_);
+      end.gradients =
+          costs_.hides_gradients ? waits(slowest.backward + slowest.recompute, exchange) : exchange;
+    }
+    if (terms_.parameter_exchange && (stage == 1 || stage == 2)) {
+      const double each = bits_per_element(setup_.precision.weights) / 8.0;
+      const double exchange = all_gather_time(others * each, all, links_) +
+                              all_gather_time(experts * each, of_experts, links_);
+      end.parameters = costs_.hides_parameters ? waits(slowest.forward, exchange) : exchange;
+    }
+    if (terms_.optimizer) {
+      const double shares = stage >= 1 ? count(replicas()) : 1;
+      const double expert_shares = stage >= 1 ? count(all_or_one(expert_replicas)) : 1;
+      end.optimizer =
+          (others / shares + experts / expert_shares) * optimizer_bytes(setup_) / on_.elements;
+    }
+    return end;
+  }
+  static constexpr std::int64_t all_or_one(std::int64_t ranks) { return ranks < 1 ? 1 : ranks; }
+  constexpr double reduced_bytes_of_replicas() const {
+    return setup_.precision.fp32_gradients ? 4 : bits_per_element(setup_.precision.weights) / 8.0;
+  }
+};
+
+}  // namespace detail
+
+constexpr step_time roofline_time::breakdown(const batch_plan& plan) const {
+  return detail::step_composer(*this, plan).compose();
+}
+
+static_assert(time_model<roofline_time>);
+
+}  // namespace gpuplan
