@@ -75,6 +75,13 @@ constexpr bool fuses_elements(const framework& by) {
   return by.compiles_layers || by.transformer_engine;
 }
 
+// Whether recomputation ends with the last value that the backward pass needs: checkpoints of
+// PyTorch that do not re-enter, from its version 2.1. Megatron-LM's and DeepSpeed's run all.
+constexpr bool stops_early(const framework& by) {
+  return !by.checkpoints_reenter && !is_megatron(by.layers) &&
+         by.sharding != sharding_code::deepspeed;
+}
+
 // Costs operators as they are visited: those of one layer, or before or behind the layers.
 class cost_visitor {
  public:
@@ -97,6 +104,7 @@ class cost_visitor {
   }
 
   layer_cost cost{};
+  pass_cost kept{};  // of the forward pass: what leads to the last value that the backward needs
   bool windowed = false;
   bool causal = false;
 
@@ -116,6 +124,7 @@ class cost_visitor {
   constexpr void share(slot, slot) {}
   constexpr void sinks(std::int64_t) {}
   constexpr void weigh(slot of, slot) {
+    keep();
     // Tokens are sorted by expert and, weighted, put back.
     if (of != slot::expert_output) return;
     const double sent = routed_tokens() * static_cast<double>(model_.hidden_size);
@@ -134,6 +143,7 @@ class cost_visitor {
     // Dropout writes a mask of a byte; by itself it reads and writes its value too.
     const double dropped = drops ? 1 + (fused ? 0 : 2 * element_) : 0;
     stream(elements, drops && !fused ? 2 : 1, 3 * element_ + dropped, 2 * element_ + 2 * dropped);
+    if (drops) keep();
     if (!sublayer_is_divided_) return;
     cost.forward.reductions += 1;
     cost.backward.reductions += 1;
@@ -160,6 +170,7 @@ class cost_visitor {
     const bool is_head = op.kind == operator_kind::head;
     if (op.kind == operator_kind::down || op.kind == operator_kind::shared_down)
       add_activation(tokens * in);
+    keep();
     multiply(tokens, in, out, 1, op.from != slot::image, !is_head && is_of_layer(op.kind));
     if (op.bias && !is_head) cost.backward.elements += tokens * out * element_;
     if (is_head) add_loss(tokens, out);
@@ -189,6 +200,7 @@ class cost_visitor {
       cost.forward.operators += 1;
       cost.backward.operators += 1;
     }
+    keep();
     const double values = own_ * element_ * static_cast<double>(op.query_dim);
     const bool rotates = model_.position_rows == 0 && model_.relative_attention_buckets == 0 && own;
     const bool fused = fuses_elements(setup_.framework);
@@ -261,6 +273,8 @@ class cost_visitor {
            setup_.attention == attention_kernel::math;
   }
 
+  constexpr void keep() { kept = cost.forward; }
+
   // So many elements, each with so many bytes read and written.
   constexpr void stream(double elements, double operators, double forward, double backward) {
     const double traffic = elements * setup_.framework.costs.element_traffic;
@@ -270,6 +284,7 @@ class cost_visitor {
     cost.backward.operators += operators;
   }
   constexpr void add_norm(double elements) {
+    keep();
     const bool is_written_out = setup_.framework.rms_norm != rms_norm_code::fused &&
                                 model_.norm == norm_kind::rms_norm &&
                                 !fuses_elements(setup_.framework);
@@ -324,6 +339,7 @@ class cost_visitor {
     const double in = static_cast<double>(op.in) / (narrows ? parts : 1);
     const double out = static_cast<double>(op.out) / (narrows ? 1 : parts);
     if (op.kind == operator_kind::expert_down) add_activation(tokens * experts * in);
+    keep();
     multiply(tokens, in, out, experts, true, true);
     if (narrows && ranks == 1) sublayer_is_divided_ = ways_ > 1;
   }
@@ -376,7 +392,7 @@ class cost_visitor {
       cost.again.attention = cost.forward.attention;
       break;
     case recompute_mode::full:
-      cost.again = cost.forward;
+      cost.again = detail::stops_early(setup.framework) ? visitor.kept : cost.forward;
       if (setup.saves_costly_results) {
         cost.again.attention = 0;
         cost.again.products /= 2;

@@ -260,12 +260,17 @@ class step_composer {
     if (division_.zero_stage < 2 || parameters == 0) return time;
     if (!terms_.parameter_exchange) return time;
     const rank_group group = shard_group();
+    exchange_links links = links_;
+    const double most = costs_.gathered_at_most.value() * count(links_.ranks_per_node);
+    if (most > 0 && most < links.outside) links.outside = most;
     const double gather = division_.zero_stage == 3
-                              ? all_gather_time(parameters * gathered_bytes(), group, links_)
+                              ? all_gather_time(parameters * gathered_bytes(), group, links)
                               : 0;
-    const double scatter = all_gather_time(parameters * reduced_bytes(), group, links_);
-    time.parameter =
-        waits(forward.total(), gather) + waits(backward.total() + again.total(), gather + scatter);
+    const double scatter = all_gather_time(parameters * reduced_bytes(), group, links);
+    time.parameter = costs_.hides_gathers
+                         ? waits(forward.total(), gather) +
+                               waits(backward.total() + again.total(), gather + scatter)
+                         : 2 * gather + scatter;
     return time;
   }
   // How much longer `work` takes with communication beside it.
