@@ -9,6 +9,7 @@
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/cluster.hpp>
+#include <gpuplan/communication.hpp>
 #include <gpuplan/cost.hpp>
 #include <gpuplan/flops.hpp>
 #include <gpuplan/framework.hpp>
