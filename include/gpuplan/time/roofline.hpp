@@ -5,10 +5,10 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/cluster.hpp>
+#include <gpuplan/communication.hpp>
 #include <gpuplan/device_efficiency.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/parameters.hpp>
-#include <gpuplan/time/exchanges.hpp>
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/time/layers.hpp>
 #include <gpuplan/time/optimizer.hpp>
@@ -107,6 +107,7 @@ struct micro_batch_time {
   rates.bytes = terms.product_bytes ? moved : detail::infinity;
   rates.elements = terms.elements ? moved : detail::infinity;
   rates.sms = gpu.sm_count;
+  rates.depth = terms.waves ? reached.extra_depth : 0;
   rates.floor = reached.kernel_floor.value();
   rates.odd = terms.alignment ? reached.odd_products : 1;
   rates.unaligned = terms.alignment ? reached.unaligned_products : 1;
@@ -131,7 +132,9 @@ struct roofline_time {
 
 namespace detail {
 
-// A setup on a cluster, with what follows from both worked out once.
+// A setup on a cluster, with what follows from both worked out once. The time of a layer follows
+// from the micro-batch and the tensor, context and expert degrees; that of a stage is a sum of
+// layers, and that of the step a sum of stages: planners tabulate them by degree.
 class step_composer {
  public:
   constexpr step_composer(const roofline_time& given, const batch_plan& plan)
@@ -141,25 +144,23 @@ class step_composer {
         costs_(given.setup.framework.costs),
         plan_(plan),
         on_(kernel_rates_of(given.setup, given.on.gpu, given.efficiency, given.terms)),
-        links_(exchange_links_of(given.on, given.terms.latency)) {}
+        links_(links_of(given)),
+        devices_per_node_(given.on.gpus_per_node) {}
 
   constexpr step_time compose() const {
-    const double micro_batches = static_cast<double>(plan_.accumulation);
     const std::int64_t stages = division_.pipeline_parallel;
     micro_batch_time slowest;
-    micro_batch_time all;
+    double all = 0;
     for (std::int64_t stage = 0; stage < stages; ++stage) {
       const micro_batch_time here = of_stage(stage);
-      all = all + here;
+      all += here.total();
       if (here.total() >= slowest.total()) slowest = here;
     }
-    const double chunks = static_cast<double>(division_.virtual_pipeline);
-    const double fill = (all.total() - slowest.total()) / chunks;
+    const double micro_batches = count(plan_.accumulation);
+    const double chunks = count(division_.virtual_pipeline);
     const double hop = stages > 1 && terms_.pipeline_exchange ? hop_time() : 0;
-    const double hops = 2 * hop;
-    const double exposed_hops =
-        hops * chunks * micro_batches * (1 - costs_.hidden_pipeline_exchange) +
-        2 * hops * static_cast<double>(stages - 1);
+    const double hops = 2 * hop * chunks * micro_batches * (1 - costs_.hidden_pipeline_exchange) +
+                        4 * hop * count(stages - 1);
     const micro_batch_time busy = micro_batches * slowest;
     const end_of_step end = end_of(slowest);
     const auto seconds = [](double value) { return duration::from_value(value); };
@@ -169,17 +170,22 @@ class step_composer {
             .tensor_exchange = seconds(busy.tensor),
             .context_exchange = seconds(busy.context),
             .expert_exchange = seconds(busy.expert),
-            .pipeline_exchange = seconds(exposed_hops),
+            .pipeline_exchange = seconds(hops),
             .gradient_exchange = seconds(end.gradients),
             .parameter_exchange = seconds(busy.parameter + end.parameters),
-            .bubble = seconds(terms_.bubble ? fill : 0),
+            .bubble = seconds(terms_.bubble ? (all - slowest.total()) / chunks : 0),
             .optimizer = seconds(end.optimizer),
             .host = seconds(busy.host) + (terms_.host ? costs_.host_per_step : duration())};
   }
 
  private:
   struct end_of_step {
-    double gradients, parameters, optimizer;
+    double gradients = 0, parameters = 0, optimizer = 0;
+  };
+  // One pass: kernels, what of its exchanges is exposed, and what the host adds.
+  struct pass_time {
+    double kernels = 0, tensor = 0, context = 0, expert = 0, host = 0;
+    constexpr double total() const { return kernels + tensor + context + expert + host; }
   };
 
   const training_setup& setup_;
@@ -188,57 +194,87 @@ class step_composer {
   const software_costs& costs_;
   batch_plan plan_;
   kernel_rates on_;
-  exchange_links links_;
+  interconnect_numbers links_;
+  std::int64_t devices_per_node_;
 
-  constexpr double count(std::int64_t value) const { return static_cast<double>(value); }
-  constexpr double element_bytes() const {
-    return detail::is_half(setup_.precision.compute) ? 2 : 4;
+  static constexpr double count(std::int64_t value) { return static_cast<double>(value); }
+  static constexpr interconnect_numbers links_of(const roofline_time& given) {
+    const auto links = interconnect_of(given.on);
+    if (!links) return {};  // of a device alone
+    interconnect_numbers numbers = numbers_of(*links);
+    if (given.terms.latency) return numbers;
+    numbers.launch = 0;
+    for (link_numbers* link : {&numbers.inside, &numbers.between}) link->hop = link->ramp = 0;
+    return numbers;
   }
-  constexpr double tokens() const {
-    return count(plan_.micro_batch) * count(setup_.sequence_length) /
-           count(division_.context_parallel);
-  }
+
+  constexpr double element_bytes() const { return is_half(setup_.precision.compute) ? 2 : 4; }
   // The result of a sublayer.
   constexpr double stream_bytes() const {
-    return tokens() * count(setup_.model.hidden_size) * element_bytes();
-  }
-  constexpr rank_group tensor_group() const {
-    return group_of(division_.tensor_parallel, 1, links_);
-  }
-  constexpr rank_group context_group() const {
-    return group_of(division_.context_parallel, division_.tensor_parallel, links_);
-  }
-  // Experts lie within tensor, context and data parallelism.
-  constexpr rank_group expert_group() const {
-    return group_of(division_.expert_parallel, 1, links_);
+    const double tokens = count(plan_.micro_batch) * count(setup_.sequence_length) /
+                          count(division_.context_parallel);
+    return tokens * count(setup_.model.hidden_size) * element_bytes();
   }
   constexpr std::int64_t replicas() const {
     return plan_.data_parallel * division_.context_parallel;
   }
-  constexpr rank_group shard_group() const {
-    const std::int64_t ranks = division_.shard_group != 0 ? division_.shard_group : replicas();
-    return group_of(ranks, division_.tensor_parallel, links_);
+  constexpr std::int64_t sharing_ranks() const {
+    return division_.shard_group != 0 ? division_.shard_group : replicas();
+  }
+  // Of one expert: experts lie within tensor, context and data parallelism.
+  constexpr std::int64_t expert_replicas() const {
+    const std::int64_t ranks = replicas() * division_.tensor_parallel / division_.expert_parallel;
+    return ranks < 1 ? 1 : ranks;
   }
 
-  // One pass: what of its exchanges is exposed, and what the host adds.
-  struct pass_time {
-    double kernels = 0, tensor = 0, context = 0, expert = 0, host = 0;
-    constexpr double total() const { return kernels + tensor + context + expert + host; }
-  };
+  // One exchange among ranks of which each is `stride` ranks after the one before.
+  constexpr double exchange_time(collective what,
+                                 double size,
+                                 std::int64_t ranks,
+                                 std::int64_t stride) const {
+    if (ranks <= 1 || size <= 0) return 0;
+    const device_group group = group_of(ranks, stride, devices_per_node_);
+    return exchange_of(what, links_, {group.ranks, group.per_node}).seconds(size);
+  }
+  // To gather what ranks share, or to add it up in shares.
+  constexpr double sharing_time(double size) const {
+    const std::int64_t ranks = sharing_ranks();
+    const double time =
+        exchange_time(collective::all_gather, size, ranks, division_.tensor_parallel);
+    const double most = costs_.gathered_at_most.value();
+    return most > 0 ? larger_of(time, size * count(ranks - 1) / count(ranks) / most) : time;
+  }
+  // Megatron's ranks send each a part of the stream, and gather it where it arrives.
+  constexpr double hop_time() const {
+    const std::int64_t ranks_between =
+        division_.tensor_parallel * division_.context_parallel * plan_.data_parallel;
+    return exchange_time(
+        collective::send, stream_bytes() / count(division_.tensor_parallel), 2, ranks_between);
+  }
+  // How much longer `work` takes with communication beside it.
+  constexpr double waits(double work, double communication) const {
+    const double contention = terms_.contention ? costs_.contention : 0;
+    return larger_of(0, communication - work) + contention * smaller_of(work, communication);
+  }
+
   constexpr pass_time time_of(const pass_cost& pass) const {
     pass_time time{.kernels = pass.kernels(on_)};
-    if (terms_.tensor_exchange && pass.reductions > 0)
-      time.tensor = pass.reductions * all_reduce_time(stream_bytes(), tensor_group(), links_) *
-                    (1 - costs_.hidden_tensor_exchange);
-    if (terms_.context_exchange && pass.passed_on > 0) {
-      const double ring = ring_time(pass.passed_on, context_group(), links_);
+    const std::int64_t tensor_ranks = division_.tensor_parallel;
+    if (terms_.tensor_exchange)
+      time.tensor = pass.reductions * (1 - costs_.hidden_tensor_exchange) *
+                    exchange_time(collective::all_reduce, stream_bytes(), tensor_ranks, 1);
+    if (const std::int64_t ranks = division_.context_parallel;
+        ranks > 1 && terms_.context_exchange) {
+      const double each = pass.passed_on / count(ranks - 1);
+      const double ring =
+          count(ranks - 1) * exchange_time(collective::send, each, ranks, tensor_ranks);
       time.context = larger_of(0, ring - pass.attention);
     }
-    if (terms_.expert_exchange && pass.routings > 0) {
-      const double sent = stream_bytes() / count(division_.tensor_parallel) *
-                          count(setup_.model.moe.num_experts_per_tok);
-      time.expert = pass.routings * all_to_all_time(sent, expert_group(), links_) *
-                    (1 - costs_.hidden_expert_exchange);
+    if (terms_.expert_exchange) {
+      const double sent =
+          stream_bytes() / count(tensor_ranks) * count(setup_.model.moe.num_experts_per_tok);
+      time.expert = pass.routings * (1 - costs_.hidden_expert_exchange) *
+                    exchange_time(collective::all_to_all, sent, division_.expert_parallel, 1);
     }
     if (terms_.host)
       time.host = larger_of(0, pass.operators * costs_.host_per_operator.value() - time.total());
@@ -257,32 +293,21 @@ class step_composer {
                           .context = forward.context + backward.context + again.context,
                           .expert = forward.expert + backward.expert + again.expert,
                           .host = forward.host + backward.host + again.host};
-    if (division_.zero_stage < 2 || parameters == 0) return time;
-    if (!terms_.parameter_exchange) return time;
-    const rank_group group = shard_group();
-    exchange_links links = links_;
-    const double most = costs_.gathered_at_most.value() * count(links_.ranks_per_node);
-    if (most > 0 && most < links.outside) links.outside = most;
-    const double gather = division_.zero_stage == 3
-                              ? all_gather_time(parameters * gathered_bytes(), group, links)
-                              : 0;
-    const double scatter = all_gather_time(parameters * reduced_bytes(), group, links);
+    if (division_.zero_stage < 2 || !terms_.parameter_exchange) return time;
+    const double gather =
+        division_.zero_stage == 3 ? sharing_time(parameters * element_bytes()) : 0;
+    const double scatter = sharing_time(parameters * gradient_bytes());
     time.parameter = costs_.hides_gathers
                          ? waits(forward.total(), gather) +
                                waits(backward.total() + again.total(), gather + scatter)
                          : 2 * gather + scatter;
     return time;
   }
-  // How much longer `work` takes with communication beside it.
-  constexpr double waits(double work, double communication) const {
-    const double contention = terms_.contention ? costs_.contention : 0;
-    return larger_of(0, communication - work) + contention * smaller_of(work, communication);
-  }
-  constexpr double gathered_bytes() const { return element_bytes(); }
-  constexpr double reduced_bytes() const {
-    return bits_per_element(setup_.precision.fp32_gradients ? number_format::fp32
-                                                            : setup_.precision.reduced) /
-           8.0;
+  // Of a gradient's element on its way.
+  constexpr double gradient_bytes() const {
+    const precision_recipe& recipe = setup_.precision;
+    if (recipe.fp32_gradients) return 4;
+    return bits_per_element(division_.zero_stage >= 2 ? recipe.reduced : recipe.weights) / 8.0;
   }
 
   constexpr micro_batch_time of_layers(layer_kind kind,
@@ -290,18 +315,16 @@ class step_composer {
                                        std::int64_t windowed) const {
     micro_batch_time time;
     if (all == 0) return time;
-    const parameter_counts per_layer = layer_parameters(setup_.model, kind);
+    const parameter_counts each = layer_parameters(setup_.model, kind);
     const double parameters =
-        count(per_layer.total() - per_layer.experts) / count(division_.tensor_parallel) +
-        count(per_layer.experts) / count(division_.expert_parallel);
-    if (all > windowed)
-      time = time +
-             count(all - windowed) *
-                 time_of(cost_of_layer(setup_, on_, plan_.micro_batch, kind, false), parameters);
-    if (windowed > 0)
-      time =
-          time + count(windowed) *
-                     time_of(cost_of_layer(setup_, on_, plan_.micro_batch, kind, true), parameters);
+        count(each.total() - each.experts) / count(division_.tensor_parallel) +
+        count(each.experts) / count(division_.expert_parallel);
+    for (const bool has_window : {false, true}) {
+      const std::int64_t layers = has_window ? windowed : all - windowed;
+      if (layers == 0) continue;
+      const layer_cost cost = cost_of_layer(setup_, on_, plan_.micro_batch, kind, has_window);
+      time = time + count(layers) * time_of(cost, parameters);
+    }
     return time;
   }
 
@@ -315,68 +338,51 @@ class step_composer {
     layer_counts layers = layers_between(model, first, last);
     const bool is_last = stage == stages - 1;
     if (is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
+    // Windows are dealt to the kinds of layers in proportion.
     const std::int64_t windowed =
         model.windowed_layers_before(last) - model.windowed_layers_before(first);
-    // Windows are dealt to the kinds in proportion.
-    const std::int64_t windowed_experts =
-        layers.dense == 0 ? windowed : layers.experts * windowed / (layers.dense + layers.experts);
-    micro_batch_time time = of_layers(layer_kind::dense, layers.dense, windowed - windowed_experts);
-    time = time + of_layers(layer_kind::experts, layers.experts, windowed_experts);
-    time = time + of_layers(layer_kind::cross, layers.cross, 0);
+    const std::int64_t of_experts =
+        layers.experts == 0 ? 0 : windowed * layers.experts / (layers.dense + layers.experts);
+    micro_batch_time time = of_layers(layer_kind::dense, layers.dense, windowed - of_experts) +
+                            of_layers(layer_kind::experts, layers.experts, of_experts) +
+                            of_layers(layer_kind::cross, layers.cross, 0);
     if (!terms_.ends) return time;
     if (stage == 0) time = time + time_of(cost_of_input(setup_, on_, plan_.micro_batch), 0);
-    if (is_last)
-      time = time + count(1 + model.mtp_layers) *
-                        time_of(cost_of_output(setup_, on_, plan_.micro_batch),
-                                count(model.hidden_size) * count(model.vocab_size) /
-                                    count(division_.tensor_parallel));
-    return time;
-  }
-
-  // Megatron's ranks send each a part of the stream where sequences are divided, else all of it.
-  constexpr double hop_time() const {
-    const std::int64_t ranks_before =
-        division_.tensor_parallel * division_.context_parallel * plan_.data_parallel;
-    return send_time(stream_bytes() / count(division_.tensor_parallel), ranks_before, links_);
+    if (!is_last) return time;
+    const double matrix =
+        count(model.token_width()) * count(model.vocab_size) / count(division_.tensor_parallel);
+    return time + count(1 + model.mtp_layers) *
+                      time_of(cost_of_output(setup_, on_, plan_.micro_batch), matrix);
   }
 
   constexpr end_of_step end_of(const micro_batch_time& slowest) const {
     const parameter_counts held = parameters(setup_.model, division_, {});
     const double experts = count(held.experts);
     const double others = count(held.total()) - experts;
-    const std::int64_t expert_replicas =
-        replicas() * division_.tensor_parallel / division_.expert_parallel;
-    const rank_group all = group_of(replicas(), division_.tensor_parallel, links_);
-    const rank_group of_experts =
-        group_of(expert_replicas < 1 ? 1 : expert_replicas, division_.expert_parallel, links_);
+    const auto exchange = [&](collective what, double each) {
+      return exchange_time(what, others * each, replicas(), division_.tensor_parallel) +
+             exchange_time(what, experts * each, expert_replicas(), division_.expert_parallel);
+    };
     end_of_step end{};
     const int stage = division_.zero_stage;
     if (terms_.gradient_exchange && stage < 2) {
-      const double each = reduced_bytes_of_replicas();
-      const double exchange = stage == 0 ? all_reduce_time(others * each, all, links_) +
-                                               all_reduce_time(experts * each, of_experts, links_)
-                                         : all_gather_time(others * each, all, links_) +
-                                               all_gather_time(experts * each, of_experts, links_);
+      const double time = exchange(stage == 0 ? collective::all_reduce : collective::reduce_scatter,
+                                   gradient_bytes());
       end.gradients =
-          costs_.hides_gradients ? waits(slowest.backward + slowest.recompute, exchange) : exchange;
+          costs_.hides_gradients ? waits(slowest.backward + slowest.recompute, time) : time;
     }
     if (terms_.parameter_exchange && (stage == 1 || stage == 2)) {
-      const double each = bits_per_element(setup_.precision.weights) / 8.0;
-      const double exchange = all_gather_time(others * each, all, links_) +
-                              all_gather_time(experts * each, of_experts, links_);
-      end.parameters = costs_.hides_parameters ? waits(slowest.forward, exchange) : exchange;
+      const double time =
+          exchange(collective::all_gather, bits_per_element(setup_.precision.weights) / 8.0);
+      end.parameters = costs_.hides_parameters ? waits(slowest.forward, time) : time;
     }
     if (terms_.optimizer) {
-      const double shares = stage >= 1 ? count(replicas()) : 1;
-      const double expert_shares = stage >= 1 ? count(all_or_one(expert_replicas)) : 1;
-      end.optimizer =
-          (others / shares + experts / expert_shares) * optimizer_bytes(setup_) / on_.elements;
+      const double updated =
+          stage == 0 ? others + experts
+                     : others / count(sharing_ranks()) + experts / count(expert_replicas());
+      end.optimizer = updated * optimizer_bytes(setup_) / on_.elements;
     }
     return end;
-  }
-  static constexpr std::int64_t all_or_one(std::int64_t ranks) { return ranks < 1 ? 1 : ranks; }
-  constexpr double reduced_bytes_of_replicas() const {
-    return setup_.precision.fp32_gradients ? 4 : bits_per_element(setup_.precision.weights) / 8.0;
   }
 };
 
