@@ -10,7 +10,7 @@ namespace gpuplan {
 /// Shares are of the dense peak of the format, or of the memory bandwidth; 1 is all of it.
 struct device_efficiency {
   const char* name = "";
-  double products = 0.86;      // matrix products in fp16 and bf16 whose tiles fill the device
+  double products = 0.8;       // matrix products in fp16 and bf16 whose tiles fill the device
   double products_fp8 = 0.75;  // likewise in fp8, of its peak, and fp4
   double products_fp4 = 0.6;
   double extra_depth = 0;      // of products: what a tile's start and end take, as so much of k
@@ -20,6 +20,7 @@ struct device_efficiency {
   double attention_backward = 0.42;  // counting 2.5 times the forward's products
   double memory = 0.8;               // element-wise kernels and the optimizer
   duration kernel_floor{};           // no kernel takes less
+  double extra_depth = 0;  // of products: what a tile's start and end take, as so much of k
   const char* source = "";
 };
 
