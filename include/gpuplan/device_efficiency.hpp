@@ -13,8 +13,7 @@ struct device_efficiency {
   double products = 0.8;       // matrix products in fp16 and bf16 whose tiles fill the device
   double products_fp8 = 0.75;  // likewise in fp8, of its peak, and fp4
   double products_fp4 = 0.6;
-  double extra_depth = 0;      // of products: what a tile's start and end take, as so much of k
-  double odd_products = 0.38;  // of that, where a dimension is odd,
+  double odd_products = 0.38;        // of that, where a dimension is odd,
   double unaligned_products = 0.5;   // or no multiple of 16 bytes
   double attention_forward = 0.52;   // fused attention, of the fp16 and bf16 peak
   double attention_backward = 0.42;  // counting 2.5 times the forward's products
