@@ -16,7 +16,8 @@ inline constexpr device_efficiency ampere{.name = "Ampere",
                                           .attention_backward = 0.266,
                                           .memory = 0.8,
                                           .kernel_floor = 2_us,
-                                          .extra_depth = 150};
+                                          .extra_depth = 105,
+                                          .board_power = 400_W};
 /// H100 and H200: steps of torchtitan.
 inline constexpr device_efficiency hopper{.name = "Hopper",
                                           .products = 0.6,
@@ -25,7 +26,8 @@ inline constexpr device_efficiency hopper{.name = "Hopper",
                                           .attention_backward = 0.25,
                                           .memory = 0.8,
                                           .kernel_floor = 2_us,
-                                          .extra_depth = 150};
+                                          .extra_depth = 105,
+                                          .board_power = 700_W};
 /// B200, GB200, B300 and GB300: steps of Megatron-Bridge and SimuMax.
 inline constexpr device_efficiency blackwell{.name = "Blackwell",
                                              .products = 0.65,
@@ -35,7 +37,7 @@ inline constexpr device_efficiency blackwell{.name = "Blackwell",
                                              .attention_backward = 0.25,
                                              .memory = 0.8,
                                              .kernel_floor = 2_us,
-                                             .extra_depth = 150};
+                                             .extra_depth = 105};
 
 /// What is known of the generation of `gpu`; where nothing is, what `device_efficiency` says
 /// without a name.

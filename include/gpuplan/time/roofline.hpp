@@ -87,17 +87,20 @@ struct micro_batch_time {
                                                      const gpu_spec& gpu,
                                                      const device_efficiency& reached,
                                                      const time_terms& terms = {}) {
-  const double half = peak(gpu, setup.precision.compute)->value();
+  const double clock = gpu.tdp ? clock_share(reached, *gpu.tdp) : 1;
+  const double half = peak(gpu, setup.precision.compute)->value() * clock;
   kernel_rates rates;
   rates.half = half * reached.products;
   rates.linear = rates.half;
   rates.linear_bytes = detail::is_half(setup.precision.compute) ? 2 : 4;
   if (setup.precision.fp8_linears) {
-    rates.linear = peak(gpu, number_format::fp8)->value() * reached.products_fp8;
+    rates.linear =
+        peak(gpu, number_format::fp8)->value() * clock *
+        (setup.precision.scales_by_row ? reached.products_fp8_by_row : reached.products_fp8);
     rates.linear_bytes = 1;
   }
   if (setup.precision.fp4_linears) {
-    rates.linear = peak(gpu, number_format::fp4)->value() * reached.products_fp4;
+    rates.linear = peak(gpu, number_format::fp4)->value() * clock * reached.products_fp4;
     rates.linear_bytes = 0.5;
   }
   const bool attends = terms.attention;
@@ -145,7 +148,14 @@ class step_composer {
         plan_(plan),
         on_(kernel_rates_of(given.setup, given.on.gpu, given.efficiency, given.terms)),
         links_(links_of(given)),
-        devices_per_node_(given.on.gpus_per_node) {}
+        devices_per_node_(given.on.gpus_per_node) {
+    if (setup_.recompute == recompute_mode::full) {
+      const double layers = count(setup_.model.layers()) / count(division_.pipeline_parallel);
+      const double first = count(setup_.recompute_layers);
+      recomputed_share_ =
+          (first > 0 ? smaller_of(1, first / layers) : 1) / count(setup_.recompute_period);
+    }
+  }
 
   constexpr step_time compose() const {
     const std::int64_t stages = division_.pipeline_parallel;
@@ -196,6 +206,7 @@ class step_composer {
   kernel_rates on_;
   interconnect_numbers links_;
   std::int64_t devices_per_node_;
+  double recomputed_share_ = 1;  // of a stage's layers
 
   static constexpr double count(std::int64_t value) { return static_cast<double>(value); }
   static constexpr interconnect_numbers links_of(const roofline_time& given) {
@@ -322,7 +333,8 @@ class step_composer {
     for (const bool has_window : {false, true}) {
       const std::int64_t layers = has_window ? windowed : all - windowed;
       if (layers == 0) continue;
-      const layer_cost cost = cost_of_layer(setup_, on_, plan_.micro_batch, kind, has_window);
+      layer_cost cost = cost_of_layer(setup_, on_, plan_.micro_batch, kind, has_window);
+      cost.again = recomputed_share_ * cost.again;
       time = time + count(layers) * time_of(cost, parameters);
     }
     return time;
