@@ -87,7 +87,8 @@ struct micro_batch_time {
                                                      const gpu_spec& gpu,
                                                      const device_efficiency& reached,
                                                      const time_terms& terms = {}) {
-  const double clock = gpu.tdp ? clock_share(reached, *gpu.tdp) : 1;
+  const double clock =
+      (gpu.tdp ? clock_share(reached, *gpu.tdp) : 1) * setup.framework.costs.product_rate;
   const double half = peak(gpu, setup.precision.compute)->value() * clock;
   kernel_rates rates;
   rates.half = half * reached.products;
