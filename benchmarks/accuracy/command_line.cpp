@@ -24,10 +24,10 @@ std::string about() {
 }
 
 std::vector<file_comparison> compare_files(const std::vector<std::string>& paths,
-                                           memory_method memory) {
+                                           const comparison_options& options) {
   std::vector<csv_file> files;
   for (const std::string& path : paths) files.push_back(read_csv(path));
-  std::vector<file_comparison> compared = compare(files, memory);
+  std::vector<file_comparison> compared = compare(files, options);
   std::string unknown;
   bool knows_any = false;
   for (const file_comparison& file : compared) {
@@ -44,7 +44,7 @@ std::vector<file_comparison> compare_files(const std::vector<std::string>& paths
 int run(int argc, char** argv) {
   std::vector<std::string> paths;
   bool rows = false;
-  bool in_closed_form = false;
+  comparison_options options;
   return guides::run_program(
       argc,
       argv,
@@ -53,9 +53,17 @@ int run(int argc, char** argv) {
       [&](CLI::App& app) {
         app.add_option("file", paths, "Files of measurements")->required();
         app.add_flag("--rows", rows, "One line per row and quantity, instead of summaries");
-        app.add_flag("--closed-form",
-                     in_closed_form,
-                     "Memory by lines of the micro-batch instead of replayed steps");
+        app.add_flag_callback(
+            "--closed-form",
+            [&] { options.memory = memory_method::closed_form; },
+            "Memory by lines of the micro-batch instead of replayed steps");
+        app.add_flag("--time", options.time_only, "Of runs nothing but their time");
+        app.add_flag_callback(
+            "--seen", [&] { options.unseen = false; }, "Runs that parameters were fitted to");
+        app.add_flag_callback(
+            "--unseen",
+            [&] { options.unseen = true; },
+            "Runs that no parameter was fitted to: a quarter of the cells");
         app.footer(
             "Errors are (predicted - measured) / measured. A summary counts the rows that are\n"
             "compared and of these the exact ones; mean, median and the 90th percentile are of\n"
@@ -66,8 +74,7 @@ int run(int argc, char** argv) {
       },
       [&](const guides::output& as) {
         try {
-          const auto files = compare_files(
-              paths, in_closed_form ? memory_method::closed_form : memory_method::replay);
+          const auto files = compare_files(paths, options);
           return rows ? rows_report(files, as) : summary_report(files, as);
         } catch (const bad_file& error) {
           throw guides::bad_request(error.what());
