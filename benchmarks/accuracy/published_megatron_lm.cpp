@@ -58,7 +58,8 @@ described_setup read_megatron_lm(const row& source) {
   gpuplan::parallelism& division = setup.parallelism;
   if (!source.blank("vpp") || division.pipeline_parallel == 1) return described;
   const std::int64_t layers = setup.model.num_hidden_layers / division.pipeline_parallel;
-  division.virtual_pipeline = layers % 2 == 0 ? 2 : layers;
+  for (std::int64_t chunks = 2; chunks <= layers && division.virtual_pipeline == 1; ++chunks)
+    if (layers % chunks == 0) division.virtual_pipeline = chunks;
   return described;
 }
 
@@ -78,7 +79,9 @@ described_setup read_megascale(const row& source) {
 described_setup read_megatron_bridge(const row& source) {
   described_setup described = read_columns(source);
   training_setup& setup = described.setup;
-  setup.framework = gpuplan::catalog::megatron_transformer_engine;
+  const bool is_of_2606 = value_in(source.text("notes"), "container") >= "26.06";
+  setup.framework =
+      is_of_2606 ? gpuplan::catalog::megatron_bridge_2606 : gpuplan::catalog::megatron_bridge;
   setup.framework.fuses_loss = source.flag("fused_cross_entropy");
   setup.framework.overlaps_reduction = true;
   const std::string_view precision = source.text("precision");

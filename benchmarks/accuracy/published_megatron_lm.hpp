@@ -9,8 +9,8 @@
 namespace accuracy {
 
 /// The setup and the batch of a row of Megatron-LM of 2021 (Narayanan et al., arXiv 2104.04473), or
-/// of vTrain. Where the schedule is interleaved and the chunks are not printed, a stage has two, or
-/// as many as it has layers where two do not divide them. Throws `bad_file`, as those below, for a
+/// of vTrain. Where the schedule is interleaved and the chunks are not printed, a stage has the
+/// fewest that divide its layers, from two on. Throws `bad_file`, as those below, for a
 /// cell that no run can have.
 described_setup read_megatron_lm(const row& source);
 

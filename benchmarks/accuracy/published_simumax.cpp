@@ -22,6 +22,8 @@ described_setup read_simumax(const row& source) {
   setup.precision.fp32_gradients = source.integer_or("grad_bytes", 4) == 4;
   setup.attention = gpuplan::attention_kernel::flash;
   setup.framework.fuses_loss = source.flag("fused_cross_entropy");
+  setup.framework.costs.hides_gradients = false;  // as its notes say of communication
+  setup.framework.costs.hides_parameters = false;
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;
   setup.optimizer.clips_gradients = true;
   setup.parallelism = {.tensor_parallel = source.integer_or("tp", 1),

@@ -94,6 +94,7 @@ std::string contradiction_in(const row& source, const timed_run& run) {
   if (!ranks.ok || ranks.value != total_gpus(run.on))
     return "its degrees of parallelism do not multiply to its GPUs";
   const auto batch = source.integer("global_batch");
+  if (!batch && source.blank("grad_accum")) return "its batch is not stated";
   if (batch && run.plan.effective_batch() != *batch)
     return "micro-batch, accumulation and data-parallel size do not multiply to its batch";
   return {};
