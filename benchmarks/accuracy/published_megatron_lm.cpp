@@ -53,7 +53,8 @@ described_setup read_columns(const row& source) {
 described_setup read_megatron_lm(const row& source) {
   described_setup described = read_columns(source);
   training_setup& setup = described.setup;
-  setup.framework = gpuplan::catalog::megatron_lm;
+  setup.framework = setup.parallelism.zero_stage == 3 ? gpuplan::catalog::megatron_zero_3
+                                                      : gpuplan::catalog::megatron_lm;
   setup.dropout = 0.1;  // Megatron's default
   gpuplan::parallelism& division = setup.parallelism;
   if (!source.blank("vpp") || division.pipeline_parallel == 1) return described;
@@ -83,7 +84,6 @@ described_setup read_megatron_bridge(const row& source) {
   setup.framework =
       is_of_2606 ? gpuplan::catalog::megatron_bridge_2606 : gpuplan::catalog::megatron_bridge;
   setup.framework.fuses_loss = source.flag("fused_cross_entropy");
-  setup.framework.overlaps_reduction = true;
   const std::string_view precision = source.text("precision");
   setup.precision.fp8_linears = precision == "fp8";
   setup.precision.fp4_linears = precision == "fp4";

@@ -1,9 +1,12 @@
 #include "step_predictions.hpp"
 
+#include <gpuplan/catalog/device_efficiencies.hpp>
+
 namespace accuracy {
 
 gpuplan::roofline_time time_model_of(const timed_run& run) {
-  return {.setup = run.setup, .on = run.on};
+  return {
+      .setup = run.setup, .on = run.on, .efficiency = gpuplan::catalog::efficiency_of(run.on.gpu)};
 }
 
 predicted_step predict_step(const timed_run& run, const gpuplan::time_terms& terms) {

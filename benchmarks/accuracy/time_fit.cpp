@@ -21,7 +21,9 @@ struct variable {
   double before = 0;
 };
 
+// A value below all that are possible says that the framework has no such limit.
 bool changes_a_row(const time_parameter& what, const timed_row& row) {
+  if (what.get(row.model) < what.low) return false;
   gpuplan::roofline_time low = row.model;
   gpuplan::roofline_time high = row.model;
   what.set(low, what.low);

@@ -6,25 +6,24 @@ namespace accuracy {
 namespace {
 
 using gpuplan::device_efficiency;
-using gpuplan::duration;
 using gpuplan::roofline_time;
 using gpuplan::software_costs;
 using gpuplan::time_terms;
 
 template <class Value>
 double number_of(const Value& value) {
-  if constexpr (std::is_same_v<Value, duration>)
-    return value.value();
-  else
+  if constexpr (std::is_arithmetic_v<Value>)
     return value;
+  else
+    return value.value();
 }
 
 template <class Value>
 void assign(Value& to, double value) {
-  if constexpr (std::is_same_v<Value, duration>)
-    to = duration::from_value(value);
-  else
+  if constexpr (std::is_arithmetic_v<Value>)
     to = value;
+  else
+    to = Value::from_value(value);
 }
 
 template <auto Member>
@@ -66,6 +65,7 @@ const std::vector<time_parameter>& time_parameters() {
       of_device<&device::attention_backward>("attention_backward", 0.1, 1),
       of_device<&device::memory>("memory", 0.5, 0.95),
       of_device<&device::kernel_floor>("kernel_floor", 0, 2e-5, "s"),
+      of_device<&device::extra_depth>("extra_depth", 0, 1000),
       of_framework<&software::element_traffic>("element_traffic", 0.3, 4),
       of_framework<&software::score_traffic>("score_traffic", 0.3, 4),
       of_framework<&software::host_per_operator>("host_per_operator", 0, 2e-4, "s"),
@@ -73,12 +73,15 @@ const std::vector<time_parameter>& time_parameters() {
       of_framework<&software::hidden_tensor_exchange>("hidden_tensor_exchange", 0, 1),
       of_framework<&software::hidden_expert_exchange>("hidden_expert_exchange", 0, 1),
       of_framework<&software::hidden_pipeline_exchange>("hidden_pipeline_exchange", 0, 1),
+      of_framework<&software::gathered_at_most>("gathered_at_most", 1e9, 5e11, "byte/s"),
       of_framework<&software::contention>("contention", 0, 1)};
   return all;
 }
 
 std::string owner_name(const roofline_time& model, parameter_owner owner) {
-  return owner == parameter_owner::device ? model.on.gpu.architecture : model.setup.framework.name;
+  if (owner == parameter_owner::framework) return model.setup.framework.name;
+  const std::string name = model.efficiency.name;
+  return name.empty() ? model.on.gpu.architecture : name;
 }
 
 const std::vector<time_term>& time_terms_by_name() {

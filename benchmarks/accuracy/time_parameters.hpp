@@ -26,7 +26,7 @@ struct time_parameter {
 /// All of them, by the names of their members.
 const std::vector<time_parameter>& time_parameters();
 
-/// The architecture of the model's device, or the name of its framework.
+/// The name of what the model's device reaches, else its architecture; or the framework's name.
 std::string owner_name(const gpuplan::roofline_time& model, parameter_owner owner);
 
 /// A term of the model that can be switched off.
