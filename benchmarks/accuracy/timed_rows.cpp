@@ -12,7 +12,7 @@
 namespace accuracy {
 namespace {
 
-// The columns that plans of one question share.
+// The columns and remarks that plans of one question share.
 std::string question_of(const row& source) {
   std::string question;
   for (const std::string_view column : {"source",
@@ -31,6 +31,8 @@ std::string question_of(const row& source) {
                                         "flash_attention",
                                         "compile"})
     question += std::string(source.text(column)) + '/';
+  for (const std::string_view remark : {"container", "model", "gpu_variant", "async_tp", "float8"})
+    question += std::string(value_in(source.text("notes"), remark)) + '/';
   return question;
 }
 
