@@ -277,4 +277,18 @@ inline constexpr framework megatron_zero_3{.name = "Megatron-LM, ZeRO-3",
                                                      .hides_gathers = false,
                                                      .gathered_at_most = 41_GBps}};
 
+/// Megatron-Bridge, whose recipes hide exchanges behind kernels, and its releases since 26.06, which
+/// launch more of a step at once.
+inline constexpr framework megatron_bridge = [] {
+  framework changed = megatron_transformer_engine;
+  changed.name = "Megatron-Bridge";
+  changed.overlaps_reduction = true;
+  return changed;
+}();
+inline constexpr framework megatron_bridge_2606 = [] {
+  framework changed = megatron_bridge;
+  changed.name = "Megatron-Bridge 26.06";
+  return changed;
+}();
+
 }  // namespace gpuplan::catalog
