@@ -21,7 +21,6 @@ struct device_efficiency {
   double attention_backward = 0.42;  // counting 2.5 times the forward's products
   double memory = 0.8;               // element-wise kernels and the optimizer
   duration kernel_floor{};           // no kernel takes less
-  double extra_depth = 0;  // of products: what a tile's start and end take, as so much of k
   power
       board_power{};  // at which these were reached; under a lower limit clocks fall (clock_share)
   const char* source = "";

@@ -18,7 +18,6 @@ struct kernel_rates {
   double elements = 0;   // and what moves bytes only
   bool in_waves = true;  // tiles come in whole waves over the SMs
   double sms = 1;
-  double depth = 0;      // of products, that each tile takes in addition
   double floor = 0;      // s that any kernel takes
   double odd = 1;        // share of the rate where a dimension is odd,
   double unaligned = 1;  // or no multiple of 16 bytes
@@ -62,8 +61,8 @@ struct matrix_product {
 
 /// The time in seconds of a product at `rate`, its operands of `element_bytes` and its results of
 /// `result_bytes` each. Formula: the longer of computing, in whole waves of the best of six tiles
-/// over the SMs, each `depth` deeper than k, and of moving operands and result once; never less
-/// than the floor.
+/// over the SMs, and of reading the operands once; then the result is written, while nothing is
+/// left to compute; never less than the floor.
 [[nodiscard]] constexpr double product_time(const matrix_product& of,
                                             double rate,
                                             double element_bytes,
@@ -76,10 +75,10 @@ struct matrix_product {
     const double waves = ceil_div(tiles, on.sms);
     least = smaller_of(least, waves * tile.rows * tile.columns / tile.share);
   }
-  const double computing = least * on.sms * 2 * (of.k + on.depth) / rate;
+  const double computing = least * on.sms * 2 * of.k / rate;
   const double operands = (of.m + of.n) * of.k * of.batch * element_bytes;
   const double result = of.m * of.n * of.batch * result_bytes;
-  return larger_of(larger_of(computing, (operands + result) / on.bytes), on.floor);
+  return larger_of(larger_of(computing, operands / on.bytes) + result / on.bytes, on.floor);
 }
 
 }  // namespace gpuplan

@@ -98,7 +98,7 @@ class cost_visitor {
                                           ? the_setup.model.image.tokens()
                                           : the_setup.sequence_length)),
         element_(detail::is_half(the_setup.precision.compute) ? 2 : 4),
-        gradient_(the_setup.precision.fp32_gradients ? 8 : element_) {
+        gradient_(gradient_traffic(the_setup, element_)) {
     own_ = batch_ * sequence_ / rings_;
     alone_ = the_setup.parallelism.sequence_parallel ? own_ / ways_ : own_;
   }
@@ -242,6 +242,11 @@ class cost_visitor {
   double alone_ = 0;  // those between sublayers: sequence parallelism divides them further
   bool sublayer_is_divided_ = false;
 
+  // Sums in fp32 are read and written by the product itself, in DeepSpeed by a kernel behind it.
+  static constexpr double gradient_traffic(const training_setup& setup, double element) {
+    if (!setup.precision.fp32_gradients) return element;
+    return setup.framework.sharding == sharding_code::deepspeed ? 2 * element + 8 : 8;
+  }
   static constexpr bool is_of_layer(operator_kind kind) {
     return kind != operator_kind::router && kind != operator_kind::shared_expert_gate &&
            kind != operator_kind::mtp_projection && kind != operator_kind::pooler;
@@ -341,6 +346,8 @@ class cost_visitor {
     if (op.kind == operator_kind::expert_down) add_activation(tokens * experts * in);
     keep();
     multiply(tokens, in, out, experts, true, true);
+    // Products of many matrices at once do not add biases.
+    if (op.bias) stream(tokens * experts * out, 1, 2 * element_, element_);
     if (narrows && ranks == 1) sublayer_is_divided_ = ways_ > 1;
   }
   // Scores lie in memory: softmax and dropout go over them.
@@ -358,7 +365,8 @@ class cost_visitor {
     cost.backward.attention += time(queries, dim, keys) + time(keys, dim, queries) +
                                time(queries, keys, value) + time(keys, value, queries);
     const double scores = batch * queries * keys * setup_.framework.costs.score_traffic;
-    const bool fused = setup_.framework.fuses_softmax;
+    // Megatron-LM's fused softmax takes multiples of four heads (fused_softmax.py).
+    const bool fused = setup_.framework.fuses_softmax && divides(4, batch);
     const double dropped = setup_.dropout > 0 ? 1 : 0;
     // Softmax reads and writes; written out, so do scale and mask, in fp32 where it is. Dropout
     // reads, writes and has a mask.

@@ -111,7 +111,6 @@ struct micro_batch_time {
   rates.bytes = terms.product_bytes ? moved : detail::infinity;
   rates.elements = terms.elements ? moved : detail::infinity;
   rates.sms = gpu.sm_count;
-  rates.depth = terms.waves ? reached.extra_depth : 0;
   rates.floor = reached.kernel_floor.value();
   rates.odd = terms.alignment ? reached.odd_products : 1;
   rates.unaligned = terms.alignment ? reached.unaligned_products : 1;
@@ -256,12 +255,14 @@ class step_composer {
     const double most = costs_.gathered_at_most.value();
     return most > 0 ? larger_of(time, size * count(ranks - 1) / count(ranks) / most) : time;
   }
-  // Megatron's ranks send each a part of the stream, and gather it where it arrives.
+  // Megatron's ranks send each a part of the stream, and gather it where it arrives; DeepSpeed's
+  // send all of it.
   constexpr double hop_time() const {
     const std::int64_t ranks_between =
         division_.tensor_parallel * division_.context_parallel * plan_.data_parallel;
-    return exchange_time(
-        collective::send, stream_bytes() / count(division_.tensor_parallel), 2, ranks_between);
+    const bool scatters = setup_.framework.sharding != sharding_code::deepspeed;
+    const double parts = scatters ? count(division_.tensor_parallel) : 1;
+    return exchange_time(collective::send, stream_bytes() / parts, 2, ranks_between);
   }
   // How much longer `work` takes with communication beside it.
   constexpr double waits(double work, double communication) const {
