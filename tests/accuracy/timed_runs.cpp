@@ -114,7 +114,8 @@ TEST_CASE("step time, throughput and MFU come of one prediction") {
   const csv_file file = read_csv(data("timed_runs.csv"));
   std::map<std::string, std::map<quantity, double>> predicted;
   std::map<std::string, std::map<quantity, double>> measured;
-  for (const comparison& one : compare({file}, {.time_only = true}).front().comparisons) {
+  const auto compared = compare({file}, {.time_only = true});
+  for (const comparison& one : compared.front().comparisons) {
     CAPTURE(one.id);
     CAPTURE(one.predicted.why_not);
     REQUIRE(one.predicted.value);
