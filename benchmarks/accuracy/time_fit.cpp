@@ -60,7 +60,7 @@ class fitting {
   fitting(const std::vector<timed_row>& rows,
           const std::vector<variable>& variables,
           const fit_settings& settings)
-      : rows_(rows), variables_(variables), settings_(settings) {
+      : rows_(rows), variables_(variables) {
     for (timed_row& row : rows_) row.model.terms = settings.terms;
     for (const variable& one : variables_) values_.push_back(one.before);
   }
@@ -76,68 +76,122 @@ class fitting {
   }
   [[nodiscard]] double error(std::size_t row) const { return rows_[row].log_error(); }
 
-  // Minimises the loss, owner by owner, since each has rows of its own.
-  void minimise(const std::vector<double>& weights, int sweeps) {
+  // Minimises the loss from the values as they are: owner by owner without its gradient, since it
+  // has more than one valley, and along it in all parameters, since those of several owners can
+  // stand in for each other. A gradient costs each row once for each of its own parameters.
+  void minimise(const std::vector<double>& weights, int rounds) {
     std::map<std::string, std::vector<std::size_t>> owners;
-    for (std::size_t i = 0; i < variables_.size(); ++i)
-      if (has_weight(variables_[i], weights)) owners[variables_[i].owner].push_back(i);
-    for (int sweep = 0; sweep < sweeps; ++sweep)
-      for (const auto& [name, own] : owners) minimise_owner(own, weights);
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      if (!has_weight(variables_[i], weights)) continue;
+      all.push_back(i);
+      owners[variables_[i].owner].push_back(i);
+    }
+    if (all.empty()) return;
+    for (int round = 0; round < rounds; ++round) {
+      for (const auto& [name, own] : owners) search(nlopt::LN_SBPLX, own, weights, 250);
+      search(nlopt::LD_SLSQP, all, weights, 40);
+    }
   }
 
  private:
+  // What a minimisation needs of the fit.
+  struct descent {
+    fitting& fit;
+    const std::vector<double>& weights;
+    const std::vector<std::size_t>& own;
+    std::vector<std::size_t> rows;  // with a weight and one of these parameters
+    double total = 0;               // of their weights
+  };
+
   std::vector<timed_row> rows_;
   const std::vector<variable>& variables_;
-  const fit_settings& settings_;
   std::vector<double> values_;
+
+  void search(nlopt::algorithm how,
+              const std::vector<std::size_t>& own,
+              const std::vector<double>& weights,
+              int evaluations) {
+    descent to{*this, weights, own, {}};
+    std::set<std::size_t> touched;
+    for (const std::size_t i : own)
+      touched.insert(variables_[i].rows.begin(), variables_[i].rows.end());
+    for (const std::size_t row : touched)
+      if (weights[row] > 0) {
+        to.rows.push_back(row);
+        to.total += weights[row];
+      }
+    std::vector<double> x;
+    for (const std::size_t i : own) x.push_back(std::clamp(place(i, values_[i]), 0.0, 1.0));
+    nlopt::opt by(how, static_cast<unsigned>(x.size()));
+    by.set_lower_bounds(0.0);
+    by.set_upper_bounds(1.0);
+    if (how == nlopt::LN_SBPLX) by.set_initial_step(0.1);
+    by.set_ftol_abs(1e-6);
+    by.set_maxeval(evaluations);
+    by.set_min_objective(loss_of, &to);
+    double least = 0;
+    try {
+      by.optimize(x, least);
+    } catch (const nlopt::roundoff_limited&) {
+      // x is as good as it gets
+    }
+    put(own, x);
+  }
 
   static bool has_weight(const variable& one, const std::vector<double>& weights) {
     return std::any_of(
         one.rows.begin(), one.rows.end(), [&](std::size_t row) { return weights[row] > 0; });
   }
 
-  // So many values of 0 to 1 stand for the parameters' ranges.
-  void minimise_owner(const std::vector<std::size_t>& own, const std::vector<double>& weights) {
-    std::set<std::size_t> touched;
-    double total = 0;
-    for (const std::size_t i : own)
-      for (const std::size_t row : variables_[i].rows)
-        if (weights[row] > 0) touched.insert(row);
-    for (const std::size_t row : touched) total += weights[row];
-    const auto place = [&](std::size_t i, double value) {
-      const time_parameter& what = *variables_[i].what;
-      return (value - what.low) / (what.high - what.low);
+  // 0 to 1 stand for a parameter's range.
+  [[nodiscard]] double place(std::size_t i, double value) const {
+    const time_parameter& what = *variables_[i].what;
+    return (value - what.low) / (what.high - what.low);
+  }
+  void put(std::size_t i, double x) {
+    const time_parameter& what = *variables_[i].what;
+    set(i, what.low + x * (what.high - what.low));
+  }
+  void put(const std::vector<std::size_t>& own, const std::vector<double>& x) {
+    for (std::size_t k = 0; k < own.size(); ++k) put(own[k], x[k]);
+  }
+
+  // |x|, rounded off below a hundredth, so that it has a slope everywhere.
+  static double size(double x) { return std::sqrt(x * x + 1e-4) - 1e-2; }
+
+  double loss(const descent& to, const std::vector<double>& x) {
+    put(to.own, x);
+    double sum = 0;
+    for (const std::size_t row : to.rows) sum += to.weights[row] * size(error(row));
+    for (std::size_t k = 0; k < to.own.size(); ++k) sum += price(to, k, x[k]);
+    return sum / to.total;
+  }
+  [[nodiscard]] double price(const descent& to, std::size_t k, double x) const {
+    const variable& of = variables_[to.own[k]];
+    return price_of_range * to.total * size(x - place(to.own[k], of.before));
+  }
+  double slope(const descent& to, const std::vector<double>& x, std::size_t k) {
+    const double step = x[k] < 0.5 ? 1e-4 : -1e-4;
+    const std::vector<std::size_t>& touched = variables_[to.own[k]].rows;
+    const auto sum = [&](double at) {
+      put(to.own[k], at);
+      double of_rows = price(to, k, at);
+      for (const std::size_t row : touched)
+        if (to.weights[row] > 0) of_rows += to.weights[row] * size(error(row));
+      return of_rows;
     };
-    const auto put = [&](const std::vector<double>& x) {
-      for (std::size_t k = 0; k < own.size(); ++k) {
-        const time_parameter& what = *variables_[own[k]].what;
-        set(own[k], what.low + x[k] * (what.high - what.low));
-      }
-    };
-    const auto loss = [&](const std::vector<double>& x) {
-      put(x);
-      double sum = 0;
-      for (const std::size_t row : touched) sum += weights[row] * std::abs(error(row));
-      for (std::size_t k = 0; k < own.size(); ++k)
-        sum += price_of_range * total * std::abs(x[k] - place(own[k], variables_[own[k]].before));
-      return sum / total;
-    };
-    std::vector<double> x;
-    for (const std::size_t i : own) x.push_back(std::clamp(place(i, values_[i]), 0.0, 1.0));
-    nlopt::opt search(nlopt::LN_SBPLX, static_cast<unsigned>(x.size()));
-    search.set_lower_bounds(0.0);
-    search.set_upper_bounds(1.0);
-    search.set_initial_step(0.1);
-    search.set_ftol_abs(1e-5);
-    search.set_maxeval(settings_.evaluations);
-    nlopt::func objective = [](unsigned count, const double* at, double*, void* data) {
-      const auto& call = *static_cast<decltype(loss)*>(data);
-      return call(std::vector<double>(at, at + count));
-    };
-    search.set_min_objective(objective, const_cast<void*>(static_cast<const void*>(&loss)));
-    double least = 0;
-    search.optimize(x, least);
-    put(x);
+    const double there = sum(x[k] + step);
+    return (there - sum(x[k])) / step / to.total;
+  }
+
+  static double loss_of(unsigned count, const double* at, double* gradient, void* data) {
+    const descent& to = *static_cast<descent*>(data);
+    const std::vector<double> x(at, at + count);
+    const double value = to.fit.loss(to, x);
+    if (gradient != nullptr)
+      for (std::size_t k = 0; k < count; ++k) gradient[k] = to.fit.slope(to, x, k);
+    return value;
   }
 };
 
@@ -205,7 +259,7 @@ time_fit fit_time(const std::vector<timed_row>& rows, const fit_settings& settin
   const std::vector<variable> variables = variables_of(rows, settings);
   const std::map<std::string, double> cells = cells_of(rows);
   fitting best(rows, variables, settings);
-  best.minimise(weights_of(rows, cells), settings.sweeps);
+  best.minimise(weights_of(rows, cells), settings.rounds);
 
   // Without a part of the cells.
   std::vector<double> without_cell(rows.size());
@@ -216,7 +270,7 @@ time_fit fit_time(const std::vector<timed_row>& rows, const fit_settings& settin
       if (at++ % settings.folds == fold) times = 0;
     fitting part(rows, variables, settings);
     part.take(best.values());
-    part.minimise(weights_of(rows, others), 1);
+    part.minimise(weights_of(rows, others), settings.rounds_again);
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (const auto cell = others.find(rows[i].cell); cell != others.end() && cell->second == 0)
         without_cell[i] = part.error(i);
@@ -238,7 +292,7 @@ time_fit fit_time(const std::vector<timed_row>& rows, const fit_settings& settin
       if (std::none_of(own.begin(), own.end(), [&](std::size_t row) { return weights[row] > 0; }))
         part.set(i, variables[i].what->get(gpuplan::roofline_time{}));
     }
-    part.minimise(weights, settings.sweeps);
+    part.minimise(weights, settings.rounds_again);
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (rows[i].source == source) without_source[i] = part.error(i);
   }
@@ -258,7 +312,7 @@ time_fit fit_time(const std::vector<timed_row>& rows, const fit_settings& settin
     for (std::size_t i = 0; i < names.size(); ++i) ++drawn[names[random() % names.size()]];
     fitting part(rows, variables, settings);
     part.take(best.values());
-    part.minimise(weights_of(rows, drawn), 1);
+    part.minimise(weights_of(rows, drawn), settings.rounds_again);
     for (std::size_t i = 0; i < variables.size(); ++i) {
       result.parameters[i].low = std::min(result.parameters[i].low, part.values()[i]);
       result.parameters[i].high = std::max(result.parameters[i].high, part.values()[i]);

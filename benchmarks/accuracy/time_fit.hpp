@@ -16,8 +16,8 @@ namespace accuracy {
 struct fit_settings {
   gpuplan::time_terms terms{};      // of the model that is fitted
   std::vector<std::string> only{};  // parameters by name; none: all
-  int sweeps = 3;                   // over all owners
-  int evaluations = 250;            // of the loss, for one owner in one sweep
+  int rounds = 4;                   // of the fit to all rows
+  int rounds_again = 1;             // of fits to a part of them, from the values of the whole
   int folds = 5;                    // of cells that are left out
   int resamples = 10;               // of cells, with replacement
 };
@@ -50,9 +50,10 @@ struct time_fit {
 };
 
 /// Fits to all rows but the unseen ones. What is minimised: the sum over rows of |log(predicted /
-/// measured)|, where the rows of a cell weigh as one and a source with n cells as sqrt(n) of them,
-/// a quarter of that where it composed its rows; and 0.002 of that weight for each parameter that
-/// goes through all of its range, so that one that no row determines stays where it was.
+/// measured)|, rounded off below 1 %, where the rows of a cell weigh as one and a source with n
+/// cells as sqrt(n) of them, a quarter of that where it composed its rows; and 0.002 of that weight
+/// for each parameter that goes through all of its range, so that one that no row determines stays
+/// where it was.
 time_fit fit_time(const std::vector<timed_row>& rows, const fit_settings& settings);
 
 }  // namespace accuracy

@@ -83,9 +83,10 @@ gpuplan::cluster read_cluster(const row& source, const gpuplan::gpu_spec& gpu) {
   return on;
 }
 
-// Why the row's numbers do not fit together; blank where they do.
-std::string contradiction_in(const row& source, const timed_run& run) {
+// What the row leaves out, or which of its numbers do not fit together; blank where all do.
+std::string gap_in(const row& source, const timed_run& run) {
   const gpuplan::parallelism& division = run.setup.parallelism;
+  if (source.blank("dp")) return "its division is not stated";
   const auto ranks = gpuplan::detail::checked_product(
       run.plan.data_parallel,
       division.tensor_parallel,
@@ -119,7 +120,7 @@ timed_run describe_timed_run(const row& source) {
     run.why_not = gpuplan::failure_text(valid.why()).c_str();
     return run;
   }
-  run.why_not = contradiction_in(source, run);
+  run.why_not = gap_in(source, run);
   return run;
 }
 

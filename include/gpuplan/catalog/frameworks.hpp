@@ -262,6 +262,14 @@ inline constexpr framework megatron_lm{.name = "Megatron-LM",
                                                  .hides_gradients = false,
                                                  .hides_parameters = false}};
 
+/// Megatron-LM's layers as a profiler timed them one by one, with the host's part of each (vTrain,
+/// arXiv 2312.12391, composes steps of them).
+inline constexpr framework megatron_lm_profiled = [] {
+  framework changed = megatron_lm;
+  changed.name = "Megatron-LM, profiled";
+  return changed;
+}();
+
 /// DeepSpeed's ZeRO-3 of 2021 beside Megatron-LM's layers, as the paper of the latter measured it:
 /// it gathered weights one parameter after the other, and waited.
 inline constexpr framework megatron_zero_3{.name = "Megatron-LM, ZeRO-3",
@@ -277,8 +285,8 @@ inline constexpr framework megatron_zero_3{.name = "Megatron-LM, ZeRO-3",
                                                      .hides_gathers = false,
                                                      .gathered_at_most = 41_GBps}};
 
-/// Megatron-Bridge, whose recipes hide exchanges behind kernels, and its releases since 26.06, which
-/// launch more of a step at once.
+/// Megatron-Bridge, whose recipes hide exchanges behind kernels, and its releases since 26.06,
+/// which launch more of a step at once.
 inline constexpr framework megatron_bridge = [] {
   framework changed = megatron_transformer_engine;
   changed.name = "Megatron-Bridge";
