@@ -31,8 +31,8 @@
 #include <gpuplan/speedup.hpp>
 #include <gpuplan/sweep.hpp>
 #include <gpuplan/time/affine.hpp>
+#include <gpuplan/time/calibrated.hpp>
 #include <gpuplan/time/documented.hpp>
-#include <gpuplan/time/measured.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/trainable.hpp>
 #include <gpuplan/training_run.hpp>
