@@ -288,6 +288,7 @@ inline constexpr framework megatron_lm_profiled = [] {
   changed.costs.score_traffic = 3.14;
   changed.costs.host_per_operator = 110_us;
   changed.costs.host_per_step = 1.4_ms;
+  changed.costs.hidden_pipeline_exchange = 1;
   return changed;
 }();
 
