@@ -4,6 +4,7 @@
 // and its edges, io/, measure/ and cuda/: these are included by name.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
@@ -11,6 +12,7 @@
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/communication.hpp>
 #include <gpuplan/cost.hpp>
+#include <gpuplan/device_efficiency.hpp>
 #include <gpuplan/flops.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
@@ -33,6 +35,10 @@
 #include <gpuplan/time/affine.hpp>
 #include <gpuplan/time/calibrated.hpp>
 #include <gpuplan/time/documented.hpp>
+#include <gpuplan/time/measured.hpp>
+#include <gpuplan/time/roofline.hpp>
+#include <gpuplan/time/stack_range.hpp>
+#include <gpuplan/time/step_time.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/trainable.hpp>
 #include <gpuplan/training_run.hpp>

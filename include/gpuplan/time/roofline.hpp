@@ -135,13 +135,26 @@ struct roofline_time {
 
 namespace detail {
 
+// How much longer parts of a step take than the roofline says: what `measured_time` finds.
+struct part_factors {
+  double layer = 1;
+  double input = 1;
+  double output = 1;
+  double hop = 1;
+  double gradients = 1;
+  double optimizer = 1;
+};
+
 // A setup on a cluster, with what follows from both worked out once. The time of a layer follows
 // from the micro-batch and the tensor, context and expert degrees; that of a stage is a sum of
 // layers, and that of the step a sum of stages: planners tabulate them by degree.
 class step_composer {
  public:
-  constexpr step_composer(const roofline_time& given, const batch_plan& plan)
-      : setup_(given.setup),
+  constexpr step_composer(const roofline_time& given,
+                          const batch_plan& plan,
+                          const part_factors& factors = {})
+      : factors_(factors),
+        setup_(given.setup),
         terms_(given.terms),
         division_(given.setup.parallelism),
         costs_(given.setup.framework.costs),
@@ -168,9 +181,10 @@ class step_composer {
     }
     const double micro_batches = count(plan_.accumulation);
     const double chunks = count(division_.virtual_pipeline);
-    const double hop = stages > 1 && terms_.pipeline_exchange ? hop_time() : 0;
+    const double hop = stages > 1 && terms_.pipeline_exchange ? factors_.hop * hop_time() : 0;
+    // Each micro-batch waits for two, the first one for all of them on its way and back.
     const double hops = 2 * hop * chunks * micro_batches * (1 - costs_.hidden_pipeline_exchange) +
-                        4 * hop * count(stages - 1);
+                        2 * hop * count(stages - 1);
     const micro_batch_time busy = micro_batches * slowest;
     const end_of_step end = end_of(slowest);
     const auto seconds = [](double value) { return duration::from_value(value); };
@@ -181,12 +195,33 @@ class step_composer {
             .context_exchange = seconds(busy.context),
             .expert_exchange = seconds(busy.expert),
             .pipeline_exchange = seconds(hops),
-            .gradient_exchange = seconds(end.gradients),
+            .gradient_exchange = seconds(factors_.gradients * end.gradients),
             .parameter_exchange = seconds(busy.parameter + end.parameters),
             .bubble = seconds(terms_.bubble ? (all - slowest.total()) / chunks : 0),
-            .optimizer = seconds(end.optimizer),
+            .optimizer = seconds(factors_.optimizer * end.optimizer),
             .host = seconds(busy.host) + (terms_.host ? costs_.host_per_step : duration())};
   }
+
+  // Of one micro-batch.
+  constexpr micro_batch_time of_input() const {
+    return time_of(cost_of_input(setup_, on_, plan_.micro_batch), 0);
+  }
+  constexpr micro_batch_time of_output() const {
+    const transformer& model = setup_.model;
+    const double matrix =
+        count(model.token_width()) * count(model.vocab_size) / count(division_.tensor_parallel);
+    return time_of(cost_of_output(setup_, on_, plan_.micro_batch), matrix);
+  }
+  // The model's last layer.
+  constexpr micro_batch_time of_layer() const {
+    return of_layers(setup_.model.kind == model_kind::encoder_decoder
+                         ? layer_kind::cross
+                         : mtp_layer_kind(setup_.model),
+                     1,
+                     0);
+  }
+  // Of one send between stages.
+  constexpr double of_hop() const { return hop_time(); }
 
  private:
   struct end_of_step {
@@ -198,6 +233,7 @@ class step_composer {
     constexpr double total() const { return kernels + tensor + context + expert + host; }
   };
 
+  part_factors factors_;
   const training_setup& setup_;
   const time_terms& terms_;
   const parallelism& division_;
@@ -357,16 +393,14 @@ class step_composer {
         model.windowed_layers_before(last) - model.windowed_layers_before(first);
     const std::int64_t of_experts =
         layers.experts == 0 ? 0 : windowed * layers.experts / (layers.dense + layers.experts);
-    micro_batch_time time = of_layers(layer_kind::dense, layers.dense, windowed - of_experts) +
-                            of_layers(layer_kind::experts, layers.experts, of_experts) +
-                            of_layers(layer_kind::cross, layers.cross, 0);
+    micro_batch_time time =
+        factors_.layer * (of_layers(layer_kind::dense, layers.dense, windowed - of_experts) +
+                          of_layers(layer_kind::experts, layers.experts, of_experts) +
+                          of_layers(layer_kind::cross, layers.cross, 0));
     if (!terms_.ends) return time;
-    if (stage == 0) time = time + time_of(cost_of_input(setup_, on_, plan_.micro_batch), 0);
+    if (stage == 0) time = time + factors_.input * of_input();
     if (!is_last) return time;
-    const double matrix =
-        count(model.token_width()) * count(model.vocab_size) / count(division_.tensor_parallel);
-    return time + count(1 + model.mtp_layers) *
-                      time_of(cost_of_output(setup_, on_, plan_.micro_batch), matrix);
+    return time + count(1 + model.mtp_layers) * factors_.output * of_output();
   }
 
   constexpr end_of_step end_of(const micro_batch_time& slowest) const {

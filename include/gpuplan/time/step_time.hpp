@@ -38,4 +38,21 @@ struct step_time {
   }
 };
 
+/// Each part, so many times.
+[[nodiscard]] constexpr step_time operator*(double factor, const step_time& time) {
+  return {.data = factor * time.data,
+          .forward = factor * time.forward,
+          .backward = factor * time.backward,
+          .recompute = factor * time.recompute,
+          .tensor_exchange = factor * time.tensor_exchange,
+          .context_exchange = factor * time.context_exchange,
+          .expert_exchange = factor * time.expert_exchange,
+          .pipeline_exchange = factor * time.pipeline_exchange,
+          .gradient_exchange = factor * time.gradient_exchange,
+          .parameter_exchange = factor * time.parameter_exchange,
+          .bubble = factor * time.bubble,
+          .optimizer = factor * time.optimizer,
+          .host = factor * time.host};
+}
+
 }  // namespace gpuplan
