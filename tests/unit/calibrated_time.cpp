@@ -49,7 +49,8 @@ constexpr bool parts_add_up() {
     if (!near(calibrated_time{model}.step(plan).value(), model.step(plan).value(), 1e-12))
       return false;
     time_factors twice{2, 2, 2, 2, 2, 2};
-    if (!near(calibrated_time{model, twice}.step(plan).value(), 2 * model.step(plan).value(), 1e-12))
+    if (!near(
+            calibrated_time{model, twice}.step(plan).value(), 2 * model.step(plan).value(), 1e-12))
       return false;
     const time_factors waits{.host = 3};
     const double more = calibrated_time{model, waits}.step(plan).value() - model.step(plan).value();
