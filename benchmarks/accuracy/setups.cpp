@@ -35,6 +35,8 @@ constexpr named<gpuplan::framework> codes[] = {
     {"plain_gpt", gpuplan::catalog::torch_gpt},
     {"plain_llama", gpuplan::catalog::torch_llama},
     {"plain_llama_fp32", gpuplan::catalog::torch_llama_fp32},
+    {"plain_bert", gpuplan::catalog::torch_bert},
+    {"plain_vit", gpuplan::catalog::torch_vit},
     {"hf:LlamaForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:MistralForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:Qwen2ForCausalLM", gpuplan::catalog::hugging_face_qwen},
