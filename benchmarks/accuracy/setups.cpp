@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "measured_rows.hpp"
 #include "steps.hpp"
 
 namespace accuracy {
@@ -204,6 +205,11 @@ described_setup describe_setup(const row& source) {
     if (const auto valid = validate(described.setup, described.plan); !valid)
       described.why_not = gpuplan::failure_text(valid.why()).c_str();
   return described;
+}
+
+described_setup describe_measured_run(const row& run) {
+  const csv_file file = step_of_run(run);
+  return describe_setup(row(file, file.rows[0]));
 }
 
 }  // namespace accuracy
