@@ -6,11 +6,11 @@ Writes CSV files that the accuracy program compares with predictions:
                           time of the step and of its parts
   runs_measure_torch.csv  the same steps in the columns of published runs
   layers.csv              the forward and the backward of one transformer block
-  matmul.csv              torch.matmul in bf16
+  matmul.csv              torch.matmul in bf16, as a linear layer calls it
 
 Memory is that of the third of three steps. Times are medians between CUDA events, with quartiles;
-samples are taken back to back until the last 64 spread by less than 0.5 %, or for 15 seconds. A
-setting that runs out of memory is a row with fits=0. Each row is on disk before the next begins: an
+samples are taken back to back until the last 64 (of steps 10 at least) spread by less than 0.5 %,
+or for 15 seconds. A setting that runs out of memory is a row with fits=0. Each row is on disk before the next begins: an
 interrupted run goes on where it stopped when it is started again. A device that does not compute is
 measured for memory alone.
 
@@ -22,6 +22,7 @@ import argparse
 import os
 import sys
 import time
+from functools import partial
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -30,7 +31,9 @@ from torch_measurement.rows import BadFile, RowFile
 from torch_measurement.runner import DeviceLost, Progress, run
 from torch_measurement.statistics import StopRule
 
-QUICK_RULE = StopRule(least_seconds=0.1, spread=0.02, most_seconds=2.0)
+# Steps are long, and products as many in a row as measure_gpu's.
+RULES = {"steps": StopRule(fewest=10), "layers": StopRule(most_seconds=5.0), "matmul": StopRule(least_seconds=2.0)}
+QUICK_RULE = StopRule(fewest=10, least_seconds=0.1, spread=0.02, most_seconds=2.0)
 NO_DEVICE = 3
 INTERRUPTED = 130
 
@@ -108,12 +111,9 @@ def torch_device(index):
 def measure_all(asked, items, device):
     from torch_measurement import work
 
-    rule = QUICK_RULE if asked.quick else StopRule()
-    if asked.memory_only or not device.computes:
-        rule = None
-        if not asked.memory_only:
-            print("The device does not compute: memory is measured, times are not.",
-                  file=sys.stderr)  # fmt: skip
+    is_timed = device.computes and not asked.memory_only
+    if not is_timed and not asked.memory_only:
+        print("The device does not compute: memory is measured, times are not.", file=sys.stderr)
     until = None if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     facts = device.facts()
     same = {name: facts[name] for name in ("gpu", "torch_version")}
@@ -122,20 +122,21 @@ def measure_all(asked, items, device):
         "layers": ("layers.csv", files.LAYER_FILE, work.measure_layer),
         "matmul": ("matmul.csv", files.MATMUL_FILE, work.measure_matmul),
     }
-    if rule is not None:
+    if is_timed:
         device.heat(3.0 if asked.quick else 30.0)
     failed = []
     os.makedirs(asked.out, exist_ok=True)
     for kind, wanted in items.items():
         # Without times there is nothing to say of layers and products.
-        if not wanted or (rule is None and kind != "steps"):
+        if not wanted or (not is_timed and kind != "steps"):
             continue
+        rule = (QUICK_RULE if asked.quick else RULES[kind]) if is_timed else None
         name, columns, measure = kinds[kind]
         file = RowFile(os.path.join(asked.out, name), columns, same)
         progress = Progress(sum(item.id not in file.ids for item in wanted), kind)
         try:
             failed += run(
-                wanted, file, lambda item: measure(device, item, rule), facts, progress, until
+                wanted, file, partial(measure, device, rule=rule), facts, progress, until
             )
         finally:
             progress.close()
@@ -160,8 +161,9 @@ def main(given=None):
         if device is None:
             return NO_DEVICE
         failed = measure_all(asked, items, device)
-        if asked.gemm and "matmul" in items and device.computes and not asked.memory_only:
-            print(gemm.comparison(asked.gemm, os.path.join(asked.out, "matmul.csv")))
+        products = os.path.join(asked.out, "matmul.csv")
+        if asked.gemm and os.path.exists(products):
+            print(gemm.comparison(asked.gemm, products))
     except BadFile as error:
         print(error, file=sys.stderr)
         return 2

@@ -115,7 +115,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Matmul:
-    """c = a b with a (m, k), b (k, n): torch.matmul on normal(0, 1) data."""
+    """(m, k) times (k, n), the second the transpose of a matrix as a linear layer has it, of normal
+    numbers: torch.matmul."""
 
     m: int
     n: int
@@ -200,15 +201,15 @@ def steps():
         found.setdefault(changed.id, changed)
 
     batches = (
-        (GPT2, (1, 2, 4, 8, 16, 32, 64)), (GPT2_MEDIUM, (1, 2, 4, 8, 16, 32)),
+        (GPT2, (1, 2, 4, 8, 16, 32, 64, 128)), (GPT2_MEDIUM, (1, 2, 4, 8, 16, 32)),
         (GPT2_XL, (1, 2, 4, 8, 16)), (TINY_LLAMA, (1, 2, 4, 8, 16)), (LLAMA_1B, (1, 2, 4, 8, 16)),
-        (BERT_BASE, (4, 8, 16, 32, 64, 128)), (BERT_LARGE, (4, 8, 16, 32, 64)),
-        (VIT_BASE, (16, 32, 64, 128, 256)), (VIT_LARGE, (16, 32, 64, 128, 256)),
+        (BERT_BASE, (4, 8, 16, 32, 64, 128)), (BERT_LARGE, (4, 8, 16, 32, 64, 128)),
+        (VIT_BASE, (16, 32, 64, 128, 256)), (VIT_LARGE, (16, 32, 64, 128, 256, 512)),
     )  # fmt: skip
     for model, sizes in batches:
         for size in sizes:
             add(model, micro_batch=size)
-    for size in (1, 2, 4):  # weights, gradients and states in bf16: 64 GB
+    for size in (1, 2, 4, 8, 16, 32):  # weights, gradients and states in bf16: 64 GB
         add(LLAMA_8B, micro_batch=size, precision="bf16", recompute="full")
     add(LLAMA_8B, micro_batch=1, precision="bf16", optimizer="sgd", optimizer_impl="foreach")
 

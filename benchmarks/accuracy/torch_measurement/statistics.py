@@ -11,6 +11,12 @@ class Summary:
     third_quartile: float
     count: int
 
+    def over(self, parts):
+        """Of one of so many equal parts of each sample."""
+        return Summary(
+            self.median / parts, self.first_quartile / parts, self.third_quartile / parts, self.count
+        )
+
 
 def quantile(ordered, share):
     """The value below which `share` of the ordered samples lie, linear between two of them."""
@@ -48,7 +54,7 @@ def relative_spread(samples, last=64):
 class StopRule:
     """A series ends when its last samples differ little, or when it has taken long enough."""
 
-    fewest: int = 10  # samples
+    fewest: int = 64  # samples
     least_seconds: float = 0.5  # of the samples together
     spread: float = 0.005  # standard deviation over mean
     last: int = 64  # samples, of which the spread is taken

@@ -1,6 +1,7 @@
 """Steps, layers and products on the device: what one of each takes of memory and of time."""
 
 import contextlib
+import math
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -15,6 +16,8 @@ KERNELS = {
     "math": SDPBackend.MATH,
 }
 CASTS = {"autocast_bf16": torch.bfloat16, "autocast_fp16": torch.float16}
+FORMATS = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+LEAST_SAMPLE_SECONDS = 1e-3  # shorter ones are of several products
 STEPS_BEFORE = 2  # of the one whose memory counts: states exist, and blocks are cached
 
 # The optimizers of torch.optim, by the words of the table; Muon needs a list of its own.
@@ -302,30 +305,31 @@ def measure_layer(device, setting, rule):
 
 
 def measure_matmul(device, setting, rule):
-    """Back to back, as the sustained rate of the library's own measurement."""
+    """Y = X W^T, as a linear layer computes it; back to back, as a sustained load."""
     device.empty()
     found = {}
 
     def measure():
-        numbers = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-        like = {"device": "cuda", "dtype": numbers[setting.precision]}
-        a = torch.randn(setting.m, setting.k, **like)
-        b = torch.randn(setting.k, setting.n, **like)
-        c = torch.empty(setting.m, setting.n, **like)
+        like = {"device": "cuda", "dtype": FORMATS[setting.precision]}
+        x = torch.randn(setting.m, setting.k, **like)
+        transposed = torch.randn(setting.n, setting.k, **like).t()
+        y = torch.empty(setting.m, setting.n, **like)
+        launches = 1  # a sample
 
         def multiply(mark):
             mark("begin")
-            torch.matmul(a, b, out=c)
+            for _ in range(launches):
+                torch.matmul(x, transposed, out=y)
             mark("matmul")
 
-        if rule is None:
-            multiply(nothing)
-            return
-        measured = series(lambda count: device.take(multiply, count, gated=True), rule, 64)
-        flops = 2 * setting.m * setting.n * setting.k
+        device.take(multiply, 1, gated=True)
+        once = device.take(multiply, 3, gated=True).parts[-1]["matmul"]
+        launches = max(1, min(256, math.ceil(LEAST_SAMPLE_SECONDS / once)))
+        measured = series(lambda count: device.take(multiply, count, gated=True), rule)
+        one = measured.total.over(launches)
         found.update(
-            **spread_columns("matmul", measured.total),
-            tflops=flops / measured.total.median / 1e12,
+            **spread_columns("matmul", one),
+            tflops=2 * setting.m * setting.n * setting.k / one.median / 1e12,
             **columns_of(measured),
         )
 
