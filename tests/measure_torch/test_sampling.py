@@ -2,7 +2,7 @@
 
 import unittest
 
-from torch_measurement.sampling import Window, columns_of, series, spread_columns
+from torch_measurement.sampling import Window, Windows, columns_of, series, spread_columns
 from torch_measurement.statistics import StopRule
 
 
@@ -39,7 +39,7 @@ class Series(unittest.TestCase):
         self.assertEqual(found.parts["forward"].third_quartile, 1.0)
         self.assertEqual(found.total.median, 1.5)
         self.assertEqual(found.total.count, 6)
-        self.assertEqual(found.launch.median, 0.125)
+        self.assertEqual(found.launch_seconds, 0.125)
 
     def test_short_samples_come_many_in_a_window(self):
         played = Played(lambda taken: 0.001, backward=0.001)
@@ -91,6 +91,91 @@ class Series(unittest.TestCase):
             {"forward_s": 1.0, "forward_q1_s": 1.0, "forward_q3_s": 1.0},
         )
         self.assertEqual(columns_of(found)["samples"], 6)
+
+
+class Card:
+    """A host that launches kernels into a queue, and a device that works it off; both have a time."""
+
+    def __init__(self, launch_seconds, room=1024):
+        self.host = self.device = 0.0
+        self.launch_seconds, self.room = launch_seconds, room
+        self.ends = []  # of kernels
+        self.slept = 0.0
+
+    def launch(self, seconds):
+        self.host += self.launch_seconds
+        if len(self.ends) >= self.room:
+            self.host = max(self.host, self.ends[-self.room])
+        self.device = max(self.host, self.device) + seconds
+        self.ends.append(self.device)
+
+    def sleep(self, seconds):
+        self.slept += seconds
+        self.launch(seconds)
+
+    def event(self):
+        return Place(self, max(self.host, self.device))
+
+    def synchronize(self):
+        self.host = max(self.host, self.device)
+
+    def now(self):
+        return self.host
+
+    def clock_MHz(self):
+        return None
+
+    power_W = clock_MHz
+
+
+class Place:
+    def __init__(self, card, time):
+        self.card, self.time = card, time
+
+    def passed(self):
+        return self.time <= self.card.host
+
+    def seconds_until(self, later):
+        return later.time - self.time
+
+
+class Gates(unittest.TestCase):
+    def measure(self, card, kernels, seconds, gated=True):
+        def run(mark):
+            mark("begin")
+            for _ in range(kernels):
+                card.launch(seconds)
+            mark("forward")
+
+        rule = StopRule(fewest=20, least_seconds=0.0, spread=0.01, last=20, most_seconds=60.0)
+        windows = Windows(card, run, gated, now=card.now)
+        return series(windows.take, rule, now=card.now)
+
+    def test_what_launching_takes_counts_for_nothing(self):
+        for launch, kernels, seconds in (
+            (5e-6, 60, 50e-6),  # the device lags behind by itself
+            (20e-6, 60, 5e-6),  # the host is four times as slow
+            (1e-3, 40, 5e-6),  # and two hundred times
+            (10e-6, 700, 2e-6),  # more kernels than two samples' fit into the queue
+        ):
+            found = self.measure(Card(launch), kernels, seconds)
+            self.assertEqual(found.verdict, "steady")
+            self.assertAlmostEqual(found.total.median / (kernels * seconds), 1, places=9)
+            self.assertAlmostEqual(found.total.third_quartile / (kernels * seconds), 1, places=9)
+
+    def test_without_a_gate_it_counts(self):
+        found = self.measure(Card(20e-6), 60, 5e-6, gated=False)
+        self.assertGreater(found.total.median, 60 * 19e-6)
+        self.assertAlmostEqual(found.launch_seconds, 60 * 20e-6, places=12)
+
+    def test_a_device_that_lags_behind_is_hardly_held_up(self):
+        card = Card(5e-6)
+        found = self.measure(card, 60, 50e-6)
+        self.assertLess(card.slept, 0.2 * found.total.count * found.total.median)
+
+    def test_a_host_that_never_gets_ahead(self):
+        with self.assertRaisesRegex(RuntimeError, "did not wait"):
+            self.measure(Card(1.0), 60, 5e-6)
 
 
 if __name__ == "__main__":

@@ -7,27 +7,21 @@ import torch
 
 from .nvml import Monitor
 from .runner import DeviceLost, OutOfMemory
-from .sampling import Window
 from .statistics import is_steady
 
 
-class Marks:
-    """Events at the ends of the parts of one sample."""
+class Event:
+    """A place in the device's work."""
 
     def __init__(self):
-        self._ends = []
+        self._event = torch.cuda.Event(enable_timing=True)
+        self._event.record()
 
-    def __call__(self, part):
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        self._ends.append((part, event))
+    def passed(self):
+        return self._event.query()
 
-    def seconds(self):
-        """By part; the first mark only begins."""
-        seconds = {}
-        for (_, begin), (part, end) in zip(self._ends, self._ends[1:]):
-            seconds[part] = seconds.get(part, 0.0) + begin.elapsed_time(end) / 1000
-        return seconds
+    def seconds_until(self, later):
+        return self._event.elapsed_time(later._event) / 1000
 
 
 class Device:
@@ -41,7 +35,6 @@ class Device:
         self.monitor = Monitor(str(getattr(self.properties, "uuid", "")))
         self.computes = self._computes()
         self._cycles_per_second = None
-        self._gate_seconds = 0.0
 
     def _computes(self):
         """Whether the device does what it is told; one that does not has memory, and no time."""
@@ -104,37 +97,26 @@ class Device:
             seen.append(float(clock) if clock else count / (time.perf_counter() - window))
         return len(seen)
 
-    def _sleep(self, seconds):
+    def event(self):
+        return Event()
+
+    def synchronize(self):
+        torch.cuda.synchronize()
+
+    def clock_MHz(self):
+        return self.monitor.sm_clock_MHz()
+
+    def power_W(self):
+        return self.monitor.power_W()
+
+    def sleep(self, seconds):
         """Keeps the device busy for about so long, so that launches queue up behind."""
         if self._cycles_per_second is None:
             cycles = 20_000_000
             torch.cuda._sleep(1000)
-            marks = Marks()
-            marks("begin")
+            begin = self.event()
             torch.cuda._sleep(cycles)
-            marks("sleep")
+            end = self.event()
             torch.cuda.synchronize()
-            self._cycles_per_second = cycles / marks.seconds()["sleep"]
+            self._cycles_per_second = cycles / begin.seconds_until(end)
         torch.cuda._sleep(int(seconds * self._cycles_per_second))
-
-    def take(self, run, count, gated):
-        """A Window of `count` calls of `run(mark)`; gated, what the host takes to launch them counts
-        for nothing, as it does where the device always lags behind."""
-        gate = torch.cuda.Event() if gated else None
-        samples, launches = [], []
-        torch.cuda.synchronize()
-        if gate is not None:
-            self._sleep(self._gate_seconds + 0.001)
-            gate.record()
-        for _ in range(count):
-            marks = Marks()
-            begin = time.perf_counter()
-            run(marks)
-            launches.append(time.perf_counter() - begin)
-            samples.append(marks)
-        held = gate is None or not gate.query()
-        clock, power = self.monitor.sm_clock_MHz(), self.monitor.power_W()
-        torch.cuda.synchronize()
-        if gated:
-            self._gate_seconds = 1.5 * sum(launches) * (1 if held else 2)
-        return Window([marks.seconds() for marks in samples], launches, clock, power, held)

@@ -28,8 +28,8 @@ LAYER_FILE = (
     *with_quartiles("forward"), *with_quartiles("backward"), "launch_s", *TIMED, *FACTS,
 )  # fmt: skip
 MATMUL_FILE = (
-    "id", "torch_version", *MATMUL_COLUMNS, "fits", *with_quartiles("matmul"), "tflops", *TIMED,
-    *FACTS,
+    "id", "torch_version", *MATMUL_COLUMNS, "fits", "usable_bytes", *with_quartiles("matmul"),
+    "tflops", *TIMED, *FACTS,
 )  # fmt: skip
 
 # The columns of the tables of published runs, in their order.

@@ -9,7 +9,7 @@ class OutOfMemory(Exception):
 
     def __init__(self, columns=None):
         super().__init__("out of memory")
-        self.columns = columns or {}  # what is known of it all the same
+        self.columns = {} if columns is None else columns  # what is known of it all the same
 
 
 class DeviceLost(Exception):

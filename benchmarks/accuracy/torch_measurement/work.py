@@ -8,7 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .models import build_layer, build_model
 from .runner import OutOfMemory
-from .sampling import columns_of, series, spread_columns
+from .sampling import Windows, columns_of, series, spread_columns
 
 KERNELS = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -190,6 +190,18 @@ def parameter_columns(setting):
     return {"params": count, "trainable_params": count}
 
 
+def measure_on(device, measure, found):
+    """Calls it, with what it found also where it runs out of memory."""
+    try:
+        device.guarded(measure)
+    except OutOfMemory:
+        raise OutOfMemory(found) from None
+    finally:
+        device.empty()
+        # Now, when the kernels that were needed are loaded, which take from the device too.
+        found["usable_bytes"] = device.usable_bytes()
+
+
 def step_memory(job):
     for _ in range(STEPS_BEFORE):
         job.step()
@@ -212,7 +224,7 @@ def step_memory(job):
 
 
 def step_times(device, job, rule):
-    measured = series(lambda count: device.take(job.step, count, gated=False), rule)
+    measured = series(Windows(device, job.step, gated=False).take, rule)
     parts = dict(measured.parts)
     # Clearing the gradients is the end of the update, not a part of its own.
     update, clearing = parts.pop("update"), parts.pop("optimizer")
@@ -220,7 +232,7 @@ def step_times(device, job, rule):
         **spread_columns("step", measured.total),
         **{f"{name}_s": summary.median for name, summary in parts.items()},
         "optimizer_s": update.median + clearing.median,
-        "launch_s": measured.launch.median,
+        "launch_s": measured.launch_seconds,
         **columns_of(measured),
     }
 
@@ -228,7 +240,7 @@ def step_times(device, job, rule):
 def measure_step(device, setting, rule):
     """Memory of the third step, then times where there is a `rule` for them, then FLOPs."""
     device.empty()
-    found = {"usable_bytes": device.usable_bytes(), **parameter_columns(setting)}
+    found = parameter_columns(setting)
     notes = []
 
     def measure():
@@ -248,12 +260,7 @@ def measure_step(device, setting, rule):
     def flops(job):
         found["flops_forward"], found["flops_backward"] = job.flops()
 
-    try:
-        device.guarded(measure)
-    except OutOfMemory:
-        raise OutOfMemory(found) from None
-    finally:
-        device.empty()
+    measure_on(device, measure, found)
     return {**found, "notes": "; ".join(notes)}
 
 
@@ -281,7 +288,7 @@ class LayerJob:
 
 def measure_layer(device, setting, rule):
     device.empty()
-    found = {"usable_bytes": device.usable_bytes()}
+    found = {}
 
     def measure():
         with kernel_of(setting):
@@ -290,17 +297,12 @@ def measure_layer(device, setting, rule):
             if rule is None:
                 job.pass_through(nothing)
                 return
-            measured = series(lambda count: device.take(job.pass_through, count, gated=True), rule)
+            measured = series(Windows(device, job.pass_through, gated=True).take, rule)
             for name, summary in measured.parts.items():
                 found.update(spread_columns(name, summary))
-            found.update(launch_s=measured.launch.median, **columns_of(measured))
+            found.update(launch_s=measured.launch_seconds, **columns_of(measured))
 
-    try:
-        device.guarded(measure)
-    except OutOfMemory:
-        raise OutOfMemory(found) from None
-    finally:
-        device.empty()
+    measure_on(device, measure, found)
     return found
 
 
@@ -322,10 +324,11 @@ def measure_matmul(device, setting, rule):
                 torch.matmul(x, transposed, out=y)
             mark("matmul")
 
-        device.take(multiply, 1, gated=True)
-        once = device.take(multiply, 3, gated=True).parts[-1]["matmul"]
+        take = Windows(device, multiply, gated=True).take
+        take(1)
+        once = take(3).parts[-1]["matmul"]
         launches = max(1, min(256, math.ceil(LEAST_SAMPLE_SECONDS / once)))
-        measured = series(lambda count: device.take(multiply, count, gated=True), rule)
+        measured = series(take, rule)
         one = measured.total.over(launches)
         found.update(
             **spread_columns("matmul", one),
@@ -333,8 +336,5 @@ def measure_matmul(device, setting, rule):
             **columns_of(measured),
         )
 
-    try:
-        device.guarded(measure)
-    finally:
-        device.empty()
+    measure_on(device, measure, found)
     return found
