@@ -10,9 +10,9 @@ Writes CSV files that the accuracy program compares with predictions:
 
 Memory is that of the third of three steps. Times are medians between CUDA events, with quartiles;
 samples are taken back to back until the last 64 (of steps 10 at least) spread by less than 0.5 %,
-or for 15 seconds. A setting that runs out of memory is a row with fits=0. Each row is on disk before the next begins: an
-interrupted run goes on where it stopped when it is started again. A device that does not compute is
-measured for memory alone.
+or for 15 seconds (layers: 5). A setting that runs out of memory is a row with fits=0. Each row is
+on disk before the next begins: an interrupted run goes on where it stopped when it is started
+again. A device that does not compute is measured for memory alone.
 
 Exit status: 0; 1 where something could not be measured; 2 for a bad command line or file; 3 without
 a CUDA device; 130 when interrupted.
@@ -32,7 +32,11 @@ from torch_measurement.runner import DeviceLost, Progress, run
 from torch_measurement.statistics import StopRule
 
 # Steps are long, and products as many in a row as measure_gpu's.
-RULES = {"steps": StopRule(fewest=10), "layers": StopRule(most_seconds=5.0), "matmul": StopRule(least_seconds=2.0)}
+RULES = {
+    "steps": StopRule(fewest=10),
+    "layers": StopRule(most_seconds=5.0),
+    "matmul": StopRule(least_seconds=2.0),
+}
 QUICK_RULE = StopRule(fewest=10, least_seconds=0.1, spread=0.02, most_seconds=2.0)
 NO_DEVICE = 3
 INTERRUPTED = 130

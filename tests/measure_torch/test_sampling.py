@@ -59,7 +59,8 @@ class Series(unittest.TestCase):
 
     def test_samples_at_a_low_clock_are_dropped(self):
         played = Played(
-            lambda taken: 4.0 if taken == 4 else 1.0, clocks=lambda window: 900 if window == 4 else 1980
+            lambda taken: 4.0 if taken == 4 else 1.0,
+            clocks=lambda window: 900 if window == 4 else 1980,
         )
         found = series(played.take, RULE, now=played.now)
         self.assertEqual(found.dropped, 1)
@@ -94,7 +95,8 @@ class Series(unittest.TestCase):
 
 
 class Card:
-    """A host that launches kernels into a queue, and a device that works it off; both have a time."""
+    """A host that launches kernels into a queue, and a device that works it off, each with its
+    own time."""
 
     def __init__(self, launch_seconds, room=1024):
         self.host = self.device = 0.0

@@ -1,4 +1,4 @@
-"""Matrix products: which shapes, and their rates beside those that gpuplan's own program measured."""
+"""Matrix products: which shapes, and their rates beside those that measure_gpu measured."""
 
 import csv
 import json

@@ -67,8 +67,8 @@ class CausalAttention(nn.Module):
 
 
 class EncoderAttention(nn.Module):
-    """Every token sees all. Returns (batch, tokens, heads, head_dim), and the weights where they are
-    written out: the block holds them until its end."""
+    """Every token sees all. Returns (batch, tokens, heads, head_dim), and the weights where they
+    are written out: the block holds them until its end."""
 
     def __init__(self, setting, softmax_in_fp32):
         super().__init__()

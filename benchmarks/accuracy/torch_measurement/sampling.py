@@ -1,7 +1,7 @@
 """One way to take samples for all that is timed: windows back to back, until the rule says stop.
 
-A device here is what has `event()`, with `passed()` and `seconds_until(later)`; `sleep(seconds)`, which
-keeps it busy; `synchronize()`; and `clock_MHz()` and `power_W()`, which may be None.
+A device here is what has `event()`, with `passed()` and `seconds_until(later)`; `sleep(seconds)`,
+which keeps it busy; `synchronize()`; and `clock_MHz()` and `power_W()`, which may be None.
 """
 
 import time
@@ -49,8 +49,8 @@ class Marks:
 
 
 class Windows:
-    """Windows of the calls of `run(mark)`. Gated, the device is kept busy until the host is ahead, so
-    that what launching takes counts for nothing, as it does where the device always lags behind."""
+    """Windows of the calls of `run(mark)`. Gated, the device is kept busy until the host is ahead,
+    so that what launching takes counts for nothing, as it does where the device always lags behind."""
 
     def __init__(self, device, run, gated, now=time.perf_counter):
         self._device, self._run, self._now = device, run, now

@@ -319,11 +319,10 @@ def chosen(items, patterns):
     """Those whose id holds one of the patterns, or matches it where it has wildcards."""
     if not patterns:
         return list(items)
-    return [
-        item
-        for item in items
-        if any(
-            fnmatch.fnmatchcase(item.id, pattern) if set(pattern) & set("*?[") else pattern in item.id
-            for pattern in patterns
-        )
-    ]
+    return [item for item in items if any(_matches(item.id, pattern) for pattern in patterns)]
+
+
+def _matches(name, pattern):
+    if set(pattern) & set("*?["):
+        return fnmatch.fnmatchcase(name, pattern)
+    return pattern in name

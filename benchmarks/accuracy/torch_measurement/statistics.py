@@ -14,7 +14,10 @@ class Summary:
     def over(self, parts):
         """Of one of so many equal parts of each sample."""
         return Summary(
-            self.median / parts, self.first_quartile / parts, self.third_quartile / parts, self.count
+            median=self.median / parts,
+            first_quartile=self.first_quartile / parts,
+            third_quartile=self.third_quartile / parts,
+            count=self.count,
         )
 
 
