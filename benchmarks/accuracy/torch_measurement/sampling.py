@@ -50,7 +50,7 @@ class Marks:
 
 class Windows:
     """Windows of the calls of `run(mark)`. Gated, the device is kept busy until the host is ahead,
-    so that what launching takes counts for nothing, as it does where the device always lags behind."""
+    so that what launching takes counts for nothing, as where the device always lags behind."""
 
     def __init__(self, device, run, gated, now=time.perf_counter):
         self._device, self._run, self._now = device, run, now
