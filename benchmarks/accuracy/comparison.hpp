@@ -24,7 +24,13 @@ enum class quantity {
   max_micro_batch,
   model_tflops,
   mfu,
-  hfu
+  hfu,
+  step_time,
+  layer_forward,
+  layer_backward,
+  product_time,
+  throughput,
+  step_mfu
 };
 
 struct quantity_text {
@@ -72,6 +78,12 @@ inline constexpr quantity_text quantities[] = {
      "rate of one GPU by the row's own step time, in the convention of its source"},
     {quantity::mfu, "mfu", "%", "model FLOPs by the same time, as a share of the dense peak"},
     {quantity::hfu, "hfu", "%", "hardware FLOPs likewise"},
+    {quantity::step_time, "step_time", "s", "of one optimizer step, by roofline_time"},
+    {quantity::layer_forward, "layer_forward", "s", "of one layer's kernels, by the same"},
+    {quantity::layer_backward, "layer_backward", "s", "likewise of its backward pass"},
+    {quantity::product_time, "product_time", "s", "of one matrix product, by the same"},
+    {quantity::throughput, "throughput", "token/s", "of one GPU, by the same"},
+    {quantity::step_mfu, "step_mfu", "%", "model FLOPs by the same, as mfu"},
 };
 [[nodiscard]] constexpr const quantity_text& text_of(quantity what) {
   return quantities[static_cast<int>(what)];

@@ -23,6 +23,9 @@ struct dated_price {
   const char* source = "";  // who asks it
 };
 
+/// What nodes are linked by. Ethernet with RDMA (RoCE) counts as InfiniBand.
+enum class network_kind { infiniband, efa };
+
 /// Like nodes with like GPUs. What is not known is absent.
 struct cluster {
   const char* name = "";
@@ -31,6 +34,7 @@ struct cluster {
   std::int64_t gpus_per_node = 1;
   known<bandwidth> inside_node{};    // of one GPU, each direction: see link_inside_node
   known<bandwidth> between_nodes{};  // of one node, each direction, all adapters together
+  network_kind network = network_kind::infiniband;
   known<dated_price> price_per_gpu{};
   known<range<duration>> time_in_queue{};  // from submission to start
   known<power> power_per_gpu{};            // with its share of host and cooling: see total_power

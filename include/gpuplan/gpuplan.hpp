@@ -4,12 +4,15 @@
 // and its edges, io/, measure/ and cuda/: these are included by name.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/cluster.hpp>
+#include <gpuplan/communication.hpp>
 #include <gpuplan/cost.hpp>
+#include <gpuplan/device_efficiency.hpp>
 #include <gpuplan/flops.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
@@ -32,7 +35,12 @@
 #include <gpuplan/speedup.hpp>
 #include <gpuplan/sweep.hpp>
 #include <gpuplan/time/affine.hpp>
+#include <gpuplan/time/composed.hpp>
 #include <gpuplan/time/documented.hpp>
+#include <gpuplan/time/measured.hpp>
+#include <gpuplan/time/roofline.hpp>
+#include <gpuplan/time/stack_range.hpp>
+#include <gpuplan/time/step_time.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/trainable.hpp>
 #include <gpuplan/training_run.hpp>

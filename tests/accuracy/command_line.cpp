@@ -76,7 +76,7 @@ TEST_CASE("--rows --format json: numbers are numbers, and what is not there is n
       CHECK(row["skipped"] == "not a transformer: resnet50");
       ++seen;
     }
-    if (row["id"] == "torchtitan_0043") {
+    if (row["id"] == "torchtitan_0043" && row["quantity"] == "mfu") {
       CHECK(row["flagged"] == true);
       ++seen;
     }
@@ -94,7 +94,7 @@ TEST_CASE("summaries as text, CSV and JSON") {
   CHECK(text.status == 0);
   CHECK(has(text.out, data("counted_steps.csv") + ": 83 rows of steps\n"));
   CHECK(has(text.out, "flops_total             83     83       0"));
-  CHECK(has(text.out, "skipped 1 row: its model's dimensions are blank\n"));
+  CHECK(has(text.out, "skipped 1 row: the row has no time of a step\n"));
   CHECK(has(text.out, "left out 2 rows: their notes flag them\n"));
 
   const auto lines = lines_of(with({"--format", "csv"}).out);
@@ -154,4 +154,38 @@ TEST_CASE("bad usage, help and version") {
   for (const char* part : {"Usage: accuracy", "flops_total (FLOP)", "--rows", "Exit status"})
     CHECK(has(help.out, part));
   CHECK(output({"--version"}).out.starts_with("gpuplan "));
+}
+
+TEST_CASE("plans, terms and calibrated steps of timed runs") {
+  const std::string runs = data("timed_runs.csv");
+  const outcome plans = output({"--plans", "--format", "csv", runs});
+  CHECK(plans.status == 0);
+  CHECK(has(plans.out, "source,questions,plans,fastest_chosen,mean_regret_pct,worst_regret_pct"));
+  CHECK(has(plans.out, "vtrain_multi,2,5,"));
+  const outcome each = output({"--plans", "--rows", "--format", "csv", runs});
+  CHECK(lines_of(each.out).size() == 3);
+
+  const outcome terms = output({"--ablation", "--format", "csv", runs});
+  CHECK(terms.status == 0);
+  CHECK(has(terms.out, "\nnone,vtrain_multi,5,"));
+  CHECK(has(terms.out, "\nrecompute,vtrain_multi,5,"));
+  CHECK(has(output({"--ablation", runs}).out, "without"));
+
+  // Rows that vTrain composed of one layer say what that takes; the others' are in no second row.
+  const auto calibrated =
+      nlohmann::json::parse(output({"--calibrated", "--format", "json", runs}).out);
+  REQUIRE(calibrated.size() == 1);
+  CHECK(calibrated[0]["quantities"][0]["quantity"] == "step_time");
+  CHECK(calibrated[0]["quantities"][0]["rows"] == 6);
+  CHECK(calibrated[0]["quantities"][0]["mean_abs_error_pct"] < 2);
+  CHECK(calibrated[0]["quantities"][0]["skipped"] == 19);
+
+  const auto seen =
+      nlohmann::json::parse(output({"--seen", "--format", "json", "--time", runs}).out);
+  const auto unseen =
+      nlohmann::json::parse(output({"--unseen", "--format", "json", "--time", runs}).out);
+  const auto rows = [](const nlohmann::json& of) {
+    return of[0]["quantities"][0]["rows"].get<int>();
+  };
+  CHECK(rows(seen) + rows(unseen) == 25);
 }

@@ -20,6 +20,7 @@ set(order
     gpu.hpp
     measured_device.hpp
     matmul_surface.hpp
+    device_efficiency.hpp
     cluster.hpp
     trainable.hpp
     model.hpp

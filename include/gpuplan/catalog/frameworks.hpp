@@ -1,9 +1,12 @@
 #pragma once
 
 // Frameworks, as far as memory and time tell them apart. Operators, orders and formats were read
-// from their sources, and checked against recorded steps of the versions named.
+// from their sources, and checked against recorded steps of the versions named. Their `costs` were
+// fitted to published steps by benchmarks/accuracy/fit_time.cpp: where a framework has none, no
+// step of it was there to fit them to.
 
 #include <gpuplan/framework.hpp>
+#include <gpuplan/units.hpp>
 
 namespace gpuplan::catalog {
 
@@ -18,6 +21,12 @@ inline constexpr framework torch_llama_fp32{.name = "torch.nn, LLaMA in fp32",
                                             .rms_norm = rms_norm_code::written_out,
                                             .rotary = rotary_code::halves_fp32,
                                             .grouped_heads = grouped_heads_code::repeated};
+/// A BERT likewise, with the head for masked tokens.
+inline constexpr framework torch_bert{.name = "torch.nn, BERT",
+                                      .layers = layer_code::bert,
+                                      .encoder = {.shares_head_bias = false}};
+/// A ViT likewise, which classifies by the first token.
+inline constexpr framework torch_vit{.name = "torch.nn, ViT", .layers = layer_code::vit};
 
 // transformers 5.23.
 
@@ -201,7 +210,12 @@ inline constexpr framework megatron_transformer_engine{.name = "Megatron-Core, T
                                                        .fuses_bias_activation = true,
                                                        .compiles_functions = true,
                                                        .fuses_loss = true,
-                                                       .transformer_engine = true};
+                                                       .transformer_engine = true,
+                                                       .costs = {.element_traffic = 4,
+                                                                 .host_per_operator = 160_us,
+                                                                 .host_per_step = 24_ms,
+                                                                 .hides_gradients = false,
+                                                                 .hides_parameters = false}};
 
 /// torchtitan of December 2024, on fully_shard of PyTorch 2.15: key-value heads are copied to all
 /// heads, and logits are in fp32 for the loss. Not compiled; a setup says `compiles_layers`. Of a
@@ -214,7 +228,11 @@ inline constexpr framework torchtitan{.name = "torchtitan",
                                       .logits = logits_code::to_fp32,
                                       .sharding = sharding_code::fsdp2,
                                       .keeps_last_layer = true,
-                                      .gathers_before_checkpoint = true};
+                                      .gathers_before_checkpoint = true,
+                                      .costs = {.element_traffic = 1.11,
+                                                .host_per_operator = 10_us,
+                                                .host_per_step = 66_ms,
+                                                .contention = 0.105}};
 /// torchtitan of 2025, which compiles the loss where it compiles layers.
 inline constexpr framework torchtitan_2025 = [] {
   framework changed = torchtitan;
@@ -235,6 +253,86 @@ inline constexpr framework megatron_deepspeed{.name = "Megatron-DeepSpeed",
                                               .zero = {.flattens_on_host = true,
                                                        .reduces_in_place = true,
                                                        .steps_while_building = true,
-                                                       .renews_gradients = true}};
+                                                       .renews_gradients = true},
+                                              .costs = {.product_rate = 0.96,
+                                                        .element_traffic = 4,
+                                                        .score_traffic = 1.5,
+                                                        .host_per_operator = 300_us,
+                                                        .hides_gradients = false,
+                                                        .hides_parameters = false}};
+
+/// LLM Foundry on FSDP of PyTorch 2.1: MPT with FlashAttention. With older versions of PyTorch its
+/// checkpoints re-enter.
+inline constexpr framework llm_foundry{.name = "LLM Foundry",
+                                       .layers = layer_code::gpt,
+                                       .sharding = sharding_code::fsdp2,
+                                       .costs = {.element_traffic = 1.11,
+                                                 .host_per_operator = 40_us,
+                                                 .host_per_step = 40_ms,
+                                                 .contention = 0.51}};
+
+/// Megatron-LM of 2021: its fused kernels, gradients reduced behind the backward pass.
+inline constexpr framework megatron_lm{.name = "Megatron-LM",
+                                       .layers = layer_code::megatron_core,
+                                       .sharding = sharding_code::megatron,
+                                       .builds_in_fp32 = false,
+                                       .fuses_softmax = true,
+                                       .fuses_bias_activation = true,
+                                       .compiles_functions = true,
+                                       .costs = {.element_traffic = 0.71,
+                                                 .score_traffic = 1.47,
+                                                 .host_per_operator = 213_us,
+                                                 .hides_gradients = false,
+                                                 .hides_parameters = false}};
+
+/// Megatron-LM's layers as a profiler timed them one by one, with the host's part of each (vTrain,
+/// arXiv 2312.12391, composes steps of them).
+inline constexpr framework megatron_lm_profiled = [] {
+  framework changed = megatron_lm;
+  changed.name = "Megatron-LM, profiled";
+  changed.costs.element_traffic = 0.5;
+  changed.costs.score_traffic = 3.14;
+  changed.costs.host_per_operator = 110_us;
+  changed.costs.host_per_step = 1.4_ms;
+  changed.costs.hidden_pipeline_exchange = 1;
+  return changed;
+}();
+
+/// DeepSpeed's ZeRO-3 of 2021 beside Megatron-LM's layers, as the paper of the latter measured it:
+/// it gathered weights one parameter after the other, and waited.
+inline constexpr framework megatron_zero_3{.name = "Megatron-LM, ZeRO-3",
+                                           .layers = layer_code::megatron_core,
+                                           .sharding = sharding_code::deepspeed,
+                                           .builds_in_fp32 = false,
+                                           .fuses_softmax = true,
+                                           .fuses_bias_activation = true,
+                                           .compiles_functions = true,
+                                           .costs = {.element_traffic = 0.71,
+                                                     .score_traffic = 1.47,
+                                                     .host_per_operator = 213_us,
+                                                     .hides_gathers = false,
+                                                     .gathered_at_most = 41.6_GBps}};
+
+/// Megatron-Bridge, whose recipes hide exchanges behind kernels, and its releases since 26.06,
+/// which launch more of a step at once.
+inline constexpr framework megatron_bridge = [] {
+  framework changed = megatron_transformer_engine;
+  changed.name = "Megatron-Bridge";
+  changed.overlaps_reduction = true;
+  changed.costs = {.element_traffic = 5,
+                   .host_per_operator = 204_us,
+                   .hidden_tensor_exchange = 0.8,
+                   .hidden_expert_exchange = 0.61,
+                   .hidden_pipeline_exchange = 0.5};
+  return changed;
+}();
+inline constexpr framework megatron_bridge_2606 = [] {
+  framework changed = megatron_bridge;
+  changed.name = "Megatron-Bridge 26.06";
+  changed.costs.element_traffic = 2.48;
+  changed.costs.host_per_operator = 152_us;
+  changed.costs.hidden_expert_exchange = 1;
+  return changed;
+}();
 
 }  // namespace gpuplan::catalog

@@ -1,0 +1,40 @@
+#pragma once
+
+// How long the library says that the steps of timed runs take.
+
+#include <gpuplan/time/roofline.hpp>
+
+#include <string>
+
+#include "csv.hpp"
+#include "timed_runs.hpp"
+
+namespace accuracy {
+
+/// The time model of a run, with what its device's kernels reach as the catalogue has it.
+gpuplan::roofline_time time_model_of(const timed_run& run);
+
+struct predicted_step {
+  double seconds = 0;
+  std::string why_not;  // blank where there is a prediction
+};
+
+/// One optimizer step of a run, without the terms that are switched off.
+predicted_step predict_step(const timed_run& run, const gpuplan::time_terms& terms = {});
+
+/// The step of a row of `torch_steps.csv`, on its `gpu` alone.
+timed_run describe_timed_step(const row& source);
+
+struct predicted_layer {
+  double forward_seconds = 0;  // of its kernels
+  double backward_seconds = 0;
+  std::string why_not;
+};
+
+/// One layer of a row of `layers.csv`.
+predicted_layer predict_layer(const row& source);
+
+/// The product of a row of `matmul.csv`.
+predicted_step predict_product(const row& source);
+
+}  // namespace accuracy

@@ -1,0 +1,244 @@
+#pragma once
+
+// What devices take to exchange data: collectives by algorithm, group, placement and size, with
+// what is known of each kind of link.
+
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/detail/checks.hpp>
+#include <gpuplan/detail/exchange.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+namespace gpuplan {
+
+/// What is exchanged; a message is counted as nccl-tests does.
+enum class collective {
+  all_reduce,      // message: what each rank gives, and gets summed
+  all_gather,      // what each rank gets
+  reduce_scatter,  // what each rank gives
+  all_to_all,      // what each rank gives
+  broadcast,       // what each rank gets
+  send             // from one rank to another
+};
+
+/// How. NCCL chooses by itself; `fastest` is the fastest of those below that there are.
+enum class collective_algorithm {
+  fastest,
+  ring,
+  tree,      // of all-reduce across nodes: a pair of trees, a chain in each node
+  in_switch  // of all-reduce inside a node: the switch adds (NVLS)
+};
+
+/// How well collectives use links of one kind. One value each per kind and generation.
+struct link_constants {
+  const char* kind = "";       // as in `peer_link::name`
+  double ring_share = 0;       // of the rate, that large messages reach in a ring
+  double in_switch_share = 0;  // likewise where a switch adds; 0 where none does
+  double copy_share = 0;       // likewise of a copy from one device to another
+  duration hop{};              // one step of a collective
+  bytes ramp{};                // sent by a device: below it data flow at half the rate, then more
+  const char* source = "";
+};
+
+/// The time of a collective that moves next to nothing, beside its hops: the launch of its kernel
+/// and its ranks' waiting for each other.
+inline constexpr duration collective_launch = 30.5_us;
+
+namespace link_data {
+inline constexpr const char* measured = "stas00/ml-engineering, network; fitted";
+inline constexpr link_constants nvlink_3{.kind = "NVLink 3",
+                                         .ring_share = 0.788,
+                                         .copy_share = 0.915,
+                                         .hop = 0.6_us,
+                                         .ramp = 110_MB,
+                                         .source = measured};
+inline constexpr link_constants nvlink_4{.kind = "NVLink 4",
+                                         .ring_share = 0.812,
+                                         .in_switch_share = 0.685,
+                                         .copy_share = 0.858,
+                                         .hop = 0.6_us,
+                                         .ramp = 42_MB,
+                                         .source = measured};
+inline constexpr link_constants nvlink_5{.kind = "NVLink 5",
+                                         .ring_share = 0.755,
+                                         .in_switch_share = 0.603,
+                                         .copy_share = 0.858,
+                                         .hop = 0.6_us,
+                                         .ramp = 42_MB,
+                                         .source = measured};
+inline constexpr link_constants pcie{.kind = "PCIe",
+                                     .ring_share = 0.877,
+                                     .copy_share = 0.877,
+                                     .hop = 1_us,
+                                     .ramp = 2_MB,
+                                     .source = measured};
+inline constexpr link_constants infinity_fabric{.kind = "Infinity Fabric",
+                                                .ring_share = 0.698,
+                                                .copy_share = 0.745,
+                                                .hop = 0.6_us,
+                                                .ramp = 42_MB,
+                                                .source = measured};
+inline constexpr link_constants infiniband{.kind = "InfiniBand",
+                                           .ring_share = 0.95,
+                                           .copy_share = 0.95,
+                                           .hop = 10_us,
+                                           .ramp = 2_MB,
+                                           .source = measured};
+inline constexpr link_constants efa{.kind = "EFA",
+                                    .ring_share = 0.955,
+                                    .copy_share = 0.955,
+                                    .hop = 84_us,
+                                    .ramp = 86_MB,
+                                    .source = measured};
+}  // namespace link_data
+
+/// The links of a cluster, and how well collectives use them.
+struct interconnect {
+  bandwidth inside_node{};         // of one device, each direction
+  known<bandwidth> between_nodes;  // of one node, each direction, all adapters together
+  std::int64_t devices_per_node = 1;
+  link_constants inside{};
+  link_constants between = link_data::infiniband;
+  duration launch = collective_launch;
+};
+
+/// Ranks that communicate: `per_node` of them in each node that has any, and other groups in these
+/// nodes' other devices, which communicate at the same time.
+struct device_group {
+  std::int64_t ranks = 1;
+  std::int64_t per_node = 1;
+
+  /// How many nodes they are in.
+  [[nodiscard]] constexpr std::int64_t nodes() const { return detail::ceil_div(ranks, per_node); }
+};
+
+/// The group of `ranks` devices of which each is `stride` devices after the one before: Megatron's
+/// order, in which the stride of a degree is the product of those inside it. Devices are counted
+/// along the nodes. Precondition: numbers of at least 1.
+[[nodiscard]] constexpr device_group group_of(std::int64_t ranks,
+                                              std::int64_t stride,
+                                              std::int64_t devices_per_node) {
+  const std::int64_t in_node = devices_per_node / stride;
+  const std::int64_t at_least_one = in_node < 1 ? 1 : in_node;
+  return {ranks, ranks < at_least_one ? ranks : at_least_one};
+}
+
+/// What is known of the kind of link that `gpu` has to its peers, or else of PCIe.
+[[nodiscard]] constexpr link_constants constants_inside_node(const gpu_spec& gpu) {
+  if (!gpu.peers) return link_data::pcie;
+  const std::string_view name = gpu.peers->name;
+  // Bridges, which the full rate of these generations does not reach, have no switch that adds.
+  const auto bridged = [&](link_constants found, bandwidth switched) {
+    if (gpu.peers->both_directions < switched) found.in_switch_share = 0;
+    return found;
+  };
+  if (name == link_data::nvlink_5.kind) return bridged(link_data::nvlink_5, 1800_GBps);
+  if (name == link_data::nvlink_4.kind) return bridged(link_data::nvlink_4, 900_GBps);
+  if (name == link_data::infinity_fabric.kind) return link_data::infinity_fabric;
+  return link_data::nvlink_3;
+}
+
+/// What is known of networks of this kind.
+[[nodiscard]] constexpr link_constants constants_between_nodes(network_kind network) {
+  if (network == network_kind::efa) return link_data::efa;
+  return link_data::infiniband;
+}
+
+/// The links of `given`, with the constants of their kinds. Errors: `not_known` where the rate
+/// inside the node is not.
+[[nodiscard]] constexpr result<interconnect> interconnect_of(const cluster& given) {
+  const auto inside = link_inside_node(given);
+  if (!inside) return inside.why();
+  interconnect links{};
+  links.inside_node = *inside;
+  links.between_nodes = given.between_nodes;
+  links.devices_per_node = given.gpus_per_node;
+  links.inside = constants_inside_node(given.gpu);
+  links.between = constants_between_nodes(given.network);
+  return links;
+}
+
+namespace detail {
+
+[[nodiscard]] constexpr interconnect_numbers numbers_of(const interconnect& links) {
+  const auto of = [](bandwidth rate, const link_constants& kind) {
+    return link_numbers{rate.value() * kind.ring_share,
+                        rate.value() * kind.in_switch_share,
+                        kind.hop.value(),
+                        kind.ramp.value()};
+  };
+  const bandwidth between = links.between_nodes ? *links.between_nodes : bandwidth{};
+  return {of(links.inside_node, links.inside),
+          of(between, links.between),
+          links.launch.value(),
+          static_cast<double>(links.devices_per_node)};
+}
+
+// With both algorithms where there are two.
+[[nodiscard]] constexpr exchange exchange_of(collective what,
+                                             const interconnect_numbers& links,
+                                             const group_numbers& group) {
+  switch (what) {
+    case collective::all_reduce:
+      return all_reduce_exchange(links, group);
+    case collective::all_to_all:
+      return all_to_all_exchange(links, group);
+    case collective::broadcast:
+      return broadcast_exchange(links, group);
+    case collective::send:
+      return send_exchange(links, group.nodes() > 1);
+    default:
+      return all_gather_exchange(links, group);
+  }
+}
+
+}  // namespace detail
+
+/// The time of one collective by itself, from launch to the last rank's end. Rings, trees and
+/// switches alike: latency + V/B (1 + s/(V + s)), where V is what a device sends (of a message of S
+/// bytes among n ranks in a ring 2(n-1)/n S for an all-reduce, (n-1)/n S for an all-gather,
+/// reduce-scatter or all-to-all, S for a broadcast or send; in a switch (1 + 1/n) S, for the switch
+/// reads all and returns one sum to each), B its rate on large messages, which across nodes is the
+/// group's part of the ports where this is less, and s the links' `ramp`. Preconditions: a group of
+/// at least 1; `between_nodes` stated where it spans nodes; an algorithm that the collective has
+/// there, `fastest` or `ring` for all but all-reduce.
+[[nodiscard]] constexpr duration collective_time(
+    collective what,
+    bytes message,
+    const device_group& group,
+    const interconnect& links,
+    collective_algorithm by = collective_algorithm::fastest) {
+  if (group.ranks < 1 || group.per_node < 1)
+    detail::precondition_violated(failure(errc::not_positive).about("group"));
+  if (group.nodes() > 1 && !links.between_nodes)
+    detail::precondition_violated(failure(errc::not_known).about("between_nodes"));
+  const detail::exchange found =
+      detail::exchange_of(what, detail::numbers_of(links), {group.ranks, group.per_node});
+  if (by == collective_algorithm::fastest)
+    return duration::from_value(found.seconds(message.value()));
+  if (by == collective_algorithm::ring)
+    return duration::from_value(found.ring.seconds(message.value()));
+  const bool across = by == collective_algorithm::tree;
+  if (!found.has_other || across != (group.nodes() > 1))
+    detail::precondition_violated(failure(errc::not_known).about("algorithm"));
+  return duration::from_value(found.other.seconds(message.value()));
+}
+
+/// What nccl-tests print as bus bandwidth: what a ring would send from each device, over the time.
+/// Preconditions: as `collective_time`; at least 2 ranks.
+[[nodiscard]] constexpr bandwidth bus_bandwidth(collective what,
+                                                bytes message,
+                                                const device_group& group,
+                                                duration time) {
+  const auto n = static_cast<double>(group.ranks);
+  const double share = what == collective::all_reduce                              ? 2 * (n - 1) / n
+                       : what == collective::broadcast || what == collective::send ? 1
+                                                                                   : (n - 1) / n;
+  return message * share / time;
+}
+
+}  // namespace gpuplan

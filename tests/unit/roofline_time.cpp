@@ -1,0 +1,280 @@
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/flops.hpp>
+#include <gpuplan/time/composed.hpp>
+#include <gpuplan/time/roofline.hpp>
+#include <gpuplan/time/stack_range.hpp>
+
+#include <cstdint>
+
+#include "check.hpp"
+
+namespace {
+
+using namespace gpuplan;
+
+constexpr bool near(double a, double b, double within = 1e-12) {
+  return detail::abs(a - b) <= within * detail::abs(b);
+}
+
+// Nothing but FLOPs takes time, one second each.
+constexpr kernel_rates flops_alone{.linear = 1,
+                                   .half = 1,
+                                   .attention_forward = 1,
+                                   .attention_backward = 1,
+                                   .bytes = detail::infinity,
+                                   .elements = detail::infinity,
+                                   .in_waves = false};
+
+// Then a layer takes as long as flops.hpp counts operations, each in its own words.
+constexpr bool layers_take_their_flops(const transformer& model, layer_kind kind) {
+  const training_setup setup{.model = model, .sequence_length = 1024, .precision = bf16_pure};
+  const layer_cost layer = cost_of_layer(setup, flops_alone, 3, kind, false);
+  transformer shorter = model;
+  transformer longer = model;
+  shorter.num_hidden_layers = model.moe.first_k_dense_layers + 1;
+  longer.num_hidden_layers = model.moe.first_k_dense_layers + 2;
+  const training_pass pass{.sequence_length = 1024};
+  const flop_counts less = flops(shorter, pass);
+  const flop_counts more = flops(longer, pass);
+  double forward = 0;
+  double backward = 0;
+  for (int i = 0; i < operator_kinds; ++i) {
+    const auto of = static_cast<operator_kind>(i);
+    if (of == operator_kind::scores || of == operator_kind::weighted_values) continue;
+    forward += more[of].forward - less[of].forward;
+    backward += more[of].backward - less[of].backward;
+  }
+  return near(layer.forward.products, 3 * forward) && near(layer.backward.products, 3 * backward);
+}
+
+constexpr bool tensor_ranks_share_products() {
+  training_setup setup{
+      .model = catalog::llama_3_8b, .sequence_length = 2048, .precision = bf16_pure};
+  const layer_cost whole = cost_of_layer(setup, flops_alone, 1, layer_kind::dense, false);
+  setup.parallelism.tensor_parallel = 4;
+  const layer_cost part = cost_of_layer(setup, flops_alone, 1, layer_kind::dense, false);
+  return near(4 * part.forward.products, whole.forward.products) &&
+         near(4 * part.backward.products, whole.backward.products) &&
+         near(4 * part.forward.attention, whole.forward.attention) &&
+         whole.forward.reductions == 0 && part.forward.reductions == 2 &&
+         part.backward.reductions == 2;
+}
+
+// Megatron-LM's 3.6 billion parameters as vTrain timed them on 64 A100 (vtrain_multi_0001).
+constexpr transformer gpt_3_6b{.num_hidden_layers = 30,
+                               .hidden_size = 3072,
+                               .intermediate_size = 12288,
+                               .num_attention_heads = 32,
+                               .vocab_size = 51200,
+                               .attention_bias = true,
+                               .attention_out_bias = true,
+                               .fused_qkv = true,
+                               .gated_mlp = false,
+                               .mlp_bias = true,
+                               .norm = norm_kind::layer_norm,
+                               .norm_bias = true,
+                               .position_rows = 2048,
+                               .tied_embeddings = true};
+constexpr roofline_time on_a100(parallelism division, std::int64_t nodes) {
+  return {.setup = {.model = gpt_3_6b,
+                    .sequence_length = 2048,
+                    .precision = fp16_master,
+                    .optimizer = {.loop = optimizer_loop::fused, .clips_gradients = true},
+                    .parallelism = division,
+                    .recompute = recompute_mode::full,
+                    .attention = attention_kernel::written_out,
+                    .dropout = 0.1,
+                    .framework = catalog::megatron_lm},
+          .on = {.gpu = catalog::a100_sxm4_80gb,
+                 .nodes = nodes,
+                 .gpus_per_node = 8,
+                 .between_nodes = 100_GBps},
+          .efficiency = catalog::ampere};
+}
+constexpr roofline_time replicated = on_a100({}, 8);
+constexpr batch_plan of_512{.micro_batch = 8, .data_parallel = 64};
+
+// With equal stages and free ends, 1F1B of m micro-batches over p stages takes (m + p - 1) times a
+// stage, and v chunks divide the p - 1.
+constexpr bool bubbles_are_those_of_equal_stages() {
+  for (const std::int64_t chunks : {1, 5}) {
+    roofline_time model = on_a100({.pipeline_parallel = 3, .virtual_pipeline = chunks}, 3);
+    model.terms = {.ends = false, .pipeline_exchange = false};
+    for (const std::int64_t m : {3, 12, 96}) {
+      const step_time step =
+          model.breakdown({.micro_batch = 2, .data_parallel = 8, .accumulation = m});
+      const duration busy = step.forward + step.backward + step.recompute;
+      if (!near(step.bubble.value(), busy.value() * 2 / static_cast<double>(m * chunks)))
+        return false;
+    }
+  }
+  return true;
+}
+
+constexpr bool micro_batches_add_up() {
+  const auto at = [](std::int64_t accumulation) {
+    return replicated.step({8, 64, accumulation}).value();
+  };
+  return near(at(5) - at(4), at(2) - at(1), 1e-9) && at(5) > at(4);
+}
+
+// Without one of its terms a step is never longer.
+constexpr bool every_term_takes_time() {
+  roofline_time model = on_a100({.tensor_parallel = 2, .pipeline_parallel = 2, .zero_stage = 1}, 8);
+  model.setup.framework.costs.contention = 0.5;
+  const batch_plan plan{.micro_batch = 8, .data_parallel = 16, .accumulation = 4};
+  const duration all = model.step(plan);
+  for (bool time_terms::*term : {&time_terms::waves,
+                                 &time_terms::product_bytes,
+                                 &time_terms::elements,
+                                 &time_terms::ends,
+                                 &time_terms::latency,
+                                 &time_terms::tensor_exchange,
+                                 &time_terms::pipeline_exchange,
+                                 &time_terms::gradient_exchange,
+                                 &time_terms::parameter_exchange,
+                                 &time_terms::recompute,
+                                 &time_terms::bubble,
+                                 &time_terms::optimizer}) {
+    roofline_time without = model;
+    without.terms.*term = false;
+    if (!(without.step(plan) < all)) return false;
+  }
+  return true;
+}
+
+// 2048 wide, sequences of 1024, micro-batches of 2 on one of 1, 2 or 4 stages: what vTrain composed
+// of one profile.
+struct profiled_step {
+  std::int64_t stages, micro_batches, layers;
+  double seconds;
+};
+constexpr profiled_step profiled_steps[] = {{2, 2, 20, 0.1934483},
+                                            {2, 2, 24, 0.2240269},
+                                            {2, 4, 12, 0.2263517},
+                                            {2, 8, 12, 0.4144733},
+                                            {4, 8, 20, 0.4207283},
+                                            {4, 2, 24, 0.1919238},
+                                            {4, 4, 24, 0.2859846}};
+constexpr bool composes(const profiled_step& published) {
+  roofline_time model = on_a100({.pipeline_parallel = published.stages}, 1);
+  model.setup.model.num_hidden_layers = published.layers;
+  model.setup.model.hidden_size = 2048;
+  model.setup.model.intermediate_size = 8192;
+  model.setup.model.num_attention_heads = 16;
+  model.setup.sequence_length = 1024;
+  model.setup.recompute = recompute_mode::none;
+  model.setup.framework = catalog::megatron_lm_profiled;
+  model.setup.framework.costs.host_per_step = {};
+  const batch_plan plan{.micro_batch = 2, .accumulation = published.micro_batches};
+  const auto stage_layers = static_cast<double>(published.layers / published.stages);
+  // From the profile: the optimizer takes 1.006 ms a layer.
+  const composed_time composed{model,
+                               {.at = plan,
+                                .layer = 4.7610653_ms,
+                                .input = 0.4_ms,
+                                .output = 18.46399978_ms,
+                                .hop = 0.62502126_ms,
+                                .optimizer = 1.97690052_ms + stage_layers * 1.00613642_ms}};
+  return near(composed.step(plan).value(), published.seconds, 1e-5);
+}
+constexpr bool composes_all() {
+  for (const profiled_step& one : profiled_steps)
+    if (!composes(one)) return false;
+  return true;
+}
+
+constexpr composed_time never{replicated, {.at = of_512, .layer = 0_s}};
+
+}  // namespace
+
+TEST_CASE("a product takes whole waves of tiles, and writes its result behind them") {
+  CONSTEXPR kernel_rates on{.bytes = detail::infinity, .sms = 100};
+  // 100 tiles of 256 x 128 are one wave; one more are two.
+  CONSTEXPR double wave = product_time({2560, 1280, 1000}, 1e12, 2, 2, on);
+  STATIC_CHECK(near(wave, 2.0 * 2560 * 1280 * 1000 / 1e12));
+  STATIC_CHECK(product_time({2561, 1280, 1000}, 1e12, 2, 2, on) > 1.2 * wave);
+  // A batch of them likewise.
+  STATIC_CHECK(near(product_time({256, 128, 1000, 100}, 1e12, 2, 2, on), wave));
+  CONSTEXPR kernel_rates slow_memory{.bytes = 1e9, .sms = 100};
+  STATIC_CHECK(
+      near(product_time({2560, 1280, 1000}, 1e12, 2, 4, slow_memory),
+           detail::larger_of(wave, (2560.0 + 1280) * 1000 * 2 / 1e9) + 2560.0 * 1280 * 4 / 1e9));
+  CONSTEXPR kernel_rates floored{.bytes = 1e15, .sms = 100, .floor = 3e-6};
+  STATIC_CHECK(product_time({8, 8, 8}, 1e15, 2, 2, floored) == 3e-6);
+}
+
+TEST_CASE("widths that no vector load divides") {
+  CONSTEXPR kernel_rates on{.odd = 0.3, .unaligned = 0.5};
+  STATIC_CHECK(alignment_share(4096, 50304, 2, on) == 1);
+  STATIC_CHECK(alignment_share(4096, 50257, 2, on) == 0.3);
+  STATIC_CHECK(alignment_share(4096, 50258, 2, on) == 0.5);
+  STATIC_CHECK(alignment_share(4096, 50264, 2, on) == 1);
+  STATIC_CHECK(alignment_share(4096, 50264, 1, on) == 0.5);  // fp8: of 16 elements
+}
+
+TEST_CASE("products of layers are those that flops counts") {
+  STATIC_CHECK(layers_take_their_flops(catalog::gpt2, layer_kind::dense));
+  STATIC_CHECK(layers_take_their_flops(catalog::llama_3_8b, layer_kind::dense));
+  STATIC_CHECK(layers_take_their_flops(catalog::mixtral_8x7b_v0_1, layer_kind::experts));
+  STATIC_CHECK(layers_take_their_flops(catalog::deepseek_v3, layer_kind::experts));
+  STATIC_CHECK(tensor_ranks_share_products());
+}
+
+TEST_CASE("a published step") {
+  CONSTEXPR step_time step = replicated.breakdown(of_512);
+  STATIC_CHECK(near(step.total().value(), 3.5665, 0.05));
+  STATIC_CHECK(near(step.total().value(), replicated.step(of_512).value()));
+  STATIC_CHECK(
+      near(step.total().value(),
+           (step.compute() + step.exchange() + step.bubble + step.host + step.data).value()));
+  STATIC_CHECK(step.bubble == 0_s);
+  STATIC_CHECK(step.tensor_exchange == 0_s);
+  STATIC_CHECK(step.gradient_exchange > 0_s);
+  // The backward pass does twice the forward's products, recomputation the layers' once more.
+  STATIC_CHECK(step.backward > 1.6 * step.forward);
+  STATIC_CHECK(step.recompute < step.forward);
+}
+
+TEST_CASE("pipelines, accumulation and terms") {
+  STATIC_CHECK(bubbles_are_those_of_equal_stages());
+  STATIC_CHECK(micro_batches_add_up());
+  STATIC_CHECK(every_term_takes_time());
+}
+
+TEST_CASE("clocks fall with the cube root of the power limit") {
+  STATIC_CHECK(clock_share(catalog::hopper, 700_W) == 1);
+  STATIC_CHECK(clock_share(catalog::hopper, 900_W) == 1);
+  STATIC_CHECK(near(clock_share(catalog::hopper, 87.5_W), 0.5));
+  STATIC_CHECK(clock_share({}, 100_W) == 1);
+}
+
+TEST_CASE("generations of devices") {
+  STATIC_CHECK(catalog::efficiency_of(catalog::a100_sxm4_40gb).products ==
+               catalog::ampere.products);
+  STATIC_CHECK(catalog::efficiency_of(catalog::h200_sxm).products == catalog::hopper.products);
+  STATIC_CHECK(catalog::efficiency_of(catalog::gb300).products == catalog::blackwell.products);
+  STATIC_CHECK(*catalog::efficiency_of(catalog::rtx_4090).name == '\0');
+}
+
+TEST_CASE("a range by stack holds the estimate") {
+  CONSTEXPR range<duration> around = step_range(replicated, of_512);
+  STATIC_CHECK(around.low() < replicated.step(of_512));
+  STATIC_CHECK(replicated.step(of_512) < around.high());
+  STATIC_CHECK(around.low() > 0.8 * replicated.step(of_512));
+  CONSTEXPR stack_range known{
+      .product_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 1}, .contention = {1, 1}};
+  STATIC_CHECK(step_range(replicated, of_512, known).low() == replicated.step(of_512));
+  STATIC_CHECK(step_range(replicated, of_512, known).high() == replicated.step(of_512));
+}
+
+TEST_CASE("composed of timed parts, published steps come out") { STATIC_CHECK(composes_all()); }
+
+TEST_CASE("what is not timed is the roofline's") {
+  STATIC_CHECK(composed_time{replicated, {}}.step(of_512) == replicated.step(of_512));
+  STATIC_CHECK(validate(composed_time{replicated, {.at = of_512, .layer = 1_ms}}));
+  STATIC_CHECK(validate(never).why().code == errc::not_positive);
+}
