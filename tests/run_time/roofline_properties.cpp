@@ -85,7 +85,7 @@ TEST_CASE("parts add up, and none is below nothing") {
   dice roll{std::mt19937_64{18}};
   for (int i = 0; i < 2000; ++i) {
     const random_step step = roll_step(roll);
-    const step_time parts = step.model.breakdown(step.plan);
+    const step_breakdown parts = step.model.breakdown(step.plan);
     double sum = 0;
     for (const duration& part : {parts.data,
                                  parts.forward,

@@ -12,7 +12,7 @@
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/time/layers.hpp>
 #include <gpuplan/time/optimizer.hpp>
-#include <gpuplan/time/step_time.hpp>
+#include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/training_setup.hpp>
 
@@ -42,7 +42,7 @@ struct time_terms {
   bool optimizer = true;
 };
 
-/// One micro-batch on one stage, or through one layer, in seconds: what `step_time` sums up.
+/// One micro-batch on one stage, or through one layer, in seconds: what `step_breakdown` sums up.
 struct micro_batch_time {
   double forward = 0;
   double backward = 0;
@@ -130,7 +130,7 @@ struct roofline_time {
 
   /// Preconditions: `validate` accepts the model, its division and the plan; the device's peaks and
   /// the links that the division needs are known.
-  [[nodiscard]] constexpr step_time breakdown(const batch_plan& plan) const;
+  [[nodiscard]] constexpr step_breakdown breakdown(const batch_plan& plan) const;
   [[nodiscard]] constexpr duration step(const batch_plan& plan) const {
     return breakdown(plan).total();
   }
@@ -173,7 +173,7 @@ class step_composer {
     }
   }
 
-  constexpr step_time compose() const {
+  constexpr step_breakdown compose() const {
     const std::int64_t stages = division_.pipeline_parallel;
     micro_batch_time slowest;
     double all = 0;
@@ -441,7 +441,7 @@ class step_composer {
 
 }  // namespace detail
 
-constexpr step_time roofline_time::breakdown(const batch_plan& plan) const {
+constexpr step_breakdown roofline_time::breakdown(const batch_plan& plan) const {
   return detail::step_composer(*this, plan).compose();
 }
 
