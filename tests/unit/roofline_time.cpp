@@ -104,7 +104,7 @@ constexpr bool bubbles_are_those_of_equal_stages() {
     roofline_time model = on_a100({.pipeline_parallel = 3, .virtual_pipeline = chunks}, 3);
     model.terms = {.ends = false, .pipeline_exchange = false};
     for (const std::int64_t m : {3, 12, 96}) {
-      const step_time step =
+      const step_breakdown step =
           model.breakdown({.micro_batch = 2, .data_parallel = 8, .accumulation = m});
       const duration busy = step.forward + step.backward + step.recompute;
       if (!near(step.bubble.value(), busy.value() * 2 / static_cast<double>(m * chunks)))
@@ -225,7 +225,7 @@ TEST_CASE("products of layers are those that flops counts") {
 }
 
 TEST_CASE("a published step") {
-  CONSTEXPR step_time step = replicated.breakdown(of_512);
+  CONSTEXPR step_breakdown step = replicated.breakdown(of_512);
   STATIC_CHECK(near(step.total().value(), 3.5665, 0.05));
   STATIC_CHECK(near(step.total().value(), replicated.step(of_512).value()));
   STATIC_CHECK(

@@ -6,7 +6,7 @@
 #include <gpuplan/detail/checks.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/time/roofline.hpp>
-#include <gpuplan/time/step_time.hpp>
+#include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/units.hpp>
 
@@ -29,14 +29,14 @@ struct timed_parts {
 /// The roofline's composition of parts that were timed. Each part keeps the ratio of what was timed
 /// to what the roofline says of it: exact at the micro-batch and degrees that it was timed with,
 /// for any number of layers, micro-batches and stages, and carried over to others. Where all parts
-/// are given, it meets steps that vTrain composed of profiled layers (seven published ones, of 2 and
-/// 4 stages and 2 to 8 micro-batches) within 0.001 %.
+/// are given, it meets steps that vTrain composed of profiled layers (seven published ones, of 2
+/// and 4 stages and 2 to 8 micro-batches) within 0.001 %.
 struct composed_time {
   roofline_time model{};
   timed_parts timed{};
 
   /// Preconditions: `validate` accepts the model and the plan, and those of `roofline_time`.
-  [[nodiscard]] constexpr step_time breakdown(const batch_plan& plan) const {
+  [[nodiscard]] constexpr step_breakdown breakdown(const batch_plan& plan) const {
     return detail::step_composer(model, plan, factors_of_parts()).compose();
   }
   [[nodiscard]] constexpr duration step(const batch_plan& plan) const {
@@ -54,7 +54,7 @@ struct composed_time {
                                  .output = factor(timed.output, said.of_output().total()),
                                  .hop = factor(timed.hop, timed.hop ? said.of_hop() : 0)};
     if (!timed.gradients && !timed.optimizer) return factors;
-    const step_time step = said.compose();
+    const step_breakdown step = said.compose();
     factors.gradients = factor(timed.gradients, step.gradient_exchange.value());
     factors.optimizer = factor(timed.optimizer, step.optimizer.value());
     return factors;

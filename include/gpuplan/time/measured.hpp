@@ -62,7 +62,7 @@ struct parts_of_step {
   double seconds[time_part_count] = {0, 0, 0, 0, 0, 0};
 
   constexpr parts_of_step(const roofline_time& model, const batch_plan& plan) {
-    const step_time all = model.breakdown(plan);
+    const step_breakdown all = model.breakdown(plan);
     roofline_time of_layers = model;
     of_layers.terms.gradient_exchange = false;
     of_layers.terms.parameter_exchange = false;
