@@ -68,11 +68,11 @@ int run(int argc, char** argv) {
             "Memory by lines of the micro-batch instead of replayed steps");
         app.add_flag("--time", options.time_only, "Of runs nothing but their time");
         app.add_flag_callback(
-            "--seen", [&] { options.unseen = false; }, "Runs that parameters were fitted to");
+            "--seen", [&] { options.unseen = false; }, "Runs whose cells fit_time fits to");
         app.add_flag_callback(
             "--unseen",
             [&] { options.unseen = true; },
-            "Runs that no parameter was fitted to: a quarter of the cells");
+            "Runs whose cells fit_time holds out: a quarter of them");
         app.add_flag("--plans",
                      plans,
                      "Of runs that differ in the plan alone: is the fastest chosen, and what is "
