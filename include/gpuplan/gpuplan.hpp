@@ -32,6 +32,7 @@
 #include <gpuplan/sweep.hpp>
 #include <gpuplan/time/affine.hpp>
 #include <gpuplan/time/documented.hpp>
+#include <gpuplan/time/overlap.hpp>
 #include <gpuplan/time/pipeline.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/trainable.hpp>
