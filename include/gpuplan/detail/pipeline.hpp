@@ -1,8 +1,8 @@
 #pragma once
 
 // What pipelines of stages take, in plain seconds. All but the first and the last stage are alike.
-// Each function is the longest of a fixed number of paths through the schedule's dependencies, so
-// it never says more than the schedule takes. Private.
+// Each function is the longest of a fixed number of paths through the schedule's dependencies.
+// Private.
 
 #include <cstdint>
 #include <initializer_list>

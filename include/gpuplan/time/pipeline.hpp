@@ -70,11 +70,12 @@ namespace detail {
 /// From the first forward to the last backward. Of m micro-batches on p like stages of f forward
 /// and b backward, without sends: (m + p - 1) (f + b); interleaved in v chunks, (m + (p - 1) / v)
 /// (f + b); of ZB-H1 with w of b for weights, m (f + b) + (p - 1) (f + b - 2 w) where w is less
-/// than b - w. Never more than an event simulation of the schedule takes, with ends from half to
-/// almost twice the middle (thousands of random pipelines, tests/run_time/pipeline_schedules.cpp):
-/// GPipe is exact, and 1F1B without sends; with sends it is less by 0.001 % in the mean and 0.3 %
-/// at most, interleaved by 0.4 % and 7 %, zero-bubble by 1.2 % and 6 %. Preconditions: numbers of
-/// at least 1, times not negative, interleaved micro-batches a multiple of `stages`.
+/// than b - w. Beside event simulations of the schedules, with ends from half to almost twice the
+/// middle (thousands of random pipelines, tests/run_time/pipeline_schedules.cpp), GPipe is exact,
+/// and 1F1B without sends. Else the forms are of the longest of some paths and so below: 1F1B by
+/// 0.001 % in the mean and 0.3 % at most, interleaved by 0.4 % and 7 %, zero-bubble by 1.2 % and 6
+/// %, and up to 1 % above where an end is short. Preconditions: numbers of at least 1, times not
+/// negative, interleaved micro-batches a multiple of `stages`.
 [[nodiscard]] constexpr duration pipeline_time(const stage_line& line, pipeline_schedule schedule) {
   return duration::from_value(detail::pipeline_time(detail::seconds_of(line), schedule));
 }
