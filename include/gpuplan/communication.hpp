@@ -89,21 +89,21 @@ inline constexpr link_constants pcie{
     .ring_share = 0.877,  // not measured: as copies, so an upper bound
     .copy_share = 0.877,  // 55.43 and 55.06 GB/s of generation 5
     .hop = 1_us,
-    .ramp = 2.9_MB  // not measured: as InfiniBand
+    .ramp = 3.4_MB  // not measured: as InfiniBand
 };
 inline constexpr link_constants infiniband{
     .kind = "InfiniBand",
-    .ring_share = 0.943,  // 0.934 to 0.944, if the 4 nodes of unknown kind have 100 GB/s each
-    .copy_share = 0.943,
+    .ring_share = 0.929,  // 0.922 to 0.933, if the 4 nodes of unknown kind have 100 GB/s each
+    .copy_share = 0.929,
     .hop = 7_us,    // 6.0 to 7.3
-    .ramp = 2.9_MB  // 1.5 to 6.3
+    .ramp = 3.4_MB  // 1.4 to 6.0
 };
 inline constexpr link_constants efa{
     .kind = "EFA",
-    .ring_share = 0.988,  // 0.977 to 1
-    .copy_share = 0.988,
+    .ring_share = 0.972,  // 0.965 to 0.989
+    .copy_share = 0.972,
     .hop = 85_us,   // 80 to 85
-    .ramp = 103_MB  // 25 to 157
+    .ramp = 103_MB  // 47 to 168
 };
 }  // namespace link_data
 
@@ -217,8 +217,8 @@ namespace detail {
 /// reduce-scatter or all-to-all, S for a broadcast or send; in a switch (1 + 1/n) S, for the switch
 /// reads all and returns one sum to each), B its rate on large messages, which across nodes is the
 /// group's part of the ports where this is less, and s the links' `ramp`. Of 70 measured
-/// all-reduces and a reduce-scatter of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.5 % in
-/// the median; of each of them, fitted to the others, by 6.9 %; of a machine with constants from
+/// all-reduces and a reduce-scatter of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.1 % in
+/// the median; of each of them, fitted to the others, by 6.7 %; of a machine with constants from
 /// other kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their hops
 /// differ. Preconditions: a group of at least 1; `between_nodes` stated where it spans nodes; an
 /// algorithm that the collective has there, `fastest` or `ring` for all but all-reduce.

@@ -104,14 +104,14 @@ struct group_numbers {
 }
 
 // Inside a node the switch may add: of a message each device then sends all, and 1/n of the sums.
-// Across nodes it may be a pair of trees, which is as fast on large messages as a ring through all
-// devices and has fewer steps.
+// Across nodes it may be a pair of trees of nodes, with a chain of devices in each, which carries
+// as much as a ring and has fewer steps.
 [[nodiscard]] constexpr exchange all_reduce_exchange(const interconnect_numbers& links,
                                                      const group_numbers& group) {
   const auto n = static_cast<double>(group.ranks);
   exchange found{ring_line(links, group, 2 * (n - 1) / n, 2 * (n - 1)), {}, false};
   if (group.nodes() > 1) {
-    found.other = ring_line(links, group, 2, 0);
+    found.other = ring_line(links, group, 2 * (n - 1) / n, 0);
     found.other.latency += 2 * static_cast<double>(group.per_node - 1) * links.inside.hop +
                            2 * depth(group.nodes()) * links.between.hop;
     found.has_other = true;
