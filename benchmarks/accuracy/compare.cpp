@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "adapters.hpp"
+#include "collectives.hpp"
 #include "memory.hpp"
 #include "model_index.hpp"
 #include "notes.hpp"
@@ -47,7 +48,8 @@ class row_comparisons {
   }
   void add(quantity what, number measured, prediction predicted, bool by_a_margin = false) {
     const std::string_view notes = source.text("notes");
-    result_.push_back({.id = std::string(source.text("id")),
+    result_.push_back({.id = source.blank("id") ? "line " + std::to_string(source.line())
+                                                : std::string(source.text("id")),
                        .what = what,
                        .measured = measured,
                        .predicted = std::move(predicted),
@@ -393,6 +395,10 @@ void compare_run(const model_index&, row_comparisons& row) {
 
 // ---- kinds of files
 
+void compare_collective(const model_index&, row_comparisons& row) {
+  row.value(quantity::bus_bandwidth, "busbw_GBps", [&] { return bus_bandwidth_of(row.source); });
+}
+
 void compare_nothing(const model_index&, row_comparisons&) {}
 
 struct file_kind {
@@ -514,7 +520,10 @@ const std::vector<file_kind>& kinds() {
        compare_nothing,
        {"id"},
        {"gpus", "throughput", "baseline_gpus", "baseline_throughput", "efficiency"}},
-      {"collectives", compare_nothing, {"collective"}, {"gpus", "bytes", "busbw_GBps"}},
+      {"collectives",
+       compare_collective,
+       {"gpu", "link", "collective", "algo"},
+       {"nodes", "gpus", "bytes", "busbw_GBps"}},
   };
   return all;
 }

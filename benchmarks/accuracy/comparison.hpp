@@ -24,7 +24,8 @@ enum class quantity {
   max_micro_batch,
   model_tflops,
   mfu,
-  hfu
+  hfu,
+  bus_bandwidth
 };
 
 struct quantity_text {
@@ -72,6 +73,10 @@ inline constexpr quantity_text quantities[] = {
      "rate of one GPU by the row's own step time, in the convention of its source"},
     {quantity::mfu, "mfu", "%", "model FLOPs by the same time, as a share of the dense peak"},
     {quantity::hfu, "hfu", "%", "hardware FLOPs likewise"},
+    {quantity::bus_bandwidth,
+     "bus_bandwidth",
+     "GB/s",
+     "of a collective, as nccl-tests count; of a copy its rate"},
 };
 [[nodiscard]] constexpr const quantity_text& text_of(quantity what) {
   return quantities[static_cast<int>(what)];

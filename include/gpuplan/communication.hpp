@@ -46,7 +46,7 @@ struct link_constants {
 
 /// The time of a collective beside its hops and its bytes: the launch of its kernel, and the ranks'
 /// waiting for each other. 40 to 45 us without one of the rows each.
-inline constexpr duration collective_launch = 41_us;
+inline constexpr duration collective_launch = 43_us;
 
 /// Fitted by benchmarks/accuracy/fit_links.cpp to 70 collectives that stas00/ml-engineering
 /// measured (network/README.md, 744d01e1) on nodes of 8 A100, H200, B200 and MI300X, 4 of these
@@ -55,26 +55,26 @@ inline constexpr duration collective_launch = 41_us;
 namespace link_data {
 inline constexpr link_constants nvlink_3{
     .kind = "NVLink 3",
-    .ring_share = 0.787,  // 0.786 to 0.790
+    .ring_share = 0.787,  // 0.785 to 0.793
     .copy_share = 0.915,
     .hop = 0.6_us,
-    .ramp = 94_MB  // 59 to 94
+    .ramp = 93_MB  // 58 to 98
 };
 inline constexpr link_constants nvlink_4{
     .kind = "NVLink 4",
     .ring_share = 0.812,       // 0.810 to 0.815
-    .in_switch_share = 0.684,  // 0.681 to 0.685
+    .in_switch_share = 0.682,  // 0.680 to 0.685
     .copy_share = 0.858,       // H100 0.836, H200 0.881
     .hop = 0.6_us,
-    .ramp = 24_MB  // 20 to 25
+    .ramp = 22_MB  // 14 to 25
 };
 inline constexpr link_constants nvlink_5{
     .kind = "NVLink 5",
     .ring_share = 0.763,       // 0.760 to 0.763
-    .in_switch_share = 0.609,  // 0.608 to 0.610
+    .in_switch_share = 0.610,  // 0.608 to 0.610
     .copy_share = 0.858,       // not measured: as NVLink 4
     .hop = 0.6_us,
-    .ramp = 151_MB  // 95 to 152
+    .ramp = 150_MB  // 94 to 152
 };
 inline constexpr link_constants infinity_fabric{
     .kind = "Infinity Fabric",
@@ -82,28 +82,28 @@ inline constexpr link_constants infinity_fabric{
     .copy_share = 0.745,  // of two devices' all-reduce
     .mesh = true,
     .hop = 0.6_us,
-    .ramp = 24_MB  // not measured: as NVLink 4
+    .ramp = 22_MB  // not measured: as NVLink 4
 };
 inline constexpr link_constants pcie{
     .kind = "PCIe",
     .ring_share = 0.877,  // not measured: as copies, so an upper bound
     .copy_share = 0.877,  // 55.43 and 55.06 GB/s of generation 5
     .hop = 1_us,
-    .ramp = 3.4_MB  // not measured: as InfiniBand
+    .ramp = 3.6_MB  // not measured: as InfiniBand
 };
 inline constexpr link_constants infiniband{
     .kind = "InfiniBand",
     .ring_share = 0.929,  // 0.922 to 0.933, if the 4 nodes of unknown kind have 100 GB/s each
     .copy_share = 0.929,
-    .hop = 7_us,    // 6.0 to 7.3
-    .ramp = 3.4_MB  // 1.4 to 6.0
+    .hop = 6.7_us,  // 5.6 to 7.3
+    .ramp = 3.6_MB  // 1.3 to 6.0
 };
 inline constexpr link_constants efa{
     .kind = "EFA",
-    .ring_share = 0.972,  // 0.965 to 0.989
-    .copy_share = 0.972,
-    .hop = 85_us,   // 80 to 85
-    .ramp = 103_MB  // 47 to 168
+    .ring_share = 0.971,  // 0.961 to 0.990
+    .copy_share = 0.971,
+    .hop = 85_us,  // 80 to 89
+    .ramp = 90_MB  // hardly determined: 0 to 169
 };
 }  // namespace link_data
 
@@ -217,8 +217,8 @@ namespace detail {
 /// reduce-scatter or all-to-all, S for a broadcast or send; in a switch (1 + 1/n) S, for the switch
 /// reads all and returns one sum to each), B its rate on large messages, which across nodes is the
 /// group's part of the ports where this is less, and s the links' `ramp`. Of 70 measured
-/// all-reduces and a reduce-scatter of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.1 % in
-/// the median; of each of them, fitted to the others, by 6.7 %; of a machine with constants from
+/// all-reduces and a reduce-scatter of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.2 % in
+/// the median; of each of them, fitted to the others, by 7.2 %; of a machine with constants from
 /// other kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their hops
 /// differ. Preconditions: a group of at least 1; `between_nodes` stated where it spans nodes; an
 /// algorithm that the collective has there, `fastest` or `ring` for all but all-reduce.
