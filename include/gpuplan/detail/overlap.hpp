@@ -37,8 +37,8 @@ struct bucket_seconds {
   const double exchanges = whole * given.exchange + given.last_exchange;
   double alone = kernels + given.last_exchange;
   if (given.buckets > 1) {
-    alone = larger_of(alone, given.backward + exchanges);
-    alone = larger_of(alone, whole * given.backward + given.exchange + given.last_exchange);
+    alone = longer_of(alone, given.backward + exchanges);
+    alone = longer_of(alone, whole * given.backward + given.exchange + given.last_exchange);
   }
   return contended(alone, kernels, exchanges, given.contention);
 }
@@ -61,10 +61,10 @@ struct sharded_seconds {
   const double exchanges = first + (n - 1) * given.gather + n * given.reduce;
   double alone = first + kernels + given.reduce;
   if (given.layers > 1)
-    alone = larger_of(alone,
-                      first + larger_of(given.gather, given.kernels) +
+    alone = longer_of(alone,
+                      first + longer_of(given.gather, given.kernels) +
                           (n - 2) * (given.gather + given.reduce) +
-                          larger_of(given.kernels, given.reduce) + given.reduce);
+                          longer_of(given.kernels, given.reduce) + given.reduce);
   return contended(alone, kernels, exchanges, given.contention);
 }
 
@@ -75,7 +75,7 @@ struct sharded_seconds {
                                          double send,
                                          double contention) {
   const auto others = static_cast<double>(steps - 1);
-  const double alone = kernel + others * larger_of(kernel, send);
+  const double alone = kernel + others * longer_of(kernel, send);
   return contended(alone, (others + 1) * kernel, others * send, contention);
 }
 

@@ -9,7 +9,7 @@
 
 namespace gpuplan::detail {
 
-[[nodiscard]] constexpr double larger_of(double a, double b) { return a < b ? b : a; }
+[[nodiscard]] constexpr double longer_of(double a, double b) { return a < b ? b : a; }
 
 // One micro-batch on one stage.
 struct stage_seconds {
@@ -51,8 +51,8 @@ struct pipeline_seconds {
   // The busiest stage's own work.
   [[nodiscard]] constexpr double work() const {
     double most = first.both();
-    if (stages > 1) most = larger_of(most, last.both());
-    if (stages > 2) most = larger_of(most, middle.both());
+    if (stages > 1) most = longer_of(most, last.both());
+    if (stages > 2) most = longer_of(most, middle.both());
     return static_cast<double>(micro_batches) * most;
   }
 };
@@ -62,12 +62,12 @@ struct pipeline_seconds {
   double forward = line.first.forward;
   double backward = line.first.backward;
   if (line.stages > 1) {
-    forward = larger_of(forward, line.last.forward);
-    backward = larger_of(backward, line.last.backward);
+    forward = longer_of(forward, line.last.forward);
+    backward = longer_of(backward, line.last.backward);
   }
   if (line.stages > 2) {
-    forward = larger_of(forward, line.middle.forward);
-    backward = larger_of(backward, line.middle.backward);
+    forward = longer_of(forward, line.middle.forward);
+    backward = longer_of(backward, line.middle.backward);
   }
   return line.way(0, line.stages - 1) +
          static_cast<double>(line.micro_batches - 1) * (forward + backward);
@@ -86,8 +86,8 @@ struct pipeline_seconds {
   const double once = line.way(0, p - 1);
   for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, p - 1})
     if (m - 1 <= p - 1 - i) {
-      const double each = larger_of(line.stage(i).forward, line.stage(i).backward);
-      longest = larger_of(longest, once + static_cast<double>(m - 1) * each);
+      const double each = longer_of(line.stage(i).forward, line.stage(i).backward);
+      longest = longer_of(longest, once + static_cast<double>(m - 1) * each);
     }
   // Of like stages the first has the longest path, if it has enough micro-batches.
   std::int64_t done = -1;
@@ -98,12 +98,12 @@ struct pipeline_seconds {
     double forward = line.first.forward;
     double backward = line.first.backward;
     if (i > 0) {
-      forward = larger_of(forward, line.stage(i).forward);
-      backward = larger_of(backward, line.stage(i).backward);
+      forward = longer_of(forward, line.stage(i).forward);
+      backward = longer_of(backward, line.stage(i).backward);
     }
     if (i > 1) {
-      forward = larger_of(forward, line.middle.forward);
-      backward = larger_of(backward, line.middle.backward);
+      forward = longer_of(forward, line.middle.forward);
+      backward = longer_of(backward, line.middle.backward);
     }
     double first_way = 0;
     double last_way = 0;
@@ -111,28 +111,28 @@ struct pipeline_seconds {
     for (const std::int64_t j : {i, std::int64_t{1}, p - m, p - 2, p - 1}) {
       if (j < i || j <= turned || j >= p) continue;
       turned = j;
-      forward = larger_of(forward, line.stage(j).forward);
-      backward = larger_of(backward, line.stage(j).backward);
+      forward = longer_of(forward, line.stage(j).forward);
+      backward = longer_of(backward, line.stage(j).backward);
       const auto waits = static_cast<double>(p - 1 - j);
       const double below = line.way_below(i, j);
-      first_way = larger_of(first_way, below + waits * forward);
-      last_way = larger_of(last_way, below + waits * backward);
+      first_way = longer_of(first_way, below + waits * forward);
+      last_way = longer_of(last_way, below + waits * backward);
       if (m == p - j)  // all before stage j's first backward, and all after it
         longest =
-            larger_of(longest, above + line.stage(i).both() + below + waits * (forward + backward));
+            longer_of(longest, above + line.stage(i).both() + below + waits * (forward + backward));
     }
     const std::int64_t others = m - 2 - (p - 1 - i);
     if (others < 0) continue;
     const double ends = above + 2 * line.stage(i).both() + first_way + last_way;
-    longest = larger_of(longest, ends + static_cast<double>(others) * line.stage(i).both());
+    longest = longer_of(longest, ends + static_cast<double>(others) * line.stage(i).both());
     if (line.send == 0) continue;
     for (const std::int64_t j : {p - 2, p - 1}) {
       if (j <= i) continue;
       const std::int64_t length = j - i + 1;
       const std::int64_t rest = others % length;
       double passed = static_cast<double>(others / length) * line.way(i, j);
-      if (rest > 0) passed += larger_of(line.way(i, i + rest - 1), line.way(j - rest + 1, j));
-      longest = larger_of(longest, ends + passed);
+      if (rest > 0) passed += longer_of(line.way(i, i + rest - 1), line.way(j - rest + 1, j));
+      longest = longer_of(longest, ends + passed);
     }
   }
   return longest;
@@ -156,9 +156,9 @@ struct pipeline_seconds {
   // The first micro-batch through all chunks, and the last one back.
   const double sends = (v * p - p - 1) * line.send;
   const double down = v * p * forward + last.forward + sends +
-                      larger_of(p * first.forward, first.forward + p * line.send);
+                      longer_of(p * first.forward, first.forward + p * line.send);
   const double back = v * p * backward + last.backward + sends +
-                      larger_of(p * first.backward, first.backward + p * line.send);
+                      longer_of(p * first.backward, first.backward + p * line.send);
   double longest = 0;
   for (const std::int64_t i :
        {std::int64_t{0}, std::int64_t{1}, line.stages - 2, line.stages - 1}) {
@@ -169,16 +169,16 @@ struct pipeline_seconds {
     const double of_first = i == 0 ? 2 * p - 1 : 0;  // how many of these are longer
     const double of_last = i == line.stages - 1 ? 1 : 0;
     const double starts =
-        larger_of(down + (1 - of_last) * last.backward + below * (backward + line.send),
+        longer_of(down + (1 - of_last) * last.backward + below * (backward + line.send),
                   above * (forward + line.send) + before * forward +
                       (i == 0 ? of_first : p) * first.forward + of_last * last.forward);
     const double ends =
-        larger_of(back + (1 - of_last) * last.forward + below * (forward + line.send),
+        longer_of(back + (1 - of_last) * last.forward + below * (forward + line.send),
                   above * (backward + line.send) + before * backward +
                       (i == 0 ? of_first : p) * first.backward + of_last * last.backward);
     const double between = m * line.stage(i).both() - before * (forward + backward) -
                            of_first * first.both() - of_last * last.both();
-    longest = larger_of(longest, starts + between + ends);
+    longest = longer_of(longest, starts + between + ends);
   }
   return longest;
 }
@@ -206,13 +206,13 @@ struct pipeline_seconds {
     if (i < p - 1)
       way +=
           inner * (line.middle.both() - line.middle.weights) + line.last.both() - line.last.weights;
-    const double waits = larger_of(0, way - below * stage.forward);
+    const double waits = longer_of(0, way - below * stage.forward);
     // After its last one, those above follow, and the first stage's weights.
     const double after = one * (line.first.backward - line.first.weights) +
                          alike * (line.middle.backward - line.middle.weights) + above * line.send +
                          line.first.weights;
-    const double left = i > 0 ? larger_of(0, after - (above + 1) * stage.weights) : 0;
-    longest = larger_of(longest, reaches + waits + m * stage.both() + left);
+    const double left = i > 0 ? longer_of(0, after - (above + 1) * stage.weights) : 0;
+    longest = longer_of(longest, reaches + waits + m * stage.both() + left);
   }
   return longest;
 }
