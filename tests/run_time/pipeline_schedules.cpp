@@ -347,3 +347,42 @@ TEST_CASE("zero-bubble is exact for like stages without sends, else near") {
   check_below({pipeline_schedule::zero_bubble, false, true}, 0.012, 0.06, 300);
   check_below({pipeline_schedule::zero_bubble, true, true}, 0.006, 0.06, 300, 0.01);
 }
+
+TEST_CASE("a longer pass or send never makes a pipeline faster") {
+  std::mt19937 random(20260828);
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  const auto whole = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  for (const auto schedule : {pipeline_schedule::gpipe,
+                              pipeline_schedule::one_f_one_b,
+                              pipeline_schedule::interleaved,
+                              pipeline_schedule::zero_bubble})
+    for (int i = 0; i < 2000; ++i) {
+      pipeline_seconds line;
+      line.stages = whole(1, 8);
+      line.chunks = schedule == pipeline_schedule::interleaved ? whole(1, 4) : 1;
+      line.micro_batches = line.stages * whole(1, 5);
+      line.middle = {1, real(1.3, 2.4), real(0.5, 1)};
+      const auto stretched = [&] {
+        const double by = 1 + real(-0.4, 0.5) / static_cast<double>(line.chunks);
+        return stage_seconds{by, by * line.middle.backward, by * line.middle.weights};
+      };
+      line.first = stretched();
+      line.last = stretched();
+      line.send = real(0, 0.1);
+      pipeline_seconds longer = line;
+      const double by = real(0, 0.3);
+      const bool layers = whole(0, 1) == 1;  // of all stages
+      const auto which = whole(0, 4);
+      const auto pass = which % 2 == 0 ? &stage_seconds::forward : &stage_seconds::backward;
+      if (which == 4) longer.send += by;
+      if (which < 4 && (layers || which < 2)) longer.first.*pass += by;
+      if (which < 4 && (layers || which >= 2)) longer.last.*pass += by;
+      if (which < 4 && layers) longer.middle.*pass += by;
+      CHECK(detail::pipeline_time(longer, schedule) >=
+            detail::pipeline_time(line, schedule) * (1 - 1e-12));
+    }
+}
