@@ -134,7 +134,9 @@ struct group_numbers {
   const double out = (n - per_node) / n / (links.between.rate / links.devices_per_node);
   const double in =
       group.per_node > 1 ? (per_node - 1) / n / rate_inside(links, group.per_node) : 0;
-  return {{links.launch + links.between.hop, out > in ? out : in, links.between.ramp}, {}, false};
+  return {{links.launch + links.between.hop, out > in ? out : in, links.between.ramp * n / (n - 1)},
+          {},
+          false};
 }
 
 [[nodiscard]] constexpr exchange broadcast_exchange(const interconnect_numbers& links,
