@@ -9,6 +9,7 @@
 #include "csv.hpp"
 #include "guides/front_end.hpp"
 #include "report.hpp"
+#include "time_reports.hpp"
 
 namespace accuracy {
 namespace {
@@ -23,11 +24,15 @@ std::string about() {
   return text;
 }
 
-std::vector<file_comparison> compare_files(const std::vector<std::string>& paths,
-                                           memory_method memory) {
+std::vector<csv_file> read_files(const std::vector<std::string>& paths) {
   std::vector<csv_file> files;
   for (const std::string& path : paths) files.push_back(read_csv(path));
-  std::vector<file_comparison> compared = compare(files, memory);
+  return files;
+}
+
+std::vector<file_comparison> compare_files(const std::vector<csv_file>& files,
+                                           const comparison_options& options) {
+  std::vector<file_comparison> compared = compare(files, options);
   std::string unknown;
   bool knows_any = false;
   for (const file_comparison& file : compared) {
@@ -44,7 +49,9 @@ std::vector<file_comparison> compare_files(const std::vector<std::string>& paths
 int run(int argc, char** argv) {
   std::vector<std::string> paths;
   bool rows = false;
-  bool in_closed_form = false;
+  bool plans = false;
+  bool ablation = false;
+  comparison_options options;
   return guides::run_program(
       argc,
       argv,
@@ -53,9 +60,23 @@ int run(int argc, char** argv) {
       [&](CLI::App& app) {
         app.add_option("file", paths, "Files of measurements")->required();
         app.add_flag("--rows", rows, "One line per row and quantity, instead of summaries");
-        app.add_flag("--closed-form",
-                     in_closed_form,
-                     "Memory by lines of the micro-batch instead of replayed steps");
+        app.add_flag_callback(
+            "--closed-form",
+            [&] { options.memory = memory_method::closed_form; },
+            "Memory by lines of the micro-batch instead of replayed steps");
+        app.add_flag("--time", options.time_only, "Of runs nothing but their time");
+        app.add_flag_callback(
+            "--seen", [&] { options.unseen = false; }, "Runs that parameters were fitted to");
+        app.add_flag_callback(
+            "--unseen",
+            [&] { options.unseen = true; },
+            "Runs that no parameter was fitted to: a quarter of the cells");
+        app.add_flag("--plans",
+                     plans,
+                     "Of runs that differ in the plan alone: is the fastest chosen, and what is "
+                     "lost else");
+        app.add_flag(
+            "--ablation", ablation, "Errors of step times without each of the model's terms");
         app.footer(
             "Errors are (predicted - measured) / measured. A summary counts the rows that are\n"
             "compared and of these the exact ones; mean, median and the 90th percentile are of\n"
@@ -66,8 +87,10 @@ int run(int argc, char** argv) {
       },
       [&](const guides::output& as) {
         try {
-          const auto files = compare_files(
-              paths, in_closed_form ? memory_method::closed_form : memory_method::replay);
+          const std::vector<csv_file> read = read_files(paths);
+          if (plans) return plans_report(timed_rows(read), rows, as);
+          if (ablation) return ablation_report(timed_rows(read), as);
+          const auto files = compare_files(read, options);
           return rows ? rows_report(files, as) : summary_report(files, as);
         } catch (const bad_file& error) {
           throw guides::bad_request(error.what());

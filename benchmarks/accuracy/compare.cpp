@@ -11,10 +11,11 @@
 
 #include "adapters.hpp"
 #include "collectives.hpp"
+#include "compare_runs.hpp"
 #include "memory.hpp"
 #include "model_index.hpp"
 #include "notes.hpp"
-#include "runs.hpp"
+#include "row_comparisons.hpp"
 #include "steps.hpp"
 #include "tuning_setups.hpp"
 
@@ -25,42 +26,6 @@ using gpuplan::flop_count;
 using gpuplan::flop_counts;
 
 const std::string too_many = "its parameters are too many for 64 bits";
-
-// Gathers the comparisons of one row.
-class row_comparisons {
- public:
-  row_comparisons(const row& the_source,
-                  memory_method the_memory,
-                  std::vector<comparison>& the_result)
-      : source(the_source), memory(the_memory), result_(the_result) {}
-
-  const row& source;
-  const memory_method memory;
-
-  // Where the cell holds a count, compares it with what `predict` returns.
-  template <class Predict>
-  void count(quantity what, std::string_view column, Predict predict) {
-    if (const auto measured = source.integer(column)) add(what, *measured, predict());
-  }
-  template <class Predict>
-  void value(quantity what, std::string_view column, Predict predict) {
-    if (const auto measured = source.number(column)) add(what, *measured, predict());
-  }
-  void add(quantity what, number measured, prediction predicted, bool by_a_margin = false) {
-    const std::string_view notes = source.text("notes");
-    result_.push_back({.id = source.blank("id") ? "line " + std::to_string(source.line())
-                                                : std::string(source.text("id")),
-                       .what = what,
-                       .measured = measured,
-                       .predicted = std::move(predicted),
-                       .flagged = is_flagged(notes),
-                       .by_a_margin = by_a_margin,
-                       .repeated_of = std::string(repeated_id(notes))});
-  }
-
- private:
-  std::vector<comparison>& result_;
-};
 
 // `count` times the FLOPs of one pass, and some besides: whole as long as a double is.
 number times(std::int64_t count, flop_count flops, double besides) {
@@ -204,7 +169,7 @@ void compare_step(const model_index&, row_comparisons& row) {
   if (!row.source.integer("peak_requested") && !row.source.integer("peak_allocated") &&
       !row.source.integer("peak_reserved"))
     return;
-  const predicted_memory memory = step_memory_of(row.source, row.memory);
+  const predicted_memory memory = step_memory_of(row.source, row.options.memory);
   const auto bytes = [&](std::int64_t count) -> prediction {
     if (!memory.why_not.empty()) return memory.why_not;
     return number(count);
@@ -212,7 +177,7 @@ void compare_step(const model_index&, row_comparisons& row) {
   const gpuplan::memory_counts& peak = memory.step.peak;
   row.count(quantity::peak_requested, "peak_requested", [&] { return bytes(peak.requested); });
   row.count(quantity::peak_allocated, "peak_allocated", [&] { return bytes(peak.allocated); });
-  if (row.memory == memory_method::replay)
+  if (row.options.memory == memory_method::replay)
     row.count(quantity::peak_reserved, "peak_reserved", [&] { return bytes(peak.reserved); });
 }
 
@@ -220,7 +185,7 @@ void compare_step(const model_index&, row_comparisons& row) {
 
 void compare_fit(const model_index&, row_comparisons& row) {
   row.count(quantity::max_micro_batch, "max_micro_batch", [&]() -> prediction {
-    const predicted_batch predicted = largest_micro_batch_of(row.source, row.memory);
+    const predicted_batch predicted = largest_micro_batch_of(row.source, row.options.memory);
     if (!predicted.why_not.empty()) return predicted.why_not;
     return number(predicted.micro_batch);
   });
@@ -285,33 +250,6 @@ prediction trainable_parameters_of_tuning(const row& source, const model_index& 
   return number(trainable_parameters(shape, described.trains));
 }
 
-// ---- memory of published runs
-
-// A column in GiB beside bytes.
-void compare_gibibytes(row_comparisons& row,
-                       quantity what,
-                       std::string_view column,
-                       const predicted_memory& memory,
-                       std::int64_t predicted) {
-  const auto measured = row.source.number(column);
-  if (!measured) return;
-  row.add(what,
-          *measured * 0x1p30,
-          memory.why_not.empty() ? prediction(number(predicted)) : prediction(memory.why_not));
-}
-
-// Whether the run fitted.
-void compare_fitting(row_comparisons& row, const described_setup& described) {
-  const auto fitted = row.source.integer("fits");
-  if (!fitted) return;
-  const predicted_fit fit = fit_of(row.source, described);
-  row.add(quantity::fits,
-          std::int64_t{*fitted != 0 ? 1 : 0},
-          fit.why_not.empty() ? prediction(number(std::int64_t{fit.fits ? 1 : 0}))
-                              : prediction(fit.why_not),
-          fit.by_a_margin);
-}
-
 void compare_tuning(const model_index& models, row_comparisons& row) {
   row.count(quantity::trainable_parameters, "trainable_params", [&] {
     return trainable_parameters_of_tuning(row.source, models);
@@ -332,65 +270,6 @@ void compare_tuning(const model_index& models, row_comparisons& row) {
       compare_gibibytes(row, quantity::peak_allocated, "peak_GiB", memory, peak.allocated);
   }
   compare_fitting(row, described);
-}
-
-// ---- runs_*.csv
-
-void compare_published_run(row_comparisons& row) {
-  const std::string_view source = row.source.text("source");
-  const bool has_peak = (source == "bigscience" || source == "torchtitan") &&
-                        row.source.number("peak_reserved_GiB").has_value();
-  const bool has_both = row.source.number("peak_alloc_GiB").has_value();  // PyTorch's own
-  if (!has_peak && !has_both && row.source.blank("fits")) return;
-  const described_setup described = describe_published_run(row.source);
-  if (has_both) {
-    const predicted_memory memory = stage_memory_of(row.source, described);
-    const gpuplan::memory_counts& peak = memory.step.peak;
-    compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, peak.allocated);
-    compare_gibibytes(row, quantity::peak_reserved, "peak_reserved_GiB", memory, peak.reserved);
-  }
-  if (has_peak) {
-    const predicted_memory memory = device_memory_of(row.source, described);
-    const std::int64_t reserved = memory.step.peak.reserved;
-    // torchtitan prints what the allocator says, the others what the device does
-    if (source == "torchtitan")
-      compare_gibibytes(row, quantity::peak_reserved, "peak_reserved_GiB", memory, reserved);
-    else
-      compare_gibibytes(
-          row, quantity::peak_memory, "peak_reserved_GiB", memory, reserved + memory.beside);
-  }
-  compare_fitting(row, described);
-}
-
-void compare_run_memory(row_comparisons& row) {
-  if (row.source.blank("framework_options")) return compare_published_run(row);
-  const predicted_memory memory = framework_memory_of(row.source, row.memory);
-  const gpuplan::memory_counts& peak = memory.step.peak;
-  compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, peak.allocated);
-  if (row.memory == memory_method::replay)
-    compare_gibibytes(row, quantity::peak_reserved, "peak_reserved_GiB", memory, peak.reserved);
-}
-
-void compare_run(const model_index&, row_comparisons& row) {
-  const row_comparisons& self = row;
-  const auto printed = self.source.integer("params_printed");
-  // Fewer digits that count are a rounded size.
-  std::int64_t digits = printed.value_or(0);
-  while (digits != 0 && digits % 10 == 0) digits /= 10;
-  if (digits >= 1'000'000)
-    row.add(quantity::parameters, *printed, run_parameters(row.source));
-  else if (const std::string_view total = value_in(row.source.text("notes"), "params_total");
-           !total.empty()) {
-    std::int64_t measured = 0;
-    const auto [end, error] = std::from_chars(total.data(), total.data() + total.size(), measured);
-    if (error != std::errc{} || end != total.data() + total.size())
-      row.source.fail("notes", "has a params_total that is no number: " + std::string(total));
-    row.add(quantity::parameters, measured, run_parameters(row.source));
-  }
-  row.value(quantity::model_tflops, "model_tflops_per_gpu", [&] { return run_tflops(row.source); });
-  row.value(quantity::mfu, "mfu_pct", [&] { return run_mfu(row.source); });
-  row.value(quantity::hfu, "hfu_pct", [&] { return run_hfu(row.source); });
-  compare_run_memory(row);
 }
 
 // ---- kinds of files
@@ -475,7 +354,7 @@ const std::vector<file_kind>& kinds() {
        {"id", "method", "target_modules", "target_shapes"},
        {"rank", "extra_trained", "trainable_params_exact"}},
       {"runs",
-       compare_run,
+       [](const model_index&, row_comparisons& row) { compare_run(row); },
        {"id",
         "source",
         "gpu",
@@ -563,7 +442,8 @@ void check_numbers(const row& source, const file_kind& kind) {
 
 }  // namespace
 
-std::vector<file_comparison> compare(const std::vector<csv_file>& files, memory_method memory) {
+std::vector<file_comparison> compare(const std::vector<csv_file>& files,
+                                     const comparison_options& options) {
   std::vector<const file_kind*> kinds_of_files;
   model_index models;
   for (const csv_file& file : files) {
@@ -584,7 +464,7 @@ std::vector<file_comparison> compare(const std::vector<csv_file>& files, memory_
     one.kind = kind->name;
     for (const csv_file::row_of_cells& cells : file.rows) {
       const row source(file, cells);
-      row_comparisons comparisons(source, memory, one.comparisons);
+      row_comparisons comparisons(source, options, one.comparisons);
       kind->compare(models, comparisons);
     }
   }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "comparison.hpp"
+#include "comparison_options.hpp"
 #include "csv.hpp"
-#include "memory.hpp"
 
 namespace accuracy {
 
@@ -14,6 +14,6 @@ namespace accuracy {
 /// columns, in any order and with others beside them. Throws `bad_file` for a cell that should be a
 /// number and is none, and for a file that lacks few of the columns of a kind.
 std::vector<file_comparison> compare(const std::vector<csv_file>& files,
-                                     memory_method memory = memory_method::replay);
+                                     const comparison_options& options = {});
 
 }  // namespace accuracy

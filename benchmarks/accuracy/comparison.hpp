@@ -25,6 +25,9 @@ enum class quantity {
   model_tflops,
   mfu,
   hfu,
+  step_time,
+  throughput,
+  step_mfu,
   bus_bandwidth
 };
 
@@ -73,6 +76,9 @@ inline constexpr quantity_text quantities[] = {
      "rate of one GPU by the row's own step time, in the convention of its source"},
     {quantity::mfu, "mfu", "%", "model FLOPs by the same time, as a share of the dense peak"},
     {quantity::hfu, "hfu", "%", "hardware FLOPs likewise"},
+    {quantity::step_time, "step_time", "s", "of one optimizer step, by roofline_time"},
+    {quantity::throughput, "throughput", "token/s", "of one GPU, by the same"},
+    {quantity::step_mfu, "step_mfu", "%", "model FLOPs by the same, as mfu"},
     {quantity::bus_bandwidth,
      "bus_bandwidth",
      "GB/s",

@@ -14,29 +14,48 @@ bool says(std::string_view notes, std::string_view what) {
   return notes.find(what) != std::string_view::npos;
 }
 
-// Why no replay can be of this run; blank where one can.
-std::string unknown_of(const row& source) {
-  const std::string_view notes = source.text("notes");
-  if (says(notes, "HF Trainer") || says(notes, "GPT-2 HF"))
+bool runs_transformers(std::string_view notes) {
+  return says(notes, "HF Trainer") || says(notes, "GPT-2 HF");
+}
+
+// Why no setup can be of this run; blank where one can.
+std::string unstated_in(const row& source) {
+  if (source.blank("heads")) return "how many heads its attention has is not stated";
+  if (source.text("recompute") != "full") return "what it recomputes is not stated";
+  if (source.blank("micro_batch") || source.blank("dp") || source.blank("tp") || source.blank("pp"))
+    return "its batch or its division is not stated";
+  return {};
+}
+
+// What of a described run is not replayed; blank where nothing is.
+std::string unreplayed_in(const row& source) {
+  if (runs_transformers(source.text("notes")))
     return "which versions of transformers and DeepSpeed ran is not known";
   if (source.text("zero_stage") == "0")
     return "DeepSpeed's optimizer for fp16 without ZeRO is not replayed";
   if (source.text("zero_stage") != "1")
     return "Megatron-DeepSpeed with ZeRO-2 and ZeRO-3 is not replayed";
-  if (source.blank("heads")) return "how many heads its attention has is not stated";
-  if (source.text("recompute") != "full") return "what it recomputes is not stated";
-  if (source.blank("micro_batch") || source.blank("dp") || source.blank("tp"))
-    return "its batch or its division is not stated";
   return {};
+}
+
+// GPT-2 of transformers under its Trainer, with DeepSpeed's ZeRO-3.
+void read_transformers(const row& source, gpuplan::training_setup& setup) {
+  const std::string_view notes = source.text("notes");
+  setup.framework = gpuplan::catalog::hugging_face_gpt2;
+  setup.framework.sharding = gpuplan::sharding_code::deepspeed;
+  setup.parallelism.optimizer_on_host =
+      says(notes, "optimizer offload=Y") || says(notes, "full CPU offload");
+  setup.parallelism.weights_on_host =
+      says(notes, "parameter offload=Y") || says(notes, "full CPU offload");
 }
 
 }  // namespace
 
-described_setup describe_bigscience(const row& source) {
+described_setup read_bigscience(const row& source) {
   described_setup described;
   const described_run run = describe_run(source);
   described.why_not = run.why_not;
-  if (described.why_not.empty()) described.why_not = unknown_of(source);
+  if (described.why_not.empty()) described.why_not = unstated_in(source);
   if (!described.why_not.empty()) return described;
   const std::string_view notes = source.text("notes");
   gpuplan::training_setup& setup = described.setup;
@@ -53,7 +72,8 @@ described_setup describe_bigscience(const row& source) {
   setup.parallelism.tensor_parallel = source.integer_or("tp", 1);
   setup.parallelism.pipeline_parallel = source.integer_or("pp", 1);
   setup.parallelism.ends_are_layers = says(notes, "counts the two embeddings as layers");
-  setup.parallelism.zero_stage = 1;
+  setup.parallelism.zero_stage = static_cast<int>(source.integer_or("zero_stage", 0));
+  if (runs_transformers(notes)) read_transformers(source, setup);
   setup.recompute = gpuplan::recompute_mode::full;
   setup.attention = gpuplan::attention_kernel::written_out;
   setup.dropout = 0.1;  // the scripts leave Megatron's defaults
@@ -63,8 +83,13 @@ described_setup describe_bigscience(const row& source) {
   if (const std::int64_t division = setup.parallelism.tensor_parallel;
       setup.model.vocab_size % (128 * division) != 0)
     setup.model.vocab_size += 128 * division - setup.model.vocab_size % (128 * division);
-  if (const auto valid = validate(setup); !valid)
-    described.why_not = gpuplan::failure_text(valid.why()).c_str();
+  return described;
+}
+
+described_setup describe_bigscience(const row& source) {
+  described_setup described = read_bigscience(source);
+  if (described.why_not.empty()) described.why_not = unreplayed_in(source);
+  refuse_invalid(described);
   return described;
 }
 

@@ -11,5 +11,7 @@ namespace accuracy {
 /// GPU its memory is of, it is the fullest (chronicles-prequel.md prints the most of all nodes).
 /// Throws `bad_file` for a cell that no run can have.
 described_setup describe_bigscience(const row& source);
+/// Likewise, whether the library can replay its memory or not.
+described_setup read_bigscience(const row& source);
 
 }  // namespace accuracy

@@ -8,7 +8,7 @@
 
 namespace accuracy {
 
-described_setup describe_simumax(const row& source) {
+described_setup read_simumax(const row& source) {
   described_setup described;
   const described_run run = describe_run(source);
   described.why_not = run.why_not;
@@ -22,6 +22,8 @@ described_setup describe_simumax(const row& source) {
   setup.precision.fp32_gradients = source.integer_or("grad_bytes", 4) == 4;
   setup.attention = gpuplan::attention_kernel::flash;
   setup.framework.fuses_loss = source.flag("fused_cross_entropy");
+  setup.framework.costs.hides_gradients = false;  // as its notes say of communication
+  setup.framework.costs.hides_parameters = false;
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;
   setup.optimizer.clips_gradients = true;
   setup.parallelism = {.tensor_parallel = source.integer_or("tp", 1),
@@ -36,8 +38,12 @@ described_setup describe_simumax(const row& source) {
   described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
                     .data_parallel = source.integer_or("dp", 1),
                     .accumulation = source.integer_or("grad_accum", 1)};
-  if (const auto valid = validate(setup); !valid)
-    described.why_not = gpuplan::failure_text(valid.why()).c_str();
+  return described;
+}
+
+described_setup describe_simumax(const row& source) {
+  described_setup described = read_simumax(source);
+  refuse_invalid(described);
   return described;
 }
 

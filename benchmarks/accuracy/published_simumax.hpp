@@ -13,5 +13,7 @@ namespace accuracy {
 /// docs/b200/b200_real_repro_guide.md and launchers). Throws `bad_file` for a cell that no run can
 /// have.
 described_setup describe_simumax(const row& source);
+/// Likewise, whether the library can replay its memory or not.
+described_setup read_simumax(const row& source);
 
 }  // namespace accuracy

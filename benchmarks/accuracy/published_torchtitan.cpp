@@ -2,8 +2,11 @@
 
 #include <gpuplan/catalog/frameworks.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <string_view>
 
+#include "notes.hpp"
 #include "runs.hpp"
 
 namespace accuracy {
@@ -12,20 +15,18 @@ namespace {
 using gpuplan::recompute_mode;
 using gpuplan::training_setup;
 
-// torchtitan compiles layers, and its loss since 2025, whether they are whole or not; those that
-// tensor-parallel ranks divide are replayed as they run without that. Linear layers in fp8 are
-// parts of compiled layers, which keep what those in bf16 keep.
-std::string read_torchtitan(const row& source, training_setup& setup) {
+// torchtitan compiles layers, and its loss since 2025, whether they are whole or not.
+std::string read_framework(const row& source, training_setup& setup) {
   const std::string_view notes = source.text("notes");
   gpuplan::parallelism& division = setup.parallelism;
-  if (division.pipeline_parallel > 1) return "what a stage of its pipeline keeps is not known";
   const bool is_of_2025 = notes.find("2025") != std::string_view::npos;
   setup.framework = is_of_2025 ? gpuplan::catalog::torchtitan_2025 : gpuplan::catalog::torchtitan;
   setup.framework.loss_parallel = division.tensor_parallel > 1;
-  const bool compiles = source.flag("compile") && division.tensor_parallel == 1;
-  setup.framework.compiles_layers = compiles;
-  setup.framework.compiles_loss = setup.framework.compiles_loss && compiles;
+  setup.framework.compiles_layers = source.flag("compile");
+  setup.framework.compiles_loss = setup.framework.compiles_loss && source.flag("compile");
   setup.precision.compute = gpuplan::number_format::bf16;
+  setup.precision.fp8_linears = source.text("precision") == "fp8";
+  setup.precision.scales_by_row = value_in(notes, "float8") == "rowwise";
   setup.attention = gpuplan::attention_kernel::flash;
   setup.optimizer.clips_gradients = true;
 
@@ -42,9 +43,23 @@ std::string read_torchtitan(const row& source, training_setup& setup) {
   return {};
 }
 
+// What it does not print of pipelines is its default: as many micro-batches as stages, and two
+// stages a rank under an interleaved schedule (torchtitan, pipelining_utils.py of December 2024).
+void read_pipeline(const row& source, described_setup& described) {
+  gpuplan::parallelism& division = described.setup.parallelism;
+  if (division.pipeline_parallel == 1 || !source.blank("micro_batch")) return;
+  const bool interleaves = source.text("notes").find("Interleaved1F1B") != std::string_view::npos;
+  division.virtual_pipeline = source.integer_or("vpp", interleaves ? 2 : 1);
+  described.plan.accumulation = division.pipeline_parallel;
+  described.plan.micro_batch =
+      std::max<std::int64_t>(1,
+                             source.integer_or("global_batch", 1) /
+                                 (described.plan.data_parallel * described.plan.accumulation));
+}
+
 }  // namespace
 
-described_setup describe_torchtitan(const row& source) {
+described_setup read_torchtitan(const row& source) {
   described_setup described;
   const described_run run = describe_run(source);
   described.why_not = run.why_not;
@@ -60,10 +75,24 @@ described_setup describe_torchtitan(const row& source) {
   described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
                     .data_parallel = source.integer_or("dp", 1),
                     .accumulation = source.integer_or("grad_accum", 1)};
-  described.why_not = read_torchtitan(source, setup);
-  if (described.why_not.empty())
-    if (const auto valid = validate(setup); !valid)
-      described.why_not = gpuplan::failure_text(valid.why()).c_str();
+  read_pipeline(source, described);
+  described.why_not = read_framework(source, setup);
+  return described;
+}
+
+described_setup describe_torchtitan(const row& source) {
+  described_setup described = read_torchtitan(source);
+  if (described.setup.parallelism.pipeline_parallel > 1)
+    described.why_not = "what a stage of its pipeline keeps is not known";
+  // Layers that tensor-parallel ranks divide are replayed as they run without compilation. Linear
+  // layers in fp8 are parts of compiled layers, which keep what those in bf16 keep.
+  if (described.setup.parallelism.tensor_parallel > 1) {
+    described.setup.framework.compiles_layers = false;
+    described.setup.framework.compiles_loss = false;
+  }
+  described.setup.precision.fp8_linears = false;
+  described.setup.precision.scales_by_row = false;
+  refuse_invalid(described);
   return described;
 }
 

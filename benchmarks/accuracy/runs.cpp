@@ -106,10 +106,10 @@ maybe<transformer> model_of(const row& source) {
 
 // ---- the time
 
-// Sequences of one GPU in a second.
-maybe<double> sequences_per_second(const row& source) {
+// Sequences of one GPU in a second, by the row's own time where no other is given.
+maybe<double> sequences_per_second(const row& source, std::optional<double> step) {
   const auto length = source.number("seq_len");
-  const auto step = source.number("step_s");
+  if (!step) step = source.number("step_s");
   const auto batch = source.number("global_batch");
   const auto gpus = source.number("gpus");
   const auto tokens = source.number("tokens_per_s_per_gpu");
@@ -194,16 +194,12 @@ maybe<step_flops> products(const row& source, const transformer& model) {
 // of multi-token prediction, no routers. Releases of Megatron-Bridge before 26.06 leave out sliding
 // windows, and take an MLP whose gate is not a SiLU for one without a gate.
 maybe<step_flops> megatron_count(const row& source, transformer model) {
-  const std::string_view notes = source.text("notes");
-  if (const std::string_view layers = value_in(notes, "mtp"); !layers.empty())
-    std::from_chars(layers.data(), layers.data() + layers.size(), model.mtp_layers);
+  add_unlisted_parts(source, model);
+  const bool has_windows = model.sliding_window != 0;
   bool counts_windows = false;
-  // Its windows and its gate are in no column: openai/gpt-oss, config.json.
-  if (value_in(notes, "model").starts_with("GPT OSS")) {
-    const std::string_view release = value_in(notes, "container");
+  if (has_windows) {
+    const std::string_view release = value_in(source.text("notes"), "container");
     if (release.empty()) return std::string("which release of Megatron-Bridge counted is not said");
-    model.sliding_window = 128;
-    model.global_layer_step = 2;
     counts_windows = release >= "26.06";
     model.gated_mlp = counts_windows;
   }
@@ -256,8 +252,8 @@ maybe<step_flops> step_flops_of(const row& source) {
 
 // ---- rates
 
-maybe<double> flops_per_second(const row& source, bool hardware) {
-  const auto rate = sequences_per_second(source);
+maybe<double> flops_per_second(const row& source, bool hardware, std::optional<double> step = {}) {
+  const auto rate = sequences_per_second(source, step);
   if (!rate) return rate.why_not;
   const auto flops = step_flops_of(source);
   if (!flops) return flops.why_not;
@@ -283,8 +279,8 @@ maybe<double> peak_of(const row& source) {
   return "precision '" + std::string(precision) + "' is no number format";
 }
 
-prediction utilisation(const row& source, bool hardware) {
-  const auto rate = flops_per_second(source, hardware);
+prediction utilisation(const row& source, bool hardware, std::optional<double> step = {}) {
+  const auto rate = flops_per_second(source, hardware, step);
   if (!rate) return rate.why_not;
   const auto peak = peak_of(source);
   if (!peak) return peak.why_not;
@@ -297,6 +293,17 @@ described_run describe_run(const row& source) {
   const auto model = model_of(source);
   if (!model) return {.why_not = model.why_not};
   return {.shape = *model, .why_not = {}};
+}
+
+void add_unlisted_parts(const row& source, gpuplan::transformer& model) {
+  const std::string_view notes = source.text("notes");
+  if (const std::string_view layers = value_in(notes, "mtp"); !layers.empty())
+    std::from_chars(layers.data(), layers.data() + layers.size(), model.mtp_layers);
+  // openai/gpt-oss, config.json
+  if (value_in(notes, "model").starts_with("GPT OSS")) {
+    model.sliding_window = 128;
+    model.global_layer_step = 2;
+  }
 }
 
 prediction run_parameters(const row& source) {
@@ -313,7 +320,9 @@ prediction run_tflops(const row& source) {
   return number(*rate / 1e12);
 }
 
-prediction run_mfu(const row& source) { return utilisation(source, false); }
+prediction run_mfu(const row& source, std::optional<double> step) {
+  return utilisation(source, false, step);
+}
 
 prediction run_hfu(const row& source) {
   if (!knows_recomputation(source)) return unknown_recomputation;

@@ -5,6 +5,7 @@
 
 #include <gpuplan/model.hpp>
 
+#include <optional>
 #include <string>
 
 #include "comparison.hpp"
@@ -19,14 +20,19 @@ struct described_run {
 };
 described_run describe_run(const row& source);
 
+/// What of a model in Megatron-Bridge's tables is in no column: layers of multi-token prediction,
+/// which its notes say, and GPT-OSS' sliding windows.
+void add_unlisted_parts(const row& source, gpuplan::transformer& model);
+
 /// The parameters of a run's model.
 prediction run_parameters(const row& source);
 
 /// The rate of one GPU in TFLOP/s, as the row's source counts.
 prediction run_tflops(const row& source);
 
-/// Model FLOPs and hardware FLOPs utilisation in percent of the dense peak.
-prediction run_mfu(const row& source);
+/// Model FLOPs and hardware FLOPs utilisation in percent of the dense peak; of a step of so many
+/// seconds, where it is not the row's own.
+prediction run_mfu(const row& source, std::optional<double> step = {});
 prediction run_hfu(const row& source);
 
 }  // namespace accuracy

@@ -178,6 +178,12 @@ std::string read_setup(const row& source, training_setup& setup) {
 
 }  // namespace
 
+void refuse_invalid(described_setup& described) {
+  if (!described.why_not.empty()) return;
+  if (const auto valid = validate(described.setup); !valid)
+    described.why_not = gpuplan::failure_text(valid.why()).c_str();
+}
+
 described_setup describe_setup(const row& source) {
   described_setup described;
   const described_step step = describe_step(source);

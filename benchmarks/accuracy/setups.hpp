@@ -17,6 +17,9 @@ struct described_setup {
   std::string why_not;  // blank where the library can replay the step
 };
 
+/// Says why the library cannot replay the setup, where it cannot and nothing else is said.
+void refuse_invalid(described_setup& described);
+
 /// The setup and the batch of a row. Throws `bad_file` for a cell that no step can have.
 described_setup describe_setup(const row& source);
 

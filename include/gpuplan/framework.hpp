@@ -3,6 +3,7 @@
 // What the software around a model does, as far as memory and time tell it apart.
 
 #include <gpuplan/precision.hpp>
+#include <gpuplan/units.hpp>
 
 #include <cstdint>
 
@@ -144,6 +145,24 @@ struct zero_settings {
   std::int64_t sub_group = 1'000'000'000;
 };
 
+/// What a step costs in this software beside the products and bytes of its operators. Which of its
+/// kernels are fused, the fields of `framework` say. What is hidden is a share from 0 to 1.
+struct software_costs {
+  double product_rate = 1;           // of products, over what the device's kernels reach: by library
+  double element_traffic = 1;           // bytes of element-wise kernels, over those counted
+  double score_traffic = 1;             // likewise of scores, where attention is written out
+  duration host_per_operator{};         // the host's time to launch one operator of a layer
+  duration host_per_step{};             // logging, the loader, the optimizer's launches
+  double hidden_tensor_exchange = 0;    // behind products
+  double hidden_expert_exchange = 0;    // behind other micro-batches or shared experts
+  double hidden_pipeline_exchange = 0;  // behind the next micro-batch
+  bool hides_gradients = true;          // behind the backward pass of the last micro-batch
+  bool hides_gathers = true;     // of ZeRO-3's weights, and of their gradients, behind layers
+  bandwidth gathered_at_most{};  // of a rank, by ZeRO-3: 0 as the links allow
+  bool hides_parameters = true;  // behind the forward pass: ZeRO-1's, which stage 3 always does
+  double contention = 0;         // s lost for each s of communication that runs beside kernels
+};
+
 struct framework {
   const char* name = "";
   layer_code layers = layer_code::llama;
@@ -188,6 +207,8 @@ struct framework {
 
   bool checkpoints_reenter = false;  // torch.utils.checkpoint with use_reentrant=True
   zero_settings zero{};
+
+  software_costs costs{};
 };
 
 }  // namespace gpuplan

@@ -70,6 +70,8 @@ struct precision_recipe {
   // Linear layers, all but heads, cast what they multiply to fp8, with one scale a tensor, found
   // each time (torchao's Float8Linear); what is kept has the format of products.
   bool fp8_linears = false;
+  bool fp4_linears = false;    // likewise to fp4 (NVFP4 of Transformer Engine)
+  bool scales_by_row = false;  // of these casts: a scale for each row, not for each tensor
 
   /// Whether each operator casts what it reads (torch.autocast), as opposed to a model whose
   /// weights have the format of its products.

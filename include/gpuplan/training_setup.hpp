@@ -96,6 +96,8 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
 }
 
 constexpr failure flaw_of_fp8(const training_setup& setup) {
+  if (setup.precision.fp4_linears) return without_code("fp4_linears");
+  if (setup.precision.scales_by_row) return without_code("scales_by_row");
   if (!setup.precision.fp8_linears) return {};
   const layer_code layers = setup.framework.layers;
   const sharding_code sharding = setup.framework.sharding;

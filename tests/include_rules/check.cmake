@@ -18,6 +18,7 @@ set(order
     # descriptions
     precision.hpp
     gpu.hpp
+    device_efficiency.hpp
     cluster.hpp
     trainable.hpp
     model.hpp

@@ -4,6 +4,7 @@
 // from their sources, and checked against recorded steps of the versions named.
 
 #include <gpuplan/framework.hpp>
+#include <gpuplan/units.hpp>
 
 namespace gpuplan::catalog {
 
@@ -236,5 +237,66 @@ inline constexpr framework megatron_deepspeed{.name = "Megatron-DeepSpeed",
                                                        .reduces_in_place = true,
                                                        .steps_while_building = true,
                                                        .renews_gradients = true}};
+
+/// LLM Foundry on FSDP of PyTorch 2.1: MPT with FlashAttention. With older versions of PyTorch its
+/// checkpoints re-enter.
+inline constexpr framework llm_foundry{.name = "LLM Foundry",
+                                       .layers = layer_code::gpt,
+                                       .sharding = sharding_code::fsdp2,
+                                       .costs = {.element_traffic = 1.1,
+                                                 .host_per_operator = 50_us,
+                                                 .host_per_step = 47_ms,
+                                                 .contention = 0.67}};
+
+/// Megatron-LM of 2021: its fused kernels, gradients reduced behind the backward pass.
+inline constexpr framework megatron_lm{.name = "Megatron-LM",
+                                       .layers = layer_code::megatron_core,
+                                       .sharding = sharding_code::megatron,
+                                       .builds_in_fp32 = false,
+                                       .fuses_softmax = true,
+                                       .fuses_bias_activation = true,
+                                       .compiles_functions = true,
+                                       .costs = {.element_traffic = 0.5,
+                                                 .score_traffic = 1.55,
+                                                 .host_per_operator = 200_us,
+                                                 .hides_gradients = false,
+                                                 .hides_parameters = false}};
+
+/// Megatron-LM's layers as a profiler timed them one by one, with the host's part of each (vTrain,
+/// arXiv 2312.12391, composes steps of them).
+inline constexpr framework megatron_lm_profiled = [] {
+  framework changed = megatron_lm;
+  changed.name = "Megatron-LM, profiled";
+  return changed;
+}();
+
+/// DeepSpeed's ZeRO-3 of 2021 beside Megatron-LM's layers, as the paper of the latter measured it:
+/// it gathered weights one parameter after the other, and waited.
+inline constexpr framework megatron_zero_3{.name = "Megatron-LM, ZeRO-3",
+                                           .layers = layer_code::megatron_core,
+                                           .sharding = sharding_code::deepspeed,
+                                           .builds_in_fp32 = false,
+                                           .fuses_softmax = true,
+                                           .fuses_bias_activation = true,
+                                           .compiles_functions = true,
+                                           .costs = {.element_traffic = 0.5,
+                                                     .score_traffic = 1.55,
+                                                     .host_per_operator = 200_us,
+                                                     .hides_gathers = false,
+                                                     .gathered_at_most = 41_GBps}};
+
+/// Megatron-Bridge, whose recipes hide exchanges behind kernels, and its releases since 26.06,
+/// which launch more of a step at once.
+inline constexpr framework megatron_bridge = [] {
+  framework changed = megatron_transformer_engine;
+  changed.name = "Megatron-Bridge";
+  changed.overlaps_reduction = true;
+  return changed;
+}();
+inline constexpr framework megatron_bridge_2606 = [] {
+  framework changed = megatron_bridge;
+  changed.name = "Megatron-Bridge 26.06";
+  return changed;
+}();
 
 }  // namespace gpuplan::catalog

@@ -1,0 +1,19 @@
+#pragma once
+
+// What of files is compared, and how it is predicted.
+
+#include <optional>
+
+#include "memory.hpp"
+
+namespace accuracy {
+
+/// What is compared.
+struct comparison_options {
+  memory_method memory = memory_method::replay;
+  bool time_only = false;  // of runs nothing but their time, which is quick
+  // Of timed runs those to whose cell parameters were fitted, or the others: `is_unseen`.
+  std::optional<bool> unseen{};
+};
+
+}  // namespace accuracy

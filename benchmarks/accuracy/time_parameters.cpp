@@ -1,0 +1,112 @@
+#include "time_parameters.hpp"
+
+#include <type_traits>
+
+namespace accuracy {
+namespace {
+
+using gpuplan::device_efficiency;
+using gpuplan::roofline_time;
+using gpuplan::software_costs;
+using gpuplan::time_terms;
+
+template <class Value>
+double number_of(const Value& value) {
+  if constexpr (std::is_arithmetic_v<Value>)
+    return value;
+  else
+    return value.value();
+}
+
+template <class Value>
+void assign(Value& to, double value) {
+  if constexpr (std::is_arithmetic_v<Value>)
+    to = value;
+  else
+    to = Value::from_value(value);
+}
+
+template <auto Member>
+time_parameter of_device(const char* name, double low, double high, const char* unit = "") {
+  return {name,
+          unit,
+          parameter_owner::device,
+          low,
+          high,
+          [](const roofline_time& model) { return number_of(model.efficiency.*Member); },
+          [](roofline_time& model, double value) { assign(model.efficiency.*Member, value); }};
+}
+
+template <auto Member>
+time_parameter of_framework(const char* name, double low, double high, const char* unit = "") {
+  return {name,
+          unit,
+          parameter_owner::framework,
+          low,
+          high,
+          [](const roofline_time& model) { return number_of(model.setup.framework.costs.*Member); },
+          [](roofline_time& model, double value) {
+            assign(model.setup.framework.costs.*Member, value);
+          }};
+}
+
+}  // namespace
+
+const std::vector<time_parameter>& time_parameters() {
+  using device = device_efficiency;
+  using software = software_costs;
+  static const std::vector<time_parameter> all{
+      of_device<&device::products>("products", 0.3, 1),
+      of_device<&device::products_fp8>("products_fp8", 0.2, 1),
+      of_device<&device::products_fp4>("products_fp4", 0.1, 1),
+      of_device<&device::products_fp8_by_row>("products_fp8_by_row", 0.1, 1),
+      of_device<&device::products_fp8_by_row>("products_fp8_by_row", 0.1, 1),
+      of_device<&device::odd_products>("odd_products", 0.05, 1),
+      of_device<&device::unaligned_products>("unaligned_products", 0.1, 1),
+      of_device<&device::attention_forward>("attention_forward", 0.1, 1),
+      of_device<&device::attention_backward>("attention_backward", 0.1, 1),
+      of_device<&device::memory>("memory", 0.5, 0.95),
+      of_device<&device::kernel_floor>("kernel_floor", 0, 2e-5, "s"),
+      of_framework<&software::product_rate>("product_rate", 0.3, 1),
+      of_framework<&software::product_rate>("product_rate", 0.4, 1),
+      of_framework<&software::element_traffic>("element_traffic", 0.3, 4),
+      of_framework<&software::score_traffic>("score_traffic", 0.3, 4),
+      of_framework<&software::host_per_operator>("host_per_operator", 0, 2e-4, "s"),
+      of_framework<&software::host_per_step>("host_per_step", 0, 0.3, "s"),
+      of_framework<&software::hidden_tensor_exchange>("hidden_tensor_exchange", 0, 1),
+      of_framework<&software::hidden_expert_exchange>("hidden_expert_exchange", 0, 1),
+      of_framework<&software::hidden_pipeline_exchange>("hidden_pipeline_exchange", 0, 1),
+      of_framework<&software::gathered_at_most>("gathered_at_most", 1e9, 5e11, "byte/s"),
+      of_framework<&software::contention>("contention", 0, 1)};
+  return all;
+}
+
+std::string owner_name(const roofline_time& model, parameter_owner owner) {
+  if (owner == parameter_owner::framework) return model.setup.framework.name;
+  const std::string name = model.efficiency.name;
+  return name.empty() ? model.on.gpu.architecture : name;
+}
+
+const std::vector<time_term>& time_terms_by_name() {
+  static const std::vector<time_term> all{{"waves", &time_terms::waves},
+                                          {"alignment", &time_terms::alignment},
+                                          {"product_bytes", &time_terms::product_bytes},
+                                          {"elements", &time_terms::elements},
+                                          {"attention", &time_terms::attention},
+                                          {"ends", &time_terms::ends},
+                                          {"host", &time_terms::host},
+                                          {"latency", &time_terms::latency},
+                                          {"tensor_exchange", &time_terms::tensor_exchange},
+                                          {"context_exchange", &time_terms::context_exchange},
+                                          {"expert_exchange", &time_terms::expert_exchange},
+                                          {"pipeline_exchange", &time_terms::pipeline_exchange},
+                                          {"gradient_exchange", &time_terms::gradient_exchange},
+                                          {"parameter_exchange", &time_terms::parameter_exchange},
+                                          {"contention", &time_terms::contention},
+                                          {"recompute", &time_terms::recompute},
+                                          {"bubble", &time_terms::bubble},
+                                          {"optimizer", &time_terms::optimizer}};
+  return all;
+}
+
+}  // namespace accuracy

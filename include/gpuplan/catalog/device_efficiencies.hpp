@@ -1,0 +1,69 @@
+#pragma once
+
+// What kernels reach on generations of devices: fitted to published steps by
+// benchmarks/accuracy/fit_time.cpp, all sources with devices of a generation at once.
+
+#include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/units.hpp>
+
+namespace gpuplan::catalog {
+
+/// A100: 224 steps of LLM Foundry, vTrain and Megatron-LM, within 3 to 5 % of them on average; the
+/// share of odd products from 432 of vTrain's profiled steps. What is given as one number could be
+/// as far off as: products 0.78 to 0.82, attention_forward 0.42 to 0.58, attention_backward 0.25 to
+/// 0.28, which trade against each other and against `element_traffic` of the frameworks.
+inline constexpr device_efficiency ampere{.name = "Ampere",
+                                          .products = 0.797,
+                                          .odd_products = 0.38,
+                                          .attention_forward = 0.478,
+                                          .attention_backward = 0.263,
+                                          .memory = 0.8,
+                                          .kernel_floor = 3_us,
+                                          .board_power = 400_W,
+                                          .source = "fit_time"};
+/// H100 and H200: 34 steps of torchtitan, within 5 %. Products are determined to 0.03; attention's
+/// shares, of PyTorch's kernels, are those of sequences of 8192 to 262144 tokens.
+inline constexpr device_efficiency hopper{.name = "Hopper",
+                                          .products = 0.645,
+                                          .products_fp8 = 0.786,
+                                          .products_fp8_by_row = 0.323,
+                                          .odd_products = 0.38,
+                                          .attention_forward = 0.256,
+                                          .attention_backward = 0.179,
+                                          .memory = 0.8,
+                                          .kernel_floor = 3_us,
+                                          .board_power = 700_W,
+                                          .source = "fit_time"};
+/// B200, GB200, B300 and GB300: 92 steps of Megatron-Bridge and Megatron-Core, within 3 % (one
+/// node) and 12 % (clusters, releases of a year).
+inline constexpr device_efficiency blackwell{.name = "Blackwell",
+                                             .products = 0.571,
+                                             .products_fp8 = 0.857,
+                                             .products_fp4 = 0.578,
+                                             .odd_products = 0.38,
+                                             .attention_forward = 0.669,
+                                             .attention_backward = 0.391,
+                                             .memory = 0.8,
+                                             .kernel_floor = 3_us,
+                                             .board_power = 1400_W,
+                                             .source = "fit_time"};
+
+/// What is known of the generation of `gpu`; where nothing is, what `device_efficiency` says
+/// without a name.
+[[nodiscard]] constexpr device_efficiency efficiency_of(const gpu_spec& gpu) {
+  if (gpu.vendor != gpu_vendor::nvidia || !gpu.compute_capability) return {};
+  switch (*gpu.compute_capability) {
+    case 80:
+      return ampere;
+    case 90:
+      return hopper;
+    case 100:
+    case 103:
+      return blackwell;
+    default:
+      return {};
+  }
+}
+
+}  // namespace gpuplan::catalog

@@ -1,0 +1,38 @@
+#pragma once
+
+// What kernels reach of a device's data sheet: a few physical shares that no data sheet states and
+// that differ from one generation to the next. The values are in catalog/device_efficiencies.hpp.
+
+#include <gpuplan/detail/math.hpp>
+#include <gpuplan/units.hpp>
+
+namespace gpuplan {
+
+/// Shares are of the dense peak of the format, or of the memory bandwidth; 1 is all of it.
+struct device_efficiency {
+  const char* name = "";
+  double products = 0.8;       // matrix products in fp16 and bf16 whose tiles fill the device
+  double products_fp8 = 0.75;  // likewise in fp8, of its peak, and fp4
+  double products_fp4 = 0.6;
+  double products_fp8_by_row = 0.4;  // in fp8 with a scale for each row of both operands
+  double odd_products = 0.38;        // of that, where a dimension is odd,
+  double unaligned_products = 0.5;   // or no multiple of 16 bytes
+  double attention_forward = 0.52;   // fused attention, of the fp16 and bf16 peak
+  double attention_backward = 0.42;  // counting 2.5 times the forward's products
+  double memory = 0.8;               // element-wise kernels and the optimizer
+  duration kernel_floor{};           // no kernel takes less
+  power
+      board_power{};  // at which these were reached; under a lower limit clocks fall (clock_share)
+  const char* source = "";
+};
+
+/// The share of its clock that a device under a lower power limit than `board_power` keeps while it
+/// multiplies: power grows with the clock and the square of the voltage, which grows with the
+/// clock, so the cube root of the limits' ratio. Measured: of H100, 0.89 under 500 W instead of
+/// 700.
+[[nodiscard]] constexpr double clock_share(const device_efficiency& reached, power limit) {
+  if (reached.board_power <= power{} || limit >= reached.board_power) return 1;
+  return detail::pow(limit / reached.board_power, 1.0 / 3);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,431 @@
+#pragma once
+
+// The time of a model's layers on one device, operator by operator: what a planner tabulates once
+// per micro-batch, tensor, context and expert degree.
+
+#include <gpuplan/detail/math.hpp>
+#include <gpuplan/flops.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/operators.hpp>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/time/kernels.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// What one pass over operators takes on one rank, in base units.
+struct pass_cost {
+  double products = 0;    // s of matrix products
+  double attention = 0;   // s of scores, softmax and weighted values
+  double elements = 0;    // bytes that element-wise kernels move
+  double operators = 0;   // that the host launches
+  double reductions = 0;  // of sublayers' results, which tensor-parallel ranks add up
+  double routings = 0;    // of tokens to their experts, or back
+  double passed_on = 0;   // bytes of keys and values that go round the ring of context parallelism
+
+  [[nodiscard]] constexpr double kernels(const kernel_rates& on) const {
+    return products + attention + elements / on.elements;
+  }
+};
+
+[[nodiscard]] constexpr pass_cost operator+(const pass_cost& a, const pass_cost& b) {
+  return {.products = a.products + b.products,
+          .attention = a.attention + b.attention,
+          .elements = a.elements + b.elements,
+          .operators = a.operators + b.operators,
+          .reductions = a.reductions + b.reductions,
+          .routings = a.routings + b.routings,
+          .passed_on = a.passed_on + b.passed_on};
+}
+
+[[nodiscard]] constexpr pass_cost operator*(double count, const pass_cost& a) {
+  return {.products = count * a.products,
+          .attention = count * a.attention,
+          .elements = count * a.elements,
+          .operators = count * a.operators,
+          .reductions = count * a.reductions,
+          .routings = count * a.routings,
+          .passed_on = count * a.passed_on};
+}
+
+/// The forward and backward pass of one micro-batch through something, and what of the forward pass
+/// the backward pass repeats.
+struct layer_cost {
+  pass_cost forward{};
+  pass_cost backward{};
+  pass_cost again{};
+};
+
+[[nodiscard]] constexpr layer_cost operator+(const layer_cost& a, const layer_cost& b) {
+  return {a.forward + b.forward, a.backward + b.backward, a.again + b.again};
+}
+
+[[nodiscard]] constexpr layer_cost operator*(double count, const layer_cost& a) {
+  return {count * a.forward, count * a.backward, count * a.again};
+}
+
+namespace detail {
+
+// Whether the norms, activations and residuals of such a layer are kernels of their own.
+constexpr bool fuses_elements(const framework& by) {
+  return by.compiles_layers || by.transformer_engine;
+}
+
+// Whether recomputation ends with the last value that the backward pass needs: checkpoints of
+// PyTorch that do not re-enter, from its version 2.1. Megatron-LM's and DeepSpeed's run all.
+constexpr bool stops_early(const framework& by) {
+  return !by.checkpoints_reenter && !is_megatron(by.layers) &&
+         by.sharding != sharding_code::deepspeed;
+}
+
+// Costs operators as they are visited: those of one layer, or before or behind the layers.
+class cost_visitor {
+ public:
+  constexpr cost_visitor(const training_setup& the_setup,
+                         const kernel_rates& the_rates,
+                         std::int64_t micro_batch)
+      : model_(the_setup.model),
+        setup_(the_setup),
+        on_(the_rates),
+        batch_(static_cast<double>(micro_batch)),
+        ways_(static_cast<double>(the_setup.parallelism.tensor_parallel)),
+        rings_(static_cast<double>(the_setup.parallelism.context_parallel)),
+        sequence_(static_cast<double>(the_setup.model.kind == model_kind::vision
+                                          ? the_setup.model.image.tokens()
+                                          : the_setup.sequence_length)),
+        element_(detail::is_half(the_setup.precision.compute) ? 2 : 4),
+        gradient_(gradient_traffic(the_setup, element_)) {
+    own_ = batch_ * sequence_ / rings_;
+    alone_ = the_setup.parallelism.sequence_parallel ? own_ / ways_ : own_;
+  }
+
+  layer_cost cost{};
+  pass_cost kept{};  // of the forward pass: what leads to the last value that the backward needs
+  bool windowed = false;
+  bool causal = false;
+
+  constexpr void begin_sublayer() {}
+  constexpr void norm(slot of, std::int64_t width) {
+    add_norm((of == slot::pooled ? batch_ : alone_) * static_cast<double>(width));
+  }
+  constexpr void latent_norm(slot, std::int64_t width) {
+    add_norm(own_ * static_cast<double>(width));
+  }
+  constexpr void head_norm(slot of, std::int64_t width) {
+    const bool whole = model_.qk_norm == qk_norm_scope::full_width;
+    const double heads = of == slot::query ? heads_here() : groups_here();
+    add_norm(own_ * static_cast<double>(width) * (whole ? 1 / ways_ : heads));
+  }
+  constexpr void output_norm(slot of, std::int64_t width) { norm(of, width); }
+  constexpr void share(slot, slot) {}
+  constexpr void sinks(std::int64_t) {}
+  constexpr void weigh(slot of, slot) {
+    keep();
+    // Tokens are sorted by expert and, weighted, put back.
+    if (of != slot::expert_output) return;
+    const double sent = routed_tokens() * static_cast<double>(model_.hidden_size);
+    stream(sent, 4, 4 * element_, 4 * element_);
+    if (setup_.parallelism.expert_parallel == 1) return;
+    cost.forward.routings += 2;
+    cost.backward.routings += 2;
+  }
+  constexpr void scale(std::int64_t width) {
+    stream(alone_ * static_cast<double>(width), 1, 2 * element_, 4 * element_);
+  }
+  constexpr void add_residual() {
+    const double elements = alone_ * static_cast<double>(model_.hidden_size);
+    const bool drops = setup_.dropout > 0;
+    const bool fused = fuses_elements(setup_.framework) || setup_.framework.fuses_softmax;
+    // Dropout writes a mask of a byte; by itself it reads and writes its value too.
+    const double dropped = drops ? 1 + (fused ? 0 : 2 * element_) : 0;
+    stream(elements, drops && !fused ? 2 : 1, 3 * element_ + dropped, 2 * element_ + 2 * dropped);
+    if (drops) keep();
+    if (!sublayer_is_divided_) return;
+    cost.forward.reductions += 1;
+    cost.backward.reductions += 1;
+    sublayer_is_divided_ = false;
+  }
+
+  constexpr void linear(const linear_operator& op) {
+    if (op.copies > 1) return expert(op);
+    double in = static_cast<double>(op.in);
+    double out = static_cast<double>(op.out);
+    double tokens = tokens_of(op.tokens);
+    if (op.split == tensor_split::columns) {
+      const split_extent& of = op.extent;
+      const double groups = static_cast<double>(of.groups);
+      out = ceil_div(static_cast<double>(of.units), ways_) * static_cast<double>(of.unit_size) +
+            (of.groups != 0 ? ceil_div(groups, ways_) * static_cast<double>(of.group_size) : 0);
+    } else if (op.split == tensor_split::rows) {
+      in = ceil_div(static_cast<double>(op.extent.units), ways_) *
+           static_cast<double>(op.extent.unit_size);
+      sublayer_is_divided_ = ways_ > 1;
+    } else if (op.tokens == token_set::own) {
+      tokens = alone_;
+    }
+    const bool is_head = op.kind == operator_kind::head;
+    if (op.kind == operator_kind::down || op.kind == operator_kind::shared_down)
+      add_activation(tokens * in);
+    keep();
+    multiply(tokens, in, out, 1, op.from != slot::image, !is_head && is_of_layer(op.kind));
+    if (op.bias && !is_head) cost.backward.elements += tokens * out * element_;
+    if (is_head) add_loss(tokens, out);
+  }
+
+  constexpr void attention(const attention_operator& op) {
+    const double heads = ceil_div(static_cast<double>(op.heads), ways_);
+    const double keys = op.pooled ? sequence_ : sequence_;
+    const double queries = op.pooled ? 1 : sequence_ / rings_;
+    const bool own = op.keys == token_set::own && !op.pooled;
+    const double pairs =
+        own ? visible_pairs(sequence_, windowed ? model_.sliding_window : 0, causal) / rings_
+            : queries * keys;
+    const double dims = static_cast<double>(op.query_dim + op.value_dim);
+    if (writes_scores()) {
+      add_written_out(heads, queries, keys, op);
+    } else {
+      const double flops = 2 * batch_ * heads * pairs * dims;
+      // A block of 128 queries of one head on each SM.
+      const double blocks = batch_ * heads * ceil_div(queries, 128);
+      const double waves = ceil_div(blocks, on_.sms) * on_.sms / blocks;
+      const double moving = batch_ * heads * (queries + keys) * dims * element_ / on_.bytes;
+      cost.forward.attention +=
+          larger_of(larger_of(flops * waves / on_.attention_forward, moving), on_.floor);
+      cost.backward.attention += larger_of(
+          larger_of(2.5 * flops * waves / on_.attention_backward, 2.5 * moving), on_.floor);
+      cost.forward.operators += 1;
+      cost.backward.operators += 1;
+    }
+    keep();
+    const double values = own_ * element_ * static_cast<double>(op.query_dim);
+    const bool rotates = model_.position_rows == 0 && model_.relative_attention_buckets == 0 && own;
+    const bool fused = fuses_elements(setup_.framework);
+    if (rotates)
+      stream(values / element_ * (heads_here() + groups_here()),
+             fused ? 2 : 8,
+             (fused ? 2 : 8) * element_,
+             (fused ? 2 : 8) * element_);
+    if (setup_.framework.grouped_heads == grouped_heads_code::repeated &&
+        groups_here() < heads_here())
+      stream(values / element_ * 2 * heads_here(), 2, element_, element_);
+    if (rings_ > 1) {
+      // Each rank sends the keys and values of its part on, as often as there are other parts; so
+      // with their gradients in the backward pass.
+      const double part = own_ * element_ * groups_here() * dims * (rings_ - 1);
+      cost.forward.passed_on += part;
+      cost.backward.passed_on += 2 * part;
+    }
+  }
+
+  /// The table's lookup, and the sum of its gradient.
+  constexpr void look_up() {
+    const double elements = alone_ * static_cast<double>(model_.hidden_size);
+    stream(elements, 3, (setup_.dropout > 0 ? 4 : 2) * element_, 3 * element_ + 4);
+    if (ways_ > 1) cost.forward.reductions += 1;
+  }
+
+ private:
+  const transformer& model_;
+  const training_setup& setup_;
+  const kernel_rates& on_;
+  double batch_;
+  double ways_;
+  double rings_;
+  double sequence_;
+  double element_;
+  double gradient_;   // bytes that a product for a weight's gradient writes, and reads to add to
+  double own_ = 0;    // tokens of the rank's part of sequences
+  double alone_ = 0;  // those between sublayers: sequence parallelism divides them further
+  bool sublayer_is_divided_ = false;
+
+  // Sums in fp32 are read and written by the product itself, in DeepSpeed by a kernel behind it.
+  static constexpr double gradient_traffic(const training_setup& setup, double element) {
+    if (!setup.precision.fp32_gradients) return element;
+    return setup.framework.sharding == sharding_code::deepspeed ? 2 * element + 8 : 8;
+  }
+  static constexpr bool is_of_layer(operator_kind kind) {
+    return kind != operator_kind::router && kind != operator_kind::shared_expert_gate &&
+           kind != operator_kind::mtp_projection && kind != operator_kind::pooler;
+  }
+  constexpr double heads_here() const {
+    return ceil_div(static_cast<double>(model_.num_attention_heads), ways_);
+  }
+  constexpr double groups_here() const {
+    return ceil_div(static_cast<double>(model_.key_value_heads()), ways_);
+  }
+  constexpr double routed_tokens() const {
+    const bool whole = setup_.parallelism.expert_parallel > 1;
+    return (whole ? own_ / ways_ : own_) * static_cast<double>(model_.moe.num_experts_per_tok);
+  }
+  constexpr double tokens_of(token_set set) const {
+    switch (set) {
+      case token_set::pooled:
+        return batch_;
+      case token_set::patches:
+        return batch_ * static_cast<double>(model_.image.patches());
+      case token_set::own:
+      case token_set::memory:
+        break;
+    }
+    return own_;
+  }
+  constexpr bool writes_scores() const {
+    return setup_.attention == attention_kernel::written_out ||
+           setup_.attention == attention_kernel::math;
+  }
+
+  constexpr void keep() { kept = cost.forward; }
+
+  // So many elements, each with so many bytes read and written.
+  constexpr void stream(double elements, double operators, double forward, double backward) {
+    const double traffic = elements * setup_.framework.costs.element_traffic;
+    cost.forward.elements += traffic * forward;
+    cost.backward.elements += traffic * backward;
+    cost.forward.operators += operators;
+    cost.backward.operators += operators;
+  }
+  constexpr void add_norm(double elements) {
+    keep();
+    const bool is_written_out = setup_.framework.rms_norm != rms_norm_code::fused &&
+                                model_.norm == norm_kind::rms_norm &&
+                                !fuses_elements(setup_.framework);
+    if (is_written_out)  // cast, square, mean, root, product, cast, product with the weight
+      stream(elements, 7, 4 * element_ + 24, 8 * element_ + 48);
+    else
+      stream(elements, 1, 2 * element_, 3 * element_);
+  }
+  constexpr void add_activation(double elements) {
+    const bool fused = fuses_elements(setup_.framework) || setup_.framework.fuses_bias_activation;
+    if (model_.gated_mlp)
+      stream(elements, fused ? 1 : 2, (fused ? 3 : 5) * element_, (fused ? 5 : 9) * element_);
+    else
+      stream(elements, 1, 2 * element_, 3 * element_);
+  }
+  // The loss of logits: a fused one writes the gradient over them.
+  constexpr void add_loss(double tokens, double classes) {
+    const framework& by = setup_.framework;
+    const double elements = tokens * classes;
+    const bool fused = by.fuses_loss || by.compiles_loss;
+    if (fused)
+      stream(elements, 2, 2 * element_, element_);
+    else
+      stream(elements, 6, element_ + 4 + 4 + 8, 8 + 4 + element_);
+  }
+
+  constexpr void multiply(
+      double tokens, double in, double out, double batch, bool gradient_of_input, bool linear) {
+    const double width = linear ? on_.linear_bytes : element_;
+    const double rate = (linear ? on_.linear : on_.half) * alignment_share(in, out, width, on_);
+    const auto time = [&](double m, double n, double k, double result) {
+      return product_time({m, n, k, batch}, rate, width, result, on_);
+    };
+    cost.forward.products += time(tokens, out, in, element_);
+    cost.backward.products += time(out, in, tokens, gradient_);
+    if (gradient_of_input) cost.backward.products += time(tokens, in, out, element_);
+    cost.forward.operators += 1;
+    cost.backward.operators += gradient_of_input ? 2 : 1;
+    if (width < element_) {  // casts of operands, once for each layout that products read
+      const double cast = element_ + 2 * width;
+      cost.forward.elements += (tokens * in + in * out) * batch * cast;
+      cost.backward.elements += tokens * out * batch * cast;
+    }
+  }
+  // Each rank has its experts' tokens of all ranks, as many as it sends where they are balanced.
+  constexpr void expert(const linear_operator& op) {
+    const double ranks = static_cast<double>(setup_.parallelism.expert_parallel);
+    const double experts = static_cast<double>(op.copies) / ranks;
+    const double tokens = routed_tokens() / experts;
+    const double parts = ranks > 1 ? 1 : ways_;
+    const bool narrows = op.split == tensor_split::rows;
+    const double in = static_cast<double>(op.in) / (narrows ? parts : 1);
+    const double out = static_cast<double>(op.out) / (narrows ? 1 : parts);
+    if (op.kind == operator_kind::expert_down) add_activation(tokens * experts * in);
+    keep();
+    multiply(tokens, in, out, experts, true, true);
+    // Products of many matrices at once do not add biases.
+    if (op.bias) stream(tokens * experts * out, 1, 2 * element_, element_);
+    if (narrows && ranks == 1) sublayer_is_divided_ = ways_ > 1;
+  }
+  // Scores lie in memory: softmax and dropout go over them.
+  constexpr void add_written_out(double heads,
+                                 double queries,
+                                 double keys,
+                                 const attention_operator& op) {
+    const double batch = batch_ * heads;
+    const auto time = [&](double m, double n, double k) {
+      return product_time({m, n, k, batch}, on_.half, element_, element_, on_);
+    };
+    const double dim = static_cast<double>(op.query_dim);
+    const double value = static_cast<double>(op.value_dim);
+    cost.forward.attention += time(queries, keys, dim) + time(queries, value, keys);
+    cost.backward.attention += time(queries, dim, keys) + time(keys, dim, queries) +
+                               time(queries, keys, value) + time(keys, value, queries);
+    const double scores = batch * queries * keys * setup_.framework.costs.score_traffic;
+    // Megatron-LM's fused softmax takes multiples of four heads (fused_softmax.py).
+    const bool fused = setup_.framework.fuses_softmax && divides(4, batch);
+    const double dropped = setup_.dropout > 0 ? 1 : 0;
+    // Softmax reads and writes; written out, so do scale and mask, in fp32 where it is. Dropout
+    // reads, writes and has a mask.
+    const double softmax = fused ? 2 * element_ : 6 * element_ + 4;
+    const double drop = dropped * (2 * element_ + 1);
+    cost.forward.attention += scores * (softmax + drop) / on_.bytes;
+    cost.backward.attention += scores * (1.5 * softmax + drop) / on_.bytes;
+    cost.forward.operators += fused ? 3 : 6;
+    cost.backward.operators += fused ? 5 : 9;
+  }
+};
+
+}  // namespace detail
+
+/// The cost of one micro-batch through one layer of a kind that the model has, with a window or
+/// without. Preconditions: `validate` accepts model and division, whose degrees divide the model.
+[[nodiscard]] constexpr layer_cost cost_of_layer(const training_setup& setup,
+                                                 const kernel_rates& on,
+                                                 std::int64_t micro_batch,
+                                                 layer_kind kind,
+                                                 bool windowed) {
+  detail::cost_visitor visitor(setup, on, micro_batch);
+  visitor.windowed = windowed;
+  visitor.causal = setup.model.kind == model_kind::decoder || kind == layer_kind::cross;
+  visit_layer(setup.model, kind, visitor);
+  layer_cost cost = visitor.cost;
+  switch (setup.recompute) {
+    case recompute_mode::none:
+      break;
+    case recompute_mode::selective:
+      cost.again.attention = cost.forward.attention;
+      break;
+    case recompute_mode::full:
+      cost.again = detail::stops_early(setup.framework) ? visitor.kept : cost.forward;
+      if (setup.saves_costly_results) {
+        cost.again.attention = 0;
+        cost.again.products /= 2;
+        cost.again.reductions = 0;
+      }
+      break;
+  }
+  return cost;
+}
+
+/// The cost of what is before the layers, and of what is behind them: the head and the loss.
+[[nodiscard]] constexpr layer_cost cost_of_input(const training_setup& setup,
+                                                 const kernel_rates& on,
+                                                 std::int64_t micro_batch) {
+  detail::cost_visitor visitor(setup, on, micro_batch);
+  if (setup.model.kind != model_kind::vision) visitor.look_up();
+  visit_input(setup.model, visitor);
+  return visitor.cost;
+}
+[[nodiscard]] constexpr layer_cost cost_of_output(const training_setup& setup,
+                                                  const kernel_rates& on,
+                                                  std::int64_t micro_batch) {
+  detail::cost_visitor visitor(setup, on, micro_batch);
+  visit_output(setup.model, visitor);
+  return visitor.cost;
+}
+
+}  // namespace gpuplan

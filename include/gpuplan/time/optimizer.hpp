@@ -1,0 +1,55 @@
+#pragma once
+
+// What an optimizer's step moves.
+
+#include <gpuplan/precision.hpp>
+#include <gpuplan/time/kernels.hpp>
+#include <gpuplan/training_setup.hpp>
+
+namespace gpuplan {
+
+/// The bytes that an optimizer reads and writes for each parameter it updates: states and weights
+/// both ways and the gradient once, in formats as the setup has them; a loop by operators (foreach)
+/// goes over them once for each of its operators (12 of torch.optim.AdamW); clipping reads the
+/// gradient twice more and writes it.
+[[nodiscard]] constexpr double optimizer_bytes(const training_setup& setup) {
+  const optimizer& by = setup.optimizer;
+  const double weights = bits_per_element(setup.precision.weights) / 8.0;
+  const double gradient = setup.precision.fp32_gradients ? 4 : weights;
+  const double updated = setup.precision.master_weights ? 4 : weights;
+  const double state =
+      by.states == number_format::fp32 ? updated : bits_per_element(by.states) / 8.0;
+  double states = 2;
+  double operators = 12;
+  switch (by.kind) {
+    case optimizer_kind::sgd:
+      states = 0;
+      operators = 1;
+      break;
+    case optimizer_kind::sgd_momentum:
+    case optimizer_kind::lion:
+    case optimizer_kind::muon:
+      states = 1;
+      operators = 3;
+      break;
+    case optimizer_kind::rmsprop:
+    case optimizer_kind::adagrad:
+      states = 1;
+      operators = 6;
+      break;
+    case optimizer_kind::adamw:
+      break;
+    case optimizer_kind::adafactor:
+      states = 0;
+      operators = 12;
+      break;
+  }
+  const double once = gradient + 2 * updated + 2 * states * state;
+  const double cast = setup.precision.master_weights ? weights : 0;
+  const double clip = by.clips_gradients ? 3 * gradient : 0;
+  // Each operator reads two values and writes one.
+  const bool is_one_kernel = by.loop == optimizer_loop::fused || by.code != optimizer_code::torch;
+  return (is_one_kernel ? once : detail::larger_of(once, operators * 3 * updated)) + cast + clip;
+}
+
+}  // namespace gpuplan

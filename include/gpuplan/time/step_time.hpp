@@ -1,0 +1,41 @@
+#pragma once
+
+// The time of one optimizer step, by what it is spent on.
+
+#include <gpuplan/units.hpp>
+
+namespace gpuplan {
+
+/// One optimizer step of the slowest device, from the first sample read to the last weight written.
+/// What is hidden behind other work is not in it, so the parts add up to the step.
+struct step_time {
+  duration data{};                // waiting for samples
+  duration forward{};             // kernels of the forward pass, loss included
+  duration backward{};            // of the backward pass,
+  duration recompute{};           // and those of the forward pass that it repeats
+  duration tensor_exchange{};     // exposed communication: of tensor parallelism,
+  duration context_exchange{};    // of the ring of context parallelism,
+  duration expert_exchange{};     // of tokens to their experts and back,
+  duration pipeline_exchange{};   // between stages,
+  duration gradient_exchange{};   // of data parallelism,
+  duration parameter_exchange{};  // and of weights that ranks share (ZeRO-1 to 3)
+  duration bubble{};              // waiting for other stages
+  duration optimizer{};
+  duration host{};  // the device waits for launches; logging and the like
+
+  /// The sum.
+  [[nodiscard]] constexpr duration total() const {
+    return data + compute() + exchange() + bubble + host;
+  }
+  /// Of it, the kernels: forward, backward, recomputation and optimizer.
+  [[nodiscard]] constexpr duration compute() const {
+    return forward + backward + recompute + optimizer;
+  }
+  /// Of it, exposed communication.
+  [[nodiscard]] constexpr duration exchange() const {
+    return tensor_exchange + context_exchange + expert_exchange + pipeline_exchange +
+           gradient_exchange + parameter_exchange;
+  }
+};
+
+}  // namespace gpuplan
