@@ -16,7 +16,6 @@ namespace {
 
 using namespace accuracy;
 using gpuplan::io::alignment;
-using gpuplan::io::cell;
 using gpuplan::io::table;
 
 std::string three_digits(double value) { return percent_text(value, 3); }

@@ -14,10 +14,8 @@ namespace accuracy {
 namespace {
 
 using namespace gpuplan::literals;
-using gpuplan::collective;
 using gpuplan::collective_algorithm;
 using gpuplan::interconnect;
-using gpuplan::link_constants;
 
 struct link_value {
   const char* name;

@@ -217,11 +217,12 @@ namespace detail {
 /// reduce-scatter or all-to-all, S for a broadcast or send; in a switch (1 + 1/n) S, for the switch
 /// reads all and returns one sum to each), B its rate on large messages, which across nodes is the
 /// group's part of the ports where this is less, and s the links' `ramp`. Of 70 measured
-/// all-reduces and a reduce-scatter of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.2 % in
-/// the median; of each of them, fitted to the others, by 7.2 %; of a machine with constants from
-/// other kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their hops
-/// differ. Preconditions: a group of at least 1; `between_nodes` stated where it spans nodes; an
-/// algorithm that the collective has there, `fastest` or `ring` for all but all-reduce.
+/// all-reduces and reduce-scatters of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.2 % in
+/// the median; of each row, fitted to the others, by 7.2 %; of a machine with constants from other
+/// kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their hops differ.
+/// Other collectives, and groups across more than 4 nodes, are not measured. Preconditions: a group
+/// of at least 1; `between_nodes` stated where it spans nodes; an algorithm that the collective has
+/// there, `fastest` or `ring` for all but all-reduce.
 [[nodiscard]] constexpr duration collective_time(
     collective what,
     bytes message,

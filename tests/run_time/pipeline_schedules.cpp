@@ -120,13 +120,15 @@ class pass_ends {
  public:
   explicit pass_ends(const simulated_pipeline& line)
       : line_(line),
-        ends_(static_cast<std::size_t>(2 * line.micro_batches * line.stages * line.chunks), -1) {}
+        ends_(2 * static_cast<std::size_t>(line.micro_batches) *
+                  static_cast<std::size_t>(line.stages * line.chunks),
+              -1) {}
 
   double& operator()(pass what, int micro_batch, int place) {
     const int passes = line_.stages * line_.chunks;
     const int half = what == pass::forward ? 0 : 1;
-    return ends_[static_cast<std::size_t>((half * line_.micro_batches + micro_batch) * passes +
-                                          place)];
+    const int at = (half * line_.micro_batches + micro_batch) * passes + place;
+    return ends_[static_cast<std::size_t>(at)];
   }
   // When a task's input is there; negative where that is not known yet.
   double ready(int stage, const task& one) {

@@ -129,8 +129,9 @@ struct pipeline_seconds {
     for (const std::int64_t j : {p - 2, p - 1}) {
       if (j <= i) continue;
       const std::int64_t length = j - i + 1;
+      const std::int64_t ways = others / length;
       const std::int64_t rest = others % length;
-      double passed = static_cast<double>(others / length) * line.way(i, j);
+      double passed = static_cast<double>(ways) * line.way(i, j);
       if (rest > 0) passed += longer_of(line.way(i, i + rest - 1), line.way(j - rest + 1, j));
       longest = longer_of(longest, ends + passed);
     }
