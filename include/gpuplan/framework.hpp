@@ -148,8 +148,10 @@ struct zero_settings {
 /// What a step costs in this software beside the products and bytes of its operators. Which of its
 /// kernels are fused, the fields of `framework` say. What is hidden is a share from 0 to 1.
 struct software_costs {
-  double product_rate = 1;           // of products, over what the device's kernels reach: by library
-  double element_traffic = 1;           // bytes of element-wise kernels, over those counted
+  double product_rate = 1;  // of products, over what the device's kernels reach: by library
+  // Bytes of element-wise kernels, over those counted: below 1 where caches hold some of them,
+  // above where kernels are less fused than the fields of `framework` say.
+  double element_traffic = 1;
   double score_traffic = 1;             // likewise of scores, where attention is written out
   duration host_per_operator{};         // the host's time to launch one operator of a layer
   duration host_per_step{};             // logging, the loader, the optimizer's launches

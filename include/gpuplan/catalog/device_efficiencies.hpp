@@ -9,28 +9,29 @@
 
 namespace gpuplan::catalog {
 
-/// A100: 224 steps of LLM Foundry, vTrain and Megatron-LM, within 3 to 5 % of them on average; the
-/// share of odd products from 432 of vTrain's profiled steps. What is given as one number could be
-/// as far off as: products 0.78 to 0.82, attention_forward 0.42 to 0.58, attention_backward 0.25 to
-/// 0.28, which trade against each other and against `element_traffic` of the frameworks.
+/// A100: 224 steps of LLM Foundry, vTrain and Megatron-LM, within 3 to 5 % of them on average (4.1
+/// % of steps whose width, micro-batch and tensor-parallel degree were left out, 4.5 % of sources
+/// left out); the share of odd products from 432 of vTrain's profiled steps. How well they are
+/// determined: products 0.77 to 0.82, attention_forward 0.42 to 0.58, attention_backward 0.25 to
+/// 0.28; they trade against each other and against `element_traffic` of the frameworks.
 inline constexpr device_efficiency ampere{.name = "Ampere",
-                                          .products = 0.797,
+                                          .products = 0.787,
                                           .odd_products = 0.38,
-                                          .attention_forward = 0.478,
-                                          .attention_backward = 0.263,
+                                          .attention_forward = 0.498,
+                                          .attention_backward = 0.261,
                                           .memory = 0.8,
                                           .kernel_floor = 3_us,
                                           .board_power = 400_W,
                                           .source = "fit_time"};
-/// H100 and H200: 34 steps of torchtitan, within 5 %. Products are determined to 0.03; attention's
-/// shares, of PyTorch's kernels, are those of sequences of 8192 to 262144 tokens.
+/// H100 and H200: 34 steps of torchtitan, within 6 % of them on average. Products are determined to
+/// 0.03, in fp8 to 0.1; of attention, whose kernels are PyTorch's, only both passes together.
 inline constexpr device_efficiency hopper{.name = "Hopper",
-                                          .products = 0.645,
-                                          .products_fp8 = 0.786,
-                                          .products_fp8_by_row = 0.323,
+                                          .products = 0.636,
+                                          .products_fp8 = 0.679,
+                                          .products_fp8_by_row = 0.322,
                                           .odd_products = 0.38,
-                                          .attention_forward = 0.256,
-                                          .attention_backward = 0.179,
+                                          .attention_forward = 0.156,
+                                          .attention_backward = 0.284,
                                           .memory = 0.8,
                                           .kernel_floor = 3_us,
                                           .board_power = 700_W,
