@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "adapters.hpp"
+#include "collectives.hpp"
 #include "compare_runs.hpp"
 #include "compare_steps.hpp"
 #include "memory.hpp"
@@ -208,6 +209,10 @@ void compare_tuning(const model_index& models, row_comparisons& row) {
 
 // ---- kinds of files
 
+void compare_collective(const model_index&, row_comparisons& row) {
+  row.value(quantity::bus_bandwidth, "busbw_GBps", [&] { return bus_bandwidth_of(row.source); });
+}
+
 void compare_nothing(const model_index&, row_comparisons&) {}
 
 struct file_kind {
@@ -369,7 +374,10 @@ const std::vector<file_kind>& kinds() {
        compare_nothing,
        {"id"},
        {"gpus", "throughput", "baseline_gpus", "baseline_throughput", "efficiency"}},
-      {"collectives", compare_nothing, {"collective"}, {"gpus", "bytes", "busbw_GBps"}},
+      {"collectives",
+       compare_collective,
+       {"gpu", "link", "collective", "algo"},
+       {"nodes", "gpus", "bytes", "busbw_GBps"}},
   };
   return all;
 }

@@ -30,7 +30,8 @@ enum class quantity {
   layer_backward,
   product_time,
   throughput,
-  step_mfu
+  step_mfu,
+  bus_bandwidth
 };
 
 struct quantity_text {
@@ -84,6 +85,10 @@ inline constexpr quantity_text quantities[] = {
     {quantity::product_time, "product_time", "s", "of one matrix product, by the same"},
     {quantity::throughput, "throughput", "token/s", "of one GPU, by the same"},
     {quantity::step_mfu, "step_mfu", "%", "model FLOPs by the same, as mfu"},
+    {quantity::bus_bandwidth,
+     "bus_bandwidth",
+     "GB/s",
+     "of a collective, as nccl-tests count; of a copy its rate"},
 };
 [[nodiscard]] constexpr const quantity_text& text_of(quantity what) {
   return quantities[static_cast<int>(what)];

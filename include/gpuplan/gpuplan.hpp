@@ -38,6 +38,8 @@
 #include <gpuplan/time/composed.hpp>
 #include <gpuplan/time/documented.hpp>
 #include <gpuplan/time/measured.hpp>
+#include <gpuplan/time/overlap.hpp>
+#include <gpuplan/time/pipeline.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
