@@ -179,7 +179,7 @@ TEST_CASE("rates and utilisation within 1 % of what their sources print") {
       ++count;
     }
   }
-  CHECK(count == 23);
+  CHECK(count == 25);
   CHECK(find(all, "torchtitan_0043", quantity::mfu).flagged);
   CHECK(find(all, "torchtitan_0043", quantity::mfu).repeated_of == "torchtitan_0043");
   CHECK(find(all, "torchtitan_0044", quantity::mfu).repeated_of == "torchtitan_0043");
