@@ -160,16 +160,19 @@ struct device_group {
   return link_data::infiniband;
 }
 
-/// The links of `given`, with the constants of their kinds. Errors: `not_known` where the rate
+/// The links of `given`, with the constants of their kinds. Where copies between peers were
+/// measured, the link is what their share of it makes of them. Errors: `not_known` where the rate
 /// inside the node is not.
 [[nodiscard]] constexpr result<interconnect> interconnect_of(const cluster& given) {
-  const auto inside = link_inside_node(given);
+  const auto inside = inside_node_ceiling(given);
   if (!inside) return inside.why();
   interconnect links{};
-  links.inside_node = *inside;
+  links.inside_node = inside->value;
   links.between_nodes = given.between_nodes;
   links.devices_per_node = given.gpus_per_node;
   links.inside = constants_inside_node(given.gpu);
+  if (inside->origin == ceiling_origin::measured)
+    links.inside_node = links.inside_node / links.inside.copy_share;
   links.between = constants_between_nodes(given.network);
   return links;
 }

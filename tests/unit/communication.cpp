@@ -1,4 +1,5 @@
 #include "check.hpp"
+#include "imaginary_device.hpp"
 
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/communication.hpp>
@@ -109,6 +110,18 @@ TEST_CASE("groups along the devices") {
   STATIC_CHECK(far.per_node == 1 && far.nodes() == 4);
   CONSTEXPR device_group few = group_of(2, 1, 8);
   STATIC_CHECK(few.per_node == 2 && few.nodes() == 1);
+}
+
+TEST_CASE("measured copies say how fast a link is, of which rings reach their share") {
+  using imaginary_device::imaginary;
+  CONSTEXPR interconnect measured =
+      *interconnect_of({.gpu = *measured_as(imaginary, imaginary_device::in_full)});
+  STATIC_CHECK(measured.inside_node == 250_GBps / link_data::nvlink_3.copy_share);
+  STATIC_CHECK(interconnect_of({.gpu = imaginary})->inside_node == 300_GBps);
+  // what the caller states is the link's own rate
+  STATIC_CHECK(interconnect_of({.gpu = *measured_as(imaginary, imaginary_device::in_full),
+                                .inside_node = 200_GBps})
+                   ->inside_node == 200_GBps);
 }
 
 TEST_CASE("links are of the GPU's kind") {

@@ -8,6 +8,7 @@
 #include <gpuplan/communication.hpp>
 #include <gpuplan/device_efficiency.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/measured_device.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/time/layers.hpp>
@@ -84,42 +85,59 @@ struct micro_batch_time {
           .forward_pass = count * a.forward_pass};
 }
 
-/// The rates of a cluster's device for a setup: peaks of its formats times the shares reached.
+/// The rates of a cluster's device for a setup: what was measured of the device, and else peaks of
+/// its formats times the shares reached. Attention is not measured apart.
 /// Precondition: the device has a peak for the format of products.
 [[nodiscard]] constexpr kernel_rates kernel_rates_of(const training_setup& setup,
                                                      const gpu_spec& gpu,
                                                      const device_efficiency& reached,
                                                      const time_terms& terms = {}) {
-  const double clock =
-      (gpu.tdp ? clock_share(reached, *gpu.tdp) : 1) * setup.framework.costs.product_rate;
-  const double half = peak(gpu, setup.precision.compute)->value() * clock;
+  const double clock = gpu.tdp ? clock_share(reached, *gpu.tdp) : 1;
+  const auto products = [&](number_format format, double share) {
+    const ceiling<compute_rate> most = *matmul_ceiling(gpu, format);
+    const bool is_reached = most.origin == ceiling_origin::measured;
+    return most.value.value() * (is_reached ? 1 : clock * share) *
+           setup.framework.costs.product_rate;
+  };
   kernel_rates rates;
-  rates.half = half * reached.products;
+  rates.half = products(setup.precision.compute, reached.products);
   rates.linear = rates.half;
   rates.linear_bytes = detail::is_half(setup.precision.compute) ? 2 : 4;
   if (setup.precision.fp8_linears) {
-    rates.linear =
-        peak(gpu, number_format::fp8)->value() * clock *
-        (setup.precision.scales_by_row ? reached.products_fp8_by_row : reached.products_fp8);
+    rates.linear = products(number_format::fp8, reached.products_fp8);
+    if (setup.precision.scales_by_row)
+      rates.linear *= reached.products_fp8_by_row / reached.products_fp8;
     rates.linear_bytes = 1;
   }
   if (setup.precision.fp4_linears) {
-    rates.linear = peak(gpu, number_format::fp4)->value() * clock * reached.products_fp4;
+    rates.linear = products(number_format::fp4, reached.products_fp4);
     rates.linear_bytes = 0.5;
   }
   const bool attends = terms.attention;
+  const double half =
+      peak(gpu, setup.precision.compute)->value() * clock * setup.framework.costs.product_rate;
   rates.attention_forward = attends ? half * reached.attention_forward : detail::infinity;
   rates.attention_backward = attends ? half * reached.attention_backward : detail::infinity;
-  const double moved = gpu.memory_bandwidth.value() * reached.memory;
+  const ceiling<bandwidth> memory = memory_ceiling(gpu);
+  const double moved =
+      memory.value.value() * (memory.origin == ceiling_origin::measured ? 1 : reached.memory);
   rates.bytes = terms.product_bytes ? moved : detail::infinity;
   rates.elements = terms.elements ? moved : detail::infinity;
   rates.sms = gpu.sm_count;
-  rates.floor = reached.kernel_floor.value();
+  const auto kernel = launch_latency(gpu, launch_cost::kernel);
+  rates.floor = (kernel ? kernel->value : reached.kernel_floor).value();
   rates.odd = terms.alignment ? reached.odd_products : 1;
   rates.unaligned = terms.alignment ? reached.unaligned_products : 1;
   rates.in_waves = terms.waves;
   return rates;
 }
+
+/// Where the ceilings of a step's time come from.
+struct ceiling_origins {
+  ceiling_origin products = ceiling_origin::data_sheet;
+  ceiling_origin memory = ceiling_origin::data_sheet;
+  known<ceiling_origin> inside_node{};  // absent: no link is known
+};
 
 /// The time of a step by roofline.
 struct roofline_time {
@@ -133,6 +151,16 @@ struct roofline_time {
   [[nodiscard]] constexpr step_breakdown breakdown(const batch_plan& plan) const;
   [[nodiscard]] constexpr duration step(const batch_plan& plan) const {
     return breakdown(plan).total();
+  }
+  /// Preconditions: likewise.
+  [[nodiscard]] constexpr ceiling_origins origins() const {
+    const number_format format = setup.precision.fp4_linears   ? number_format::fp4
+                                 : setup.precision.fp8_linears ? number_format::fp8
+                                                               : setup.precision.compute;
+    ceiling_origins from{.products = matmul_ceiling(on.gpu, format)->origin,
+                         .memory = memory_ceiling(on.gpu).origin};
+    if (const auto link = inside_node_ceiling(on)) from.inside_node = link->origin;
+    return from;
   }
 };
 
