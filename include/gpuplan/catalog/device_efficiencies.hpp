@@ -1,7 +1,8 @@
 #pragma once
 
-// What kernels reach on generations of devices: fitted to published steps by
-// benchmarks/accuracy/fit_time.cpp, all sources with devices of a generation at once.
+// What kernels reach on generations of devices: fitted to published steps, all of them, and all
+// sources with devices of a generation at once. benchmarks/accuracy/fit_time.cpp fits them again
+// from here, with runs left out, and says how well each is determined.
 
 #include <gpuplan/device_efficiency.hpp>
 #include <gpuplan/gpu.hpp>
@@ -19,7 +20,7 @@ inline constexpr device_efficiency volta{.name = "Volta",
                                          .memory = 0.8,
                                          .kernel_floor = 3_us,
                                          .board_power = 300_W,
-                                         .source = "fit_time"};
+                                         .source = "published steps"};
 /// A100: 224 steps of LLM Foundry, vTrain and Megatron-LM, within 3 to 5 % of them on average (4.1
 /// % of steps whose width, micro-batch and tensor-parallel degree were left out, 4.5 % of sources
 /// left out); the share of odd products from 432 of vTrain's profiled steps. How well they are
@@ -33,7 +34,7 @@ inline constexpr device_efficiency ampere{.name = "Ampere",
                                           .memory = 0.8,
                                           .kernel_floor = 3_us,
                                           .board_power = 400_W,
-                                          .source = "fit_time"};
+                                          .source = "published steps"};
 /// H100 and H200: 34 steps of torchtitan, within 6 % of them on average. Products are determined to
 /// 0.03, in fp8 to 0.1; of attention, whose kernels are PyTorch's, only both passes together.
 inline constexpr device_efficiency hopper{.name = "Hopper",
@@ -46,7 +47,7 @@ inline constexpr device_efficiency hopper{.name = "Hopper",
                                           .memory = 0.8,
                                           .kernel_floor = 3_us,
                                           .board_power = 700_W,
-                                          .source = "fit_time"};
+                                          .source = "published steps"};
 /// B200, GB200, B300 and GB300: 92 steps of Megatron-Bridge and Megatron-Core, within 3 % (one
 /// node) and 12 % (clusters, releases of a year).
 inline constexpr device_efficiency blackwell{.name = "Blackwell",
@@ -59,7 +60,7 @@ inline constexpr device_efficiency blackwell{.name = "Blackwell",
                                              .memory = 0.8,
                                              .kernel_floor = 3_us,
                                              .board_power = 1400_W,
-                                             .source = "fit_time"};
+                                             .source = "published steps"};
 
 /// What is known of the generation of `gpu`; where nothing is, what `device_efficiency` says
 /// without a name.

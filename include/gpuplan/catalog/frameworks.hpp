@@ -2,8 +2,8 @@
 
 // Frameworks, as far as memory and time tell them apart. Operators, orders and formats were read
 // from their sources, and checked against recorded steps of the versions named. Their `costs` were
-// fitted to published steps by benchmarks/accuracy/fit_time.cpp: where a framework has none, no
-// step of it was there to fit them to.
+// fitted to published steps as device_efficiencies.hpp says: where a framework has none, no step of
+// it was there to fit them to.
 
 #include <gpuplan/framework.hpp>
 #include <gpuplan/units.hpp>
