@@ -97,6 +97,18 @@ TEST_CASE("readings that are not asked for are not taken") {
   CHECK(!kept.zeros);
 }
 
+TEST_CASE("a burst at a low clock costs no other reading") {
+  played::reset<number_format::bf16>();
+  // 61 % of the highest, as of a device that has not woken up yet.
+  stand_in::current().devices[0].clock_MHz = [](double) { return 1200.0; };
+  const gemm_result result = measured({number_format::bf16, small});
+  CHECK(!result.burst);
+  CHECK(result.sustained.has_value());
+  CHECK(result.zeros.has_value());
+  CHECK(contains(result.why_not, "forward, burst: all 8 samples ran below 75 %"));
+  CHECK(stand_in::live().empty());
+}
+
 namespace {
 
 // Every layout, against loops that read it by columns.

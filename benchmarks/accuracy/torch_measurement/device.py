@@ -10,6 +10,15 @@ from .runner import DeviceLost, OutOfMemory
 from .statistics import is_steady
 
 
+def is_out_of_memory(error):
+    """Whether there was no room: for a tensor, or beside PyTorch's allocator for a kernel's code or
+    a library's handle, which leaves the device usable all the same."""
+    text = str(error)
+    return isinstance(error, torch.cuda.OutOfMemoryError) or (
+        "CUDA error: out of memory" in text or "CUBLAS_STATUS_ALLOC_FAILED" in text
+    )
+
+
 class Event:
     """A place in the device's work."""
 
@@ -70,12 +79,12 @@ class Device:
         """Calls it, and says in the runner's words what PyTorch may raise."""
         try:
             return work(*arguments)
-        except torch.cuda.OutOfMemoryError:
-            pass  # and with the exception its frames go, and what these hold
         except RuntimeError as error:
-            if type(error).__name__ == "AcceleratorError" or "CUDA error" in str(error):
-                raise DeviceLost(str(error).splitlines()[0]) from None
-            raise
+            if not is_out_of_memory(error):
+                if type(error).__name__ == "AcceleratorError" or "CUDA error" in str(error):
+                    raise DeviceLost(str(error).splitlines()[0]) from None
+                raise
+        # Here the exception is gone, and with it its frames and what these hold.
         raise OutOfMemory
 
     # ---- time

@@ -6,6 +6,7 @@ import math
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from .device import is_out_of_memory
 from .models import build_layer, build_model
 from .runner import OutOfMemory
 from .sampling import Windows, columns_of, series, spread_columns
@@ -192,14 +193,17 @@ def parameter_columns(setting):
 
 def measure_on(device, measure, found):
     """Calls it, with what it found also where it runs out of memory."""
+    fits = True
     try:
         device.guarded(measure)
     except OutOfMemory:
-        raise OutOfMemory(found) from None
-    finally:
-        device.empty()
-        # Now, when the kernels that were needed are loaded, which take from the device too.
-        found["usable_bytes"] = device.usable_bytes()
+        fits = False
+    # Not where it failed otherwise: a device that is lost would fail again here, as something else.
+    device.empty()
+    # Now, when the kernels that were needed are loaded, which take from the device too.
+    found["usable_bytes"] = device.usable_bytes()
+    if not fits:
+        raise OutOfMemory(found)
 
 
 def step_memory(job):
@@ -250,7 +254,9 @@ def measure_step(device, setting, rule):
             for what, measure_more in (("time", times), ("FLOPs", flops)):
                 try:
                     measure_more(job)
-                except torch.cuda.OutOfMemoryError:
+                except RuntimeError as error:
+                    if not is_out_of_memory(error):
+                        raise
                     notes.append(f"out of memory in the steps for {what}")
 
     def times(job):

@@ -76,6 +76,8 @@ inline sampled per_part(sampled whole, std::int64_t parts) {
 /// and one sample. Throws call_error and measurement_error.
 inline launch_costs measure_launch(session& s, const launch_options& options = {}) {
   const cudaStream_t on = s.stream();
+  detail::launch_nothing(on);  // loads the kernel, which is no work for a stream that is recorded
+  s.stream().synchronize();
   const graph many(on, [&](cudaStream_t recorded) {
     detail::launch_times(detail::launch_nothing, options.graph_nodes, recorded);
   });

@@ -313,7 +313,7 @@ struct cache_reading {
 };
 
 /// The sizes of arrays to read: from `least` by factors of sqrt(2) to `largest` and not beyond,
-/// each a multiple of 4 KiB.
+/// each a multiple of 256 bytes.
 [[nodiscard]] inline std::vector<std::size_t> cache_footprints(std::size_t least, double largest) {
   std::vector<std::size_t> sizes;
   double odd = 1.41421356237309505 * static_cast<double>(least);

@@ -307,14 +307,20 @@ class communicators {
   for (std::size_t size = least; size <= most; size *= 2) {
     const auto launch = [&](cudaStream_t on) {
       GPUPLAN_CUDA_CALL(ncclGroupStart());
-      for (std::uint32_t rank = 0; rank < ranks; ++rank)
-        GPUPLAN_CUDA_CALL(ncclAllReduce(sides[rank]->sent(),
-                                        sides[rank]->received(),
-                                        size / 4,
-                                        ncclUint32,
-                                        ncclSum,
-                                        communicators[rank],
-                                        rank == 0 ? on : sides[rank]->stream()));
+      try {
+        for (std::uint32_t rank = 0; rank < ranks; ++rank)
+          GPUPLAN_CUDA_CALL(ncclAllReduce(sides[rank]->sent(),
+                                          sides[rank]->received(),
+                                          size / 4,
+                                          ncclUint32,
+                                          ncclSum,
+                                          communicators[rank],
+                                          rank == 0 ? on : sides[rank]->stream()));
+      } catch (...) {
+        // Left open, the group would hold what the communicators' end waits for.
+        static_cast<void>(ncclGroupEnd());
+        throw;
+      }
       GPUPLAN_CUDA_CALL(ncclGroupEnd());
     };
     all_reduce_point point{.size = bytes::from_value(static_cast<double>(size))};
