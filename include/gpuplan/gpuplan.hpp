@@ -25,6 +25,8 @@
 #include <gpuplan/optimizer.hpp>
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/planner.hpp>
+#include <gpuplan/planner/request.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/require.hpp>
