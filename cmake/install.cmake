@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 
 # A header-only package depends on no architecture, so it is found through share/ on every one.
 set(config_dir ${CMAKE_INSTALL_DATADIR}/cmake/gpuplan)
-install(TARGETS gpuplan EXPORT gpuplan_targets FILE_SET HEADERS FILE_SET fragments)
+install(TARGETS gpuplan gpuplan_cuda EXPORT gpuplan_targets FILE_SET HEADERS FILE_SET fragments)
 install(
   EXPORT gpuplan_targets
   NAMESPACE gpuplan::

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrated.hpp"
 #include "compare.hpp"
 #include "csv.hpp"
 #include "guides/front_end.hpp"
@@ -51,6 +52,7 @@ int run(int argc, char** argv) {
   bool rows = false;
   bool plans = false;
   bool ablation = false;
+  bool calibrated = false;
   comparison_options options;
   return guides::run_program(
       argc,
@@ -66,17 +68,20 @@ int run(int argc, char** argv) {
             "Memory by lines of the micro-batch instead of replayed steps");
         app.add_flag("--time", options.time_only, "Of runs nothing but their time");
         app.add_flag_callback(
-            "--seen", [&] { options.unseen = false; }, "Runs that parameters were fitted to");
+            "--seen", [&] { options.unseen = false; }, "Runs whose cells fit_time fits to");
         app.add_flag_callback(
             "--unseen",
             [&] { options.unseen = true; },
-            "Runs that no parameter was fitted to: a quarter of the cells");
+            "Runs whose cells fit_time holds out: a quarter of them");
         app.add_flag("--plans",
                      plans,
                      "Of runs that differ in the plan alone: is the fastest chosen, and what is "
                      "lost else");
         app.add_flag(
             "--ablation", ablation, "Errors of step times without each of the model's terms");
+        app.add_flag("--calibrated",
+                     calibrated,
+                     "Step times with layers as long as other rows of the same layers say");
         app.footer(
             "Errors are (predicted - measured) / measured. A summary counts the rows that are\n"
             "compared and of these the exact ones; mean, median and the 90th percentile are of\n"
@@ -90,7 +95,7 @@ int run(int argc, char** argv) {
           const std::vector<csv_file> read = read_files(paths);
           if (plans) return plans_report(timed_rows(read), rows, as);
           if (ablation) return ablation_report(timed_rows(read), as);
-          const auto files = compare_files(read, options);
+          const auto files = calibrated ? compare_calibrated(read) : compare_files(read, options);
           return rows ? rows_report(files, as) : summary_report(files, as);
         } catch (const bad_file& error) {
           throw guides::bad_request(error.what());

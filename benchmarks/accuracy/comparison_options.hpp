@@ -12,7 +12,7 @@ namespace accuracy {
 struct comparison_options {
   memory_method memory = memory_method::replay;
   bool time_only = false;  // of runs nothing but their time, which is quick
-  // Of timed runs those to whose cell parameters were fitted, or the others: `is_unseen`.
+  // Of timed runs those whose cells fit_time fits to, or those it holds out: `is_unseen`.
   std::optional<bool> unseen{};
 };
 

@@ -4,6 +4,7 @@
 #include <gpuplan/io/text.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -100,8 +101,10 @@ int main(int argc, char** argv) {
           const time_fit fit = fit_time(timed_rows(files), settings);
           if (as.format != "text")
             return guides::render(errors ? errors_as_table(fit) : parameters_as_table(fit), as);
-          return guides::render(parameters_as_table(fit), as) + "\nErrors in %\n" +
-                 guides::render(errors_as_table(fit), as);
+          guides::output wide = as;
+          wide.width = std::max(as.width, 240);  // else a line for each cell
+          return guides::render(parameters_as_table(fit), wide) + "\nErrors in %\n" +
+                 guides::render(errors_as_table(fit), wide);
         } catch (const bad_file& error) {
           throw guides::bad_request(error.what());
         }

@@ -21,10 +21,13 @@ described_setup read_llm_foundry(const row& source) {
   setup.model.hidden_act = gpuplan::activation_function::gelu;
   setup.sequence_length = source.integer_or("seq_len", 0);
   setup.framework = gpuplan::catalog::llm_foundry;
-  // Composer's mixed precision: PURE reduces gradients in bf16, DEFAULT in fp32.
+  // Composer's mixed precision: PURE reduces gradients in bf16, DEFAULT in fp32. Runs with PURE
+  // that name their PyTorch name 1.13 or 2.0, whose checkpoints do not stop early.
   setup.precision = gpuplan::bf16_mixed;
-  if (notes.find("fsdp_mp=PURE") != std::string_view::npos)
+  if (notes.find("fsdp_mp=PURE") != std::string_view::npos) {
     setup.precision.reduced = gpuplan::number_format::bf16;
+    setup.framework.checkpoints_reenter = true;
+  }
   setup.precision.fp8_linears = source.text("precision") == "fp8";
   setup.attention = source.flag("flash_attention") ? gpuplan::attention_kernel::flash
                                                    : gpuplan::attention_kernel::written_out;

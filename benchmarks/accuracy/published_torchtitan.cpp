@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "notes.hpp"
 #include "runs.hpp"
 
 namespace accuracy {
@@ -25,6 +26,7 @@ std::string read_framework(const row& source, training_setup& setup) {
   setup.framework.compiles_loss = setup.framework.compiles_loss && source.flag("compile");
   setup.precision.compute = gpuplan::number_format::bf16;
   setup.precision.fp8_linears = source.text("precision") == "fp8";
+  setup.precision.scales_by_row = value_in(notes, "float8") == "rowwise";
   setup.attention = gpuplan::attention_kernel::flash;
   setup.optimizer.clips_gradients = true;
 
@@ -89,6 +91,7 @@ described_setup describe_torchtitan(const row& source) {
     described.setup.framework.compiles_loss = false;
   }
   described.setup.precision.fp8_linears = false;
+  described.setup.precision.scales_by_row = false;
   refuse_invalid(described);
   return described;
 }

@@ -208,7 +208,7 @@ std::vector<double> weights_of(const std::vector<timed_row>& rows,
     if (times(row) > 0) ++counts[row.source][row.cell];
   std::vector<double> weights;
   for (const timed_row& row : rows) {
-    const double share = times(row);
+    const double share = times(row) * (row.is_composed ? weight_of_composed : 1);
     const auto& cells = counts[row.source];
     weights.push_back(
         share > 0 ? share / (cells.at(row.cell) * std::sqrt(static_cast<double>(cells.size())))

@@ -33,7 +33,7 @@ std::optional<double> measured_step(const row& source);
 /// something of the others: source, device, width, sequence, tensor-parallel degree, micro-batch.
 std::string cell_of(const row& source);
 
-/// Whether a cell is one of the quarter by its FNV-1a hash that no parameter was fitted to.
+/// Whether a cell is one of the quarter, by its FNV-1a hash, that fit_time holds out.
 bool is_unseen(const row& source);
 
 }  // namespace accuracy

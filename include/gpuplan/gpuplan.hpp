@@ -35,11 +35,12 @@
 #include <gpuplan/speedup.hpp>
 #include <gpuplan/sweep.hpp>
 #include <gpuplan/time/affine.hpp>
+#include <gpuplan/time/composed.hpp>
 #include <gpuplan/time/documented.hpp>
 #include <gpuplan/time/measured.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
-#include <gpuplan/time/step_time.hpp>
+#include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/trainable.hpp>
 #include <gpuplan/training_run.hpp>

@@ -155,3 +155,37 @@ TEST_CASE("bad usage, help and version") {
     CHECK(has(help.out, part));
   CHECK(output({"--version"}).out.starts_with("gpuplan "));
 }
+
+TEST_CASE("plans, terms and calibrated steps of timed runs") {
+  const std::string runs = data("timed_runs.csv");
+  const outcome plans = output({"--plans", "--format", "csv", runs});
+  CHECK(plans.status == 0);
+  CHECK(has(plans.out, "source,questions,plans,fastest_chosen,mean_regret_pct,worst_regret_pct"));
+  CHECK(has(plans.out, "vtrain_multi,2,5,"));
+  const outcome each = output({"--plans", "--rows", "--format", "csv", runs});
+  CHECK(lines_of(each.out).size() == 3);
+
+  const outcome terms = output({"--ablation", "--format", "csv", runs});
+  CHECK(terms.status == 0);
+  CHECK(has(terms.out, "\nnone,vtrain_multi,5,"));
+  CHECK(has(terms.out, "\nrecompute,vtrain_multi,5,"));
+  CHECK(has(output({"--ablation", runs}).out, "without"));
+
+  // Rows that vTrain composed of one layer say what that takes; the others' are in no second row.
+  const auto calibrated =
+      nlohmann::json::parse(output({"--calibrated", "--format", "json", runs}).out);
+  REQUIRE(calibrated.size() == 1);
+  CHECK(calibrated[0]["quantities"][0]["quantity"] == "step_time");
+  CHECK(calibrated[0]["quantities"][0]["rows"] == 6);
+  CHECK(calibrated[0]["quantities"][0]["mean_abs_error_pct"] < 2);
+  CHECK(calibrated[0]["quantities"][0]["skipped"] == 19);
+
+  const auto seen =
+      nlohmann::json::parse(output({"--seen", "--format", "json", "--time", runs}).out);
+  const auto unseen =
+      nlohmann::json::parse(output({"--unseen", "--format", "json", "--time", runs}).out);
+  const auto rows = [](const nlohmann::json& of) {
+    return of[0]["quantities"][0]["rows"].get<int>();
+  };
+  CHECK(rows(seen) + rows(unseen) == 25);
+}

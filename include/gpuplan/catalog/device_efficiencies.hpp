@@ -9,6 +9,17 @@
 
 namespace gpuplan::catalog {
 
+/// V100: 33 steps of BigScience on nodes that shared their network with others; its source warns of
+/// 40 % from run to run, and these are within 32 %. All but products is as on A100.
+inline constexpr device_efficiency volta{.name = "Volta",
+                                         .products = 0.48,
+                                         .odd_products = 0.38,
+                                         .attention_forward = 0.498,
+                                         .attention_backward = 0.261,
+                                         .memory = 0.8,
+                                         .kernel_floor = 3_us,
+                                         .board_power = 300_W,
+                                         .source = "fit_time"};
 /// A100: 224 steps of LLM Foundry, vTrain and Megatron-LM, within 3 to 5 % of them on average (4.1
 /// % of steps whose width, micro-batch and tensor-parallel degree were left out, 4.5 % of sources
 /// left out); the share of odd products from 432 of vTrain's profiled steps. How well they are
@@ -55,6 +66,8 @@ inline constexpr device_efficiency blackwell{.name = "Blackwell",
 [[nodiscard]] constexpr device_efficiency efficiency_of(const gpu_spec& gpu) {
   if (gpu.vendor != gpu_vendor::nvidia || !gpu.compute_capability) return {};
   switch (*gpu.compute_capability) {
+    case 70:
+      return volta;
     case 80:
       return ampere;
     case 90:

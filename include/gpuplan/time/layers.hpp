@@ -301,7 +301,7 @@ class cost_visitor {
   constexpr void add_activation(double elements) {
     const bool fused = fuses_elements(setup_.framework) || setup_.framework.fuses_bias_activation;
     if (model_.gated_mlp)
-      stream(elements, fused ? 1 : 2, (fused ? 3 : 5) * element_, (fused ? 5 : 9) * element_);
+      stream(elements, fused ? 1 : 2, (fused ? 3 : 5) * element_, (fused ? 5 : 12) * element_);
     else
       stream(elements, 1, 2 * element_, 3 * element_);
   }
@@ -374,8 +374,8 @@ class cost_visitor {
     const double drop = dropped * (2 * element_ + 1);
     cost.forward.attention += scores * (softmax + drop) / on_.bytes;
     cost.backward.attention += scores * (1.5 * softmax + drop) / on_.bytes;
-    cost.forward.operators += fused ? 3 : 6;
-    cost.backward.operators += fused ? 5 : 9;
+    cost.forward.operators += fused ? 3 : 8;
+    cost.backward.operators += fused ? 5 : 12;
   }
 };
 

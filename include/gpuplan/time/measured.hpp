@@ -1,93 +1,175 @@
 #pragma once
 
-// The time of a step composed of parts that were timed: a layer, or a step, and what else there is.
+// The time of a step from steps that a person timed: what a roofline says of its parts, each times
+// a factor that the timed steps give.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/checks.hpp>
+#include <gpuplan/detail/math.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/time/roofline.hpp>
-#include <gpuplan/time/step_time.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/units.hpp>
 
+#include <cstddef>
+#include <span>
+
 namespace gpuplan {
 
-/// What was timed, on the setup and cluster of the model and with the micro-batch and the
-/// data-parallel size of `at`. What is absent, the roofline says.
-struct timed_parts {
-  batch_plan at{};
-  // Of one micro-batch, forward and backward, with recomputation and tensor exchanges:
-  known<duration> layer{};   // the model's last one
-  known<duration> input{};   // the embedding
-  known<duration> output{};  // head and loss
-  // Of one step:
-  known<duration> hop{};        // one send between stages
-  known<duration> gradients{};  // what is exposed of their exchange
-  known<duration> optimizer{};
-  known<duration> step{};  // all of it
+/// What each part of a step takes, over what `roofline_time` says of it.
+struct time_factors {
+  double layers = 1;             // kernels and exchanges of the layers, waiting for other stages
+  double ends = 1;               // embedding, head and loss
+  double pipeline_exchange = 1;  // between stages
+  double data_exchange = 1;      // of gradients and weights that ranks share
+  double optimizer = 1;
+  double host = 1;  // once a step
+
+  friend constexpr bool operator==(const time_factors&, const time_factors&) = default;
 };
 
-/// The roofline's composition of parts that were timed. Each part keeps the ratio of what was timed
-/// to what the roofline says of it: exact at the micro-batch and degrees that it was timed with,
-/// for any number of layers, micro-batches and stages, and carried over to others. A timed step
-/// scales what is left. Where all of them are given, it meets steps that vTrain composed of
-/// profiled layers (seven published ones, of 1 to 4 stages and 2 to 8 micro-batches) within 0.001
-/// %.
+/// A step that was timed: what it was of, and how long it took.
+struct timed_step {
+  roofline_time model{};
+  batch_plan plan{};
+  duration time{};
+};
+
+/// The time of a step by a roofline whose parts are scaled. Factors from steps of one micro-batch
+/// and of one division of a layer (tensor, context, expert) carry over to other numbers of layers,
+/// stages, accumulations and replicas.
 struct measured_time {
   roofline_time model{};
-  timed_parts timed{};
+  time_factors factors{};
 
-  /// Preconditions: `validate` accepts the model and the plan, and those of `roofline_time`.
-  [[nodiscard]] constexpr step_time breakdown(const batch_plan& plan) const {
-    const detail::part_factors factors = factors_of_parts();
-    step_time time = detail::step_composer(model, plan, factors).compose();
-    if (!timed.step) return time;
-    const step_time said = detail::step_composer(model, timed.at, factors).compose();
-    return *timed.step / said.total() * time;
-  }
-  [[nodiscard]] constexpr duration step(const batch_plan& plan) const {
-    return breakdown(plan).total();
-  }
+  /// Precondition: that of `roofline_time::step`.
+  [[nodiscard]] constexpr duration step(const batch_plan& plan) const;
+};
 
- private:
-  [[nodiscard]] constexpr detail::part_factors factors_of_parts() const {
-    const detail::step_composer said(model, timed.at);
-    const auto factor = [](const known<duration>& part, double seconds) {
-      return part && seconds > 0 ? part->value() / seconds : 1;
-    };
-    detail::part_factors factors{.layer = factor(timed.layer, said.of_layer().total()),
-                                 .input = factor(timed.input, said.of_input().total()),
-                                 .output = factor(timed.output, said.of_output().total()),
-                                 .hop = factor(timed.hop, timed.hop ? said.of_hop() : 0)};
-    if (!timed.gradients && !timed.optimizer) return factors;
-    const step_time step = said.compose();
-    factors.gradients = factor(timed.gradients, step.gradient_exchange.value());
-    factors.optimizer = factor(timed.optimizer, step.optimizer.value());
-    return factors;
+namespace detail {
+
+inline constexpr std::size_t time_part_count = 6;
+inline constexpr double time_factors::*time_parts[time_part_count] = {
+    &time_factors::layers,
+    &time_factors::ends,
+    &time_factors::pipeline_exchange,
+    &time_factors::data_exchange,
+    &time_factors::optimizer,
+    &time_factors::host};
+
+// The parts of a step in seconds, in the order of `time_parts`: they add up to the step.
+struct parts_of_step {
+  double seconds[time_part_count] = {0, 0, 0, 0, 0, 0};
+
+  constexpr parts_of_step(const roofline_time& model, const batch_plan& plan) {
+    const step_breakdown all = model.breakdown(plan);
+    roofline_time of_layers = model;
+    of_layers.terms.gradient_exchange = false;
+    of_layers.terms.parameter_exchange = false;
+    of_layers.terms.pipeline_exchange = false;
+    of_layers.terms.optimizer = false;
+    of_layers.setup.framework.costs.host_per_step = duration();
+    const double with_ends = of_layers.step(plan).value();
+    of_layers.terms.ends = false;
+    const double layers = of_layers.step(plan).value();
+    const double host = model.terms.host ? model.setup.framework.costs.host_per_step.value() : 0.0;
+    seconds[0] = layers;
+    seconds[1] = with_ends - layers;
+    seconds[2] = all.pipeline_exchange.value();
+    seconds[4] = all.optimizer.value();
+    seconds[5] = host;
+    seconds[3] = all.total().value() - with_ends - seconds[2] - seconds[4] - host;
   }
 };
 
-/// The model itself where its plan is valid and what was timed is positive and finite. Errors:
-/// those of the plan; `not_positive`, `not_finite`.
-[[nodiscard]] constexpr result<measured_time> validate(const measured_time& model) {
-  const timed_parts& timed = model.timed;
-  if (const auto valid = validate(timed.at); !valid) return valid.why();
-  struct named_part {
-    const known<duration>* part;
-    const char* name;
-  };
-  for (const named_part& one : {named_part{&timed.layer, "layer"},
-                                named_part{&timed.input, "input"},
-                                named_part{&timed.output, "output"},
-                                named_part{&timed.hop, "hop"},
-                                named_part{&timed.gradients, "gradients"},
-                                named_part{&timed.optimizer, "optimizer"},
-                                named_part{&timed.step, "step"}}) {
-    if (!*one.part) continue;
-    if (const failure why = detail::check_positive(**one.part, one.name); detail::failed(why))
-      return why;
+// The sums of a least-squares fit of factors.
+struct factor_sums {
+  double matrix[time_part_count][time_part_count] = {{0, 0, 0, 0, 0, 0},
+                                                     {0, 0, 0, 0, 0, 0},
+                                                     {0, 0, 0, 0, 0, 0},
+                                                     {0, 0, 0, 0, 0, 0},
+                                                     {0, 0, 0, 0, 0, 0},
+                                                     {0, 0, 0, 0, 0, 0}};
+  double right[time_part_count] = {0, 0, 0, 0, 0, 0};
+
+  // Holds a factor at 0.
+  constexpr void drop(std::size_t which) {
+    for (std::size_t i = 0; i < time_part_count; ++i) matrix[i][which] = matrix[which][i] = 0;
+    matrix[which][which] = 1;
+    right[which] = 0;
   }
-  return model;
+
+  // Solves for the factors in place (Cholesky): the solution is in `right`.
+  constexpr void solve() {
+    for (std::size_t i = 0; i < time_part_count; ++i) {
+      for (std::size_t j = 0; j <= i; ++j) {
+        double sum = matrix[i][j];
+        for (std::size_t k = 0; k < j; ++k) sum -= matrix[i][k] * matrix[j][k];
+        matrix[i][j] = i == j ? sqrt(sum) : sum / matrix[j][j];
+      }
+      for (std::size_t k = 0; k < i; ++k) right[i] -= matrix[i][k] * right[k];
+      right[i] /= matrix[i][i];
+    }
+    for (std::size_t i = time_part_count; i-- > 0;) {
+      for (std::size_t k = i + 1; k < time_part_count; ++k) right[i] -= matrix[k][i] * right[k];
+      right[i] /= matrix[i][i];
+    }
+  }
+};
+
+// How far a factor is from 1 before anything was timed: other stacks on one device were 8 to 40 %
+// slower.
+inline constexpr double spread_of_factors = 0.4;
+
+}  // namespace detail
+
+constexpr duration measured_time::step(const batch_plan& plan) const {
+  const detail::parts_of_step parts(model, plan);
+  double seconds = 0;
+  for (std::size_t i = 0; i < detail::time_part_count; ++i)
+    seconds += parts.seconds[i] * (factors.*detail::time_parts[i]);
+  return duration::from_value(seconds);
+}
+
+/// The factors that timed steps give: those, none below 0, that minimise the sum of ((predicted -
+/// timed) / timed / scatter)^2 over the steps and of ((factor - 1) / 0.4)^2 over the factors.
+/// `scatter` is by how much one step's timing is off, relative to it: the fewer and the more alike
+/// the steps, the more a factor stays at 1; one step alone moves all in proportion to their parts.
+/// Preconditions: those of `roofline_time::step`, of all steps, and a positive scatter. Errors:
+/// `not_positive` or `not_finite` of a time, `too_few_rows` where there is none.
+[[nodiscard]] constexpr result<time_factors> calibrate(std::span<const timed_step> steps,
+                                                       double scatter = 0.005) {
+  using namespace detail;
+  if (steps.empty()) return failure(errc::too_few_rows).about("timed steps");
+  factor_sums sums;
+  const double trust = scatter * scatter / (spread_of_factors * spread_of_factors);
+  for (std::size_t i = 0; i < time_part_count; ++i) sums.matrix[i][i] = sums.right[i] = trust;
+  for (const timed_step& step : steps) {
+    if (const failure why = check_positive(step.time, "time of a step"); failed(why)) return why;
+    const parts_of_step parts(step.model, step.plan);
+    const double time = step.time.value();
+    for (std::size_t i = 0; i < time_part_count; ++i) {
+      const double share = parts.seconds[i] / time;
+      sums.right[i] += share;
+      for (std::size_t j = 0; j < time_part_count; ++j)
+        sums.matrix[i][j] += share * parts.seconds[j] / time;
+    }
+  }
+  // Parts that always come together can end up with factors of opposite sign: the lowest of those
+  // below 0 is held there, until none is.
+  factor_sums solved = sums;
+  for (std::size_t round = 0; round < time_part_count; ++round) {
+    solved = sums;
+    solved.solve();
+    std::size_t lowest = 0;
+    for (std::size_t i = 1; i < time_part_count; ++i)
+      if (solved.right[i] < solved.right[lowest]) lowest = i;
+    if (!(solved.right[lowest] < 0)) break;
+    sums.drop(lowest);
+  }
+  time_factors factors;
+  for (std::size_t i = 0; i < time_part_count; ++i) factors.*time_parts[i] = solved.right[i];
+  return factors;
 }
 
 static_assert(time_model<measured_time>);

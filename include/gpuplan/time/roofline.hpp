@@ -12,7 +12,7 @@
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/time/layers.hpp>
 #include <gpuplan/time/optimizer.hpp>
-#include <gpuplan/time/step_time.hpp>
+#include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/training_setup.hpp>
 
@@ -42,7 +42,7 @@ struct time_terms {
   bool optimizer = true;
 };
 
-/// One micro-batch on one stage, or through one layer, in seconds: what `step_time` sums up.
+/// One micro-batch on one stage, or through one layer, in seconds: what `step_breakdown` sums up.
 struct micro_batch_time {
   double forward = 0;
   double backward = 0;
@@ -50,8 +50,9 @@ struct micro_batch_time {
   double tensor = 0;
   double context = 0;
   double expert = 0;
-  double parameter = 0;  // waiting for weights that ranks share, and for their gradients
-  double host = 0;       // waiting for launches
+  double parameter = 0;     // waiting for weights that ranks share, and for their gradients
+  double host = 0;          // waiting for launches
+  double forward_pass = 0;  // of all these, what the forward pass takes
 
   [[nodiscard]] constexpr double total() const {
     return forward + backward + recompute + tensor + context + expert + parameter + host;
@@ -67,7 +68,8 @@ struct micro_batch_time {
           .context = a.context + b.context,
           .expert = a.expert + b.expert,
           .parameter = a.parameter + b.parameter,
-          .host = a.host + b.host};
+          .host = a.host + b.host,
+          .forward_pass = a.forward_pass + b.forward_pass};
 }
 
 [[nodiscard]] constexpr micro_batch_time operator*(double count, const micro_batch_time& a) {
@@ -78,7 +80,8 @@ struct micro_batch_time {
           .context = count * a.context,
           .expert = count * a.expert,
           .parameter = count * a.parameter,
-          .host = count * a.host};
+          .host = count * a.host,
+          .forward_pass = count * a.forward_pass};
 }
 
 /// The rates of a cluster's device for a setup: peaks of its formats times the shares reached.
@@ -127,7 +130,7 @@ struct roofline_time {
 
   /// Preconditions: `validate` accepts the model, its division and the plan; the device's peaks and
   /// the links that the division needs are known.
-  [[nodiscard]] constexpr step_time breakdown(const batch_plan& plan) const;
+  [[nodiscard]] constexpr step_breakdown breakdown(const batch_plan& plan) const;
   [[nodiscard]] constexpr duration step(const batch_plan& plan) const {
     return breakdown(plan).total();
   }
@@ -161,7 +164,7 @@ struct step_line {
   [[nodiscard]] constexpr double of_step() const {
     return hops_of_one + bubble + gradients + parameters + optimizer + host;
   }
-  [[nodiscard]] constexpr step_time at(std::int64_t micro_batches) const {
+  [[nodiscard]] constexpr step_breakdown at(std::int64_t micro_batches) const {
     const auto each = static_cast<double>(micro_batches);
     const auto seconds = [](double value) { return duration::from_value(value); };
     return {.forward = seconds(each * busy.forward),
@@ -202,7 +205,7 @@ class step_composer {
     plan_ = plan;
   }
 
-  constexpr step_time compose() const {
+  constexpr step_breakdown compose() const {
     return line(parameters(setup_.model, division_, {})).at(plan_.accumulation);
   }
 
@@ -291,8 +294,7 @@ class step_composer {
   // One micro-batch through something, and what its ranks' sharing of weights asks.
   struct shared_time {
     micro_batch_time time{};  // without it
-    double forward = 0;       // of `time`
-    double backward = 0;      // likewise, with what is recomputed
+    double backward = 0;      // of it, with what is recomputed
     double parameters = 0;    // that are shared and gathered for the passes
   };
 
@@ -407,8 +409,8 @@ class step_composer {
                      .tensor = forward.tensor + backward.tensor + again.tensor,
                      .context = forward.context + backward.context + again.context,
                      .expert = forward.expert + backward.expert + again.expert,
-                     .host = forward.host + backward.host + again.host},
-            .forward = forward.total(),
+                     .host = forward.host + backward.host + again.host,
+                     .forward_pass = forward.total()},
             .backward = backward.total() + again.total(),
             .parameters = parameters};
   }
@@ -418,9 +420,10 @@ class step_composer {
     const double gather =
         division_.zero_stage == 3 ? sharing_time(of.parameters * element_bytes()) : 0;
     const double scatter = sharing_time(of.parameters * gradient_bytes());
-    time.parameter = costs_.hides_gathers
-                         ? waits(of.forward, gather) + waits(of.backward, gather + scatter)
-                         : 2 * gather + scatter;
+    const double before = costs_.hides_gathers ? waits(time.forward_pass, gather) : gather;
+    time.parameter =
+        before + (costs_.hides_gathers ? waits(of.backward, gather + scatter) : gather + scatter);
+    time.forward_pass += before;
     return time;
   }
   // Of a gradient's element on its way.
@@ -504,12 +507,12 @@ class step_composer {
       const double time = exchange(stage == 0 ? collective::all_reduce : collective::reduce_scatter,
                                    gradient_bytes());
       end.gradients =
-          costs_.hides_gradients ? waits(slowest.backward + slowest.recompute, time) : time;
+          costs_.hides_gradients ? waits(slowest.total() - slowest.forward_pass, time) : time;
     }
     if (terms_.parameter_exchange && (stage == 1 || stage == 2)) {
       const double time =
           exchange(collective::all_gather, bits_per_element(setup_.precision.weights) / 8.0);
-      end.parameters = costs_.hides_parameters ? waits(slowest.forward, time) : time;
+      end.parameters = costs_.hides_parameters ? waits(slowest.forward_pass, time) : time;
     }
     if (terms_.optimizer) {
       const double updated =
@@ -523,7 +526,7 @@ class step_composer {
 
 }  // namespace detail
 
-constexpr step_time roofline_time::breakdown(const batch_plan& plan) const {
+constexpr step_breakdown roofline_time::breakdown(const batch_plan& plan) const {
   return detail::step_composer(*this, plan).compose();
 }
 

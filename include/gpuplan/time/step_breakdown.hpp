@@ -8,7 +8,7 @@ namespace gpuplan {
 
 /// One optimizer step of the slowest device, from the first sample read to the last weight written.
 /// What is hidden behind other work is not in it, so the parts add up to the step.
-struct step_time {
+struct step_breakdown {
   duration data{};                // waiting for samples
   duration forward{};             // kernels of the forward pass, loss included
   duration backward{};            // of the backward pass,
@@ -39,7 +39,7 @@ struct step_time {
 };
 
 /// Each part, so many times.
-[[nodiscard]] constexpr step_time operator*(double factor, const step_time& time) {
+[[nodiscard]] constexpr step_breakdown operator*(double factor, const step_breakdown& time) {
   return {.data = factor * time.data,
           .forward = factor * time.forward,
           .backward = factor * time.backward,
