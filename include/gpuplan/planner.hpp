@@ -61,15 +61,13 @@ class planner {
     wanted_ = wanted;
     if (all_.has_too_many())
       return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about("degrees");
-    const auto key = [this](const plan_candidate& of, const training_setup& setup) {
-      const double least = at_least(of, setup);
-      if (least > budget_) return infinity;
-      return request_.goal == plan_goal::least_memory ? least : of.bound;
+    const auto refine = [this](plan_candidate& of, const training_setup& setup) {
+      refine_by_floor(of, setup);
     };
     plan_candidate last{};
     const plan_candidate* behind = nullptr;
     for (bool goes_on = true; goes_on;) {
-      const candidate_list found = all_.lowest(behind, limit(), key);
+      const candidate_list found = all_.lowest(behind, limit(), refine);
       goes_on = found.is_full();
       for (int at = 0; at < found.size(); ++at) {
         if (found[at].bound > limit()) {
@@ -78,6 +76,7 @@ class planner {
         }
         examine(found[at]);
       }
+      if (!goes_on || answer_.count == wanted_) examine_postponed();
       if (goes_on) last = found[found.size() - 1];
       behind = &last;
     }
@@ -112,7 +111,11 @@ class planner {
   int wanted_ = plan_answer::most_plans;
   double least_required_ = infinity;  // of what was asked
   plan_candidate least_{};
-  failure refusal_{};  // of a setup by the memory model
+  failure refusal_{};                                     // of a setup by the memory model
+  plan_candidate postponed_[candidate_list::capacity]{};  // of less accumulation than they may have
+  int postponed_count_ = 0;
+
+  static constexpr auto as_it_is = [](const plan_candidate&, const training_setup&) {};
 
   constexpr double limit() const {
     return answer_.count < wanted_ ? infinity : ranks_[wanted_ - 1].value;
@@ -121,11 +124,22 @@ class planner {
   static constexpr batch_plan batch_of(const plan_candidate& of, std::int64_t accumulation) {
     return {of.group.micro_batch, of.group.data_parallel(), accumulation};
   }
-  constexpr double at_least(const plan_candidate& of, const training_setup& setup) const {
-    if constexpr (requires { memory_of_.at_least(setup, batch_plan{}); })
-      return memory_of_.at_least(setup, batch_of(of, of.of.low)).value();
-    else
-      return 0;
+  // Fewer accumulations where more are known not to fit, or none.
+  constexpr void refine_by_floor(plan_candidate& of, const training_setup& setup) const {
+    if constexpr (requires { memory_of_.at_least(setup, batch_plan{}); }) {
+      const auto least = [&](std::int64_t many) {
+        return memory_of_.at_least(setup, batch_of(of, many)).value();
+      };
+      const double lowest = least(of.of.low);
+      if (lowest > budget_) {
+        of.bound = infinity;
+      } else if (request_.goal == plan_goal::least_memory) {
+        of.bound = lowest;
+      } else if (least(of.of.high) > budget_) {
+        of.of.high = most_of(of.of, [&](std::int64_t many) { return least(many) <= budget_; });
+        of.bound = all_.value_of(of.group, of.line.per_sample(of.group, of.of.high));
+      }
+    }
   }
   constexpr double required(const plan_candidate& of, std::int64_t accumulation) {
     const training_setup& setup = all_.divided(of.group);
@@ -163,17 +177,32 @@ class planner {
 
   constexpr void examine(const plan_candidate& of) {
     if (request_.goal == plan_goal::least_memory) return examine_memory(of);
-    std::int64_t accumulation = of.of.high;
-    double needed = required(of, accumulation);
-    if (needed > budget_) {
-      if (of.of.count() == 1 || required(of, of.of.low) > budget_) return;
-      accumulation =
+    const double needed = required(of, of.of.high);
+    if (needed <= budget_) return insert(of, of.of.high, needed);
+    if (of.of.count() == 1) return;
+    plan_candidate less = of;
+    less.of.high -= less.of.unit;
+    if (postponed_count_ == candidate_list::capacity) examine_postponed();
+    postponed_[postponed_count_++] = less;
+  }
+  // Of what does not fit with the most accumulation, the most that fits, if it is still of
+  // interest: when other plans have been found it seldom is.
+  constexpr void examine_postponed() {
+    for (int at = 0; at < postponed_count_; ++at) {
+      plan_candidate& of = postponed_[at];
+      const auto value = [&](std::int64_t many) {
+        return all_.value_of(of.group, of.line.per_sample(of.group, many));
+      };
+      if (value(of.of.high) > limit()) continue;
+      if (value(of.of.low) > limit())
+        of.of.low =
+            most_of(of.of, [&](std::int64_t many) { return value(many) > limit(); }) + of.of.unit;
+      if (required(of, of.of.low) > budget_) continue;
+      const std::int64_t accumulation =
           most_of(of.of, [&](std::int64_t many) { return required(of, many) <= budget_; });
-      needed = required(of, accumulation);
+      insert(of, accumulation, required(of, accumulation));
     }
-    const double per_sample = of.line.per_sample(of.group, accumulation);
-    if (!all_.meets_limits(of.group, per_sample)) return;
-    insert(of, accumulation, {all_.value_of(of.group, per_sample), per_sample, of.group}, needed);
+    postponed_count_ = 0;
   }
   // Memory rises and the time of a sample falls with accumulation: the least that meets the limits,
   // and of as much memory the most.
@@ -188,14 +217,16 @@ class planner {
     if (needed > budget_ || needed > limit()) return;
     const std::int64_t accumulation =
         most_of(left, [&](std::int64_t many) { return required(of, many) <= needed; });
-    insert(
-        of, accumulation, {needed, of.line.per_sample(of.group, accumulation), of.group}, needed);
+    insert(of, accumulation, needed);
   }
 
-  constexpr void insert(const plan_candidate& of,
-                        std::int64_t accumulation,
-                        const rank& place,
-                        double needed) {
+  constexpr void insert(const plan_candidate& of, std::int64_t accumulation, double needed) {
+    const double per_sample = of.line.per_sample(of.group, accumulation);
+    if (!all_.meets_limits(of.group, per_sample)) return;
+    const rank place{
+        request_.goal == plan_goal::least_memory ? needed : all_.value_of(of.group, per_sample),
+        per_sample,
+        of.group};
     int at = answer_.count;
     for (int there = 0; there < answer_.count; ++there)
       if (ranks_[there].group.same_division(of.group)) at = there;
@@ -223,8 +254,7 @@ class planner {
   }
 
   constexpr void find_beyond_memory() {
-    const auto key = [](const plan_candidate& of, const training_setup&) { return of.bound; };
-    const candidate_list found = all_.lowest(nullptr, ranks_[0].value, key);
+    const candidate_list found = all_.lowest(nullptr, ranks_[0].value, as_it_is);
     if (found.size() == 0 || !(found[0].bound < ranks_[0].value)) return;
     answer_.beyond_memory = plan_of(found[0], found[0].of.high);
   }
@@ -257,12 +287,11 @@ class planner {
   }
   // By the fastest and the cheapest plan, whatever their memory.
   constexpr failure why_too_much(plan_request& free, const named_fact& devices) const {
-    const auto by_bound = [](const plan_candidate& of, const training_setup&) { return of.bound; };
     const auto samples = static_cast<double>(request_.samples);
     free.goal = plan_goal::least_time;
     if (request_.finish_in) {
       plan_enumeration all(free);
-      const double time = all.lowest(nullptr, infinity, by_bound)[0].bound * samples;
+      const double time = all.lowest(nullptr, infinity, as_it_is)[0].bound * samples;
       if (time > request_.finish_in->value() || !request_.at_most)
         return failure(errc::no_plan_in_time,
                        devices,
@@ -272,7 +301,7 @@ class planner {
     }
     free.goal = plan_goal::least_money;
     plan_enumeration all(free);
-    const double gpu_time = all.lowest(nullptr, infinity, by_bound)[0].bound * samples;
+    const double gpu_time = all.lowest(nullptr, infinity, as_it_is)[0].bound * samples;
     const money least = gpu_time * (1_s * request_.on.price_per_gpu->each);
     return failure(errc::no_plan_for_money,
                    devices,

@@ -168,11 +168,12 @@ class plan_enumeration {
     return time_.setup;
   }
 
-  // The lowest candidates by `key`, which may refuse them with infinity: those behind another one,
-  // where there is one, and below `limit`. `key` is asked of a candidate and its setup; it is never
-  // below the candidate's own bound, or nothing is excluded.
-  template <class Key>
-  constexpr candidate_list lowest(const plan_candidate* behind, double limit, const Key& key) {
+  // The lowest candidates: those behind another one, where there is one, and not above `limit`.
+  // `refine(candidate, setup)` may raise a candidate's bound, to infinity where it has no plan.
+  template <class Refine>
+  constexpr candidate_list lowest(const plan_candidate* behind,
+                                  double limit,
+                                  const Refine& refine) {
     counts_ = {};
     candidate_list found;
     for (int at = 0; at < family_count_; ++at) {
@@ -184,7 +185,7 @@ class plan_enumeration {
         if (prunes() && families_[at].bound > most)
           exclude(b);
         else
-          visit(families_[at], b, behind, limit, found, key);
+          visit(families_[at], b, behind, limit, found, refine);
       }
     }
     return found;
@@ -387,13 +388,13 @@ class plan_enumeration {
       }
   }
 
-  template <class Key>
+  template <class Refine>
   constexpr void visit(const plan_family& family,
                        std::int64_t b,
                        const plan_candidate* behind,
                        double limit,
                        candidate_list& found,
-                       const Key& key) {
+                       const Refine& refine) {
     const std::int64_t high = most_gpus();
     const bool share_differs = request_.setup.recompute_layers != 0;
     std::int64_t tabulated_for = 0;  // stages
@@ -420,7 +421,7 @@ class plan_enumeration {
         const step_line line = composer_.line(held_[of.held]);
         here.line = {line.of_each(), line.of_step()};
         if (!evaluate(here) || here.bound > most) continue;
-        here.bound = key(here, time_.setup);
+        refine(here, time_.setup);
         if (here.bound < std::numeric_limits<double>::infinity() && here.bound <= limit &&
             (behind == nullptr || *behind < here))
           found.insert(here);
