@@ -26,6 +26,7 @@
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/planner.hpp>
+#include <gpuplan/planner/front.hpp>
 #include <gpuplan/planner/request.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>

@@ -7,6 +7,7 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/planner.hpp>
+#include <gpuplan/planner/front.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -205,7 +206,30 @@ struct tally {
   std::int64_t excluded = 0;
   std::int64_t wrong = 0;
   std::int64_t memory_binds = 0;
+  std::int64_t fronts = 0;  // of several plans
 };
+
+// Whether a front has, for every feasible plan, one that is as good and needs no more, and nothing
+// that is not feasible.
+bool is_front(const plan_request& request,
+              const plan_front& front,
+              const std::vector<training_plan>& feasible) {
+  for (const training_plan& plan : feasible)
+    if (front.is_whole && std::none_of(front.begin(), front.end(), [&](const training_plan& of) {
+          return value_of(request, of) <= value_of(request, plan) * (1 + 1e-12) &&
+                 of.required <= plan.required;
+        }))
+      return false;
+  for (int at = 0; at < front.count; ++at) {
+    const training_plan& here = front.plans[at];
+    for (const training_plan& plan : feasible)
+      if (value_of(request, plan) < value_of(request, here) * (1 - 1e-12) &&
+          plan.required <= here.required)
+        return false;
+    if (at > 0 && !(here.required < front.plans[at - 1].required)) return false;
+  }
+  return true;
+}
 
 template <class MemoryOf>
 void compare(plan_request request, dice& roll, const MemoryOf& memory_of, tally& sums) {
@@ -275,6 +299,11 @@ void compare(plan_request request, dice& roll, const MemoryOf& memory_of, tally&
     for (int other = 0; other < at; ++other)
       sums.wrong += same_division(plan, answer->plans[other]);
   }
+  if (request.goal != plan_goal::least_memory && roll.one_in(4)) {
+    const auto front = front_of(request, budget, memory_of, 0);
+    sums.wrong += !front || !is_front(request, *front, feasible);
+    sums.fronts += front && front->count > 1;
+  }
   // All plans' times worked out: the same answer.
   request.evaluates_all = true;
   const auto all = plan_training(request, budget, memory_of, wanted);
@@ -310,5 +339,6 @@ TEST_CASE("branch and bound finds what brute force finds, in 4,000 random spaces
   CHECK(sums.with_answer > 1000);
   CHECK(sums.infeasible > 1000);
   CHECK(sums.memory_binds > 300);
+  CHECK(sums.fronts > 50);
   CHECK(sums.excluded > 20000);
 }
