@@ -1,13 +1,17 @@
 # What our own programs are compiled with; never what users of the library are.
 add_library(gpuplan_warnings INTERFACE)
+set(gpuplan_host_warnings -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow)
+set(gpuplan_cxx_warnings
+    ${gpuplan_host_warnings}
+    -Wpedantic
+    # g++ 12 and 13 warn of std::string's own operator+ when they optimise (GCC bug 105651).
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+list(JOIN gpuplan_host_warnings "," gpuplan_cuda_warnings)
+set(gpuplan_cuda_warnings -Xcompiler=${gpuplan_cuda_warnings})
+if(GPUPLAN_WARNINGS_AS_ERRORS)
+  list(APPEND gpuplan_cxx_warnings -Werror)
+  list(APPEND gpuplan_cuda_warnings -Werror=all-warnings -Xcompiler=-Werror)
+endif()
 target_compile_options(
-  gpuplan_warnings
-  INTERFACE -Wall
-            -Wextra
-            -Wpedantic
-            -Wconversion
-            -Wsign-conversion
-            -Wshadow
-            # g++ 12 and 13 warn of std::string's own operator+ when they optimise (GCC bug 105651).
-            $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-            $<$<BOOL:${GPUPLAN_WARNINGS_AS_ERRORS}>:-Werror>)
+  gpuplan_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${gpuplan_cxx_warnings}>"
+                             "$<$<COMPILE_LANGUAGE:CUDA>:${gpuplan_cuda_warnings}>")

@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "adapters.hpp"
+#include "collectives.hpp"
 #include "compare_runs.hpp"
+#include "compare_steps.hpp"
 #include "memory.hpp"
 #include "model_index.hpp"
 #include "notes.hpp"
@@ -25,18 +27,6 @@ using gpuplan::flop_count;
 using gpuplan::flop_counts;
 
 const std::string too_many = "its parameters are too many for 64 bits";
-
-// `count` times the FLOPs of one pass, and some besides: whole as long as a double is.
-number times(std::int64_t count, flop_count flops, double besides) {
-  const double one = flops.value();
-  if (one < 0x1p53 && besides < 0x1p53) {
-    const auto sum = gpuplan::detail::checked_sum(
-        gpuplan::detail::checked_product(count, static_cast<std::int64_t>(one)),
-        static_cast<std::int64_t>(besides));
-    if (sum.ok) return sum.value;
-  }
-  return static_cast<double>(count) * one + besides;
-}
 
 // ---- models.csv, torch_models.csv
 
@@ -124,60 +114,6 @@ void compare_pass(const model_index& models, row_comparisons& row) {
   row.count(quantity::flops_total, "flops_total", [&] {
     return predicted([&] { return times(described.sequences, counts.hardware(), 0); });
   });
-}
-
-// ---- torch_steps.csv
-
-void compare_step(const model_index&, row_comparisons& row) {
-  const described_step step = describe_step(row.source);
-  const auto predicted = [&](auto predict) -> prediction {
-    if (!step.why_not.empty()) return step.why_not;
-    return number(predict());
-  };
-  flop_counts counts;
-  if (step.why_not.empty()) counts = flops(step.shape, step.pass);
-  if (step.pools_in_vain) counts.of[static_cast<int>(gpuplan::operator_kind::pooler)].backward = 0;
-  const double loss = step.other_flops_forward;
-  row.count(quantity::parameters, "params", [&] {
-    return predicted([&] {
-      // Adapters are parameters like others.
-      const bool adapted = step.pass.trains.what == gpuplan::training::adapters;
-      return parameters(step.shape).total() + step.more_parameters +
-             (adapted ? trainable_parameters(step.shape, step.pass.trains) : 0);
-    });
-  });
-  row.count(quantity::trainable_parameters, "trainable_params", [&] {
-    return predicted([&] {
-      const bool trains_all = step.pass.trains.what == gpuplan::training::full;
-      return trainable_parameters(step.shape, step.pass.trains) +
-             (trains_all ? step.more_parameters : 0);
-    });
-  });
-  row.count(quantity::flops_forward, "flops_forward", [&] {
-    return predicted([&] { return times(step.sequences, counts.forward(), loss); });
-  });
-  const auto backward = row.source.integer("flops_backward");
-  const auto forward = row.source.integer("flops_forward");
-  if (forward && backward) {
-    const auto measured = gpuplan::detail::checked_sum(*forward, *backward);
-    if (!measured.ok) row.source.fail("flops_backward", "and flops_forward exceed 64 bits");
-    row.add(quantity::flops_total, measured.value, predicted([&] {
-              return times(step.sequences, counts.hardware(), 3 * loss);
-            }));
-  }
-  if (!row.source.integer("peak_requested") && !row.source.integer("peak_allocated") &&
-      !row.source.integer("peak_reserved"))
-    return;
-  const predicted_memory memory = step_memory_of(row.source, row.options.memory);
-  const auto bytes = [&](std::int64_t count) -> prediction {
-    if (!memory.why_not.empty()) return memory.why_not;
-    return number(count);
-  };
-  const gpuplan::memory_counts& peak = memory.step.peak;
-  row.count(quantity::peak_requested, "peak_requested", [&] { return bytes(peak.requested); });
-  row.count(quantity::peak_allocated, "peak_allocated", [&] { return bytes(peak.allocated); });
-  if (row.options.memory == memory_method::replay)
-    row.count(quantity::peak_reserved, "peak_reserved", [&] { return bytes(peak.reserved); });
 }
 
 // ---- torch_fits.csv
@@ -268,10 +204,14 @@ void compare_tuning(const model_index& models, row_comparisons& row) {
     else
       compare_gibibytes(row, quantity::peak_allocated, "peak_GiB", memory, peak.allocated);
   }
-  compare_fitting(row, described);
+  if (!row.source.blank("fits")) compare_fitting(row, fit_of(row.source, described));
 }
 
 // ---- kinds of files
+
+void compare_collective(const model_index&, row_comparisons& row) {
+  row.value(quantity::bus_bandwidth, "busbw_GBps", [&] { return bus_bandwidth_of(row.source); });
+}
 
 void compare_nothing(const model_index&, row_comparisons&) {}
 
@@ -323,7 +263,7 @@ const std::vector<file_kind>& kinds() {
         "flops_total"},
        {"decoder_seq_len", "trainable"}},
       {"steps",
-       compare_step,
+       [](const model_index&, row_comparisons& row) { compare_step(row); },
        {"id",
         "code",
         "norm",
@@ -339,7 +279,47 @@ const std::vector<file_kind>& kinds() {
         "seq_len",       "decoder_seq_len", "micro_batch", "encodings",        "accumulation",
         "dropout",       "lora_rank",       "params",      "trainable_params", "flops_forward",
         "flops_backward"},
-       {"experts", "peak_requested", "peak_allocated", "peak_reserved"}},
+       {"experts",
+        "peak_requested",
+        "peak_allocated",
+        "peak_reserved",
+        "usable_bytes",
+        "workspace_bytes",
+        "multiprocessors",
+        "fits",
+        "step_s",
+        "forward_s",
+        "backward_s",
+        "optimizer_s",
+        "launch_s",
+        "samples",
+        "sm_clock_MHz"}},
+      {"layers",
+       [](const model_index&, row_comparisons& row) { compare_layer(row); },
+       {"id", "gpu", "code", "activation", "norm", "precision", "attention"},
+       {"hidden",
+        "heads",
+        "kv_heads",
+        "head_dim",
+        "ffn",
+        "gated_mlp",
+        "linear_bias",
+        "seq_len",
+        "micro_batch",
+        "fits",
+        "forward_s",
+        "forward_q1_s",
+        "forward_q3_s",
+        "backward_s",
+        "backward_q1_s",
+        "backward_q3_s",
+        "samples"},
+       {"dropout", "launch_s", "sm_clock_MHz"}},
+      {"products",
+       [](const model_index&, row_comparisons& row) { compare_product(row); },
+       {"id", "gpu", "precision"},
+       {"m", "n", "k", "fits", "matmul_s", "matmul_q1_s", "matmul_q3_s", "samples"},
+       {"tflops", "sm_clock_MHz"}},
       {"largest batches",
        compare_fit,
        {"id", "code"},
@@ -394,7 +374,10 @@ const std::vector<file_kind>& kinds() {
        compare_nothing,
        {"id"},
        {"gpus", "throughput", "baseline_gpus", "baseline_throughput", "efficiency"}},
-      {"collectives", compare_nothing, {"collective"}, {"gpus", "bytes", "busbw_GBps"}},
+      {"collectives",
+       compare_collective,
+       {"gpu", "link", "collective", "algo"},
+       {"nodes", "gpus", "bytes", "busbw_GBps"}},
   };
   return all;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "measured_rows.hpp"
 #include "notes.hpp"
 #include "runs.hpp"
 #include "step_predictions.hpp"
@@ -37,10 +38,25 @@ void compare_published_run(row_comparisons& row) {
       compare_gibibytes(
           row, quantity::peak_memory, "peak_reserved_GiB", memory, reserved + memory.beside);
   }
-  compare_fitting(row, described);
+  if (!row.source.blank("fits")) compare_fitting(row, fit_of(row.source, described));
+}
+
+// What measure_torch.py measured: its runs are steps in other columns.
+void compare_measured_run(row_comparisons& row) {
+  const csv_file file = step_of_run(row.source);
+  const class row step(file, file.rows[0]);
+  if (!row.source.blank("peak_alloc_GiB")) {
+    const predicted_memory memory = step_memory_of(step, row.options.memory);
+    const gpuplan::memory_counts& peak = memory.step.peak;
+    compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, peak.allocated);
+    if (row.options.memory == memory_method::replay)
+      compare_gibibytes(row, quantity::peak_reserved, "peak_reserved_GiB", memory, peak.reserved);
+  }
+  if (row.options.memory == memory_method::replay) compare_fitting(row, step_fit_of(step));
 }
 
 void compare_run_memory(row_comparisons& row) {
+  if (row.source.text("source") == measured_source) return compare_measured_run(row);
   if (row.source.blank("framework_options")) return compare_published_run(row);
   const predicted_memory memory = framework_memory_of(row.source, row.options.memory);
   const gpuplan::memory_counts& peak = memory.step.peak;
@@ -85,10 +101,9 @@ void compare_gibibytes(row_comparisons& row,
           memory.why_not.empty() ? prediction(number(predicted)) : prediction(memory.why_not));
 }
 
-void compare_fitting(row_comparisons& row, const described_setup& described) {
+void compare_fitting(row_comparisons& row, const predicted_fit& fit) {
   const auto fitted = row.source.integer("fits");
   if (!fitted) return;
-  const predicted_fit fit = fit_of(row.source, described);
   row.add(quantity::fits,
           std::int64_t{*fitted != 0 ? 1 : 0},
           fit.why_not.empty() ? prediction(number(std::int64_t{fit.fits ? 1 : 0}))

@@ -18,7 +18,7 @@ void compare_gibibytes(row_comparisons& row,
                        std::int64_t predicted);
 
 /// Compares whether the run fitted, where the row says it.
-void compare_fitting(row_comparisons& row, const described_setup& described);
+void compare_fitting(row_comparisons& row, const predicted_fit& fit);
 
 /// Compares what a row of `runs_*.csv` measured.
 void compare_run(row_comparisons& row);

@@ -26,8 +26,12 @@ enum class quantity {
   mfu,
   hfu,
   step_time,
+  layer_forward,
+  layer_backward,
+  product_time,
   throughput,
-  step_mfu
+  step_mfu,
+  bus_bandwidth
 };
 
 struct quantity_text {
@@ -76,8 +80,15 @@ inline constexpr quantity_text quantities[] = {
     {quantity::mfu, "mfu", "%", "model FLOPs by the same time, as a share of the dense peak"},
     {quantity::hfu, "hfu", "%", "hardware FLOPs likewise"},
     {quantity::step_time, "step_time", "s", "of one optimizer step, by roofline_time"},
+    {quantity::layer_forward, "layer_forward", "s", "of one layer's kernels, by the same"},
+    {quantity::layer_backward, "layer_backward", "s", "likewise of its backward pass"},
+    {quantity::product_time, "product_time", "s", "of one matrix product, by the same"},
     {quantity::throughput, "throughput", "token/s", "of one GPU, by the same"},
     {quantity::step_mfu, "step_mfu", "%", "model FLOPs by the same, as mfu"},
+    {quantity::bus_bandwidth,
+     "bus_bandwidth",
+     "GB/s",
+     "of a collective, as nccl-tests count; of a copy its rate"},
 };
 [[nodiscard]] constexpr const quantity_text& text_of(quantity what) {
   return quantities[static_cast<int>(what)];

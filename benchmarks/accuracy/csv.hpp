@@ -45,6 +45,7 @@ class row {
       : file_(&the_file), cells_(&the_cells) {}
 
   [[nodiscard]] const csv_file& file() const { return *file_; }
+  [[nodiscard]] std::size_t line() const { return cells_->line; }
   [[nodiscard]] std::string_view text(std::string_view column) const;
   [[nodiscard]] bool blank(std::string_view column) const { return text(column).empty(); }
 

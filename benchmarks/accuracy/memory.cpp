@@ -110,6 +110,17 @@ std::vector<gpuplan::training_setup> stages_of(const gpuplan::training_setup& se
   return stages;
 }
 
+// The third step of a row of steps, on a device with this share of the memory that it says.
+gpuplan::step_memory step_of(const row& source, const described_setup& described, double share) {
+  gpuplan::eager::device_traits device;
+  device.matrix_workspace = source.integer_or("workspace_bytes", device.matrix_workspace);
+  device.multiprocessors = source.integer_or("multiprocessors", device.multiprocessors);
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  if (const auto usable = source.integer("usable_bytes"))
+    most = share == 1 ? *usable : static_cast<std::int64_t>(share * static_cast<double>(*usable));
+  return gpuplan::replay(described.setup, described.plan, steps, most, device);
+}
+
 struct described_device {
   gpuplan::gpu_spec gpu{};
   gpuplan::device_needs needs{};
@@ -207,7 +218,18 @@ predicted_fit fit_of(const row& source, const described_setup& described) {
 }
 
 predicted_memory step_memory_of(const row& source, memory_method by) {
-  return predicted(describe_setup(source), by);
+  const described_setup described = describe_setup(source);
+  if (by != memory_method::replay || !described.why_not.empty()) return predicted(described, by);
+  return {.step = step_of(source, described, 1), .why_not = {}};
+}
+
+predicted_fit step_fit_of(const row& source) {
+  const described_setup described = describe_setup(source);
+  predicted_fit fit{.why_not = described.why_not};
+  if (!fit.why_not.empty()) return fit;
+  fit.fits = step_of(source, described, 1).fits;
+  fit.by_a_margin = fit.fits && step_of(source, described, 0.95).fits;
+  return fit;
 }
 
 predicted_memory framework_memory_of(const row& source, memory_method by) {

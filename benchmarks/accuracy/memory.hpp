@@ -22,7 +22,8 @@ struct predicted_memory {
   std::string why_not;      // blank where there is a prediction
 };
 
-/// The memory of the third step of a row of `torch_steps.csv`.
+/// The memory of the third step of a row of `torch_steps.csv`; replayed on the row's device, where
+/// it says what that is: `workspace_bytes`, `multiprocessors`, and at most `usable_bytes`.
 predicted_memory step_memory_of(const row& source, memory_method by);
 /// Likewise of a framework's run, as `framework_options` describes it.
 predicted_memory framework_memory_of(const row& source, memory_method by);
@@ -45,6 +46,9 @@ struct predicted_fit {
   std::string why_not;
 };
 predicted_fit fit_of(const row& source, const described_setup& described);
+
+/// Whether three steps of a row of `torch_steps.csv` fit into its `usable_bytes`.
+predicted_fit step_fit_of(const row& source);
 
 struct predicted_batch {
   std::int64_t micro_batch = 0;

@@ -36,7 +36,8 @@ class row_comparisons {
   }
   void add(quantity what, number measured, prediction predicted, bool by_a_margin = false) {
     const std::string_view notes = source.text("notes");
-    result_.push_back({.id = std::string(source.text("id")),
+    result_.push_back({.id = source.blank("id") ? "line " + std::to_string(source.line())
+                                                : std::string(source.text("id")),
                        .what = what,
                        .measured = measured,
                        .predicted = std::move(predicted),

@@ -11,7 +11,9 @@
 #include <optional>
 #include <string_view>
 
+#include "measured_rows.hpp"
 #include "notes.hpp"
+#include "setups.hpp"
 
 namespace accuracy {
 namespace {
@@ -307,6 +309,11 @@ void add_unlisted_parts(const row& source, gpuplan::transformer& model) {
 }
 
 prediction run_parameters(const row& source) {
+  if (source.text("source") == measured_source) {
+    const described_setup described = describe_measured_run(source);
+    if (!described.why_not.empty()) return described.why_not;
+    return number(gpuplan::parameters(described.setup.model).total());
+  }
   const auto model = model_of(source);
   if (!model) return model.why_not;
   return number(gpuplan::parameters(*model).total());

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "measured_rows.hpp"
 #include "steps.hpp"
 
 namespace accuracy {
@@ -35,6 +36,8 @@ constexpr named<gpuplan::framework> codes[] = {
     {"plain_gpt", gpuplan::catalog::torch_gpt},
     {"plain_llama", gpuplan::catalog::torch_llama},
     {"plain_llama_fp32", gpuplan::catalog::torch_llama_fp32},
+    {"plain_bert", gpuplan::catalog::torch_bert},
+    {"plain_vit", gpuplan::catalog::torch_vit},
     {"hf:LlamaForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:MistralForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:Qwen2ForCausalLM", gpuplan::catalog::hugging_face_qwen},
@@ -202,6 +205,11 @@ described_setup describe_setup(const row& source) {
     if (const auto valid = validate(described.setup, described.plan); !valid)
       described.why_not = gpuplan::failure_text(valid.why()).c_str();
   return described;
+}
+
+described_setup describe_measured_run(const row& run) {
+  const csv_file file = step_of_run(run);
+  return describe_setup(row(file, file.rows[0]));
 }
 
 }  // namespace accuracy

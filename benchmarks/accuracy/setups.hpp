@@ -23,4 +23,7 @@ void refuse_invalid(described_setup& described);
 /// The setup and the batch of a row. Throws `bad_file` for a cell that no step can have.
 described_setup describe_setup(const row& source);
 
+/// Likewise of a run that measure_torch.py timed.
+described_setup describe_measured_run(const row& run);
+
 }  // namespace accuracy

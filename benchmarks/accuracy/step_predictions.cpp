@@ -1,8 +1,33 @@
 #include "step_predictions.hpp"
 
 #include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+
+#include "measured_rows.hpp"
 
 namespace accuracy {
+namespace {
+
+// The rates of kernels on a device that has a peak for what the setup computes in.
+gpuplan::kernel_rates rates_of(const timed_run& run) {
+  const gpuplan::roofline_time model = time_model_of(run);
+  return gpuplan::kernel_rates_of(model.setup, model.on.gpu, model.efficiency, model.terms);
+}
+
+// The row's device, alone.
+void put_on_device(const row& source, timed_run& run) {
+  if (!run.why_not.empty()) return;
+  const auto gpu = gpuplan::catalog::find_gpu(source.text("gpu"));
+  if (!gpu) {
+    run.why_not = gpuplan::failure_text(gpu.why()).c_str();
+    return;
+  }
+  run.on = {.gpu = *gpu, .nodes = 1, .gpus_per_node = 1};
+  if (const auto at_most = peak(*gpu, run.setup.precision.compute); !at_most)
+    run.why_not = gpuplan::failure_text(at_most.why()).c_str();
+}
+
+}  // namespace
 
 gpuplan::roofline_time time_model_of(const timed_run& run) {
   return {
@@ -15,6 +40,46 @@ predicted_step predict_step(const timed_run& run, const gpuplan::time_terms& ter
   gpuplan::roofline_time model = time_model_of(run);
   model.terms = terms;
   predicted.seconds = model.step(run.plan).value();
+  return predicted;
+}
+
+timed_run describe_timed_step(const row& source) {
+  timed_run run;
+  const described_setup described = describe_setup(source);
+  run.setup = described.setup;
+  run.plan = described.plan;
+  run.why_not = described.why_not;
+  put_on_device(source, run);
+  return run;
+}
+
+predicted_layer predict_layer(const row& source) {
+  const csv_file file = step_of_layer(source);
+  const timed_run run = describe_timed_step(row(file, file.rows[0]));
+  predicted_layer predicted{.why_not = run.why_not};
+  if (!predicted.why_not.empty()) return predicted;
+  const gpuplan::kernel_rates on = rates_of(run);
+  const gpuplan::layer_cost cost = gpuplan::cost_of_layer(
+      run.setup, on, run.plan.micro_batch, gpuplan::layer_kind::dense, false);
+  predicted.forward_seconds = cost.forward.kernels(on);
+  predicted.backward_seconds = cost.backward.kernels(on);
+  return predicted;
+}
+
+predicted_step predict_product(const row& source) {
+  timed_run run;
+  if (source.text("precision") != "bf16")
+    run.why_not = "products in " + std::string(source.text("precision")) + " are not timed";
+  run.setup.precision = gpuplan::bf16_pure;
+  put_on_device(source, run);
+  predicted_step predicted{.why_not = run.why_not};
+  if (!predicted.why_not.empty()) return predicted;
+  const gpuplan::kernel_rates on = rates_of(run);
+  const gpuplan::matrix_product product{.m = source.number("m").value_or(0),
+                                        .n = source.number("n").value_or(0),
+                                        .k = source.number("k").value_or(0)};
+  predicted.seconds =
+      gpuplan::product_time(product, on.linear, on.linear_bytes, on.linear_bytes, on);
   return predicted;
 }
 

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "csv.hpp"
 #include "timed_runs.hpp"
 
 namespace accuracy {
@@ -20,5 +21,20 @@ struct predicted_step {
 
 /// One optimizer step of a run, without the terms that are switched off.
 predicted_step predict_step(const timed_run& run, const gpuplan::time_terms& terms = {});
+
+/// The step of a row of `torch_steps.csv`, on its `gpu` alone.
+timed_run describe_timed_step(const row& source);
+
+struct predicted_layer {
+  double forward_seconds = 0;  // of its kernels
+  double backward_seconds = 0;
+  std::string why_not;
+};
+
+/// One layer of a row of `layers.csv`.
+predicted_layer predict_layer(const row& source);
+
+/// The product of a row of `matmul.csv`.
+predicted_step predict_product(const row& source);
 
 }  // namespace accuracy

@@ -61,6 +61,24 @@ void add_classifier(std::int64_t classes, transformer& model) {
   model.num_classes = classes;
 }
 
+// ViT, and what differs in CLIP and SigLIP.
+void make_vision(const row& source, std::string_view name, transformer& model) {
+  const bool is_clip = name == "CLIPForImageClassification";
+  const bool is_siglip = name == "SiglipForImageClassification";
+  model.kind = model_kind::vision;
+  model.image = {.image_size = source.integer_or("image_size", 0),
+                 .patch_size = source.integer_or("patch_size", 0),
+                 .patch_bias = !is_clip,
+                 .class_tokens = is_siglip ? 0 : 1};
+  model.embedding_norm = is_clip;
+  // Of an image too large there is no model, as `validate` will say.
+  const std::int64_t patch = model.image.patch_size;
+  if (patch > 0 && model.image.image_size / patch < 1'000'000)
+    model.position_rows = model.image.tokens();
+  model.vocab_size = 0;
+  add_classifier(source.integer_or("num_classes", 0), model);
+}
+
 // Decoders like LLaMA. False for another class.
 bool add_facts_of_decoder(std::string_view name, transformer& model) {
   constexpr std::array<std::string_view, 4> without_more{
@@ -131,21 +149,9 @@ bool add_facts_of_class(const row& source, std::string_view name, transformer& m
     model.tied_embeddings = true;  // whatever the configuration says
     return true;
   }
-  const bool is_clip = name == "CLIPForImageClassification";
-  const bool is_siglip = name == "SiglipForImageClassification";
-  if (name == "ViTForImageClassification" || is_clip || is_siglip) {
-    model.kind = model_kind::vision;
-    model.image = {.image_size = source.integer_or("image_size", 0),
-                   .patch_size = source.integer_or("patch_size", 0),
-                   .patch_bias = !is_clip,
-                   .class_tokens = is_siglip ? 0 : 1};
-    model.embedding_norm = is_clip;
-    // Of an image too large there is no model, as `validate` will say.
-    const std::int64_t patch = model.image.patch_size;
-    if (patch > 0 && model.image.image_size / patch < 1'000'000)
-      model.position_rows = model.image.tokens();
-    model.vocab_size = 0;
-    add_classifier(source.integer_or("num_classes", 0), model);
+  if (name == "ViTForImageClassification" || name == "CLIPForImageClassification" ||
+      name == "SiglipForImageClassification") {
+    make_vision(source, name, model);
     return true;
   }
   const std::int64_t classes = std::max<std::int64_t>(source.integer_or("num_classes", 0), 2);
@@ -207,6 +213,15 @@ std::string read_model(const row& source, described_step& step) {
     // A tied head gets rows of its own where it is divided.
     if (model.tied_embeddings && source.text("parallel").starts_with("tp"))
       step.more_parameters = model.vocab_size * model.hidden_size;
+    return {};
+  }
+  if (code == "plain_bert") {
+    make_encoder(2, model);
+    add_masked_head(model);
+    return {};
+  }
+  if (code == "plain_vit") {
+    make_vision(source, code, model);
     return {};
   }
   const std::size_t colon = code.find(':');

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "measured_rows.hpp"
 #include "notes.hpp"
 #include "published_bigscience.hpp"
 #include "published_llm_foundry.hpp"
@@ -30,6 +31,7 @@ constexpr reader_of_source readers[] = {{"vtrain_single", read_megatron_lm},
                                         {"llm_foundry_historic", read_llm_foundry},
                                         {"torchtitan", read_torchtitan},
                                         {"simumax_b200", read_simumax},
+                                        {measured_source, describe_measured_run},
                                         {"nemo_megatron_bridge", read_megatron_bridge}};
 
 described_setup read_run(const row& source) {

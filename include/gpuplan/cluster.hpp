@@ -6,6 +6,7 @@
 #include <gpuplan/detail/checks.hpp>
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/measured_device.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
@@ -113,14 +114,30 @@ struct cluster {
   return total_gpus(given) * *each;
 }
 
-/// What one GPU sends to the others of its node: `inside_node` where it is stated, else by its peer
-/// link, else by PCIe. The rate of the link, each direction: collectives reach 70 to 90 % of it. A
-/// bridge joins pairs only; state less where a node has more GPUs. Errors: `not_known`.
+/// The `matmul_ceiling` of all GPUs together. Errors: `unsupported_format`.
+[[nodiscard]] constexpr result<ceiling<compute_rate>> total_matmul_ceiling(
+    const cluster& given, number_format format, accumulator sum = accumulator::fp32) {
+  const auto each = matmul_ceiling(given.gpu, format, sum);
+  if (!each) return each;
+  return ceiling<compute_rate>{total_gpus(given) * each->value, each->origin};
+}
+
+/// What one GPU sends to the others of its node: `inside_node` where it is stated, else what its
+/// `peer_ceiling` says. Of a link's own rate, each direction, collectives reach 70 to 90 %; a
+/// measured one is what copies reach already. A bridge joins pairs only; state less where a node
+/// has more GPUs. Errors: `not_known`.
+[[nodiscard]] constexpr result<ceiling<bandwidth>> inside_node_ceiling(const cluster& given) {
+  if (given.inside_node) return ceiling<bandwidth>{*given.inside_node, ceiling_origin::stated};
+  const auto link = peer_ceiling(given.gpu);
+  if (!link) return failure(errc::not_known).about("inside_node");
+  return link;
+}
+
+/// The rate of `inside_node_ceiling`. Errors: `not_known`.
 [[nodiscard]] constexpr result<bandwidth> link_inside_node(const cluster& given) {
-  if (given.inside_node) return *given.inside_node;
-  if (given.gpu.peers) return given.gpu.peers->each_direction();
-  if (given.gpu.pcie) return given.gpu.pcie->each_direction();
-  return failure(errc::not_known).about("inside_node");
+  const auto link = inside_node_ceiling(given);
+  if (!link) return link.why();
+  return link->value;
 }
 
 /// What one node sends to the others, each direction. Errors: `not_known`.

@@ -122,6 +122,8 @@ enum class confidence {
   unverified    // some numbers were not found in a source
 };
 
+struct measured_device;  // measured_device.hpp
+
 /// One device: a GPU, or a TPU, Trainium or Gaudi chip, for which an SM is the vendor's own core. A
 /// device that is one of several on a board is described alone. What is not known is absent.
 struct gpu_spec {
@@ -146,6 +148,7 @@ struct gpu_spec {
   const char* slice = "";  // the MIG profile, where this is a slice: see slice_of
   const char* source = "";
   confidence trust = confidence::unverified;
+  const measured_device* measured = nullptr;  // outlives this: see measured_as
 };
 
 namespace detail {
@@ -275,8 +278,8 @@ constexpr bytes less_context(bytes reported) {
 }
 
 /// A slice as a device of its own: SMs and peak rates by `sm_share`, bandwidth by
-/// `bandwidth_share`, no peer link. The power limit stays that of the whole GPU, which its slices
-/// share. Precondition: as `sm_share`, where `gpu` states a rate.
+/// `bandwidth_share`, no peer link, nothing measured. The power limit stays that of the whole GPU,
+/// which its slices share. Precondition: as `sm_share`, where `gpu` states a rate.
 [[nodiscard]] constexpr gpu_spec slice_of(const gpu_spec& gpu, const mig_slice& slice) {
   gpu_spec part = gpu;
   part.slice = slice.name;
@@ -299,6 +302,7 @@ constexpr bytes less_context(bytes reported) {
       if (auto& rate = rates->*member) rate = *rate * sm_share(gpu, slice);
   part.peers = {};
   part.mig = {};
+  part.measured = nullptr;
   return part;
 }
 

@@ -17,6 +17,8 @@
 #include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/learning_rate.hpp>
+#include <gpuplan/matmul_surface.hpp>
+#include <gpuplan/measured_device.hpp>
 #include <gpuplan/memory/affine.hpp>
 #include <gpuplan/memory/device.hpp>
 #include <gpuplan/memory_model.hpp>
@@ -39,6 +41,9 @@
 #include <gpuplan/time/composed.hpp>
 #include <gpuplan/time/documented.hpp>
 #include <gpuplan/time/measured.hpp>
+#include <gpuplan/time/overlap.hpp>
+#include <gpuplan/time/pipeline.hpp>
+#include <gpuplan/time/rates.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_breakdown.hpp>

@@ -71,9 +71,14 @@ namespace detail {
 constexpr std::int64_t dealt(std::int64_t count, std::int64_t ways, std::int64_t index) {
   return count / ways + (index < count % ways ? 1 : 0);
 }
+constexpr std::int64_t dealt(const split_extent& of, std::int64_t ways, std::int64_t index) {
+  const bool repeated = of.groups != 0 && of.groups < ways;
+  return dealt(of.units, ways, index) * of.unit_size +
+         (repeated ? 1 : dealt(of.groups, ways, index)) * of.group_size;
+}
 
-// Which part of a layer an operator belongs to.
-constexpr std::int64_t parameter_counts::*part_of(operator_kind kind) {
+// The part of a layer that has an operator.
+constexpr auto part_of(operator_kind kind) -> std::int64_t parameter_counts::* {
   switch (kind) {
     case operator_kind::patch_embedding:
       return &parameter_counts::embedding;
@@ -175,18 +180,15 @@ class parameter_visitor {
   constexpr std::int64_t of_norm(std::int64_t width) const {
     return model_.norm_affine ? width * (model_.norm_bias ? 2 : 1) : 0;
   }
-  constexpr std::int64_t mine(const split_extent& extent) const {
-    const std::int64_t groups =
-        extent.groups == 0 || extent.groups >= tensor_ways_ ? mine(extent.groups) : 1;
-    return mine(extent.units) * extent.unit_size + groups * extent.group_size;
-  }
-  // One copy of it on this rank.
+  // On this rank.
   constexpr std::int64_t of(const linear_operator& op) const {
     if (op.again) return 0;
     std::int64_t in = op.in;
     std::int64_t out = op.out;
-    if (tensor_ways_ != 1 && op.split == tensor_split::rows) in = mine(op.extent);
-    if (tensor_ways_ != 1 && op.split == tensor_split::columns) out = mine(op.extent);
+    if (tensor_ways_ != 1 && op.split == tensor_split::rows)
+      in = dealt(op.extent, tensor_ways_, tensor_rank_);
+    if (tensor_ways_ != 1 && op.split == tensor_split::columns)
+      out = dealt(op.extent, tensor_ways_, tensor_rank_);
     return (op.tied ? 0 : in * out) + (op.bias ? out : 0);
   }
 };

@@ -116,21 +116,23 @@ TEST_CASE("summaries as text, CSV and JSON") {
 }
 
 TEST_CASE("a file without anything that is predicted is mentioned") {
-  const short_file links("collective,gpus,bytes,busbw_GBps\nall_reduce,8,1024,12.5\n");
-  const outcome result = output({links.path()});
+  const short_file runs(
+      "id,gpus,throughput,baseline_gpus,baseline_throughput,efficiency\na,8,7.5,1,1,0.9375\n");
+  const outcome result = output({runs.path()});
   CHECK(result.status == 0);
-  CHECK(result.out == "Nothing that is predicted was measured in\n  " + links.path() +
-                          ": 1 row of collectives\n");
+  CHECK(result.out ==
+        "Nothing that is predicted was measured in\n  " + runs.path() + ": 1 row of scaling\n");
 }
 
 TEST_CASE("a bad file: its name, line and column, and nothing on standard output") {
   const std::string good = data("runs.csv");
   const short_file empty("");
   CHECK(fails_with(output({good, empty.path()}), empty.path() + ":1: is empty"));
-  const short_file cells("collective,gpus,bytes,busbw_GBps\nall_reduce,8\n");
+  const std::string columns = "gpu,nodes,gpus,link,collective,algo,bytes,busbw_GBps\n";
+  const short_file cells(columns + "h200_sxm,1\n");
   CHECK(fails_with(output({good, cells.path()}), cells.path() + ":2:3: 2 cells"));
-  const short_file words("collective,gpus,bytes,busbw_GBps\nall_reduce,8,1 kB,12.5\n");
-  CHECK(fails_with(output({words.path(), good}), words.path() + ":2:3: bytes is not a number"));
+  const short_file words(columns + "h200_sxm,1,8,NVLink4,all_reduce,auto,1 kB,12.5\n");
+  CHECK(fails_with(output({words.path(), good}), words.path() + ":2:7: bytes is not a number"));
   CHECK(fails_with(output({good, "/nowhere.csv"}), "/nowhere.csv: cannot be opened"));
   CHECK(fails_with(output({good, "/tmp"}), "/tmp: is a directory"));
 }

@@ -18,6 +18,8 @@ set(order
     # descriptions
     precision.hpp
     gpu.hpp
+    measured_device.hpp
+    matmul_surface.hpp
     device_efficiency.hpp
     cluster.hpp
     trainable.hpp
@@ -96,7 +98,7 @@ foreach(header IN LISTS headers)
   if(place LESS 0)
     complain("${header} has no place in the order of headers")
   endif()
-  if(header MATCHES "[.]hpp$" AND NOT code MATCHES "#pragma once[ \t]*\n")
+  if(header MATCHES "[.](hpp|cuh)$" AND NOT code MATCHES "#pragma once[ \t]*\n")
     complain("${header} lacks #pragma once")
   endif()
   if(code MATCHES "boost(::|/)" AND NOT header STREQUAL "units.hpp")

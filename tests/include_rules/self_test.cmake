@@ -17,6 +17,7 @@ function(check complaint header line)
        "#pragma once\n#include <gpuplan/catalog/gpus.hpp>\n#include <gpuplan/memory/other.hpp>\n"
        "#include <gpuplan/solver.hpp>\n")
   file(WRITE "${root}/io/text.hpp" "#pragma once\n#include <string>\n#include <gpuplan/gpuplan.hpp>\n")
+  file(WRITE "${root}/cuda/copy.cuh" "#pragma once\n#include <cuda_runtime.h>\n")
   file(APPEND "${root}/${header}" "${line}\n")
   execute_process(
     COMMAND ${CMAKE_COMMAND} -D INCLUDE_DIR=${WORK_DIR} -P ${CMAKE_CURRENT_LIST_DIR}/check.cmake
@@ -38,6 +39,8 @@ check("only units.hpp may" gpu.hpp "#include <boost/units/unit.hpp>")
 check("only units.hpp may" gpu.hpp "using x = boost::units::quantity<int>;")
 check("only the edges may" solver.hpp "#include <string>")
 check("only the edges may" solver.hpp "#  include <cuda_runtime.h>")
+check("stands below it" io/text.hpp "#include <gpuplan/cuda/copy.cuh>")
+check("cuda/other.cuh lacks #pragma once" cuda/other.cuh "#include <gpuplan/units.hpp>")
 check("write <gpuplan" solver.hpp "#include \"gpu.hpp\"")
 check("has no place" newcomer.hpp "#pragma once")
 check("lacks #pragma once" cost.hpp "")

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "check.hpp"
+#include "imaginary_device.hpp"
 
 namespace {
 
@@ -243,6 +244,40 @@ TEST_CASE("pipelines, accumulation and terms") {
   STATIC_CHECK(bubbles_are_those_of_equal_stages());
   STATIC_CHECK(micro_batches_add_up());
   STATIC_CHECK(every_term_takes_time());
+}
+
+constexpr roofline_time on_imaginary(const gpu_spec& gpu) {
+  return {.setup = {.model = catalog::gpt2, .sequence_length = 1024, .precision = bf16_pure},
+          .on = {.gpu = gpu, .gpus_per_node = 8},
+          .efficiency = catalog::ampere};
+}
+
+TEST_CASE("what was measured of a device stands in for shares of its data sheet") {
+  using imaginary_device::imaginary;
+  CONSTEXPR roofline_time published = on_imaginary(imaginary);
+  CONSTEXPR roofline_time measured =
+      on_imaginary(*measured_as(imaginary, imaginary_device::in_full));
+  CONSTEXPR kernel_rates rates =
+      kernel_rates_of(measured.setup, measured.on.gpu, measured.efficiency);
+  STATIC_CHECK(near(rates.half, 150e12));
+  STATIC_CHECK(near(rates.elements, 1800e9));
+  STATIC_CHECK(near(rates.floor, 1.5e-6));
+  // attention was not measured: a share of the peak, not of what products reach
+  STATIC_CHECK(near(rates.attention_forward, 200e12 * catalog::ampere.attention_forward));
+  CONSTEXPR kernel_rates shares =
+      kernel_rates_of(published.setup, published.on.gpu, published.efficiency);
+  STATIC_CHECK(near(shares.half, 200e12 * catalog::ampere.products));
+  STATIC_CHECK(near(shares.elements, 2000e9 * catalog::ampere.memory));
+  STATIC_CHECK(shares.attention_forward == rates.attention_forward);
+  CONSTEXPR ceiling_origins from = measured.origins();
+  STATIC_CHECK(from.products == ceiling_origin::measured);
+  STATIC_CHECK(from.memory == ceiling_origin::measured);
+  STATIC_CHECK(*from.inside_node == ceiling_origin::measured);
+  CONSTEXPR ceiling_origins sheet = published.origins();
+  STATIC_CHECK(sheet.products == ceiling_origin::data_sheet);
+  STATIC_CHECK(sheet.memory == ceiling_origin::data_sheet);
+  STATIC_CHECK(*sheet.inside_node == ceiling_origin::data_sheet);
+  STATIC_CHECK(!on_imaginary(catalog::trainium1).origins().inside_node);
 }
 
 TEST_CASE("clocks fall with the cube root of the power limit") {

@@ -21,6 +21,11 @@ inline constexpr framework torch_llama_fp32{.name = "torch.nn, LLaMA in fp32",
                                             .rms_norm = rms_norm_code::written_out,
                                             .rotary = rotary_code::halves_fp32,
                                             .grouped_heads = grouped_heads_code::repeated};
+/// A BERT likewise, with the head for masked tokens.
+inline constexpr framework torch_bert{
+    .name = "torch.nn, BERT", .layers = layer_code::bert, .encoder = {.shares_head_bias = false}};
+/// A ViT likewise, which classifies by the first token.
+inline constexpr framework torch_vit{.name = "torch.nn, ViT", .layers = layer_code::vit};
 
 // transformers 5.23.
 

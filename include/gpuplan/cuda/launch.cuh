@@ -76,11 +76,11 @@ inline sampled per_part(sampled whole, std::int64_t parts) {
 /// and one sample. Throws call_error and measurement_error.
 inline launch_costs measure_launch(session& s, const launch_options& options = {}) {
   const cudaStream_t on = s.stream();
-  const detail::waits_at_end waits(on);
   const graph many(on, [&](cudaStream_t recorded) {
     detail::launch_times(detail::launch_nothing, options.graph_nodes, recorded);
   });
-  const auto hold = [&] { GPUPLAN_CUDA_LAUNCH(detail::hold_stream<<<1, 1, 0, on>>>(200'000)); };
+  const detail::waits_at_end waits(on);  // for the graph too
+  const auto hold = [on] { detail::hold(on, 100e-6); };
   const auto launch_graph = [&many](cudaStream_t to) { many.launch(to); };
   launch_costs costs;
   costs.round_trip = detail::time_on_host(

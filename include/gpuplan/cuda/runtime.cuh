@@ -91,8 +91,9 @@ void check(Status status, const char* call, const char* file, int line) {
   ::gpuplan::cuda::detail::check((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
 
 /// `GPUPLAN_CUDA_LAUNCH(kernel<<<grid, block, shared, stream>>>(arguments));` launches, and throws
-/// gpuplan::cuda::call_error where the launch was refused. What fails later on the device is seen
-/// by the next call that waits for it.
+/// gpuplan::cuda::call_error where the launch was refused, or where an earlier call of other code
+/// failed and was not asked for its error. What fails later on the device is seen by the next call
+/// that waits for it.
 #define GPUPLAN_CUDA_LAUNCH(...)                                                          \
   do {                                                                                    \
     __VA_ARGS__;                                                                          \
@@ -136,9 +137,9 @@ class device_scope {
   }
   ~device_scope() {
     int current = previous_;
-    const bool known = cudaGetDevice(&current) == cudaSuccess;
-    if ((!known || current != previous_) && cudaSetDevice(previous_) != cudaSuccess)
-      static_cast<void>(cudaGetLastError());
+    if (cudaGetDevice(&current) == cudaSuccess && current == previous_) return;
+    static_cast<void>(cudaSetDevice(previous_));
+    static_cast<void>(cudaGetLastError());  // of either call
   }
   device_scope(const device_scope&) = delete;
   device_scope& operator=(const device_scope&) = delete;

@@ -77,6 +77,13 @@ struct sampled {
 
 namespace detail {
 
+// Holds a stream for longer than the host needs to enqueue what takes it `enqueue_s`, within
+// reason.
+inline void hold(cudaStream_t on, double enqueue_s) {
+  const double ns = 1e9 * std::min(1.5 * enqueue_s + 50e-6, 50e-3);
+  GPUPLAN_CUDA_LAUNCH(hold_stream<<<1, 1, 0, on>>>(static_cast<std::uint64_t>(ns)));
+}
+
 // One launch alone: its seconds on the device, and those that the host took to enqueue it.
 struct one_launch {
   double device_s;
@@ -89,13 +96,15 @@ inline one_launch time_one(session& s, const work& launch) {
   const waits_at_end waits(s.stream());
   launch(s.stream());  // loads the kernels
   s.stream().synchronize();
-  start.record(s.stream());
   const double before_s = s.now_s();
   launch(s.stream());
-  const double after_s = s.now_s();
+  const double enqueue_s = s.now_s() - before_s;
+  hold(s.stream(), enqueue_s);
+  start.record(s.stream());
+  launch(s.stream());
   stop.record(s.stream());
   s.stream().synchronize();
-  return {seconds_between(start, stop), after_s - before_s};
+  return {seconds_between(start, stop), enqueue_s};
 }
 
 // How many launches last `goal_s`, at least one and so few that they can wait in a stream's queue.
@@ -113,10 +122,7 @@ inline void launch_times(const work& launch, std::int64_t count, cudaStream_t on
 
 /// Repeats a launch until the clock is steady: `windows` windows in a row whose mean clocks agree
 /// within `steady_within`, or `cap_s`. Throws what the launch throws, and call_error.
-inline warm_up_result warm_up(session& s,
-                              const work& launch,
-                              const warm_up_options& options = {},
-                              std::string_view what = "warm-up") {
+inline warm_up_result warm_up(session& s, const work& launch, const warm_up_options& options = {}) {
   const double began_s = s.now_s();
   const auto passed_s = [&] { return s.now_s() - began_s; };
   const std::int64_t launches =
@@ -134,7 +140,7 @@ inline warm_up_result warm_up(session& s,
       if (i >= 2) done[i % 2].synchronize();
       detail::launch_times(launch, launches, s.stream());
       done[i % 2].record(s.stream());
-      s.report(what, passed_s() / options.cap_s);
+      s.report("warm-up", passed_s() / options.cap_s);
     }
     clock.stop(s.stream());
     s.stream().synchronize();
@@ -149,6 +155,7 @@ inline warm_up_result warm_up(session& s,
                     measure::agree(std::span(clocks).last(windows), options.steady_within);
   }
   result.passed_s = passed_s();
+  s.report("warm-up", 1);
   return result;
 }
 
@@ -184,9 +191,9 @@ class sampler {
       // Some samples wait behind the one that runs, so that the device never idles between them.
       for (; enqueued < limit && enqueued - taken < depth; ++enqueued) {
         if (enqueued == 0)
-          hold(enqueue_s_ * depth);
+          hold(session_.stream(), enqueue_s_ * depth);
         else if (enqueue_s_ > device_s_)
-          hold(enqueue_s_);
+          hold(session_.stream(), enqueue_s_);
         enqueue(slot(enqueued));
       }
       take(slot(taken));
@@ -221,16 +228,9 @@ class sampler {
       session_.sleep_s(options_.rest_s);
       return;
     }
-    const warm_up_result heated = warm_up(session_, launch_, options_.warm_up, options_.what);
+    const warm_up_result heated = warm_up(session_, launch_, options_.warm_up);
     warm_ = heated.steady;
     if (heated.clock_MHz) expected_MHz_ = std::min(expected_MHz_, *heated.clock_MHz);
-  }
-
-  // Longer than the host needs, within reason.
-  void hold(double seconds) {
-    const double ns = 1e9 * std::min(1.5 * seconds + 50e-6, 50e-3);
-    const cudaStream_t on = session_.stream();
-    GPUPLAN_CUDA_LAUNCH(hold_stream<<<1, 1, 0, on>>>(static_cast<std::uint64_t>(ns)));
   }
 
   void enqueue(sample_slot& to) {
@@ -267,9 +267,9 @@ class sampler {
     const double done = std::min(static_cast<double>(samples_s_.size()) /
                                      static_cast<double>(std::max(rule.window, rule.least_samples)),
                                  measured_s_ / rule.least_s);
-    // It may go on until the cap, so this alone is never the end.
+    // From there on it may end at any sample, or go on to the cap.
     session_.report(options_.what,
-                    ended ? 1 : std::max(std::min(done, 0.5), passed_s / rule.cap_s));
+                    ended ? 1 : std::max(std::min(done, 0.99), passed_s / rule.cap_s));
     return ended;
   }
 

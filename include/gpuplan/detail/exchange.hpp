@@ -43,6 +43,7 @@ struct link_numbers {
   double in_switch = 0;  // likewise where the switch adds; 0 where it cannot
   double hop = 0;        // seconds of one step
   double ramp = 0;       // bytes that a device sends
+  bool mesh = false;     // each pair has its own link: few devices have a part of the rate
 };
 struct interconnect_numbers {
   link_numbers inside{};   // of one device to the others of its node
@@ -66,6 +67,14 @@ struct group_numbers {
   return levels;
 }
 
+// The rate of one device to so many of its node, itself included.
+[[nodiscard]] constexpr double rate_inside(const interconnect_numbers& links,
+                                           std::int64_t devices) {
+  const bool all = !links.inside.mesh || links.devices_per_node < 2;
+  return all ? links.inside.rate
+             : links.inside.rate * static_cast<double>(devices - 1) / (links.devices_per_node - 1);
+}
+
 // What a ring sends from each device is `share` of the message, in `steps` steps. It passes each
 // node's ports once; the groups of a node share these.
 [[nodiscard]] constexpr exchange_line ring_line(const interconnect_numbers& links,
@@ -76,12 +85,13 @@ struct group_numbers {
   const auto nodes = static_cast<double>(group.nodes());
   if (group.nodes() < 2)
     return {links.launch + steps * links.inside.hop,
-            share / links.inside.rate,
+            share / rate_inside(links, group.ranks),
             links.inside.ramp / share};
   const auto per_node = static_cast<double>(group.per_node);
   const double crossing = steps * nodes / static_cast<double>(group.ranks);
   const double ports = links.between.rate * per_node / links.devices_per_node;
-  const double rate = group.per_node > 1 && links.inside.rate < ports ? links.inside.rate : ports;
+  const double inside = rate_inside(links, group.per_node);
+  const double rate = group.per_node > 1 && inside < ports ? inside : ports;
   return {links.launch + (steps - crossing) * links.inside.hop + crossing * links.between.hop,
           share / rate,
           links.between.ramp / share};
@@ -94,14 +104,14 @@ struct group_numbers {
 }
 
 // Inside a node the switch may add: of a message each device then sends all, and 1/n of the sums.
-// Across nodes it may be a pair of trees, which is as fast on large messages as a ring through all
-// devices and has fewer steps.
+// Across nodes it may be a pair of trees of nodes, with a chain of devices in each, which carries
+// as much as a ring and has fewer steps.
 [[nodiscard]] constexpr exchange all_reduce_exchange(const interconnect_numbers& links,
                                                      const group_numbers& group) {
   const auto n = static_cast<double>(group.ranks);
   exchange found{ring_line(links, group, 2 * (n - 1) / n, 2 * (n - 1)), {}, false};
   if (group.nodes() > 1) {
-    found.other = ring_line(links, group, 2, 0);
+    found.other = ring_line(links, group, 2 * (n - 1) / n, 0);
     found.other.latency += 2 * static_cast<double>(group.per_node - 1) * links.inside.hop +
                            2 * depth(group.nodes()) * links.between.hop;
     found.has_other = true;
@@ -122,8 +132,11 @@ struct group_numbers {
   if (group.nodes() < 2) return {ring_line(links, group, (n - 1) / n, 1), {}, false};
   const auto per_node = static_cast<double>(group.per_node);
   const double out = (n - per_node) / n / (links.between.rate / links.devices_per_node);
-  const double in = (per_node - 1) / n / links.inside.rate;
-  return {{links.launch + links.between.hop, out > in ? out : in, links.between.ramp}, {}, false};
+  const double in =
+      group.per_node > 1 ? (per_node - 1) / n / rate_inside(links, group.per_node) : 0;
+  return {{links.launch + links.between.hop, out > in ? out : in, links.between.ramp * n / (n - 1)},
+          {},
+          false};
 }
 
 [[nodiscard]] constexpr exchange broadcast_exchange(const interconnect_numbers& links,

@@ -94,7 +94,8 @@ struct quartiles {
 /// When a series of timings ends. A series is steady when its last `window` samples spread by less
 /// than `spread` (standard deviation over mean), there are `least_samples` of them, and together
 /// they lasted `least_s`. The defaults are those of a GPU; a CPU shared with others is rarely so
-/// steady.
+/// steady. Precondition of its use: a window of at least 2, since one sample alone spreads by
+/// nothing.
 struct stop_rule {
   double spread = 0.005;
   std::int64_t window = 64;

@@ -78,6 +78,9 @@ ncclResult_t run(ncclComm::ring& ring) {
       case ncclInt32:
         sum<std::int32_t>(ring.asked);
         break;
+      case ncclUint32:
+        sum<std::uint32_t>(ring.asked);
+        break;
       case ncclInt64:
         sum<std::int64_t>(ring.asked);
         break;

@@ -1,0 +1,114 @@
+#include "compare_steps.hpp"
+
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/parameters.hpp>
+
+#include "compare_runs.hpp"
+#include "memory.hpp"
+#include "step_predictions.hpp"
+#include "steps.hpp"
+
+namespace accuracy {
+
+number times(std::int64_t count, gpuplan::flop_count flops, double besides) {
+  const double one = flops.value();
+  if (one < 0x1p53 && besides < 0x1p53) {
+    const auto sum = gpuplan::detail::checked_sum(
+        gpuplan::detail::checked_product(count, static_cast<std::int64_t>(one)),
+        static_cast<std::int64_t>(besides));
+    if (sum.ok) return sum.value;
+  }
+  return static_cast<double>(count) * one + besides;
+}
+
+namespace {
+
+// The peaks, or that the device had too little for them.
+void compare_step_memory(row_comparisons& row) {
+  const row_comparisons& self = row;
+  const bool has_peak = self.source.integer("peak_requested") ||
+                        self.source.integer("peak_allocated") ||
+                        self.source.integer("peak_reserved");
+  if (has_peak) {
+    const predicted_memory memory = step_memory_of(row.source, row.options.memory);
+    const auto bytes = [&](std::int64_t count) -> prediction {
+      if (!memory.why_not.empty()) return memory.why_not;
+      return number(count);
+    };
+    const gpuplan::memory_counts& peak = memory.step.peak;
+    row.count(quantity::peak_requested, "peak_requested", [&] { return bytes(peak.requested); });
+    row.count(quantity::peak_allocated, "peak_allocated", [&] { return bytes(peak.allocated); });
+    if (row.options.memory == memory_method::replay)
+      row.count(quantity::peak_reserved, "peak_reserved", [&] { return bytes(peak.reserved); });
+  }
+  if (row.options.memory == memory_method::replay && !row.source.blank("usable_bytes"))
+    compare_fitting(row, step_fit_of(row.source));
+}
+
+}  // namespace
+
+void compare_step(row_comparisons& row) {
+  const described_step step = describe_step(row.source);
+  const auto predicted = [&](auto predict) -> prediction {
+    if (!step.why_not.empty()) return step.why_not;
+    return number(predict());
+  };
+  gpuplan::flop_counts counts;
+  if (step.why_not.empty()) counts = flops(step.shape, step.pass);
+  if (step.pools_in_vain) counts.of[static_cast<int>(gpuplan::operator_kind::pooler)].backward = 0;
+  const double loss = step.other_flops_forward;
+  row.count(quantity::parameters, "params", [&] {
+    return predicted([&] {
+      // Adapters are parameters like others.
+      const bool adapted = step.pass.trains.what == gpuplan::training::adapters;
+      return parameters(step.shape).total() + step.more_parameters +
+             (adapted ? trainable_parameters(step.shape, step.pass.trains) : 0);
+    });
+  });
+  row.count(quantity::trainable_parameters, "trainable_params", [&] {
+    return predicted([&] {
+      const bool trains_all = step.pass.trains.what == gpuplan::training::full;
+      return trainable_parameters(step.shape, step.pass.trains) +
+             (trains_all ? step.more_parameters : 0);
+    });
+  });
+  row.count(quantity::flops_forward, "flops_forward", [&] {
+    return predicted([&] { return times(step.sequences, counts.forward(), loss); });
+  });
+  const auto backward = row.source.integer("flops_backward");
+  const auto forward = row.source.integer("flops_forward");
+  if (forward && backward) {
+    const auto measured = gpuplan::detail::checked_sum(*forward, *backward);
+    if (!measured.ok) row.source.fail("flops_backward", "and flops_forward exceed 64 bits");
+    row.add(quantity::flops_total, measured.value, predicted([&] {
+              return times(step.sequences, counts.hardware(), 3 * loss);
+            }));
+  }
+  compare_step_memory(row);
+  row.value(quantity::step_time, "step_s", [&]() -> prediction {
+    const predicted_step timed = predict_step(describe_timed_step(row.source));
+    if (!timed.why_not.empty()) return timed.why_not;
+    return number(timed.seconds);
+  });
+}
+
+void compare_layer(row_comparisons& row) {
+  const predicted_layer layer = predict_layer(row.source);
+  const auto predicted = [&](double seconds) -> prediction {
+    if (!layer.why_not.empty()) return layer.why_not;
+    return number(seconds);
+  };
+  row.value(quantity::layer_forward, "forward_s", [&] { return predicted(layer.forward_seconds); });
+  row.value(
+      quantity::layer_backward, "backward_s", [&] { return predicted(layer.backward_seconds); });
+}
+
+void compare_product(row_comparisons& row) {
+  row.value(quantity::product_time, "matmul_s", [&]() -> prediction {
+    const predicted_step product = predict_product(row.source);
+    if (!product.why_not.empty()) return product.why_not;
+    return number(product.seconds);
+  });
+}
+
+}  // namespace accuracy

@@ -1,0 +1,26 @@
+#pragma once
+
+// Training steps of PyTorch beside what the library says of them: counts, memory, time.
+
+#include <gpuplan/flops.hpp>
+
+#include <cstdint>
+
+#include "number.hpp"
+#include "row_comparisons.hpp"
+
+namespace accuracy {
+
+/// `count` times the FLOPs of one pass, and some besides: whole as long as a double is.
+number times(std::int64_t count, gpuplan::flop_count flops, double besides);
+
+/// Compares what a row of `torch_steps.csv` measured.
+void compare_step(row_comparisons& row);
+
+/// Compares what a row of `layers.csv` measured: the forward and the backward of one layer.
+void compare_layer(row_comparisons& row);
+
+/// Compares what a row of `matmul.csv` measured.
+void compare_product(row_comparisons& row);
+
+}  // namespace accuracy

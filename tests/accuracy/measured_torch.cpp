@@ -1,0 +1,150 @@
+// What measure_torch.py wrote: kept rows of memory, and rows of times as it would write them.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check.hpp"
+#include "compare.hpp"
+#include "csv.hpp"
+#include "files.hpp"
+
+using namespace accuracy;
+
+namespace {
+
+std::vector<comparison> compare_file(const std::string& path) {
+  return compare({read_csv(path)}).at(0).comparisons;
+}
+std::vector<comparison> compare_text(const std::string& text) {
+  return compare_file(short_file(text).path());
+}
+
+std::size_t count_exact(const std::vector<comparison>& all, quantity what) {
+  std::size_t count = 0;
+  for (const comparison& one : all) {
+    if (one.what != what) continue;
+    CAPTURE(one.id);
+    CAPTURE(one.predicted.why_not);
+    REQUIRE(one.predicted.value);
+    CHECK(one.predicted.value->value() == one.measured.value());
+    ++count;
+  }
+  return count;
+}
+
+const comparison& find(const std::vector<comparison>& all, quantity what) {
+  const auto found = std::find_if(
+      all.begin(), all.end(), [what](const comparison& one) { return one.what == what; });
+  REQUIRE(found != all.end());
+  return *found;
+}
+
+// The header of the kept steps and the first row, some of whose cells are replaced.
+std::string first_step_with(const std::vector<std::pair<std::string, std::string>>& cells) {
+  csv_file file = read_csv(data("measured_steps.csv"));
+  for (const auto& [column, cell] : cells) file.rows[0].cells[file.places.at(column)] = cell;
+  std::string text;
+  for (const auto* line : {&file.columns, &file.rows[0].cells}) {
+    for (const std::string& cell : *line) text += (cell == line->front() ? "" : ",") + cell;
+    text += '\n';
+  }
+  return text;
+}
+
+constexpr const char* h100 = "NVIDIA H100 80GB HBM3";
+constexpr const char* layer_columns =
+    "id,code,hidden,heads,kv_heads,head_dim,ffn,gated_mlp,activation,linear_bias,norm,seq_len,"
+    "micro_batch,precision,attention,dropout,fits,forward_s,forward_q1_s,forward_q3_s,backward_s,"
+    "backward_q1_s,backward_q3_s,samples,gpu\n";
+std::string llama_layer(const std::string& gpu) {
+  return std::string(layer_columns) +
+         "l,plain_llama,4096,32,8,128,14336,1,silu,0,rmsnorm,2048,4,bf16,flash,0.0,1,"
+         "0.02,0.02,0.02,0.04,0.04,0.04,64," +
+         gpu + '\n';
+}
+
+}  // namespace
+
+TEST_CASE("steps that measure_torch.py measured, to the byte") {
+  const auto all = compare_file(data("measured_steps.csv"));
+  for (const quantity what :
+       {quantity::peak_requested, quantity::peak_allocated, quantity::peak_reserved})
+    CHECK(count_exact(all, what) == 23);
+  for (const quantity what : {quantity::flops_forward, quantity::flops_total})
+    CHECK(count_exact(all, what) == 23);
+  for (const quantity what : {quantity::parameters, quantity::trainable_parameters})
+    CHECK(count_exact(all, what) == 27);
+  CHECK(count_exact(all, quantity::fits) == 27);
+  CHECK(std::count_if(all.begin(), all.end(), [](const comparison& one) {
+          return one.what == quantity::fits && one.measured.value() == 0;
+        }) == 4);
+}
+
+TEST_CASE("the same steps in the columns of runs") {
+  const auto all = compare_file(data("measured_runs.csv"));
+  CHECK(count_exact(all, quantity::parameters) == 21);
+  CHECK(count_exact(all, quantity::peak_allocated) == 18);
+  CHECK(count_exact(all, quantity::peak_reserved) == 18);
+  CHECK(count_exact(all, quantity::fits) == 21);
+}
+
+TEST_CASE("a step is replayed on the device that its row names") {
+  const auto on_less = compare_text(first_step_with({{"usable_bytes", "3000000000"}}));
+  CHECK(find(on_less, quantity::fits).predicted.value->value() == 0);
+  const auto barely = compare_text(first_step_with({{"usable_bytes", "3900000000"}}));
+  const comparison& fits = find(barely, quantity::fits);
+  CHECK(fits.predicted.value->value() == 1);
+  CHECK(!fits.by_a_margin);
+  const auto another = compare_text(first_step_with({{"workspace_bytes", "8519680"}}));
+  CHECK(find(another, quantity::peak_reserved).error() < 0);
+}
+
+TEST_CASE("the time of a step, beside the roofline") {
+  const auto untimed = compare_file(data("measured_steps.csv"));
+  CHECK(std::none_of(untimed.begin(), untimed.end(), [](const comparison& one) {
+    return one.what == quantity::step_time;
+  }));
+  const auto timed = compare_text(first_step_with({{"step_s", "0.25"}, {"gpu", h100}}));
+  const comparison& step = find(timed, quantity::step_time);
+  REQUIRE(step.predicted.value);
+  CHECK(step.measured.value() == 0.25);
+  // No device multiplies faster than its peak, and no step is nothing but launches.
+  const double peak = 989.4e12;
+  const double flops = find(timed, quantity::flops_total).measured.value();
+  CHECK(step.predicted.value->value() > flops / peak);
+  CHECK(step.predicted.value->value() < 20 * flops / peak);
+  const auto elsewhere = compare_text(first_step_with({{"step_s", "0.25"}}));
+  CHECK(find(elsewhere, quantity::step_time).predicted.why_not.starts_with("the catalogue has no"));
+}
+
+TEST_CASE("the time of a layer, beside the roofline") {
+  const auto all = compare_text(llama_layer(h100));
+  const comparison& forward = find(all, quantity::layer_forward);
+  const comparison& backward = find(all, quantity::layer_backward);
+  REQUIRE((forward.predicted.value && backward.predicted.value));
+  CHECK((forward.measured.value() == 0.02 && backward.measured.value() == 0.04));
+  // 8,192 tokens times the layer's linear weights, and half of the scores.
+  const double weights = 4096.0 * (2 * 4096 + 2 * 1024 + 3 * 14336);
+  const double flops = 2 * 8192 * weights + 2 * 8192.0 * 2048 * 4096;
+  CHECK(forward.predicted.value->value() > flops / 989.4e12);
+  CHECK(forward.predicted.value->value() < 3 * flops / 989.4e12);
+  CHECK(backward.predicted.value->value() > 2 * flops / 989.4e12);
+  const auto unknown = compare_text(llama_layer("null device"));
+  CHECK(!find(unknown, quantity::layer_forward).predicted.value);
+}
+
+TEST_CASE("the time of a product, beside the roofline") {
+  const std::string columns =
+      "id,m,n,k,precision,fits,matmul_s,matmul_q1_s,matmul_q3_s,tflops,samples,gpu\n";
+  const std::string shape = ",8192,8192,8192,";
+  const auto all =
+      compare_text(columns + "p" + shape + "bf16,1,0.0015,0.0015,0.0016,733,64," + h100 + "\nq" +
+                   shape + "fp32,1,0.0015,0.0015,0.0016,733,64," + h100 + '\n');
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].what == quantity::product_time);
+  CHECK(all[0].predicted.value->value() > 2 * 8192.0 * 8192 * 8192 / 989.4e12);
+  CHECK(all[0].predicted.value->value() < 2 * 2 * 8192.0 * 8192 * 8192 / 989.4e12);
+  CHECK(all[1].predicted.why_not == "products in fp32 are not timed");
+}

@@ -1,0 +1,390 @@
+// The closed forms of pipelines beside an event simulation of their schedules: every forward and
+// backward of every micro-batch starts when its stage is free, in the schedule's order, and what it
+// needs has come.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/time/pipeline.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <random>
+#include <vector>
+
+using namespace gpuplan;
+using detail::pipeline_seconds;
+using detail::stage_seconds;
+
+namespace {
+
+enum class pass { forward, backward, weights };
+
+struct task {
+  pass what;
+  int micro_batch;
+  int chunk;
+};
+using order = std::vector<task>;  // of one stage
+
+struct chunk_seconds {
+  double forward, backward, weights;
+};
+
+// A pipeline whose every chunk has times of its own.
+struct simulated_pipeline {
+  int stages;
+  int micro_batches;
+  int chunks;
+  double send;
+  std::vector<std::vector<chunk_seconds>> times;  // of each stage's chunks
+
+  [[nodiscard]] double seconds(int stage, const task& one) const {
+    const chunk_seconds& chunk =
+        times[static_cast<std::size_t>(stage)][static_cast<std::size_t>(one.chunk)];
+    switch (one.what) {
+      case pass::forward:
+        return chunk.forward;
+      case pass::backward:
+        return chunk.backward;
+      default:
+        return chunk.weights;
+    }
+  }
+};
+
+// A stage's backward without the gradients of the weights, where these are passes of their own.
+simulated_pipeline simulate_as(const pipeline_seconds& line, bool weights_apart) {
+  simulated_pipeline made{static_cast<int>(line.stages),
+                          static_cast<int>(line.micro_batches),
+                          static_cast<int>(line.chunks),
+                          line.send,
+                          {}};
+  const auto chunk_of = [&](const stage_seconds& stage) {
+    const double apart = weights_apart ? stage.weights : 0;
+    return chunk_seconds{stage.forward, stage.backward - apart, apart};
+  };
+  for (int i = 0; i < made.stages; ++i) {
+    const auto chunks = static_cast<double>(made.chunks);
+    chunk_seconds plain = chunk_of(made.stages > 1 ? line.middle : line.first);
+    plain = {plain.forward / chunks, plain.backward / chunks, plain.weights / chunks};
+    auto& of_stage = made.times.emplace_back(static_cast<std::size_t>(made.chunks), plain);
+    // What the ends take more: of the first stage's first chunk, of the last one's last.
+    const chunk_seconds whole = chunk_of(line.stage(i));
+    chunk_seconds& end = i == 0 ? of_stage.front() : of_stage.back();
+    end.forward += whole.forward - chunks * plain.forward;
+    end.backward += whole.backward - chunks * plain.backward;
+    end.weights += whole.weights - chunks * plain.weights;
+  }
+  return made;
+}
+
+std::vector<order> gpipe_orders(const simulated_pipeline& line) {
+  order one;
+  for (int k = 0; k < line.micro_batches; ++k) one.push_back({pass::forward, k, 0});
+  for (int k = 0; k < line.micro_batches; ++k) one.push_back({pass::backward, k, 0});
+  return std::vector<order>(static_cast<std::size_t>(line.stages), one);
+}
+
+// Warm-up forwards, then one forward and one backward in turn, then the backwards that are left.
+// Forwards go through the chunks in groups of as many micro-batches as there are stages; backwards
+// likewise, from the last chunk.
+std::vector<order> one_by_one_orders(const simulated_pipeline& line) {
+  std::vector<order> orders;
+  const int total = line.micro_batches * line.chunks;
+  const auto nth = [&](pass what, int n) {
+    if (line.chunks == 1) return task{what, n, 0};
+    const int group = line.stages * line.chunks;
+    const int chunk = n % group / line.stages;
+    return task{what,
+                n / group * line.stages + n % line.stages,
+                what == pass::forward ? chunk : line.chunks - 1 - chunk};
+  };
+  for (int stage = 0; stage < line.stages; ++stage) {
+    const int after = line.stages - 1 - stage;
+    const int wanted = line.chunks == 1 ? after : 2 * after + (line.chunks - 1) * line.stages;
+    const int warm_up = std::min(total, wanted);
+    order& one = orders.emplace_back();
+    for (int n = 0; n < warm_up; ++n) one.push_back(nth(pass::forward, n));
+    for (int n = warm_up; n < total; ++n) {
+      one.push_back(nth(pass::forward, n));
+      one.push_back(nth(pass::backward, n - warm_up));
+    }
+    for (int n = total - warm_up; n < total; ++n) one.push_back(nth(pass::backward, n));
+  }
+  return orders;
+}
+
+// When each pass ended; negative before it did.
+class pass_ends {
+ public:
+  explicit pass_ends(const simulated_pipeline& line)
+      : line_(line),
+        ends_(2 * static_cast<std::size_t>(line.micro_batches) *
+                  static_cast<std::size_t>(line.stages * line.chunks),
+              -1) {}
+
+  double& operator()(pass what, int micro_batch, int place) {
+    const int passes = line_.stages * line_.chunks;
+    const int half = what == pass::forward ? 0 : 1;
+    const int at = (half * line_.micro_batches + micro_batch) * passes + place;
+    return ends_[static_cast<std::size_t>(at)];
+  }
+  // When a task's input is there; negative where that is not known yet.
+  double ready(int stage, const task& one) {
+    const int place = one.chunk * line_.stages + stage;
+    const int last = line_.stages * line_.chunks - 1;
+    const auto sent = [&](double end) {
+      return end < 0 ? end : end + (line_.stages > 1 ? line_.send : 0);
+    };
+    if (one.what == pass::forward)
+      return place == 0 ? 0 : sent((*this)(pass::forward, one.micro_batch, place - 1));
+    const double own = (*this)(pass::forward, one.micro_batch, place);
+    if (place == last || own < 0) return own;
+    const double next = sent((*this)(pass::backward, one.micro_batch, place + 1));
+    return next < 0 ? next : std::max(own, next);
+  }
+
+ private:
+  const simulated_pipeline& line_;
+  std::vector<double> ends_;
+};
+
+double simulate(const simulated_pipeline& line, const std::vector<order>& orders) {
+  pass_ends ends(line);
+  std::vector<std::size_t> next(orders.size(), 0);
+  std::vector<double> free_at(orders.size(), 0);
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      const int stage = static_cast<int>(i);
+      for (; next[i] < orders[i].size(); ++next[i]) {
+        const task& one = orders[i][next[i]];
+        const double ready = ends.ready(stage, one);
+        if (ready < 0) break;
+        free_at[i] = std::max(ready, free_at[i]) + line.seconds(stage, one);
+        ends(one.what, one.micro_batch, one.chunk * line.stages + stage) = free_at[i];
+        moved = true;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < orders.size(); ++i) REQUIRE(next[i] == orders[i].size());
+  return *std::max_element(free_at.begin(), free_at.end());
+}
+
+// ZB-H1 by a greedy rule: where the next pass would make a stage wait longer than `patience` times
+// as long as the gradients of one micro-batch's weights take, or needs their memory, they are done.
+class zero_bubble_simulation {
+ public:
+  zero_bubble_simulation(const simulated_pipeline& line, double patience)
+      : line_(line), patience_(patience), orders_(one_by_one_orders(line)), ends_(line) {
+    stages_.resize(orders_.size());
+  }
+
+  double run() {
+    double end = 0;
+    // The pass that can start first does, so what is not known yet starts later.
+    for (;;) {
+      choice best;
+      for (std::size_t i = 0; i < stages_.size(); ++i) {
+        const choice one = next_of(i);
+        if (one.start >= 0 && (best.start < 0 || one.start < best.start ||
+                               (one.start == best.start && best.weights && !one.weights)))
+          best = one;
+      }
+      if (best.start < 0) break;
+      end = std::max(end, take(best));
+    }
+    for (std::size_t i = 0; i < stages_.size(); ++i)
+      REQUIRE((stages_[i].next == orders_[i].size() && stages_[i].weights == line_.micro_batches));
+    return end;
+  }
+
+ private:
+  struct stage_state {
+    std::size_t next = 0;
+    int forwards = 0, backwards = 0, weights = 0;
+    double free_at = 0;
+  };
+  struct choice {
+    std::size_t stage = 0;
+    double start = -1;
+    bool weights = false;
+  };
+
+  choice next_of(std::size_t i) {
+    const stage_state& now = stages_[i];
+    const choice weights{i, now.weights < now.backwards ? now.free_at : -1, true};
+    if (now.next == orders_[i].size()) return weights;
+    const task& one = orders_[i][now.next];
+    if (one.what == pass::forward && now.forwards - now.weights >= line_.stages) return weights;
+    const double ready = ends_.ready(static_cast<int>(i), one);
+    const double waits = patience_ * line_.times[i][0].weights;
+    if (weights.start >= 0 && (ready < 0 || ready > now.free_at + waits)) return weights;
+    return {i, ready < 0 ? ready : std::max(ready, now.free_at), false};
+  }
+
+  double take(const choice& chosen) {
+    stage_state& now = stages_[chosen.stage];
+    const int stage = static_cast<int>(chosen.stage);
+    if (chosen.weights) {
+      ++now.weights;
+      return now.free_at = chosen.start + line_.seconds(stage, {pass::weights, 0, 0});
+    }
+    const task& one = orders_[chosen.stage][now.next++];
+    ++(one.what == pass::forward ? now.forwards : now.backwards);
+    now.free_at = chosen.start + line_.seconds(stage, one);
+    return ends_(one.what, one.micro_batch, stage) = now.free_at;
+  }
+
+  const simulated_pipeline& line_;
+  double patience_;
+  std::vector<order> orders_;
+  pass_ends ends_;
+  std::vector<stage_state> stages_;
+};
+
+double simulate_zero_bubble(const simulated_pipeline& line) {
+  double least = -1;
+  for (const double patience : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+    const double end = zero_bubble_simulation(line, patience).run();
+    if (least < 0 || end < least) least = end;
+  }
+  return least;
+}
+
+// How far the closed form is below the simulation, over random pipelines.
+struct distances {
+  double mean = 0;   // of the simulated time
+  double worst = 0;  // likewise
+  double above = 0;  // the most by which it is above
+};
+
+struct settings {
+  pipeline_schedule schedule;
+  bool uneven;
+  bool sends;
+};
+
+distances measure(const settings& wanted, int count) {
+  std::mt19937 random(20260827);
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  const auto whole = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  const bool apart = wanted.schedule == pipeline_schedule::zero_bubble;
+  distances found;
+  for (int i = 0; i < count; ++i) {
+    pipeline_seconds line;
+    line.stages = whole(1, 10);
+    line.micro_batches = whole(1, 40);
+    if (wanted.schedule == pipeline_schedule::interleaved) {
+      line.stages = whole(2, 8);
+      line.chunks = whole(2, 6);
+      line.micro_batches = line.stages * whole(1, 6);
+    }
+    if (apart) line.micro_batches = line.stages * whole(2, 6);
+    const double weights = real(0.6, 1);
+    const double backward = apart ? weights + real(0.9, 1.3) : real(1.5, 3);
+    line.first = line.middle = line.last = {1, backward, weights};
+    if (wanted.uneven) {
+      const auto stretched = [&](double low, double high) {
+        const double by = 1 + real(low, high) / static_cast<double>(line.chunks);
+        return stage_seconds{by, by * backward, by * weights};
+      };
+      line.first = stretched(-0.4, 0.3);
+      line.last = stretched(-0.5, 0.8);
+    }
+    if (wanted.sends) line.send = real(0, 0.2) / static_cast<double>(line.chunks);
+    const simulated_pipeline simulated = simulate_as(line, apart);
+    const double measured = apart ? simulate_zero_bubble(simulated)
+                                  : simulate(simulated,
+                                             wanted.schedule == pipeline_schedule::gpipe
+                                                 ? gpipe_orders(simulated)
+                                                 : one_by_one_orders(simulated));
+    const double below = 1 - detail::pipeline_time(line, wanted.schedule) / measured;
+    found.mean += below / count;
+    found.worst = std::max(found.worst, below);
+    found.above = std::max(found.above, -below);
+  }
+  return found;
+}
+
+void check_below(
+    const settings& wanted, double mean, double worst, int count = 1000, double above = 1e-12) {
+  const distances found = measure(wanted, count);
+  INFO("mean ", found.mean, ", worst ", found.worst, ", above ", found.above);
+  CHECK(found.above < above);
+  CHECK(found.mean < mean);
+  CHECK(found.worst < worst);
+}
+
+}  // namespace
+
+TEST_CASE("GPipe is exact") {
+  for (const bool uneven : {false, true})
+    for (const bool sends : {false, true})
+      check_below({pipeline_schedule::gpipe, uneven, sends}, 1e-12, 1e-12);
+}
+
+TEST_CASE("one forward, one backward is exact without sends") {
+  check_below({pipeline_schedule::one_f_one_b, false, false}, 1e-12, 1e-12);
+  check_below({pipeline_schedule::one_f_one_b, true, false}, 1e-12, 1e-12);
+  check_below({pipeline_schedule::one_f_one_b, false, true}, 1e-12, 1e-12);
+  check_below({pipeline_schedule::one_f_one_b, true, true}, 1e-5, 0.003);
+}
+
+TEST_CASE("interleaved is exact for like stages, else a bound") {
+  check_below({pipeline_schedule::interleaved, false, false}, 1e-12, 1e-12);
+  check_below({pipeline_schedule::interleaved, false, true}, 1e-12, 1e-12);
+  check_below({pipeline_schedule::interleaved, true, false}, 0.004, 0.07);
+  check_below({pipeline_schedule::interleaved, true, true}, 0.004, 0.07);
+}
+
+TEST_CASE("zero-bubble is exact for like stages without sends, else near") {
+  check_below({pipeline_schedule::zero_bubble, false, false}, 1e-12, 1e-12, 300);
+  check_below({pipeline_schedule::zero_bubble, false, true}, 0.012, 0.06, 300);
+  check_below({pipeline_schedule::zero_bubble, true, true}, 0.006, 0.06, 300, 0.01);
+}
+
+TEST_CASE("a longer pass or send never makes a pipeline faster") {
+  std::mt19937 random(20260828);
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  const auto whole = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  for (const auto schedule : {pipeline_schedule::gpipe,
+                              pipeline_schedule::one_f_one_b,
+                              pipeline_schedule::interleaved,
+                              pipeline_schedule::zero_bubble})
+    for (int i = 0; i < 2000; ++i) {
+      pipeline_seconds line;
+      line.stages = whole(1, 8);
+      line.chunks = schedule == pipeline_schedule::interleaved ? whole(1, 4) : 1;
+      line.micro_batches = line.stages * whole(1, 5);
+      line.middle = {1, real(1.3, 2.4), real(0.5, 1)};
+      const auto stretched = [&] {
+        const double by = 1 + real(-0.4, 0.5) / static_cast<double>(line.chunks);
+        return stage_seconds{by, by * line.middle.backward, by * line.middle.weights};
+      };
+      line.first = stretched();
+      line.last = stretched();
+      line.send = real(0, 0.1);
+      pipeline_seconds longer = line;
+      const double by = real(0, 0.3);
+      const bool layers = whole(0, 1) == 1;  // of all stages
+      const auto which = whole(0, 4);
+      const auto pass = which % 2 == 0 ? &stage_seconds::forward : &stage_seconds::backward;
+      if (which == 4) longer.send += by;
+      if (which < 4 && (layers || which < 2)) longer.first.*pass += by;
+      if (which < 4 && (layers || which >= 2)) longer.last.*pass += by;
+      if (which < 4 && layers) longer.middle.*pass += by;
+      CHECK(detail::pipeline_time(longer, schedule) >=
+            detail::pipeline_time(line, schedule) * (1 - 1e-12));
+    }
+}

@@ -1,0 +1,141 @@
+#include "check.hpp"
+#include "imaginary_device.hpp"
+
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/communication.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+namespace {
+
+using namespace gpuplan;
+using namespace std::string_view_literals;
+
+constexpr interconnect links_of(const gpu_spec& gpu,
+                                known<bandwidth> network = {},
+                                network_kind kind = network_kind::infiniband) {
+  return *interconnect_of(
+      {.gpu = gpu, .gpus_per_node = 8, .between_nodes = network, .network = kind});
+}
+constexpr interconnect a100 = links_of(catalog::a100_sxm4_80gb, 200_GBps);
+constexpr interconnect h200 = links_of(catalog::h200_sxm, 400_GBps);
+constexpr interconnect b200 = links_of(catalog::b200_sxm, 400_GBps, network_kind::efa);
+
+// Bus bandwidth of an all-reduce within `share` of what was measured.
+constexpr bool reaches(double measured_GBps,
+                       double share,
+                       bytes message,
+                       const device_group& group,
+                       const interconnect& links,
+                       collective_algorithm by = collective_algorithm::fastest,
+                       collective what = collective::all_reduce) {
+  const duration time = collective_time(what, message, group, links, by);
+  const double ratio = in(bus_bandwidth(what, message, group, time), 1_GBps) / measured_GBps;
+  return ratio > 1 - share && ratio < 1 + share;
+}
+
+// stas00/ml-engineering, network/README.md at 744d01e1.
+TEST_CASE("measured collectives") {
+  constexpr auto ring = collective_algorithm::ring;
+  constexpr auto in_switch = collective_algorithm::in_switch;
+  STATIC_CHECK(reaches(106.16, 0.05, 16_MiB, {8, 8}, a100));
+  STATIC_CHECK(reaches(229.04, 0.05, 1_GiB, {8, 8}, a100));
+  STATIC_CHECK(reaches(234.89, 0.02, 16_GiB, {8, 8}, a100));
+  STATIC_CHECK(reaches(1.44, 0.15, 32_KiB, {8, 8}, h200));
+  STATIC_CHECK(reaches(39.93, 0.15, 1_MiB, {8, 8}, h200));
+  STATIC_CHECK(reaches(155.53, 0.05, 8_MiB, {8, 8}, h200));
+  STATIC_CHECK(reaches(477.45, 0.02, 8_GiB, {8, 8}, h200));
+  STATIC_CHECK(reaches(435.6, 0.02, 8_GiB, {6, 6}, h200, in_switch));
+  STATIC_CHECK(reaches(414.2, 0.02, 8_GiB, {5, 5}, h200, in_switch));
+  STATIC_CHECK(reaches(363.3, 0.02, 8_GiB, {4, 4}, h200));
+  STATIC_CHECK(reaches(365.6, 0.01, 8_GiB, {8, 8}, h200, ring));
+  STATIC_CHECK(reaches(362.9, 0.02, 16_GiB, {8, 8}, h200, ring, collective::reduce_scatter));
+  STATIC_CHECK(reaches(839.07, 0.02, 8_GiB, {8, 8}, b200));
+  STATIC_CHECK(reaches(682.2, 0.02, 8_GiB, {8, 8}, b200, ring));
+  STATIC_CHECK(reaches(811.2, 0.02, 8_GiB, {7, 7}, b200, in_switch));
+  STATIC_CHECK(reaches(18.9, 0.02, 4_MiB, {32, 8}, b200));
+  STATIC_CHECK(reaches(361.99, 0.05, 1_GiB, {32, 8}, b200));
+  STATIC_CHECK(reaches(381.8, 0.03, 16_GiB, {32, 8}, b200));
+  // Of the same page's two devices, each pair of which has 1/7 of the rate.
+  STATIC_CHECK(reaches(47.7, 0.07, 4_GiB, {2, 2}, links_of(catalog::mi300x)));
+  STATIC_CHECK(reaches(312.9, 0.01, 4_GiB, {8, 8}, links_of(catalog::mi300x)));
+}
+
+TEST_CASE("large messages go at the rate of the slowest link") {
+  const auto seconds = [](collective what, const device_group& group, const interconnect& links) {
+    return collective_time(what, 1e15_B, group, links, collective_algorithm::ring).value();
+  };
+  const auto near = [](double value, double expected) {
+    return value > 0.999 * expected && value < 1.001 * expected;
+  };
+  constexpr double inside = 450e9 * link_data::nvlink_4.ring_share;
+  constexpr double ports = 400e9 * link_data::infiniband.ring_share;
+  STATIC_CHECK(near(seconds(collective::all_reduce, {4, 4}, h200), 1.5e15 / inside));
+  STATIC_CHECK(near(seconds(collective::all_gather, {4, 4}, h200), 0.75e15 / inside));
+  STATIC_CHECK(near(seconds(collective::reduce_scatter, {4, 4}, h200), 0.75e15 / inside));
+  STATIC_CHECK(near(seconds(collective::broadcast, {4, 4}, h200), 1e15 / inside));
+  STATIC_CHECK(near(seconds(collective::send, {2, 2}, h200), 1e15 / inside));
+  STATIC_CHECK(near(seconds(collective::all_to_all, {4, 4}, h200), 0.75e15 / inside));
+  // One rank in each node has an eighth of the ports, two have a quarter.
+  STATIC_CHECK(near(seconds(collective::all_reduce, {4, 1}, h200), 1.5e15 / (ports / 8)));
+  STATIC_CHECK(near(seconds(collective::all_gather, {4, 2}, h200), 0.75e15 / (ports / 4)));
+  STATIC_CHECK(near(seconds(collective::send, {2, 1}, h200), 1e15 / (ports / 8)));
+  STATIC_CHECK(near(seconds(collective::all_to_all, {16, 8}, h200), 0.5e15 / (ports / 8)));
+}
+
+TEST_CASE("one rank exchanges nothing") {
+  STATIC_CHECK(collective_time(collective::all_reduce, 1_GB, {1, 1}, h200) == 0_s);
+  STATIC_CHECK(collective_time(collective::all_gather, 1_GB, {1, 1}, h200) == 0_s);
+  STATIC_CHECK(collective_time(collective::all_to_all, 1_GB, {1, 1}, h200) == 0_s);
+}
+
+TEST_CASE("small messages take the launch and the hops") {
+  const auto time = [](const device_group& group, const interconnect& links) {
+    return in(collective_time(collective::all_reduce, 0_B, group, links), 1_us);
+  };
+  // The switch: 2 hops. A tree of 8 nodes: 7 hops in a chain and 3 between nodes, both ways.
+  STATIC_CHECK(time({8, 8}, h200) > 43 + 1.1 && time({8, 8}, h200) < 43 + 1.3);
+  STATIC_CHECK(time({64, 8}, h200) > 43 + 8.3 + 40.2 && time({64, 8}, h200) < 43 + 8.5 + 40.2);
+  // A ring inside a node: 14 hops.
+  STATIC_CHECK(time({8, 8}, a100) > 43 + 8.3 && time({8, 8}, a100) < 43 + 8.5);
+}
+
+TEST_CASE("groups along the devices") {
+  CONSTEXPR device_group tensor = group_of(8, 1, 8);
+  STATIC_CHECK(tensor.per_node == 8 && tensor.nodes() == 1);
+  CONSTEXPR device_group data = group_of(16, 4, 8);
+  STATIC_CHECK(data.per_node == 2 && data.nodes() == 8);
+  CONSTEXPR device_group far = group_of(4, 16, 8);
+  STATIC_CHECK(far.per_node == 1 && far.nodes() == 4);
+  CONSTEXPR device_group few = group_of(2, 1, 8);
+  STATIC_CHECK(few.per_node == 2 && few.nodes() == 1);
+}
+
+TEST_CASE("measured copies say how fast a link is, of which rings reach their share") {
+  using imaginary_device::imaginary;
+  CONSTEXPR interconnect measured =
+      *interconnect_of({.gpu = *measured_as(imaginary, imaginary_device::in_full)});
+  STATIC_CHECK(measured.inside_node == 250_GBps / link_data::nvlink_3.copy_share);
+  STATIC_CHECK(interconnect_of({.gpu = imaginary})->inside_node == 300_GBps);
+  // what the caller states is the link's own rate
+  STATIC_CHECK(interconnect_of({.gpu = *measured_as(imaginary, imaginary_device::in_full),
+                                .inside_node = 200_GBps})
+                   ->inside_node == 200_GBps);
+}
+
+TEST_CASE("links are of the GPU's kind") {
+  STATIC_CHECK(a100.inside.kind == "NVLink 3"sv && a100.inside.in_switch_share == 0);
+  STATIC_CHECK(h200.inside.kind == "NVLink 4"sv && h200.inside.in_switch_share > 0);
+  STATIC_CHECK(b200.inside.kind == "NVLink 5"sv && b200.between.kind == "EFA"sv);
+  // A bridge has no switch.
+  STATIC_CHECK(links_of(catalog::h100_nvl).inside.in_switch_share == 0);
+  STATIC_CHECK(links_of(catalog::l40s).inside.kind == "PCIe"sv);
+  STATIC_CHECK(links_of(catalog::v100_sxm2_32gb).inside.kind == "NVLink 3"sv);
+  STATIC_CHECK(interconnect_of({.gpu = catalog::trainium1}).why().code == errc::not_known);
+  // 396.4 and 376 GB/s from an H200 and an H100 to another.
+  CONSTEXPR bandwidth copied = copy_bandwidth(h200.inside_node, h200.inside);
+  STATIC_CHECK(copied > 376_GBps && copied < 396.4_GBps);
+}
+
+}  // namespace
