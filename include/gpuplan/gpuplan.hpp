@@ -27,6 +27,9 @@
 #include <gpuplan/optimizer.hpp>
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/planner.hpp>
+#include <gpuplan/planner/front.hpp>
+#include <gpuplan/planner/request.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/require.hpp>
@@ -40,6 +43,7 @@
 #include <gpuplan/time/measured.hpp>
 #include <gpuplan/time/overlap.hpp>
 #include <gpuplan/time/pipeline.hpp>
+#include <gpuplan/time/rates.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_breakdown.hpp>

@@ -46,7 +46,11 @@ namespace gpuplan {
   X(steps_per_epoch)                 \
   X(stage)                           \
   X(days)                            \
+  X(minutes)                         \
+  X(at_most_minutes)                 \
   X(cents)                           \
+  X(at_most_cents)                   \
+  X(plans)                           \
   X(cents_per_hour)                  \
   X(milliwatts)                      \
   X(MBps)                            \

@@ -408,12 +408,10 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   return setup;
 }
 
-/// The setup itself where it is valid, and so is its batch on that division. Errors: those of the
-/// setup and of the plan; `no_such_code`.
-[[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup,
-                                                        const batch_plan& plan) {
-  if (const auto valid = validate(setup); !valid) return valid.why();
-  if (const auto valid = validate(plan); !valid) return valid.why();
+namespace detail {
+
+// What is wrong with a valid batch on a valid setup's division, or no failure.
+constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& plan) {
   const parallelism& division = setup.parallelism;
   if (plan.data_parallel * division.context_parallel % division.expert_parallel != 0)
     return failure(errc::no_such_code, named_fact{fact::data_parallel, plan.data_parallel})
@@ -423,9 +421,21 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
         .about("unequal shard groups");
   if (plan.data_parallel > 1 && division.tensor_parallel > 1 &&
       setup.framework.layers == layer_code::llama)
-    return detail::without_code("replicas of divided layers");
+    return without_code("replicas of divided layers");
   if (setup.precision.fp8_linears && plan.micro_batch * setup.sequence_length % 16 != 0)
-    return detail::without_code("so many tokens in fp8");
+    return without_code("so many tokens in fp8");
+  return {};
+}
+
+}  // namespace detail
+
+/// The setup itself where it is valid, and so is its batch on that division. Errors: those of the
+/// setup and of the plan; `no_such_code`.
+[[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup,
+                                                        const batch_plan& plan) {
+  if (const auto valid = validate(setup); !valid) return valid.why();
+  if (const auto valid = validate(plan); !valid) return valid.why();
+  if (const failure why = detail::flaw_of_batch(setup, plan); detail::failed(why)) return why;
   return setup;
 }
 

@@ -56,6 +56,7 @@ set(order
     memory/step_peaks.hpp
     memory/transformer.hpp
     memory/profile.hpp
+    memory/divisions.hpp
     memory/timeline.hpp
     memory/explanation.hpp
     replay.hpp

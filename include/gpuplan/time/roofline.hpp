@@ -13,6 +13,7 @@
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/time/layers.hpp>
 #include <gpuplan/time/optimizer.hpp>
+#include <gpuplan/time/rates.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/training_setup.hpp>
@@ -20,117 +21,6 @@
 #include <cstdint>
 
 namespace gpuplan {
-
-/// The terms of the model: each can be switched off, to see what it is worth.
-struct time_terms {
-  bool waves = true;          // tiles of products come in whole waves over the SMs
-  bool alignment = true;      // odd dimensions slow products down
-  bool product_bytes = true;  // products take at least as long as their operands to move
-  bool elements = true;       // element-wise kernels
-  bool attention = true;
-  bool ends = true;     // embedding, head and loss
-  bool host = true;     // launches by the host
-  bool latency = true;  // of communication, and its small messages
-  bool tensor_exchange = true;
-  bool context_exchange = true;
-  bool expert_exchange = true;
-  bool pipeline_exchange = true;
-  bool gradient_exchange = true;
-  bool parameter_exchange = true;
-  bool contention = true;  // of communication with kernels
-  bool recompute = true;
-  bool bubble = true;
-  bool optimizer = true;
-};
-
-/// One micro-batch on one stage, or through one layer, in seconds: what `step_breakdown` sums up.
-struct micro_batch_time {
-  double forward = 0;
-  double backward = 0;
-  double recompute = 0;
-  double tensor = 0;
-  double context = 0;
-  double expert = 0;
-  double parameter = 0;     // waiting for weights that ranks share, and for their gradients
-  double host = 0;          // waiting for launches
-  double forward_pass = 0;  // of all these, what the forward pass takes
-
-  [[nodiscard]] constexpr double total() const {
-    return forward + backward + recompute + tensor + context + expert + parameter + host;
-  }
-};
-
-[[nodiscard]] constexpr micro_batch_time operator+(const micro_batch_time& a,
-                                                   const micro_batch_time& b) {
-  return {.forward = a.forward + b.forward,
-          .backward = a.backward + b.backward,
-          .recompute = a.recompute + b.recompute,
-          .tensor = a.tensor + b.tensor,
-          .context = a.context + b.context,
-          .expert = a.expert + b.expert,
-          .parameter = a.parameter + b.parameter,
-          .host = a.host + b.host,
-          .forward_pass = a.forward_pass + b.forward_pass};
-}
-
-[[nodiscard]] constexpr micro_batch_time operator*(double count, const micro_batch_time& a) {
-  return {.forward = count * a.forward,
-          .backward = count * a.backward,
-          .recompute = count * a.recompute,
-          .tensor = count * a.tensor,
-          .context = count * a.context,
-          .expert = count * a.expert,
-          .parameter = count * a.parameter,
-          .host = count * a.host,
-          .forward_pass = count * a.forward_pass};
-}
-
-/// The rates of a cluster's device for a setup: what was measured of the device, and else peaks of
-/// its formats times the shares reached. Attention is not measured apart.
-/// Precondition: the device has a peak for the format of products.
-[[nodiscard]] constexpr kernel_rates kernel_rates_of(const training_setup& setup,
-                                                     const gpu_spec& gpu,
-                                                     const device_efficiency& reached,
-                                                     const time_terms& terms = {}) {
-  const double clock = gpu.tdp ? clock_share(reached, *gpu.tdp) : 1;
-  const auto products = [&](number_format format, double share) {
-    const ceiling<compute_rate> most = *matmul_ceiling(gpu, format);
-    const bool is_reached = most.origin == ceiling_origin::measured;
-    return most.value.value() * (is_reached ? 1 : clock * share) *
-           setup.framework.costs.product_rate;
-  };
-  kernel_rates rates;
-  rates.half = products(setup.precision.compute, reached.products);
-  rates.linear = rates.half;
-  rates.linear_bytes = detail::is_half(setup.precision.compute) ? 2 : 4;
-  if (setup.precision.fp8_linears) {
-    rates.linear = products(number_format::fp8, reached.products_fp8);
-    if (setup.precision.scales_by_row)
-      rates.linear *= reached.products_fp8_by_row / reached.products_fp8;
-    rates.linear_bytes = 1;
-  }
-  if (setup.precision.fp4_linears) {
-    rates.linear = products(number_format::fp4, reached.products_fp4);
-    rates.linear_bytes = 0.5;
-  }
-  const bool attends = terms.attention;
-  const double half =
-      peak(gpu, setup.precision.compute)->value() * clock * setup.framework.costs.product_rate;
-  rates.attention_forward = attends ? half * reached.attention_forward : detail::infinity;
-  rates.attention_backward = attends ? half * reached.attention_backward : detail::infinity;
-  const ceiling<bandwidth> memory = memory_ceiling(gpu);
-  const double moved =
-      memory.value.value() * (memory.origin == ceiling_origin::measured ? 1 : reached.memory);
-  rates.bytes = terms.product_bytes ? moved : detail::infinity;
-  rates.elements = terms.elements ? moved : detail::infinity;
-  rates.sms = gpu.sm_count;
-  const auto kernel = launch_latency(gpu, launch_cost::kernel);
-  rates.floor = (kernel ? kernel->value : reached.kernel_floor).value();
-  rates.odd = terms.alignment ? reached.odd_products : 1;
-  rates.unaligned = terms.alignment ? reached.unaligned_products : 1;
-  rates.in_waves = terms.waves;
-  return rates;
-}
 
 /// Where the ceilings of a step's time come from.
 struct ceiling_origins {
@@ -176,73 +66,129 @@ struct part_factors {
   double optimizer = 1;
 };
 
+// A step's time as a straight line of its micro-batches, in seconds.
+struct step_line {
+  micro_batch_time busy{};  // of one on the slowest stage
+  double hops = 0;          // likewise
+  // of the step
+  double hops_of_one = 0;
+  double bubble = 0;
+  double gradients = 0;
+  double parameters = 0;
+  double optimizer = 0;
+  double host = 0;
+
+  [[nodiscard]] constexpr double of_each() const { return busy.total() + hops; }
+  [[nodiscard]] constexpr double of_step() const {
+    return hops_of_one + bubble + gradients + parameters + optimizer + host;
+  }
+  [[nodiscard]] constexpr step_breakdown at(std::int64_t micro_batches) const {
+    const auto each = static_cast<double>(micro_batches);
+    const auto seconds = [](double value) { return duration::from_value(value); };
+    return {.forward = seconds(each * busy.forward),
+            .backward = seconds(each * busy.backward),
+            .recompute = seconds(each * busy.recompute),
+            .tensor_exchange = seconds(each * busy.tensor),
+            .context_exchange = seconds(each * busy.context),
+            .expert_exchange = seconds(each * busy.expert),
+            .pipeline_exchange = seconds(each * hops + hops_of_one),
+            .gradient_exchange = seconds(gradients),
+            .parameter_exchange = seconds(each * busy.parameter + parameters),
+            .bubble = seconds(bubble),
+            .optimizer = seconds(optimizer),
+            .host = seconds(each * busy.host + host)};
+  }
+};
+
 // A setup on a cluster, with what follows from both worked out once. The time of a layer follows
-// from the micro-batch and the tensor, context and expert degrees; that of a stage is a sum of
-// layers, and that of the step a sum of stages: planners tabulate them by degree.
+// from the micro-batch, the tensor, context and expert degrees and what is recomputed:
+// `tabulate_layers` works it out. That of a stage is a sum of layers, and that of the step a sum of
+// stages: `line` adds them up for the setup's division as it is then, which a planner changes.
 class step_composer {
  public:
-  constexpr step_composer(const roofline_time& given,
-                          const batch_plan& plan,
-                          const part_factors& factors = {})
+  constexpr step_composer(const roofline_time& given, const part_factors& factors = {})
       : factors_(factors),
         setup_(given.setup),
         terms_(given.terms),
         division_(given.setup.parallelism),
         costs_(given.setup.framework.costs),
-        plan_(plan),
         on_(kernel_rates_of(given.setup, given.on.gpu, given.efficiency, given.terms)),
         links_(links_of(given)),
-        devices_per_node_(given.on.gpus_per_node) {
+        devices_per_node_(given.on.gpus_per_node) {}
+  constexpr step_composer(const roofline_time& given,
+                          const batch_plan& plan,
+                          const part_factors& factors = {})
+      : step_composer(given, factors) {
+    tabulate_layers(plan.micro_batch);
+    plan_ = plan;
+  }
+
+  constexpr step_breakdown compose() const {
+    return line(parameters(setup_.model, division_, {})).at(plan_.accumulation);
+  }
+
+  // `held`: the parameters of the division's first rank.
+  constexpr step_line line(const parameter_counts& held) const {
+    const std::int64_t stages = division_.pipeline_parallel;
+    micro_batch_time slowest;
+    double all = 0;
+    std::int64_t first = 0;
+    for (std::int64_t stage = 0; stage < stages;) {
+      const std::int64_t last = first + layers_of_stage(division_, setup_.model.layers(), stage);
+      const std::int64_t alike = stages_alike(stage, last - first);
+      const micro_batch_time here = of_stage(first, last, stage == 0, stage == stages - 1);
+      const double total = here.total();
+      all += count(alike) * total;
+      if (total >= slowest.total()) slowest = here;
+      first += alike * (last - first);
+      stage += alike;
+    }
+    const double chunks = count(division_.virtual_pipeline);
+    const double hop = stages > 1 && terms_.pipeline_exchange ? factors_.hop * hop_time() : 0;
+    const end_of_step end = end_of(slowest, held);
+    return {.busy = slowest,
+            // Each micro-batch waits for two, the first one for all of them on its way and back.
+            .hops = 2 * hop * chunks * (1 - costs_.hidden_pipeline_exchange),
+            .hops_of_one = 2 * hop * count(stages - 1),
+            .bubble = terms_.bubble ? (all - slowest.total()) / chunks : 0,
+            .gradients = factors_.gradients * end.gradients,
+            .parameters = end.parameters,
+            .optimizer = factors_.optimizer * end.optimizer,
+            .host = terms_.host ? costs_.host_per_step.value() : 0};
+  }
+
+  constexpr void tabulate_layers(std::int64_t micro_batch) {
+    const transformer& model = setup_.model;
+    plan_.micro_batch = micro_batch;
+    recomputed_share_ = 1;
     if (setup_.recompute == recompute_mode::full) {
-      const double layers = count(setup_.model.layers()) / count(division_.pipeline_parallel);
+      const double layers = count(model.layers()) / count(division_.pipeline_parallel);
       const double first = count(setup_.recompute_layers);
       recomputed_share_ =
           (first > 0 ? smaller_of(1, first / layers) : 1) / count(setup_.recompute_period);
     }
+    layer_counts all = layers_between(model, 0, model.layers());
+    all.add(mtp_layer_kind(model), model.mtp_layers);
+    layers_are_alike_ = true;
+    tabulate(layer_kind::dense, all.dense);
+    tabulate(layer_kind::experts, all.experts);
+    tabulate(layer_kind::cross, all.cross);
+    if (!terms_.ends) return;
+    const double matrix =
+        count(model.token_width()) * count(model.vocab_size) / count(division_.tensor_parallel);
+    input_ = time_of(cost_of_input(setup_, on_, micro_batch), 0);
+    output_ = time_of(cost_of_output(setup_, on_, micro_batch), matrix);
   }
+  constexpr void set_data_parallel(std::int64_t ranks) { plan_.data_parallel = ranks; }
 
-  constexpr step_breakdown compose() const {
-    const std::int64_t stages = division_.pipeline_parallel;
-    micro_batch_time slowest;
-    double all = 0;
-    for (std::int64_t stage = 0; stage < stages; ++stage) {
-      const micro_batch_time here = of_stage(stage);
-      all += here.total();
-      if (here.total() >= slowest.total()) slowest = here;
-    }
-    const double micro_batches = count(plan_.accumulation);
-    const double chunks = count(division_.virtual_pipeline);
-    const double hop = stages > 1 && terms_.pipeline_exchange ? factors_.hop * hop_time() : 0;
-    // Each micro-batch waits for two, the first one for all of them on its way and back.
-    const double hops = 2 * hop * chunks * micro_batches * (1 - costs_.hidden_pipeline_exchange) +
-                        2 * hop * count(stages - 1);
-    const micro_batch_time busy = micro_batches * slowest;
-    const end_of_step end = end_of(slowest);
-    const auto seconds = [](double value) { return duration::from_value(value); };
-    return {.forward = seconds(busy.forward),
-            .backward = seconds(busy.backward),
-            .recompute = seconds(busy.recompute),
-            .tensor_exchange = seconds(busy.tensor),
-            .context_exchange = seconds(busy.context),
-            .expert_exchange = seconds(busy.expert),
-            .pipeline_exchange = seconds(hops),
-            .gradient_exchange = seconds(factors_.gradients * end.gradients),
-            .parameter_exchange = seconds(busy.parameter + end.parameters),
-            .bubble = seconds(terms_.bubble ? (all - slowest.total()) / chunks : 0),
-            .optimizer = seconds(factors_.optimizer * end.optimizer),
-            .host = seconds(busy.host) + (terms_.host ? costs_.host_per_step : duration())};
+  // One micro-batch on all stages one after another, whatever their number.
+  constexpr double of_all_stages() const {
+    return of_stage(0, setup_.model.layers(), true, true).total();
   }
 
   // Of one micro-batch.
-  constexpr micro_batch_time of_input() const {
-    return time_of(cost_of_input(setup_, on_, plan_.micro_batch), 0);
-  }
-  constexpr micro_batch_time of_output() const {
-    const transformer& model = setup_.model;
-    const double matrix =
-        count(model.token_width()) * count(model.vocab_size) / count(division_.tensor_parallel);
-    return time_of(cost_of_output(setup_, on_, plan_.micro_batch), matrix);
-  }
+  constexpr micro_batch_time of_input() const { return shared(input_); }
+  constexpr micro_batch_time of_output() const { return shared(output_); }
   // The model's last layer.
   constexpr micro_batch_time of_layer() const {
     return of_layers(setup_.model.kind == model_kind::encoder_decoder
@@ -263,6 +209,12 @@ class step_composer {
     double kernels = 0, tensor = 0, context = 0, expert = 0, host = 0;
     constexpr double total() const { return kernels + tensor + context + expert + host; }
   };
+  // One micro-batch through something, and what its ranks' sharing of weights asks.
+  struct shared_time {
+    micro_batch_time time{};  // without it
+    double backward = 0;      // of it, with what is recomputed
+    double parameters = 0;    // that are shared and gathered for the passes
+  };
 
   part_factors factors_;
   const training_setup& setup_;
@@ -274,6 +226,10 @@ class step_composer {
   interconnect_numbers links_;
   std::int64_t devices_per_node_;
   double recomputed_share_ = 1;  // of a stage's layers
+  bool layers_are_alike_ = true;
+  shared_time layers_[3][2]{};  // by kind, without a window and with one
+  shared_time input_{};
+  shared_time output_{};
 
   static constexpr double count(std::int64_t value) { return static_cast<double>(value); }
   static constexpr interconnect_numbers links_of(const roofline_time& given) {
@@ -361,27 +317,30 @@ class step_composer {
     return time;
   }
 
-  // `parameters`: of what is shared among ranks and gathered for the passes.
-  constexpr micro_batch_time time_of(const layer_cost& cost, double parameters) const {
+  constexpr shared_time time_of(const layer_cost& cost, double parameters) const {
     const pass_time forward = time_of(cost.forward);
     const pass_time backward = time_of(cost.backward);
     const pass_time again = terms_.recompute ? time_of(cost.again) : pass_time{};
-    micro_batch_time time{.forward = forward.kernels,
-                          .backward = backward.kernels,
-                          .recompute = again.kernels,
-                          .tensor = forward.tensor + backward.tensor + again.tensor,
-                          .context = forward.context + backward.context + again.context,
-                          .expert = forward.expert + backward.expert + again.expert,
-                          .host = forward.host + backward.host + again.host,
-                          .forward_pass = forward.total()};
-    if (division_.zero_stage < 2 || !terms_.parameter_exchange) return time;
+    return {.time = {.forward = forward.kernels,
+                     .backward = backward.kernels,
+                     .recompute = again.kernels,
+                     .tensor = forward.tensor + backward.tensor + again.tensor,
+                     .context = forward.context + backward.context + again.context,
+                     .expert = forward.expert + backward.expert + again.expert,
+                     .host = forward.host + backward.host + again.host,
+                     .forward_pass = forward.total()},
+            .backward = backward.total() + again.total(),
+            .parameters = parameters};
+  }
+  constexpr micro_batch_time shared(const shared_time& of) const {
+    if (division_.zero_stage < 2 || !terms_.parameter_exchange) return of.time;
+    micro_batch_time time = of.time;
     const double gather =
-        division_.zero_stage == 3 ? sharing_time(parameters * element_bytes()) : 0;
-    const double scatter = sharing_time(parameters * gradient_bytes());
-    const double before = costs_.hides_gathers ? waits(forward.total(), gather) : gather;
+        division_.zero_stage == 3 ? sharing_time(of.parameters * element_bytes()) : 0;
+    const double scatter = sharing_time(of.parameters * gradient_bytes());
+    const double before = costs_.hides_gathers ? waits(time.forward_pass, gather) : gather;
     time.parameter =
-        before + (costs_.hides_gathers ? waits(backward.total() + again.total(), gather + scatter)
-                                       : gather + scatter);
+        before + (costs_.hides_gathers ? waits(of.backward, gather + scatter) : gather + scatter);
     time.forward_pass += before;
     return time;
   }
@@ -392,52 +351,68 @@ class step_composer {
     return bits_per_element(division_.zero_stage >= 2 ? recipe.reduced : recipe.weights) / 8.0;
   }
 
+  constexpr void tabulate(layer_kind kind, std::int64_t layers) {
+    if (layers == 0) return;
+    const transformer& model = setup_.model;
+    const parameter_counts each = layer_parameters(model, kind);
+    const double parameters =
+        count(each.total() - each.experts) / count(division_.tensor_parallel) +
+        count(each.experts) / count(division_.expert_parallel);
+    const std::int64_t windowed =
+        kind == layer_kind::cross ? 0 : model.windowed_layers_before(model.layers());
+    layers_are_alike_ = layers_are_alike_ && layers == model.layers() + model.mtp_layers &&
+                        (windowed == 0 || windowed == model.layers());
+    for (const bool has_window : {false, true}) {
+      if (has_window && windowed == 0) continue;
+      layer_cost cost = cost_of_layer(setup_, on_, plan_.micro_batch, kind, has_window);
+      cost.again = recomputed_share_ * cost.again;
+      layers_[static_cast<int>(kind)][has_window ? 1 : 0] = time_of(cost, parameters);
+    }
+  }
   constexpr micro_batch_time of_layers(layer_kind kind,
                                        std::int64_t all,
                                        std::int64_t windowed) const {
     micro_batch_time time;
-    if (all == 0) return time;
-    const parameter_counts each = layer_parameters(setup_.model, kind);
-    const double parameters =
-        count(each.total() - each.experts) / count(division_.tensor_parallel) +
-        count(each.experts) / count(division_.expert_parallel);
-    for (const bool has_window : {false, true}) {
-      const std::int64_t layers = has_window ? windowed : all - windowed;
-      if (layers == 0) continue;
-      layer_cost cost = cost_of_layer(setup_, on_, plan_.micro_batch, kind, has_window);
-      cost.again = recomputed_share_ * cost.again;
-      time = time + count(layers) * time_of(cost, parameters);
-    }
+    const shared_time* const each = layers_[static_cast<int>(kind)];
+    if (all != windowed) time = count(all - windowed) * shared(each[0]);
+    if (windowed != 0) time = time + count(windowed) * shared(each[1]);
     return time;
   }
 
-  constexpr micro_batch_time of_stage(std::int64_t stage) const {
+  // How many stages from this one on, the last one apart, have as many layers, all alike.
+  constexpr std::int64_t stages_alike(std::int64_t stage, std::int64_t layers) const {
+    const std::int64_t last = division_.pipeline_parallel - 1;
+    if (stage == 0 || stage == last || !layers_are_alike_) return 1;
+    std::int64_t end = stage + 1;
+    while (end < last && layers_of_stage(division_, setup_.model.layers(), end) == layers) ++end;
+    return end - stage;
+  }
+
+  constexpr micro_batch_time of_stage(std::int64_t first,
+                                      std::int64_t last,
+                                      bool is_first,
+                                      bool is_last) const {
     const transformer& model = setup_.model;
-    const std::int64_t stages = division_.pipeline_parallel;
-    std::int64_t first = 0;
-    for (std::int64_t before = 0; before < stage; ++before)
-      first += layers_of_stage(division_, model.layers(), before);
-    const std::int64_t last = first + layers_of_stage(division_, model.layers(), stage);
     layer_counts layers = layers_between(model, first, last);
-    const bool is_last = stage == stages - 1;
     if (is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
     // Windows are dealt to the kinds of layers in proportion.
     const std::int64_t windowed =
         model.windowed_layers_before(last) - model.windowed_layers_before(first);
     const std::int64_t of_experts =
         layers.experts == 0 ? 0 : windowed * layers.experts / (layers.dense + layers.experts);
-    micro_batch_time time =
-        factors_.layer * (of_layers(layer_kind::dense, layers.dense, windowed - of_experts) +
-                          of_layers(layer_kind::experts, layers.experts, of_experts) +
-                          of_layers(layer_kind::cross, layers.cross, 0));
+    micro_batch_time time = of_layers(layer_kind::dense, layers.dense, windowed - of_experts);
+    if (layers.experts != 0)
+      time = time + of_layers(layer_kind::experts, layers.experts, of_experts);
+    if (layers.cross != 0) time = time + of_layers(layer_kind::cross, layers.cross, 0);
+    time = factors_.layer * time;
     if (!terms_.ends) return time;
-    if (stage == 0) time = time + factors_.input * of_input();
+    if (is_first) time = time + factors_.input * shared(input_);
     if (!is_last) return time;
-    return time + count(1 + model.mtp_layers) * factors_.output * of_output();
+    return time + factors_.output * (count(1 + model.mtp_layers) * shared(output_));
   }
 
-  constexpr end_of_step end_of(const micro_batch_time& slowest) const {
-    const parameter_counts held = parameters(setup_.model, division_, {});
+  constexpr end_of_step end_of(const micro_batch_time& slowest,
+                               const parameter_counts& held) const {
     const double experts = count(held.experts);
     const double others = count(held.total()) - experts;
     const auto exchange = [&](collective what, double each) {

@@ -1,0 +1,86 @@
+// What a search for the best plan costs at run time: GPT of a trillion parameters on 3,072 GPUs.
+
+#include <benchmark/benchmark.h>
+
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/planner.hpp>
+
+#include <cstdint>
+
+using namespace gpuplan;
+
+namespace {
+
+// Of Narayanan et al. 2021 (arXiv 2104.04473, table 1), on 384 nodes of 8 A100 with 8 adapters of
+// 200 Gb/s each.
+plan_request trillion(range<std::int64_t> effective_batch) {
+  plan_request request;
+  transformer model = catalog::gpt3_175b;
+  model.num_hidden_layers = 128;
+  model.hidden_size = 25600;
+  model.num_attention_heads = 160;
+  model.intermediate_size = 102400;
+  model.vocab_size = 51200;
+  request.setup = {.model = model,
+                   .sequence_length = 2048,
+                   .precision = bf16_megatron,
+                   .framework = catalog::megatron_lm};
+  request.on = {
+      .gpu = catalog::a100_sxm4_80gb, .nodes = 384, .gpus_per_node = 8, .between_nodes = 200_GBps};
+  request.efficiency = catalog::ampere;
+  request.tensor_within_node = false;
+  request.effective_batch = effective_batch;
+  request.space = {.tensor_parallel = range<std::int64_t>{1, 32},
+                   .pipeline_parallel = range<std::int64_t>{1, 128},
+                   .virtual_pipeline = range<std::int64_t>{1, 128},
+                   .zero_stage = range<std::int64_t>{0, 1},
+                   .recompute = true,
+                   .micro_batch = {1, 64}};
+  return request;
+}
+
+void plan(benchmark::State& state, const plan_request& request) {
+  const transformer_memory_of memory_of{.fragmentation = 0};
+  std::int64_t evaluated = 0;
+  std::int64_t searched = 0;
+  std::int64_t asked = 0;
+  for (auto _ : state) {
+    const auto answer = plan_training(request, memory_of);
+    evaluated += answer->evaluated;
+    searched += answer->evaluated + answer->excluded;
+    asked += answer->asked;
+    benchmark::DoNotOptimize(answer->best().step);
+  }
+  using benchmark::Counter;
+  const auto each = [](std::int64_t count) {
+    return Counter(static_cast<double>(count), Counter::kAvgIterations);
+  };
+  state.counters["plans"] = each(searched);
+  state.counters["evaluated"] = each(evaluated);
+  state.counters["memory_asked"] = each(asked);
+  state.counters["plans_per_second"] = Counter(static_cast<double>(searched), Counter::kIsRate);
+}
+
+// Every effective batch up to 81,920: each plan's time is worked out.
+void plan_training_exhaustive_1t_on_3072_gpus(benchmark::State& state) {
+  plan_request request = trillion({1, 81'920});
+  request.evaluates_all = true;
+  plan(state, request);
+}
+BENCHMARK(plan_training_exhaustive_1t_on_3072_gpus)->Unit(benchmark::kMillisecond);
+
+// The best of the same plans, proven.
+void plan_training_optimum_1t_on_3072_gpus(benchmark::State& state) {
+  plan(state, trillion({1, 81'920}));
+}
+BENCHMARK(plan_training_optimum_1t_on_3072_gpus)->Unit(benchmark::kMillisecond);
+
+// At the effective batch of the paper.
+void plan_training_optimum_1t_batch_3072(benchmark::State& state) { plan(state, trillion(3072)); }
+BENCHMARK(plan_training_optimum_1t_batch_3072)->Unit(benchmark::kMillisecond);
+
+}  // namespace

@@ -1,0 +1,126 @@
+#pragma once
+
+// What the roofline's time is made of: its terms, one micro-batch's parts, and a device's rates.
+
+#include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/measured_device.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/time/kernels.hpp>
+#include <gpuplan/training_setup.hpp>
+#include <gpuplan/units.hpp>
+
+namespace gpuplan {
+
+/// The terms of the model: each can be switched off, to see what it is worth.
+struct time_terms {
+  bool waves = true;          // tiles of products come in whole waves over the SMs
+  bool alignment = true;      // odd dimensions slow products down
+  bool product_bytes = true;  // products take at least as long as their operands to move
+  bool elements = true;       // element-wise kernels
+  bool attention = true;
+  bool ends = true;     // embedding, head and loss
+  bool host = true;     // launches by the host
+  bool latency = true;  // of communication, and its small messages
+  bool tensor_exchange = true;
+  bool context_exchange = true;
+  bool expert_exchange = true;
+  bool pipeline_exchange = true;
+  bool gradient_exchange = true;
+  bool parameter_exchange = true;
+  bool contention = true;  // of communication with kernels
+  bool recompute = true;
+  bool bubble = true;
+  bool optimizer = true;
+};
+
+/// One micro-batch on one stage, or through one layer, in seconds: what `step_breakdown` sums up.
+struct micro_batch_time {
+  double forward = 0;
+  double backward = 0;
+  double recompute = 0;
+  double tensor = 0;
+  double context = 0;
+  double expert = 0;
+  double parameter = 0;     // waiting for weights that ranks share, and for their gradients
+  double host = 0;          // waiting for launches
+  double forward_pass = 0;  // of all these, what the forward pass takes
+
+  [[nodiscard]] constexpr double total() const {
+    return forward + backward + recompute + tensor + context + expert + parameter + host;
+  }
+};
+
+[[nodiscard]] constexpr micro_batch_time operator+(const micro_batch_time& a,
+                                                   const micro_batch_time& b) {
+  return {.forward = a.forward + b.forward,
+          .backward = a.backward + b.backward,
+          .recompute = a.recompute + b.recompute,
+          .tensor = a.tensor + b.tensor,
+          .context = a.context + b.context,
+          .expert = a.expert + b.expert,
+          .parameter = a.parameter + b.parameter,
+          .host = a.host + b.host,
+          .forward_pass = a.forward_pass + b.forward_pass};
+}
+
+[[nodiscard]] constexpr micro_batch_time operator*(double count, const micro_batch_time& a) {
+  return {.forward = count * a.forward,
+          .backward = count * a.backward,
+          .recompute = count * a.recompute,
+          .tensor = count * a.tensor,
+          .context = count * a.context,
+          .expert = count * a.expert,
+          .parameter = count * a.parameter,
+          .host = count * a.host,
+          .forward_pass = count * a.forward_pass};
+}
+
+/// The rates of a cluster's device for a setup: what was measured of the device, and else peaks of
+/// its formats times the shares reached. Attention is not measured apart.
+/// Precondition: the device has a peak for the format of products.
+[[nodiscard]] constexpr kernel_rates kernel_rates_of(const training_setup& setup,
+                                                     const gpu_spec& gpu,
+                                                     const device_efficiency& reached,
+                                                     const time_terms& terms = {}) {
+  const double clock = gpu.tdp ? clock_share(reached, *gpu.tdp) : 1;
+  const auto products = [&](number_format format, double share) {
+    const ceiling<compute_rate> most = *matmul_ceiling(gpu, format);
+    const bool is_reached = most.origin == ceiling_origin::measured;
+    return most.value.value() * (is_reached ? 1 : clock * share) *
+           setup.framework.costs.product_rate;
+  };
+  kernel_rates rates;
+  rates.half = products(setup.precision.compute, reached.products);
+  rates.linear = rates.half;
+  rates.linear_bytes = detail::is_half(setup.precision.compute) ? 2 : 4;
+  if (setup.precision.fp8_linears) {
+    rates.linear = products(number_format::fp8, reached.products_fp8);
+    if (setup.precision.scales_by_row)
+      rates.linear *= reached.products_fp8_by_row / reached.products_fp8;
+    rates.linear_bytes = 1;
+  }
+  if (setup.precision.fp4_linears) {
+    rates.linear = products(number_format::fp4, reached.products_fp4);
+    rates.linear_bytes = 0.5;
+  }
+  const bool attends = terms.attention;
+  const double half =
+      peak(gpu, setup.precision.compute)->value() * clock * setup.framework.costs.product_rate;
+  rates.attention_forward = attends ? half * reached.attention_forward : detail::infinity;
+  rates.attention_backward = attends ? half * reached.attention_backward : detail::infinity;
+  const ceiling<bandwidth> memory = memory_ceiling(gpu);
+  const double moved =
+      memory.value.value() * (memory.origin == ceiling_origin::measured ? 1 : reached.memory);
+  rates.bytes = terms.product_bytes ? moved : detail::infinity;
+  rates.elements = terms.elements ? moved : detail::infinity;
+  rates.sms = gpu.sm_count;
+  const auto kernel = launch_latency(gpu, launch_cost::kernel);
+  rates.floor = (kernel ? kernel->value : reached.kernel_floor).value();
+  rates.odd = terms.alignment ? reached.odd_products : 1;
+  rates.unaligned = terms.alignment ? reached.unaligned_products : 1;
+  rates.in_waves = terms.waves;
+  return rates;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,78 @@
+// The fullest stage of random divisions, and what is said to be below it.
+
+#include "check.hpp"
+#include "random_model.hpp"
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/memory/divisions.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+using namespace gpuplan;
+
+namespace {
+
+template <class T>
+T one_of(dice& roll, std::initializer_list<T> of) {
+  return of.begin()[roll.from(0, static_cast<std::int64_t>(of.size()) - 1)];
+}
+
+training_setup random_division(dice& roll) {
+  training_setup setup;
+  setup.framework = *one_of(
+      roll,
+      {&catalog::megatron_lm, &catalog::megatron_core, &catalog::megatron_transformer_engine});
+  setup.model = roll.coin() ? catalog::llama_3_8b : catalog::gpt2;
+  setup.model.num_hidden_layers = one_of<std::int64_t>(roll, {4, 8, 16});
+  setup.model.vocab_size = 51200;
+  setup.sequence_length = one_of<std::int64_t>(roll, {256, 1024});
+  setup.precision = roll.coin() ? bf16_megatron : bf16_master;
+  parallelism& division = setup.parallelism;
+  division.tensor_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
+  division.pipeline_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
+  division.virtual_pipeline = division.pipeline_parallel > 1 ? roll.from(1, 2) : 1;
+  division.zero_stage = static_cast<int>(roll.from(0, 1));
+  division.sequence_parallel = division.tensor_parallel > 1 && roll.coin();
+  division.context_parallel = roll.one_in(4) ? 2 : 1;
+  setup.recompute = static_cast<recompute_mode>(roll.from(0, 2));
+  setup.dropout = roll.coin() ? 0.1 : 0;
+  if (roll.coin()) setup.attention = attention_kernel::flash;
+  return setup;
+}
+
+}  // namespace
+
+TEST_CASE("no stage is fuller, and what is at least needed is") {
+  dice roll{std::mt19937_64(2)};
+  int valid = 0;
+  int pipelines = 0;
+  double floors = 0;
+  for (int division = 0; division < 150; ++division) {
+    const training_setup setup = random_division(roll);
+    const transformer_memory_of memory_of{.fragmentation = roll.coin() ? 0.15 : 0};
+    const std::int64_t unit =
+        setup.parallelism.virtual_pipeline > 1 ? setup.parallelism.pipeline_parallel : 1;
+    const batch_plan plan{
+        roll.from(1, 3), one_of<std::int64_t>(roll, {1, 2, 8}), unit * roll.from(1, 4)};
+    const fullest_stage_memory memory = memory_of(setup);
+    if (!validate(memory) || !validate(memory, plan)) continue;
+    ++valid;
+    pipelines += setup.parallelism.pipeline_parallel > 2;
+    bytes most{};
+    for (std::int64_t stage = 0; stage < setup.parallelism.pipeline_parallel; ++stage) {
+      transformer_memory there = memory.of;
+      there.setup.place.stage = stage;
+      most = std::max(most, there.required(plan));
+    }
+    CHECK(memory.required(plan) == most);
+    const double floor = memory_of.at_least(setup, plan) / most;
+    CHECK(floor <= 1);
+    floors += floor;
+  }
+  CHECK(valid > 80);
+  CHECK(pipelines > 20);
+  CHECK(floors > 0.5 * valid);
+}

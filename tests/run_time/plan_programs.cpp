@@ -1,0 +1,105 @@
+// What plan_training and how_many_gpus print is what the planner answers.
+
+#include "plan/command_line.hpp"
+
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/planner.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "json_answer.hpp"
+#include "program_output.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+outcome planned(const std::vector<std::string>& arguments) {
+  return output_of(plan_program::plan_training, arguments, "plan_training");
+}
+outcome counted(const std::vector<std::string>& arguments) {
+  return output_of(plan_program::how_many_gpus, arguments, "how_many_gpus");
+}
+
+gpuplan::plan_request gpt2_on_2_gpus() {
+  using namespace gpuplan;
+  const range<std::int64_t> any{1, 2};
+  plan_request request;
+  request.setup = {.model = catalog::gpt2,
+                   .sequence_length = 1024,
+                   .precision = bf16_megatron,
+                   .framework = catalog::megatron_core};
+  request.on = {.gpu = catalog::rtx_4090, .gpus_per_node = 2, .between_nodes = 200_GBps};
+  request.efficiency = catalog::efficiency_of(request.on.gpu);
+  request.effective_batch = 8;
+  request.space = {.tensor_parallel = any,
+                   .pipeline_parallel = any,
+                   .virtual_pipeline = range<std::int64_t>{1, 1 << 10},
+                   .context_parallel = any,
+                   .expert_parallel = any,
+                   .zero_stage = range<std::int64_t>{0, 3},
+                   .recompute = true};
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("the first row is the best plan") {
+  const json rows = json_answer(planned,
+                                {"gpt2",
+                                 "--framework",
+                                 "megatron-core",
+                                 "--gpu",
+                                 "rtx_4090",
+                                 "--gpus-per-node",
+                                 "2",
+                                 "--batch",
+                                 "8"});
+  using namespace gpuplan;
+  const plan_request request = gpt2_on_2_gpus();
+  const transformer_memory_of memory_of{.channels = nccl_channels(request.on.gpu)};
+  const auto answer = plan_training(request, memory_of);
+  REQUIRE(answer);
+  const training_plan& best = answer->best();
+  CHECK(rows[0]["plan"] == "best");
+  CHECK(rows[0]["data_parallel"] == best.batch.data_parallel);
+  CHECK(rows[0]["micro_batch"] == best.batch.micro_batch);
+  CHECK(rows[0]["accumulation"] == best.batch.accumulation);
+  CHECK(rows[0]["step_s"].get<double>() == doctest::Approx(in(best.step, 1_s)).epsilon(0.01));
+  CHECK(rows[1]["slower_pct"].get<double>() >= 0);
+}
+
+TEST_CASE("each number of GPUs has a row, and what does not fit a reason") {
+  const json rows = json_answer(counted,
+                                {"gpt3-6.7b",
+                                 "--framework",
+                                 "megatron-core",
+                                 "--gpus-per-node",
+                                 "8",
+                                 "--batch",
+                                 "64",
+                                 "--tokens",
+                                 "1e9",
+                                 "--price",
+                                 "2"});
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0]["gpus"] == 1);
+  CHECK(rows[0]["why_not"].get<std::string>().find("needs more memory") != std::string::npos);
+  CHECK(rows[3]["gpus"] == 8);
+  const double hours = rows[3]["hours"].get<double>();
+  CHECK(hours > 0);
+  CHECK(rows[3]["gpu_hours"].get<double>() == doctest::Approx(8 * hours).epsilon(0.02));
+  CHECK(rows[3]["usd"].get<double>() == doctest::Approx(16 * hours).epsilon(0.02));
+}
+
+TEST_CASE("what cannot be planned is said, with status 2") {
+  const outcome none = planned(
+      {"gpt2", "--framework", "torch-gpt", "--gpu", "rtx_4090", "--batch", "8", "--days", "1"});
+  CHECK(none.status == 2);
+}

@@ -1,0 +1,344 @@
+// The planner against brute force: every plan of random small spaces, one by one.
+
+#include "check.hpp"
+#include "random_model.hpp"
+
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/planner.hpp>
+#include <gpuplan/planner/front.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+using namespace gpuplan;
+
+namespace {
+
+// Rises with micro-batch and accumulation, and differs from division to division.
+struct rising_memory {
+  double fixed = 0;
+  double sample = 0;
+  double micro_batch = 0;
+  std::int64_t in_flight = 1;
+
+  bytes required(const batch_plan& plan) const {
+    const std::int64_t kept = std::min(plan.accumulation, in_flight);
+    return bytes::from_value(fixed + static_cast<double>(plan.micro_batch) *
+                                         (sample + static_cast<double>(kept) * micro_batch));
+  }
+};
+
+struct memory_by_division {
+  rising_memory operator()(const training_setup& setup) const {
+    const parallelism& division = setup.parallelism;
+    const auto held = static_cast<double>(parameters(setup.model, division, {}).total());
+    const auto ranks = static_cast<double>(division.tensor_parallel * division.context_parallel);
+    const double kept[] = {30, 20, 2};
+    const auto tokens = static_cast<double>(setup.sequence_length * setup.model.hidden_size);
+    return {.fixed = held * (18 - 3 * division.zero_stage),
+            .sample = 4 * tokens,
+            .micro_batch = tokens * kept[static_cast<int>(setup.recompute)] / ranks,
+            .in_flight = division.pipeline_parallel};
+  }
+};
+struct memory_with_floor : memory_by_division {
+  bytes at_least(const training_setup& setup, const batch_plan&) const {
+    return bytes::from_value((*this)(setup).fixed);
+  }
+};
+
+struct scored_plan {
+  training_plan plan{};
+  double value = 0;
+};
+
+template <class T>
+T one_of(dice& roll, std::initializer_list<T> of) {
+  return of.begin()[roll.from(0, static_cast<std::int64_t>(of.size()) - 1)];
+}
+
+plan_request random_request(dice& roll) {
+  plan_request request;
+  training_setup& setup = request.setup;
+  setup.framework = *one_of(roll,
+                            {&catalog::megatron_core,
+                             &catalog::megatron_lm,
+                             &catalog::megatron_transformer_engine,
+                             &catalog::megatron_deepspeed,
+                             &catalog::llm_foundry,
+                             &catalog::torch_gpt});
+  transformer& model = setup.model;
+  model.num_hidden_layers = one_of<std::int64_t>(roll, {1, 2, 4, 4, 6, 8});
+  model.num_attention_heads = one_of<std::int64_t>(roll, {2, 4, 6});
+  model.hidden_size = model.num_attention_heads * 64;
+  model.intermediate_size = 4 * model.hidden_size;
+  model.vocab_size = 1000;
+  model.position_rows = 512;
+  model.norm = norm_kind::layer_norm;
+  if (setup.framework.transformer_engine && roll.coin())
+    model.moe = {.num_experts = 4,
+                 .num_experts_per_tok = 2,
+                 .moe_intermediate_size = 256,
+                 .first_k_dense_layers = roll.from(0, 1)};
+  setup.sequence_length = 512;
+  setup.precision = bf16_master;
+  if (setup.framework.layers == layer_code::gpt) setup.precision = bf16_mixed;
+  setup.parallelism.zero_stage = setup.framework.sharding == sharding_code::fsdp2 ? 3 : 0;
+  setup.parallelism.ends_are_layers =
+      setup.framework.sharding == sharding_code::deepspeed && roll.coin();
+  setup.recompute_layers = roll.one_in(4) ? roll.from(1, 3) : 0;
+
+  request.on = {.gpu = catalog::a100_sxm4_80gb,
+                .nodes = one_of<std::int64_t>(roll, {1, 2, 4}),
+                .gpus_per_node = one_of<std::int64_t>(roll, {1, 2, 3, 4}),
+                .between_nodes = 25_GBps,
+                .price_per_gpu = dated_price{2_usd_per_hour, "2026-01-01", "a test"}};
+  request.efficiency = catalog::ampere;
+  const std::int64_t low = roll.from(1, 24);
+  request.effective_batch = {low, low + (roll.one_in(3) ? 0 : roll.from(0, 12))};
+  plan_space& space = request.space;
+  const auto some = [&](std::int64_t most) {
+    const std::int64_t first = roll.one_in(8) ? 2 : 1;
+    return range<std::int64_t>{first, std::max(first, roll.from(1, most))};
+  };
+  if (roll.coin()) space.gpus = some(12);
+  if (!roll.one_in(4)) space.tensor_parallel = some(4);
+  if (!roll.one_in(4)) space.pipeline_parallel = some(8);
+  if (!roll.one_in(4)) space.virtual_pipeline = some(4);
+  if (!roll.one_in(4)) space.context_parallel = some(2);
+  if (!roll.one_in(4)) space.expert_parallel = some(4);
+  if (!roll.one_in(4)) space.zero_stage = range<std::int64_t>{roll.from(0, 1), roll.from(1, 3)};
+  space.recompute = roll.coin();
+  space.micro_batch = some(6);
+  request.tensor_within_node = !roll.one_in(3);
+  request.goal = static_cast<plan_goal>(roll.from(0, 2));
+  return request;
+}
+
+std::vector<std::int64_t> degrees(const known<range<std::int64_t>>& searched,
+                                  std::int64_t as_set,
+                                  std::int64_t most) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t degree = 0; degree <= most; ++degree)
+    if (searched ? searched->contains(degree) : degree == as_set) all.push_back(degree);
+  return all;
+}
+
+// Every plan that is valid, whatever its time and memory.
+std::vector<training_plan> every_plan(const plan_request& request) {
+  std::vector<training_plan> plans;
+  const plan_space& space = request.space;
+  const parallelism& as_set = request.setup.parallelism;
+  const std::int64_t all = total_gpus(request.on);
+  for (const std::int64_t gpus : degrees(space.gpus, all, all)) {
+    if (gpus == 0 || (gpus > request.on.gpus_per_node && gpus % request.on.gpus_per_node != 0))
+      continue;
+    for (const std::int64_t t : degrees(space.tensor_parallel, as_set.tensor_parallel, 16))
+      for (const std::int64_t p : degrees(space.pipeline_parallel, as_set.pipeline_parallel, 16))
+        for (const std::int64_t v : degrees(space.virtual_pipeline, as_set.virtual_pipeline, 16))
+          for (const std::int64_t c : degrees(space.context_parallel, as_set.context_parallel, 16))
+            for (const std::int64_t e : degrees(space.expert_parallel, as_set.expert_parallel, 4))
+              for (const std::int64_t z : degrees(space.zero_stage, as_set.zero_stage, 3))
+                for (int mode = 0; mode < 3; ++mode) {
+                  const auto recompute = static_cast<recompute_mode>(mode);
+                  if (!space.recompute && recompute != request.setup.recompute) continue;
+                  if (gpus % (t * p * c) != 0) continue;
+                  if (request.tensor_within_node && t > request.on.gpus_per_node) continue;
+                  if (request.setup.model.moe.num_experts == 0 && e > 1) continue;
+                  training_plan plan{.gpus = gpus, .division = as_set, .recompute = recompute};
+                  plan.division.tensor_parallel = t;
+                  plan.division.pipeline_parallel = p;
+                  plan.division.virtual_pipeline = v;
+                  plan.division.context_parallel = c;
+                  plan.division.expert_parallel = e;
+                  plan.division.zero_stage = static_cast<int>(z);
+                  const training_setup setup = plan.applied_to(request.setup);
+                  for (const std::int64_t b : degrees(space.micro_batch, 0, 64))
+                    for (std::int64_t m = 1; m <= request.effective_batch.high(); ++m) {
+                      plan.batch = {b, gpus / (t * p * c), m};
+                      if (!request.effective_batch.contains(plan.batch.effective_batch())) continue;
+                      if (v > 1 && m % p != 0) continue;
+                      if (validate(setup, plan.batch)) plans.push_back(plan);
+                    }
+                }
+  }
+  return plans;
+}
+
+double value_of(const plan_request& request, const training_plan& plan) {
+  const double time = plan.per_sample().value();
+  if (request.goal == plan_goal::least_memory) return plan.required.value();
+  return request.goal == plan_goal::least_money ? time * static_cast<double>(plan.gpus) : time;
+}
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-12 * std::abs(b); }
+
+bool same_division(const training_plan& a, const training_plan& b) {
+  return a.gpus == b.gpus && a.division == b.division && a.recompute == b.recompute;
+}
+
+// The best value of each division, in order.
+std::vector<double> best_values(const plan_request& request,
+                                const std::vector<training_plan>& plans) {
+  std::vector<training_plan> best;
+  for (const training_plan& plan : plans) {
+    const auto found = std::find_if(best.begin(), best.end(), [&](const training_plan& other) {
+      return same_division(plan, other);
+    });
+    if (found == best.end())
+      best.push_back(plan);
+    else if (value_of(request, plan) < value_of(request, *found))
+      *found = plan;
+  }
+  std::vector<double> values;
+  for (const training_plan& plan : best) values.push_back(value_of(request, plan));
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+struct tally {
+  std::int64_t plans = 0;
+  std::int64_t with_answer = 0;
+  std::int64_t infeasible = 0;
+  std::int64_t excluded = 0;
+  std::int64_t wrong = 0;
+  std::int64_t memory_binds = 0;
+  std::int64_t fronts = 0;  // of several plans
+};
+
+// Whether a front has, for every feasible plan, one that is as good and needs no more, and nothing
+// that is not feasible.
+bool is_front(const plan_request& request,
+              const plan_front& front,
+              const std::vector<training_plan>& feasible) {
+  for (const training_plan& plan : feasible)
+    if (front.is_whole && std::none_of(front.begin(), front.end(), [&](const training_plan& of) {
+          return value_of(request, of) <= value_of(request, plan) * (1 + 1e-12) &&
+                 of.required <= plan.required;
+        }))
+      return false;
+  for (int at = 0; at < front.count; ++at) {
+    const training_plan& here = front.plans[at];
+    for (const training_plan& plan : feasible)
+      if (value_of(request, plan) < value_of(request, here) * (1 - 1e-12) &&
+          plan.required <= here.required)
+        return false;
+    if (at > 0 && !(here.required < front.plans[at - 1].required)) return false;
+  }
+  return true;
+}
+
+template <class MemoryOf>
+void compare(plan_request request, dice& roll, const MemoryOf& memory_of, tally& sums) {
+  std::vector<training_plan> plans = every_plan(request);
+  sums.plans += static_cast<std::int64_t>(plans.size());
+  std::vector<double> needed;
+  std::vector<double> times;
+  for (training_plan& plan : plans) {
+    const training_setup setup = plan.applied_to(request.setup);
+    plan.step =
+        roofline_time{.setup = setup, .on = request.on, .efficiency = request.efficiency}.step(
+            plan.batch);
+    plan.required = memory_of(setup).required(plan.batch);
+    needed.push_back(plan.required.value());
+    times.push_back(plan.per_sample().value());
+  }
+  // Memory and limits that some plans meet, and now and then none.
+  bytes budget = 1_GB;
+  double per_sample = 0;
+  if (!plans.empty()) {
+    std::sort(needed.begin(), needed.end());
+    std::sort(times.begin(), times.end());
+    const auto place = [&](std::size_t size) {
+      return static_cast<std::size_t>(roll.from(0, static_cast<std::int64_t>(size) - 1));
+    };
+    budget = bytes::from_value(needed[place(needed.size())] * (roll.one_in(10) ? 0.5 : 1.0001));
+    per_sample = times[place(times.size())] * (roll.one_in(10) ? 0.5 : 1.0001);
+  }
+  request.samples = 1000;
+  if (per_sample > 0 && roll.one_in(3)) request.finish_in = duration::from_value(1000 * per_sample);
+  if (per_sample > 0 && roll.one_in(3))
+    request.at_most = 1000 * per_sample * (1_s * request.on.price_per_gpu->each) *
+                      static_cast<double>(total_gpus(request.on)) * 0.7;
+  const auto meets = [&](const training_plan& plan) {
+    const duration run = 1000.0 * plan.per_sample();
+    return plan.required <= budget && (!request.finish_in || run <= *request.finish_in) &&
+           (!request.at_most ||
+            static_cast<double>(plan.gpus) * (run * request.on.price_per_gpu->each) <=
+                *request.at_most);
+  };
+  std::vector<training_plan> feasible;
+  for (const training_plan& plan : plans)
+    if (meets(plan)) feasible.push_back(plan);
+  const std::vector<double> best = best_values(request, feasible);
+
+  const int wanted = static_cast<int>(roll.from(1, plan_answer::most_plans));
+  const auto answer = plan_training(request, budget, memory_of, wanted);
+  if (!answer) {
+    sums.infeasible += 1;
+    sums.wrong += !feasible.empty();
+    return;
+  }
+  sums.with_answer += 1;
+  sums.excluded += answer->excluded;
+  sums.memory_binds += answer->beyond_memory ? 1 : 0;
+  const auto expected = std::min(best.size(), static_cast<std::size_t>(wanted));
+  sums.wrong += static_cast<std::size_t>(answer->count) != expected;
+  sums.wrong += answer->evaluated + answer->excluded != static_cast<std::int64_t>(plans.size());
+  for (int at = 0; at < answer->count && static_cast<std::size_t>(at) < expected; ++at) {
+    const training_plan& plan = answer->plans[at];
+    sums.wrong += !near(value_of(request, plan), best[static_cast<std::size_t>(at)]);
+    sums.wrong += !meets(plan);
+    const training_setup setup = plan.applied_to(request.setup);
+    const roofline_time time{.setup = setup, .on = request.on, .efficiency = request.efficiency};
+    sums.wrong += !near(plan.step.value(), time.step(plan.batch).value());
+    sums.wrong += !(plan.required == memory_of(setup).required(plan.batch));
+    for (int other = 0; other < at; ++other)
+      sums.wrong += same_division(plan, answer->plans[other]);
+  }
+  if (request.goal != plan_goal::least_memory && roll.one_in(4)) {
+    const auto front = front_of(request, budget, memory_of, 0);
+    sums.wrong += !front || !is_front(request, *front, feasible);
+    sums.fronts += front && front->count > 1;
+  }
+  // All plans' times worked out: the same answer.
+  request.evaluates_all = true;
+  const auto all = plan_training(request, budget, memory_of, wanted);
+  sums.wrong += !all || all->count != answer->count || all->excluded != 0;
+  for (int at = 0; all && at < all->count; ++at)
+    sums.wrong += !(all->plans[at].batch == answer->plans[at].batch &&
+                    same_division(all->plans[at], answer->plans[at]));
+}
+
+}  // namespace
+
+TEST_CASE("branch and bound finds what brute force finds, in 4,000 random spaces") {
+  dice roll{std::mt19937_64(1)};
+  tally sums;
+  for (int space = 0; space < 4000; ++space) {
+    const plan_request request = random_request(roll);
+    if (roll.coin())
+      compare(request, roll, memory_with_floor{}, sums);
+    else
+      compare(request, roll, memory_by_division{}, sums);
+  }
+  MESSAGE(sums.plans,
+          " plans, of which ",
+          sums.excluded,
+          " excluded; ",
+          sums.with_answer,
+          " answers, memory binds ",
+          sums.memory_binds,
+          ", ",
+          sums.infeasible,
+          " without");
+  CHECK(sums.wrong == 0);
+  CHECK(sums.with_answer > 1000);
+  CHECK(sums.infeasible > 1000);
+  CHECK(sums.memory_binds > 300);
+  CHECK(sums.fronts > 50);
+  CHECK(sums.excluded > 20000);
+}

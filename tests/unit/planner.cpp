@@ -1,0 +1,154 @@
+// Plans of small models, worked out while compiling too, and why there is none.
+
+#include "check.hpp"
+
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/memory/affine.hpp>
+#include <gpuplan/planner.hpp>
+
+using namespace gpuplan;
+
+namespace {
+
+constexpr transformer small{.num_hidden_layers = 4,
+                            .hidden_size = 1024,
+                            .intermediate_size = 4096,
+                            .num_attention_heads = 16,
+                            .vocab_size = 32000,
+                            .norm = norm_kind::layer_norm,
+                            .position_rows = 1024};
+
+// Fixed memory for each parameter that a rank holds, and some for each sample.
+struct by_parameters {
+  constexpr affine_memory operator()(const training_setup& setup) const {
+    const auto held = parameters(setup.model, setup.parallelism, {}).total();
+    return {.fixed = bytes::from_value(18.0 * static_cast<double>(held)), .per_sample = 1_GB};
+  }
+};
+
+constexpr plan_request request(std::int64_t gpus) {
+  plan_request asked;
+  asked.setup = {.model = small,
+                 .sequence_length = 1024,
+                 .precision = bf16_megatron,
+                 .framework = catalog::megatron_core};
+  asked.on = {.gpu = catalog::a100_sxm4_80gb,
+              .gpus_per_node = gpus,
+              .price_per_gpu = dated_price{2_usd_per_hour, "2026-01-01", "a test"}};
+  asked.efficiency = catalog::ampere;
+  asked.effective_batch = 16;
+  asked.space = {.tensor_parallel = range<std::int64_t>{1, 2}, .micro_batch = {1, 8}};
+  return asked;
+}
+
+constexpr plan_request with(plan_request asked, std::int64_t samples, known<duration> time) {
+  asked.samples = samples;
+  asked.finish_in = time;
+  return asked;
+}
+constexpr plan_request for_money(plan_request asked, std::int64_t samples, money most) {
+  asked.samples = samples;
+  asked.at_most = most;
+  return asked;
+}
+
+}  // namespace
+
+TEST_CASE("the best plan and the runner-up are worked out in one constant expression") {
+  CONSTEXPR auto answer = plan_training(request(4), 20_GB, by_parameters{});
+  STATIC_CHECK(answer);
+  STATIC_CHECK(answer->count == 2);
+  // 1 or 2 tensor-parallel ranks, 4 replicas or 2, micro-batches of 1, 2, 4 and, of 8, 2 replicas.
+  STATIC_CHECK(answer->evaluated + answer->excluded == 3 + 4);
+  STATIC_CHECK(answer->best().batch.effective_batch() == 16);
+  STATIC_CHECK(answer->best().division.tensor_parallel !=
+               answer->runner_up().division.tensor_parallel);
+  STATIC_CHECK(loss_of(answer->runner_up(), answer->best()) > 0);
+  STATIC_CHECK(!answer->beyond_memory);
+}
+
+TEST_CASE("its values are those of the estimators") {
+  CONSTEXPR auto answer = plan_training(request(2), 20_GB, by_parameters{});
+  CONSTEXPR training_plan best = answer->best();
+  CONSTEXPR plan_request asked = request(2);
+  CONSTEXPR training_setup setup = best.applied_to(asked.setup);
+  CONSTEXPR duration step =
+      roofline_time{.setup = setup, .on = asked.on, .efficiency = asked.efficiency}.step(
+          best.batch);
+  STATIC_CHECK(best.step / step - 1 < 1e-12 && best.step / step - 1 > -1e-12);
+  STATIC_CHECK(best.required == by_parameters{}(setup).required(best.batch));
+}
+
+TEST_CASE("more than 10,000 plans are searched in one constant expression") {
+  CONSTEXPR auto answer = plan_training(
+      [] {
+        plan_request asked = request(8);
+        asked.setup.model = catalog::gpt3_175b;
+        asked.setup.sequence_length = 2048;
+        asked.on.nodes = 64;
+        asked.on.between_nodes = 200_GBps;
+        asked.effective_batch = {256, 2048};
+        asked.space.tensor_parallel = range<std::int64_t>{4, 8};
+        asked.space.pipeline_parallel = range<std::int64_t>{1, 32};
+        asked.space.zero_stage = range<std::int64_t>{0, 1};
+        return asked;
+      }(),
+      80_GB,
+      by_parameters{});
+  STATIC_CHECK(answer);
+  STATIC_CHECK(answer->evaluated + answer->excluded > 10'000);
+  STATIC_CHECK(answer->excluded > answer->evaluated);
+}
+
+TEST_CASE("where memory binds, the answer says what it costs") {
+  CONSTEXPR auto answer = plan_training(request(4), 5_GB, by_parameters{});
+  STATIC_CHECK(answer);
+  STATIC_CHECK(answer->beyond_memory);
+  STATIC_CHECK(loss_of(answer->best(), *answer->beyond_memory) > 0);
+}
+
+TEST_CASE("where there is no plan, the reason is one to act on") {
+  CONSTEXPR failure memory = plan_training(request(4), 2_GB, by_parameters{}).why();
+  STATIC_CHECK(memory.code == errc::exceeds_gpu_memory);
+  STATIC_CHECK(memory[fact::gpu_has_MB] == 2000);
+  STATIC_CHECK(memory[fact::needed_MB] > 2000);
+
+  CONSTEXPR failure division = plan_training(
+                                   [] {
+                                     plan_request asked = request(4);
+                                     asked.space.tensor_parallel = range<std::int64_t>{3, 3};
+                                     return asked;
+                                   }(),
+                                   20_GB,
+                                   by_parameters{})
+                                   .why();
+  STATIC_CHECK(division.code == errc::no_such_division);
+
+  CONSTEXPR failure batch = plan_training(
+                                [] {
+                                  plan_request asked = request(4);
+                                  asked.effective_batch = 17;
+                                  return asked;
+                                }(),
+                                20_GB,
+                                by_parameters{})
+                                .why();
+  STATIC_CHECK(batch.code == errc::no_such_batch);
+
+  CONSTEXPR failure time =
+      plan_training(with(request(4), 1'000'000, 60_s), 20_GB, by_parameters{}).why();
+  STATIC_CHECK(time.code == errc::no_plan_in_time);
+  STATIC_CHECK(time[fact::at_most_minutes] == 1 && time[fact::minutes] > 1);
+
+  CONSTEXPR failure cents =
+      plan_training(for_money(request(4), 1'000'000, 1_usd), 20_GB, by_parameters{}).why();
+  STATIC_CHECK(cents.code == errc::no_plan_for_money);
+  STATIC_CHECK(cents[fact::at_most_cents] == 100 && cents[fact::cents] > 100);
+
+  CONSTEXPR failure unknown =
+      plan_training(with(request(4), 0, 60_s), 20_GB, by_parameters{}).why();
+  STATIC_CHECK(unknown.code == errc::not_known);
+}
