@@ -33,7 +33,8 @@ struct plan_group {
            chunks == other.chunks && zero == other.zero;
   }
   // Of plans as good, the one that is simpler comes first.
-  friend constexpr auto operator<=>(const plan_group&, const plan_group&) = default;
+  friend constexpr auto operator<=>(const plan_group&,
+                                    const plan_group&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // Degrees to search; none where it ends before it starts.
