@@ -27,11 +27,7 @@ std::string not_known(std::string_view option, std::string_view value) {
 }
 
 void read_division(const row& source, training_setup& setup) {
-  setup.parallelism.tensor_parallel = source.integer_or("tp", 1);
-  setup.parallelism.pipeline_parallel = source.integer_or("pp", 1);
-  setup.parallelism.virtual_pipeline = source.integer_or("vpp", 1);
-  setup.parallelism.sequence_parallel = source.flag("sequence_parallel");
-  setup.parallelism.zero_stage = static_cast<int>(source.integer_or("zero_stage", 0));
+  setup.parallelism = division_in(source);
   const std::string_view rank = source.text("memory_rank");
   if (rank == "last_stage") setup.place.stage = setup.parallelism.pipeline_parallel - 1;
   if (rank.starts_with("stage_")) setup.place.stage = number_in(rank.substr(6));
@@ -115,9 +111,7 @@ described_setup describe_framework_setup(const row& source) {
   if (!described.why_not.empty()) return described;
   described.setup.model = run.shape;
   described.setup.sequence_length = source.integer_or("seq_len", 0);
-  described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
-                    .data_parallel = source.integer_or("dp", 1),
-                    .accumulation = source.integer_or("grad_accum", 1)};
+  described.plan = batch_in(source);
   read_division(source, described.setup);
   const std::string_view framework = source.text("framework");
   if (framework == "megatron_core")

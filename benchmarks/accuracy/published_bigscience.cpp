@@ -69,17 +69,13 @@ described_setup read_bigscience(const row& source) {
   setup.precision.fp32_gradients = source.text("grad_bytes") == "4";
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;  // apex.optimizers.FusedAdam
   setup.optimizer.clips_gradients = true;
-  setup.parallelism.tensor_parallel = source.integer_or("tp", 1);
-  setup.parallelism.pipeline_parallel = source.integer_or("pp", 1);
+  setup.parallelism = division_in(source);
   setup.parallelism.ends_are_layers = says(notes, "counts the two embeddings as layers");
-  setup.parallelism.zero_stage = static_cast<int>(source.integer_or("zero_stage", 0));
   if (runs_transformers(notes)) read_transformers(source, setup);
   setup.recompute = gpuplan::recompute_mode::full;
   setup.attention = gpuplan::attention_kernel::written_out;
   setup.dropout = 0.1;  // the scripts leave Megatron's defaults
-  described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
-                    .data_parallel = source.integer_or("dp", 1),
-                    .accumulation = source.integer_or("grad_accum", 1)};
+  described.plan = batch_in(source);
   if (const std::int64_t division = setup.parallelism.tensor_parallel;
       setup.model.vocab_size % (128 * division) != 0)
     setup.model.vocab_size += 128 * division - setup.model.vocab_size % (128 * division);

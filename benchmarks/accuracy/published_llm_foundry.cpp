@@ -34,9 +34,7 @@ described_setup read_llm_foundry(const row& source) {
   setup.optimizer.clips_gradients = true;
   setup.parallelism.zero_stage = static_cast<int>(source.integer_or("zero_stage", 0));
   if (source.text("recompute") == "full") setup.recompute = gpuplan::recompute_mode::full;
-  described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
-                    .data_parallel = source.integer_or("dp", 1),
-                    .accumulation = source.integer_or("grad_accum", 1)};
+  described.plan = batch_in(source);
   if (value_in(notes, "activation_cpu_offload") == "1")
     described.why_not = "how activations move to the host is not described";
   return described;

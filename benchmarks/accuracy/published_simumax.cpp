@@ -26,18 +26,10 @@ described_setup read_simumax(const row& source) {
   setup.framework.costs.hides_parameters = false;
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;
   setup.optimizer.clips_gradients = true;
-  setup.parallelism = {.tensor_parallel = source.integer_or("tp", 1),
-                       .pipeline_parallel = source.integer_or("pp", 1),
-                       .expert_parallel = source.integer_or("ep", 1),
-                       .virtual_pipeline = source.integer_or("vpp", 1),
-                       .context_parallel = source.integer_or("cp", 1),
-                       .sequence_parallel = source.flag("sequence_parallel"),
-                       .zero_stage = static_cast<int>(source.integer_or("zero_stage", 0))};
+  setup.parallelism = division_in(source);
   const std::string_view rank = source.text("memory_rank");
   if (rank == "last") setup.place.stage = setup.parallelism.pipeline_parallel - 1;
-  described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
-                    .data_parallel = source.integer_or("dp", 1),
-                    .accumulation = source.integer_or("grad_accum", 1)};
+  described.plan = batch_in(source);
   return described;
 }
 

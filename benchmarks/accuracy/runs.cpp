@@ -297,6 +297,22 @@ described_run describe_run(const row& source) {
   return {.shape = *model, .why_not = {}};
 }
 
+gpuplan::parallelism division_in(const row& source) {
+  return {.tensor_parallel = source.integer_or("tp", 1),
+          .pipeline_parallel = source.integer_or("pp", 1),
+          .expert_parallel = source.integer_or("ep", 1),
+          .virtual_pipeline = source.integer_or("vpp", 1),
+          .context_parallel = source.integer_or("cp", 1),
+          .sequence_parallel = source.flag("sequence_parallel"),
+          .zero_stage = static_cast<int>(source.integer_or("zero_stage", 0))};
+}
+
+gpuplan::batch_plan batch_in(const row& source) {
+  return {.micro_batch = source.integer_or("micro_batch", 1),
+          .data_parallel = source.integer_or("dp", 1),
+          .accumulation = source.integer_or("grad_accum", 1)};
+}
+
 void add_unlisted_parts(const row& source, gpuplan::transformer& model) {
   const std::string_view notes = source.text("notes");
   if (const std::string_view layers = value_in(notes, "mtp"); !layers.empty())

@@ -3,7 +3,9 @@
 // Timed training runs, in the columns of `runs_*.csv`: what a source counts as the FLOPs of a step,
 // and what rate and utilisation follow from the time of one.
 
+#include <gpuplan/batch.hpp>
 #include <gpuplan/model.hpp>
+#include <gpuplan/parallelism.hpp>
 
 #include <optional>
 #include <string>
@@ -19,6 +21,10 @@ struct described_run {
   std::string why_not;
 };
 described_run describe_run(const row& source);
+
+/// The division of a run, and its batch, by their columns: a blank one is 1, or no sharding.
+gpuplan::parallelism division_in(const row& source);
+gpuplan::batch_plan batch_in(const row& source);
 
 /// What of a model in Megatron-Bridge's tables is in no column: layers of multi-token prediction,
 /// which its notes say, and GPT-OSS' sliding windows.

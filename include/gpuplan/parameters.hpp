@@ -77,7 +77,7 @@ constexpr std::int64_t dealt(const split_extent& of, std::int64_t ways, std::int
          (repeated ? 1 : dealt(of.groups, ways, index)) * of.group_size;
 }
 
-// The part of a layer that has an operator.
+// Where an operator counts.
 constexpr auto part_of(operator_kind kind) -> std::int64_t parameter_counts::* {
   switch (kind) {
     case operator_kind::patch_embedding:

@@ -299,18 +299,16 @@ inline constexpr framework megatron_lm_profiled = [] {
 
 /// DeepSpeed's ZeRO-3 of 2021 beside Megatron-LM's layers, as the paper of the latter measured it:
 /// it gathered weights one parameter after the other, and waited.
-inline constexpr framework megatron_zero_3{.name = "Megatron-LM, ZeRO-3",
-                                           .layers = layer_code::megatron_core,
-                                           .sharding = sharding_code::deepspeed,
-                                           .builds_in_fp32 = false,
-                                           .fuses_softmax = true,
-                                           .fuses_bias_activation = true,
-                                           .compiles_functions = true,
-                                           .costs = {.element_traffic = 0.71,
-                                                     .score_traffic = 1.47,
-                                                     .host_per_operator = 213_us,
-                                                     .hides_gathers = false,
-                                                     .gathered_at_most = 41.6_GBps}};
+inline constexpr framework megatron_zero_3 = [] {
+  framework changed = megatron_lm;
+  changed.name = "Megatron-LM, ZeRO-3";
+  changed.sharding = sharding_code::deepspeed;
+  changed.costs.hides_gradients = true;
+  changed.costs.hides_parameters = true;
+  changed.costs.hides_gathers = false;
+  changed.costs.gathered_at_most = 41.6_GBps;
+  return changed;
+}();
 
 /// Megatron-Bridge, whose recipes hide exchanges behind kernels, and its releases since 26.06,
 /// which launch more of a step at once.

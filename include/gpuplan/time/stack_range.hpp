@@ -10,7 +10,8 @@
 
 namespace gpuplan {
 
-/// What makes a stack faster or slower, as factors of the framework's own costs.
+/// What makes a stack faster or slower, as factors of the framework's own costs. The defaults are
+/// judgement, not fitted: state your own where you know them.
 struct stack_range {
   range<double> product_rate{0.94, 1.06};    // another library, other clocks
   range<double> element_traffic{0.75, 1.5};  // fused kernels, or not
