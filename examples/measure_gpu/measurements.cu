@@ -8,6 +8,7 @@
 #include <gpuplan/cuda/memory.cuh>
 #include <gpuplan/cuda/peers.cuh>
 #include <gpuplan/cuda/probes.cuh>
+#include <gpuplan/cuda/readings.cuh>
 #include <gpuplan/cuda/session.cuh>
 #include <gpuplan/cuda/transfer.cuh>
 #include <gpuplan/io/table.hpp>
@@ -60,34 +61,6 @@ class power_meter {
   cuda::managed_device device_;
   std::map<std::string, std::vector<double>> drawn_W_;
 };
-
-known<int> whole_MHz(const std::optional<double>& clock) {
-  if (!clock) return {};
-  return static_cast<int>(std::lround(*clock));
-}
-
-// A rate is high where its time is short.
-template <any_quantity Rate>
-reading<Rate> reading_of(Rate median, const cuda::sampled& timing) {
-  return {.median = median,
-          .lower_quartile = median * (timing.median / timing.third_quartile),
-          .upper_quartile = median * (timing.median / timing.first_quartile),
-          .samples = timing.samples,
-          .clock_MHz = whole_MHz(timing.clock_MHz)};
-}
-reading<duration> reading_of(const cuda::sampled& timing) {
-  return {.median = timing.median,
-          .lower_quartile = timing.first_quartile,
-          .upper_quartile = timing.third_quartile,
-          .samples = timing.samples,
-          .clock_MHz = whole_MHz(timing.clock_MHz)};
-}
-reading<duration> reading_of(const cuda::host_timed& timing) {
-  return {.median = timing.median,
-          .lower_quartile = timing.first_quartile,
-          .upper_quartile = timing.third_quartile,
-          .samples = timing.samples};
-}
 
 std::string today() {
   const std::time_t now = std::time(nullptr);

@@ -11,6 +11,7 @@
 #include <gpuplan/cuda/own_gemm.cuh>
 #include <gpuplan/cuda/product_check.cuh>
 #include <gpuplan/cuda/random_data.cuh>
+#include <gpuplan/cuda/readings.cuh>
 #include <gpuplan/cuda/runtime.cuh>
 #include <gpuplan/cuda/sampling.cuh>
 #include <gpuplan/cuda/session.cuh>
@@ -19,7 +20,6 @@
 #include <gpuplan/units.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -458,23 +458,11 @@ struct model_gemm {
   return all;
 }
 
-/// A reading as measured_device.hpp keeps it. What power the device drew is not known here.
-[[nodiscard]] inline reading<compute_rate> reading_of(const gemm_reading& from,
-                                                      const matmul_shape& shape) {
-  const flop_count work_done = flops(shape);
-  reading<compute_rate> to{.median = from.rate,
-                           .lower_quartile = work_done / from.timing.third_quartile,
-                           .upper_quartile = work_done / from.timing.first_quartile,
-                           .samples = from.timing.samples};
-  if (from.timing.clock_MHz) to.clock_MHz = static_cast<int>(std::lround(*from.timing.clock_MHz));
-  return to;
-}
-
 /// What measured_device.hpp keeps of a product.
 [[nodiscard]] inline measured_matmul measured_matmul_of(const gemm_result& from) {
   measured_matmul to{.format = from.product.format, .shape = from.product.shape};
   const auto keep = [&](const std::optional<gemm_reading>& one, known<reading<compute_rate>>& as) {
-    if (one) as = reading_of(*one, from.product.shape);
+    if (one) as = reading_of(one->rate, one->timing);
   };
   keep(from.sustained, to.sustained);
   keep(from.burst, to.burst);

@@ -6,6 +6,7 @@
 #include <gpuplan/cuda/sampling.cuh>
 #include <gpuplan/cuda/session.cuh>
 #include <gpuplan/measure/statistics.hpp>
+#include <gpuplan/measured_device.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
@@ -20,6 +21,14 @@ struct host_timed {
   duration third_quartile{};
   std::int64_t samples = 0;
 };
+
+/// As measured_device.hpp keeps it.
+[[nodiscard]] inline reading<duration> reading_of(const host_timed& timing) {
+  return {.median = timing.median,
+          .lower_quartile = timing.first_quartile,
+          .upper_quartile = timing.third_quartile,
+          .samples = timing.samples};
+}
 
 struct launch_options {
   std::int64_t graph_nodes = 256;  // in one graph, each after the one before
