@@ -123,4 +123,12 @@ TEST_CASE("without timed steps there are no factors") {
   STATIC_CHECK(never.why().code == errc::not_positive);
 }
 
+TEST_CASE("factors are numbers, none below 0, of a roofline that can be asked") {
+  STATIC_CHECK(validate(measured_time{model_of(1), {}}));
+  STATIC_CHECK(validate(measured_time{model_of(1), {.host = -0.5}}).why().code == errc::negative);
+  STATIC_CHECK(validate(measured_time{model_of(1), {.ends = detail::infinity}}).why().code ==
+               errc::not_finite);
+  STATIC_CHECK(!validate(measured_time{{}, {}}));
+}
+
 }  // namespace

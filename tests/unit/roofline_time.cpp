@@ -8,6 +8,7 @@
 #include <gpuplan/time/stack_range.hpp>
 
 #include <cstdint>
+#include <string_view>
 
 #include "check.hpp"
 #include "imaginary_device.hpp"
@@ -278,6 +279,26 @@ TEST_CASE("what was measured of a device stands in for shares of its data sheet"
   STATIC_CHECK(sheet.memory == ceiling_origin::data_sheet);
   STATIC_CHECK(*sheet.inside_node == ceiling_origin::data_sheet);
   STATIC_CHECK(!on_imaginary(catalog::trainium1).origins().inside_node);
+}
+
+TEST_CASE("a roofline needs peaks of its formats, and links between its devices") {
+  CONSTEXPR roofline_time known_links = on_imaginary(imaginary_device::imaginary);
+  STATIC_CHECK(validate(known_links));
+  CONSTEXPR auto with = [](auto change) {
+    roofline_time changed = on_imaginary(imaginary_device::imaginary);
+    change(changed);
+    return validate(changed).why();
+  };
+  STATIC_CHECK(with([](roofline_time& of) { of.setup.precision.fp8_linears = true; }).code ==
+               errc::unsupported_format);
+  CONSTEXPR failure network = with([](roofline_time& of) { of.on.nodes = 2; });
+  STATIC_CHECK(network.code == errc::not_known);
+  STATIC_CHECK(network.subject == std::string_view("between_nodes"));
+  STATIC_CHECK(with([](roofline_time& of) { of.setup.parallelism.tensor_parallel = 0; }).code ==
+               errc::not_positive);
+  STATIC_CHECK(with([](roofline_time& of) { of.setup.model.num_hidden_layers = -1; }).code !=
+               errc::none);
+  STATIC_CHECK(with([](roofline_time& of) { of.on.gpus_per_node = 0; }).code != errc::none);
 }
 
 TEST_CASE("clocks fall with the cube root of the power limit") {

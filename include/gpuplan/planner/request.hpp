@@ -5,7 +5,6 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/cluster.hpp>
-#include <gpuplan/communication.hpp>
 #include <gpuplan/detail/checks.hpp>
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/device_efficiency.hpp>
@@ -120,18 +119,9 @@ constexpr failure flaw_of_degrees(const known<range<std::int64_t>>& degrees,
         detail::flaw_of_degrees(space.expert_parallel, fact::expert_parallel, ""),
         detail::flaw_of_degrees(space.zero_stage, fact::stage, "zero_stage", 0)})
     if (detail::failed(why)) return why;
-  const gpu_spec& gpu = request.on.gpu;
-  const precision_recipe& precision = request.setup.precision;
-  if (const auto rate = peak(gpu, precision.compute); !rate) return rate.why();
-  if (precision.fp8_linears)
-    if (const auto rate = peak(gpu, number_format::fp8); !rate) return rate.why();
-  if (precision.fp4_linears)
-    if (const auto rate = peak(gpu, number_format::fp4); !rate) return rate.why();
-  if (total_gpus(request.on) > 1) {
-    if (const auto links = interconnect_of(request.on); !links) return links.why();
-    if (request.on.nodes > 1)
-      if (const auto link = link_between_nodes(request.on); !link) return link.why();
-  }
+  if (const failure why = detail::flaw_of_ceilings(request.setup.precision, request.on);
+      detail::failed(why))
+    return why;
   if (request.samples < 0)
     return failure(errc::negative, named_fact{fact::samples, request.samples});
   if ((request.finish_in || request.at_most) && request.samples == 0)

@@ -61,10 +61,11 @@ struct composed_time {
   }
 };
 
-/// The model itself where its plan is valid and what was timed is positive and finite. Errors:
-/// those of the plan; `not_positive`, `not_finite`.
+/// The model itself where its roofline and its plan are valid and what was timed is positive and
+/// finite. Errors: those of the roofline and of the plan; `not_positive`, `not_finite`.
 [[nodiscard]] constexpr result<composed_time> validate(const composed_time& model) {
   const timed_parts& timed = model.timed;
+  if (const auto valid = validate(model.model); !valid) return valid.why();
   if (const auto valid = validate(timed.at); !valid) return valid.why();
   struct named_part {
     const known<duration>* part;

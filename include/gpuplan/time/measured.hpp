@@ -131,6 +131,18 @@ constexpr duration measured_time::step(const batch_plan& plan) const {
   return duration::from_value(seconds);
 }
 
+/// The model itself where its roofline is valid and no factor is below 0. Errors: those of the
+/// roofline; `negative`, `not_finite`.
+[[nodiscard]] constexpr result<measured_time> validate(const measured_time& model) {
+  if (const auto valid = validate(model.model); !valid) return valid.why();
+  for (const auto factor : detail::time_parts) {
+    const double value = model.factors.*factor;
+    if (!detail::is_finite(value)) return failure(errc::not_finite).about("factors");
+    if (value < 0) return failure(errc::negative).about("factors");
+  }
+  return model;
+}
+
 /// The factors that timed steps give: those, none below 0, that minimise the sum of ((predicted -
 /// timed) / timed / scatter)^2 over the steps and of ((factor - 1) / 0.4)^2 over the factors.
 /// `scatter` is by how much one step's timing is off, relative to it: the fewer and the more alike

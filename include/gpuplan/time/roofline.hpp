@@ -36,13 +36,12 @@ struct roofline_time {
   device_efficiency efficiency{};
   time_terms terms{};
 
-  /// Preconditions: `validate` accepts the model, its division and the plan; the device's peaks and
-  /// the links that the division needs are known.
+  /// Precondition: `validate` accepts this, and the plan.
   [[nodiscard]] constexpr step_breakdown breakdown(const batch_plan& plan) const;
   [[nodiscard]] constexpr duration step(const batch_plan& plan) const {
     return breakdown(plan).total();
   }
-  /// Preconditions: likewise.
+  /// Precondition: `validate` accepts this.
   [[nodiscard]] constexpr ceiling_origins origins() const {
     const number_format format = setup.precision.fp4_linears   ? number_format::fp4
                                  : setup.precision.fp8_linears ? number_format::fp8
@@ -56,7 +55,38 @@ struct roofline_time {
 
 namespace detail {
 
-// How much longer parts of a step take than the roofline says: what `measured_time` finds.
+// What of a device and its links has to be known, and is not.
+constexpr failure flaw_of_ceilings(const precision_recipe& precision, const cluster& on) {
+  if (const auto rate = peak(on.gpu, precision.compute); !rate) return rate.why();
+  if (precision.fp8_linears)
+    if (const auto rate = peak(on.gpu, number_format::fp8); !rate) return rate.why();
+  if (precision.fp4_linears)
+    if (const auto rate = peak(on.gpu, number_format::fp4); !rate) return rate.why();
+  if (total_gpus(on) == 1) return {};
+  if (const auto links = interconnect_of(on); !links) return links.why();
+  if (on.nodes == 1) return {};
+  const auto link = link_between_nodes(on);
+  return link ? failure() : link.why();
+}
+
+}  // namespace detail
+
+/// The model itself where its shape, division and cluster are valid, the device has a peak for the
+/// setup's formats, and the cluster's links are known where it has several devices or nodes. What
+/// the framework has code for is no matter of time. Errors: those of the model, the division and
+/// the cluster; `unsupported_format`, `not_known`.
+[[nodiscard]] constexpr result<roofline_time> validate(const roofline_time& model) {
+  if (const auto valid = validate(model.setup.model); !valid) return valid.why();
+  if (const auto valid = validate(model.setup.parallelism); !valid) return valid.why();
+  if (const auto valid = validate(model.on); !valid) return valid.why();
+  const failure why = detail::flaw_of_ceilings(model.setup.precision, model.on);
+  if (detail::failed(why)) return why;
+  return model;
+}
+
+namespace detail {
+
+// How much longer parts of a step take than the roofline says: what `composed_time` finds.
 struct part_factors {
   double layer = 1;
   double input = 1;
