@@ -148,7 +148,7 @@ struct gpu_spec {
   const char* slice = "";  // the MIG profile, where this is a slice: see slice_of
   const char* source = "";
   confidence trust = confidence::unverified;
-  const measured_device* measured = nullptr;  // outlives this: see measured_as
+  known<const measured_device*> measured{};  // outlives this: see measured_as
 };
 
 namespace detail {
@@ -302,7 +302,7 @@ constexpr bytes less_context(bytes reported) {
       if (auto& rate = rates->*member) rate = *rate * sm_share(gpu, slice);
   part.peers = {};
   part.mig = {};
-  part.measured = nullptr;
+  part.measured = {};
   return part;
 }
 

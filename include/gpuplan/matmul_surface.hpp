@@ -92,8 +92,8 @@ class surface_points {
     const matmul_shape& shape,
     accumulator sum = accumulator::fp32) {
   const failure unknown = failure(errc::not_known).about("surface");
-  if (gpu.measured == nullptr) return unknown;
-  const detail::surface_points points(gpu.measured->surface, format, sum);
+  if (!gpu.measured) return unknown;
+  const detail::surface_points points((*gpu.measured)->surface, format, sum);
   if (const measured_point* exact = points.find(shape); exact != nullptr)
     return ceiling<compute_rate>{exact->rate, ceiling_origin::measured};
   const auto m = points.around(&matmul_shape::m, shape.m);

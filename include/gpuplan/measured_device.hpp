@@ -183,8 +183,8 @@ constexpr result<ceiling<Quantity>> measured_or_failure(const known<reading<Quan
 /// that peak as its denominator either way. Errors: `unsupported_format`.
 [[nodiscard]] constexpr result<ceiling<compute_rate>> matmul_ceiling(
     const gpu_spec& gpu, number_format format, accumulator sum = accumulator::fp32) {
-  if (gpu.measured != nullptr)
-    for (const measured_matmul& one : gpu.measured->matmuls)
+  if (gpu.measured)
+    for (const measured_matmul& one : (*gpu.measured)->matmuls)
       if (one.format == format && one.sum == sum && one.sustained)
         return detail::measured_ceiling(*one.sustained);
   const auto sheet = peak(gpu, format, sum);
@@ -200,11 +200,11 @@ enum class memory_traffic { copy, triad, read, write };
 [[nodiscard]] constexpr ceiling<bandwidth> memory_ceiling(
     const gpu_spec& gpu, memory_traffic traffic = memory_traffic::copy) {
   known<reading<bandwidth>> found;
-  if (gpu.measured != nullptr) {
-    if (traffic == memory_traffic::copy) found = gpu.measured->copy;
-    if (traffic == memory_traffic::triad) found = gpu.measured->triad;
-    if (traffic == memory_traffic::read) found = gpu.measured->read;
-    if (traffic == memory_traffic::write) found = gpu.measured->write;
+  if (gpu.measured) {
+    if (traffic == memory_traffic::copy) found = (*gpu.measured)->copy;
+    if (traffic == memory_traffic::triad) found = (*gpu.measured)->triad;
+    if (traffic == memory_traffic::read) found = (*gpu.measured)->read;
+    if (traffic == memory_traffic::write) found = (*gpu.measured)->write;
   }
   if (found) return detail::measured_ceiling(*found);
   return {gpu.memory_bandwidth};
@@ -213,8 +213,8 @@ enum class memory_traffic { copy, triad, read, write };
 /// What kernels read of buffers that the L2 cache holds. Data sheets do not state it. Errors:
 /// `not_known`.
 [[nodiscard]] constexpr result<ceiling<bandwidth>> l2_ceiling(const gpu_spec& gpu) {
-  if (gpu.measured == nullptr) return failure(errc::not_known).about("l2");
-  return detail::measured_or_failure(gpu.measured->l2, "l2");
+  if (!gpu.measured) return failure(errc::not_known).about("l2");
+  return detail::measured_or_failure((*gpu.measured)->l2, "l2");
 }
 
 enum class host_copy { to_device, from_device };
@@ -223,8 +223,8 @@ enum class host_copy { to_device, from_device };
 /// of the PCIe link, of which they reach 80 to 90 %. Errors: `not_known`.
 [[nodiscard]] constexpr result<ceiling<bandwidth>> host_link_ceiling(const gpu_spec& gpu,
                                                                      host_copy direction) {
-  if (gpu.measured != nullptr) {
-    const measured_host_link& link = gpu.measured->pinned;
+  if (gpu.measured) {
+    const measured_host_link& link = (*gpu.measured)->pinned;
     const auto found = direction == host_copy::to_device ? link.to_device : link.from_device;
     if (found) return detail::measured_ceiling(*found);
   }
@@ -235,8 +235,8 @@ enum class host_copy { to_device, from_device };
 /// What one device sends to another of its node: as measured, else its peer link in one direction,
 /// else PCIe. Errors: `not_known`.
 [[nodiscard]] constexpr result<ceiling<bandwidth>> peer_ceiling(const gpu_spec& gpu) {
-  if (gpu.measured != nullptr && gpu.measured->peer_copy)
-    return detail::measured_ceiling(*gpu.measured->peer_copy);
+  if (gpu.measured && (*gpu.measured)->peer_copy)
+    return detail::measured_ceiling(*(*gpu.measured)->peer_copy);
   if (gpu.peers) return ceiling<bandwidth>{gpu.peers->each_direction()};
   if (gpu.pcie) return ceiling<bandwidth>{gpu.pcie->each_direction()};
   return failure(errc::not_known).about("peers");
@@ -252,11 +252,11 @@ enum class launch_cost { round_trip, enqueue, kernel, graph_node };
 [[nodiscard]] constexpr result<ceiling<duration>> launch_latency(
     const gpu_spec& gpu, launch_cost which = launch_cost::round_trip) {
   known<reading<duration>> found;
-  if (gpu.measured != nullptr) {
-    if (which == launch_cost::round_trip) found = gpu.measured->kernel_launch;
-    if (which == launch_cost::enqueue) found = gpu.measured->kernel_enqueue;
-    if (which == launch_cost::kernel) found = gpu.measured->empty_kernel;
-    if (which == launch_cost::graph_node) found = gpu.measured->graph_node;
+  if (gpu.measured) {
+    if (which == launch_cost::round_trip) found = (*gpu.measured)->kernel_launch;
+    if (which == launch_cost::enqueue) found = (*gpu.measured)->kernel_enqueue;
+    if (which == launch_cost::kernel) found = (*gpu.measured)->empty_kernel;
+    if (which == launch_cost::graph_node) found = (*gpu.measured)->graph_node;
   }
   return detail::measured_or_failure(found, "launch_latency");
 }
@@ -264,8 +264,8 @@ enum class launch_cost { round_trip, enqueue, kernel, graph_node };
 /// The all-reduce that was measured of a group of this many devices. Errors: `not_known`.
 [[nodiscard]] constexpr result<measured_all_reduce> all_reduce_of(const gpu_spec& gpu,
                                                                   std::int64_t devices) {
-  if (gpu.measured != nullptr)
-    for (const measured_all_reduce& one : gpu.measured->all_reduces)
+  if (gpu.measured)
+    for (const measured_all_reduce& one : (*gpu.measured)->all_reduces)
       if (one.devices == devices) return one;
   return failure(errc::not_known, named_fact{fact::devices, devices}).about("all_reduce");
 }

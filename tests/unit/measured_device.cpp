@@ -127,11 +127,11 @@ TEST_CASE("rates stand in for the device on which they were measured alone") {
   static constexpr measured_device of_whole{.id = "a100_sxm4_40gb", .date = "2026-11-22"};
   static constexpr measured_device of_part{
       .id = "a100_sxm4_40gb", .slice = "1g.5gb", .date = "2026-11-22"};
-  STATIC_CHECK(measured_as(whole, of_whole)->measured == &of_whole);
-  STATIC_CHECK(measured_as(part, of_part)->measured == &of_part);
+  STATIC_CHECK(*measured_as(whole, of_whole)->measured == &of_whole);
+  STATIC_CHECK(*measured_as(part, of_part)->measured == &of_part);
   STATIC_CHECK(measured_as(whole, of_part).why().code == errc::measured_elsewhere);
   STATIC_CHECK(measured_as(part, of_whole).why().code == errc::measured_elsewhere);
-  STATIC_CHECK(slice_of(*measured_as(whole, of_whole), *mig(whole, "1g.5gb")).measured == nullptr);
+  STATIC_CHECK(!slice_of(*measured_as(whole, of_whole), *mig(whole, "1g.5gb")).measured);
 }
 
 template <class Change>
