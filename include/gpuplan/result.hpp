@@ -26,6 +26,8 @@ namespace gpuplan {
   X(nearest_above)                   \
   X(largest_micro_batch)             \
   X(needed_MB)                       \
+  X(low_MB)                          \
+  X(high_MB)                         \
   X(gpu_has_MB)                      \
   X(fixed_MB)                        \
   X(per_sample_KB)                   \

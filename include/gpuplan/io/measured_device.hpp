@@ -3,8 +3,8 @@
 // What was measured of a device as JSON, out and in, and as a header of constants. Needs
 // nlohmann/json, as json.hpp does.
 
-#include <gpuplan/detail/text.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/io/header.hpp>
 #include <gpuplan/io/measurement_record.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/measured_device.hpp>
@@ -256,33 +256,8 @@ void read_json(const nlohmann::json& from, const std::string& key, T& to) {
 
 // ---- a header
 
-// A text as a literal of C++; what is not printable ASCII is written in octal, which ends after
-// three digits whatever follows.
-[[nodiscard]] inline std::string literal(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte > 0x7e) {
-      out += '\\';
-      for (const int shift : {6, 3, 0}) out += static_cast<char>('0' + ((byte >> shift) & 7));
-      continue;
-    }
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
-}
-
-// A number that reads back as the same, of type double.
-[[nodiscard]] inline std::string literal(double value) {
-  std::string out = decimal(value, cell::shortest);
-  return out.find_first_of(".e") == std::string::npos ? out + ".0" : out;
-}
-
-[[nodiscard]] inline const char* type_of(bytes) { return "bytes"; }
 [[nodiscard]] inline const char* type_of(bandwidth) { return "bandwidth"; }
 [[nodiscard]] inline const char* type_of(compute_rate) { return "compute_rate"; }
-[[nodiscard]] inline const char* type_of(duration) { return "duration"; }
 [[nodiscard]] inline const char* type_of(power) { return "power"; }
 [[nodiscard]] inline const char* type_of(number_format) { return "number_format"; }
 [[nodiscard]] inline const char* type_of(accumulator) { return "accumulator"; }
@@ -322,28 +297,10 @@ template <class T>
   }
 }
 
-// How many characters from the first on make an identifier.
-[[nodiscard]] constexpr std::size_t end_of_identifier(std::string_view name) {
-  std::size_t at = 0;
-  for (; at < name.size(); ++at) {
-    const char c = name[at];
-    const bool is_digit = c >= '0' && c <= '9';
-    if (c != '_' && !gpuplan::detail::letter_or_digit(c)) break;
-    if (is_digit && at == 0) break;
-  }
-  return at;
-}
-
 inline constexpr int measurement_version = 1;
 inline constexpr const char* version_key = "gpuplan_measured_device";
 
 }  // namespace detail
-
-/// Whether a constant can have this name: letters, digits and _, and no digit first. Words of C++
-/// are not looked for.
-[[nodiscard]] constexpr bool is_identifier(std::string_view name) {
-  return !name.empty() && detail::end_of_identifier(name) == name.size();
-}
 
 /// The measurement as one JSON object, in bytes, seconds, FLOP and watts and their ratios: what
 /// `read_measurement` reads back as the same numbers. What is absent has no key. Throws as
@@ -381,10 +338,7 @@ inline constexpr const char* version_key = "gpuplan_measured_device";
 /// `malformed_name` where NAME is no identifier.
 [[nodiscard]] inline std::string to_header(const measurement_record& of, const std::string& name) {
   static_cast<void>(validate(of.view()).value_or_throw());
-  if (const std::size_t at = detail::end_of_identifier(name); name.empty() || at < name.size())
-    gpuplan::detail::precondition_violated(
-        failure(errc::malformed_name, named_fact{fact::position, static_cast<std::int64_t>(at)})
-            .about("header name"));
+  detail::require_identifier(name);
   std::string arrays;
   std::string fields;
   detail::visit_fields(of, [&](const char* field, const auto& value) {

@@ -70,10 +70,13 @@ struct fitted_line {
 };
 
 // A line belongs to one setting: what else it depends on must not change along it.
-constexpr failure flaw_of_setting(sweep_rows rows, const sweep_row& first) {
+constexpr failure flaw_of_setting(sweep_rows rows,
+                                  const sweep_row& first,
+                                  bool with_those_that_ran_out = false) {
   std::int64_t index = 0;
   for (const sweep_row& row : rows) {
-    if (ran(row) && !differ_in_batch_alone(setting_of(row), setting_of(first)))
+    if ((ran(row) || with_those_that_ran_out) &&
+        !differ_in_batch_alone(setting_of(row), setting_of(first)))
       return failure(errc::mixed_rows,
                      named_fact{fact::row, index},
                      named_fact{fact::workers, row.workers})

@@ -1,0 +1,73 @@
+#pragma once
+
+// What headers of constants are written with: names and literals of C++.
+
+#include <gpuplan/detail/text.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gpuplan::io {
+
+namespace detail {
+
+// A text as a literal of C++; what is not printable ASCII is written in octal, which ends after
+// three digits whatever follows.
+[[nodiscard]] inline std::string literal(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte > 0x7e) {
+      out += '\\';
+      for (const int shift : {6, 3, 0}) out += static_cast<char>('0' + ((byte >> shift) & 7));
+      continue;
+    }
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+// A number that reads back as the same, of type double.
+[[nodiscard]] inline std::string literal(double value) {
+  std::string out = decimal(value, cell::shortest);
+  return out.find_first_of(".e") == std::string::npos ? out + ".0" : out;
+}
+
+[[nodiscard]] inline const char* type_of(bytes) { return "bytes"; }
+[[nodiscard]] inline const char* type_of(duration) { return "duration"; }
+
+// How many characters from the first on make an identifier.
+[[nodiscard]] constexpr std::size_t end_of_identifier(std::string_view name) {
+  std::size_t at = 0;
+  for (; at < name.size(); ++at) {
+    const char c = name[at];
+    const bool is_digit = c >= '0' && c <= '9';
+    if (c != '_' && !gpuplan::detail::letter_or_digit(c)) break;
+    if (is_digit && at == 0) break;
+  }
+  return at;
+}
+
+// Throws `malformed_name` where a constant cannot have this name.
+inline void require_identifier(std::string_view name) {
+  if (const std::size_t at = end_of_identifier(name); name.empty() || at < name.size())
+    gpuplan::detail::precondition_violated(
+        failure(errc::malformed_name, named_fact{fact::position, static_cast<std::int64_t>(at)})
+            .about("header name"));
+}
+
+}  // namespace detail
+
+/// Whether a constant can have this name: letters, digits and _, and no digit first. Words of C++
+/// are not looked for.
+[[nodiscard]] constexpr bool is_identifier(std::string_view name) {
+  return !name.empty() && detail::end_of_identifier(name) == name.size();
+}
+
+}  // namespace gpuplan::io
