@@ -4,6 +4,7 @@
 #include <gpuplan/io/csv.hpp>
 #include <gpuplan/io/json.hpp>
 #include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/measured_sweep.hpp>
 #include <gpuplan/io/slurm.hpp>
 #include <gpuplan/io/text.hpp>
 

@@ -112,7 +112,9 @@ constexpr range<Quantity> beyond_curve(const measured_curve<Quantity>& curve,
                                        std::int64_t micro_batch) {
   const std::int64_t last = curve.span().high();
   const Quantity rise = curve.lower.per_sample * (micro_batch - last);
-  const Quantity low = curve.lower.at(last) + (rise > Quantity{} ? rise : Quantity{});
+  const Quantity end = curve.lower.at(last);
+  const Quantity low =
+      (end > Quantity{} ? end : Quantity{}) + (rise > Quantity{} ? rise : Quantity{});
   const Quantity high = curve.upper.at(micro_batch);
   return {low * (1 + curve.scatter.low()), (high > low ? high : low) * (1 + curve.scatter.high())};
 }
@@ -270,6 +272,39 @@ constexpr void judge_line(measured_curve<Quantity>& curve, std::int64_t first, d
   }
 }
 
+// What is wrong with a curve, or no failure.
+template <any_quantity Quantity>
+constexpr failure flaw_of(const measured_curve<Quantity>& curve) {
+  if (curve.rows < 1 || curve.rows > most_curve_rows)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::rows_that_ran, curve.rows},
+                   named_fact{fact::at_least, 1},
+                   named_fact{fact::at_most, most_curve_rows});
+  for (std::int64_t i = 0; i < curve.rows; ++i) {
+    const named_fact where{fact::row, i};
+    if (curve.micro_batches[i] < 1)
+      return failure(
+          errc::not_positive, where, named_fact{fact::micro_batch, curve.micro_batches[i]});
+    if (i > 0 && curve.micro_batches[i] <= curve.micro_batches[i - 1])
+      return failure(
+          errc::not_rising, where, named_fact{fact::micro_batch, curve.micro_batches[i]});
+    if (!is_finite(curve.values[i].value())) return failure(errc::not_finite, where).about("value");
+    if (!(curve.values[i] > Quantity{})) return failure(errc::not_positive, where).about("value");
+  }
+  for (const straight_line<Quantity>& one : {curve.lower, curve.line, curve.upper})
+    if (!is_finite(one.fixed.value()) || !is_finite(one.per_sample.value()))
+      return failure(errc::not_finite).about("line");
+  if (!(curve.line.per_sample > Quantity{})) return failure(errc::not_positive).about("per_sample");
+  if (!(curve.lower.per_sample <= curve.line.per_sample &&
+        curve.line.per_sample <= curve.upper.per_sample))
+    return failure(errc::inverted_range).about("per_sample");
+  if (curve.outliers[0] || curve.outliers[curve.rows - 1])
+    return failure(errc::out_of_bounds).about("outliers");
+  if (!(curve.scatter.low() > -1 && is_finite(curve.scatter.high())))
+    return about_range(errc::out_of_bounds, curve.scatter, "scatter");
+  return {};
+}
+
 // The curve of the rows that ran, up to below `below`.
 template <any_quantity Quantity>
 constexpr result<measured_curve<Quantity>> curve_of(sweep_rows rows,
@@ -311,40 +346,8 @@ constexpr result<measured_curve<Quantity>> curve_of(sweep_rows rows,
     if (curve.straight) break;
   }
   if (!(curve.line.per_sample > Quantity{})) return does_not_rise(count);
+  if (const failure why = flaw_of(curve); failed(why)) return why;
   return curve;
-}
-
-// What is wrong with a curve, or no failure.
-template <any_quantity Quantity>
-constexpr failure flaw_of(const measured_curve<Quantity>& curve) {
-  if (curve.rows < 1 || curve.rows > most_curve_rows)
-    return failure(errc::out_of_bounds,
-                   named_fact{fact::rows_that_ran, curve.rows},
-                   named_fact{fact::at_least, 1},
-                   named_fact{fact::at_most, most_curve_rows});
-  for (std::int64_t i = 0; i < curve.rows; ++i) {
-    const named_fact where{fact::row, i};
-    if (curve.micro_batches[i] < 1)
-      return failure(
-          errc::not_positive, where, named_fact{fact::micro_batch, curve.micro_batches[i]});
-    if (i > 0 && curve.micro_batches[i] <= curve.micro_batches[i - 1])
-      return failure(
-          errc::not_rising, where, named_fact{fact::micro_batch, curve.micro_batches[i]});
-    if (!is_finite(curve.values[i].value())) return failure(errc::not_finite, where).about("value");
-    if (!(curve.values[i] > Quantity{})) return failure(errc::not_positive, where).about("value");
-  }
-  for (const straight_line<Quantity>& one : {curve.lower, curve.line, curve.upper})
-    if (!is_finite(one.fixed.value()) || !is_finite(one.per_sample.value()))
-      return failure(errc::not_finite).about("line");
-  if (!(curve.line.per_sample > Quantity{})) return failure(errc::not_positive).about("per_sample");
-  if (!(curve.lower.per_sample <= curve.line.per_sample &&
-        curve.line.per_sample <= curve.upper.per_sample))
-    return failure(errc::inverted_range).about("per_sample");
-  if (curve.outliers[0] || curve.outliers[curve.rows - 1])
-    return failure(errc::out_of_bounds).about("outliers");
-  if (!(curve.scatter.low() > -1 && is_finite(curve.scatter.high())))
-    return about_range(errc::out_of_bounds, curve.scatter, "scatter");
-  return {};
 }
 
 constexpr failure not_measured(std::int64_t micro_batch, range<std::int64_t> span) {

@@ -7,6 +7,7 @@
 #include <gpuplan/sweep/rows.hpp>
 
 #include <cstdint>
+#include <limits>
 
 namespace gpuplan {
 
@@ -96,6 +97,17 @@ struct extrapolated_memory {
 [[nodiscard]] constexpr result<extrapolated_memory> validate(const extrapolated_memory& model) {
   if (const auto valid = validate(model.model); !valid) return valid.why();
   return model;
+}
+
+/// The plan where the forecast has an upper end. Errors: `ran_out_when_measured`, with the smallest
+/// micro-batch that did and what it ran out of.
+[[nodiscard]] constexpr result<batch_plan> validate(const extrapolated_memory& model,
+                                                    const batch_plan& plan) {
+  if (detail::is_finite(model.required(plan).value())) return plan;
+  return failure(errc::ran_out_when_measured,
+                 named_fact{fact::micro_batch, plan.micro_batch},
+                 named_fact{fact::at_least, *model.model.ran_out_at},
+                 named_fact{fact::gpu_has_MB, detail::MB_at_most(*model.model.ran_out_of)});
 }
 
 /// The model with its word beyond what was measured taken for good: `solve_batch(request,
