@@ -12,6 +12,7 @@
 #include "check.hpp"
 #include "guides/batch_sweep.hpp"
 #include "measured_on_monday.hpp"
+#include "random_numbers.hpp"
 
 namespace {
 
@@ -55,22 +56,10 @@ constexpr bytes memory_of(const measured_memory& model, std::int64_t batch) {
   return model.required({.micro_batch = batch});
 }
 
-class numbers {
- public:
-  // From 0 to below `end` (Knuth's MMIX generator, upper bits).
-  constexpr std::int64_t below(std::int64_t end) {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<std::int64_t>(state_ >> 33) % end;
-  }
-
- private:
-  std::uint64_t state_ = 11;
-};
-
 // ---- the line, by its definition: the slope that as many pairs lie above as below
 
 constexpr bool line_agrees_with_counting(int sweeps) {
-  numbers random;
+  random_numbers random(11);
   for (int sweep = 0; sweep < sweeps; ++sweep) {
     row_array<7> rows{};
     std::int64_t batch = 0;
@@ -125,7 +114,7 @@ constexpr double confidence_by_trying(std::int64_t rows, std::int64_t rank) {
 // than 95 %.
 template <std::size_t Count>
 constexpr bool confidence_agrees_with_trying() {
-  numbers random;
+  random_numbers random(11);
   auto rows = on_a_line<Count>(1e6, 0);
   for (std::size_t i = 0; i < Count; ++i)  // every slope differs
     rows[i] = row(static_cast<std::int64_t>(8 * (i + 1)),
@@ -159,7 +148,7 @@ constexpr row_array<9> with_outliers(double high, double low) {
 constexpr bool memory_never_falls() {
   int sweeps = 1'000;
   if (std::is_constant_evaluated()) sweeps = 4;
-  numbers random;
+  random_numbers random(11);
   for (int sweep = 0; sweep < sweeps; ++sweep) {
     row_array<6> rows{};
     std::int64_t batch = 1 + random.below(3);

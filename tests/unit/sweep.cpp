@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "check.hpp"
+#include "random_numbers.hpp"
 
 namespace {
 
@@ -116,20 +117,8 @@ constexpr bool no_line_nearby_is_better(sweep_rows rows) {
 
 // ---- random rows, the same at compile time and at run time
 
-class numbers {
- public:
-  // From 0 to below `end` (Knuth's MMIX generator, upper bits).
-  constexpr std::int64_t below(std::int64_t end) {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<std::int64_t>(state_ >> 33) % end;
-  }
-
- private:
-  std::uint64_t state_ = 7;
-};
-
 // Few different values, so that equals come up, and some rows that ran out.
-constexpr row_array<9> random_rows(numbers& random) {
+constexpr row_array<9> random_rows(random_numbers& random) {
   row_array<9> rows{};
   for (sweep_row& r : rows) {
     const std::int64_t batch = 1 + random.below(4);
@@ -159,7 +148,7 @@ constexpr bytes gpu_of_8_GB = 8_GB;
 
 // By plain numbers: throughput in samples/s, GB, and the bands as they are meant.
 constexpr bool picks_agree_with_brute_force(int sweeps) {
-  numbers random;
+  random_numbers random(7);
   for (int sweep = 0; sweep < sweeps; ++sweep) {
     const auto rows = random_rows(random);
     const auto fastest = pick_highest_throughput(rows);
@@ -193,7 +182,7 @@ constexpr bool picks_agree_with_brute_force(int sweeps) {
 }
 
 constexpr bool order_changes_no_pick(int sweeps) {
-  numbers random;
+  random_numbers random(7);
   for (int sweep = 0; sweep < sweeps; ++sweep) {
     const auto rows = random_rows(random);
     auto moved = rows;
