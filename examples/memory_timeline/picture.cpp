@@ -1,5 +1,6 @@
 #include "memory_timeline/picture.hpp"
 
+#include <gpuplan/io/svg.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/memory/timeline.hpp>
@@ -17,6 +18,7 @@
 namespace memory_timeline {
 namespace {
 
+namespace io = gpuplan::io;
 using gpuplan::memory_point;
 using gpuplan::memory_sum;
 using gpuplan::step_moment;
@@ -27,32 +29,6 @@ constexpr double right = 778;  // the legend is beyond
 constexpr double top = 78;
 constexpr double bottom = 470;
 constexpr std::size_t most_columns = 714;  // a unit each
-
-std::string number(double value) { return gpuplan::io::decimal(std::round(value * 100) / 100, -1); }
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return out;
-}
-
-std::string words(double x, double y, const char* how, const std::string& text) {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + how + ">" + escaped(text) +
-         "</text>\n";
-}
-std::string rule(double x1, double y1, double x2, double y2, const char* how) {
-  return "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) +
-         "\" y2=\"" + number(y2) + "\" " + how + "/>\n";
-}
-
-// A power of ten, twice or five times that: of at least this.
-double round_step(double at_least) {
-  const double power = std::pow(10, std::floor(std::log10(at_least)));
-  for (const double times : {1.0, 2.0, 5.0})
-    if (times * power >= at_least * (1 - 1e-9)) return times * power;
-  return 10 * power;
-}
 
 // What a person calls a moment, as far as there is room for names.
 const char* phase_of(step_moment when) {
@@ -88,18 +64,14 @@ class drawing {
     const auto most =
         static_cast<double>(shows_capacity_ ? std::max(most_used, of_.capacity) : most_used) /
         setups::gibibyte;
-    step_ = round_step(most / 6);
+    step_ = io::grid_step(most / 6);
     most_ = step_ * std::ceil(most * 1.04 / step_);
   }
 
   [[nodiscard]] std::string text() const {
-    std::string out =
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"540\" "
-        "viewBox=\"0 0 960 540\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n";
-    out += "<title>" + escaped(of_.title) + "</title>\n";
-    out += "<rect width=\"960\" height=\"540\" fill=\"#ffffff\"/>\n";
-    out += words(left, 28, "font-size=\"17\" font-weight=\"bold\"", of_.title);
-    out += words(left, 48, "fill=\"#444444\"", of_.subtitle);
+    std::string out = io::svg_document(960, height, of_.title);
+    out += io::svg_text(left, 28, "font-size=\"17\" font-weight=\"bold\"", of_.title);
+    out += io::svg_text(left, 48, "fill=\"#444444\"", of_.subtitle);
     return out + grid() + stacks() + phases() + capacity() + peak() + legend() + "</svg>\n";
   }
 
@@ -114,14 +86,13 @@ class drawing {
 
   [[nodiscard]] std::string grid() const {
     std::string out;
-    const int digits = step_ >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step_) - 1e-9));
+    const int digits = io::grid_digits(step_);
     for (int at = 0; at * step_ <= most_ * (1 + 1e-9); ++at) {
       const double y = bottom - (bottom - top) * at * step_ / most_;
-      out += rule(left, y, right, y, "stroke=\"#dddddd\"");
-      out +=
-          words(left - 8, y + 4, "text-anchor=\"end\"", gpuplan::io::decimal(at * step_, digits));
+      out += io::svg_line(left, y, right, y, "stroke=\"#dddddd\"");
+      out += io::svg_text(left - 8, y + 4, "text-anchor=\"end\"", io::decimal(at * step_, digits));
     }
-    return out + words(left - 8, top - 10, "text-anchor=\"end\" fill=\"#444444\"", "GiB");
+    return out + io::svg_text(left - 8, top - 10, "text-anchor=\"end\" fill=\"#444444\"", "GiB");
   }
 
   // Each kind from its floor to its top, column by column.
@@ -152,8 +123,8 @@ class drawing {
       std::size_t end = first + 1;
       while (end < tops.size() && tops[end] == tops[first]) ++end;
       for (const std::size_t at : {first, end})
-        corners.push_back(number(left + wide * static_cast<double>(at)) + " " +
-                          number(y_of(tops[first])));
+        corners.push_back(io::svg_number(left + wide * static_cast<double>(at)) + " " +
+                          io::svg_number(y_of(tops[first])));
       first = end;
     }
     if (backwards) std::reverse(corners.begin(), corners.end());
@@ -164,7 +135,7 @@ class drawing {
 
   // Where a phase begins, and its name: of a short one a line lower, of many short ones nowhere.
   [[nodiscard]] std::string phases() const {
-    std::string out = rule(left, bottom, right, bottom, "stroke=\"#444444\"");
+    std::string out = io::svg_line(left, bottom, right, bottom, "stroke=\"#444444\"");
     double ends[] = {-100, -100};  // of the last names on either line
     double ruled = -100;
     for (std::size_t first = 0; first < of_.points.size();) {
@@ -173,22 +144,23 @@ class drawing {
       while (end < of_.points.size() && phase_of(of_.points[end].when) == name) ++end;
       const double begin = x_of(first);
       if (first > 0 && begin - ruled >= 3) {
-        out += rule(begin, top, begin, bottom + 5, "stroke=\"#444444\" stroke-dasharray=\"2 3\"");
+        out += io::svg_line(
+            begin, top, begin, bottom + 5, "stroke=\"#444444\" stroke-dasharray=\"2 3\"");
         ruled = begin;
       }
       const double half = 3.4 * static_cast<double>(name.size());
       const double middle = std::clamp((begin + x_of(end)) / 2, left + half, right - half);
       const int line = x_of(end) - begin > 2 * half ? 0 : 1;
       if (middle - half > ends[line] + 4) {
-        out += words(middle, bottom + 20 + 16 * line, "text-anchor=\"middle\"", name);
+        out += io::svg_text(middle, bottom + 20 + 16 * line, "text-anchor=\"middle\"", name);
         ends[line] = middle + half;
       }
       first = end;
     }
-    return out + words((left + right) / 2,
-                       height - 12,
-                       "text-anchor=\"middle\" fill=\"#444444\"",
-                       "the step, allocation by allocation");
+    return out + io::svg_text((left + right) / 2,
+                              height - 12,
+                              "text-anchor=\"middle\" fill=\"#444444\"",
+                              "the step, allocation by allocation");
   }
 
   // Named on the side where the peak is not.
@@ -199,11 +171,11 @@ class drawing {
     const double x = is_left ? left + 8 : right - 8;
     if (!shows_capacity_) return over_lines(x, top + 14, !is_left, name + ", above this picture");
     const double y = y_of(of_.capacity);
-    return rule(left,
-                y,
-                right,
-                y,
-                "stroke=\"#000000\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"") +
+    return io::svg_line(left,
+                        y,
+                        right,
+                        y,
+                        "stroke=\"#000000\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"") +
            over_lines(x, y - 6, !is_left, name);
   }
 
@@ -211,7 +183,7 @@ class drawing {
     const double x = x_of(peak_);
     const double y = y_of(of_.points[peak_].in_use.total);
     const bool is_right = x > (left + right) / 2;
-    return "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) +
+    return "<circle cx=\"" + io::svg_number(x) + "\" cy=\"" + io::svg_number(y) +
            "\" r=\"3.5\" fill=\"#ffffff\" stroke=\"#000000\"/>\n" +
            over_lines(is_right ? x - 8 : x + 8,
                       std::max(y - 7, top - 8),
@@ -219,16 +191,13 @@ class drawing {
                       setups::readable_bytes(of_.points[peak_].in_use.total) + ", " +
                           gpuplan::text(of_.points[peak_].when));
   }
-  // Twice: a margin below what is read, since few programs know paint-order.
   [[nodiscard]] static std::string over_lines(double x,
                                               double y,
                                               bool to_the_left,
                                               const std::string& name) {
     const std::string how =
         std::string("font-weight=\"bold\"") + (to_the_left ? " text-anchor=\"end\"" : "");
-    const std::string margin =
-        how + " stroke=\"#ffffff\" stroke-width=\"4\" stroke-linejoin=\"round\"";
-    return words(x, y, margin.c_str(), name) + words(x, y, how.c_str(), name);
+    return io::svg_text_over_lines(x, y, how, name);
   }
 
   // In the order of the stack, with what each has at the peak.
@@ -236,16 +205,16 @@ class drawing {
     std::string out;
     double y = bottom - 8;
     for (const kind& one : kinds()) {
-      out += "<rect x=\"" + number(right + 12) + "\" y=\"" + number(y - 10) +
-             "\" width=\"12\" height=\"12\" fill=\"" + one.hex + "\"/>\n";
-      out += words(right + 30, y, "", std::string(one.of_picture));
-      out += words(right + 30,
-                   y + 13,
-                   "font-size=\"10\" fill=\"#444444\"",
-                   setups::readable_bytes(memory_timeline::of(of_.points[peak_].in_use, one)));
+      out += io::svg_rectangle(right + 12, y - 10, 12, 12, std::string("fill=\"") + one.hex + '"');
+      out += io::svg_text(right + 30, y, "", std::string(one.of_picture));
+      out +=
+          io::svg_text(right + 30,
+                       y + 13,
+                       "font-size=\"10\" fill=\"#444444\"",
+                       setups::readable_bytes(memory_timeline::of(of_.points[peak_].in_use, one)));
       y -= 32;
     }
-    return out + words(right + 12, y, "fill=\"#444444\"", "at the peak");
+    return out + io::svg_text(right + 12, y, "fill=\"#444444\"", "at the peak");
   }
 
   const picture& of_;

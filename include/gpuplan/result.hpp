@@ -33,6 +33,8 @@ namespace gpuplan {
   X(per_sample_KB)                   \
   X(different_batches)               \
   X(row)                             \
+  X(line)                            \
+  X(bad_lines)                       \
   X(rows_that_ran)                   \
   X(rows_in_memory_band)             \
   X(rows_in_utilisation_band)        \
