@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,7 +78,8 @@ inline constexpr sweep_field phase_fields[] = {sweep_field::data,
                                                sweep_field::forward,
                                                sweep_field::backward,
                                                sweep_field::optimizer,
-                                               sweep_field::communication};
+                                               sweep_field::communication,
+                                               sweep_field::other};
 
 [[nodiscard]] inline read_row row_of(const sweep_cells& cells, sweep_format format) {
   read_row out;
@@ -112,7 +114,7 @@ inline constexpr sweep_field phase_fields[] = {sweep_field::data,
     return duration::from_value(number_in(cells, field).value_or(0));
   };
   row.data = time(sweep_field::data);
-  row.forward = time(sweep_field::forward);
+  row.forward = time(sweep_field::forward) + time(sweep_field::other);
   row.backward = time(sweep_field::backward);
   row.optimizer = time(sweep_field::optimizer);
   row.communication = time(sweep_field::communication);
@@ -172,7 +174,7 @@ inline void add_line(sweep_file& to, const sweep_cells& cells) {
     if (!place.field) continue;
     if (!place.flaw.empty())
       return failure(errc::sweep_column_without_unit)
-          .about(split_head(column_of(*place.field).name).name.data());
+          .about(std::string(split_head(column_of(*place.field).name).name).c_str());
     has_time = has_time || column_of(*place.field).unit == sweep_unit::time;
     has_memory = has_memory || place.field == sweep_field::memory;
   }
@@ -301,7 +303,8 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
 /// Reads a sweep in whichever of the formats it is. Columns may be called and measured as other
 /// programs have it ("Batch", "I/O(ms)", "GPU%", "memory_GiB", "batch_size"); times and memory must
 /// state their unit, and columns that are not known are passed over. A printed table ends with a
-/// blank line or a rule. Missing workers are 0, missing precision is full. Lines that cannot be
+/// blank line or a rule. Missing workers are 0, missing precision is full; time in no phase counts as
+/// forward. Lines that cannot be
 /// used are in `bad`, with their reasons; for all or nothing see `all_rows`. Errors, of the whole
 /// file: `malformed_sweep` with the column that is missing; `sweep_column_without_unit`.
 [[nodiscard]] inline result<sweep_file> read_sweep(std::string_view text) {
