@@ -1,10 +1,11 @@
 #pragma once
 
-// How far a program is: a bar on a terminal, plain lines elsewhere. For systems with POSIX terminals.
+// How far a program is: a bar on a terminal, plain lines elsewhere. For systems with POSIX
+// terminals.
 
-#include <gpuplan/io/text.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <gpuplan/io/text.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -81,7 +81,6 @@ class sweep_drawing {
     }
     batches_.assign(all.begin(), all.end());
     if (const auto best = pick_highest_throughput(of.rows)) best_ = of.rows[best->row];
-    used_GB_ = most_GB_;
     if (of.capacity) {
       const double has = in(*of.capacity, 1_GB);
       shows_capacity_ = has <= 4 * most_GB_;
@@ -93,8 +92,7 @@ class sweep_drawing {
     std::string out = svg_document(width, bottom + 76, of_.title);
     out += svg_text(left, 28, "font-size=\"17\" font-weight=\"bold\"", of_.title);
     out += svg_text(left, 48, "fill=\"#444444\"", of_.subtitle);
-    if (!best_)
-      return out + svg_text(left, 84, "", "No setting of this sweep ran.") + "</svg>\n";
+    if (!best_) return out + svg_text(left, 84, "", "No setting of this sweep ran.") + "</svg>\n";
     return out + throughputs() + memories() + shares() + batches() + legend() + "</svg>\n";
   }
 
@@ -131,8 +129,8 @@ class sweep_drawing {
     for (int at = 0; at * of.step <= of.most * (1 + 1e-9); ++at) {
       const double y = of.y_of(at * of.step);
       out += svg_line(left, y, right, y, at == 0 ? "stroke=\"#444444\"" : "stroke=\"#dddddd\"");
-      out += svg_text(
-          left - 8, y + 4, "text-anchor=\"end\"", decimal(at * of.step * scale, digits));
+      out +=
+          svg_text(left - 8, y + 4, "text-anchor=\"end\"", decimal(at * of.step * scale, digits));
     }
     return out + svg_text(left, of.top - 10, "font-weight=\"bold\"", name);
   }
@@ -184,10 +182,12 @@ class sweep_drawing {
            lines(here, [](const sweep_row& row) { return throughput(row).value(); }) +
            named_point(x_of(best_->micro_batch), here.y_of(best), rounded(best) + " samples/s");
   }
-  // Four digits, or all before the point.
+  // To four digits, or all before the point.
   [[nodiscard]] static std::string rounded(double value) {
     const double digits = value > 0 ? std::floor(std::log10(value)) : 0;
-    return decimal(value, std::clamp(3 - static_cast<int>(digits), 0, 6));
+    const double unit = std::pow(10.0, std::clamp(digits - 3, -6.0, 0.0));
+    return decimal(std::round(value / unit) * unit,
+                   static_cast<int>(std::clamp(3 - digits, 0.0, 6.0)));
   }
 
   // In the unit that leaves numbers to read.
@@ -218,15 +218,15 @@ class sweep_drawing {
         if (!gpuplan::detail::ran(row)) out += ran_out(here, row, style_of(at));
     const double memory = in(best_->memory, 1_GB);
     return out +
-           named_point(
-               x_of(best_->micro_batch), here.y_of(memory), rounded(memory * scale) + unit);
+           named_point(x_of(best_->micro_batch), here.y_of(memory), rounded(memory * scale) + unit);
   }
-  // A cross where memory ended, at half the panel's height, where no line is expected.
+  // A cross where memory ended: at what the device has, where that is in the picture.
   [[nodiscard]] std::string ran_out(const panel& in_panel,
                                     const sweep_row& row,
                                     const series_style& style) const {
     const double x = x_of(row.micro_batch);
-    const double y = (in_panel.top + in_panel.bottom) / 2;
+    const double y =
+        of_.capacity && shows_capacity_ ? in_panel.y_of(in(*of_.capacity, 1_GB)) : in_panel.top + 8;
     return "<path stroke-width=\"2.5\" fill=\"none\" stroke=\"" + std::string(style.colour) +
            "\" d=\"M" + svg_number(x - 5) + ' ' + svg_number(y - 5) + "l10 10m-10 0l10 -10\"/>\n" +
            svg_text_over_lines(
@@ -332,7 +332,6 @@ class sweep_drawing {
   std::optional<sweep_row> best_{};
   double fastest_s_ = 0;
   double most_GB_ = 0;
-  double used_GB_ = 0;
   bool shows_capacity_ = false;
 };
 

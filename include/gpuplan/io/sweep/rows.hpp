@@ -303,10 +303,10 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
 /// Reads a sweep in whichever of the formats it is. Columns may be called and measured as other
 /// programs have it ("Batch", "I/O(ms)", "GPU%", "memory_GiB", "batch_size"); times and memory must
 /// state their unit, and columns that are not known are passed over. A printed table ends with a
-/// blank line or a rule. Missing workers are 0, missing precision is full; time in no phase counts as
-/// forward. Lines that cannot be
-/// used are in `bad`, with their reasons; for all or nothing see `all_rows`. Errors, of the whole
-/// file: `malformed_sweep` with the column that is missing; `sweep_column_without_unit`.
+/// blank line or a rule. Missing workers are 0, missing precision is full; time in no phase counts
+/// as forward. Lines that cannot be used are in `bad`, with their reasons; for all or nothing see
+/// `all_rows`. Errors, of the whole file: `malformed_sweep` with the column that is missing;
+/// `sweep_column_without_unit`.
 [[nodiscard]] inline result<sweep_file> read_sweep(std::string_view text) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());

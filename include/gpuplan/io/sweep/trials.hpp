@@ -185,9 +185,9 @@ struct trials_file {
   bool is_cut = false;         // the last line was not ended, and is not read
 };
 
-/// Reads what `line_of` wrote, after its head where it is CSV. A line that is not ended, as a program
-/// leaves it that was killed while it wrote, is passed over. Errors: `malformed_sweep` for a file in
-/// CSV that begins with another head.
+/// Reads what `line_of` wrote, after its head where it is CSV. A line that is not ended, as a
+/// program leaves it that was killed while it wrote, is passed over. Errors: `malformed_sweep` for
+/// a file in CSV that begins with another head.
 [[nodiscard]] inline result<trials_file> read_trials(std::string_view text, sweep_format format) {
   trials_file out;
   out.whole_size = text.rfind('\n') + 1;  // 0 where there is none

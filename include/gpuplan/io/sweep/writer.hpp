@@ -1,17 +1,17 @@
 #pragma once
 
-// Writes the results of a sweep as they come, so that a crash loses the setting in flight at most, and
-// goes on where an earlier sweep ended. For systems with POSIX files.
+// Writes the results of a sweep as they come, so that a crash loses the setting in flight at most,
+// and goes on where an earlier sweep ended. For systems with POSIX files.
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <gpuplan/io/sweep/columns.hpp>
 #include <gpuplan/io/sweep/trials.hpp>
 #include <gpuplan/measure/sweep/options.hpp>
 #include <gpuplan/measure/sweep/trial.hpp>
 #include <gpuplan/result.hpp>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -39,16 +39,16 @@ class file_error : public std::runtime_error {
 }
 
 /// Writes one line for each trial that ends, and hands each to the disk before the next begins.
-/// Where it cannot, as on a full disk, it says so once, the sweep goes on, and with every later trial
-/// it tries to write what is missing.
+/// Where it cannot, as on a full disk, it says so once, the sweep goes on, and with every later
+/// trial it tries to write what is missing.
 class sweep_writer final : public measure::sweep_observer {
  public:
   enum class earlier { replaced, kept };
 
-  /// Opens a file, made where there is none. What an earlier sweep wrote is replaced, or kept and in
-  /// `trials()` then; half a line at its end is cut off. `tell` hears of a failure to write. Throws
-  /// `file_error` where the file cannot be opened, another sweep is writing it, or what is kept are
-  /// no trials.
+  /// Opens a file, made where there is none. What an earlier sweep wrote is replaced, or kept and
+  /// in `trials()` then; half a line at its end is cut off. `tell` hears of a failure to write.
+  /// Throws `file_error` where the file cannot be opened, another sweep is writing it, or what is
+  /// kept are no trials.
   sweep_writer(std::string file,
                sweep_format format,
                earlier results,
@@ -151,8 +151,8 @@ class sweep_writer final : public measure::sweep_observer {
   int descriptor_ = -1;
   bool is_regular_ = false;
   trials_file kept_{};
-  std::size_t size_ = 0;    // of what is written for good
-  std::string pending_{};   // what follows it
+  std::size_t size_ = 0;   // of what is written for good
+  std::string pending_{};  // what follows it
   std::string problem_{};
 };
 

@@ -1,0 +1,465 @@
+#pragma once
+
+// What a sweep says, for people: its table, the setting to take by each rule and why, what holds
+// each setting back, and what else follows.
+
+#include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/sweep/settings.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/io/text.hpp>
+#include <gpuplan/measure/sweep/options.hpp>
+#include <gpuplan/measure/sweep/trial.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/sweep.hpp>
+#include <gpuplan/units.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gpuplan::io {
+
+/// What the rows of a sweep are judged by.
+struct sweep_judgement {
+  std::optional<memory_budget> device{};  // what it has for tensors; without it none is recommended
+  std::string device_name{};
+  sweep_thresholds thresholds{};
+  bool has_utilisation = true;  // else that of the rows means nothing
+};
+
+/// Tables in the order to read them, and sentences.
+struct sweep_report {
+  std::vector<table> tables{};
+  std::vector<std::string> notes{};
+};
+
+/// What holds a setting back, in words, and what may help; both empty where nothing does.
+struct sweep_advice {
+  std::string found{};
+  std::string advice{};
+
+  friend bool operator==(const sweep_advice&, const sweep_advice&) = default;
+};
+[[nodiscard]] inline sweep_advice advice_on(const sweep_row& row,
+                                            const sweep_diagnosis& diagnosis) {
+  sweep_advice out;
+  const auto add_to = [](std::string& text, const std::string& more) {
+    if (!text.empty() && !more.empty()) text += ", ";
+    text += more;
+  };
+  const auto add = [&](bool holds, const char* what, const std::string& todo) {
+    if (!holds) return;
+    add_to(out.found, what);
+    add_to(out.advice, todo);
+  };
+  add(diagnosis.loading_bound,
+      "loading bound",
+      row.pinned_memory ? "more workers, a faster SSD" : "more workers, pin_memory, a faster SSD");
+  add(diagnosis.under_utilised, "under-utilised", "a larger batch, more workers");
+  add(diagnosis.compute_bound,
+      "compute bound",
+      row.mixed_precision ? "a larger batch, a lighter model"
+                          : "AMP, a larger batch, a lighter model");
+  const bool said = out.advice.find("a larger batch") != std::string::npos;
+  add(diagnosis.memory_head_room, "memory head-room", said ? "" : "a larger batch");
+  add(diagnosis.memory_tight, "memory tight", "a smaller batch");
+  return out;
+}
+
+namespace detail {
+
+[[nodiscard]] inline std::string percent_of(double share, int digits = 0) {
+  return decimal(100 * share, digits) + " %";
+}
+[[nodiscard]] inline std::string percent_of(const gpuplan::range<double>& shares) {
+  return to_text(cell(gpuplan::range<double>(100 * shares.low(), 100 * shares.high()), 0)) + " %";
+}
+// Two digits after the point, but no zeros at the end.
+[[nodiscard]] inline std::string gigabytes(bytes memory) {
+  const bool is_small = memory < 1_GB;
+  std::string number = decimal(in(memory, is_small ? 1_MB : 1_GB), 2);
+  number.erase(number.find_last_not_of('0') + 1);
+  if (number.back() == '.') number.pop_back();
+  return number + (is_small ? " MB" : " GB");
+}
+
+class sweep_reading {
+ public:
+  sweep_reading(sweep_rows rows, const sweep_judgement& by)
+      : rows_(rows.begin(), rows.end()), by_(by) {
+    for (const sweep_row& row : rows_) {
+      has_pinned_ = has_pinned_ || row.pinned_memory;
+      if (!gpuplan::detail::ran(row)) continue;
+      has_memory_ = has_memory_ && row.memory != bytes{};
+      has_optimizer_ = has_optimizer_ || row.optimizer != duration{};
+      has_communication_ = has_communication_ || row.communication != duration{};
+      largest_ = std::max(largest_, row.memory.value());
+      shortest_ = std::min(shortest_, step_time(row).value());
+    }
+    // So that what does not depend on memory can be read all the same; it is shown nowhere.
+    if (!has_memory_)
+      for (sweep_row& row : rows_) row.memory = 1_B;
+    static_cast<void>(validate(sweep_rows(rows_)).value_or_throw());
+    static_cast<void>(validate(by_.thresholds).value_or_throw());
+    if (!by_.has_utilisation) by_.thresholds.utilisation = {0, 1};
+  }
+
+  [[nodiscard]] table measured() const {
+    table t{.title = "What was measured"};
+    add_setting_columns(t);
+    const auto add_number = [&t](const char* name, const char* unit) {
+      t.columns.push_back({.name = name, .unit = unit, .align = alignment::point});
+    };
+    add_number("I/O", "ms");
+    add_number("Fwd", "ms");
+    add_number("Bwd", "ms");
+    if (has_optimizer_) add_number("Opt", "ms");
+    if (has_communication_) add_number("Comm", "ms");
+    add_number("Total", "ms");
+    add_number("Samples/s", "");
+    if (by_.has_utilisation) add_number("GPU", "%");
+    if (has_memory_) add_number("Mem", is_small() ? "MB" : "GB");
+    t.columns.push_back({.name = "Status"});
+    for (const sweep_row& row : rows_) {
+      std::vector<cell> cells;
+      add_setting(cells, setting_of(row));
+      const bool ran = gpuplan::detail::ran(row);
+      const auto time = [&](duration value) {
+        cells.push_back(ran ? cell(in(value, 1_ms), shortest_ < 1e-3 ? 4 : 2) : cell());
+      };
+      time(row.data);
+      time(row.forward);
+      time(row.backward);
+      if (has_optimizer_) time(row.optimizer);
+      if (has_communication_) time(row.communication);
+      time(step_time(row));
+      cells.push_back(ran ? cell(throughput(row).value(), 1) : cell());
+      if (by_.has_utilisation) cells.push_back(ran ? cell(100 * row.gpu_utilisation, 1) : cell());
+      if (has_memory_) cells.push_back(ran ? memory_cell(row) : cell());
+      cells.push_back(ran ? cell("ran").in(tone::good) : cell("OOM").in(tone::bad));
+      t.rows.push_back(std::move(cells));
+    }
+    return t;
+  }
+
+  [[nodiscard]] table optimal() const {
+    table t{.title = "The setting to take"};
+    t.columns.push_back({.name = "by"});
+    add_setting_columns(t);
+    t.columns.push_back({.name = "Samples/s", .align = alignment::point});
+    if (has_memory_)
+      t.columns.push_back(
+          {.name = "Mem", .unit = is_small() ? "MB" : "GB", .align = alignment::point});
+    t.columns.push_back({.name = "why"});
+    const auto add = [&](const char* rule, const result<sweep_pick>& pick, std::string why) {
+      std::vector<cell> cells{rule};
+      if (pick) {
+        const sweep_row& row = rows_[pick->row];
+        add_setting(cells, setting_of(row));
+        cells.push_back(cell(throughput(row).value(), 1));
+        if (has_memory_) cells.push_back(memory_cell(row));
+      } else {
+        cells.resize(t.columns.size() - 1, cell());
+      }
+      cells.emplace_back(std::move(why));
+      t.rows.push_back(std::move(cells));
+    };
+    const auto fastest = pick_highest_throughput(rows_);
+    add("throughput",
+        fastest,
+        fastest ? "the highest of " + count_of_rows(fastest->candidates) : "no row ran");
+    const auto densest = pick_best_efficiency(rows_);
+    if (!has_memory_)
+      add("samples/s/GB", failure(errc::not_known), "no memory was measured");
+    else
+      add("samples/s/GB",
+          densest,
+          densest ? decimal(densest->value, 1) + " samples/s/GB, the most of " +
+                        count_of_rows(densest->candidates)
+                  : "no row ran");
+    if (!has_memory_ || !by_.device) {
+      add("recommended",
+          failure(errc::not_known),
+          has_memory_ ? "what the device has is not stated" : "no memory was measured");
+    } else {
+      const auto recommended = pick_recommended(rows_, *by_.device, by_.thresholds);
+      add("recommended",
+          recommended,
+          recommended ? why(*recommended) : why_none(recommended.why()));
+    }
+    return t;
+  }
+
+  // Of each row, and what may help against each of the diagnoses.
+  [[nodiscard]] std::pair<table, table> diagnoses() const {
+    table t{.title = "What holds each setting back"};
+    add_setting_columns(t);
+    t.columns.push_back({.name = "data", .unit = "%", .align = alignment::point});
+    const bool has_share = has_memory_ && by_.device.has_value();
+    if (has_share) t.columns.push_back({.name = "memory", .unit = "%", .align = alignment::point});
+    t.columns.push_back({.name = "diagnosis"});
+    table help{.title = "What may help",
+               .columns = {{.name = "diagnosis"},
+                           {.name = "settings", .align = alignment::right},
+                           {.name = "what may help"}}};
+    std::vector<std::pair<sweep_advice, std::int64_t>> said;
+    sweep_thresholds thresholds = by_.thresholds;
+    if (!has_share) thresholds.memory_share = {0, 1};
+    for (const sweep_row& row : rows_) {
+      if (!gpuplan::detail::ran(row)) continue;
+      const auto found =
+          diagnose(row, has_share ? *by_.device : memory_budget(row.memory), thresholds);
+      const sweep_advice words = advice_on(row, found.value_or_throw());
+      std::vector<cell> cells;
+      add_setting(cells, setting_of(row));
+      cells.emplace_back(100 * found->data_share, 1);
+      if (has_share) cells.emplace_back(100 * found->memory_share, 1);
+      cells.emplace_back(words.found.empty() ? "nothing" : words.found);
+      t.rows.push_back(std::move(cells));
+      if (words.found.empty()) continue;
+      const auto same = std::find_if(
+          said.begin(), said.end(), [&](const auto& one) { return one.first == words; });
+      if (same == said.end())
+        said.emplace_back(words, 1);
+      else
+        ++same->second;
+    }
+    for (const auto& [words, count] : said) help.rows.push_back({words.found, count, words.advice});
+    return {std::move(t), std::move(help)};
+  }
+
+  // Where the line of the fastest row's series leads.
+  [[nodiscard]] std::vector<std::string> lines() const {
+    const auto fastest = pick_highest_throughput(rows_);
+    if (!fastest) return {};
+    const std::vector<sweep_row> alike = rows_like(rows_[fastest->row]);
+    std::vector<std::string> notes;
+    const std::string of = "By the line through its rows, ";
+    if (const auto time = fit_time(alike, fit_weighting::absolute)) {
+      const auto batch = batch_at_saturation(time->model, 0.9);
+      if (batch)
+        notes.push_back(of + "throughput with " + in_words(setting_of(rows_[fastest->row])) +
+                        " tends to " + decimal(saturation_throughput(time->model).value(), 1) +
+                        " samples/s; a micro-batch of " + std::to_string(*batch) +
+                        " reaches 90 % of that.");
+    }
+    const auto memory = fit_memory(alike, fit_weighting::absolute);
+    if (has_memory_ && by_.device && memory) {
+      const auto most = max_micro_batch(*by_.device, memory->model);
+      if (most)
+        notes.push_back(of + "memory is " + gigabytes(memory->model.fixed) + " and " +
+                        gigabytes(memory->model.per_sample) + " for each sample, so that " +
+                        std::to_string(*most) + " would fit" + beyond(alike, *most) + '.');
+    }
+    return notes;
+  }
+
+ private:
+  [[nodiscard]] bool is_small() const { return largest_ < 1e9; }
+  [[nodiscard]] cell memory_cell(const sweep_row& row) const {
+    return is_small() ? cell(in(row.memory, 1_MB), 1) : cell(in(row.memory, 1_GB), 2);
+  }
+  void add_setting_columns(table& t) const {
+    t.columns.push_back({.name = "Batch", .align = alignment::right});
+    t.columns.push_back({.name = "Workers", .align = alignment::right});
+    t.columns.push_back({.name = "AMP"});
+    if (has_pinned_) t.columns.push_back({.name = "Pinned"});
+  }
+  void add_setting(std::vector<cell>& cells, const sweep_setting& setting) const {
+    cells.emplace_back(setting.micro_batch);
+    cells.emplace_back(setting.workers);
+    cells.emplace_back(setting.mixed_precision ? "yes" : "no");
+    if (has_pinned_) cells.emplace_back(setting.pinned_memory ? "yes" : "no");
+  }
+  [[nodiscard]] static std::string count_of_rows(std::int64_t count) {
+    return count == 1 ? "1 row that ran" : std::to_string(count) + " rows that ran";
+  }
+  [[nodiscard]] std::string bands(bool is_one) const {
+    std::string words = std::string(is_one ? "fills " : "fill ") +
+                        percent_of(by_.thresholds.memory_share) + " of " + device();
+    if (by_.has_utilisation)
+      words += std::string(is_one ? " and uses " : " and use ") +
+               percent_of(by_.thresholds.utilisation) + " of its time";
+    return words;
+  }
+  [[nodiscard]] std::string device() const {
+    return gigabytes(by_.device->size()) +
+           (by_.device_name.empty() ? "" : " (" + by_.device_name + ")");
+  }
+  [[nodiscard]] std::string why(const sweep_pick& pick) const {
+    const bool is_one = pick.candidates == 1;
+    return "the highest throughput of " + std::to_string(pick.candidates) +
+           (is_one ? " row that " : " rows that ") + bands(is_one);
+  }
+  [[nodiscard]] std::string why_none(const failure& reason) const {
+    if (reason.code != errc::no_row_in_bands) return text(reason.code);
+    const auto count = [&](fact name) { return std::to_string(reason[name]); };
+    std::string words = "of " + count_of_rows(reason[fact::rows_that_ran]) + ", " +
+                        count(fact::rows_in_memory_band) + " fill " +
+                        percent_of(by_.thresholds.memory_share) + " of " + device();
+    if (by_.has_utilisation)
+      words += ", " + count(fact::rows_in_utilisation_band) + " use " +
+               percent_of(by_.thresholds.utilisation) + " of its time, none both";
+    const std::vector<sweep_row> alike = rows_like(rows_[pick_highest_throughput(rows_)->row]);
+    const auto memory = fit_memory(alike, fit_weighting::absolute);
+    if (!memory) return words;
+    const auto next = batches_in(by_.thresholds.memory_share, *by_.device, memory->model);
+    if (!next) return words;
+    return words + "; by the line through memory, micro-batches of " + std::to_string(next->low()) +
+           " to " + std::to_string(next->high()) + " would fill it" + beyond(alike, next->high());
+  }
+  // What ran out although the line has room for it.
+  [[nodiscard]] static std::string beyond(const std::vector<sweep_row>& rows, std::int64_t most) {
+    for (const sweep_row& row : rows)
+      if (!gpuplan::detail::ran(row) && row.micro_batch <= most)
+        return ", but " + std::to_string(row.micro_batch) + " ran out of memory";
+    return {};
+  }
+  [[nodiscard]] std::vector<sweep_row> rows_like(const sweep_row& row) const {
+    std::vector<sweep_row> alike;
+    for (const sweep_row& one : rows_)
+      if (differ_in_batch_alone(setting_of(one), setting_of(row))) alike.push_back(one);
+    return alike;
+  }
+
+  std::vector<sweep_row> rows_;
+  sweep_judgement by_;
+  bool has_pinned_ = false;
+  bool has_memory_ = true;
+  bool has_optimizer_ = false;
+  bool has_communication_ = false;
+  double largest_ = 0;
+  double shortest_ = gpuplan::detail::infinity;
+};
+
+// How well each median is known.
+[[nodiscard]] inline table spreads(const std::vector<measure::trial>& trials) {
+  table t{.title = "How well the steps are known",
+          .columns = {{.name = "Batch", .align = alignment::right},
+                      {.name = "setting"},
+                      {.name = "median", .unit = "ms", .align = alignment::point},
+                      {.name = "quartiles", .unit = "ms", .align = alignment::right},
+                      {.name = "steps", .align = alignment::right},
+                      {.name = "outliers", .align = alignment::right},
+                      {.name = "set up", .unit = "ms", .align = alignment::point},
+                      {.name = "ended"}}};
+  for (const measure::trial& one : trials) {
+    if (one.outcome != measure::trial_outcome::ran) continue;
+    t.rows.push_back({one.setting.micro_batch,
+                      in_words(one.setting),
+                      cell(1e3 * one.step.median, 3),
+                      cell(gpuplan::range<double>(1e3 * one.step.lower, 1e3 * one.step.upper), 3),
+                      one.steps,
+                      one.outliers,
+                      cell(1e3 * one.set_up_s, 1),
+                      name(one.why_ended)});
+  }
+  return t;
+}
+
+// The settings without a result; those that ran out are in the table of rows.
+[[nodiscard]] inline table without_result(const std::vector<measure::trial>& trials) {
+  table t{.title = "What was not measured",
+          .columns = {{.name = "Batch", .align = alignment::right},
+                      {.name = "setting"},
+                      {.name = "outcome"},
+                      {.name = "why"}}};
+  for (const measure::trial& one : trials)
+    if (one.outcome != measure::trial_outcome::ran)
+      t.rows.push_back(
+          {one.setting.micro_batch, in_words(one.setting), name(one.outcome), one.message});
+  return t;
+}
+
+}  // namespace detail
+
+/// The report of rows. Throws as `validate` of the rows and of the thresholds says; rows that ran
+/// without their memory may have none.
+[[nodiscard]] inline sweep_report report_on(sweep_rows rows, const sweep_judgement& by) {
+  const detail::sweep_reading reading(rows, by);
+  sweep_report out{.tables = {reading.measured(), reading.optimal()}, .notes = reading.lines()};
+  auto [diagnoses, help] = reading.diagnoses();
+  if (!diagnoses.rows.empty()) out.tables.push_back(std::move(diagnoses));
+  if (!help.rows.empty()) out.tables.push_back(std::move(help));
+  return out;
+}
+
+/// The report of a sweep that was run: the same, with how well each step is known and what was not
+/// measured.
+[[nodiscard]] inline sweep_report report_on(const measure::sweep_result& sweep,
+                                            sweep_judgement by) {
+  by.has_utilisation =
+      std::any_of(sweep.trials.begin(), sweep.trials.end(), [](const measure::trial& t) {
+        return t.utilisation.has_value();
+      });
+  sweep_report out = report_on(rows_of(sweep.trials), by);
+  for (table more : {detail::spreads(sweep.trials), detail::without_result(sweep.trials)})
+    if (!more.rows.empty()) out.tables.push_back(std::move(more));
+  out.notes.push_back("Times are medians. To read the clock takes " +
+                      decimal(sweep.clock_cost_s * 1e9, 0) + " ns, and each phase reads it twice.");
+  for (const sweep_setting& largest : sweep.largest_that_fits)
+    out.notes.push_back("The largest micro-batch that runs with " + in_words(largest) + " is " +
+                        std::to_string(largest.micro_batch) + '.');
+  if (!sweep.stopped_by.empty())
+    out.notes.push_back("The sweep ended before it was done: " + sweep.stopped_by + '.');
+  else if (sweep.interrupted)
+    out.notes.push_back("The sweep was interrupted: this is what was measured until then.");
+  return out;
+}
+
+/// The report as text in lines of `layout.width`, but for the table of the rows, which has one line
+/// for each however long.
+[[nodiscard]] inline std::string to_text(const sweep_report& report,
+                                         const text_layout& layout = {}) {
+  std::string out;
+  text_layout of_table = layout;
+  of_table.width = 0;
+  for (table t : report.tables) {
+    out += layout.color ? "\033[1m" + t.title + "\033[0m\n\n" : t.title + "\n\n";
+    t.title.clear();
+    out += to_text(t, of_table) + '\n';
+    of_table = layout;
+  }
+  for (const std::string& note : report.notes) {
+    std::string before = "• ";
+    const int room = layout.width > 0 ? layout.width - 2 : display_width(note);
+    for (const std::string& line : wrap(note, room)) {
+      out += before + line + '\n';
+      before = "  ";
+    }
+  }
+  return out;
+}
+
+/// The report as Markdown.
+[[nodiscard]] inline std::string to_markdown(const sweep_report& report) {
+  std::string out;
+  for (const table& t : report.tables) out += to_markdown(t) + '\n';
+  for (const std::string& note : report.notes) out += "- " + detail::markdown_field(note) + '\n';
+  return out;
+}
+
+/// The report as one table for programs: table, row (counted from 1), column, value, unit.
+[[nodiscard]] inline table flat(const sweep_report& report) {
+  table out{.columns = {{.name = "table"},
+                        {.name = "row"},
+                        {.name = "column"},
+                        {.name = "value", .align = alignment::right},
+                        {.name = "unit"}}};
+  for (const table& t : report.tables)
+    for (std::size_t row = 0; row < t.rows.size(); ++row)
+      for (std::size_t at = 0; at < t.columns.size(); ++at)
+        if (t.rows[row][at].what() != cell::kind::nothing)
+          out.rows.push_back(
+              {t.title, row + 1, t.columns[at].name, t.rows[row][at], t.columns[at].unit});
+  for (std::size_t at = 0; at < report.notes.size(); ++at)
+    out.rows.push_back({"Notes", at + 1, "note", report.notes[at], ""});
+  return out;
+}
+
+}  // namespace gpuplan::io
