@@ -7,11 +7,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -308,13 +306,6 @@ void add_training(CLI::App& app, arguments& to) {
 
 // ---- from the command line to a request
 
-std::string read_file(const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) throw bad_request("--config: cannot read " + name);
-  return text.str();
-}
-
 void take_published(const catalog::published_model& model, request& to) {
   to.published_parameters = model.published_parameters;
   to.published_extra = model.published_extra;
@@ -337,7 +328,7 @@ void take_from_catalogue(const std::string& name, request& to) {
 
 void take_from_config(const std::string& file, request& to) {
   try {
-    const model_config read = read_config(read_file(file));
+    const model_config read = read_config(guides::read_file("--config", file));
     to.shape = read.shape;
     to.name = file;
     to.remarks.push_back("a config.json of model type " + read.model_type);

@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -94,6 +96,23 @@ int run_program(int argc,
   } catch (const std::exception& error) {
     return complain(program, error.what(), 1);
   }
+}
+
+std::string read_file(const std::string& option, const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) throw bad_request(option + ": cannot read " + name);
+  return text.str();
+}
+
+void write_file(const std::string& option, const std::string& name, const std::string& text) {
+  errno = 0;
+  std::FILE* file = std::fopen(name.c_str(), "wb");
+  const bool written =
+      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = file != nullptr && std::fclose(file) == 0;
+  if (!written || !closed)
+    throw std::runtime_error(option + ": cannot write " + name + ": " + std::strerror(errno));
 }
 
 int run(int argc, char** argv, std::initializer_list<guide> held) {

@@ -35,6 +35,13 @@ int run_program(int argc,
                 const std::function<void(CLI::App&)>& add,
                 const std::function<std::string(const output&)>& make);
 
+/// What a file holds. Throws `bad_request`, after the option that named it, where it cannot be
+/// read.
+[[nodiscard]] std::string read_file(const std::string& option, const std::string& name);
+
+/// Makes a file of this text. Throws, after the option, where it cannot be written.
+void write_file(const std::string& option, const std::string& name, const std::string& text);
+
 struct guide {
   const char* id;       // "000"
   const char* program;  // that prints this guide alone

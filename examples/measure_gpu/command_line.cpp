@@ -1,19 +1,17 @@
 #include "measure_gpu/command_line.hpp"
 
 #include <gpuplan/io/measured_device.hpp>
+#include <gpuplan/io/progress.hpp>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "guides/front_end.hpp"
 #include "measure_gpu/measurements.hpp"
-#include "measure_gpu/progress.hpp"
 #include "measure_gpu/report.hpp"
 
 namespace measure_gpu_program {
@@ -35,15 +33,6 @@ struct files {
   std::string header{};
   std::string name = "measured_gpu";
 };
-
-// Empty where all of it was written.
-std::string write(const std::string& file, const std::string& text) {
-  errno = 0;
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  if (out.flush()) return {};
-  return "cannot write " + file + ": " + std::strerror(errno != 0 ? errno : EIO);
-}
 
 std::vector<std::string> names_of_parts() {
   std::vector<std::string> names;
@@ -114,13 +103,14 @@ int run(int argc, char** argv, const surroundings& around) {
         app.add_flag("--quiet", quiet, "Do not show how far it is");
       },
       [&](const guides::output& as) {
-        progress shown(quiet ? nullptr : stderr);
+        gpuplan::io::progress_line shown(quiet ? nullptr : stderr);
         outcome made;
         try {
           made = measure(
               asked,
               [&](std::string_view part, std::string_view what, double share) {
-                shown.show(part, what, share);
+                shown.show(std::string(part) + (what.empty() ? "" : ": " + std::string(what)),
+                           share);
               },
               around);
         } catch (const no_device&) {
@@ -128,12 +118,16 @@ int run(int argc, char** argv, const surroundings& around) {
           throw;
         }
         failed = made.failed;
-        const auto keep = [&](const std::string& file, auto text) {
+        const auto keep = [&](const char* option, const std::string& file, auto text) {
           if (file.empty()) return;
-          if (const std::string why = write(file, text()); !why.empty()) failed.push_back(why);
+          try {
+            guides::write_file(option, file, text());
+          } catch (const std::runtime_error& why) {
+            failed.emplace_back(why.what());
+          }
         };
-        keep(to.json, [&] { return to_json(made.made.measured); });
-        keep(to.header, [&] { return to_header(made.made.measured, to.name); });
+        keep("--json", to.json, [&] { return to_json(made.made.measured); });
+        keep("--header", to.header, [&] { return to_header(made.made.measured, to.name); });
         return render(made.made, as);
       });
   if (nothing_there) return 3;

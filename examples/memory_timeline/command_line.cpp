@@ -6,13 +6,9 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -46,16 +42,6 @@ struct request {
   bool all = false;
 };
 
-void write_file(const std::string& name, const std::string& text) {
-  errno = 0;
-  std::FILE* file = std::fopen(name.c_str(), "wb");
-  const bool written =
-      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (!written || !closed)
-    throw std::runtime_error("--svg: cannot write " + name + ": " + std::strerror(errno));
-}
-
 std::string answer_to(const request& asked, const guides::output& as) {
   const setups::named_setup named = setups::setup_of(asked.setup);
   const gpuplan::batch_plan& plan = asked.setup.plan;
@@ -71,7 +57,8 @@ std::string answer_to(const request& asked, const guides::output& as) {
     made.capacity = static_cast<std::int64_t>(usable_memory(gpu).value());
   }
   if (!asked.svg_file.empty())
-    write_file(asked.svg_file, to_svg({made.title, made.what, points, made.gpu, made.capacity}));
+    guides::write_file(
+        "--svg", asked.svg_file, to_svg({made.title, made.what, points, made.gpu, made.capacity}));
   return render(made, as);
 }
 

@@ -8,11 +8,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,13 +109,6 @@ void check(const result<T>& valid) {
   if (!valid) check(valid.why());
 }
 
-std::string read_file(const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) throw bad_request("--config: cannot read " + name);
-  return text.str();
-}
-
 transformer from_catalogue(const std::string& name, std::string& id) {
   const auto found = catalog::find_model(name);
   if (!found)
@@ -133,7 +124,8 @@ transformer from_catalogue(const std::string& name, std::string& id) {
 
 transformer from_config(const std::string& file, std::string& type) {
   try {
-    describe_model::model_config read = describe_model::read_config(read_file(file));
+    describe_model::model_config read =
+        describe_model::read_config(guides::read_file("--config", file));
     type = read.model_type;
     return read.shape;
   } catch (const describe_model::config_error& error) {

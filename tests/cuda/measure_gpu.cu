@@ -21,7 +21,6 @@
 #include "check.hpp"
 #include "json_answer.hpp"
 #include "measure_gpu/command_line.hpp"
-#include "measure_gpu/progress.hpp"
 #include "played_products.hpp"
 #include "program_output.hpp"
 #include "stream_rules.hpp"
@@ -416,7 +415,7 @@ TEST_CASE("errors of the command line exit with 2, others with 1") {
   const outcome unwritten = ran({"--only", "launch", "--quick", "--json", "/nowhere/gpu.json"});
   CHECK(unwritten.status == 1);
   CHECK(has(unwritten.out, "empty kernel in a graph"));
-  CHECK(has(unwritten.err, "measure_gpu: cannot write /nowhere/gpu.json: No such file"));
+  CHECK(has(unwritten.err, "measure_gpu: --json: cannot write /nowhere/gpu.json: No such file"));
 }
 
 TEST_CASE("help names the parts and the exit status, and needs no device") {
@@ -429,14 +428,9 @@ TEST_CASE("help names the parts and the exit status, and needs no device") {
   CHECK(has(o.out, "3 where there is no device"));
 }
 
-TEST_CASE("how far it is shows in lines, or in a bar") {
+TEST_CASE("how far it is shows in lines") {
   stand_in_for_h100();
   const outcome o = output_of(run, {"--only", "host", "--quick"}, "measure_gpu");
   CHECK(o.err.find("host: to the device, pinned\n") == 0);
   CHECK(has(o.err, "host: both ways, pinned\n"));
-
-  CHECK(measure_gpu_program::bar("host", 0.5, 24) == "[#####.....]  50 %  host");
-  CHECK(measure_gpu_program::bar("host", 0, 24) == "[..........]   0 %  host");
-  CHECK(measure_gpu_program::bar("host", 2, 24) == "[##########] 100 %  host");
-  CHECK(measure_gpu_program::bar("a name without room", 1, 10) == "[] 100 %  a name without room");
 }

@@ -1,3 +1,5 @@
+#include <gpuplan/io/sweep/advice.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +17,6 @@ range<double> rate_range(const inputs& in, std::size_t row) {
   const double slack = 3 * 0.005;
   const double batch = 1000 * static_cast<double>(in.ran[row].micro_batch);
   return {batch / (step_ms(in, row) + slack), batch / (step_ms(in, row) - slack)};
-}
-
-std::string with_comma(const std::string& before, const std::string& next) {
-  if (before.empty() || next.empty()) return before + next;
-  return before + ", " + next;
 }
 
 }  // namespace
@@ -87,21 +84,7 @@ table diagnoses(const inputs& in) {
   for (std::size_t i = 0; i < in.ran.size(); ++i) {
     const std::string batch = std::to_string(rows[i].micro_batch);
     const auto d = *diagnose(rows[i], in.large_gpu, thresholds(in, in.good_memory));
-    std::string found, advice;
-    const auto add = [&](bool holds, const char* what, const char* todo) {
-      if (!holds) return;
-      found = with_comma(found, what);
-      advice = with_comma(advice, todo);
-    };
-    add(d.loading_bound, "loading bound", "more workers, pin_memory, a faster SSD");
-    add(d.under_utilised, "under-utilised", "a larger batch, more workers");
-    add(d.compute_bound,
-        "compute bound",
-        in.mixed_precision ? "a larger batch, a lighter model"
-                           : "AMP, a larger batch, a lighter model");
-    const bool said = advice.find("a larger batch") != std::string::npos;
-    add(d.memory_head_room, "memory head-room", said ? "" : "a larger batch");
-    add(d.memory_tight, "memory tight", "a smaller batch");
+    const auto [found, advice] = gpuplan::io::advice_on(rows[i], d);
     t.also(batch, "diagnosis", "", word(found.empty() ? "nothing" : found), advice);
     t.also(batch, "waits for data", "%", number(100 * d.data_share, 1));
     t.also(batch,

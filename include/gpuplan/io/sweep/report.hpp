@@ -4,6 +4,7 @@
 // each setting back, and what else follows.
 
 #include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/sweep/advice.hpp>
 #include <gpuplan/io/sweep/settings.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/io/text.hpp>
@@ -37,39 +38,6 @@ struct sweep_report {
   std::vector<table> tables{};
   std::vector<std::string> notes{};
 };
-
-/// What holds a setting back, in words, and what may help; both empty where nothing does.
-struct sweep_advice {
-  std::string found{};
-  std::string advice{};
-
-  friend bool operator==(const sweep_advice&, const sweep_advice&) = default;
-};
-[[nodiscard]] inline sweep_advice advice_on(const sweep_row& row,
-                                            const sweep_diagnosis& diagnosis) {
-  sweep_advice out;
-  const auto add_to = [](std::string& text, const std::string& more) {
-    if (!text.empty() && !more.empty()) text += ", ";
-    text += more;
-  };
-  const auto add = [&](bool holds, const char* what, const std::string& todo) {
-    if (!holds) return;
-    add_to(out.found, what);
-    add_to(out.advice, todo);
-  };
-  add(diagnosis.loading_bound,
-      "loading bound",
-      row.pinned_memory ? "more workers, a faster SSD" : "more workers, pin_memory, a faster SSD");
-  add(diagnosis.under_utilised, "under-utilised", "a larger batch, more workers");
-  add(diagnosis.compute_bound,
-      "compute bound",
-      row.mixed_precision ? "a larger batch, a lighter model"
-                          : "AMP, a larger batch, a lighter model");
-  const bool said = out.advice.find("a larger batch") != std::string::npos;
-  add(diagnosis.memory_head_room, "memory head-room", said ? "" : "a larger batch");
-  add(diagnosis.memory_tight, "memory tight", "a smaller batch");
-  return out;
-}
 
 namespace detail {
 

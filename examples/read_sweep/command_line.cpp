@@ -1,0 +1,159 @@
+#include "read_sweep/command_line.hpp"
+
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/io/sweep/chart.hpp>
+#include <gpuplan/io/sweep/report.hpp>
+#include <gpuplan/io/sweep/rows.hpp>
+#include <gpuplan/memory_model.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/sweep.hpp>
+#include <gpuplan/units.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "guides/batch_sweep.hpp"
+#include "guides/front_end.hpp"
+#include "setups/options.hpp"
+
+namespace read_sweep_program {
+namespace {
+
+namespace io = gpuplan::io;
+using namespace gpuplan::literals;
+
+constexpr const char* about =
+    "What a batch-size sweep says: its table, the setting to take by each rule and why, and what\n"
+    "holds each setting back. Reads a table as a benchmark prints it, CSV, or JSON lines.";
+constexpr const char* examples =
+    "Columns may be called as other programs have it; times and memory must state their unit.\n"
+    "Examples:\n"
+    "  read_sweep examples/read_sweep/guide_004.txt --gpu a100_sxm4_80gb\n"
+    "  read_sweep sweep.csv --memory 24 --svg sweep.svg\n"
+    "  benchmark | read_sweep -";
+
+constexpr guides::batch_sweep::inputs guide{};
+
+struct request {
+  std::string file{};
+  std::string gpu{};
+  double memory_GB = 0;
+  double data_ms = gpuplan::in(guide.slow_loading, 1_ms);
+  std::pair<double, double> utilisation{100 * guide.good_utilisation.low(),
+                                        100 * guide.good_utilisation.high()};
+  std::pair<double, double> memory_share{100 * guide.good_memory.low(),
+                                         100 * guide.good_memory.high()};
+  std::string bad_lines = "refuse";
+  std::string svg_file{};
+};
+
+gpuplan::range<double> band(const char* option, const std::pair<double, double>& percent) {
+  if (!(percent.first <= percent.second))
+    throw guides::bad_request(std::string(option) + ": from the lower end to the upper one");
+  return {percent.first / 100, percent.second / 100};
+}
+
+std::string lines_in_words(const std::string& file, const std::vector<io::bad_line>& bad) {
+  constexpr std::size_t most_shown = 20;
+  std::string words;
+  for (std::size_t at = 0; at < bad.size() && at < most_shown; ++at)
+    words += "\n  " + file + ':' + std::to_string(bad[at].line) + ": " + bad[at].reason;
+  if (bad.size() > most_shown)
+    words += "\n  and " + std::to_string(bad.size() - most_shown) + " more";
+  return words;
+}
+
+io::sweep_judgement judgement(const request& asked, const io::sweep_file& file) {
+  io::sweep_judgement by{
+      .thresholds = {.data_time = gpuplan::duration::from_value(asked.data_ms / 1e3),
+                     .utilisation = band("--utilisation", asked.utilisation),
+                     .memory_share = band("--memory-share", asked.memory_share)},
+      .has_utilisation = file.has_utilisation};
+  if (const auto valid = validate(by.thresholds); !valid)
+    throw guides::bad_request(gpuplan::failure_text(valid.why()).c_str());
+  if (!asked.gpu.empty()) {
+    const gpuplan::gpu_spec gpu = setups::gpu_named(asked.gpu);
+    by.device = gpuplan::memory_budget(gpu);
+    by.device_name = gpu.name;
+  } else if (asked.memory_GB > 0) {
+    by.device = gpuplan::memory_budget(asked.memory_GB * 1_GB);
+  }
+  return by;
+}
+
+std::string render(const io::sweep_report& report, const guides::output& as) {
+  if (as.format == "text") return to_text(report, {.width = as.width, .color = as.color});
+  if (as.format == "markdown") return to_markdown(report);
+  return guides::render(flat(report), as);
+}
+
+std::string answer_to(const request& asked, const guides::output& as) {
+  const bool is_standard_input = asked.file == "-";
+  const std::string name = is_standard_input ? "standard input" : asked.file;
+  const std::string text = guides::read_file("FILE", is_standard_input ? "/dev/stdin" : asked.file);
+  const auto read = io::read_sweep(text);
+  if (!read) throw guides::bad_request(name + ": " + gpuplan::failure_text(read.why()).c_str());
+  if (!read->bad.empty() && (asked.bad_lines == "refuse" || read->rows.empty()))
+    throw guides::bad_request("lines that cannot be read; --bad-lines skip leaves them out" +
+                              lines_in_words(name, read->bad));
+  const io::sweep_judgement by = judgement(asked, *read);
+  io::sweep_report report = report_on(read->rows, by);
+  for (const io::bad_line& bad : read->bad)
+    report.notes.push_back("Line " + std::to_string(bad.line) + " is left out: " + bad.reason +
+                           '.');
+  for (const io::bad_line& remark : read->remarks)
+    report.notes.push_back("Line " + std::to_string(remark.line) + ": " + remark.reason + '.');
+  if (!asked.svg_file.empty()) {
+    io::sweep_chart chart{.title = "Batch-size sweep",
+                          .subtitle = name,
+                          .rows = read->rows,
+                          .device = by.device_name};
+    if (by.device) chart.capacity = by.device->size();
+    guides::write_file("--svg", asked.svg_file, to_svg(chart));
+  }
+  return render(report, as);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  request asked;
+  return guides::run_program(
+      argc,
+      argv,
+      "read_sweep",
+      about,
+      [&](CLI::App& app) {
+        app.footer(examples);
+        app.add_option("FILE", asked.file, "The sweep; - is standard input")->required();
+        auto* gpu =
+            app.add_option("--gpu", asked.gpu, "The device it ran on, such as a100_sxm4_80gb")
+                ->type_name("");
+        app.add_option("--memory", asked.memory_GB, "What the device has for tensors, in GB")
+            ->check(CLI::PositiveNumber)
+            ->excludes(gpu)
+            ->type_name("");
+        app.add_option("--data-time", asked.data_ms, "Loading bound above this many ms")
+            ->check(CLI::PositiveNumber)
+            ->type_name("")
+            ->capture_default_str();
+        app.add_option("--utilisation", asked.utilisation, "A device is well used from .. to .. %")
+            ->type_name("")
+            ->capture_default_str();
+        app.add_option(
+               "--memory-share", asked.memory_share, "Its memory is well filled from .. to .. %")
+            ->type_name("")
+            ->capture_default_str();
+        app.add_option("--bad-lines", asked.bad_lines, "Of lines that cannot be read: refuse, skip")
+            ->check(CLI::IsMember(std::vector<std::string>{"refuse", "skip"}))
+            ->type_name("")
+            ->capture_default_str();
+        app.add_option("--svg", asked.svg_file, "Also draw a picture")->type_name("FILE");
+      },
+      [&](const guides::output& as) { return answer_to(asked, as); });
+}
+
+}  // namespace read_sweep_program
