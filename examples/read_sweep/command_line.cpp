@@ -4,6 +4,7 @@
 #include <gpuplan/io/sweep/chart.hpp>
 #include <gpuplan/io/sweep/report.hpp>
 #include <gpuplan/io/sweep/rows.hpp>
+#include <gpuplan/io/table.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/sweep.hpp>
@@ -140,13 +141,18 @@ int run(int argc, char** argv) {
             ->check(CLI::PositiveNumber)
             ->type_name("")
             ->capture_default_str();
-        app.add_option("--utilisation", asked.utilisation, "A device is well used from .. to .. %")
-            ->type_name("")
-            ->capture_default_str();
-        app.add_option(
-               "--memory-share", asked.memory_share, "Its memory is well filled from .. to .. %")
-            ->type_name("")
-            ->capture_default_str();
+        const auto usual = [](const std::pair<double, double>& percent) {
+          return "; default: " + io::decimal(percent.first, -1) + ' ' +
+                 io::decimal(percent.second, -1);
+        };
+        app.add_option("--utilisation",
+                       asked.utilisation,
+                       "A device is well used from .. to .. %" + usual(asked.utilisation))
+            ->type_name("");
+        app.add_option("--memory-share",
+                       asked.memory_share,
+                       "Its memory is well filled from .. to .. %" + usual(asked.memory_share))
+            ->type_name("");
         app.add_option("--bad-lines", asked.bad_lines, "Of lines that cannot be read: refuse, skip")
             ->check(CLI::IsMember(std::vector<std::string>{"refuse", "skip"}))
             ->type_name("")

@@ -71,16 +71,17 @@ struct phase_style {
 
 class sweep_drawing {
  public:
-  explicit sweep_drawing(const sweep_chart& of) : of_(of), series_(series_of(of.rows)) {
+  explicit sweep_drawing(const sweep_chart& of)
+      : of_(of), shown_(of.rows), series_(series_of(shown_.rows)) {
     std::set<std::int64_t> all;
-    for (const sweep_row& row : of.rows) {
+    for (const sweep_row& row : shown_.rows) {
       all.insert(row.micro_batch);
       if (!gpuplan::detail::ran(row)) continue;
       fastest_s_ = std::max(fastest_s_, throughput(row).value());
       most_GB_ = std::max(most_GB_, in(row.memory, 1_GB));
     }
     batches_.assign(all.begin(), all.end());
-    if (const auto best = pick_highest_throughput(of.rows)) best_ = of.rows[best->row];
+    if (const auto best = pick_highest_throughput(shown_.rows)) best_ = shown_.rows[best->row];
     if (of.capacity) {
       const double has = in(*of.capacity, 1_GB);
       shows_capacity_ = has <= 4 * most_GB_;
@@ -185,13 +186,14 @@ class sweep_drawing {
   // To four digits, or all before the point.
   [[nodiscard]] static std::string rounded(double value) {
     const double digits = value > 0 ? std::floor(std::log10(value)) : 0;
-    const double unit = std::pow(10.0, std::clamp(digits - 3, -6.0, 0.0));
-    return decimal(std::round(value / unit) * unit,
-                   static_cast<int>(std::clamp(3 - digits, 0.0, 6.0)));
+    return short_decimal(value, static_cast<int>(std::clamp(3 - digits, 0.0, 6.0)));
   }
 
   // In the unit that leaves numbers to read.
   [[nodiscard]] std::string memories() const {
+    if (!shown_.has_memory)
+      return svg_text(left, 336, "font-weight=\"bold\"", "Memory") +
+             svg_text(left, 362, "", "Memory was not measured.");
     const bool is_small = most_GB_ < 1;
     const panel here = panel_to(most_GB_, 346, 544);
     const double scale = is_small ? 1000 : 1;
@@ -327,6 +329,7 @@ class sweep_drawing {
   }
 
   const sweep_chart& of_;
+  shown_rows shown_;
   std::vector<sweep_series> series_;
   std::vector<std::int64_t> batches_{};
   std::optional<sweep_row> best_{};
@@ -339,10 +342,9 @@ class sweep_drawing {
 
 /// An SVG 1.1 document without scripts, on white: throughput, memory and the phases' shares of the
 /// step against the micro-batch, a series for each setting, with what the device has where that is
-/// known. The shares are those of the series with the highest throughput. Throws as `validate` of
-/// the rows says.
+/// known. The shares are those of the series with the highest throughput. Where a row that ran has
+/// a memory of 0, none was measured. Throws as `validate` of the rows says.
 [[nodiscard]] inline std::string to_svg(const sweep_chart& of) {
-  static_cast<void>(validate(of.rows).value_or_throw());
   return detail::sweep_drawing(of).text();
 }
 

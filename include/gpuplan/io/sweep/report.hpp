@@ -47,32 +47,23 @@ namespace detail {
 [[nodiscard]] inline std::string percent_of(const gpuplan::range<double>& shares) {
   return to_text(cell(gpuplan::range<double>(100 * shares.low(), 100 * shares.high()), 0)) + " %";
 }
-// Two digits after the point, but no zeros at the end.
 [[nodiscard]] inline std::string gigabytes(bytes memory) {
-  const bool is_small = memory < 1_GB;
-  std::string number = decimal(in(memory, is_small ? 1_MB : 1_GB), 2);
-  number.erase(number.find_last_not_of('0') + 1);
-  if (number.back() == '.') number.pop_back();
-  return number + (is_small ? " MB" : " GB");
+  return memory < 1_GB ? short_decimal(in(memory, 1_MB), 2) + " MB"
+                       : short_decimal(in(memory, 1_GB), 2) + " GB";
 }
 
 class sweep_reading {
  public:
-  sweep_reading(sweep_rows rows, const sweep_judgement& by)
-      : rows_(rows.begin(), rows.end()), by_(by) {
+  sweep_reading(const shown_rows& of, const sweep_judgement& by)
+      : rows_(of.rows), by_(by), has_memory_(of.has_memory) {
     for (const sweep_row& row : rows_) {
       has_pinned_ = has_pinned_ || row.pinned_memory;
       if (!gpuplan::detail::ran(row)) continue;
-      has_memory_ = has_memory_ && row.memory != bytes{};
       has_optimizer_ = has_optimizer_ || row.optimizer != duration{};
       has_communication_ = has_communication_ || row.communication != duration{};
       largest_ = std::max(largest_, row.memory.value());
       shortest_ = std::min(shortest_, step_time(row).value());
     }
-    // So that what does not depend on memory can be read all the same; it is shown nowhere.
-    if (!has_memory_)
-      for (sweep_row& row : rows_) row.memory = 1_B;
-    static_cast<void>(validate(sweep_rows(rows_)).value_or_throw());
     static_cast<void>(validate(by_.thresholds).value_or_throw());
     if (!by_.has_utilisation) by_.thresholds.utilisation = {0, 1};
   }
@@ -297,8 +288,8 @@ class sweep_reading {
 
   std::vector<sweep_row> rows_;
   sweep_judgement by_;
+  bool has_memory_;
   bool has_pinned_ = false;
-  bool has_memory_ = true;
   bool has_optimizer_ = false;
   bool has_communication_ = false;
   double largest_ = 0;
@@ -346,10 +337,10 @@ class sweep_reading {
 
 }  // namespace detail
 
-/// The report of rows. Throws as `validate` of the rows and of the thresholds says; rows that ran
-/// without their memory may have none.
+/// The report of rows; where one that ran has a memory of 0, none was measured. Throws as
+/// `validate` of the rows and of the thresholds says.
 [[nodiscard]] inline sweep_report report_on(sweep_rows rows, const sweep_judgement& by) {
-  const detail::sweep_reading reading(rows, by);
+  const detail::sweep_reading reading(detail::shown_rows(rows), by);
   sweep_report out{.tables = {reading.measured(), reading.optimal()}, .notes = reading.lines()};
   auto [diagnoses, help] = reading.diagnoses();
   if (!diagnoses.rows.empty()) out.tables.push_back(std::move(diagnoses));

@@ -1,8 +1,10 @@
 #pragma once
 
-// The settings of a sweep in words, and its rows by setting.
+// The settings of a sweep in words, and its rows as tables and pictures show them.
 
+#include <gpuplan/io/table.hpp>
 #include <gpuplan/sweep/rows.hpp>
+#include <gpuplan/units.hpp>
 
 #include <algorithm>
 #include <string>
@@ -42,4 +44,31 @@ struct sweep_series {
   return setting.pinned_memory ? words + ", pinned memory" : words;
 }
 
+namespace detail {
+
+// Rows to read what does not depend on memory from, where none was measured: it is then 1 byte, and
+// shown nowhere. Throws as `validate` of the rows says.
+struct shown_rows {
+  std::vector<sweep_row> rows{};
+  bool has_memory = true;
+
+  explicit shown_rows(sweep_rows of) : rows(of.begin(), of.end()) {
+    for (const sweep_row& row : rows)
+      if (gpuplan::detail::ran(row) && row.memory == bytes{}) has_memory = false;
+    if (!has_memory)
+      for (sweep_row& row : rows) row.memory = 1_B;
+    static_cast<void>(validate(sweep_rows(rows)).value_or_throw());
+  }
+};
+
+// A number with at most these digits after the point, and no zeros at the end.
+[[nodiscard]] inline std::string short_decimal(double value, int digits) {
+  std::string text = decimal(value, digits);
+  if (text.find('.') == std::string::npos) return text;
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+}  // namespace detail
 }  // namespace gpuplan::io
