@@ -1,9 +1,11 @@
 #include "read_sweep/command_line.hpp"
 
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/io/measured_sweep.hpp>
 #include <gpuplan/io/sweep/chart.hpp>
 #include <gpuplan/io/sweep/report.hpp>
 #include <gpuplan/io/sweep/rows.hpp>
+#include <gpuplan/io/sweep/settings.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/result.hpp>
@@ -33,7 +35,7 @@ constexpr const char* examples =
     "Columns may be called as other programs have it; times and memory must state their unit.\n"
     "Examples:\n"
     "  read_sweep examples/read_sweep/guide_004.txt --gpu a100_sxm4_80gb\n"
-    "  read_sweep sweep.csv --memory 24 --svg sweep.svg\n"
+    "  read_sweep sweep.csv --memory 24 --svg sweep.svg --header sweep.hpp --date 2026-11-23\n"
     "  benchmark | read_sweep -";
 
 constexpr guides::batch_sweep::inputs guide{};
@@ -49,6 +51,10 @@ struct request {
                                          100 * guide.good_memory.high()};
   std::string bad_lines = "refuse";
   std::string svg_file{};
+  std::string header_file{};
+  std::string name = "sweep";
+  std::string model{};
+  std::string date{};
 };
 
 gpuplan::range<double> band(const char* option, const std::pair<double, double>& percent) {
@@ -65,6 +71,25 @@ std::string lines_in_words(const std::string& file, const std::vector<io::bad_li
   if (bad.size() > most_shown)
     words += "\n  and " + std::to_string(bad.size() - most_shown) + " more";
   return words;
+}
+
+// The setting of the fastest row: the one whose models the report tells of.
+std::string header(const request& asked,
+                   const std::vector<gpuplan::sweep_row>& rows,
+                   const io::sweep_judgement& by) {
+  const auto fastest = gpuplan::pick_highest_throughput(rows);
+  gpuplan::sweep_origin origin{
+      .device = by.device_name.c_str(), .model = asked.model.c_str(), .date = asked.date.c_str()};
+  if (by.device) origin.gpu_memory = by.device->size();
+  for (const io::sweep_series& one : io::series_of(rows)) {
+    if (!fastest || !differ_in_batch_alone(one.setting, setting_of(rows[fastest->row]))) continue;
+    const auto measured = gpuplan::measured_sweep_of(one.rows, origin);
+    if (!measured)
+      throw guides::bad_request(std::string("--header: ") +
+                                gpuplan::failure_text(measured.why()).c_str());
+    return io::to_header(*measured, asked.name);
+  }
+  throw guides::bad_request("--header: no row ran");
 }
 
 io::sweep_judgement judgement(const request& asked, const io::sweep_file& file) {
@@ -115,6 +140,8 @@ std::string answer_to(const request& asked, const guides::output& as) {
     if (by.device) chart.capacity = by.device->size();
     guides::write_file("--svg", asked.svg_file, to_svg(chart));
   }
+  if (!asked.header_file.empty())
+    guides::write_file("--header", asked.header_file, header(asked, read->rows, by));
   return render(report, as);
 }
 
@@ -158,6 +185,24 @@ int run(int argc, char** argv) {
             ->type_name("")
             ->capture_default_str();
         app.add_option("--svg", asked.svg_file, "Also draw a picture")->type_name("FILE");
+        auto* date =
+            app.add_option("--date", asked.date, "The day of the sweep, such as 2026-11-23")
+                ->type_name("");
+        app.add_option("--header",
+                       asked.header_file,
+                       "Also write the fastest setting as a header of constants to plan from")
+            ->needs(date)
+            ->type_name("FILE");
+        app.add_option("--name", asked.name, "Of the constant in that header")
+            ->check(
+                [](const std::string& name) {
+                  const bool is_fine = io::is_identifier(name);
+                  return is_fine ? std::string() : name + " is no identifier of C++";
+                },
+                "")
+            ->type_name("")
+            ->capture_default_str();
+        app.add_option("--model", asked.model, "What was trained, for that header")->type_name("");
       },
       [&](const guides::output& as) { return answer_to(asked, as); });
 }

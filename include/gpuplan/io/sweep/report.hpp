@@ -11,6 +11,7 @@
 #include <gpuplan/measure/sweep/options.hpp>
 #include <gpuplan/measure/sweep/trial.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/solver.hpp>
 #include <gpuplan/sweep.hpp>
 #include <gpuplan/units.hpp>
 
@@ -192,28 +193,29 @@ class sweep_reading {
     return {std::move(t), std::move(help)};
   }
 
-  // Where the line of the fastest row's series leads.
-  [[nodiscard]] std::vector<std::string> lines() const {
+  // Where the series of the fastest row leads.
+  [[nodiscard]] std::vector<std::string> beyond_the_rows() const {
     const auto fastest = pick_highest_throughput(rows_);
     if (!fastest) return {};
     const std::vector<sweep_row> alike = rows_like(rows_[fastest->row]);
+    const std::string of = "With " + in_words(setting_of(rows_[fastest->row])) + ", ";
     std::vector<std::string> notes;
-    const std::string of = "By the line through its rows, ";
-    if (const auto time = fit_time(alike, fit_weighting::absolute)) {
-      const auto batch = batch_at_saturation(time->model, 0.9);
-      if (batch)
-        notes.push_back(of + "throughput with " + in_words(setting_of(rows_[fastest->row])) +
-                        " tends to " + decimal(saturation_throughput(time->model).value(), 1) +
-                        " samples/s; a micro-batch of " + std::to_string(*batch) +
-                        " reaches 90 % of that.");
+    if (const auto time = measured_time_of(alike)) {
+      std::string note = of + "throughput tends to " + rates(saturation_throughput(*time));
+      if (const auto batch = batch_at_saturation(*time, 0.9)) {
+        note += "; 90 % of that takes a micro-batch of " + counts(batch->micro_batch);
+        if (batch->extrapolates) note += ", in part by extrapolation";
+      }
+      notes.push_back(note + '.');
     }
-    const auto memory = fit_memory(alike, fit_weighting::absolute);
-    if (has_memory_ && by_.device && memory) {
-      const auto most = max_micro_batch(*by_.device, memory->model);
-      if (most)
-        notes.push_back(of + "memory is " + gigabytes(memory->model.fixed) + " and " +
-                        gigabytes(memory->model.per_sample) + " for each sample, so that " +
-                        std::to_string(*most) + " would fit" + beyond(alike, *most) + '.');
+    if (!has_memory_ || !by_.device) return notes;
+    if (const auto memory = measured_memory_of(alike, by_.device->size())) {
+      const auto surely = max_micro_batch(*by_.device, extrapolated(*memory));
+      const auto measured = memory->curve.span().high();
+      if (surely && *surely > measured)
+        notes.push_back(of + "micro-batches up to " + std::to_string(measured) +
+                        " were measured; by extrapolation, up to " + std::to_string(*surely) +
+                        " fit " + device() + ran_out(alike) + '.');
     }
     return notes;
   }
@@ -269,14 +271,31 @@ class sweep_reading {
     if (!memory) return words;
     const auto next = batches_in(by_.thresholds.memory_share, *by_.device, memory->model);
     if (!next) return words;
-    return words + "; by the line through memory, micro-batches of " + std::to_string(next->low()) +
-           " to " + std::to_string(next->high()) + " would fill it" + beyond(alike, next->high());
+    return words + "; by the line through memory, micro-batches of " + counts(*next) +
+           " would fill it" + beyond(alike, next->high());
+  }
+  [[nodiscard]] static std::string rates(const gpuplan::range<sample_rate>& rate) {
+    const double low = rate.low().value();
+    const double high = rate.high().value();
+    if (!gpuplan::detail::is_finite(high)) return "more than " + decimal(low, 1) + " samples/s";
+    return to_text(cell(gpuplan::range<double>(low, high), 1)) + " samples/s";
+  }
+  [[nodiscard]] static std::string counts(const gpuplan::range<std::int64_t>& count) {
+    return count.low() == count.high()
+               ? std::to_string(count.low())
+               : std::to_string(count.low()) + " to " + std::to_string(count.high());
   }
   // What ran out although the line has room for it.
   [[nodiscard]] static std::string beyond(const std::vector<sweep_row>& rows, std::int64_t most) {
     for (const sweep_row& row : rows)
       if (!gpuplan::detail::ran(row) && row.micro_batch <= most)
         return ", but " + std::to_string(row.micro_batch) + " ran out of memory";
+    return {};
+  }
+  [[nodiscard]] static std::string ran_out(const std::vector<sweep_row>& rows) {
+    for (const sweep_row& row : rows)
+      if (!gpuplan::detail::ran(row))
+        return "; " + std::to_string(row.micro_batch) + " ran out of memory";
     return {};
   }
   [[nodiscard]] std::vector<sweep_row> rows_like(const sweep_row& row) const {
@@ -341,7 +360,8 @@ class sweep_reading {
 /// `validate` of the rows and of the thresholds says.
 [[nodiscard]] inline sweep_report report_on(sweep_rows rows, const sweep_judgement& by) {
   const detail::sweep_reading reading(detail::shown_rows(rows), by);
-  sweep_report out{.tables = {reading.measured(), reading.optimal()}, .notes = reading.lines()};
+  sweep_report out{.tables = {reading.measured(), reading.optimal()},
+                   .notes = reading.beyond_the_rows()};
   auto [diagnoses, help] = reading.diagnoses();
   if (!diagnoses.rows.empty()) out.tables.push_back(std::move(diagnoses));
   if (!help.rows.empty()) out.tables.push_back(std::move(help));
