@@ -132,7 +132,7 @@ inline constexpr sweep_field phase_fields[] = {sweep_field::data,
   }
   const auto memory = number_in(cells, sweep_field::memory);
   if (!memory) refuse(sweep_field::memory, "is missing");
-  row.memory = bytes::from_value(*memory);
+  row.memory = bytes::from_value(std::round(*memory));
   row.gpu_utilisation = number_in(cells, sweep_field::utilisation).value_or(0);
   require_valid(row);
   out.row = row;

@@ -11,6 +11,7 @@
 #include <gpuplan/result.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -56,7 +58,11 @@ using trial_values = std::array<nlohmann::ordered_json, sweep_fields>;
   set(sweep_field::mixed_precision, t.setting.mixed_precision);
   set(sweep_field::pinned_memory, t.setting.pinned_memory);
   set(sweep_field::outcome, std::string(name(t.outcome)));
-  if (!t.message.empty()) set(sweep_field::message, t.message);
+  // A line's end within a line would keep half of it from being told from a whole one.
+  std::string message = t.message;
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  if (!message.empty()) set(sweep_field::message, std::move(message));
   set(sweep_field::set_up, t.set_up_s);
   set(sweep_field::warm_up_steps, t.warm_up_steps);
   set(sweep_field::steps, t.steps);
@@ -153,8 +159,8 @@ template <class Value>
 }
 
 /// A trial as one line of CSV or JSON, ended: seconds, bytes and shares, each number in as many
-/// digits as it needs. What the trial has not is empty in CSV and has no key in JSON. A printed
-/// table has no such lines: precondition.
+/// digits as it needs, messages on one line. What the trial has not is empty in CSV and has no key
+/// in JSON. A printed table has no such lines: precondition.
 [[nodiscard]] inline std::string line_of(const measure::trial& t, sweep_format format) {
   if (format == sweep_format::printed_table)
     gpuplan::detail::precondition_violated(failure(errc::malformed_table).about("format"));
