@@ -50,8 +50,8 @@ class sweep_display final : public measure::sweep_observer {
                (static_cast<double>(at.index) + at.share) / static_cast<double>(at.of));
   }
   void ends(const measure::trial& t, const measure::sweep_progress& at) override {
-    if (line_.is_terminal()) return stepped(t.setting, at);
-    line_.say(std::to_string(at.index + 1) + " of " + std::to_string(at.of) + ": " + line_of(t));
+    if (line_.is_terminal()) return;  // the next one shows at once
+    line_.say(std::to_string(at.index) + " of " + std::to_string(at.of) + ": " + line_of(t));
   }
 
   /// A line that stays, such as what a writer tells.

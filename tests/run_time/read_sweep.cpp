@@ -1,0 +1,419 @@
+#include "read_sweep/command_line.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <gpuplan/io/progress.hpp>
+#include <gpuplan/io/svg.hpp>
+#include <gpuplan/io/sweep/chart.hpp>
+#include <gpuplan/io/sweep/display.hpp>
+#include <gpuplan/io/sweep/report.hpp>
+#include <gpuplan/io/sweep/rows.hpp>
+#include <gpuplan/io/sweep/settings.hpp>
+#include <gpuplan/io/text.hpp>
+#include <gpuplan/measure/sweep.hpp>
+#include <gpuplan/sweep.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "guides/batch_sweep.hpp"
+#include "json_answer.hpp"
+#include "program_output.hpp"
+#include "temporary_file.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+using namespace gpuplan;
+using namespace gpuplan::literals;
+
+const std::string sample = GPUPLAN_SAMPLE_SWEEP;
+
+outcome ran(const std::vector<std::string>& arguments) {
+  return output_of(read_sweep_program::run, arguments, "read_sweep");
+}
+
+std::int64_t count_of(const std::string& text, const std::string& part) {
+  std::int64_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+// The row of a table for programs whose column has this value.
+json cell_of(const json& rows, const std::string& table, int row, const std::string& column) {
+  for (const json& one : rows)
+    if (one["table"] == table && one["row"] == row && one["column"] == column) return one["value"];
+  return nullptr;
+}
+
+// Two series, one of which runs out; memory of 3 + n / 10 GB, throughput that saturates.
+std::vector<sweep_row> made_rows() {
+  std::vector<sweep_row> rows;
+  for (const std::int64_t workers : {0, 4})
+    for (const std::int64_t n : {1, 2, 4, 8, 16, 32, 64}) {
+      sweep_row row{.micro_batch = n,
+                    .workers = workers,
+                    .data = workers == 0 ? 2_ms * n : 1_ms,
+                    .forward = 10_ms + 1_ms * n,
+                    .backward = 20_ms + 2_ms * n,
+                    .gpu_utilisation = 0.9,
+                    .memory = 3_GB + 0.1_GB * n};
+      if (workers == 4 && n == 64) row.status = sweep_status::out_of_memory;
+      rows.push_back(row);
+    }
+  return rows;
+}
+
+// The points of a picture's lines, in the order of the document.
+struct point {
+  double x, y;
+};
+std::vector<std::vector<point>> lines_of(const std::string& svg) {
+  std::vector<std::vector<point>> lines;
+  const std::string begin = " points=\"";
+  for (std::size_t at = svg.find("<polyline"); at != std::string::npos;
+       at = svg.find("<polyline", at + 1)) {
+    const std::size_t first = svg.find(begin, at) + begin.size();
+    std::istringstream text(svg.substr(first, svg.find('"', first) - first));
+    auto& line = lines.emplace_back();
+    char comma = ',';
+    for (point p{}; text >> p.x >> comma >> p.y;) line.push_back(p);
+  }
+  return lines;
+}
+
+// Whether b = c + d a for all of them, to the hundredth that coordinates are written to.
+bool on_one_line(const std::vector<double>& a, const std::vector<double>& b) {
+  const double slope = (b.back() - b.front()) / (a.back() - a.front());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (std::abs(b.front() + slope * (a[i] - a.front()) - b[i]) > 0.021) return false;
+  return a.size() > 1;
+}
+
+}  // namespace
+
+// ---- the program
+
+TEST_CASE("the guide's table becomes its report") {
+  const outcome o = ran({sample, "--memory", "80"});
+  CHECK(o.err.empty());
+  CHECK(o.status == 0);
+  for (const char* part :
+       {"What was measured\n\nBatch  Workers  AMP  I/O (ms)  Fwd (ms)  Bwd (ms)  Total (ms)  "
+        "Samples/s  GPU (%)  Mem (GB)  Status\n",
+        " 4096        4  yes     35.67    367.89    518.45      922.01     4442.5     93.8     "
+        "27.85  ran\n",
+        " 8192        4  yes ",
+        "OOM\n",
+        "throughput     4096        4  yes     4442.5     27.85  the highest of 13 rows that ran\n",
+        "samples/s/GB     64        4  yes      895.6      0.72  1243.9 samples/s/GB, the most of",
+        "recommended        ",
+        "but 8192 ran out",
+        "loading bound, compute bound, memory head-room",
+        "more workers, pin_memory, a faster SSD",
+        "Line 15: its times add up to 922.01 ms, and its total is 921.01 ms."})
+    CHECK_MESSAGE(has(o.out, part), part);
+  std::istringstream lines(o.out);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(io::display_width(line) <= 100);
+    CHECK((line.empty() || line.back() != ' '));
+  }
+}
+
+TEST_CASE("the report can be read again, and is the same") {
+  const outcome first = ran({sample, "--memory", "40"});
+  const temporary_file file(first.out);
+  const outcome second = ran({file.name(), "--memory", "40"});
+  const std::string remark = "• Line 15";
+  CHECK(second.out == first.out.substr(0, first.out.find(remark)));
+}
+
+TEST_CASE("the tables for programs have the picks of the library") {
+  const json rows = json_answer(ran, {sample, "--memory", "40"});
+  const std::string optimal = "The setting to take";
+  const auto sweep = guides::batch_sweep::sweep({});
+  CHECK(cell_of(rows, optimal, 1, "Batch") ==
+        sweep[pick_highest_throughput(sweep)->row].micro_batch);
+  CHECK(cell_of(rows, optimal, 2, "Batch") == sweep[pick_best_efficiency(sweep)->row].micro_batch);
+  const guides::batch_sweep::inputs guide;
+  const auto recommended =
+      pick_recommended(sweep, 40_GB, guides::batch_sweep::thresholds(guide, guide.good_memory));
+  CHECK(cell_of(rows, optimal, 3, "Batch") == sweep[recommended->row].micro_batch);
+  CHECK(cell_of(rows, "What was measured", 14, "Status") == "OOM");
+  CHECK(cell_of(rows, "What was measured", 14, "Samples/s").is_null());
+  CHECK(cell_of(rows, "What was measured", 13, "Samples/s").get<double>() ==
+        doctest::Approx(4096 / 0.92201).epsilon(1e-9));
+  CHECK(has(ran({sample, "--format", "csv"}).out, "The setting to take,1,Batch,4096,\r\n"));
+  CHECK(
+      has(ran({sample, "--format", "markdown"}).out, "### The setting to take\n\n| by | Batch |"));
+}
+
+TEST_CASE("bands and devices are the caller's") {
+  const auto recommended = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{sample};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return cell_of(json_answer(ran, arguments), "The setting to take", 3, "Batch");
+  };
+  CHECK(recommended({}).is_null());
+  CHECK(recommended({"--gpu", "a100_sxm4_80gb"}).is_null());
+  CHECK(recommended({"--gpu", "a100_sxm4_80gb", "--memory-share", "0", "80"}) == 4096);
+  CHECK(recommended({"--memory", "20"}) == 2048);
+  CHECK(recommended({"--memory", "20", "--utilisation", "70", "90"}).is_null());
+  CHECK(
+      has(ran({sample, "--data-time", "20"}).out, " 2048        4  yes       4.5  loading bound"));
+}
+
+TEST_CASE("lines that cannot be read are refused with their reasons, or left out") {
+  const temporary_file file("batch,forward_ms,memory_GB\n1,2,3\n2,x,4\n4,5\n");
+  const outcome refused = ran({file.name()});
+  CHECK(refused.status == 2);
+  CHECK(refused.out.empty());
+  CHECK(has(refused.err, file.name() + ":3: forward is no number: x\n"));
+  CHECK(has(refused.err, file.name() + ":4: has 2 cells, and its head 3\n"));
+  const outcome used = ran({file.name(), "--bad-lines", "skip"});
+  CHECK(used.status == 0);
+  CHECK(has(used.out, "Line 3 is left out: forward is no number: x.\n"));
+}
+
+TEST_CASE("what cannot be done is said in a sentence") {
+  const auto fails = [](const std::vector<std::string>& arguments, const std::string& words) {
+    const outcome o = ran(arguments);
+    CAPTURE(o.err);
+    CHECK(o.status == 2);
+    CHECK(o.out.empty());
+    CHECK(has(o.err, words));
+  };
+  fails({}, "FILE is required");
+  fails({"/nowhere"}, "cannot read /nowhere");
+  const temporary_file other("nothing of the kind\n");
+  fails({other.name()}, "this is no sweep");
+  fails({sample, "--gpu", "rtx_9999"}, "the nearest");
+  fails({sample, "--gpu", "rtx_4090", "--memory", "3"}, "--memory");
+  fails({sample, "--utilisation", "90", "70"}, "--utilisation: from the lower end");
+  fails({sample, "--memory-share", "0", "120"}, "memory_share");
+  fails({sample, "--header", "/tmp/x.hpp"}, "--date");
+  fails({sample, "--header", "/tmp/x.hpp", "--date", "2026-11-23", "--name", "a b"}, "identifier");
+  const outcome o = ran({sample, "--svg", "/nowhere/sweep.svg"});
+  CHECK(o.status == 1);
+  CHECK(has(o.err, "--svg: cannot write /nowhere/sweep.svg: No such file"));
+}
+
+TEST_CASE("the header has the rows of the fastest setting") {
+  const temporary_file file("");
+  const outcome o = ran({sample,
+                         "--gpu",
+                         "a100_sxm4_80gb",
+                         "--header",
+                         file.name(),
+                         "--date",
+                         "2026-11-23",
+                         "--name",
+                         "monday",
+                         "--model",
+                         "a \"model\""});
+  CHECK(o.status == 0);
+  const std::string header = file.text();
+  for (const char* part : {"inline constexpr gpuplan::measured_sweep monday{",
+                           ".device = \"A100 SXM4 80 GB\"",
+                           ".model = \"a \\\"model\\\"\"",
+                           ".date = \"2026-11-23\"",
+                           ".workers = 4",
+                           ".ran_out_at = 8192",
+                           "gpuplan::bytes::from_value(2.05e+09)"})
+    CHECK_MESSAGE(has(header, part), part);
+}
+
+// ---- the picture
+
+TEST_CASE("the picture has every row where its values are") {
+  const std::vector<sweep_row> rows = made_rows();
+  const std::string svg =
+      io::to_svg({.title = "a<b&c\"d", .rows = rows, .device = "a device", .capacity = 10_GB});
+  CHECK(svg.rfind("<svg xmlns=\"http://www.w3.org/2000/svg\"", 0) == 0);
+  CHECK(svg.substr(svg.size() - 7) == "</svg>\n");
+  CHECK(count_of(svg, "<text ") == count_of(svg, "</text>"));
+  CHECK(count_of(svg, "\"") % 2 == 0);
+  const auto lines = lines_of(svg);
+  REQUIRE(lines.size() == 4);  // throughput, then memory, of each series
+  const std::size_t counts[] = {7, 6, 7, 6};
+  for (std::size_t l = 0; l < 4; ++l) {
+    REQUIRE(lines[l].size() == counts[l]);
+    std::vector<double> x, y, doublings, values;
+    for (std::size_t i = 0; i < lines[l].size(); ++i) {
+      const sweep_row& row = rows[(l % 2) * 7 + i];
+      x.push_back(lines[l][i].x);
+      y.push_back(lines[l][i].y);
+      doublings.push_back(std::log2(static_cast<double>(row.micro_batch)));
+      values.push_back(l < 2 ? throughput(row).value() : row.memory.value());
+    }
+    CHECK(on_one_line(doublings, x));
+    CHECK(on_one_line(values, y));
+    CHECK(y.back() < y.front());
+  }
+  CHECK(lines[0][0].x == lines[3][0].x);
+  for (const char* part : {">a&lt;b&amp;c&quot;d<",
+                           ">a device: 10 GB<",
+                           ">out of memory<",
+                           ">0 workers, full precision<",
+                           ">4 workers, full precision<",
+                           ">Shares of the step (%), 4 workers, full precision<",
+                           ">backward<"})
+    CHECK_MESSAGE(has(svg, part), part);
+  for (const char* none : {"<script", "href", "nan", "inf", "optimizer", "a<b"})
+    CHECK_MESSAGE(!has(svg, none), none);
+  CHECK(count_of(svg, "<rect ") == 1 + 3 * 6 + 3);  // paper, bars of six batches, legend
+}
+
+TEST_CASE("the bars of a picture are as high as their shares, and fill its panel") {
+  const std::vector<sweep_row> rows{{.micro_batch = 4,
+                                     .data = 1_ms,
+                                     .forward = 2_ms,
+                                     .backward = 5_ms,
+                                     .optimizer = 1_ms,
+                                     .communication = 1_ms,
+                                     .memory = 1_GB}};
+  const std::string svg = io::to_svg({.rows = rows});
+  const double heights[] = {16.6, 33.2, 83, 16.6, 16.6};  // of 166
+  for (const double height : heights)
+    CHECK(has(svg, " height=\"" + io::svg_number(height) + "\" fill="));
+  for (const char* share : {">10<", ">20<", ">50<"}) CHECK(has(svg, share));
+}
+
+TEST_CASE("pictures of little") {
+  const std::vector<sweep_row> none{{.micro_batch = 8, .status = sweep_status::out_of_memory}};
+  CHECK(has(io::to_svg({.title = "t", .rows = none}), "No setting of this sweep ran."));
+  CHECK(has(io::to_svg({.title = "t"}), "No setting of this sweep ran."));
+  const std::vector<sweep_row> without{{.micro_batch = 8, .forward = 3_ms}};
+  const std::string svg = io::to_svg({.title = "t", .rows = without, .capacity = 8_GB});
+  CHECK(has(svg, "Memory was not measured."));
+  CHECK(lines_of(svg).size() == 1);
+  CHECK(!has(svg, "nan"));
+  const std::vector<sweep_row> wrong{{.micro_batch = 0, .forward = 3_ms, .memory = 1_GB}};
+  CHECK_THROWS_AS(static_cast<void>(io::to_svg({.rows = wrong})), plan_error);
+}
+
+TEST_CASE("the lines of a grid") {
+  CHECK(io::grid_step(0.9) == doctest::Approx(1));
+  CHECK(io::grid_step(1.1) == doctest::Approx(2));
+  CHECK(io::grid_step(2.1) == doctest::Approx(5));
+  CHECK(io::grid_step(51) == doctest::Approx(100));
+  CHECK(io::grid_step(0.003) == doctest::Approx(0.005));
+  CHECK(io::grid_digits(0.005) == 3);
+  CHECK(io::grid_digits(0.1) == 1);
+  CHECK(io::grid_digits(20) == 0);
+}
+
+// ---- what a sweep that ran shows
+
+TEST_CASE("the report of a sweep has its spreads, and what was not measured") {
+  using measure::trial_outcome;
+  measure::sweep_result sweep;
+  sweep.clock_cost_s = 25e-9;
+  sweep.interrupted = true;
+  sweep.trials = {
+      {.setting = {.micro_batch = 4}, .set_up_s = 0.25, .steps = 9, .outliers = 1},
+      {.setting = {.micro_batch = 8}, .outcome = trial_outcome::failed, .message = "a bad day"},
+      {.setting = {.micro_batch = 16}, .outcome = trial_outcome::out_of_memory},
+      {.setting = {.micro_batch = 32}, .outcome = trial_outcome::skipped}};
+  measure::trial& first = sweep.trials[0];
+  first.forward = {0.009, 0.010, 0.012};
+  first.step = {0.019, 0.020, 0.025};
+  first.other = {0.009, 0.010, 0.011};
+  const std::string text = to_text(io::report_on(sweep, {}));
+  for (const char* part : {"200.0",  // samples/s
+                           "19.000–25.000",
+                           "a bad day",
+                           "skipped",
+                           "no memory was measured",
+                           "takes 25 ns",
+                           "The sweep was interrupted"})
+    CHECK_MESSAGE(has(text, part), part);
+  CHECK(!has(text, "GPU (%)"));
+  CHECK(!has(text, "Mem ("));
+  sweep.stopped_by = "the observer fell over";
+  CHECK(has(to_text(io::report_on(sweep, {})), "the observer fell over"));
+}
+
+TEST_CASE("a bar has room for its words") {
+  CHECK(io::bar("host", 0.5, 24) == "[#####.....]  50 %  host");
+  CHECK(io::bar("host", 0, 24) == "[..........]   0 %  host");
+  CHECK(io::bar("host", 2, 24) == "[##########] 100 %  host");
+  CHECK(io::bar("a name without room", 1, 10) == "[] 100 %  a name without room");
+}
+
+TEST_CASE("times are as people read them") {
+  CHECK(io::readable_time(0) == "0.0 s");
+  CHECK(io::readable_time(9.94) == "9.9 s");
+  CHECK(io::readable_time(9.96) == "10 s");
+  CHECK(io::readable_time(59.6) == "1 min 00 s");
+  CHECK(io::readable_time(3599.4) == "59 min 59 s");
+  CHECK(io::readable_time(3599.6) == "1 h 00 min");
+  CHECK(io::readable_time(7620) == "2 h 07 min");
+  CHECK(io::readable_time(INFINITY) == "years");
+}
+
+namespace {
+
+// A sweep of which the second batch runs out, seen by a display that writes to `out`.
+void show_a_sweep(std::FILE* out) {
+  io::sweep_display display(out);
+  measure::sweep_options options;
+  options.micro_batches = {1, 2};
+  options.warm_up_steps = 0;
+  options.observers = {&display};
+  const measure::sweep_result result = measure::run_sweep(
+      [](const sweep_setting& setting, auto& recorder) {
+        const auto scope = recorder.phase(phase::forward);
+        if (setting.micro_batch == 2) throw std::bad_alloc();
+      },
+      options);
+  REQUIRE(result.trials.size() == 2);
+  display.say("a word");
+}
+
+}  // namespace
+
+TEST_CASE("how far a sweep is shows in plain lines where there is no terminal") {
+  std::FILE* file = std::tmpfile();
+  show_a_sweep(file);
+  const std::string text = text_of(file);
+  std::fclose(file);
+  CHECK(text.rfind("1 of 2: batch 1, 0 workers, full precision: ", 0) == 0);
+  CHECK(has(text, " samples/s, "));
+  CHECK(has(text, "\n2 of 2: batch 2, 0 workers, full precision: out of memory"));
+  CHECK(has(text, "\na word\n"));
+  CHECK(!has(text, "\033"));
+  show_a_sweep(nullptr);
+}
+
+TEST_CASE("how far a sweep is shows as a bar on a terminal") {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  REQUIRE(terminal >= 0);
+  REQUIRE(grantpt(terminal) == 0);
+  REQUIRE(unlockpt(terminal) == 0);
+  std::FILE* screen = std::fopen(ptsname(terminal), "w");
+  REQUIRE(screen != nullptr);
+  show_a_sweep(screen);
+  std::fflush(screen);
+  char seen[8192];
+  const ssize_t count = read(terminal, seen, sizeof seen);
+  REQUIRE(count > 0);
+  const std::string text(seen, static_cast<std::size_t>(count));
+  CHECK(has(text, "\r\033[K["));
+  CHECK(has(text, " 0 %  1 of 2: batch 1, 0 workers, full precision; 0.0 s"));
+  CHECK(has(text, "2 of 2: batch 2"));
+  CHECK(has(text, "\r\033[Ka word\r\n"));  // in place of the bar
+  std::fclose(screen);
+  close(terminal);
+}
