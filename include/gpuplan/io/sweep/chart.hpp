@@ -112,9 +112,9 @@ class sweep_drawing {
     [[nodiscard]] double y_of(double value) const { return bottom - (bottom - top) * value / most; }
   };
 
-  [[nodiscard]] static panel panel_to(double most, double top, double bottom) {
+  [[nodiscard]] static panel panel_to(double most, double from_y, double to_y) {
     const double step = grid_step(most / 5);
-    return {top, bottom, step, step * std::ceil(most * 1.06 / step)};
+    return {from_y, to_y, step, step * std::ceil(most * 1.06 / step)};
   }
 
   // One doubling is as wide as the next, and half of one is free on either side.
