@@ -147,9 +147,9 @@ TEST_CASE("the tables for programs have the picks of the library") {
         sweep[pick_highest_throughput(sweep)->row].micro_batch);
   CHECK(cell_of(rows, optimal, 2, "Batch") == sweep[pick_best_efficiency(sweep)->row].micro_batch);
   const guides::batch_sweep::inputs guide;
-  const auto recommended =
+  const auto in_bands =
       pick_recommended(sweep, 40_GB, guides::batch_sweep::thresholds(guide, guide.good_memory));
-  CHECK(cell_of(rows, optimal, 3, "Batch") == sweep[recommended->row].micro_batch);
+  CHECK(cell_of(rows, optimal, 3, "Batch") == sweep[in_bands->row].micro_batch);
   CHECK(cell_of(rows, "What was measured", 14, "Status") == "OOM");
   CHECK(cell_of(rows, "What was measured", 14, "Samples/s").is_null());
   CHECK(cell_of(rows, "What was measured", 13, "Samples/s").get<double>() ==
@@ -160,16 +160,16 @@ TEST_CASE("the tables for programs have the picks of the library") {
 }
 
 TEST_CASE("bands and devices are the caller's") {
-  const auto recommended = [](const std::vector<std::string>& more) {
+  const auto picked = [](const std::vector<std::string>& more) {
     std::vector<std::string> arguments{sample};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return cell_of(json_answer(ran, arguments), "The setting to take", 3, "Batch");
   };
-  CHECK(recommended({}).is_null());
-  CHECK(recommended({"--gpu", "a100_sxm4_80gb"}).is_null());
-  CHECK(recommended({"--gpu", "a100_sxm4_80gb", "--memory-share", "0", "80"}) == 4096);
-  CHECK(recommended({"--memory", "20"}) == 2048);
-  CHECK(recommended({"--memory", "20", "--utilisation", "70", "90"}).is_null());
+  CHECK(picked({}).is_null());
+  CHECK(picked({"--gpu", "a100_sxm4_80gb"}).is_null());
+  CHECK(picked({"--gpu", "a100_sxm4_80gb", "--memory-share", "0", "80"}) == 4096);
+  CHECK(picked({"--memory", "20"}) == 2048);
+  CHECK(picked({"--memory", "20", "--utilisation", "70", "90"}).is_null());
   CHECK(
       has(ran({sample, "--data-time", "20"}).out, " 2048        4  yes       4.5  loading bound"));
 }

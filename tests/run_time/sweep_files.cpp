@@ -252,6 +252,14 @@ TEST_CASE("bad lines of other formats") {
   CHECK(table.bad[1].reason == "has 5 cells, and its head 4");
 }
 
+TEST_CASE("a reason is a line that a terminal can show, however long a cell is") {
+  const io::sweep_file file =
+      file_of("batch,forward_ms,memory_GB\n1,\033[31m\a" + std::string(5000, 'x') + ",1\n");
+  REQUIRE(file.bad.size() == 1);
+  CHECK(file.bad[0].reason.rfind("forward is no number:  [31m xxx", 0) == 0);
+  CHECK(file.bad[0].reason.size() < 200);
+}
+
 TEST_CASE("what is no sweep is refused as a whole") {
   const auto refused = [](const std::string& text) { return io::read_sweep(text).why(); };
   CHECK(refused("").code == errc::malformed_sweep);

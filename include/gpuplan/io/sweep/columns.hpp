@@ -5,6 +5,7 @@
 
 #include <gpuplan/detail/text.hpp>
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/io/text.hpp>
 
 #include <array>
 #include <charconv>
@@ -240,13 +241,25 @@ struct sweep_cells {
   }
 };
 
-// Why a cell cannot be read.
+// What a file holds, as a terminal may show it: on one line, without what it would obey, and short.
+[[nodiscard]] inline std::string shown(std::string text) {
+  constexpr std::size_t most = 160;
+  if (text.size() > most) {
+    std::size_t end = most;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+    text = text.substr(0, end) + "...";
+  }
+  return printable(std::move(text));
+}
+
+// Why a line cannot be read.
 struct unreadable {
   std::string reason;
+  explicit unreadable(std::string why) : reason(shown(std::move(why))) {}
 };
 
 [[noreturn]] inline void refuse(sweep_field field, const std::string& what) {
-  throw unreadable{std::string(split_head(column_of(field).name).name) + ' ' + what};
+  throw unreadable(std::string(split_head(column_of(field).name).name) + ' ' + what);
 }
 
 // A number in s, bytes or of 1; nothing where there is no cell.
@@ -349,14 +362,14 @@ struct csv_record {
 // One object of plain values, keyed by the names of columns.
 [[nodiscard]] inline sweep_cells cells_of_json(std::string_view text, std::int64_t line) {
   const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
-  if (!object.is_object()) throw unreadable{"is no JSON object"};
+  if (!object.is_object()) throw unreadable("is no JSON object");
   sweep_cells cells{.line = line};
   for (const auto& [key, value] : object.items()) {
     if (value.is_null()) continue;
     const column_place place = place_of(key);
     if (!place.field) continue;
-    if (!place.flaw.empty()) throw unreadable{place.flaw};
-    if (value.is_structured()) throw unreadable{key + " is no plain value"};
+    if (!place.flaw.empty()) throw unreadable(place.flaw);
+    if (value.is_structured()) throw unreadable(key + " is no plain value");
     cells.set(place, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return cells;

@@ -64,7 +64,7 @@ inline void require_valid(const sweep_row& row) {
   if (!gpuplan::detail::failed(why)) return;
   std::string name(why.subject);
   if (name.empty()) name = text(why.facts[1].name);
-  throw unreadable{name + ": " + text(why.code)};
+  throw unreadable(name + ": " + text(why.code));
 }
 
 // How far a sum of printed numbers may be from their printed sum.
@@ -92,7 +92,7 @@ inline constexpr sweep_field phase_fields[] = {sweep_field::data,
   row.pinned_memory = truth_in(cells, sweep_field::pinned_memory).value_or(false);
   switch (outcome_of(cells.text(sweep_field::outcome))) {
     case said_outcome::not_measured:
-      out.remark = *cells.text(sweep_field::outcome) + ", so there is nothing to read";
+      out.remark = shown(*cells.text(sweep_field::outcome)) + ", so there is nothing to read";
       return out;
     case said_outcome::out_of_memory:
       row.status = sweep_status::out_of_memory;
@@ -120,7 +120,7 @@ inline constexpr sweep_field phase_fields[] = {sweep_field::data,
   row.communication = time(sweep_field::communication);
   const auto step = number_in(cells, sweep_field::step);
   if (phases == 0) {
-    if (!step) throw unreadable{"there is no time"};
+    if (!step) throw unreadable("there is no time");
     row.forward = duration::from_value(*step);
     out.remark = "has the time of the whole step alone, which is taken as that of the forward pass";
   } else if (step && format == sweep_format::printed_table) {
@@ -224,12 +224,12 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
         column < places.size() &&
         (!is_short || is_last || (places[at].field && *places[at].field < sweep_field::outcome));
     if (!fits || (is_short && is_last && places[column].field != sweep_field::outcome))
-      throw unreadable{"has " + std::to_string(words.size()) + " cells, and its head " +
-                       std::to_string(places.size())};
+      throw unreadable("has " + std::to_string(words.size()) + " cells, and its head " +
+                       std::to_string(places.size()));
     cells.set(places[column], words[at]);
   }
   if (is_short && outcome_of(cells.text(sweep_field::outcome)) == said_outcome::ran)
-    throw unreadable{"has cells missing"};
+    throw unreadable("has cells missing");
   return cells;
 }
 

@@ -7,6 +7,7 @@
 #include <gpuplan/units.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,12 @@ struct sweep_series {
     auto found = std::find_if(
         all.begin(), all.end(), [&](const sweep_series& one) { return one.setting == setting; });
     if (found == all.end()) found = all.insert(all.end(), {.setting = setting});
-    found->rows.push_back(row);
+    const auto larger = [](std::int64_t batch, const sweep_row& one) {
+      return batch < one.micro_batch;
+    };
+    found->rows.insert(
+        std::upper_bound(found->rows.begin(), found->rows.end(), row.micro_batch, larger), row);
   }
-  for (sweep_series& one : all)
-    std::stable_sort(one.rows.begin(), one.rows.end(), [](const sweep_row& a, const sweep_row& b) {
-      return a.micro_batch < b.micro_batch;
-    });
   return all;
 }
 

@@ -224,8 +224,8 @@ struct trials_file {
         const detail::csv_record record = detail::take_csv_record(text);
         line += record.lines;
         if (!record.is_quoted_right || record.cells.size() != detail::sweep_fields)
-          throw detail::unreadable{"has " + std::to_string(record.cells.size()) +
-                                   " cells, and its head " + std::to_string(detail::sweep_fields)};
+          throw detail::unreadable("has " + std::to_string(record.cells.size()) +
+                                   " cells, and its head " + std::to_string(detail::sweep_fields));
         detail::sweep_cells cells{.line = first};
         for (std::size_t at = 0; at < record.cells.size(); ++at)
           cells.set({.field = static_cast<detail::sweep_field>(at)}, record.cells[at]);
