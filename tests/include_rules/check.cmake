@@ -61,8 +61,8 @@ set(order
     memory/explanation.hpp
     replay.hpp
     # edges
-    io/
     measure/
+    io/
     cuda/)
 list(FIND order gpuplan.hpp umbrella_place)
 list(FIND order catalog/ catalog_place)

@@ -83,6 +83,26 @@ struct quartiles {
   return count;
 }
 
+/// Two values of a series, between which the median of what it is a sample of lies.
+struct median_bounds {
+  double low = 0;
+  double high = 0;
+};
+
+/// The bounds of the median with a confidence of at least 95 %, whatever the distribution: the
+/// values at the ranks `floor(n / 2 - 0.98 sqrt(n))` from either end, since of `n` independent
+/// samples those below the median are binomial. Neighbouring steps are not quite independent, which
+/// makes it somewhat less. Nothing of fewer than 8 values. Precondition: ascending.
+[[nodiscard]] constexpr std::optional<median_bounds> bounds_of_median(
+    std::span<const double> ascending) {
+  const auto n = static_cast<double>(ascending.size());
+  const double rank = n / 2 - 0.98 * gpuplan::detail::sqrt(n);
+  if (rank < 1) return std::nullopt;
+  const auto from_end = static_cast<std::size_t>(rank);
+  return median_bounds{.low = ascending[from_end - 1],
+                       .high = ascending[ascending.size() - from_end]};
+}
+
 /// Whether values lie so close together that the largest exceeds the smallest by less than the
 /// share `within` of it. Precondition: at least one value, all positive.
 [[nodiscard]] constexpr bool agree(std::span<const double> values, double within) {
@@ -106,12 +126,14 @@ struct stop_rule {
 };
 
 /// Why a series ended.
-enum class stop_reason { steady, most_samples, out_of_time };
+enum class stop_reason { steady, median_known, most_samples, out_of_time };
 
 [[nodiscard]] constexpr const char* name(stop_reason why) {
   switch (why) {
     case stop_reason::steady:
       return "steady";
+    case stop_reason::median_known:
+      return "median known";
     case stop_reason::most_samples:
       return "most samples";
     case stop_reason::out_of_time:
@@ -137,6 +159,37 @@ struct time_taken {
       taken.measured_s >= rule.least_s &&
       relative_spread(samples.last(static_cast<std::size_t>(rule.window))) < rule.spread)
     return stop_reason::steady;
+  if (count >= rule.most_samples) return stop_reason::most_samples;
+  if (taken.passed_s >= rule.cap_s) return stop_reason::out_of_time;
+  return std::nullopt;
+}
+
+/// When a series of steps ends whose median is wanted and whose outliers are not: once there are
+/// `least_samples`, lasting `least_s` together, and the bounds of the median lie within the share
+/// `within` of it. That comes true on machines that others use too, where a series is never steady.
+struct median_rule {
+  double within = 0.02;
+  std::int64_t least_samples = 10;
+  std::int64_t most_samples = 1000;
+  double least_s = 0;  // measured
+  double cap_s = 10;   // passed, measured or not
+};
+
+/// Whether a series may end now, and why; nothing while it must go on. Precondition: samples ascend
+/// and are positive.
+[[nodiscard]] constexpr std::optional<stop_reason> stop_now(const median_rule& rule,
+                                                            std::span<const double> ascending,
+                                                            time_taken taken) {
+  const auto count = static_cast<std::int64_t>(ascending.size());
+  if (count >= rule.least_samples && taken.measured_s >= rule.least_s) {
+    const std::optional<median_bounds> bounds = bounds_of_median(ascending);
+    if (bounds) {
+      const double median = quantile(ascending, 0.5);
+      const double reach = rule.within * median;
+      if (bounds->high - median <= reach && median - bounds->low <= reach)
+        return stop_reason::median_known;
+    }
+  }
   if (count >= rule.most_samples) return stop_reason::most_samples;
   if (taken.passed_s >= rule.cap_s) return stop_reason::out_of_time;
   return std::nullopt;

@@ -73,11 +73,13 @@ struct fitted_line {
 constexpr failure flaw_of_setting(sweep_rows rows, const sweep_row& first) {
   std::int64_t index = 0;
   for (const sweep_row& row : rows) {
-    if (ran(row) && (row.workers != first.workers || row.mixed_precision != first.mixed_precision))
+    if (ran(row) && !differ_in_batch_alone(setting_of(row), setting_of(first)))
       return failure(errc::mixed_rows,
                      named_fact{fact::row, index},
                      named_fact{fact::workers, row.workers})
-          .about(row.workers != first.workers ? "workers" : "mixed_precision");
+          .about(row.workers != first.workers                   ? "workers"
+                 : row.mixed_precision != first.mixed_precision ? "mixed_precision"
+                                                                : "pinned_memory");
     ++index;
   }
   return {};
@@ -168,8 +170,9 @@ constexpr result<fitted_line> fit_line(sweep_rows rows,
 }  // namespace detail
 
 /// The line through the memory of the rows that ran, by least squares. Errors: as `validate`;
-/// `too_few_rows` with fewer than two different micro-batches; `mixed_rows` where workers or
-/// precision are not the same in all rows; `does_not_rise` where the line does not.
+/// `too_few_rows` with fewer than two different micro-batches; `mixed_rows` where workers,
+/// precision or pinned memory are not the same in all rows; `does_not_rise` where the line does
+/// not.
 [[nodiscard]] constexpr result<memory_fit> fit_memory(sweep_rows rows, fit_weighting weighting) {
   const auto line =
       detail::fit_line(rows, weighting, [](const sweep_row& row) { return row.memory.value(); });

@@ -15,16 +15,28 @@ namespace gpuplan {
 
 enum class sweep_status { ran, out_of_memory };
 
-/// One setting of a sweep, measured on one GPU. The four times follow one another: their sum is the
-/// time of a training step. Of a row that ran out of memory only the setting is read.
+/// What a sweep varies.
+struct sweep_setting {
+  std::int64_t micro_batch = 1;
+  std::int64_t workers = 0;  // that load data
+  bool mixed_precision = false;
+  bool pinned_memory = false;  // the host's, from which samples are copied to the GPU
+
+  friend constexpr bool operator==(const sweep_setting&, const sweep_setting&) = default;
+};
+
+/// One setting of a sweep, measured on one GPU. The times follow one another: their sum is the time
+/// of a training step. Of a row that ran out of memory only the setting is read.
 struct sweep_row {
   std::int64_t micro_batch = 1;
   std::int64_t workers = 0;  // data-loading processes
   bool mixed_precision = false;
+  bool pinned_memory = false;
   duration data{};  // what the step waits for its samples
   duration forward{};
   duration backward{};
   duration optimizer{};        // zero where the measurement has it in another part
+  duration communication{};    // among several ranks, beside nothing else
   double gpu_utilisation = 0;  // 0 to 1
   bytes memory{};              // the peak
   sweep_status status = sweep_status::ran;
@@ -32,9 +44,23 @@ struct sweep_row {
 
 using sweep_rows = std::span<const sweep_row>;
 
-/// `data + forward + backward + optimizer`.
+/// The setting that a row measured.
+[[nodiscard]] constexpr sweep_setting setting_of(const sweep_row& row) {
+  return {.micro_batch = row.micro_batch,
+          .workers = row.workers,
+          .mixed_precision = row.mixed_precision,
+          .pinned_memory = row.pinned_memory};
+}
+
+/// Whether two settings differ in nothing but the micro-batch: those a line goes through.
+[[nodiscard]] constexpr bool differ_in_batch_alone(sweep_setting a, const sweep_setting& b) {
+  a.micro_batch = b.micro_batch;
+  return a == b;
+}
+
+/// `data + forward + backward + optimizer + communication`.
 [[nodiscard]] constexpr duration step_time(const sweep_row& row) {
-  return row.data + row.forward + row.backward + row.optimizer;
+  return row.data + row.forward + row.backward + row.optimizer + row.communication;
 }
 
 /// The samples per second of one GPU, `micro_batch / step_time`. Precondition: the row ran.
@@ -73,6 +99,8 @@ constexpr failure flaw_of(const sweep_row& row, std::int64_t index) {
   if (const failure why = flaw_of_time(index, row.forward, "forward"); failed(why)) return why;
   if (const failure why = flaw_of_time(index, row.backward, "backward"); failed(why)) return why;
   if (const failure why = flaw_of_time(index, row.optimizer, "optimizer"); failed(why)) return why;
+  if (const failure why = flaw_of_time(index, row.communication, "communication"); failed(why))
+    return why;
   if (const failure why = flaw_of_time(index, step_time(row), "step time"); failed(why)) return why;
   if (step_time(row) == duration{})
     return failure(errc::not_positive, where, named_fact{fact::time_us, 0}).about("step time");
