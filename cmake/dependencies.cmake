@@ -86,3 +86,19 @@ macro(gpuplan_require_json)
     FIND_PACKAGE_ARGS CONFIG GLOBAL)
   FetchContent_MakeAvailable(nlohmann_json)
 endmacro()
+
+# Of what is fetched the headers are all that is needed, so nothing of it is configured.
+macro(gpuplan_require_eigen)
+  FetchContent_Declare(
+    Eigen3
+    ${gpuplan_fetch_as}
+    URL https://gitlab.com/libeigen/eigen/-/archive/3.4.0/eigen-3.4.0.tar.gz
+    URL_HASH SHA256=8586084f71f9bde545ee7fa6d00288b264a2b7ac3607b974e54d13e7162c1c72
+    SOURCE_SUBDIR none
+    FIND_PACKAGE_ARGS 3.4 CONFIG GLOBAL)
+  FetchContent_MakeAvailable(Eigen3)
+  if(NOT TARGET Eigen3::Eigen)
+    add_library(Eigen3::Eigen INTERFACE IMPORTED GLOBAL)
+    target_include_directories(Eigen3::Eigen SYSTEM INTERFACE ${eigen3_SOURCE_DIR})
+  endif()
+endmacro()

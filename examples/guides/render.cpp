@@ -3,6 +3,7 @@
 #include <gpuplan/io/csv.hpp>
 #include <gpuplan/io/json.hpp>
 #include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/sweep/report.hpp>
 #include <gpuplan/io/text.hpp>
 
 #include <algorithm>
@@ -267,6 +268,13 @@ std::string render(const std::vector<report>& reports, const output& as) {
   for (const report& r : reports) out += text_of(r, as) + "\n\n";
   out += bold("Verdicts", as.color) + "\n\n";
   return out + to_text(summary(reports), {.width = as.width, .indent = 2, .color = as.color});
+}
+
+std::string render(const gpuplan::io::sweep_report& report, const output& as) {
+  if (as.format == "text")
+    return gpuplan::io::to_text(report, {.width = as.width, .color = as.color});
+  if (as.format == "markdown") return gpuplan::io::to_markdown(report);
+  return render(gpuplan::io::flat(report), as);
 }
 
 }  // namespace guides

@@ -10,6 +10,10 @@
 
 #include "guides/report.hpp"
 
+namespace gpuplan::io {
+struct sweep_report;
+}
+
 namespace guides {
 
 struct output {
@@ -24,5 +28,6 @@ struct output {
 
 [[nodiscard]] std::string render(const std::vector<report>& reports, const output& as);
 [[nodiscard]] std::string render(const gpuplan::io::table& t, const output& as);
+[[nodiscard]] std::string render(const gpuplan::io::sweep_report& report, const output& as);
 
 }  // namespace guides

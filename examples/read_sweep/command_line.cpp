@@ -77,19 +77,17 @@ std::string lines_in_words(const std::string& file, const std::vector<io::bad_li
 std::string header(const request& asked,
                    const std::vector<gpuplan::sweep_row>& rows,
                    const io::sweep_judgement& by) {
-  const auto fastest = gpuplan::pick_highest_throughput(rows);
   gpuplan::sweep_origin origin{
       .device = by.device_name.c_str(), .model = asked.model.c_str(), .date = asked.date.c_str()};
   if (by.device) origin.gpu_memory = by.device->size();
-  for (const io::sweep_series& one : io::series_of(rows)) {
-    if (!fastest || !differ_in_batch_alone(one.setting, setting_of(rows[fastest->row]))) continue;
-    const auto measured = gpuplan::measured_sweep_of(one.rows, origin);
-    if (!measured)
-      throw guides::bad_request(std::string("--header: ") +
-                                gpuplan::failure_text(measured.why()).c_str());
-    return io::to_header(*measured, asked.name);
-  }
-  throw guides::bad_request("--header: no row ran");
+  const auto refuse = [](const gpuplan::failure& why) -> guides::bad_request {
+    return guides::bad_request(std::string("--header: ") + gpuplan::failure_text(why).c_str());
+  };
+  const auto fastest = io::fastest_series(rows);
+  if (!fastest) throw refuse(fastest.why());
+  const auto measured = gpuplan::measured_sweep_of(fastest->rows, origin);
+  if (!measured) throw refuse(measured.why());
+  return io::to_header(*measured, asked.name);
 }
 
 io::sweep_judgement judgement(const request& asked, const io::sweep_file& file) {
@@ -108,12 +106,6 @@ io::sweep_judgement judgement(const request& asked, const io::sweep_file& file) 
     by.device = gpuplan::memory_budget(asked.memory_GB * 1_GB);
   }
   return by;
-}
-
-std::string render(const io::sweep_report& report, const guides::output& as) {
-  if (as.format == "text") return to_text(report, {.width = as.width, .color = as.color});
-  if (as.format == "markdown") return to_markdown(report);
-  return guides::render(flat(report), as);
 }
 
 std::string answer_to(const request& asked, const guides::output& as) {
@@ -142,7 +134,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
   }
   if (!asked.header_file.empty())
     guides::write_file("--header", asked.header_file, header(asked, read->rows, by));
-  return render(report, as);
+  return guides::render(report, as);
 }
 
 }  // namespace

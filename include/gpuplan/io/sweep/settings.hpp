@@ -3,12 +3,15 @@
 // The settings of a sweep in words, and its rows as tables and pictures show them.
 
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/sweep/pick.hpp>
 #include <gpuplan/sweep/rows.hpp>
 #include <gpuplan/units.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gpuplan::io {
@@ -35,6 +38,16 @@ struct sweep_series {
         std::upper_bound(found->rows.begin(), found->rows.end(), row.micro_batch, larger), row);
   }
   return all;
+}
+
+/// The series of the row with the highest throughput. Errors: as `pick_highest_throughput`.
+[[nodiscard]] inline result<sweep_series> fastest_series(sweep_rows rows) {
+  const auto fastest = pick_highest_throughput(rows);
+  if (!fastest) return fastest.why();
+  std::vector<sweep_series> all = series_of(rows);
+  return std::move(*std::find_if(all.begin(), all.end(), [&](const sweep_series& one) {
+    return differ_in_batch_alone(one.setting, setting_of(rows[fastest->row]));
+  }));
 }
 
 /// All of a setting but its micro-batch: "4 workers, mixed precision, pinned memory".

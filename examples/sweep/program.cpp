@@ -1,0 +1,232 @@
+#include "sweep/program.hpp"
+
+#include <gpuplan/io/header.hpp>
+#include <gpuplan/io/measured_sweep.hpp>
+#include <gpuplan/io/sweep/chart.hpp>
+#include <gpuplan/io/sweep/display.hpp>
+#include <gpuplan/io/sweep/report.hpp>
+#include <gpuplan/io/sweep/settings.hpp>
+#include <gpuplan/io/sweep/writer.hpp>
+#include <gpuplan/measure/sweep/interrupt.hpp>
+#include <gpuplan/measure/sweep/options.hpp>
+#include <gpuplan/measure/sweep/trial.hpp>
+#include <gpuplan/memory_model.hpp>
+#include <gpuplan/sweep.hpp>
+#include <gpuplan/sweep/measured.hpp>
+#include <gpuplan/units.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "guides/front_end.hpp"
+#include "guides/render.hpp"
+
+namespace sweep_examples {
+namespace {
+
+namespace io = gpuplan::io;
+namespace measure = gpuplan::measure;
+
+constexpr std::int64_t most = std::int64_t{1} << 30;
+constexpr std::uint64_t seed = 1;
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[sizeof "2026-11-22"]{};
+  std::tm parts{};
+  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
+  return text;
+}
+
+// The series with the highest throughput as a header. Throws plan_error where none can be planned
+// from.
+std::string header_of(const std::vector<gpuplan::sweep_row>& rows,
+                      const sweep_subject& subject,
+                      const std::string& name) {
+  const std::string date = today();
+  const gpuplan::sweep_origin origin{
+      .device = subject.device.c_str(),
+      .model = subject.model.c_str(),
+      .date = date.c_str(),
+      .gpu_memory = gpuplan::bytes::from_value(subject.memory_bytes)};
+  const io::sweep_series fastest = io::fastest_series(rows).value_or_throw();
+  return io::to_header(measured_sweep_of(fastest.rows, origin).value_or_throw(), name);
+}
+
+struct answer {
+  std::string text{};
+  std::vector<std::string> problems{};
+  bool is_interrupted = false;
+};
+
+answer answer_to(const sweep_request& asked,
+                 const sweep_subject& subject,
+                 const guides::output& as) {
+  const measure::interrupt_signal ctrl_c;
+  io::sweep_display display(asked.is_quiet ? nullptr : stderr);
+  measure::sweep_options options = options_of(asked);
+  options.interrupted = [&] { return ctrl_c.received(); };
+  std::optional<io::sweep_writer> writer;
+  if (!asked.output.empty()) {
+    writer.emplace(
+        asked.output,
+        io::format_of_file(asked.output),
+        asked.resumes ? io::sweep_writer::earlier::kept : io::sweep_writer::earlier::replaced,
+        [&](const std::string& problem) { display.say(problem); });
+    options.already_measured = writer->trials();
+    for (const io::bad_line& bad : writer->bad_lines())
+      display.say(asked.output + ':' + std::to_string(bad.line) + ": " + bad.reason +
+                  "; measured again");
+    options.observers.push_back(&*writer);
+  }
+  options.observers.push_back(&display);
+  const measure::sweep_result sweep = subject.run(std::move(options));
+  display.clear();
+
+  answer made{.is_interrupted = sweep.interrupted && sweep.stopped_by.empty()};
+  if (!sweep.stopped_by.empty()) made.problems.push_back(sweep.stopped_by);
+  if (writer && !writer->problem().empty()) made.problems.push_back(writer->problem());
+  const gpuplan::bytes memory = gpuplan::bytes::from_value(subject.memory_bytes);
+  io::sweep_report report = io::report_on(
+      sweep, {.device = memory, .device_name = subject.device, .thresholds = subject.thresholds});
+  if (subject.remarks)
+    for (std::string& remark : subject.remarks()) report.notes.push_back(std::move(remark));
+  made.text = guides::render(report, as);
+
+  const std::vector<gpuplan::sweep_row> rows = rows_of(sweep.trials);
+  const auto keep = [&](const char* option, const std::string& file, auto text) {
+    if (file.empty()) return;
+    try {
+      guides::write_file(option, file, text());
+    } catch (const std::exception& error) {
+      made.problems.push_back(error.what());
+    }
+  };
+  keep("--svg", asked.svg, [&] {
+    return io::to_svg({.title = subject.model,
+                       .subtitle = "on " + subject.device + ", " + today(),
+                       .rows = rows,
+                       .device = subject.device,
+                       .capacity = memory});
+  });
+  keep("--header", asked.header, [&] { return header_of(rows, subject, asked.name); });
+  return made;
+}
+
+}  // namespace
+
+measure::sweep_options options_of(const sweep_request& asked) {
+  measure::sweep_options options{.micro_batches = asked.micro_batches, .workers = asked.workers};
+  if (asked.order == "doubling") options.order = measure::search_order::doubling;
+  if (asked.order == "largest") options.order = measure::search_order::largest_that_fits;
+  options.largest_micro_batch = asked.largest_micro_batch;
+  options.stop.cap_s = asked.seconds;
+  return options;
+}
+
+std::vector<std::int64_t> widths_of(const sweep_request& asked) {
+  std::vector<std::int64_t> widths{pixels};
+  widths.insert(widths.end(), asked.hidden.begin(), asked.hidden.end());
+  widths.push_back(digits);
+  return widths;
+}
+
+data_set samples_of(const sweep_request& asked) {
+  const std::filesystem::path file = asked.data.empty()
+                                         ? std::filesystem::temp_directory_path() /
+                                               ("gpuplan-digits-" + std::to_string(asked.samples))
+                                         : std::filesystem::path(asked.data);
+  return open_or_write_data_set(file, asked.samples, seed);
+}
+
+void add_options(CLI::App& app, sweep_request& asked) {
+  const auto counts =
+      [&](const char* name, std::vector<std::int64_t>& into, const char* what, std::int64_t least) {
+        app.add_option(name, into, what)
+            ->delimiter(',')
+            ->check(CLI::Range(least, most))
+            ->type_name("N,N...")
+            ->capture_default_str();
+      };
+  counts("--micro-batch", asked.micro_batches, "Which to try; a search starts at the first", 1);
+  counts("--workers", asked.workers, "How many threads load data; 0: the training itself does", 0);
+  counts("--hidden", asked.hidden, "The widths of the network's hidden layers", 1);
+  app.add_option("--order",
+                 asked.order,
+                 "grid: all of these; doubling: until memory runs out; largest: the largest that "
+                 "fits, by doubling, then halving what is left")
+      ->check(CLI::IsMember(std::vector<std::string>{"grid", "doubling", "largest"}))
+      ->type_name("")
+      ->capture_default_str();
+  app.add_option("--largest-micro-batch", asked.largest_micro_batch, "That a search tries")
+      ->check(CLI::Range(std::int64_t{1}, most))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--seconds", asked.seconds, "For the measured steps of a setting, at most")
+      ->check(CLI::Range(1e-3, 1e6))
+      ->type_name("")
+      ->capture_default_str();
+  app.add_option("--memory-limit", asked.memory_limit_MB, "In MB: above it, memory runs out")
+      ->check(CLI::PositiveNumber)
+      ->type_name("");
+  app.add_option("--data", asked.data, "The data set; drawn and written where it is not there")
+      ->type_name("FILE");
+  app.add_option("--samples", asked.samples, "That it has")
+      ->check(CLI::Range(std::int64_t{1}, most))
+      ->type_name("N")
+      ->capture_default_str();
+  auto* output =
+      app.add_option("--output", asked.output, "Write results as they come: CSV, or JSON lines")
+          ->type_name("FILE.csv|FILE.jsonl");
+  app.add_flag("--resume", asked.resumes, "Keep what that file has, and measure the rest")
+      ->needs(output);
+  app.add_option("--svg", asked.svg, "Draw throughput, memory and phases")->type_name("FILE");
+  app.add_option("--header", asked.header, "Write the fastest setting's memory and time as C++")
+      ->type_name("FILE");
+  app.add_option("--name", asked.name, "Of the constant in that header")
+      ->check(
+          [](const std::string& name) {
+            return io::is_identifier(name) ? std::string() : name + " is no identifier of C++";
+          },
+          "")
+      ->type_name("")
+      ->capture_default_str();
+  app.add_flag("--quiet", asked.is_quiet, "Do not show how far it is");
+}
+
+int run_sweep_program(int argc,
+                      char** argv,
+                      const std::string& program,
+                      const std::string& about,
+                      const std::function<void(CLI::App&)>& add,
+                      const std::function<sweep_subject(const sweep_request&)>& make) {
+  sweep_request asked;
+  answer made;
+  const int status = guides::run_program(
+      argc,
+      argv,
+      program,
+      about,
+      [&](CLI::App& app) {
+        add_options(app, asked);
+        add(app);
+      },
+      [&](const guides::output& as) {
+        made = answer_to(asked, make(asked), as);
+        return made.text;
+      });
+  for (const std::string& problem : made.problems)
+    std::fprintf(stderr, "%s: %s\n", program.c_str(), problem.c_str());
+  if (status != 0) return status;
+  if (!made.problems.empty()) return 1;
+  return made.is_interrupted ? 130 : 0;
+}
+
+}  // namespace sweep_examples

@@ -1,0 +1,80 @@
+#pragma once
+
+// The command line that the programs share which sweep a training of their own.
+
+#include <gpuplan/measure/sweep/options.hpp>
+#include <gpuplan/sweep/rows.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sweep/data_set.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace sweep_examples {
+
+/// What a person asks of a sweep.
+struct sweep_request {
+  std::vector<std::int64_t> micro_batches{1, 4, 16, 64, 256, 1024};
+  std::vector<std::int64_t> workers{0, 1, 2};
+  std::string order = "grid";  // or "doubling", "largest"
+  std::int64_t largest_micro_batch = 65'536;
+  double seconds = 2;  // for the measured steps of one setting, at most
+  std::vector<std::int64_t> hidden{256, 256};
+  std::string data{};  // a file; empty: one in the folder for temporary files
+  std::int64_t samples = 12'288;
+  double memory_limit_MB = 0;  // 0: none
+  std::string output{};        // files, where they have names
+  bool resumes = false;
+  std::string svg{};
+  std::string header{};
+  std::string name = "measured";  // of the constant in the header
+  bool is_quiet = false;
+};
+
+/// The settings, their order and when to stop; all else as a sweep has it.
+[[nodiscard]] gpuplan::measure::sweep_options options_of(const sweep_request& asked);
+
+/// The layers' widths, from the pixels to the digits.
+[[nodiscard]] std::vector<std::int64_t> widths_of(const sweep_request& asked);
+
+/// The samples asked for, written now where they are not there yet. Throws as
+/// `open_or_write_data_set`.
+[[nodiscard]] data_set samples_of(const sweep_request& asked);
+
+/// What is swept.
+struct sweep_subject {
+  std::string device{};     // its name
+  double memory_bytes = 0;  // that training may take of it
+  std::string model{};      // what is trained
+  /// What its rows are judged by: waiting for data is slow above a tenth of the step, a device
+  /// idles below the guide's 70 %, and a fifth of its memory stays free.
+  gpuplan::sweep_thresholds thresholds{
+      .data_share = 0.1, .utilisation = {0.7, 1}, .memory_share = {0, 0.8}};
+  /// Runs the sweep, with the callbacks of its training set.
+  std::function<gpuplan::measure::sweep_result(gpuplan::measure::sweep_options)> run{};
+  /// Sentences about what was run, for the end of the report; may be empty.
+  std::function<std::vector<std::string>()> remarks{};
+};
+
+/// Adds what `sweep_request` holds to a command line.
+void add_options(CLI::App& app, sweep_request& asked);
+
+/// A program from its command line to its exit status: makes the subject, runs its sweep with a
+/// progress display, a file of results as they come and Ctrl-C, prints the report, and writes the
+/// picture and the header. The exit status: 0; 1 with a message where not all could be written or
+/// `make` throws; 2 where the command line is wrong; 130 where it was interrupted, once what was
+/// measured is printed. `add` adds options of the program's own.
+int run_sweep_program(int argc,
+                      char** argv,
+                      const std::string& program,
+                      const std::string& about,
+                      const std::function<void(CLI::App&)>& add,
+                      const std::function<sweep_subject(const sweep_request&)>& make);
+
+}  // namespace sweep_examples

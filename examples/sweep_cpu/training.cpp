@@ -1,0 +1,120 @@
+#include "sweep_cpu/training.hpp"
+
+#include <gpuplan/measure/phase_recorder.hpp>
+#include <gpuplan/measure/sweep.hpp>
+#include <gpuplan/measure/sweep/options.hpp>
+#include <gpuplan/speedup.hpp>
+#include <gpuplan/sweep/rows.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "sweep/counted_memory.hpp"
+#include "sweep/loader.hpp"
+
+namespace sweep_cpu_program {
+namespace {
+
+// What the buffers of a setting may take, so that the process stays within its limit.
+std::size_t left_of(std::size_t limit) {
+  if (limit == sweep_examples::counted_memory::unlimited) return limit;
+  const auto taken = static_cast<std::size_t>(sweep_examples::resident_memory());
+  if (taken >= limit)
+    throw std::runtime_error("the limit of memory is " + std::to_string(limit / 1'000'000) +
+                             " MB, and the program takes " + std::to_string(taken / 1'000'000) +
+                             " MB before it trains");
+  return limit - taken;
+}
+
+double seconds_of(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double mean(std::span<const float> losses) {
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+}
+
+}  // namespace
+
+training::training(const sweep_examples::data_set& samples, const options& with)
+    : samples_(samples), with_(with), team_(with.threads), memory_(left_of(with.memory_limit)) {}
+
+gpuplan::measure::sweep_result training::sweep(gpuplan::measure::sweep_options asked) {
+  asked.set_up = [this](const gpuplan::sweep_setting& setting) { set_up(setting); };
+  asked.tear_down = [this](const gpuplan::sweep_setting&) { tear_down(); };
+  asked.memory = sweep_examples::peak_resident_memory;
+  asked.utilisation = [this] { return utilisation(); };
+  return gpuplan::measure::run_sweep(
+      [this](const gpuplan::sweep_setting&, gpuplan::measure::phase_recorder<>& recorder) {
+        step(recorder);
+      },
+      asked);
+}
+
+void training::set_up(const gpuplan::sweep_setting& setting) {
+  setting_ = setting;
+  losses_.clear();
+  sweep_examples::restart_peak_resident_memory();
+  network_.emplace(with_.widths, setting.micro_batch, team_, 1, &memory_);
+  loader_.emplace(samples_,
+                  sweep_examples::loader_options{.micro_batch = setting.micro_batch,
+                                                 .workers = setting.workers},
+                  &memory_);
+}
+
+void training::step(gpuplan::measure::phase_recorder<>& recorder) {
+  using gpuplan::phase;
+  sweep_examples::sample_batch batch;
+  {
+    const auto scope = recorder.phase(phase::data);
+    batch = loader_->next();
+  }
+  {
+    const auto scope = recorder.phase(phase::forward);
+    losses_.push_back(network_->forward(batch.inputs, batch.labels));
+  }
+  {
+    const auto scope = recorder.phase(phase::backward);
+    network_->backward();
+  }
+  const auto scope = recorder.phase(phase::optimizer);
+  network_->update();
+}
+
+void training::tear_down() {
+  loader_.reset();
+  network_.reset();
+  const std::size_t steps = losses_.size();
+  if (steps < 2) return;
+  const auto batch = static_cast<std::size_t>(setting_.micro_batch);
+  const std::size_t some = std::clamp<std::size_t>(256 / batch, 1, steps / 2);
+  learned_.push_back({.setting = setting_,
+                      .steps = static_cast<std::int64_t>(steps),
+                      .first_loss = mean(std::span(losses_).first(some)),
+                      .last_loss = mean(std::span(losses_).last(some))});
+}
+
+training::moment training::now() {
+  return {.passed_s = seconds_of(CLOCK_MONOTONIC),
+          .computed_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
+}
+
+double training::utilisation() {
+  const moment before = asked_;
+  asked_ = now();
+  const double has = std::max(1U, std::thread::hardware_concurrency());
+  const double share =
+      (asked_.computed_s - before.computed_s) / (has * (asked_.passed_s - before.passed_s));
+  return std::clamp(share, 0.0, 1.0);
+}
+
+}  // namespace sweep_cpu_program

@@ -1,0 +1,76 @@
+#pragma once
+
+// The training that is swept.
+
+#include <gpuplan/measure/phase_recorder.hpp>
+#include <gpuplan/measure/sweep/options.hpp>
+#include <gpuplan/sweep/rows.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sweep/counted_memory.hpp"
+#include "sweep/data_set.hpp"
+#include "sweep/loader.hpp"
+#include "sweep/multilayer_perceptron.hpp"
+#include "sweep/thread_team.hpp"
+
+namespace sweep_cpu_program {
+
+/// How far the loss of one setting fell: the means over its first and its last steps.
+struct learning {
+  gpuplan::sweep_setting setting{};
+  std::int64_t steps = 0;
+  double first_loss = 0;
+  double last_loss = 0;
+};
+
+/// Trains a network with every setting from the same start. Each setting takes its memory anew and
+/// leaves none behind.
+class training {
+ public:
+  struct options {
+    std::vector<std::int64_t> widths{};                                    // of the network
+    int threads = 1;                                                       // that compute
+    std::size_t memory_limit = sweep_examples::counted_memory::unlimited;  // of the process
+  };
+
+  /// Throws std::runtime_error where the process takes more than the limit already. Precondition:
+  /// `samples` outlives it.
+  training(const sweep_examples::data_set& samples, const options& with);
+
+  /// Runs a sweep: set-up, tear-down and probes are written into what is asked. Memory is the peak
+  /// of the process, utilisation its share of the time of the whole processor. Throws as
+  /// `gpuplan::measure::run_sweep`.
+  [[nodiscard]] gpuplan::measure::sweep_result sweep(gpuplan::measure::sweep_options asked);
+
+  /// Of the settings that made a step, in their order.
+  [[nodiscard]] const std::vector<learning>& learned() const { return learned_; }
+
+ private:
+  struct moment {
+    double passed_s = 0;
+    double computed_s = 0;  // by all threads together
+  };
+
+  const sweep_examples::data_set& samples_;
+  options with_;
+  sweep_examples::thread_team team_;
+  sweep_examples::counted_memory memory_;
+  gpuplan::sweep_setting setting_{};
+  std::optional<sweep_examples::multilayer_perceptron> network_{};
+  std::optional<sweep_examples::loader> loader_{};
+  std::vector<float> losses_{};
+  std::vector<learning> learned_{};
+  moment asked_{};  // for the utilisation
+
+  void set_up(const gpuplan::sweep_setting& setting);
+  void step(gpuplan::measure::phase_recorder<>& recorder);
+  void tear_down();
+  [[nodiscard]] double utilisation();
+  [[nodiscard]] static moment now();
+};
+
+}  // namespace sweep_cpu_program
