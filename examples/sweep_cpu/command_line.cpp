@@ -1,13 +1,13 @@
 #include "sweep_cpu/command_line.hpp"
 
 #include <unistd.h>
+#include <gpuplan/io/table.hpp>
 #include <gpuplan/measure/sweep/options.hpp>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -64,12 +64,6 @@ std::string in_words(const std::vector<std::int64_t>& widths) {
   return words;
 }
 
-std::string to_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", value);
-  return text;
-}
-
 std::vector<std::string> remarks_on(const training& trained, int threads) {
   std::vector<std::string> remarks{
       "Memory is the peak of the resident set of the process" +
@@ -89,8 +83,9 @@ std::vector<std::string> remarks_on(const training& trained, int threads) {
   remarks.push_back("The loss fell in " + std::to_string(fell) + " of " +
                     std::to_string(all.size()) + " settings; with batch " +
                     std::to_string(most.setting.micro_batch) + ", which saw most samples (" +
-                    std::to_string(seen(most)) + "), from " + to_text(most.first_loss) + " to " +
-                    to_text(most.last_loss) + '.');
+                    std::to_string(seen(most)) + "), from " +
+                    gpuplan::io::decimal(most.first_loss, 3) + " to " +
+                    gpuplan::io::decimal(most.last_loss, 3) + '.');
   return remarks;
 }
 

@@ -1,5 +1,6 @@
 #include "sweep_cpu/training.hpp"
 
+#include <gpuplan/io/table.hpp>
 #include <gpuplan/measure/phase_recorder.hpp>
 #include <gpuplan/measure/sweep.hpp>
 #include <gpuplan/measure/sweep/options.hpp>
@@ -17,20 +18,37 @@
 #include <thread>
 
 #include "sweep/counted_memory.hpp"
+#include "sweep/data_set.hpp"
 #include "sweep/loader.hpp"
+#include "sweep/multilayer_perceptron.hpp"
+#include "sweep/thread_team.hpp"
 
 namespace sweep_cpu_program {
 namespace {
 
-// What the buffers of a setting may take, so that the process stays within its limit.
-std::size_t left_of(std::size_t limit) {
-  if (limit == sweep_examples::counted_memory::unlimited) return limit;
-  const auto taken = static_cast<std::size_t>(sweep_examples::resident_memory());
-  if (taken >= limit)
-    throw std::runtime_error("the limit of memory is " + std::to_string(limit / 1'000'000) +
-                             " MB, and the program takes " + std::to_string(taken / 1'000'000) +
-                             " MB before it trains");
-  return limit - taken;
+// What the buffers of a setting may take, so that the process stays within its limit. What it takes
+// beside them, for its code, its stacks and the blocks of matrix products, a rehearsal shows.
+std::size_t left_of(const sweep_examples::data_set& samples,
+                    const training::options& with,
+                    sweep_examples::thread_team& team) {
+  if (with.memory_limit == sweep_examples::counted_memory::unlimited) return with.memory_limit;
+  constexpr std::int64_t batch = 256;
+  sweep_examples::counted_memory memory;
+  sweep_examples::restart_peak_resident_memory();
+  sweep_examples::multilayer_perceptron network(with.widths, batch, team, 1, &memory);
+  sweep_examples::loader loader(samples, {.micro_batch = batch}, &memory);
+  const sweep_examples::sample_batch some = loader.next();
+  network.forward(some.inputs, some.labels);
+  network.backward();
+  network.update();
+  const double other =
+      sweep_examples::peak_resident_memory() - static_cast<double>(memory.in_use());
+  const auto limit = static_cast<double>(with.memory_limit);
+  if (other >= limit)
+    throw std::runtime_error("the limit of memory is " + gpuplan::io::decimal(limit / 1e6, 1) +
+                             " MB, and the program takes " + gpuplan::io::decimal(other / 1e6, 1) +
+                             " MB beside what it trains");
+  return static_cast<std::size_t>(limit - other);
 }
 
 double seconds_of(clockid_t clock) {
@@ -46,7 +64,7 @@ double mean(std::span<const float> losses) {
 }  // namespace
 
 training::training(const sweep_examples::data_set& samples, const options& with)
-    : samples_(samples), with_(with), team_(with.threads), memory_(left_of(with.memory_limit)) {}
+    : samples_(samples), with_(with), team_(with.threads), memory_(left_of(samples, with, team_)) {}
 
 gpuplan::measure::sweep_result training::sweep(gpuplan::measure::sweep_options asked) {
   asked.set_up = [this](const gpuplan::sweep_setting& setting) { set_up(setting); };

@@ -37,14 +37,17 @@ class training {
     std::size_t memory_limit = sweep_examples::counted_memory::unlimited;  // of the process
   };
 
-  /// Throws std::runtime_error where the process takes more than the limit already. Precondition:
-  /// `samples` outlives it.
+  /// Throws std::runtime_error where the process takes more than the limit without any buffers.
+  /// Precondition: `samples` outlives it.
   training(const sweep_examples::data_set& samples, const options& with);
 
   /// Runs a sweep: set-up, tear-down and probes are written into what is asked. Memory is the peak
   /// of the process, utilisation its share of the time of the whole processor. Throws as
   /// `gpuplan::measure::run_sweep`.
   [[nodiscard]] gpuplan::measure::sweep_result sweep(gpuplan::measure::sweep_options asked);
+
+  /// What is left of the limit for the buffers of one setting, in bytes.
+  [[nodiscard]] std::size_t memory_left() const { return memory_.limit(); }
 
   /// Of the settings that made a step, in their order.
   [[nodiscard]] const std::vector<learning>& learned() const { return learned_; }
