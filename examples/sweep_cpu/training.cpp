@@ -32,7 +32,7 @@ std::size_t left_of(const sweep_examples::data_set& samples,
                     const training::options& with,
                     sweep_examples::thread_team& team) {
   if (with.memory_limit == sweep_examples::counted_memory::unlimited) return with.memory_limit;
-  constexpr std::int64_t batch = 256;
+  constexpr std::int64_t batch = 1024;  // with more, those blocks hardly grow
   sweep_examples::counted_memory memory;
   sweep_examples::restart_peak_resident_memory();
   sweep_examples::multilayer_perceptron network(with.widths, batch, team, 1, &memory);

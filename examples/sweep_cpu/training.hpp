@@ -32,9 +32,10 @@ struct learning {
 class training {
  public:
   struct options {
-    std::vector<std::int64_t> widths{};                                    // of the network
-    int threads = 1;                                                       // that compute
-    std::size_t memory_limit = sweep_examples::counted_memory::unlimited;  // of the process
+    std::vector<std::int64_t> widths{};  // of the network
+    int threads = 1;                     // that compute
+    std::size_t memory_limit =
+        sweep_examples::counted_memory::unlimited;  // of the process, to about 1 MB
   };
 
   /// Throws std::runtime_error where the process takes more than the limit without any buffers.
