@@ -371,6 +371,7 @@ void show_a_sweep(std::FILE* out) {
   measure::sweep_options options;
   options.micro_batches = {1, 2};
   options.warm_up_steps = 0;
+  options.stop.most_samples = 16;
   options.observers = {&display};
   const measure::sweep_result result = measure::run_sweep(
       [](const sweep_setting& setting, auto& recorder) {
@@ -405,15 +406,14 @@ TEST_CASE("how far a sweep is shows as a bar on a terminal") {
   std::FILE* screen = std::fopen(ptsname(terminal), "w");
   REQUIRE(screen != nullptr);
   show_a_sweep(screen);
-  std::fflush(screen);
-  char seen[8192];
-  const ssize_t count = read(terminal, seen, sizeof seen);
-  REQUIRE(count > 0);
-  const std::string text(seen, static_cast<std::size_t>(count));
+  std::fclose(screen);
+  std::string text;
+  char seen[4096];
+  for (ssize_t count = 0; (count = read(terminal, seen, sizeof seen)) > 0;)
+    text.append(seen, static_cast<std::size_t>(count));
+  close(terminal);
   CHECK(has(text, "\r\033[K["));
   CHECK(has(text, " 0 %  1 of 2: batch 1, 0 workers, full precision; 0.0 s"));
   CHECK(has(text, "2 of 2: batch 2"));
   CHECK(has(text, "\r\033[Ka word\r\n"));  // in place of the bar
-  std::fclose(screen);
-  close(terminal);
 }

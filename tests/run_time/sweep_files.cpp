@@ -443,6 +443,7 @@ TEST_CASE("a full disk is told of once, and the sweep goes on") {
   measure::sweep_options options;
   options.micro_batches = {1, 2, 4};
   options.warm_up_steps = 0;
+  options.stop.most_samples = 16;
   options.observers = {&writer};
   int steps = 0;
   const measure::sweep_result result = measure::run_sweep(
@@ -499,6 +500,7 @@ TEST_CASE("a sweep that was killed goes on where it was, and loses the setting i
       measure::sweep_options options;
       options.micro_batches = batches;
       options.warm_up_steps = 0;
+      options.stop.most_samples = 16;
       options.already_measured = writer.trials();
       options.observers = {&writer};
       return measure::run_sweep(
