@@ -416,12 +416,15 @@ TEST_CASE("a sweep goes on behind half a line, and without the head that is ther
 }
 
 TEST_CASE("what is no file of trials is left as it is") {
-  const std::string others = "dear diary,\ntoday\n";
-  const temporary_file file(others);
   using io::sweep_writer;
-  for (const io::sweep_format format : both)
-    CHECK_THROWS_AS(sweep_writer(file.name(), format, sweep_writer::earlier::kept), io::file_error);
-  CHECK(file.text() == others);
+  for (const char* others :
+       {"dear diary,\ntoday\n", "dear diary", "{\"a\": 1}\n", "micro-batches"}) {
+    const temporary_file file(others);
+    for (const io::sweep_format format : both)
+      CHECK_THROWS_AS(sweep_writer(file.name(), format, sweep_writer::earlier::kept),
+                      io::file_error);
+    CHECK(file.text() == others);
+  }
   CHECK_THROWS_WITH_AS(
       sweep_writer("/nowhere/s.csv", io::sweep_format::csv, sweep_writer::earlier::kept),
       "cannot open /nowhere/s.csv: No such file or directory",
