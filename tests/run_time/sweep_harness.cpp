@@ -380,6 +380,13 @@ TEST_CASE("what throws is reported with its setting, and the rest still runs") {
     const sweep_result r = run_sweep(m.step(), options, m.time);
     CHECK(outcomes(r) == std::vector{ran, ran, out_of_memory, skipped});
   }
+  SUBCASE("memory that had run out before, of several batches") {
+    options.micro_batches = {2, 8, 4, 1};
+    options.already_measured = {{.setting = {.micro_batch = 2}, .outcome = out_of_memory},
+                                {.setting = {.micro_batch = 8}, .outcome = out_of_memory}};
+    CHECK(outcomes(run_sweep(m.step(), options, m.time)) ==
+          std::vector{out_of_memory, out_of_memory, skipped, ran});
+  }
   SUBCASE("tear-down") {
     options.tear_down = [&](const sweep_setting& s) {
       --m.open;
@@ -416,13 +423,13 @@ TEST_CASE("time caps") {
     const sweep_result three = run_sweep(every_step(3), options, m.time);
     CHECK(outcomes(three) == std::vector{ran, ran});
     CHECK(three.trials[0].warm_up_steps == 2);  // more than half the time
-    CHECK(three.trials[0].steps == 4);
+    CHECK(three.trials[0].steps == 2);
     CHECK(three.trials[0].why_ended == stop_reason::out_of_time);
     CHECK(three.trials[0].other.median == 3);
     CHECK(row_of(three.trials[0]).forward == 3_s);
     const sweep_result nine = run_sweep(every_step(9), options, m.time);
     CHECK(nine.trials[0].outcome == ran);
-    CHECK(nine.trials[0].steps == 2);
+    CHECK(nine.trials[0].steps == 1);
     const sweep_result twelve = run_sweep(every_step(12), options, m.time);
     CHECK(outcomes(twelve) == std::vector{out_of_time, out_of_time});
     CHECK(twelve.trials[0].message == "the first steps took 12.000000 s");
