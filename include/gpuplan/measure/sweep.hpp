@@ -16,10 +16,12 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <limits>
+#include <new>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -58,6 +60,7 @@ class sweep_runner {
                                   options_.pinned_memory.size()) *
         batch_search::most_trials(options_);
     result_.trials_bound = progress_.of;
+    result_.trials.reserve(static_cast<std::size_t>(result_.trials_bound));
     if (options_.hangs && options_.step_cap_s < std::numeric_limits<double>::infinity())
       watchdog_.emplace(2 * options_.step_cap_s, options_.hangs);
     for (const bool mixed_precision : options_.mixed_precision)
@@ -122,10 +125,10 @@ class sweep_runner {
         result_.interrupted = true;
         return false;
       }
-      result_.trials.push_back(*t);
       search.ended(t->outcome);
       ++progress_.index;
-      if (is_new) tell([&](sweep_observer& o) { o.ends(*t, progress_now()); });
+      result_.trials.push_back(*std::move(t));
+      if (is_new) tell([&](sweep_observer& o) { o.ends(result_.trials.back(), progress_now()); });
     }
     // A search that was quicker than it might have been.
     progress_.of -= batch_search::most_trials(options_) - (progress_.index - first);
@@ -168,8 +171,9 @@ class sweep_runner {
       if (options_.set_up) options_.set_up(setting);
     }));
     t.set_up_s = now_s() - from_s;
-    if (joint == vote::go_on) joint = warm_up(t);
-    if (joint == vote::go_on) joint = repeat(t, series);
+    const double steps_from_s = now_s();
+    if (joint == vote::go_on) joint = warm_up(t, steps_from_s);
+    if (joint == vote::go_on) joint = repeat(t, series, steps_from_s);
     if (joint <= vote::out_of_time) {
       // On every rank, for a probe that asks them all.
       probe(options_.memory, t, t.memory_bytes, "memory", [](double v) { return v > 0; });
@@ -190,8 +194,7 @@ class sweep_runner {
   }
 
   // Go on where it is warm. A step may be so slow that warming up took most of the time.
-  vote warm_up(trial& t) {
-    const double from_s = now_s();
+  vote warm_up(trial& t, double from_s) {
     step_times unused;
     while (t.warm_up_steps < options_.warm_up_steps) {
       vote own = run_step(t, unused);
@@ -210,18 +213,22 @@ class sweep_runner {
     return vote::go_on;
   }
 
-  vote repeat(trial& t, step_series& series) {
+  vote repeat(trial& t, step_series& series, double from_s) {
+    trial before;
     if (options_.utilisation)
-      static_cast<void>(attempt(t, [&] { static_cast<void>(options_.utilisation()); }));
-    const double from_s = now_s();
+      static_cast<void>(attempt(before, [&] { static_cast<void>(options_.utilisation()); }));
     vote joint = vote::go_on;
     while (joint == vote::go_on) {
       step_times times;
       vote own = run_step(t, times);
       if (own == vote::go_on) {
-        series.add(times);
         const double passed_s = now_s() - from_s;
-        own = judge(t, series, passed_s);
+        vote judged = vote::go_on;
+        own = attempt(t, [&] {  // the series needs memory too
+          series.add(times);
+          judged = judge(t, series, passed_s);
+        });
+        if (own == vote::go_on) own = judged;
         if (from_s + passed_s - told_s_ >= 0.1) tell_step(t, series, passed_s);
       }
       joint = agreed(own);
@@ -246,10 +253,10 @@ class sweep_runner {
   vote conclude(trial& t, const step_series& series) {
     t.discarded = series.discarded();
     trial ended;
-    static_cast<void>(attempt(ended, [&] {
+    const vote torn_down = attempt(ended, [&] {
       if (options_.tear_down) options_.tear_down(t.setting);
-    }));
-    if (!ended.message.empty()) {
+    });
+    if (torn_down != vote::go_on) {
       add_message(t, "tear-down: " + ended.message);
       return vote::failed;
     }
@@ -293,8 +300,14 @@ class sweep_runner {
     return options_.is_out_of_memory(thrown) ? vote::out_of_memory : vote::failed;
   }
 
-  static void add_message(trial& t, const std::string& more) {
-    t.message += (t.message.empty() ? "" : "; ") + more;
+  // Where memory ran out there may be none to say so with.
+  template <class Text>
+  static void add_message(trial& t, const Text& more) {
+    try {
+      if (!t.message.empty()) t.message += "; ";
+      t.message += more;
+    } catch (const std::bad_alloc&) {
+    }
   }
 
   template <class IsRight>
@@ -375,19 +388,19 @@ class sweep_runner {
 /// the recorder; the time outside of them is in `other`. Set-up and warm-up are in no figure. Steps
 /// run on the calling thread, one after another. With a steady clock a step costs what the
 /// benchmark sweep_overhead says beside itself, and `sweep_result::clock_cost_s` the clock's part
-/// of it. Throws plan_error for options that are not valid, and what `agree`, `interrupted` and the
-/// clocks throw outside of a step.
+/// of it. Throws plan_error for options that are not valid, and what `agree`, `interrupted`, the
+/// clocks and the predicate of memory throw outside of a step.
 template <class Step, recorder_clock Clock>
-requires std::invocable < Step&, const sweep_setting&, phase_recorder<Clock>
-& > sweep_result run_sweep(Step&& step, const sweep_options& options, Clock& clock) {
+sweep_result run_sweep(Step&& step, const sweep_options& options, Clock& clock) {
+  static_assert(std::invocable<Step&, const sweep_setting&, phase_recorder<Clock>&>,
+                "a step is called with a setting and the recorder of its phases");
   static_cast<void>(validate(options).value_or_throw());
   return detail::sweep_runner<std::remove_reference_t<Step>, Clock>(step, options, clock).run();
 }
 
 /// The same, timed by the steady clock of the host.
 template <class Step>
-requires std::invocable < Step&, const sweep_setting&, phase_recorder<steady_clock>
-& > sweep_result run_sweep(Step&& step, const sweep_options& options) {
+sweep_result run_sweep(Step&& step, const sweep_options& options) {
   steady_clock clock;
   return run_sweep(step, options, clock);
 }

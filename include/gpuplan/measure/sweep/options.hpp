@@ -9,14 +9,13 @@
 #include <gpuplan/result.hpp>
 #include <gpuplan/sweep/rows.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <limits>
 #include <new>
 #include <optional>
-#include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -60,9 +59,8 @@ class sweep_observer {
 class out_of_memory_if {
  public:
   out_of_memory_if() = default;
-  template <class Predicate>
-  requires std::is_invocable_r_v<bool, const Predicate&, const std::exception&> out_of_memory_if(
-      Predicate predicate)  // NOLINT(google-explicit-constructor)
+  template <std::predicate<const std::exception&> Predicate>
+  out_of_memory_if(Predicate predicate)  // NOLINT(google-explicit-constructor)
       : says_([predicate = std::move(predicate)](const std::exception_ptr& thrown) {
           try {
             std::rethrow_exception(thrown);
@@ -111,6 +109,8 @@ struct sweep_options {
   std::int64_t resolution = 1;  // bisection ends that near to the first that did not run
 
   std::int64_t warm_up_steps = 3;
+  /// When a setting is done; its cap is on warm-up and measured steps together, of which the latter
+  /// get half at least.
   median_rule stop{};
   /// A step that lasts longer is asked to stop, unless other ranks wait for it.
   double step_cap_s = std::numeric_limits<double>::infinity();
@@ -133,7 +133,8 @@ struct sweep_options {
   /// Told from another thread, once, that a step has lasted twice its cap and does not stop: the
   /// last chance to save what is only in memory and leave the program. Not called without a cap.
   std::function<void(const sweep_setting&)> hangs{};
-  /// The trials of an earlier sweep, which are not measured again; those that failed are.
+  /// The trials of an earlier sweep, on every rank alike, which are not measured again; those that
+  /// failed are.
   std::vector<trial> already_measured{};
   std::vector<sweep_observer*> observers{};
   /// The seconds since some moment; the steady clock's where empty.
