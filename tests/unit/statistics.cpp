@@ -5,6 +5,7 @@
 
 #include <gpuplan/measure/statistics.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
@@ -145,4 +146,75 @@ TEST_CASE("a series that settles ends once its window has left the start behind"
   CONSTEXPR stop_rule rule{.window = 16, .least_samples = 16, .least_s = 0, .cap_s = 1e9};
   CONSTEXPR ending end = taken_until_the_end(rule, settling);
   STATIC_CHECK(end.samples == 24 && end.why == stop_reason::steady);  // as Python counts
+}
+
+namespace {
+
+// The probability that the median lies between the values at `rank` from either end of n samples:
+// 1 - 2 P(X < rank), where X, those below the median, is binomial.
+constexpr double confidence(int n, int rank) {
+  double probability = 1;  // of X = i
+  for (int i = 0; i < n; ++i) probability /= 2;
+  double below = 0;
+  for (int i = 0; i < rank; ++i) {
+    below += probability;
+    probability *= static_cast<double>(n - i) / (i + 1);
+  }
+  return 1 - 2 * below;
+}
+
+// Of the values 1 to n the bounds are ranks themselves. Two ranks further in would be too few.
+constexpr bool bounds_hold_95_percent_until(int most) {
+  std::array<double, 400> ascending{};
+  for (std::size_t i = 0; i < ascending.size(); ++i) ascending[i] = static_cast<double>(i + 1);
+  for (int n = 8; n <= most; ++n) {
+    const auto bounds =
+        bounds_of_median(std::span<const double>(ascending).first(static_cast<std::size_t>(n)));
+    if (!bounds || bounds->low + bounds->high != n + 1) return false;
+    const int rank = static_cast<int>(bounds->low);
+    if (confidence(n, rank) < 0.95 || confidence(n, rank + 2) >= 0.95) return false;
+  }
+  return true;
+}
+
+// As taken_until_the_end, of a median that is wanted.
+constexpr ending taken_until_known(const median_rule& rule) {
+  auto ascending = recorded_s;
+  double measured_s = 0;
+  for (std::size_t n = 1; n <= ascending.size(); ++n) {
+    measured_s += recorded_s[n - 1];
+    std::sort(ascending.begin(), ascending.begin() + static_cast<std::ptrdiff_t>(n));
+    if (const auto why = stop_now(rule,
+                                  std::span<const double>(ascending).first(n),
+                                  {.measured_s = measured_s, .passed_s = measured_s}))
+      return {n, *why};
+  }
+  return {0, stop_reason::out_of_time};
+}
+
+}  // namespace
+
+TEST_CASE("the bounds of a median hold it in 95 of 100 series") {
+  STATIC_CHECK(bounds_hold_95_percent_until(250));
+  CONSTEXPR std::array seven{1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0};
+  STATIC_CHECK(!bounds_of_median(seven).has_value());
+  CONSTEXPR auto recorded = [] {
+    auto sorted = recorded_us;
+    std::sort(sorted.begin(), sorted.end());
+    return *bounds_of_median(sorted);
+  }();
+  STATIC_CHECK(recorded.low == 594.9 && recorded.high == 663.9);
+}
+
+TEST_CASE("a series ends when its median is known, whatever its outliers") {
+  CONSTEXPR ending two_percent = taken_until_known({.within = 0.02});
+  STATIC_CHECK(two_percent.samples == 16 && two_percent.why == stop_reason::median_known);
+  STATIC_CHECK(taken_until_known({.within = 0.05}).samples == 11);
+  STATIC_CHECK(taken_until_known({.within = 0.05, .least_samples = 20}).samples == 20);
+  STATIC_CHECK(taken_until_known({.within = 0.05, .least_s = 0.02}).samples == 18);
+  CONSTEXPR ending counted = taken_until_known({.within = 0.01, .most_samples = 60});
+  STATIC_CHECK(counted.samples == 60 && counted.why == stop_reason::most_samples);
+  CONSTEXPR ending late = taken_until_known({.within = 0.01, .cap_s = 0.02});
+  STATIC_CHECK(late.samples == 18 && late.why == stop_reason::out_of_time);
+  STATIC_CHECK(!stop_now(median_rule{}, {}, {}).has_value());
 }

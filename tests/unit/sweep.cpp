@@ -504,6 +504,24 @@ TEST_CASE("diagnoses, each at its threshold and beyond it") {
   STATIC_CHECK(!unasked.memory_head_room && !unasked.memory_tight);
 }
 
+TEST_CASE("a row's setting, and a step of several ranks") {
+  CONSTEXPR sweep_row r{.micro_batch = 8,
+                        .workers = 2,
+                        .pinned_memory = true,
+                        .data = 1_s,
+                        .forward = 2_s,
+                        .backward = 4_s,
+                        .optimizer = 8_s,
+                        .communication = 16_s,
+                        .memory = 1_GB};
+  CONSTEXPR sweep_setting s = setting_of(r);
+  STATIC_CHECK(s == sweep_setting{.micro_batch = 8, .workers = 2, .pinned_memory = true});
+  STATIC_CHECK(differ_in_batch_alone(s, {.micro_batch = 9, .workers = 2, .pinned_memory = true}));
+  STATIC_CHECK(!differ_in_batch_alone(s, {.micro_batch = 8, .workers = 2}));
+  STATIC_CHECK(step_time(r) == 31_s);
+  STATIC_CHECK(throughput(r) == 8 / 31.0 * 1_samples_per_s);
+}
+
 TEST_CASE("bad rows are named by index and field") {
   STATIC_CHECK(validate(by_hand)->size() == 3);
   STATIC_CHECK(
@@ -520,6 +538,8 @@ TEST_CASE("bad rows are named by index and field") {
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.backward = -0.0000015 * 1_s; }) ==
                failure(errc::negative, named_fact{fact::row, 1}, named_fact{fact::time_us, -2})
                    .about("backward"));
+  STATIC_CHECK(flaw_after([](sweep_row& r) { r.communication = seconds(not_a_number); }) ==
+               not_finite("communication"));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.data = r.forward = r.backward = 0_s; }) ==
                failure(errc::not_positive, named_fact{fact::row, 1}, named_fact{fact::time_us, 0})
                    .about("step time"));
@@ -592,6 +612,14 @@ TEST_CASE("too few rows, mixed rows, rows that do not rise") {
   STATIC_CHECK(fit_time(formats, fit_weighting::absolute).why() ==
                failure(errc::mixed_rows, named_fact{fact::row, 1}, named_fact{fact::workers, 4})
                    .about("mixed_precision"));
+  CONSTEXPR auto pinned = [] {
+    row_array<3> rows = by_hand;
+    rows[2].pinned_memory = true;
+    return rows;
+  }();
+  STATIC_CHECK(fit_memory(pinned, fit_weighting::relative).why() ==
+               failure(errc::mixed_rows, named_fact{fact::row, 2}, named_fact{fact::workers, 4})
+                   .about("pinned_memory"));
 
   CONSTEXPR failure flat = failure(errc::does_not_rise, named_fact{fact::rows_that_ran, 2});
   CONSTEXPR row_array<2> level{row(1, 0.1, 3e9), row(7, 0.1, 3e9)};

@@ -2,7 +2,9 @@
 
 // What a sweep shall measure, how long, and whom it asks and tells.
 
+#include <gpuplan/detail/checks.hpp>
 #include <gpuplan/measure/statistics.hpp>
+#include <gpuplan/measure/sweep/ranks.hpp>
 #include <gpuplan/measure/sweep/trial.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/sweep/rows.hpp>
@@ -22,10 +24,12 @@ namespace gpuplan::measure {
 
 /// Which micro-batches are tried, for each combination of the other settings apart.
 enum class search_order {
-  grid,               // those of the options
-  doubling,           // from the first of the options, doubled until one does not run
-  largest_that_fits,  // the same, then bisection between the last that ran and the first that did
-                      // not
+  grid,  // those of the options
+  // From the first of the options on, doubled until one runs out of memory or time.
+  doubling,
+  // Doubled until one does not run, for whatever reason; then bisection between that one and the
+  // last that ran. Whenever one runs, smaller ones are taken to run too.
+  largest_that_fits,
 };
 
 /// How far a sweep is.
@@ -96,10 +100,6 @@ class out_of_memory_if {
   }
 };
 
-/// Returns the largest of the numbers that all ranks pass to it: of one MPI_Allreduce with MPI_MAX.
-/// Every rank calls it equally often.
-using agreement = std::function<int(int)>;
-
 /// A sweep. What is not given is not asked: without probes there is no memory and no utilisation.
 struct sweep_options {
   std::vector<std::int64_t> micro_batches{1};
@@ -127,7 +127,8 @@ struct sweep_options {
   out_of_memory_if is_out_of_memory{};
   /// Whether to end the sweep: asked at every step and phase. See interrupt_signal.
   std::function<bool()> interrupted{};
-  /// Where several ranks run one sweep: what they decide together.
+  /// Where several ranks run one sweep: they agree after every set-up and every step, so that all
+  /// do the same. A step that exchanges something guards what may throw before it: see `together`.
   agreement agree{};
   /// Told from another thread, once, that a step has lasted twice its cap and does not stop: the
   /// last chance to save what is only in memory and leave the program. Not called without a cap.
@@ -138,6 +139,47 @@ struct sweep_options {
   /// The seconds since some moment; the steady clock's where empty.
   std::function<double()> now_s{};
 };
+
+/// The options themselves where there is at least one of each setting, micro-batches are positive
+/// and workers are not negative, a search's limit is at least its first batch, and the numbers of
+/// steps and seconds allow at least one measured step; else what is wrong with the field.
+[[nodiscard]] inline result<sweep_options> validate(const sweep_options& options) {
+  using gpuplan::detail::check_at_least;
+  using gpuplan::detail::failed;
+  failure why{};
+  const auto check = [&](const failure& one, const char* name) {
+    if (!failed(why) && failed(one)) why = one.about(name);
+  };
+  const auto check_some = [&](const auto& all, const char* name) {
+    check(all.empty() ? failure(errc::not_positive) : failure(), name);
+  };
+  const auto check_above_zero = [&](double value, const char* name) {  // nor NaN
+    check(value > 0 ? failure() : failure(errc::not_positive), name);
+  };
+  check_some(options.micro_batches, "micro_batches");
+  check_some(options.workers, "workers");
+  check_some(options.mixed_precision, "mixed_precision");
+  check_some(options.pinned_memory, "pinned_memory");
+  for (const std::int64_t batch : options.micro_batches)
+    check(check_at_least(batch, 1, fact::micro_batch), "micro_batches");
+  for (const std::int64_t workers : options.workers)
+    check(check_at_least(workers, 0, fact::workers), "workers");
+  if (options.order != search_order::grid && !options.micro_batches.empty())
+    check(check_at_least(
+              options.largest_micro_batch, options.micro_batches.front(), fact::micro_batch),
+          "largest_micro_batch");
+  check(check_at_least(options.resolution, 1, fact::micro_batch), "resolution");
+  check(check_at_least(options.warm_up_steps, 0, fact::steps), "warm_up_steps");
+  const median_rule& stop = options.stop;
+  check_above_zero(stop.within, "stop.within");
+  check(check_at_least(stop.least_samples, 1, fact::samples), "stop.least_samples");
+  check(check_at_least(stop.most_samples, stop.least_samples, fact::samples), "stop.most_samples");
+  check(stop.least_s >= 0 ? failure() : failure(errc::negative), "stop.least_s");
+  check_above_zero(stop.cap_s, "stop.cap_s");
+  check_above_zero(options.step_cap_s, "step_cap_s");
+  if (failed(why)) return why;
+  return options;
+}
 
 /// What a sweep came to.
 struct sweep_result {
