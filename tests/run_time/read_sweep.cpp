@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <gpuplan/io/progress.hpp>
 #include <gpuplan/io/svg.hpp>
+#include <gpuplan/io/sweep/advice.hpp>
 #include <gpuplan/io/sweep/chart.hpp>
 #include <gpuplan/io/sweep/display.hpp>
 #include <gpuplan/io/sweep/report.hpp>
@@ -170,6 +171,8 @@ TEST_CASE("bands and devices are the caller's") {
   CHECK(picked({"--gpu", "a100_sxm4_80gb", "--memory-share", "0", "80"}) == 4096);
   CHECK(picked({"--memory", "20"}) == 2048);
   CHECK(picked({"--memory", "20", "--utilisation", "70", "90"}).is_null());
+  // What fills the memory was measured, so no other batches are proposed.
+  CHECK(!has(ran({sample, "--memory", "20", "--utilisation", "70", "90"}).out, "would fill"));
   CHECK(
       has(ran({sample, "--data-time", "20"}).out, " 2048        4  yes       4.5  loading bound"));
 }
@@ -339,10 +342,24 @@ TEST_CASE("the report of a sweep has its spreads, and what was not measured") {
                            "takes 25 ns",
                            "The sweep was interrupted"})
     CHECK_MESSAGE(has(text, part), part);
+  std::istringstream lines(to_text(io::report_on(sweep, {}), {.width = 60}));
+  bool is_one_line = false;
+  for (std::string line; std::getline(lines, line);)
+    is_one_line = is_one_line || (has(line, "19.000–25.000") && has(line, "median known"));
+  CHECK(is_one_line);
   CHECK(!has(text, "GPU (%)"));
   CHECK(!has(text, "Mem ("));
   sweep.stopped_by = "the observer fell over";
   CHECK(has(to_text(io::report_on(sweep, {})), "the observer fell over"));
+}
+
+TEST_CASE("advice says nothing twice") {
+  const sweep_row row{.micro_batch = 4, .data = 4_ms, .forward = 2_ms, .memory = 1_GB};
+  const auto found =
+      diagnose(row, 10_GB, {.data_share = 0.1, .utilisation = {0.7, 1}, .memory_share = {0.5, 1}});
+  const auto [words, advice] = io::advice_on(row, *found);
+  CHECK(words == "loading bound, under-utilised, memory head-room");
+  CHECK(advice == "more workers, pin_memory, a faster SSD, a larger batch");
 }
 
 TEST_CASE("a bar has room for its words") {
