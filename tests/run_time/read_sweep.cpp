@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <gpuplan/io/progress.hpp>
 #include <gpuplan/io/svg.hpp>
+#include <gpuplan/io/sweep/advice.hpp>
 #include <gpuplan/io/sweep/chart.hpp>
 #include <gpuplan/io/sweep/display.hpp>
 #include <gpuplan/io/sweep/report.hpp>
@@ -170,6 +171,8 @@ TEST_CASE("bands and devices are the caller's") {
   CHECK(picked({"--gpu", "a100_sxm4_80gb", "--memory-share", "0", "80"}) == 4096);
   CHECK(picked({"--memory", "20"}) == 2048);
   CHECK(picked({"--memory", "20", "--utilisation", "70", "90"}).is_null());
+  // What fills the memory was measured, so no other batches are proposed.
+  CHECK(!has(ran({sample, "--memory", "20", "--utilisation", "70", "90"}).out, "would fill"));
   CHECK(
       has(ran({sample, "--data-time", "20"}).out, " 2048        4  yes       4.5  loading bound"));
 }
@@ -339,10 +342,24 @@ TEST_CASE("the report of a sweep has its spreads, and what was not measured") {
                            "takes 25 ns",
                            "The sweep was interrupted"})
     CHECK_MESSAGE(has(text, part), part);
+  std::istringstream lines(to_text(io::report_on(sweep, {}), {.width = 60}));
+  bool is_one_line = false;
+  for (std::string line; std::getline(lines, line);)
+    is_one_line = is_one_line || (has(line, "19.000–25.000") && has(line, "median known"));
+  CHECK(is_one_line);
   CHECK(!has(text, "GPU (%)"));
   CHECK(!has(text, "Mem ("));
   sweep.stopped_by = "the observer fell over";
   CHECK(has(to_text(io::report_on(sweep, {})), "the observer fell over"));
+}
+
+TEST_CASE("advice says nothing twice") {
+  const sweep_row row{.micro_batch = 4, .data = 4_ms, .forward = 2_ms, .memory = 1_GB};
+  const auto found =
+      diagnose(row, 10_GB, {.data_share = 0.1, .utilisation = {0.7, 1}, .memory_share = {0.5, 1}});
+  const auto [words, advice] = io::advice_on(row, *found);
+  CHECK(words == "loading bound, under-utilised, memory head-room");
+  CHECK(advice == "more workers, pin_memory, a faster SSD, a larger batch");
 }
 
 TEST_CASE("a bar has room for its words") {
@@ -371,6 +388,7 @@ void show_a_sweep(std::FILE* out) {
   measure::sweep_options options;
   options.micro_batches = {1, 2};
   options.warm_up_steps = 0;
+  options.stop.most_samples = 16;
   options.observers = {&display};
   const measure::sweep_result result = measure::run_sweep(
       [](const sweep_setting& setting, auto& recorder) {
@@ -405,15 +423,14 @@ TEST_CASE("how far a sweep is shows as a bar on a terminal") {
   std::FILE* screen = std::fopen(ptsname(terminal), "w");
   REQUIRE(screen != nullptr);
   show_a_sweep(screen);
-  std::fflush(screen);
-  char seen[8192];
-  const ssize_t count = read(terminal, seen, sizeof seen);
-  REQUIRE(count > 0);
-  const std::string text(seen, static_cast<std::size_t>(count));
+  std::fclose(screen);
+  std::string text;
+  char seen[4096];
+  for (ssize_t count = 0; (count = read(terminal, seen, sizeof seen)) > 0;)
+    text.append(seen, static_cast<std::size_t>(count));
+  close(terminal);
   CHECK(has(text, "\r\033[K["));
   CHECK(has(text, " 0 %  1 of 2: batch 1, 0 workers, full precision; 0.0 s"));
   CHECK(has(text, "2 of 2: batch 2"));
   CHECK(has(text, "\r\033[Ka word\r\n"));  // in place of the bar
-  std::fclose(screen);
-  close(terminal);
 }

@@ -416,12 +416,15 @@ TEST_CASE("a sweep goes on behind half a line, and without the head that is ther
 }
 
 TEST_CASE("what is no file of trials is left as it is") {
-  const std::string others = "dear diary,\ntoday\n";
-  const temporary_file file(others);
   using io::sweep_writer;
-  for (const io::sweep_format format : both)
-    CHECK_THROWS_AS(sweep_writer(file.name(), format, sweep_writer::earlier::kept), io::file_error);
-  CHECK(file.text() == others);
+  for (const char* others :
+       {"dear diary,\ntoday\n", "dear diary", "{\"a\": 1}\n", "micro-batches"}) {
+    const temporary_file file(others);
+    for (const io::sweep_format format : both)
+      CHECK_THROWS_AS(sweep_writer(file.name(), format, sweep_writer::earlier::kept),
+                      io::file_error);
+    CHECK(file.text() == others);
+  }
   CHECK_THROWS_WITH_AS(
       sweep_writer("/nowhere/s.csv", io::sweep_format::csv, sweep_writer::earlier::kept),
       "cannot open /nowhere/s.csv: No such file or directory",
@@ -443,6 +446,7 @@ TEST_CASE("a full disk is told of once, and the sweep goes on") {
   measure::sweep_options options;
   options.micro_batches = {1, 2, 4};
   options.warm_up_steps = 0;
+  options.stop.most_samples = 16;
   options.observers = {&writer};
   int steps = 0;
   const measure::sweep_result result = measure::run_sweep(
@@ -499,6 +503,7 @@ TEST_CASE("a sweep that was killed goes on where it was, and loses the setting i
       measure::sweep_options options;
       options.micro_batches = batches;
       options.warm_up_steps = 0;
+      options.stop.most_samples = 16;
       options.already_measured = writer.trials();
       options.observers = {&writer};
       return measure::run_sweep(

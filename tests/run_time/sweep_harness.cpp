@@ -592,35 +592,29 @@ TEST_CASE("an interrupted sweep keeps what it has, and another goes on from ther
   for (const search_order order :
        {search_order::grid, search_order::doubling, search_order::largest_that_fits}) {
     options.order = order;
-    options.already_measured.clear();
-    options.interrupted = {};
     const sweep_result whole = run_sweep(m.step(), options, m.time);
     // Killed within any of its trials; the step after a signal is the last.
     for (std::size_t killed_in = 0; killed_in < whole.trials.size(); ++killed_in) {
-      options.already_measured.clear();
       std::size_t begun = 0;
-      options.set_up = [&](const sweep_setting&) {
+      sweep_options killed = options;
+      killed.set_up = [&](const sweep_setting&) {
         ++m.open;
-        if (begun++ == killed_in && options.interrupted) REQUIRE(std::raise(SIGINT) == 0);
+        if (begun++ == killed_in) REQUIRE(std::raise(SIGINT) == 0);
       };
-      sweep_result half;
-      {
-        const interrupt_signal ctrl_c;
-        CHECK_FALSE(ctrl_c.received());
-        options.interrupted = [&] { return ctrl_c.received(); };
-        half = run_sweep(m.step(), options, m.time);
-      }
+      const interrupt_signal ctrl_c;
+      CHECK_FALSE(ctrl_c.received());
+      killed.interrupted = [&] { return ctrl_c.received(); };
+      const sweep_result half = run_sweep(m.step(), killed, m.time);
       // What had run out of memory by then is known, and with it that larger ones need not be
       // tried.
       const bool done = half.trials.size() == whole.trials.size();
       CHECK(half.interrupted != done);
       if (whole.trials[killed_in].outcome == ran) CHECK(half.trials.size() == killed_in);
-      options.interrupted = {};
-      options.already_measured = half.trials;
+      sweep_options resumed = options;
+      resumed.already_measured = half.trials;
       diary told;
-      options.observers = {&told};
-      const sweep_result rest = run_sweep(m.step(), options, m.time);
-      options.observers.clear();
+      resumed.observers = {&told};
+      const sweep_result rest = run_sweep(m.step(), resumed, m.time);
       CHECK(told.ended.size() == whole.trials.size() - half.trials.size());
       CHECK(outcomes(rest) == outcomes(whole));
       CHECK(rest.largest_that_fits == whole.largest_that_fits);

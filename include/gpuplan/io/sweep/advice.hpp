@@ -31,7 +31,9 @@ struct sweep_advice {
   add(diagnosis.loading_bound,
       "loading bound",
       row.pinned_memory ? "more workers, a faster SSD" : "more workers, pin_memory, a faster SSD");
-  add(diagnosis.under_utilised, "under-utilised", "a larger batch, more workers");
+  add(diagnosis.under_utilised,
+      "under-utilised",
+      diagnosis.loading_bound ? "a larger batch" : "a larger batch, more workers");
   add(diagnosis.compute_bound,
       "compute bound",
       row.mixed_precision ? "a larger batch, a lighter model"

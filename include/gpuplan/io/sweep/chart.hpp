@@ -64,7 +64,7 @@ struct phase_style {
       {"forward", "#b3d9f0", "#000000", &sweep_row::forward},
       {"backward", "#0072b2", "#ffffff", &sweep_row::backward},
       {"optimizer", "#d9d9d9", "#000000", &sweep_row::optimizer},
-      {"communication", "#7a3d00", "#ffffff", &sweep_row::communication},
+      {"communication", "#3d1f00", "#ffffff", &sweep_row::communication},
   }};
   return styles;
 }

@@ -11,6 +11,8 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -359,14 +361,20 @@ struct csv_record {
   return record;
 }
 
-// One object of plain values, keyed by the names of columns.
-[[nodiscard]] inline sweep_cells cells_of_json(std::string_view text, std::int64_t line) {
+// One object of plain values, keyed by the names of columns. The lines of a file have the same
+// keys, whose places are found once.
+using places_by_key = std::map<std::string, column_place, std::less<>>;
+[[nodiscard]] inline sweep_cells cells_of_json(std::string_view text,
+                                               std::int64_t line,
+                                               places_by_key& places) {
   const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
   if (!object.is_object()) throw unreadable("is no JSON object");
   sweep_cells cells{.line = line};
   for (const auto& [key, value] : object.items()) {
     if (value.is_null()) continue;
-    const column_place place = place_of(key);
+    auto found = places.find(key);
+    if (found == places.end()) found = places.emplace(key, place_of(key)).first;
+    const column_place& place = found->second;
     if (!place.field) continue;
     if (!place.flaw.empty()) throw unreadable(place.flaw);
     if (value.is_structured()) throw unreadable(key + " is no plain value");

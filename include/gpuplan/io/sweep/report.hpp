@@ -268,7 +268,7 @@ class sweep_reading {
                percent_of(by_.thresholds.utilisation) + " of its time, none both";
     const std::vector<sweep_row> alike = rows_like(rows_[pick_highest_throughput(rows_)->row]);
     const auto memory = fit_memory(alike, fit_weighting::absolute);
-    if (!memory) return words;
+    if (!memory || reason[fact::rows_in_memory_band] > 0) return words;
     const auto next = batches_in(by_.thresholds.memory_share, *by_.device, memory->model);
     if (!next) return words;
     return words + "; by the line through memory, micro-batches of " + counts(*next) +
@@ -391,18 +391,20 @@ class sweep_reading {
   return out;
 }
 
-/// The report as text in lines of `layout.width`, but for the table of the rows, which has one line
-/// for each however long.
+/// The report as text in lines of `layout.width`, but for tables that do not end in sentences:
+/// these have one line for each row, however long.
 [[nodiscard]] inline std::string to_text(const sweep_report& report,
                                          const text_layout& layout = {}) {
   std::string out;
-  text_layout of_table = layout;
-  of_table.width = 0;
   for (table t : report.tables) {
     out += layout.color ? "\033[1m" + t.title + "\033[0m\n\n" : t.title + "\n\n";
     t.title.clear();
+    text_layout of_table = layout;
+    const auto is_sentence = [](const std::vector<cell>& row) {
+      return display_width(to_text(row.back())) > detail::narrowest_last_column;
+    };
+    if (std::none_of(t.rows.begin(), t.rows.end(), is_sentence)) of_table.width = 0;
     out += to_text(t, of_table) + '\n';
-    of_table = layout;
   }
   for (const std::string& note : report.notes) {
     std::string before = "• ";

@@ -286,11 +286,12 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
 
 [[nodiscard]] inline sweep_file read_json_lines(std::string_view text) {
   sweep_file out{.format = sweep_format::json_lines};
+  places_by_key places;
   for (std::int64_t line = 1; !text.empty(); ++line) {
     const std::string_view object = without_spaces_around(take_line(text).text);
     if (object.empty()) continue;
     try {
-      add_line(out, cells_of_json(object, line));
+      add_line(out, cells_of_json(object, line, places));
     } catch (const unreadable& why) {
       out.bad.push_back({line, why.reason});
     }

@@ -209,6 +209,7 @@ struct trials_file {
     else
       *same = std::move(one);
   };
+  detail::places_by_key places;
   std::int64_t line = 1;
   if (format == sweep_format::csv && !text.empty()) {
     const std::string head = csv_head_of_trials();
@@ -233,7 +234,7 @@ struct trials_file {
       } else {
         const std::string_view object = detail::take_line(text).text;
         ++line;
-        if (!object.empty()) add(detail::cells_of_json(object, first));
+        if (!object.empty()) add(detail::cells_of_json(object, first, places));
       }
     } catch (const detail::unreadable& why) {
       out.bad.push_back({first, why.reason});

@@ -13,6 +13,7 @@
 #include <gpuplan/measure/sweep/trial.hpp>
 #include <gpuplan/result.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -109,8 +110,13 @@ class sweep_writer final : public measure::sweep_observer {
       have += static_cast<std::size_t>(more);
     }
     text.resize(have);
+    // Of half a first line, its beginning tells whose it is.
+    const std::string first =
+        format_ == sweep_format::csv ? csv_head_of_trials() : line_of(measure::trial{}, format_);
+    const std::size_t known = std::min({text.size(), first.size(), std::size_t{14}});
     const auto read = read_trials(text, format_);
-    if (!read || (read->trials.empty() && !read->bad.empty()))
+    if (text.compare(0, known, first, 0, known) != 0 || !read ||
+        (read->trials.empty() && !read->bad.empty()))
       throw file_error("cannot go on with " + file_ +
                        ": what it holds are no trials of a sweep in this format");
     kept_ = *read;
