@@ -4,8 +4,11 @@
 
 #include <gpuplan/measure/sweep.hpp>
 
+#include <doctest/doctest.h>
+
 #include <cstdint>
 #include <new>
+#include <vector>
 
 namespace played {
 
@@ -106,5 +109,34 @@ struct machine {
     return 1 + noise.share * (2 * uniform - 1);
   }
 };
+
+// What an observer sees of a sweep.
+struct diary : gpuplan::measure::sweep_observer {
+  std::vector<gpuplan::sweep_setting> begun{};
+  std::vector<gpuplan::measure::trial> ended{};
+  std::int64_t steps_told = 0;
+  gpuplan::measure::sweep_progress last{};
+
+  void begins(const gpuplan::sweep_setting& s, const gpuplan::measure::sweep_progress&) override {
+    begun.push_back(s);
+  }
+  void stepped(const gpuplan::sweep_setting&, const gpuplan::measure::sweep_progress& p) override {
+    ++steps_told;
+    CHECK(p.share >= 0);
+    CHECK(p.share <= 1);
+  }
+  void ends(const gpuplan::measure::trial& t, const gpuplan::measure::sweep_progress& p) override {
+    ended.push_back(t);
+    last = p;
+    CHECK(p.index <= p.of);
+  }
+};
+
+inline std::vector<gpuplan::measure::trial_outcome> outcomes(
+    const gpuplan::measure::sweep_result& r) {
+  std::vector<gpuplan::measure::trial_outcome> all;
+  for (const gpuplan::measure::trial& t : r.trials) all.push_back(t.outcome);
+  return all;
+}
 
 }  // namespace played

@@ -31,6 +31,7 @@ using namespace gpuplan;
 using namespace gpuplan::measure;
 using namespace std::chrono_literals;
 using played::machine;
+using played::outcomes;
 using played::played_clock;
 using enum trial_outcome;
 
@@ -51,8 +52,6 @@ class all_reduce {
   std::array<int, rank_count> votes_{};
   std::barrier<> together_{static_cast<std::ptrdiff_t>(rank_count)};
 };
-
-using outcomes = std::vector<trial_outcome>;
 
 // Every rank sweeps on its own thread and machine; `fault` is what a rank's step does before the
 // ranks exchange their gradients, where one that is missing would block the others for good.
@@ -94,12 +93,6 @@ std::array<sweep_result, rank_count> run_ranks(
   return results;
 }
 
-outcomes outcomes_of(const sweep_result& r) {
-  outcomes all;
-  for (const trial& t : r.trials) all.push_back(t.outcome);
-  return all;
-}
-
 void nothing(std::size_t, const sweep_setting&, machine&) {}
 
 }  // namespace
@@ -110,10 +103,10 @@ TEST_CASE("where one rank runs out of memory, all do, and none waits for it") {
     if (rank == 1 && s.micro_batch >= 8) throw std::bad_alloc();
     if (rank == 2 && s.micro_batch == 2) throw std::runtime_error("two");
   });
-  const outcomes half{ran, failed, ran, out_of_memory, skipped, skipped};
-  outcomes all = half;
+  const std::vector half{ran, failed, ran, out_of_memory, skipped, skipped};
+  std::vector all = half;
   all.insert(all.end(), half.begin(), half.end());
-  for (const sweep_result& r : results) CHECK(outcomes_of(r) == all);
+  for (const sweep_result& r : results) CHECK(outcomes(r) == all);
   CHECK(results[1].trials[3].message == std::bad_alloc().what());
   CHECK(results[0].trials[3].message == other_rank_failed().what());
   CHECK(results[2].trials[1].message == "two");
@@ -133,7 +126,7 @@ TEST_CASE("ranks search together for what fits on the fullest of them") {
   for (const sweep_result& r : results) {
     REQUIRE(r.largest_that_fits.size() == 1);
     CHECK(r.largest_that_fits[0].micro_batch == 200);
-    CHECK(outcomes_of(r) == outcomes_of(results[0]));
+    CHECK(outcomes(r) == outcomes(results[0]));
     CHECK(static_cast<std::int64_t>(r.trials.size()) <= r.trials_bound);
   }
 }
@@ -146,7 +139,7 @@ TEST_CASE("ranks end a series together, whatever each has seen") {
     });
     CHECK(results[2].trials[0].steps > 10);
     for (const sweep_result& r : results) {
-      CHECK(outcomes_of(r) == outcomes{ran, ran});
+      CHECK(outcomes(r) == std::vector{ran, ran});
       CHECK(r.trials[0].steps == results[2].trials[0].steps);
       CHECK(r.trials[0].why_ended == stop_reason::median_known);
     }
@@ -156,7 +149,7 @@ TEST_CASE("ranks end a series together, whatever each has seen") {
       if (rank == 0) m.time.pass(4);
     });
     for (const sweep_result& r : results) {
-      CHECK(outcomes_of(r) == outcomes{ran, ran});
+      CHECK(outcomes(r) == std::vector{ran, ran});
       CHECK(r.trials[1].warm_up_steps == 2);
       CHECK(r.trials[1].steps == 1);
       CHECK(r.trials[1].why_ended == stop_reason::out_of_time);
@@ -167,7 +160,7 @@ TEST_CASE("ranks end a series together, whatever each has seen") {
         run_ranks(options, [](std::size_t rank, const sweep_setting& s, machine& m) {
           if (rank == 1 && s.micro_batch == 1) m.time.pass(-100);
         });
-    for (const sweep_result& r : results) CHECK(outcomes_of(r) == outcomes{failed, ran});
+    for (const sweep_result& r : results) CHECK(outcomes(r) == std::vector{failed, ran});
     CHECK(results[0].trials[0].message == "on another rank");
     CHECK(results[1].trials[0].message == "the clock gave no positive time in 10 steps");
   }
@@ -179,7 +172,7 @@ TEST_CASE("ranks end a series together, whatever each has seen") {
         };
       if (rank == 2) o.tear_down = [](const sweep_setting&) { throw std::runtime_error("busy"); };
     });
-    for (const sweep_result& r : results) CHECK(outcomes_of(r) == outcomes{out_of_memory, skipped});
+    for (const sweep_result& r : results) CHECK(outcomes(r) == std::vector{out_of_memory, skipped});
   }
   SUBCASE("where one cannot tear down") {
     const auto results = run_ranks(options, nothing, [](std::size_t rank, sweep_options& o) {
@@ -188,7 +181,7 @@ TEST_CASE("ranks end a series together, whatever each has seen") {
           if (s.micro_batch == 1) throw std::runtime_error("busy");
         };
     });
-    for (const sweep_result& r : results) CHECK(outcomes_of(r) == outcomes{failed, ran});
+    for (const sweep_result& r : results) CHECK(outcomes(r) == std::vector{failed, ran});
   }
   SUBCASE("interrupted on one, on all") {
     std::atomic<int> asked{0};
@@ -197,7 +190,7 @@ TEST_CASE("ranks end a series together, whatever each has seen") {
     });
     for (const sweep_result& r : results) {
       CHECK(r.interrupted);
-      CHECK(outcomes_of(r) == outcomes_of(results[0]));
+      CHECK(outcomes(r) == outcomes(results[0]));
       CHECK(r.trials.size() < 2);
     }
   }
@@ -231,7 +224,7 @@ TEST_CASE("a step that hangs and does not ask is told from another thread") {
       options);
   REQUIRE(hung.size() == 3);  // once for each of its steps
   for (const sweep_setting& s : hung) CHECK(s == sweep_setting{.micro_batch = 2});
-  CHECK(outcomes_of(r) == outcomes{ran, ran, ran});
+  CHECK(outcomes(r) == std::vector{ran, ran, ran});
   CHECK(r.trials[1].step.lower >= 0.3);
 }
 
