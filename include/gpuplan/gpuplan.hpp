@@ -29,6 +29,7 @@
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/front.hpp>
+#include <gpuplan/planner/limits.hpp>
 #include <gpuplan/planner/request.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>

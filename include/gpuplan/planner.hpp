@@ -12,6 +12,7 @@
 #include <gpuplan/units.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 namespace gpuplan {
@@ -19,7 +20,7 @@ namespace gpuplan {
 /// Answers "what does a device need for plans of this setup?" with a memory model: the setup has
 /// the division, in every other way it is the request's. Where `memory_of.at_least(setup, plan)`
 /// exists, it is bytes that the model never falls below, and cheap: plans are refused by it before
-/// the model is asked.
+/// the model is asked. Where `memory_of.on(gpu)` exists, it answers for clusters of that GPU.
 template <class MemoryOf>
 concept memory_of_setups = requires(const MemoryOf& memory_of, const training_setup& setup) {
   { memory_of(setup).required(batch_plan{}) } -> std::same_as<bytes>;
@@ -51,14 +52,55 @@ struct plan_answer {
 
 namespace detail {
 
+// The request on one of its clusters alone.
+constexpr plan_request request_on(const plan_request& request, std::size_t cluster) {
+  plan_request one = request;
+  one.others = {};
+  if (cluster == 0) return one;
+  one.on = request.others[cluster - 1].on;
+  one.efficiency = request.others[cluster - 1].efficiency;
+  return one;
+}
+
+constexpr double price_of(const cluster& on) {
+  return on.price_per_gpu ? on.price_per_gpu->each.value() : 1;
+}
+// What the goal counts, on any of the request's clusters.
+constexpr double goal_value(const plan_request& request, const training_plan& plan) {
+  const double time = plan.per_sample().value();
+  switch (request.goal) {
+    case plan_goal::least_money:
+      return time * static_cast<double>(plan.gpus) * price_of(cluster_of(request, plan));
+    case plan_goal::least_memory:
+      return plan.required.value();
+    case plan_goal::least_time:
+      break;
+  }
+  return time;
+}
+
+}  // namespace detail
+
+/// How much more `plan` takes than `best` of what the goal has least of. Precondition: plans of the
+/// request, of which the best takes some.
+[[nodiscard]] constexpr double loss_of(const plan_request& request,
+                                       const training_plan& plan,
+                                       const training_plan& best) {
+  return detail::goal_value(request, plan) / detail::goal_value(request, best) - 1;
+}
+
+namespace detail {
+
 template <memory_of_setups MemoryOf>
 class planner {
  public:
   constexpr planner(const plan_request& request, memory_budget budget, const MemoryOf& memory_of)
       : request_(request), budget_(budget.size().value()), memory_of_(memory_of), all_(request) {}
 
-  constexpr result<plan_answer> run(int wanted) {
+  // Plans that the goal counts as more than `ceiling` are of no interest.
+  constexpr result<plan_answer> run(int wanted, double ceiling = infinity) {
     wanted_ = wanted;
+    ceiling_ = ceiling;
     if (all_.has_too_many())
       return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about("degrees");
     const auto refine = [this](plan_candidate& of, const training_setup& setup) {
@@ -83,6 +125,7 @@ class planner {
     const plan_counts counts = all_.counts();
     answer_.evaluated = counts.evaluated;
     answer_.excluded = counts.excluded;
+    if (answer_.count == 0 && ceiling_ < infinity) return answer_;
     if (answer_.count == 0) return why_none(counts);
     if (request_.goal != plan_goal::least_memory) find_beyond_memory();
     return answer_;
@@ -109,6 +152,7 @@ class planner {
   plan_answer answer_{};
   rank ranks_[plan_answer::most_plans]{};
   int wanted_ = plan_answer::most_plans;
+  double ceiling_ = infinity;
   double least_required_ = infinity;  // of what was asked
   plan_candidate least_{};
   failure refusal_{};                                     // of a setup by the memory model
@@ -118,7 +162,7 @@ class planner {
   static constexpr auto as_it_is = [](const plan_candidate&, const training_setup&) {};
 
   constexpr double limit() const {
-    return answer_.count < wanted_ ? infinity : ranks_[wanted_ - 1].value;
+    return answer_.count < wanted_ ? ceiling_ : ranks_[wanted_ - 1].value;
   }
 
   static constexpr batch_plan batch_of(const plan_candidate& of, std::int64_t accumulation) {
@@ -311,36 +355,131 @@ class planner {
   }
 };
 
+// The best plans of all of a request's clusters.
+template <memory_of_setups MemoryOf>
+class planner_of_clusters {
+ public:
+  constexpr planner_of_clusters(const plan_request& request,
+                                const known<memory_budget>& budget,
+                                const MemoryOf& memory_of,
+                                int wanted)
+      : request_(request), budget_(budget), memory_of_(memory_of), wanted_(wanted) {}
+
+  constexpr result<plan_answer> run() {
+    failure why;
+    for (std::size_t at = 0; at <= request_.others.size(); ++at) {
+      const plan_request here = request_on(request_, at);
+      const auto found = on_one(here);
+      if (found)
+        add(*found, at);
+      else if (!failed(why))
+        why = found.why();
+    }
+    if (all_.count == 0) return why;
+    if (all_.beyond_memory && !(goal_value(request_, *all_.beyond_memory) < value_of(0)))
+      all_.beyond_memory = {};
+    return all_;
+  }
+
+ private:
+  const plan_request& request_;
+  const known<memory_budget>& budget_;
+  const MemoryOf& memory_of_;
+  int wanted_;
+  plan_answer all_{};
+
+  constexpr double value_of(int at) const { return goal_value(request_, all_.plans[at]); }
+
+  constexpr result<plan_answer> on_one(const plan_request& here) const {
+    const memory_budget budget = budget_ ? *budget_ : memory_budget(here.on.gpu);
+    if (const failure flaw = flaw_of_budget(budget); failed(flaw)) return flaw;
+    if constexpr (requires { memory_of_.on(here.on.gpu); }) {
+      const auto there = memory_of_.on(here.on.gpu);
+      return planner(here, budget, there).run(wanted_, ceiling_of(here));
+    } else {
+      return planner(here, budget, memory_of_).run(wanted_, ceiling_of(here));
+    }
+  }
+  // In what is counted on one cluster, and a little more: products round.
+  constexpr double ceiling_of(const plan_request& here) const {
+    if (all_.count < wanted_) return infinity;
+    const double each = here.goal == plan_goal::least_money ? price_of(here.on) : 1;
+    return each > 0 ? value_of(wanted_ - 1) / each * (1 + 1e-12) : infinity;
+  }
+
+  constexpr void add(const plan_answer& more, std::size_t from) {
+    for (training_plan plan : more) {
+      plan.cluster = from;
+      add(plan);
+    }
+    if (more.beyond_memory) {
+      training_plan plan = *more.beyond_memory;
+      plan.cluster = from;
+      if (!all_.beyond_memory ||
+          goal_value(request_, plan) < goal_value(request_, *all_.beyond_memory))
+        all_.beyond_memory = plan;
+    }
+    all_.evaluated += more.evaluated;
+    all_.excluded += more.excluded;
+    all_.asked += more.asked;
+  }
+  // Behind those that are as good: of as good ones the first cluster's come first.
+  constexpr void add(const training_plan& plan) {
+    const double value = goal_value(request_, plan);
+    const auto comes_before = [&](int at) {
+      return value < value_of(at) ||
+             (value == value_of(at) && plan.per_sample() < all_.plans[at].per_sample());
+    };
+    int at = all_.count;
+    if (at == wanted_) {
+      if (!comes_before(--at)) return;
+    } else {
+      ++all_.count;
+    }
+    for (; at > 0 && comes_before(at - 1); --at) all_.plans[at] = all_.plans[at - 1];
+    all_.plans[at] = plan;
+  }
+};
+
+template <memory_of_setups MemoryOf>
+constexpr result<plan_answer> best_plans(const plan_request& request,
+                                         const known<memory_budget>& budget,
+                                         const MemoryOf& memory_of,
+                                         int plans) {
+  if (const auto valid = validate(request); !valid) return valid.why();
+  if (plans < 1 || plans > plan_answer::most_plans)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::plans, plans},
+                   named_fact{fact::at_least, 1},
+                   named_fact{fact::at_most, plan_answer::most_plans});
+  return planner_of_clusters(request, budget, memory_of, plans).run();
+}
+
 }  // namespace detail
 
 /// The best plans of the request whose memory is within the budget, at most `plans` of them. Exact:
 /// what is not worked out cannot be better, since no plan is faster than its layers on GPUs that
 /// never wait, a sample takes less time the more are accumulated, and memory rises with micro-batch
 /// and accumulation. Times are those of `roofline_time`. Interleaved schedules take accumulations
-/// that the stages divide. Plans as good are in order of GPUs, then degrees. Errors: those of the
-/// request; `no_such_division`, or why the first one is none; `no_such_batch`; `no_plan_in_time`
-/// and `no_plan_for_money` with what the best one would take; `exceeds_gpu_memory` of the plan that
-/// needs least; `out_of_bounds` of more than 512 combinations of tensor, context and expert degrees
-/// and recomputation, or 1,024 of pipelines and ZeRO stages.
+/// that the stages divide. Plans as good are in order of clusters, GPUs, then degrees. Errors:
+/// those of the request; of its first cluster, where none has a plan: `no_such_division`, or why
+/// the first one is none; `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the
+/// best one would take; `exceeds_gpu_memory` of the plan that needs least; `out_of_bounds` of more
+/// than 512 combinations of tensor, context and expert degrees and recomputation, or 1,024 of
+/// pipelines and ZeRO stages.
 template <memory_of_setups MemoryOf>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,
                                                           const MemoryOf& memory_of,
                                                           int plans = 2) {
-  if (const auto valid = validate(request); !valid) return valid.why();
-  if (const failure flaw = detail::flaw_of_budget(budget); detail::failed(flaw)) return flaw;
-  if (plans < 1 || plans > plan_answer::most_plans)
-    return failure(errc::out_of_bounds,
-                   named_fact{fact::plans, plans},
-                   named_fact{fact::at_least, 1},
-                   named_fact{fact::at_most, plan_answer::most_plans});
-  return detail::planner(request, budget, memory_of).run(plans);
+  return detail::best_plans(request, budget, memory_of, plans);
 }
-/// Likewise, in the memory of the cluster's GPU.
+/// Likewise, in the memory of each cluster's GPU.
 template <memory_of_setups MemoryOf>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
-                                                          const MemoryOf& memory_of) {
-  return plan_training(request, request.on.gpu, memory_of);
+                                                          const MemoryOf& memory_of,
+                                                          int plans = 2) {
+  return detail::best_plans(request, {}, memory_of, plans);
 }
 
 }  // namespace gpuplan

@@ -4,6 +4,7 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/layer_code.hpp>
+#include <gpuplan/gpu.hpp>
 #include <gpuplan/memory/device.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/parameters.hpp>
@@ -56,6 +57,10 @@ struct transformer_memory_of {
   double fragmentation = usual_fragmentation;
   std::int64_t channels = 24;  // of NCCL: an A100's; `nccl_channels` of other devices
 
+  /// Of devices of this kind.
+  [[nodiscard]] constexpr transformer_memory_of on(const gpu_spec& gpu) const {
+    return {.fragmentation = fragmentation, .channels = nccl_channels(gpu)};
+  }
   [[nodiscard]] constexpr fullest_stage_memory operator()(const training_setup& setup) const {
     return {{.setup = setup, .fragmentation = fragmentation, .channels = channels}};
   }
