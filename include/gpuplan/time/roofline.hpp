@@ -216,6 +216,21 @@ class step_composer {
     return of_stage(0, setup_.model.layers(), true, true).total();
   }
 
+  // Likewise on the busiest stage.
+  constexpr double of_busiest_stage() const {
+    const std::int64_t stages = division_.pipeline_parallel;
+    double most = 0;
+    std::int64_t first = 0;
+    for (std::int64_t stage = 0; stage < stages;) {
+      const std::int64_t last = first + layers_of_stage(division_, setup_.model.layers(), stage);
+      const std::int64_t alike = stages_alike(stage, last - first);
+      most = larger_of(most, of_stage(first, last, stage == 0, stage == stages - 1).total());
+      first += alike * (last - first);
+      stage += alike;
+    }
+    return most;
+  }
+
   // Of one micro-batch.
   constexpr micro_batch_time of_input() const { return shared(input_); }
   constexpr micro_batch_time of_output() const { return shared(output_); }
