@@ -59,22 +59,12 @@ constexpr accumulations accumulations_for(const range<std::int64_t>& effective_b
   return {ceil_div(effective_batch.low(), each) * unit, effective_batch.high() / each * unit, unit};
 }
 
-// A step's seconds as a line of its accumulation.
-struct group_line {
-  double each = 0;
-  double once = 0;
-
-  constexpr double operator()(std::int64_t accumulation) const {
-    return static_cast<double>(accumulation) * each + once;
-  }
-};
-
 // A group, the accumulations that are left of it, and what none of its plans is below.
 struct plan_candidate {
   double bound = 0;
   plan_group group{};
   accumulations of{};
-  group_line step{};
+  step_curve step{};  // seconds by its accumulation
 
   constexpr double per_sample(std::int64_t accumulation) const {
     return step(accumulation) /
@@ -501,8 +491,7 @@ class plan_enumeration {
           here.group.chunks = of.chunks;
           here.group.zero = of.zero;
           if (rules_out && is_hopeless(of, here, refine)) continue;
-          const step_line line = composer_.line(pipeline.held);
-          here.step = {line.of_each(), line.of_step()};
+          here.step = composer_.line(pipeline.held).curve();
           if (!evaluate(here) || is_excluded(here.bound)) continue;
           plan_candidate kept = here;
           refine(kept, time_.setup);
