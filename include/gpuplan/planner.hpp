@@ -103,9 +103,9 @@ class planner {
     ceiling_ = ceiling;
     if (all_.has_too_many())
       return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about("degrees");
-    const auto refine = [this](plan_candidate& of, const training_setup& setup) {
-      refine_by_floor(of, setup);
-    };
+    const auto refine = [this](plan_candidate& of,
+                               const training_setup& setup,
+                               const parameter_counts& held) { refine_by_floor(of, setup, held); };
     plan_candidate last{};
     const plan_candidate* behind = nullptr;
     for (bool goes_on = true; goes_on;) {
@@ -159,7 +159,8 @@ class planner {
   plan_candidate postponed_[candidate_list::capacity]{};  // of less accumulation than they may have
   int postponed_count_ = 0;
 
-  static constexpr auto as_it_is = [](const plan_candidate&, const training_setup&) {};
+  static constexpr auto as_it_is =
+      [](const plan_candidate&, const training_setup&, const parameter_counts&) {};
 
   constexpr double limit() const {
     return answer_.count < wanted_ ? ceiling_ : ranks_[wanted_ - 1].value;
@@ -169,17 +170,22 @@ class planner {
     return {of.group.micro_batch, of.group.data_parallel(), accumulation};
   }
   // Fewer accumulations where more are known not to fit, or none.
-  constexpr void refine_by_floor(plan_candidate& of, const training_setup& setup) const {
+  constexpr void refine_by_floor(plan_candidate& of,
+                                 const training_setup& setup,
+                                 [[maybe_unused]] const parameter_counts& held) const {
     if constexpr (requires { memory_of_.at_least(setup, batch_plan{}); }) {
       const auto least = [&](std::int64_t many) {
-        return memory_of_.at_least(setup, batch_of(of, many)).value();
+        if constexpr (requires { memory_of_.at_least(setup, batch_plan{}, held); })
+          return memory_of_.at_least(setup, batch_of(of, many), held).value();
+        else
+          return memory_of_.at_least(setup, batch_of(of, many)).value();
       };
       const double lowest = least(of.of.low);
       if (lowest > budget_) {
         of.bound = infinity;
       } else if (request_.goal == plan_goal::least_memory) {
         of.bound = lowest;
-      } else if (least(of.of.high) > budget_) {
+      } else if (of.of.high > of.of.low && least(of.of.high) > budget_) {
         of.of.high = most_of(of.of, [&](std::int64_t many) { return least(many) <= budget_; });
         of.bound = all_.value_of(of.group, of.per_sample(of.of.high));
       }

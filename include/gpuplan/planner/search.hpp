@@ -79,7 +79,7 @@ struct plan_candidate {
 // The lowest candidates, in order.
 class candidate_list {
  public:
-  static constexpr int capacity = 64;
+  static constexpr int capacity = 16;
 
   // At most so many.
   constexpr explicit candidate_list(int most = capacity) : most_(most) {}
@@ -88,9 +88,7 @@ class candidate_list {
   constexpr int size() const { return count_; }
   constexpr const plan_candidate& operator[](int at) const { return of_[at]; }
   // What a candidate must be below to be kept.
-  constexpr double limit() const {
-    return is_full() ? of_[most_ - 1].bound : std::numeric_limits<double>::infinity();
-  }
+  constexpr double limit() const { return is_full() ? of_[most_ - 1].bound : infinity; }
   constexpr void insert(const plan_candidate& candidate) {
     if (is_full() && !(candidate < of_[most_ - 1])) return;
     int at = is_full() ? most_ - 1 : count_++;
@@ -171,8 +169,8 @@ class plan_enumeration {
   }
 
   // The lowest candidates, `most` of them: those behind another one, where there is one, and not
-  // above `limit`. `refine(candidate, setup)` may raise a candidate's bound, to infinity where it
-  // has no plan.
+  // above `limit`. `refine(candidate, setup, parameters of its first rank)` may raise a candidate's
+  // bound, to infinity where it has no plan.
   template <class Refine>
   constexpr candidate_list lowest(int most,
                                   const plan_candidate* behind,
@@ -205,8 +203,8 @@ class plan_enumeration {
  private:
   struct division {
     std::int64_t pipeline = 1, chunks = 1, zero = 0;
-    bool is_tried = false;
-    bool is_hopeless = false;  // for the smallest batch already
+    // Micro-batches from here on are refused; 0: none was tried.
+    std::int64_t refused_from = 0;
   };
   // Divisions with as many stages.
   struct pipeline_divisions {
@@ -238,8 +236,8 @@ class plan_enumeration {
   std::int64_t plans_ = 0;  // all there are
   bool has_divisions_ = false;
   bool has_too_many_ = false;
-  double per_sample_at_most_ = std::numeric_limits<double>::infinity();
-  double gpu_time_at_most_ = std::numeric_limits<double>::infinity();
+  double per_sample_at_most_ = infinity;
+  double gpu_time_at_most_ = infinity;
 
   constexpr bool prunes() const {
     return !request_.evaluates_all && request_.goal != plan_goal::least_memory;
@@ -329,7 +327,7 @@ class plan_enumeration {
   }
   // Of the micro-batches that have plans. Where bounds are not wanted, they are 0.
   constexpr void find_bounds(plan_family& family) {
-    family.bound = std::numeric_limits<double>::infinity();
+    family.bound = infinity;
     family.first_bound = bound_count_;
     set_division({.pipeline = 1});
     for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b) {
@@ -469,7 +467,7 @@ class plan_enumeration {
       double busiest = 0;
       for (std::int64_t many = first_gpus(); many <= high; many = next_gpus(many)) {
         const batches all = batches_of(pipeline, many, b);
-        if (all.plans(pipeline) == 0) continue;
+        if (all.plans(pipeline) == 0 || is_refused(pipeline, b)) continue;
         // What weights' sharing takes is not in bounds.
         set_division({.pipeline = pipeline.stages});
         if (!is_tabulated || (share_differs && busiest == 0)) {
@@ -482,37 +480,62 @@ class plan_enumeration {
         plan_candidate here{.group = group_of(divisions_[pipeline.first], many, b)};
         const double least = busiest / static_cast<double>(b * here.group.data_parallel());
         composer_.set_data_parallel(here.group.data_parallel());
+        const auto memory = [&](plan_candidate& of) { refine(of, time_.setup, pipeline.held); };
         for (int which = pipeline.first; which < pipeline.first + pipeline.count; ++which) {
           division& of = divisions_[which];
           here.of = all.of(of);
-          if (here.of.count() == 0 || of.is_hopeless) continue;
+          if (here.of.count() == 0 || (of.refused_from != 0 && b >= of.refused_from)) continue;
           if (is_excluded(value_of(here.group, least * rounding))) break;
           set_division(of);
           here.group.chunks = of.chunks;
           here.group.zero = of.zero;
-          if (rules_out && is_hopeless(of, here, refine)) continue;
+          if (rules_out && of.refused_from == 0 && try_least(of, here, memory)) continue;
           here.step = composer_.line(pipeline.held).curve();
           if (!evaluate(here) || is_excluded(here.bound)) continue;
           plan_candidate kept = here;
-          refine(kept, time_.setup);
-          if (kept.bound < std::numeric_limits<double>::infinity() && kept.bound <= limit &&
-              (behind == nullptr || *behind < kept))
+          memory(kept);
+          if (rules_out && kept.bound == infinity) find_refused(of, here, memory);
+          if (kept.bound < infinity && kept.bound <= limit && (behind == nullptr || *behind < kept))
             found.insert(kept);
         }
       }
     }
   }
 
-  // Whether the smallest batch is already refused. Memory rises with micro-batch and accumulation.
+  // Whether that is known of all divisions with as many stages.
+  constexpr bool is_refused(const pipeline_divisions& pipeline, std::int64_t b) const {
+    for (int at = pipeline.first; at < pipeline.first + pipeline.count; ++at)
+      if (divisions_[at].refused_from == 0 || b < divisions_[at].refused_from) return false;
+    return true;
+  }
+  // Whether memory refuses even the least accumulation. It rises with that and the micro-batch.
   template <class Refine>
-  constexpr bool is_hopeless(division& of, plan_candidate smallest, const Refine& refine) const {
-    if (of.is_tried) return of.is_hopeless;
-    of.is_tried = true;
-    smallest.group.micro_batch = request_.space.micro_batch.low();
-    smallest.of.low = smallest.of.high = smallest.of.unit;
-    refine(smallest, time_.setup);
-    of.is_hopeless = smallest.bound == std::numeric_limits<double>::infinity();
-    return of.is_hopeless;
+  constexpr bool is_refused(plan_candidate of, std::int64_t b, const Refine& refine) const {
+    of.group.micro_batch = b;
+    of.of.low = of.of.high = of.of.unit;
+    refine(of);
+    return of.bound == infinity;
+  }
+  template <class Refine>
+  constexpr bool try_least(division& of, const plan_candidate& here, const Refine& refine) const {
+    const std::int64_t least = request_.space.micro_batch.low();
+    of.refused_from =
+        is_refused(here, least, refine) ? least : std::numeric_limits<std::int64_t>::max();
+    return of.refused_from == least;
+  }
+  // The least micro-batch that is refused, of which `here` has one.
+  template <class Refine>
+  constexpr void find_refused(division& of,
+                              const plan_candidate& here,
+                              const Refine& refine) const {
+    std::int64_t high = here.group.micro_batch;
+    if (!is_refused(here, high, refine)) return;
+    std::int64_t low = request_.space.micro_batch.low();
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (is_refused(here, middle, refine) ? high : low) = middle;
+    }
+    of.refused_from = high;
   }
 
   // Whether a plan of the group meets the limits. The time of a sample falls with accumulation, so
