@@ -109,7 +109,7 @@ class planner {
     plan_candidate last{};
     const plan_candidate* behind = nullptr;
     for (bool goes_on = true; goes_on;) {
-      const candidate_list found = all_.lowest(behind, limit(), refine);
+      const candidate_list found = all_.lowest(candidate_list::capacity, behind, limit(), refine);
       goes_on = found.is_full();
       for (int at = 0; at < found.size(); ++at) {
         if (found[at].bound > limit()) {
@@ -181,7 +181,7 @@ class planner {
         of.bound = lowest;
       } else if (least(of.of.high) > budget_) {
         of.of.high = most_of(of.of, [&](std::int64_t many) { return least(many) <= budget_; });
-        of.bound = all_.value_of(of.group, of.line.per_sample(of.group, of.of.high));
+        of.bound = all_.value_of(of.group, of.per_sample(of.of.high));
       }
     }
   }
@@ -235,7 +235,7 @@ class planner {
     for (int at = 0; at < postponed_count_; ++at) {
       plan_candidate& of = postponed_[at];
       const auto value = [&](std::int64_t many) {
-        return all_.value_of(of.group, of.line.per_sample(of.group, many));
+        return all_.value_of(of.group, of.per_sample(many));
       };
       if (value(of.of.high) > limit()) continue;
       if (value(of.of.low) > limit())
@@ -253,7 +253,7 @@ class planner {
   constexpr void examine_memory(const plan_candidate& of) {
     accumulations left = of.of;
     const auto meets = [&](std::int64_t many) {
-      return all_.meets_limits(of.group, of.line.per_sample(of.group, many));
+      return all_.meets_limits(of.group, of.per_sample(many));
     };
     if (!meets(left.low))
       left.low = most_of(left, [&](std::int64_t many) { return !meets(many); }) + left.unit;
@@ -265,7 +265,7 @@ class planner {
   }
 
   constexpr void insert(const plan_candidate& of, std::int64_t accumulation, double needed) {
-    const double per_sample = of.line.per_sample(of.group, accumulation);
+    const double per_sample = of.per_sample(accumulation);
     if (!all_.meets_limits(of.group, per_sample)) return;
     const rank place{
         request_.goal == plan_goal::least_memory ? needed : all_.value_of(of.group, per_sample),
@@ -294,11 +294,11 @@ class planner {
             .division = setup.parallelism,
             .recompute = setup.recompute,
             .batch = batch_of(of, accumulation),
-            .step = duration::from_value(of.line.step(accumulation))};
+            .step = duration::from_value(of.step(accumulation))};
   }
 
   constexpr void find_beyond_memory() {
-    const candidate_list found = all_.lowest(nullptr, ranks_[0].value, as_it_is);
+    const candidate_list found = all_.lowest(1, nullptr, ranks_[0].value, as_it_is);
     if (found.size() == 0 || !(found[0].bound < ranks_[0].value)) return;
     answer_.beyond_memory = plan_of(found[0], found[0].of.high);
   }
@@ -335,7 +335,7 @@ class planner {
     free.goal = plan_goal::least_time;
     if (request_.finish_in) {
       plan_enumeration all(free);
-      const double time = all.lowest(nullptr, infinity, as_it_is)[0].bound * samples;
+      const double time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
       if (time > request_.finish_in->value() || !request_.at_most)
         return failure(errc::no_plan_in_time,
                        devices,
@@ -345,7 +345,7 @@ class planner {
     }
     free.goal = plan_goal::least_money;
     plan_enumeration all(free);
-    const double gpu_time = all.lowest(nullptr, infinity, as_it_is)[0].bound * samples;
+    const double gpu_time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
     const money least = gpu_time * (1_s * request_.on.price_per_gpu->each);
     return failure(errc::no_plan_for_money,
                    devices,

@@ -65,13 +65,13 @@ constexpr bool is_near(double a, double b, double share) {
 }
 
 // The one NVIDIA device of the catalogue that has these counts and this memory, whatever its name.
-constexpr const gpu_spec* only_one_like(const device_properties& given, bytes memory) {
-  const gpu_spec* found = nullptr;
+constexpr known<const gpu_spec*> only_one_like(const device_properties& given, bytes memory) {
+  known<const gpu_spec*> found;
   for (const gpu_spec* gpu : catalog::gpus) {
     if (gpu->vendor != gpu_vendor::nvidia || gpu->sm_count != given.sm_count) continue;
     if (!gpu->compute_capability || *gpu->compute_capability != given.compute_capability) continue;
     if (!gpu->memory || !is_memory_of(*gpu->memory, memory)) continue;
-    if (found != nullptr) return nullptr;
+    if (found) return {};
     found = gpu;
   }
   return found;
@@ -125,9 +125,10 @@ constexpr void compare(const device_properties& given,
   const bytes memory = given.listed_memory && !is_slice ? *given.listed_memory : given.memory;
   recognised_device made;
   made.by_name = static_cast<bool>(named);
-  const gpu_spec* alike = named ? nullptr : detail::only_one_like(given, memory);
-  if (named || alike != nullptr) {
-    made.spec = named ? *named : *alike;
+  known<const gpu_spec*> alike;
+  if (!named) alike = detail::only_one_like(given, memory);
+  if (named || alike) {
+    made.spec = named ? *named : **alike;
     detail::compare(given, made.spec, memory, made);
   } else {
     made.why = named.why();
