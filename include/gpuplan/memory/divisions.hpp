@@ -67,8 +67,9 @@ struct transformer_memory_of {
 
   /// What the first stage of a division by Megatron-Core holds where activations are at their most:
   /// the weights, its share of the optimizer's states, the gradients' buffer, and what layers keep
-  /// of the micro-batches on their way. 0 of what is trained otherwise. Of 2,000 random divisions
-  /// never above what is required, three quarters of it in the mean.
+  /// of the micro-batches on their way. Of torchtitan's, what is there as the loss's backward
+  /// begins. 0 of what is trained otherwise. Of 2,000 random divisions never above what is
+  /// required, three quarters of it in the mean.
   [[nodiscard]] constexpr bytes at_least(const training_setup& setup,
                                          const batch_plan& plan) const {
     return at_least(setup, plan, parameters(setup.model, setup.parallelism, {}));
@@ -85,7 +86,7 @@ struct transformer_memory_of {
                           !division.optimizer_on_host && !division.weights_on_host &&
                           division.zero_stage <= 1 && layers % division.pipeline_parallel == 0 &&
                           by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
-    if (!is_known) return {};
+    if (!is_known) return of_torchtitan_at_least(setup, plan);
     const auto count = [](std::int64_t value) { return static_cast<double>(value); };
     const double held = count(of_rank.total());
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
@@ -103,6 +104,41 @@ struct transformer_memory_of {
   }
 
  private:
+  // Its key-value heads are copied to all heads. A part of the weights and of the optimizer's
+  // states, the weights that were gathered where they stay so, what layers keep, and the logits and
+  // their gradient.
+  constexpr bytes of_torchtitan_at_least(const training_setup& setup,
+                                         const batch_plan& plan) const {
+    const parallelism& division = setup.parallelism;
+    const transformer& model = setup.model;
+    const bool is_known =
+        setup.framework.layers == layer_code::torchtitan && !setup.framework.compiles_layers &&
+        !setup.framework.compiles_loss && setup.framework.sharding == sharding_code::fsdp2 &&
+        setup.trains.what == training::full && setup.optimizer.kind == optimizer_kind::adamw &&
+        setup.optimizer.states == number_format::fp32 && !division.optimizer_on_host &&
+        !division.weights_on_host && division.shard_group == 0 && model.moe.num_experts == 0 &&
+        setup.recompute != recompute_mode::selective && setup.recompute_layers == 0 &&
+        setup.recompute_span == 1 && setup.recompute_period == 1;
+    if (!is_known) return {};
+    const auto count = [](std::int64_t value) { return static_cast<double>(value); };
+    const double held = count(parameters(model, division, {}).total());
+    const double shares = count(plan.data_parallel * division.context_parallel);
+    const double weight = bits_per_element(setup.precision.weights) / 8.0;
+    const double element = bits_per_element(setup.precision.compute) / 8.0;
+    const double gathered = division.zero_stage == 2 ? held * element : 0;
+    const double tokens = count(plan.micro_batch) * count(setup.sequence_length) /
+                          count(division.context_parallel) / count(division.tensor_parallel);
+    const double input = count(model.hidden_size);
+    const double attended = 4 * count(model.num_attention_heads) * count(model.query_dim());
+    const double wide = (model.gated_mlp ? 4 : 2) * count(model.intermediate_size);
+    const bool keeps_all = setup.recompute == recompute_mode::none;
+    const double kept =
+        element * count(model.layers()) * (keeps_all ? 4 * input + attended + wide : input);
+    const double logits = 8 * count(model.vocab_size);
+    const double tensors = held * (weight + 8) / shares + gathered + tokens * (kept + logits);
+    return bytes::from_value(tensors * (1 + fragmentation)) +
+           needs_of(setup, plan, channels).total();
+  }
   // Of one micro-batch.
   static constexpr double kept_of_layer(const training_setup& setup, std::int64_t micro_batch) {
     const parallelism& division = setup.parallelism;
