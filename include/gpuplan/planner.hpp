@@ -7,6 +7,7 @@
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/planner/request.hpp>
 #include <gpuplan/planner/search.hpp>
+#include <gpuplan/planner/times.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/units.hpp>
@@ -91,11 +92,18 @@ constexpr double goal_value(const plan_request& request, const training_plan& pl
 
 namespace detail {
 
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf>
 class planner {
  public:
-  constexpr planner(const plan_request& request, memory_budget budget, const MemoryOf& memory_of)
-      : request_(request), budget_(budget.size().value()), memory_of_(memory_of), all_(request) {}
+  constexpr planner(const plan_request& request,
+                    memory_budget budget,
+                    const MemoryOf& memory_of,
+                    const TimesOf& times_of)
+      : request_(request),
+        budget_(budget.size().value()),
+        memory_of_(memory_of),
+        times_of_(times_of),
+        all_(request, times_of) {}
 
   // Plans that the goal counts as more than `ceiling` are of no interest.
   constexpr result<plan_answer> run(int wanted, double ceiling = infinity) {
@@ -148,7 +156,8 @@ class planner {
   const plan_request& request_;
   double budget_;
   const MemoryOf& memory_of_;
-  plan_enumeration all_;
+  const TimesOf& times_of_;
+  plan_enumeration<TimesOf> all_;
   plan_answer answer_{};
   rank ranks_[plan_answer::most_plans]{};
   int wanted_ = plan_answer::most_plans;
@@ -296,7 +305,8 @@ class planner {
   }
   constexpr training_plan plan_of(const plan_candidate& of, std::int64_t accumulation) {
     const training_setup& setup = all_.divided(of.group);
-    return {.gpus = of.group.gpus,
+    return {.setup = static_cast<std::size_t>(of.group.setup),
+            .gpus = of.group.gpus,
             .division = setup.parallelism,
             .recompute = setup.recompute,
             .batch = batch_of(of, accumulation),
@@ -328,7 +338,7 @@ class planner {
     if (counts.refused == plans) return why_too_much(free, devices);
     free.goal = plan_goal::least_memory;
     free.evaluates_all = false;
-    planner least(free, bytes::from_value(infinity), memory_of_);
+    planner least(free, bytes::from_value(infinity), memory_of_, times_of_);
     const auto found = least.run(1);
     if (!found) return failed(least.refusal_) ? least.refusal_ : found.why();
     const training_plan& smallest = found->best();
@@ -340,7 +350,7 @@ class planner {
     const auto samples = static_cast<double>(request_.samples);
     free.goal = plan_goal::least_time;
     if (request_.finish_in) {
-      plan_enumeration all(free);
+      plan_enumeration all(free, times_of_);
       const double time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
       if (time > request_.finish_in->value() || !request_.at_most)
         return failure(errc::no_plan_in_time,
@@ -350,7 +360,7 @@ class planner {
                                   static_cast<std::int64_t>(request_.finish_in->value() / 60)});
     }
     free.goal = plan_goal::least_money;
-    plan_enumeration all(free);
+    plan_enumeration all(free, times_of_);
     const double gpu_time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
     const money least = gpu_time * (1_s * request_.on.price_per_gpu->each);
     return failure(errc::no_plan_for_money,
@@ -362,14 +372,19 @@ class planner {
 };
 
 // The best plans of all of a request's clusters.
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf>
 class planner_of_clusters {
  public:
   constexpr planner_of_clusters(const plan_request& request,
                                 const known<memory_budget>& budget,
                                 const MemoryOf& memory_of,
+                                const TimesOf& times_of,
                                 int wanted)
-      : request_(request), budget_(budget), memory_of_(memory_of), wanted_(wanted) {}
+      : request_(request),
+        budget_(budget),
+        memory_of_(memory_of),
+        times_of_(times_of),
+        wanted_(wanted) {}
 
   constexpr result<plan_answer> run() {
     failure why;
@@ -391,6 +406,7 @@ class planner_of_clusters {
   const plan_request& request_;
   const known<memory_budget>& budget_;
   const MemoryOf& memory_of_;
+  const TimesOf& times_of_;
   int wanted_;
   plan_answer all_{};
 
@@ -401,9 +417,9 @@ class planner_of_clusters {
     if (const failure flaw = flaw_of_budget(budget); failed(flaw)) return flaw;
     if constexpr (requires { memory_of_.on(here.on.gpu); }) {
       const auto there = memory_of_.on(here.on.gpu);
-      return planner(here, budget, there).run(wanted_, ceiling_of(here));
+      return planner(here, budget, there, times_of_).run(wanted_, ceiling_of(here));
     } else {
-      return planner(here, budget, memory_of_).run(wanted_, ceiling_of(here));
+      return planner(here, budget, memory_of_, times_of_).run(wanted_, ceiling_of(here));
     }
   }
   // In what is counted on one cluster, and a little more: products round.
@@ -447,18 +463,22 @@ class planner_of_clusters {
   }
 };
 
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 constexpr result<plan_answer> best_plans(const plan_request& request,
                                          const known<memory_budget>& budget,
                                          const MemoryOf& memory_of,
-                                         int plans) {
+                                         int plans,
+                                         const TimesOf& times_of = {}) {
   if (const auto valid = validate(request); !valid) return valid.why();
+  if constexpr (std::same_as<TimesOf, roofline_times>)
+    if (const auto valid = validate(times_of, request.setup, request.on); !valid)
+      return valid.why();
   if (plans < 1 || plans > plan_answer::most_plans)
     return failure(errc::out_of_bounds,
                    named_fact{fact::plans, plans},
                    named_fact{fact::at_least, 1},
                    named_fact{fact::at_most, plan_answer::most_plans});
-  return planner_of_clusters(request, budget, memory_of, plans).run();
+  return planner_of_clusters(request, budget, memory_of, times_of, plans).run();
 }
 
 }  // namespace detail
@@ -466,26 +486,30 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// The best plans of the request whose memory is within the budget, at most `plans` of them. Exact:
 /// what is not worked out cannot be better, since no plan is faster than its layers on GPUs that
 /// never wait, a sample takes less time the more are accumulated, and memory rises with micro-batch
-/// and accumulation. Times are those of `roofline_time`. Interleaved schedules take accumulations
+/// and accumulation. Times are those of `roofline_time`, of `calibrated_time` with the factors of
+/// `times_of`, or of another time model, which is asked about each plan that memory does not refuse
+/// at the least batch. Interleaved schedules take accumulations
 /// that the stages divide. Plans as good are in order of clusters, GPUs, then degrees. Errors:
 /// those of the request; of its first cluster, where none has a plan: `no_such_division`, or why
 /// the first one is none; `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the
 /// best one would take; `exceeds_gpu_memory` of the plan that needs least; `out_of_bounds` of more
-/// than 512 combinations of tensor, context and expert degrees and recomputation, or 1,024 of
-/// pipelines and ZeRO stages.
-template <memory_of_setups MemoryOf>
+/// than 512 combinations of setups, tensor, context and expert degrees, sequence parallelism and
+/// recomputation, or 1,024 of pipelines and ZeRO stages.
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,
                                                           const MemoryOf& memory_of,
-                                                          int plans = 2) {
-  return detail::best_plans(request, budget, memory_of, plans);
+                                                          int plans = 2,
+                                                          const TimesOf& times_of = {}) {
+  return detail::best_plans(request, budget, memory_of, plans, times_of);
 }
 /// Likewise, in the memory of each cluster's GPU.
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           const MemoryOf& memory_of,
-                                                          int plans = 2) {
-  return detail::best_plans(request, {}, memory_of, plans);
+                                                          int plans = 2,
+                                                          const TimesOf& times_of = {}) {
+  return detail::best_plans(request, {}, memory_of, plans, times_of);
 }
 
 }  // namespace gpuplan
