@@ -282,6 +282,8 @@ class plan_enumeration {
     family.first_bound = bound_count_;
     set_division({.pipeline = 1});
     for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b) {
+      const range<std::int64_t>& all = request_.effective_batch;
+      if (all.high() / b * b < all.low()) continue;
       const std::int64_t plans = plans_of(b);
       if (plans == 0) continue;
       plans_ += plans;
