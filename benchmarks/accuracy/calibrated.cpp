@@ -1,6 +1,6 @@
 #include "calibrated.hpp"
 
-#include <gpuplan/time/measured.hpp>
+#include <gpuplan/time/calibrated.hpp>
 
 #include <string>
 
@@ -34,7 +34,7 @@ prediction calibrated_step(const std::vector<timed_row>& rows, std::size_t which
   const auto factors =
       gpuplan::calibrate(others, row.is_composed ? scatter_of_composed : scatter_of_timed);
   if (!factors) return std::string(gpuplan::failure_text(factors.why()).c_str());
-  return number(gpuplan::measured_time{row.model, *factors}.step(row.batch).value());
+  return number(gpuplan::calibrated_time{row.model, *factors}.step(row.batch).value());
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace accuracy {
 
-/// Step times by `measured_time`. Each row's is calibrated with the other rows of its cell, of
+/// Step times by `calibrated_time`. Each row's is calibrated with the other rows of its cell, of
 /// these with those of its data-parallel size where there are six: they know what its layers take.
 /// A row of several measurements of one configuration counts once.
 std::vector<file_comparison> compare_calibrated(const std::vector<csv_file>& files);

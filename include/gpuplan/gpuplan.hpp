@@ -38,9 +38,9 @@
 #include <gpuplan/speedup.hpp>
 #include <gpuplan/sweep.hpp>
 #include <gpuplan/time/affine.hpp>
+#include <gpuplan/time/calibrated.hpp>
 #include <gpuplan/time/composed.hpp>
 #include <gpuplan/time/documented.hpp>
-#include <gpuplan/time/measured.hpp>
 #include <gpuplan/time/overlap.hpp>
 #include <gpuplan/time/pipeline.hpp>
 #include <gpuplan/time/rates.hpp>

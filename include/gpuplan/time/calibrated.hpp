@@ -38,7 +38,7 @@ struct timed_step {
 /// The time of a step by a roofline whose parts are scaled. Factors from steps of one micro-batch
 /// and of one division of a layer (tensor, context, expert) carry over to other numbers of layers,
 /// stages, accumulations and replicas.
-struct measured_time {
+struct calibrated_time {
   roofline_time model{};
   time_factors factors{};
 
@@ -123,7 +123,7 @@ inline constexpr double spread_of_factors = 0.4;
 
 }  // namespace detail
 
-constexpr duration measured_time::step(const batch_plan& plan) const {
+constexpr duration calibrated_time::step(const batch_plan& plan) const {
   const detail::parts_of_step parts(model, plan);
   double seconds = 0;
   for (std::size_t i = 0; i < detail::time_part_count; ++i)
@@ -133,7 +133,7 @@ constexpr duration measured_time::step(const batch_plan& plan) const {
 
 /// The model itself where its roofline is valid and no factor is below 0. Errors: those of the
 /// roofline; `negative`, `not_finite`.
-[[nodiscard]] constexpr result<measured_time> validate(const measured_time& model) {
+[[nodiscard]] constexpr result<calibrated_time> validate(const calibrated_time& model) {
   if (const auto valid = validate(model.model); !valid) return valid.why();
   for (const auto factor : detail::time_parts) {
     const double value = model.factors.*factor;
@@ -184,6 +184,6 @@ constexpr duration measured_time::step(const batch_plan& plan) const {
   return factors;
 }
 
-static_assert(time_model<measured_time>);
+static_assert(time_model<calibrated_time>);
 
 }  // namespace gpuplan

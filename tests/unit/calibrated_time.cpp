@@ -1,7 +1,7 @@
 #include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
-#include <gpuplan/time/measured.hpp>
+#include <gpuplan/time/calibrated.hpp>
 
 #include "check.hpp"
 
@@ -46,13 +46,14 @@ constexpr bool parts_add_up() {
   for (const std::int64_t stages : {1, 4}) {
     const roofline_time model = model_of(stages);
     const batch_plan plan{2, 16 / stages, 8};
-    if (!near(measured_time{model}.step(plan).value(), model.step(plan).value(), 1e-12))
+    if (!near(calibrated_time{model}.step(plan).value(), model.step(plan).value(), 1e-12))
       return false;
     time_factors twice{2, 2, 2, 2, 2, 2};
-    if (!near(measured_time{model, twice}.step(plan).value(), 2 * model.step(plan).value(), 1e-12))
+    if (!near(
+            calibrated_time{model, twice}.step(plan).value(), 2 * model.step(plan).value(), 1e-12))
       return false;
     const time_factors waits{.host = 3};
-    const double more = measured_time{model, waits}.step(plan).value() - model.step(plan).value();
+    const double more = calibrated_time{model, waits}.step(plan).value() - model.step(plan).value();
     if (!near(more, 2 * 5e-3, 1e-9)) return false;
   }
   return true;
@@ -67,14 +68,14 @@ constexpr bool steps_give_the_factors() {
     for (batch_plan plan : plans) {
       if (stages == 4) plan.data_parallel = plan.data_parallel == 16 ? 4 : plan.data_parallel;
       const roofline_time model = model_of(stages);
-      timed[count++] = {model, plan, measured_time{model, slow}.step(plan)};
+      timed[count++] = {model, plan, calibrated_time{model, slow}.step(plan)};
     }
   const auto found = calibrate(timed, 1e-6);
   if (!found) return false;
   const roofline_time other = model_of(2);
   for (const batch_plan& plan : {batch_plan{2, 8, 7}, batch_plan{2, 4, 2}}) {
-    const double right = measured_time{other, slow}.step(plan).value();
-    if (!near(measured_time{other, *found}.step(plan).value(), right, 1e-3)) return false;
+    const double right = calibrated_time{other, slow}.step(plan).value();
+    if (!near(calibrated_time{other, *found}.step(plan).value(), right, 1e-3)) return false;
   }
   return true;
 }
@@ -86,7 +87,7 @@ constexpr bool one_step_is_met() {
   const timed_step timed[] = {{model, plan, 1.3 * model.step(plan)}};
   const auto found = calibrate(timed);
   if (!found) return false;
-  return near(measured_time{model, *found}.step(plan).value(), timed[0].time.value(), 1e-3) &&
+  return near(calibrated_time{model, *found}.step(plan).value(), timed[0].time.value(), 1e-3) &&
          found->layers > 1.1 && found->host < 1.1;
 }
 
@@ -124,11 +125,11 @@ TEST_CASE("without timed steps there are no factors") {
 }
 
 TEST_CASE("factors are numbers, none below 0, of a roofline that can be asked") {
-  STATIC_CHECK(validate(measured_time{model_of(1), {}}));
-  STATIC_CHECK(validate(measured_time{model_of(1), {.host = -0.5}}).why().code == errc::negative);
-  STATIC_CHECK(validate(measured_time{model_of(1), {.ends = detail::infinity}}).why().code ==
+  STATIC_CHECK(validate(calibrated_time{model_of(1), {}}));
+  STATIC_CHECK(validate(calibrated_time{model_of(1), {.host = -0.5}}).why().code == errc::negative);
+  STATIC_CHECK(validate(calibrated_time{model_of(1), {.ends = detail::infinity}}).why().code ==
                errc::not_finite);
-  STATIC_CHECK(!validate(measured_time{{}, {}}));
+  STATIC_CHECK(!validate(calibrated_time{{}, {}}));
 }
 
 }  // namespace
