@@ -39,7 +39,6 @@
 #include <gpuplan/sweep.hpp>
 #include <gpuplan/time/affine.hpp>
 #include <gpuplan/time/calibrated.hpp>
-#include <gpuplan/time/composed.hpp>
 #include <gpuplan/time/documented.hpp>
 #include <gpuplan/time/overlap.hpp>
 #include <gpuplan/time/pipeline.hpp>

@@ -137,7 +137,7 @@ class planner {
         of.bound = lowest;
       } else if (least(of.of.high) > budget_) {
         of.of.high = most_of(of.of, [&](std::int64_t many) { return least(many) <= budget_; });
-        of.bound = all_.value_of(of.group, of.line.per_sample(of.group, of.of.high));
+        of.bound = all_.value_of(of.group, of.per_sample(of.of.high));
       }
     }
   }
@@ -191,7 +191,7 @@ class planner {
     for (int at = 0; at < postponed_count_; ++at) {
       plan_candidate& of = postponed_[at];
       const auto value = [&](std::int64_t many) {
-        return all_.value_of(of.group, of.line.per_sample(of.group, many));
+        return all_.value_of(of.group, of.per_sample(many));
       };
       if (value(of.of.high) > limit()) continue;
       if (value(of.of.low) > limit())
@@ -209,7 +209,7 @@ class planner {
   constexpr void examine_memory(const plan_candidate& of) {
     accumulations left = of.of;
     const auto meets = [&](std::int64_t many) {
-      return all_.meets_limits(of.group, of.line.per_sample(of.group, many));
+      return all_.meets_limits(of.group, of.per_sample(many));
     };
     if (!meets(left.low))
       left.low = most_of(left, [&](std::int64_t many) { return !meets(many); }) + left.unit;
@@ -221,7 +221,7 @@ class planner {
   }
 
   constexpr void insert(const plan_candidate& of, std::int64_t accumulation, double needed) {
-    const double per_sample = of.line.per_sample(of.group, accumulation);
+    const double per_sample = of.per_sample(accumulation);
     if (!all_.meets_limits(of.group, per_sample)) return;
     const rank place{
         request_.goal == plan_goal::least_memory ? needed : all_.value_of(of.group, per_sample),
@@ -250,7 +250,7 @@ class planner {
             .division = setup.parallelism,
             .recompute = setup.recompute,
             .batch = batch_of(of, accumulation),
-            .step = duration::from_value(of.line.step(accumulation))};
+            .step = duration::from_value(of.step(accumulation))};
   }
 
   constexpr void find_beyond_memory() {

@@ -3,7 +3,6 @@
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/flops.hpp>
-#include <gpuplan/time/composed.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
 
@@ -148,49 +147,6 @@ constexpr bool every_term_takes_time() {
   return true;
 }
 
-// 2048 wide, sequences of 1024, micro-batches of 2 on one of 1, 2 or 4 stages: what vTrain composed
-// of one profile.
-struct profiled_step {
-  std::int64_t stages, micro_batches, layers;
-  double seconds;
-};
-constexpr profiled_step profiled_steps[] = {{2, 2, 20, 0.1934483},
-                                            {2, 2, 24, 0.2240269},
-                                            {2, 4, 12, 0.2263517},
-                                            {2, 8, 12, 0.4144733},
-                                            {4, 8, 20, 0.4207283},
-                                            {4, 2, 24, 0.1919238},
-                                            {4, 4, 24, 0.2859846}};
-constexpr bool composes(const profiled_step& published) {
-  roofline_time model = on_a100({.pipeline_parallel = published.stages}, 1);
-  model.setup.model.num_hidden_layers = published.layers;
-  model.setup.model.hidden_size = 2048;
-  model.setup.model.intermediate_size = 8192;
-  model.setup.model.num_attention_heads = 16;
-  model.setup.sequence_length = 1024;
-  model.setup.recompute = recompute_mode::none;
-  model.setup.framework = catalog::megatron_lm_profiled;
-  model.setup.framework.costs.host_per_step = {};
-  const batch_plan plan{.micro_batch = 2, .accumulation = published.micro_batches};
-  const auto stage_layers = static_cast<double>(published.layers / published.stages);
-  // From the profile: the optimizer takes 1.006 ms a layer.
-  const composed_time composed{model,
-                               {.at = plan,
-                                .layer = 4.7610653_ms,
-                                .input = 0.4_ms,
-                                .output = 18.46399978_ms,
-                                .hop = 0.62502126_ms,
-                                .optimizer = 1.97690052_ms + stage_layers * 1.00613642_ms}};
-  return near(composed.step(plan).value(), published.seconds, 1e-5);
-}
-constexpr bool composes_all() {
-  for (const profiled_step& one : profiled_steps)
-    if (!composes(one)) return false;
-  return true;
-}
-
-constexpr composed_time never{replicated, {.at = of_512, .layer = 0_s}};
-
 }  // namespace
 
 TEST_CASE("a product takes whole waves of tiles, and writes its result behind them") {
@@ -325,12 +281,4 @@ TEST_CASE("a range by stack holds the estimate") {
       .product_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 1}, .contention = {1, 1}};
   STATIC_CHECK(step_range(replicated, of_512, known).low() == replicated.step(of_512));
   STATIC_CHECK(step_range(replicated, of_512, known).high() == replicated.step(of_512));
-}
-
-TEST_CASE("composed of timed parts, published steps come out") { STATIC_CHECK(composes_all()); }
-
-TEST_CASE("what is not timed is the roofline's") {
-  STATIC_CHECK(composed_time{replicated, {}}.step(of_512) == replicated.step(of_512));
-  STATIC_CHECK(validate(composed_time{replicated, {.at = of_512, .layer = 1_ms}}));
-  STATIC_CHECK(validate(never).why().code == errc::not_positive);
 }

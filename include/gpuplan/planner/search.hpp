@@ -59,26 +59,17 @@ constexpr accumulations accumulations_for(const range<std::int64_t>& effective_b
   return {ceil_div(effective_batch.low(), each) * unit, effective_batch.high() / each * unit, unit};
 }
 
-// A group's step as a line of its accumulation: seconds.
-struct group_line {
-  double each = 0;
-  double once = 0;
-
-  constexpr double step(std::int64_t accumulation) const {
-    return static_cast<double>(accumulation) * each + once;
-  }
-  constexpr double per_sample(const plan_group& of, std::int64_t accumulation) const {
-    return step(accumulation) /
-           static_cast<double>(of.micro_batch * of.data_parallel() * accumulation);
-  }
-};
-
 // A group, the accumulations that are left of it, and what none of its plans is below.
 struct plan_candidate {
   double bound = 0;
   plan_group group{};
   accumulations of{};
-  group_line line{};
+  step_curve step{};  // seconds by its accumulation
+
+  constexpr double per_sample(std::int64_t accumulation) const {
+    return step(accumulation) /
+           static_cast<double>(group.micro_batch * group.data_parallel() * accumulation);
+  }
 
   friend constexpr bool operator<(const plan_candidate& a, const plan_candidate& b) {
     return a.bound != b.bound ? a.bound < b.bound : a.group < b.group;
@@ -419,8 +410,7 @@ class plan_enumeration {
           continue;
         }
         composer_.set_data_parallel(here.group.data_parallel());
-        const step_line line = composer_.line(held_[of.held]);
-        here.line = {line.of_each(), line.of_step()};
+        here.step = composer_.line(held_[of.held]).curve();
         if (!evaluate(here) || here.bound > most) continue;
         refine(here, time_.setup);
         if (here.bound < std::numeric_limits<double>::infinity() && here.bound <= limit &&
@@ -433,10 +423,10 @@ class plan_enumeration {
   // that of the most is the least of all.
   constexpr bool evaluate(plan_candidate& group) {
     const accumulations& of = group.of;
-    double least = group.line.per_sample(group.group, of.high);
+    double least = group.per_sample(of.high);
     if (request_.evaluates_all) {
       for (std::int64_t many = of.low; many <= of.high; many += of.unit) {
-        const double here = group.line.per_sample(group.group, many);
+        const double here = group.per_sample(many);
         if (here < least) least = here;
         counts_.refused += meets_limits(group.group, here) ? 0 : 1;
       }

@@ -21,6 +21,20 @@ struct kernel_rates {
   double floor = 0;      // s that any kernel takes
   double odd = 1;        // share of the rate where a dimension is odd,
   double unaligned = 1;  // or no multiple of 16 bytes
+
+  /// Of a device whose kernels all take so many times as long.
+  [[nodiscard]] constexpr kernel_rates slowed(double by) const {
+    kernel_rates rates = *this;
+    for (double* const rate : {&rates.linear,
+                               &rates.half,
+                               &rates.attention_forward,
+                               &rates.attention_backward,
+                               &rates.bytes,
+                               &rates.elements})
+      *rate /= by;
+    rates.floor *= by;
+    return rates;
+  }
 };
 
 namespace detail {

@@ -19,7 +19,8 @@ namespace gpuplan {
 
 /// What one pass over operators takes on one rank, in base units.
 struct pass_cost {
-  double products = 0;    // s of matrix products
+  double products = 0;    // s of matrix products,
+  double weights = 0;     // of these, what gives gradients of weights
   double attention = 0;   // s of scores, softmax and weighted values
   double elements = 0;    // bytes that element-wise kernels move
   double operators = 0;   // that the host launches
@@ -34,6 +35,7 @@ struct pass_cost {
 
 [[nodiscard]] constexpr pass_cost operator+(const pass_cost& a, const pass_cost& b) {
   return {.products = a.products + b.products,
+          .weights = a.weights + b.weights,
           .attention = a.attention + b.attention,
           .elements = a.elements + b.elements,
           .operators = a.operators + b.operators,
@@ -44,6 +46,7 @@ struct pass_cost {
 
 [[nodiscard]] constexpr pass_cost operator*(double count, const pass_cost& a) {
   return {.products = count * a.products,
+          .weights = count * a.weights,
           .attention = count * a.attention,
           .elements = count * a.elements,
           .operators = count * a.operators,
@@ -324,7 +327,9 @@ class cost_visitor {
       return product_time({m, n, k, batch}, rate, width, result, on_);
     };
     cost.forward.products += time(tokens, out, in, element_);
-    cost.backward.products += time(out, in, tokens, gradient_);
+    const double weights = time(out, in, tokens, gradient_);
+    cost.backward.products += weights;
+    cost.backward.weights += weights;
     if (gradient_of_input) cost.backward.products += time(tokens, in, out, element_);
     cost.forward.operators += 1;
     cost.backward.operators += gradient_of_input ? 2 : 1;
