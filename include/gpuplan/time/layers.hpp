@@ -327,9 +327,9 @@ class cost_visitor {
       return product_time({m, n, k, batch}, rate, width, result, on_);
     };
     cost.forward.products += time(tokens, out, in, element_);
-    const double weights = time(out, in, tokens, gradient_);
-    cost.backward.products += weights;
-    cost.backward.weights += weights;
+    const double of_weights = time(out, in, tokens, gradient_);
+    cost.backward.products += of_weights;
+    cost.backward.weights += of_weights;
     if (gradient_of_input) cost.backward.products += time(tokens, in, out, element_);
     cost.forward.operators += 1;
     cost.backward.operators += gradient_of_input ? 2 : 1;
