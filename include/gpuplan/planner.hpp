@@ -15,6 +15,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace gpuplan {
 
@@ -105,8 +106,11 @@ class planner {
         times_of_(times_of),
         all_(request, times_of) {}
 
-  // Plans that the goal counts as more than `ceiling` are of no interest.
-  constexpr result<plan_answer> run(int wanted, double ceiling = infinity) {
+  // Plans that the goal counts as more than `ceiling` are of no interest; nor is, where it is not
+  // asked for, what would be best beyond the budget.
+  constexpr result<plan_answer> run(int wanted,
+                                    double ceiling = infinity,
+                                    bool looks_beyond_memory = true) {
     wanted_ = wanted;
     ceiling_ = ceiling;
     if (all_.has_too_many())
@@ -135,7 +139,7 @@ class planner {
     answer_.excluded = counts.excluded;
     if (answer_.count == 0 && ceiling_ < infinity) return answer_;
     if (answer_.count == 0) return why_none(counts);
-    if (request_.goal != plan_goal::least_memory) find_beyond_memory();
+    if (looks_beyond_memory && request_.goal != plan_goal::least_memory) find_beyond_memory();
     return answer_;
   }
 
@@ -371,97 +375,109 @@ class planner {
   }
 };
 
-// The best plans of all of a request's clusters.
-template <memory_of_setups MemoryOf, times_of_setups TimesOf>
-class planner_of_clusters {
- public:
-  constexpr planner_of_clusters(const plan_request& request,
-                                const known<memory_budget>& budget,
-                                const MemoryOf& memory_of,
-                                const TimesOf& times_of,
-                                int wanted)
-      : request_(request),
-        budget_(budget),
-        memory_of_(memory_of),
-        times_of_(times_of),
-        wanted_(wanted) {}
+// How far off a failure is from a plan: less memory, time or money that is missing is nearer.
+constexpr double distance_of(const failure& why) {
+  const auto times = [&](fact needed, fact given) {
+    const auto most = static_cast<double>(why[given]);
+    return static_cast<double>(why[needed]) / (most > 0 ? most : 1);
+  };
+  switch (why.code) {
+    case errc::exceeds_gpu_memory:
+      return times(fact::needed_MB, fact::gpu_has_MB);
+    case errc::no_plan_in_time:
+      return times(fact::minutes, fact::at_most_minutes);
+    case errc::no_plan_for_money:
+      return times(fact::cents, fact::at_most_cents);
+    default:
+      return std::numeric_limits<double>::infinity();
+  }
+}
 
-  constexpr result<plan_answer> run() {
-    failure why;
-    for (std::size_t at = 0; at <= request_.others.size(); ++at) {
-      const plan_request here = request_on(request_, at);
-      const auto found = on_one(here);
-      if (found)
-        add(*found, at);
-      else if (!failed(why))
-        why = found.why();
+// The best plans of several searches for one request, or why the nearest has none.
+class gathered_plans {
+ public:
+  constexpr const plan_answer& plans() const { return all_; }
+
+  constexpr result<plan_answer> answer(const plan_request& request) const {
+    if (all_.count == 0) return why_;
+    plan_answer answer = all_;
+    if (answer.beyond_memory &&
+        !(goal_value(request, *answer.beyond_memory) < goal_value(request, answer.best())))
+      answer.beyond_memory = {};
+    return answer;
+  }
+  // What a search on this cluster need not go beyond, in what it counts; a little more, since
+  // products round.
+  constexpr double ceiling(const plan_request& request, const cluster& on, int wanted) const {
+    if (all_.count < wanted) return std::numeric_limits<double>::infinity();
+    const double each = request.goal == plan_goal::least_money ? price_of(on) : 1;
+    if (!(each > 0)) return std::numeric_limits<double>::infinity();
+    return goal_value(request, all_.plans[wanted - 1]) / each * (1 + 1e-12);
+  }
+
+  constexpr void add(const plan_request& request,
+                     const result<plan_answer>& more,
+                     std::size_t cluster,
+                     int wanted) {
+    if (!more) {
+      if (!failed(why_) || distance_of(more.why()) < distance_of(why_)) why_ = more.why();
+      return;
     }
-    if (all_.count == 0) return why;
-    if (all_.beyond_memory && !(goal_value(request_, *all_.beyond_memory) < value_of(0)))
-      all_.beyond_memory = {};
-    return all_;
+    for (training_plan plan : *more) {
+      plan.cluster = cluster;
+      add(request, plan, wanted);
+    }
+    if (more->beyond_memory) {
+      training_plan plan = *more->beyond_memory;
+      plan.cluster = cluster;
+      if (!all_.beyond_memory ||
+          goal_value(request, plan) < goal_value(request, *all_.beyond_memory))
+        all_.beyond_memory = plan;
+    }
+    all_.evaluated += more->evaluated;
+    all_.excluded += more->excluded;
+    all_.asked += more->asked;
   }
 
  private:
-  const plan_request& request_;
-  const known<memory_budget>& budget_;
-  const MemoryOf& memory_of_;
-  const TimesOf& times_of_;
-  int wanted_;
   plan_answer all_{};
+  failure why_{};
 
-  constexpr double value_of(int at) const { return goal_value(request_, all_.plans[at]); }
-
-  constexpr result<plan_answer> on_one(const plan_request& here) const {
-    const memory_budget budget = budget_ ? *budget_ : memory_budget(here.on.gpu);
-    if (const failure flaw = flaw_of_budget(budget); failed(flaw)) return flaw;
-    if constexpr (requires { memory_of_.on(here.on.gpu); }) {
-      const auto there = memory_of_.on(here.on.gpu);
-      return planner(here, budget, there, times_of_).run(wanted_, ceiling_of(here));
-    } else {
-      return planner(here, budget, memory_of_, times_of_).run(wanted_, ceiling_of(here));
-    }
-  }
-  // In what is counted on one cluster, and a little more: products round.
-  constexpr double ceiling_of(const plan_request& here) const {
-    if (all_.count < wanted_) return infinity;
-    const double each = here.goal == plan_goal::least_money ? price_of(here.on) : 1;
-    return each > 0 ? value_of(wanted_ - 1) / each * (1 + 1e-12) : infinity;
-  }
-
-  constexpr void add(const plan_answer& more, std::size_t from) {
-    for (training_plan plan : more) {
-      plan.cluster = from;
-      add(plan);
-    }
-    if (more.beyond_memory) {
-      training_plan plan = *more.beyond_memory;
-      plan.cluster = from;
-      if (!all_.beyond_memory ||
-          goal_value(request_, plan) < goal_value(request_, *all_.beyond_memory))
-        all_.beyond_memory = plan;
-    }
-    all_.evaluated += more.evaluated;
-    all_.excluded += more.excluded;
-    all_.asked += more.asked;
-  }
-  // Behind those that are as good: of as good ones the first cluster's come first.
-  constexpr void add(const training_plan& plan) {
-    const double value = goal_value(request_, plan);
-    const auto comes_before = [&](int at) {
-      return value < value_of(at) ||
-             (value == value_of(at) && plan.per_sample() < all_.plans[at].per_sample());
+  // Behind those that are as good: of as good ones the first search's come first.
+  constexpr void add(const plan_request& request, const training_plan& plan, int wanted) {
+    const double value = goal_value(request, plan);
+    const auto comes_before = [&](const training_plan& other) {
+      const double others = goal_value(request, other);
+      return value < others || (value == others && plan.per_sample() < other.per_sample());
     };
     int at = all_.count;
-    if (at == wanted_) {
-      if (!comes_before(--at)) return;
+    if (at == wanted) {
+      if (!comes_before(all_.plans[--at])) return;
     } else {
       ++all_.count;
     }
-    for (; at > 0 && comes_before(at - 1); --at) all_.plans[at] = all_.plans[at - 1];
+    for (; at > 0 && comes_before(all_.plans[at - 1]); --at) all_.plans[at] = all_.plans[at - 1];
     all_.plans[at] = plan;
   }
 };
+
+// The memory of setups on devices of a kind: what `memory_of` has for it, or itself.
+template <class MemoryOf>
+constexpr auto memory_on(const MemoryOf& memory_of, const gpu_spec& gpu) {
+  if constexpr (requires { memory_of.on(gpu); }) {
+    return memory_of.on(gpu);
+  } else {
+    return memory_of;
+  }
+}
+
+constexpr failure flaw_of_count(int plans) {
+  if (plans >= 1 && plans <= plan_answer::most_plans) return {};
+  return failure(errc::out_of_bounds,
+                 named_fact{fact::plans, plans},
+                 named_fact{fact::at_least, 1},
+                 named_fact{fact::at_most, plan_answer::most_plans});
+}
 
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 constexpr result<plan_answer> best_plans(const plan_request& request,
@@ -473,12 +489,17 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
   if constexpr (std::same_as<TimesOf, roofline_times>)
     if (const auto valid = validate(times_of, request.setup, request.on); !valid)
       return valid.why();
-  if (plans < 1 || plans > plan_answer::most_plans)
-    return failure(errc::out_of_bounds,
-                   named_fact{fact::plans, plans},
-                   named_fact{fact::at_least, 1},
-                   named_fact{fact::at_most, plan_answer::most_plans});
-  return planner_of_clusters(request, budget, memory_of, times_of, plans).run();
+  if (const failure flaw = flaw_of_count(plans); failed(flaw)) return flaw;
+  gathered_plans found;
+  for (std::size_t at = 0; at <= request.others.size(); ++at) {
+    const plan_request here = request_on(request, at);
+    const memory_budget most = budget ? *budget : memory_budget(here.on.gpu);
+    if (const failure flaw = flaw_of_budget(most); failed(flaw)) return flaw;
+    const auto there = memory_on(memory_of, here.on.gpu);
+    const double ceiling = found.ceiling(request, here.on, plans);
+    found.add(request, planner(here, most, there, times_of).run(plans, ceiling), at, plans);
+  }
+  return found.answer(request);
 }
 
 }  // namespace detail
@@ -490,11 +511,11 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// `times_of`, or of another time model, which is asked about each plan that memory does not refuse
 /// at the least batch. Interleaved schedules take accumulations
 /// that the stages divide. Plans as good are in order of clusters, GPUs, then degrees. Errors:
-/// those of the request; of its first cluster, where none has a plan: `no_such_division`, or why
-/// the first one is none; `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the
-/// best one would take; `exceeds_gpu_memory` of the plan that needs least; `out_of_bounds` of more
-/// than 512 combinations of setups, tensor, context and expert degrees, sequence parallelism and
-/// recomputation, or 1,024 of pipelines and ZeRO stages.
+/// those of the request; of the cluster that is nearest to a plan, where none has one:
+/// `no_such_division`, or why the first one is none; `no_such_batch`; `no_plan_in_time` and
+/// `no_plan_for_money` with what the best one would take; `exceeds_gpu_memory` of the plan that
+/// needs least; `out_of_bounds` of more than 512 combinations of setups, tensor, context and expert
+/// degrees, sequence parallelism and recomputation, or 1,024 of pipelines and ZeRO stages.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,

@@ -6,6 +6,7 @@
 #include <gpuplan/detail/layer_code.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/memory/device.hpp>
+#include <gpuplan/memory/profile.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/training_setup.hpp>
@@ -33,6 +34,11 @@ struct fullest_stage_memory {
     return most;
   }
 
+  /// `Model.required(Plan)`, for searches while compiling: each replay is a constant expression of
+  /// its own. Of micro-batches one behind the other as many are replayed as differ.
+  template <const fullest_stage_memory& Model, batch_plan Plan>
+  [[nodiscard]] static constexpr bytes required_in_chunks();
+
  private:
   constexpr bytes at(std::int64_t stage, const batch_plan& plan) const {
     transformer_memory there = of;
@@ -40,6 +46,46 @@ struct fullest_stage_memory {
     return there.required(plan);
   }
 };
+
+namespace detail {
+
+template <const fullest_stage_memory& Model, std::int64_t Stage>
+inline constexpr transformer_memory memory_of_stage = [] {
+  transformer_memory there = Model.of;
+  there.setup.place.stage = Stage;
+  return there;
+}();
+
+template <const fullest_stage_memory& Model, batch_plan Plan, std::int64_t Stage>
+constexpr bytes required_of_stage() {
+  constexpr profiled_counts counts = profiled_counts_of(Model.of.setup, Plan.data_parallel);
+  constexpr std::int64_t different = counts.of[counts.count - 1];
+  constexpr bool is_like_fewer = !counts.goes_on && Plan.accumulation > different;
+  constexpr batch_plan replayed{
+      Plan.micro_batch, Plan.data_parallel, is_like_fewer ? different : Plan.accumulation};
+  constexpr const transformer_memory& memory = memory_of_stage<Model, Stage>;
+  const bytes requested = bytes::from_value(
+      static_cast<double>(requested_in_chunks<memory_of_stage<Model, Stage>, replayed>()));
+  const device_needs needs = needs_of(memory.setup, Plan, memory.channels);
+  return requested + memory.fragmentation * requested + needs.kernels + needs.communication;
+}
+
+}  // namespace detail
+
+template <const fullest_stage_memory& Model, batch_plan Plan>
+constexpr bytes fullest_stage_memory::required_in_chunks() {
+  constexpr std::int64_t last = Model.of.setup.parallelism.pipeline_parallel - 1;
+  bytes most = detail::required_of_stage<Model, Plan, 0>();
+  if constexpr (last > 0) {
+    const bytes here = detail::required_of_stage<Model, Plan, last>();
+    if (here > most) most = here;
+  }
+  if constexpr (last > 1) {
+    const bytes here = detail::required_of_stage<Model, Plan, 1>();
+    if (here > most) most = here;
+  }
+  return most;
+}
 
 /// As `transformer_memory`.
 [[nodiscard]] constexpr result<fullest_stage_memory> validate(const fullest_stage_memory& memory) {

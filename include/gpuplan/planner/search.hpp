@@ -199,7 +199,10 @@ class plan_enumeration {
   constexpr void begin_setup(std::int64_t which) {
     setup_ = which;
     time_.setup = setup_at(which);
-    if constexpr (has_tables) std::construct_at(&composer_, time_, times_.factors);
+    if constexpr (has_tables) {
+      std::construct_at(&composer_, time_);
+      composer_.set_factors(times_.factors);
+    }
   }
   constexpr void set_family(const plan_family& family) {
     if (family.setup != setup_) begin_setup(family.setup);
