@@ -3,10 +3,14 @@
 // What is planned, as command lines say it.
 
 #include <gpuplan/planner.hpp>
+#include <gpuplan/result.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "guides/render.hpp"
 #include "setups/options.hpp"
 
 namespace CLI {
@@ -18,16 +22,18 @@ namespace plan_program {
 /// What the command line gives, before it is checked.
 struct arguments {
   setups::arguments setup{};
-  std::string gpu = "a100_sxm4_80gb";
-  std::int64_t nodes = 1;
-  std::int64_t gpus_per_node = 8;
-  double network = 200;  // GB/s of a node
+  std::vector<std::string> gpus{"a100_sxm4_80gb"};
+  // Of each kind of GPU, or one of all.
+  std::vector<std::int64_t> nodes{1};
+  std::vector<std::int64_t> gpus_per_node{8};
+  std::vector<double> network{200};  // GB/s of a node
+  std::vector<double> price{};       // of a GPU and hour; none: not known
+  std::vector<double> power{};       // watts of a GPU; none: its TDP
   std::int64_t batch = 0;
   std::int64_t largest_batch = 0;  // 0: the same
   double tokens = 0;               // of the run; 0: not known
   double days = 0;
   double dollars = 0;
-  double price = 0;  // of a GPU and hour; 0: not known
   double fragmentation = 15;
 };
 
@@ -35,6 +41,7 @@ struct arguments {
 struct named_request {
   std::string name;
   gpuplan::plan_request request{};
+  std::shared_ptr<const std::vector<gpuplan::cluster_choice>> others{};  // the request's
 };
 
 void add_options(CLI::App& app, arguments& to);
@@ -45,6 +52,17 @@ void add_options(CLI::App& app, arguments& to);
 
 /// "t4 c2 e2 p8 v2 ZeRO-1": the degrees above 1 of tensor, context, expert, pipeline and chunks.
 [[nodiscard]] std::string in_words(const gpuplan::training_plan& plan);
+/// "8x2x4": replicas, micro-batch, accumulation.
+[[nodiscard]] std::string in_words(const gpuplan::batch_plan& plan);
+/// Whether people read it: they take the parts of a batch side by side, programs one by one.
+[[nodiscard]] bool is_for_people(const guides::output& as);
+/// "64 x h100_sxm5_80gb", or of several clusters all there are: "8 x a, 16 x b".
+[[nodiscard]] std::string gpus_of(const gpuplan::plan_request& request);
+/// As much of the GPU's id as tells it from the request's others: "h100".
+[[nodiscard]] std::string short_id(const gpuplan::plan_request& request,
+                                   const gpuplan::training_plan& plan);
+/// Why there is no plan, in few words: "needs 93.3 GB of memory".
+[[nodiscard]] std::string in_words(const gpuplan::failure& why);
 /// "none", "attention", "layers".
 [[nodiscard]] std::string recomputed(const gpuplan::training_plan& plan);
 

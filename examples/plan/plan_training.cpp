@@ -2,11 +2,13 @@
 #include <gpuplan/memory/divisions.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/front.hpp>
+#include <gpuplan/planner/limits.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,82 +25,172 @@ namespace io = gpuplan::io;
 using io::cell;
 
 constexpr const char* about =
-    "The fastest ways to train a model on a cluster: how it is divided among GPUs, what is\n"
-    "recomputed, micro-batch and accumulation, with the time of a step and the memory of the\n"
-    "fullest GPU; then those that take longer and need less memory.";
+    "The best ways to train a model on a cluster, or on one of several: how it is divided among\n"
+    "GPUs, what is recomputed, micro-batch and accumulation, with the time of a step and the "
+    "memory\n"
+    "of the fullest GPU; then what would be better without one of the limits, and what takes "
+    "longer\n"
+    "and needs less memory. Where nothing fits, each change that would do by itself.";
 constexpr const char* examples =
     "Examples:\n"
     "  plan_training gpt3-175b --framework megatron-te --nodes 64 --batch 1536\n"
     "  plan_training llama-3-8b --framework torchtitan --gpu h100_sxm5_80gb --batch 64\n"
     "  plan_training llama-3-70b --framework megatron-te --nodes 16 --batch 512 --tokens 1e11\n"
-    "      --price 2 --days 30 --format csv";
+    "      --gpu a100_sxm4_80gb,h100_sxm5_80gb --price 1.8,3 --days 30 --goal money --format csv";
 
 struct request {
   arguments asked{};
+  plan_goal goal = plan_goal::least_time;
   int plans = 5;
+  bool lists_smaller = false;
 };
 
-// People read the parts of a batch side by side, programs one by one.
-bool is_for_people(const guides::output& as) {
-  return as.format == "text" || as.format == "markdown";
-}
-
+// Of the columns, those that say something of this request: programs get all of them.
 struct listing {
   const plan_request& request;
   const training_plan& best;
   bool for_people = true;
   io::table table{};
 
+  bool is_shown(bool says_something) const { return says_something || !for_people; }
+  bool has_kinds() const { return is_shown(!request.others.empty()); }
+  bool has_run() const { return is_shown(request.samples != 0); }
+  bool has_steps() const { return is_shown(request.samples == 0); }
+  bool has_money() const { return is_shown(request.samples != 0 && request.on.price_per_gpu); }
+
   void begin(const std::string& title) {
     table.title = title;
-    table.columns = {{.name = "plan"}, {.name = "division"}, {.name = "recompute"}};
+    table.columns = {{.name = "plan"}};
+    if (has_kinds()) table.columns.push_back({.name = "gpu"});
+    for (const char* name : {"division", "recompute"}) table.columns.push_back({.name = name});
     if (for_people)
       table.columns.push_back({.name = "batch", .align = io::alignment::right});
     else
       for (const char* name : {"gpus", "data_parallel", "micro_batch", "accumulation"})
         table.columns.push_back({.name = name});
-    for (const char* name : {"step_s", "tokens_per_s", "memory_GB", "slower_pct"})
+    const auto add_number = [&](const char* name) {
       table.columns.push_back({.name = name, .align = io::alignment::point});
+    };
+    if (has_steps())
+      for (const char* name : {"step_s", "tokens_per_s"}) add_number(name);
+    if (has_run()) add_number("hours");
+    if (has_money()) add_number("usd");
+    if (!for_people) add_number("kWh");
+    add_number("memory_GB");
+    add_number("slower_pct");
   }
-  void add(const char* kind, const training_plan& plan) {
+  void add(const std::string& kind, const training_plan& plan) {
     const batch_plan& batch = plan.batch;
     const double tokens = static_cast<double>(batch.effective_batch()) *
                           static_cast<double>(request.setup.sequence_length);
-    std::vector<cell> row{kind, in_words(plan), recomputed(plan)};
+    std::vector<cell> row{kind};
+    if (has_kinds())
+      row.emplace_back(for_people ? short_id(request, plan) : cluster_of(request, plan).gpu.id);
+    row.insert(row.end(), {in_words(plan), recomputed(plan)});
     if (for_people)
-      row.emplace_back(std::to_string(batch.data_parallel) + "x" +
-                       std::to_string(batch.micro_batch) + "x" +
-                       std::to_string(batch.accumulation));
+      row.emplace_back(in_words(batch));
     else
       row.insert(row.end(),
                  {plan.gpus, batch.data_parallel, batch.micro_batch, batch.accumulation});
+    if (has_steps()) {
+      row.emplace_back(in(plan.step, 1_s), 3);
+      row.emplace_back(tokens / in(plan.step, 1_s), 0);
+    }
+    const planned_run run = run_of(request, plan);
+    const bool is_run = request.samples != 0;
+    if (has_run()) row.push_back(is_run ? cell{in(run.time, 1_h), 1} : cell());
+    if (has_money()) row.push_back(is_run && run.cost ? cell{in(*run.cost, 1_usd), 0} : cell());
+    if (!for_people)
+      row.push_back(is_run && run.energy_used ? cell{in(*run.energy_used, 1_kWh), 0} : cell());
     row.insert(row.end(),
-               {cell{in(plan.step, 1_s), 3},
-                cell{tokens / in(plan.step, 1_s), 0},
-                plan.required > bytes{} ? cell{in(plan.required, 1_GB), 1} : cell(),
+               {plan.required > bytes{} ? cell{in(plan.required, 1_GB), 1} : cell(),
                 cell{100 * loss_of(plan, best), 1}});
     table.rows.push_back(row);
   }
 };
 
+// What the best plan would be without a limit, in the words of a list.
+std::string without(const lifted_limit& lifted) {
+  switch (lifted.limit) {
+    case plan_limit::memory:
+      return "more memory";
+    case plan_limit::finish_in:
+      return "more time";
+    case plan_limit::at_most:
+      return "more money";
+    case plan_limit::tensor_within_node:
+      return "t across nodes";
+    case plan_limit::layers:
+      return std::to_string(lifted.layers) + " layers";
+    case plan_limit::gpus:
+    case plan_limit::larger_batch:
+    case plan_limit::smaller_batch:
+    case plan_limit::recompute:
+    case plan_limit::degrees:
+      break;
+  }
+  return text(lifted.limit);
+}
+// What would do by itself where there is no plan.
+std::string instead(const plan_request& request, const lifted_limit& lifted) {
+  const training_plan& plan = lifted.plan;
+  const std::string batch = std::to_string(plan.batch.effective_batch()) + " samples a step";
+  switch (lifted.limit) {
+    case plan_limit::memory:
+      return io::decimal(in(plan.required, 1_GB), 1) + " GB for each " +
+             cluster_of(request, plan).gpu.id;
+    case plan_limit::finish_in:
+      return io::decimal(in(run_of(request, plan).time, 24_h), 2) + " days";
+    case plan_limit::at_most:
+      return io::decimal(in(*run_of(request, plan).cost, 1_usd), 0) + " dollars";
+    case plan_limit::gpus:
+      return std::to_string(plan.gpus) + " x " + cluster_of(request, plan).gpu.id;
+    case plan_limit::larger_batch:
+    case plan_limit::smaller_batch:
+      return batch;
+    case plan_limit::tensor_within_node:
+    case plan_limit::recompute:
+    case plan_limit::degrees:
+    case plan_limit::layers:
+      break;
+  }
+  return text(lifted.limit);
+}
+
 std::string answer_to(const request& given, const guides::output& as) {
-  const named_request named = request_of(given.asked);
-  const plan_request& request = named.request;
-  const transformer_memory_of memory_of{.fragmentation = given.asked.fragmentation / 100,
-                                        .channels = nccl_channels(request.on.gpu)};
-  const auto found = plan_training(request, request.on.gpu, memory_of, given.plans);
-  if (!found) throw guides::bad_request(failure_text(found.why()).c_str());
+  named_request named = request_of(given.asked);
+  plan_request& request = named.request;
+  request.goal = given.goal;
+  if (given.lists_smaller && (request.goal == plan_goal::least_memory || !request.others.empty()))
+    throw guides::bad_request("--less-memory is of one kind of GPU, and of time or money");
+  if (const auto valid = validate(request); !valid)
+    throw guides::bad_request(failure_text(valid.why()).c_str());
+  const transformer_memory_of memory_of{.fragmentation = given.asked.fragmentation / 100};
+  const auto found = plan_training(request, memory_of, given.plans);
+  const auto limits = limits_of(request, memory_of);
+  if (!found) {
+    std::string why = failure_text(found.why()).c_str();
+    const char* separator = "; each of these would do: ";
+    for (const lifted_limit& lifted : *limits) {
+      why += separator + instead(request, lifted);
+      separator = ", or ";
+    }
+    throw guides::bad_request(why);
+  }
   const training_plan& best = found->best();
   listing list{request, best, is_for_people(as)};
-  list.begin(named.name + " on " + std::to_string(best.gpus) + " x " + given.asked.gpu + ": " +
-             std::to_string(found->evaluated) + " plans worked out, " +
-             std::to_string(found->excluded) +
-             " excluded by a bound; batches are replicas x samples x accumulation");
+  list.begin(named.name + " on " + gpus_of(request) + ": " + std::to_string(found->evaluated) +
+             " plans worked out, " + std::to_string(found->excluded) + " excluded by a bound" +
+             (list.for_people ? "; batches are replicas x samples x accumulation" : ""));
   for (const training_plan& plan : *found)
     list.add(&plan == found->begin() ? "best" : "next", plan);
-  if (found->beyond_memory) list.add("more memory", *found->beyond_memory);
-  const auto front = front_of(request, request.on.gpu, memory_of, 0.1);
-  for (int at = 1; front && at < front->count; ++at) list.add("less memory", front->plans[at]);
+  const double shown = 0.0005;
+  for (const lifted_limit& lifted : *limits)
+    if (lifted.gain > shown) list.add(without(lifted), lifted.plan);
+  if (given.lists_smaller) {
+    const auto front = front_of(request, request.on.gpu, memory_of, 0.1);
+    for (int at = 1; front && at < front->count; ++at) list.add("less memory", front->plans[at]);
+  }
   return guides::render(list.table, as);
 }
 
@@ -114,9 +206,15 @@ int plan_training(int argc, char** argv) {
       [&](CLI::App& app) {
         app.footer(examples);
         add_options(app, asked.asked);
-        app.add_option("--days", asked.asked.days, "The run must end in so many days")
+        app.add_option("--goal", asked.goal, "What to have least of: time (default), money, memory")
+            ->transform(CLI::CheckedTransformer(
+                std::map<std::string, plan_goal>{{"time", plan_goal::least_time},
+                                                 {"money", plan_goal::least_money},
+                                                 {"memory", plan_goal::least_memory}}))
             ->type_name("");
-        app.add_option("--dollars", asked.asked.dollars, "The run may cost so much")->type_name("");
+        app.add_flag("--less-memory",
+                     asked.lists_smaller,
+                     "Lists plans of less and less memory too, which may take a minute");
         app.add_option("--plans", asked.plans, "Plans to list, each of another division")
             ->check(CLI::Range(1, plan_answer::most_plans))
             ->type_name("")

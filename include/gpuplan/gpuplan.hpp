@@ -28,8 +28,11 @@
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/planner.hpp>
+#include <gpuplan/planner/chunks.hpp>
 #include <gpuplan/planner/front.hpp>
+#include <gpuplan/planner/limits.hpp>
 #include <gpuplan/planner/request.hpp>
+#include <gpuplan/planner/times.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/require.hpp>
@@ -39,7 +42,6 @@
 #include <gpuplan/sweep.hpp>
 #include <gpuplan/time/affine.hpp>
 #include <gpuplan/time/calibrated.hpp>
-#include <gpuplan/time/composed.hpp>
 #include <gpuplan/time/documented.hpp>
 #include <gpuplan/time/overlap.hpp>
 #include <gpuplan/time/pipeline.hpp>

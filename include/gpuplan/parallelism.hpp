@@ -18,12 +18,21 @@ enum class recompute_mode {
   full        // every layer, from its input
 };
 
+/// In which order a pipeline's stages do their forwards and backwards.
+enum class pipeline_schedule {
+  one_f_one_b,  // a backward as soon as there is one (PipeDream-Flush, arXiv 2006.09503);
+                // interleaved where a stage has several chunks (Narayanan et al. 2021, 2104.04473)
+  gpipe,        // all forwards, then all backwards (Huang et al. 2018, arXiv 1811.06965)
+  zero_bubble   // ZB-H1: weights' gradients where it would wait (Qi et al. 2023, arXiv 2401.10241)
+};
+
 /// The degrees of model parallelism.
 struct parallelism {
   std::int64_t tensor_parallel = 1;
   std::int64_t pipeline_parallel = 1;
   std::int64_t expert_parallel = 1;   // of the routed experts; inside data parallelism
   std::int64_t virtual_pipeline = 1;  // model chunks of a stage (interleaved schedule)
+  pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
   std::int64_t context_parallel = 1;  // parts of a sequence
   // Stages are equally long where the embedding and the head count as a layer each; else the layers
   // alone are divided.
@@ -52,11 +61,21 @@ struct model_rank {
   friend constexpr bool operator==(const model_rank&, const model_rank&) = default;
 };
 
-/// How many of the model's layers a pipeline stage has. Where they cannot be divided equally, the
-/// last stages have fewer.
-[[nodiscard]] constexpr std::int64_t layers_of_stage(const parallelism& division,
-                                                     std::int64_t layers,
-                                                     std::int64_t stage) {
+/// The layers of one pipeline stage, `first <= layer < last`.
+struct layer_range {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+
+  [[nodiscard]] constexpr std::int64_t size() const { return last - first; }
+  friend constexpr bool operator==(const layer_range&, const layer_range&) = default;
+};
+
+/// Which of a model's layers a pipeline stage has: all layers, an encoder's before the decoder's,
+/// in order. Where they cannot be divided equally, the last stages have fewer, or none (DeepSpeed's
+/// partition by layers).
+[[nodiscard]] constexpr layer_range layers_of_stage(const parallelism& division,
+                                                    std::int64_t layers,
+                                                    std::int64_t stage) {
   const std::int64_t stages = division.pipeline_parallel;
   const std::int64_t end = division.ends_are_layers ? 1 : 0;
   const std::int64_t places = (layers + 2 * end + stages - 1) / stages;
@@ -64,11 +83,11 @@ struct model_rank {
     const std::int64_t before = which == 0 ? 0 : which * places - end;
     return before < layers ? before : layers;
   };
-  return layers_before(stage + 1) - layers_before(stage);
+  return {layers_before(stage), layers_before(stage + 1)};
 }
 
-/// The division itself where every degree is from 1 to 2^20. Errors: `not_positive`,
-/// `out_of_bounds`.
+/// The division itself where every degree is from 1 to 2^20 and no other schedule than 1F1B goes
+/// through several chunks of a stage. Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
 [[nodiscard]] constexpr result<parallelism> validate(const parallelism& division) {
   const std::int64_t most = std::int64_t{1} << 20;
   for (const named_fact degree : {named_fact{fact::tensor_parallel, division.tensor_parallel},
@@ -78,6 +97,8 @@ struct model_rank {
     if (degree.value > most)
       return failure(errc::out_of_bounds, degree, named_fact{fact::at_most, most});
   }
+  if (division.schedule != pipeline_schedule::one_f_one_b && division.virtual_pipeline > 1)
+    return failure(errc::no_such_code).about("chunks in this schedule");
   return division;
 }
 

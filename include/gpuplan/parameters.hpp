@@ -249,18 +249,6 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
   return visitor.counts;
 }
 
-/// The layers of one pipeline stage, `first <= layer < last`: all layers, an encoder's before the
-/// decoder's, in order and as evenly as whole layers can be divided.
-struct layer_range {
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-};
-[[nodiscard]] constexpr layer_range layers_of_stage(const transformer& model,
-                                                    std::int64_t stages,
-                                                    std::int64_t stage) {
-  return {model.layers() * stage / stages, model.layers() * (stage + 1) / stages};
-}
-
 /// The parameters that one rank holds. Tensor parallelism divides heads, MLP widths and the
 /// vocabulary, repeats key-value heads of which there are fewer than ranks, and leaves norms,
 /// routers, latent vectors and everything of odd shape whole (Megatron-LM). What cannot be divided
@@ -272,7 +260,7 @@ struct layer_range {
                                                     const parallelism& division,
                                                     const model_rank& rank = {}) {
   const std::int64_t stages = division.pipeline_parallel;
-  const layer_range range = layers_of_stage(model, stages, rank.stage);
+  const layer_range range = layers_of_stage(division, model.layers(), rank.stage);
   const bool is_first = rank.stage == 0;
   const bool is_last = rank.stage == stages - 1;
   detail::parameter_visitor visitor(model, division, rank);

@@ -7,19 +7,22 @@
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/planner/request.hpp>
 #include <gpuplan/planner/search.hpp>
+#include <gpuplan/planner/times.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/units.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace gpuplan {
 
 /// Answers "what does a device need for plans of this setup?" with a memory model: the setup has
 /// the division, in every other way it is the request's. Where `memory_of.at_least(setup, plan)`
 /// exists, it is bytes that the model never falls below, and cheap: plans are refused by it before
-/// the model is asked.
+/// the model is asked. Where `memory_of.on(gpu)` exists, it answers for clusters of that GPU.
 template <class MemoryOf>
 concept memory_of_setups = requires(const MemoryOf& memory_of, const training_setup& setup) {
   { memory_of(setup).required(batch_plan{}) } -> std::same_as<bytes>;
@@ -51,23 +54,74 @@ struct plan_answer {
 
 namespace detail {
 
-template <memory_of_setups MemoryOf>
+// The request on one of its clusters alone.
+constexpr plan_request request_on(const plan_request& request, std::size_t cluster) {
+  plan_request one = request;
+  one.others = {};
+  if (cluster == 0) return one;
+  one.on = request.others[cluster - 1].on;
+  one.efficiency = request.others[cluster - 1].efficiency;
+  return one;
+}
+
+constexpr double price_of(const cluster& on) {
+  return on.price_per_gpu ? on.price_per_gpu->each.value() : 1;
+}
+// What the goal counts, on any of the request's clusters.
+constexpr double goal_value(const plan_request& request, const training_plan& plan) {
+  const double time = plan.per_sample().value();
+  switch (request.goal) {
+    case plan_goal::least_money:
+      return time * static_cast<double>(plan.gpus) * price_of(cluster_of(request, plan));
+    case plan_goal::least_memory:
+      return plan.required.value();
+    case plan_goal::least_time:
+      break;
+  }
+  return time;
+}
+
+}  // namespace detail
+
+/// How much more `plan` takes than `best` of what the goal has least of. Precondition: plans of the
+/// request, of which the best takes some.
+[[nodiscard]] constexpr double loss_of(const plan_request& request,
+                                       const training_plan& plan,
+                                       const training_plan& best) {
+  return detail::goal_value(request, plan) / detail::goal_value(request, best) - 1;
+}
+
+namespace detail {
+
+template <memory_of_setups MemoryOf, times_of_setups TimesOf>
 class planner {
  public:
-  constexpr planner(const plan_request& request, memory_budget budget, const MemoryOf& memory_of)
-      : request_(request), budget_(budget.size().value()), memory_of_(memory_of), all_(request) {}
+  constexpr planner(const plan_request& request,
+                    memory_budget budget,
+                    const MemoryOf& memory_of,
+                    const TimesOf& times_of)
+      : request_(request),
+        budget_(budget.size().value()),
+        memory_of_(memory_of),
+        times_of_(times_of),
+        all_(request, times_of) {}
 
-  constexpr result<plan_answer> run(int wanted) {
+  // Plans that the goal counts as more than `ceiling` are of no interest; nor is, where it is not
+  // asked for, what would be best beyond the budget.
+  constexpr result<plan_answer> run(int wanted,
+                                    double ceiling = infinity,
+                                    bool looks_beyond_memory = true) {
     wanted_ = wanted;
+    ceiling_ = ceiling;
     if (all_.has_too_many())
       return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about("degrees");
-    const auto refine = [this](plan_candidate& of, const training_setup& setup) {
-      refine_by_floor(of, setup);
-    };
+    const auto refine = [this](plan_candidate& of,
+                               const training_setup& setup,
+                               const parameter_counts& held) { refine_by_floor(of, setup, held); };
     plan_candidate last{};
     const plan_candidate* behind = nullptr;
     for (bool goes_on = true; goes_on;) {
-      const candidate_list found = all_.lowest(behind, limit(), refine);
+      const candidate_list found = all_.lowest(candidate_list::capacity, behind, limit(), refine);
       goes_on = found.is_full();
       for (int at = 0; at < found.size(); ++at) {
         if (found[at].bound > limit()) {
@@ -83,8 +137,9 @@ class planner {
     const plan_counts counts = all_.counts();
     answer_.evaluated = counts.evaluated;
     answer_.excluded = counts.excluded;
+    if (answer_.count == 0 && ceiling_ < infinity) return answer_;
     if (answer_.count == 0) return why_none(counts);
-    if (request_.goal != plan_goal::least_memory) find_beyond_memory();
+    if (looks_beyond_memory && request_.goal != plan_goal::least_memory) find_beyond_memory();
     return answer_;
   }
 
@@ -105,39 +160,47 @@ class planner {
   const plan_request& request_;
   double budget_;
   const MemoryOf& memory_of_;
-  plan_enumeration all_;
+  const TimesOf& times_of_;
+  plan_enumeration<TimesOf> all_;
   plan_answer answer_{};
   rank ranks_[plan_answer::most_plans]{};
   int wanted_ = plan_answer::most_plans;
+  double ceiling_ = infinity;
   double least_required_ = infinity;  // of what was asked
   plan_candidate least_{};
   failure refusal_{};                                     // of a setup by the memory model
   plan_candidate postponed_[candidate_list::capacity]{};  // of less accumulation than they may have
   int postponed_count_ = 0;
 
-  static constexpr auto as_it_is = [](const plan_candidate&, const training_setup&) {};
+  static constexpr auto as_it_is =
+      [](const plan_candidate&, const training_setup&, const parameter_counts&) {};
 
   constexpr double limit() const {
-    return answer_.count < wanted_ ? infinity : ranks_[wanted_ - 1].value;
+    return answer_.count < wanted_ ? ceiling_ : ranks_[wanted_ - 1].value;
   }
 
   static constexpr batch_plan batch_of(const plan_candidate& of, std::int64_t accumulation) {
     return {of.group.micro_batch, of.group.data_parallel(), accumulation};
   }
   // Fewer accumulations where more are known not to fit, or none.
-  constexpr void refine_by_floor(plan_candidate& of, const training_setup& setup) const {
+  constexpr void refine_by_floor(plan_candidate& of,
+                                 const training_setup& setup,
+                                 [[maybe_unused]] const parameter_counts& held) const {
     if constexpr (requires { memory_of_.at_least(setup, batch_plan{}); }) {
       const auto least = [&](std::int64_t many) {
-        return memory_of_.at_least(setup, batch_of(of, many)).value();
+        if constexpr (requires { memory_of_.at_least(setup, batch_plan{}, held); })
+          return memory_of_.at_least(setup, batch_of(of, many), held).value();
+        else
+          return memory_of_.at_least(setup, batch_of(of, many)).value();
       };
       const double lowest = least(of.of.low);
       if (lowest > budget_) {
         of.bound = infinity;
       } else if (request_.goal == plan_goal::least_memory) {
         of.bound = lowest;
-      } else if (least(of.of.high) > budget_) {
+      } else if (of.of.high > of.of.low && least(of.of.high) > budget_) {
         of.of.high = most_of(of.of, [&](std::int64_t many) { return least(many) <= budget_; });
-        of.bound = all_.value_of(of.group, of.line.per_sample(of.group, of.of.high));
+        of.bound = all_.value_of(of.group, of.per_sample(of.of.high));
       }
     }
   }
@@ -191,7 +254,7 @@ class planner {
     for (int at = 0; at < postponed_count_; ++at) {
       plan_candidate& of = postponed_[at];
       const auto value = [&](std::int64_t many) {
-        return all_.value_of(of.group, of.line.per_sample(of.group, many));
+        return all_.value_of(of.group, of.per_sample(many));
       };
       if (value(of.of.high) > limit()) continue;
       if (value(of.of.low) > limit())
@@ -209,7 +272,7 @@ class planner {
   constexpr void examine_memory(const plan_candidate& of) {
     accumulations left = of.of;
     const auto meets = [&](std::int64_t many) {
-      return all_.meets_limits(of.group, of.line.per_sample(of.group, many));
+      return all_.meets_limits(of.group, of.per_sample(many));
     };
     if (!meets(left.low))
       left.low = most_of(left, [&](std::int64_t many) { return !meets(many); }) + left.unit;
@@ -221,7 +284,7 @@ class planner {
   }
 
   constexpr void insert(const plan_candidate& of, std::int64_t accumulation, double needed) {
-    const double per_sample = of.line.per_sample(of.group, accumulation);
+    const double per_sample = of.per_sample(accumulation);
     if (!all_.meets_limits(of.group, per_sample)) return;
     const rank place{
         request_.goal == plan_goal::least_memory ? needed : all_.value_of(of.group, per_sample),
@@ -246,15 +309,16 @@ class planner {
   }
   constexpr training_plan plan_of(const plan_candidate& of, std::int64_t accumulation) {
     const training_setup& setup = all_.divided(of.group);
-    return {.gpus = of.group.gpus,
+    return {.setup = static_cast<std::size_t>(of.group.setup),
+            .gpus = of.group.gpus,
             .division = setup.parallelism,
             .recompute = setup.recompute,
             .batch = batch_of(of, accumulation),
-            .step = duration::from_value(of.line.step(accumulation))};
+            .step = duration::from_value(of.step(accumulation))};
   }
 
   constexpr void find_beyond_memory() {
-    const candidate_list found = all_.lowest(nullptr, ranks_[0].value, as_it_is);
+    const candidate_list found = all_.lowest(1, nullptr, ranks_[0].value, as_it_is);
     if (found.size() == 0 || !(found[0].bound < ranks_[0].value)) return;
     answer_.beyond_memory = plan_of(found[0], found[0].of.high);
   }
@@ -278,7 +342,7 @@ class planner {
     if (counts.refused == plans) return why_too_much(free, devices);
     free.goal = plan_goal::least_memory;
     free.evaluates_all = false;
-    planner least(free, bytes::from_value(infinity), memory_of_);
+    planner least(free, bytes::from_value(infinity), memory_of_, times_of_);
     const auto found = least.run(1);
     if (!found) return failed(least.refusal_) ? least.refusal_ : found.why();
     const training_plan& smallest = found->best();
@@ -290,8 +354,8 @@ class planner {
     const auto samples = static_cast<double>(request_.samples);
     free.goal = plan_goal::least_time;
     if (request_.finish_in) {
-      plan_enumeration all(free);
-      const double time = all.lowest(nullptr, infinity, as_it_is)[0].bound * samples;
+      plan_enumeration all(free, times_of_);
+      const double time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
       if (time > request_.finish_in->value() || !request_.at_most)
         return failure(errc::no_plan_in_time,
                        devices,
@@ -300,8 +364,8 @@ class planner {
                                   static_cast<std::int64_t>(request_.finish_in->value() / 60)});
     }
     free.goal = plan_goal::least_money;
-    plan_enumeration all(free);
-    const double gpu_time = all.lowest(nullptr, infinity, as_it_is)[0].bound * samples;
+    plan_enumeration all(free, times_of_);
+    const double gpu_time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
     const money least = gpu_time * (1_s * request_.on.price_per_gpu->each);
     return failure(errc::no_plan_for_money,
                    devices,
@@ -311,36 +375,162 @@ class planner {
   }
 };
 
+// How far off a failure is from a plan: less memory, time or money that is missing is nearer.
+constexpr double distance_of(const failure& why) {
+  const auto times = [&](fact needed, fact given) {
+    const auto most = static_cast<double>(why[given]);
+    return static_cast<double>(why[needed]) / (most > 0 ? most : 1);
+  };
+  switch (why.code) {
+    case errc::exceeds_gpu_memory:
+      return times(fact::needed_MB, fact::gpu_has_MB);
+    case errc::no_plan_in_time:
+      return times(fact::minutes, fact::at_most_minutes);
+    case errc::no_plan_for_money:
+      return times(fact::cents, fact::at_most_cents);
+    default:
+      return std::numeric_limits<double>::infinity();
+  }
+}
+
+// The best plans of several searches for one request, or why the nearest has none.
+class gathered_plans {
+ public:
+  constexpr const plan_answer& plans() const { return all_; }
+
+  constexpr result<plan_answer> answer(const plan_request& request) const {
+    if (all_.count == 0) return why_;
+    plan_answer answer = all_;
+    if (answer.beyond_memory &&
+        !(goal_value(request, *answer.beyond_memory) < goal_value(request, answer.best())))
+      answer.beyond_memory = {};
+    return answer;
+  }
+  // What a search on this cluster need not go beyond, in what it counts; a little more, since
+  // products round.
+  constexpr double ceiling(const plan_request& request, const cluster& on, int wanted) const {
+    if (all_.count < wanted) return std::numeric_limits<double>::infinity();
+    const double each = request.goal == plan_goal::least_money ? price_of(on) : 1;
+    if (!(each > 0)) return std::numeric_limits<double>::infinity();
+    return goal_value(request, all_.plans[wanted - 1]) / each * (1 + 1e-12);
+  }
+
+  constexpr void add(const plan_request& request,
+                     const result<plan_answer>& more,
+                     std::size_t cluster,
+                     int wanted) {
+    if (!more) {
+      if (!failed(why_) || distance_of(more.why()) < distance_of(why_)) why_ = more.why();
+      return;
+    }
+    for (training_plan plan : *more) {
+      plan.cluster = cluster;
+      add(request, plan, wanted);
+    }
+    if (more->beyond_memory) {
+      training_plan plan = *more->beyond_memory;
+      plan.cluster = cluster;
+      if (!all_.beyond_memory ||
+          goal_value(request, plan) < goal_value(request, *all_.beyond_memory))
+        all_.beyond_memory = plan;
+    }
+    all_.evaluated += more->evaluated;
+    all_.excluded += more->excluded;
+    all_.asked += more->asked;
+  }
+
+ private:
+  plan_answer all_{};
+  failure why_{};
+
+  // Behind those that are as good: of as good ones the first search's come first.
+  constexpr void add(const plan_request& request, const training_plan& plan, int wanted) {
+    const double value = goal_value(request, plan);
+    const auto comes_before = [&](const training_plan& other) {
+      const double others = goal_value(request, other);
+      return value < others || (value == others && plan.per_sample() < other.per_sample());
+    };
+    int at = all_.count;
+    if (at == wanted) {
+      if (!comes_before(all_.plans[--at])) return;
+    } else {
+      ++all_.count;
+    }
+    for (; at > 0 && comes_before(all_.plans[at - 1]); --at) all_.plans[at] = all_.plans[at - 1];
+    all_.plans[at] = plan;
+  }
+};
+
+// The memory of setups on devices of a kind: what `memory_of` has for it, or itself.
+template <class MemoryOf>
+constexpr auto memory_on(const MemoryOf& memory_of, const gpu_spec& gpu) {
+  if constexpr (requires { memory_of.on(gpu); }) {
+    return memory_of.on(gpu);
+  } else {
+    return memory_of;
+  }
+}
+
+constexpr failure flaw_of_count(int plans) {
+  if (plans >= 1 && plans <= plan_answer::most_plans) return {};
+  return failure(errc::out_of_bounds,
+                 named_fact{fact::plans, plans},
+                 named_fact{fact::at_least, 1},
+                 named_fact{fact::at_most, plan_answer::most_plans});
+}
+
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
+constexpr result<plan_answer> best_plans(const plan_request& request,
+                                         const known<memory_budget>& budget,
+                                         const MemoryOf& memory_of,
+                                         int plans,
+                                         const TimesOf& times_of = {}) {
+  if (const auto valid = validate(request); !valid) return valid.why();
+  if constexpr (std::same_as<TimesOf, roofline_times>)
+    if (const auto valid = validate(times_of, request.setup, request.on); !valid)
+      return valid.why();
+  if (const failure flaw = flaw_of_count(plans); failed(flaw)) return flaw;
+  gathered_plans found;
+  for (std::size_t at = 0; at <= request.others.size(); ++at) {
+    const plan_request here = request_on(request, at);
+    const memory_budget most = budget ? *budget : memory_budget(here.on.gpu);
+    if (const failure flaw = flaw_of_budget(most); failed(flaw)) return flaw;
+    const auto there = memory_on(memory_of, here.on.gpu);
+    const double ceiling = found.ceiling(request, here.on, plans);
+    found.add(request, planner(here, most, there, times_of).run(plans, ceiling), at, plans);
+  }
+  return found.answer(request);
+}
+
 }  // namespace detail
 
 /// The best plans of the request whose memory is within the budget, at most `plans` of them. Exact:
 /// what is not worked out cannot be better, since no plan is faster than its layers on GPUs that
 /// never wait, a sample takes less time the more are accumulated, and memory rises with micro-batch
-/// and accumulation. Times are those of `roofline_time`. Interleaved schedules take accumulations
-/// that the stages divide. Plans as good are in order of GPUs, then degrees. Errors: those of the
-/// request; `no_such_division`, or why the first one is none; `no_such_batch`; `no_plan_in_time`
-/// and `no_plan_for_money` with what the best one would take; `exceeds_gpu_memory` of the plan that
-/// needs least; `out_of_bounds` of more than 512 combinations of tensor, context and expert degrees
-/// and recomputation, or 1,024 of pipelines and ZeRO stages.
-template <memory_of_setups MemoryOf>
+/// and accumulation. Times are those of `roofline_time`, of `calibrated_time` with the factors of
+/// `times_of`, or of another time model, which is asked about each plan that memory does not refuse
+/// at the least batch. Interleaved schedules take accumulations
+/// that the stages divide. Plans as good are in order of clusters, GPUs, then degrees. Errors:
+/// those of the request; of the cluster that is nearest to a plan, where none has one:
+/// `no_such_division`, or why the first one is none; `no_such_batch`; `no_plan_in_time` and
+/// `no_plan_for_money` with what the best one would take; `exceeds_gpu_memory` of the plan that
+/// needs least; `out_of_bounds` of more than 512 combinations of setups, tensor, context and expert
+/// degrees, sequence parallelism and recomputation, or 1,024 of pipelines and ZeRO stages.
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,
                                                           const MemoryOf& memory_of,
-                                                          int plans = 2) {
-  if (const auto valid = validate(request); !valid) return valid.why();
-  if (const failure flaw = detail::flaw_of_budget(budget); detail::failed(flaw)) return flaw;
-  if (plans < 1 || plans > plan_answer::most_plans)
-    return failure(errc::out_of_bounds,
-                   named_fact{fact::plans, plans},
-                   named_fact{fact::at_least, 1},
-                   named_fact{fact::at_most, plan_answer::most_plans});
-  return detail::planner(request, budget, memory_of).run(plans);
+                                                          int plans = 2,
+                                                          const TimesOf& times_of = {}) {
+  return detail::best_plans(request, budget, memory_of, plans, times_of);
 }
-/// Likewise, in the memory of the cluster's GPU.
-template <memory_of_setups MemoryOf>
+/// Likewise, in the memory of each cluster's GPU.
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
-                                                          const MemoryOf& memory_of) {
-  return plan_training(request, request.on.gpu, memory_of);
+                                                          const MemoryOf& memory_of,
+                                                          int plans = 2,
+                                                          const TimesOf& times_of = {}) {
+  return detail::best_plans(request, {}, memory_of, plans, times_of);
 }
 
 }  // namespace gpuplan

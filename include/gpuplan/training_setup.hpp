@@ -177,6 +177,8 @@ constexpr failure flaw_of_division(const training_setup& setup) {
   if (division.virtual_pipeline > 1 && (!is_of_megatron || division.pipeline_parallel == 1))
     return without_code("virtual_pipeline");
   const bool has_engine = setup.framework.transformer_engine;
+  if (division.schedule != pipeline_schedule::one_f_one_b)
+    return without_code("memory of this schedule");
   if (!has_engine && division.expert_parallel > 1) return without_code("expert_parallel");
   if (!has_engine && !is_titan && division.context_parallel > 1)
     return without_code("context_parallel");
@@ -436,6 +438,12 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   if (const auto valid = validate(setup); !valid) return valid.why();
   if (const auto valid = validate(plan); !valid) return valid.why();
   if (const failure why = detail::flaw_of_batch(setup, plan); detail::failed(why)) return why;
+  if (setup.parallelism.virtual_pipeline > 1 &&
+      plan.accumulation % setup.parallelism.pipeline_parallel != 0)
+    return failure(errc::no_such_code,
+                   named_fact{fact::accumulation, plan.accumulation},
+                   named_fact{fact::pipeline_parallel, setup.parallelism.pipeline_parallel})
+        .about("interleaving of so many");
   return setup;
 }
 

@@ -76,3 +76,46 @@ TEST_CASE("no stage is fuller, and what is at least needed is") {
   CHECK(pipelines > 20);
   CHECK(floors > 0.5 * valid);
 }
+
+namespace {
+
+// Every pass of the step replayed.
+step_peaks replayed_in_full(const training_setup& setup, const batch_plan& plan) {
+  eager::summed_memory memory(setup.model.layers());
+  eager::training_job job(memory, setup, plan);
+  job.settle();
+  memory.start(job.alive());
+  job.step();
+  return memory.peaks();
+}
+
+}  // namespace
+
+TEST_CASE("passes that do as ones before are told as if they were replayed") {
+  dice roll{std::mt19937_64(3)};
+  int valid = 0;
+  int interleaved = 0;
+  int unlike = 0;
+  for (int division = 0; division < 150; ++division) {
+    training_setup setup = random_division(roll);
+    setup.parallelism.shares_kept_inputs = roll.one_in(3);
+    setup.padding_mask = roll.one_in(3);
+    setup.place.stage = roll.from(0, setup.parallelism.pipeline_parallel - 1);
+    if (setup.framework.transformer_engine && setup.parallelism.tensor_parallel == 1 && roll.coin())
+      setup.model.moe = {.num_experts = 4, .num_experts_per_tok = 2, .moe_intermediate_size = 256};
+    const bool in_turns = setup.parallelism.virtual_pipeline > 1;
+    const batch_plan plan{roll.from(1, 3),
+                          one_of<std::int64_t>(roll, {1, 2, 8}),
+                          (in_turns ? setup.parallelism.pipeline_parallel : 1) * roll.from(1, 12)};
+    if (!validate(transformer_memory{setup}, plan)) continue;
+    ++valid;
+    interleaved += in_turns;
+    const step_peaks told = peaks_of(setup, plan);
+    const step_peaks replayed = replayed_in_full(setup, plan);
+    for (int moment = 0; moment < step_moments; ++moment)
+      unlike += !(told.at[moment] == replayed.at[moment]);
+  }
+  CHECK(valid > 80);
+  CHECK(interleaved > 20);
+  CHECK(unlike == 0);
+}

@@ -265,6 +265,7 @@ struct settings {
   pipeline_schedule schedule;
   bool uneven;
   bool sends;
+  bool chunks = false;
 };
 
 distances measure(const settings& wanted, int count) {
@@ -281,7 +282,7 @@ distances measure(const settings& wanted, int count) {
     pipeline_seconds line;
     line.stages = whole(1, 10);
     line.micro_batches = whole(1, 40);
-    if (wanted.schedule == pipeline_schedule::interleaved) {
+    if (wanted.chunks) {
       line.stages = whole(2, 8);
       line.chunks = whole(2, 6);
       line.micro_batches = line.stages * whole(1, 6);
@@ -338,10 +339,10 @@ TEST_CASE("one forward, one backward is exact without sends") {
 }
 
 TEST_CASE("interleaved is exact for like stages, else a bound") {
-  check_below({pipeline_schedule::interleaved, false, false}, 1e-12, 1e-12);
-  check_below({pipeline_schedule::interleaved, false, true}, 1e-12, 1e-12);
-  check_below({pipeline_schedule::interleaved, true, false}, 0.004, 0.07);
-  check_below({pipeline_schedule::interleaved, true, true}, 0.004, 0.07);
+  check_below({pipeline_schedule::one_f_one_b, false, false, true}, 1e-12, 1e-12);
+  check_below({pipeline_schedule::one_f_one_b, false, true, true}, 1e-12, 1e-12);
+  check_below({pipeline_schedule::one_f_one_b, true, false, true}, 0.004, 0.07);
+  check_below({pipeline_schedule::one_f_one_b, true, true, true}, 0.004, 0.07);
 }
 
 TEST_CASE("zero-bubble is exact for like stages without sends, else near") {
@@ -358,14 +359,12 @@ TEST_CASE("a longer pass or send never makes a pipeline faster") {
   const auto whole = [&](int low, int high) {
     return std::uniform_int_distribution<int>(low, high)(random);
   };
-  for (const auto schedule : {pipeline_schedule::gpipe,
-                              pipeline_schedule::one_f_one_b,
-                              pipeline_schedule::interleaved,
-                              pipeline_schedule::zero_bubble})
+  for (const auto schedule :
+       {pipeline_schedule::gpipe, pipeline_schedule::one_f_one_b, pipeline_schedule::zero_bubble})
     for (int i = 0; i < 2000; ++i) {
       pipeline_seconds line;
       line.stages = whole(1, 8);
-      line.chunks = schedule == pipeline_schedule::interleaved ? whole(1, 4) : 1;
+      line.chunks = schedule == pipeline_schedule::one_f_one_b ? whole(1, 4) : 1;
       line.micro_batches = line.stages * whole(1, 5);
       line.middle = {1, real(1.3, 2.4), real(0.5, 1)};
       const auto stretched = [&] {

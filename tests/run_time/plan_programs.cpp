@@ -63,8 +63,7 @@ TEST_CASE("the first row is the best plan") {
                                  "8"});
   using namespace gpuplan;
   const plan_request request = gpt2_on_2_gpus();
-  const transformer_memory_of memory_of{.channels = nccl_channels(request.on.gpu)};
-  const auto answer = plan_training(request, memory_of);
+  const auto answer = plan_training(request, transformer_memory_of{});
   REQUIRE(answer);
   const training_plan& best = answer->best();
   CHECK(rows[0]["plan"] == "best");
@@ -90,12 +89,89 @@ TEST_CASE("each number of GPUs has a row, and what does not fit a reason") {
                                  "2"});
   REQUIRE(rows.size() == 4);
   CHECK(rows[0]["gpus"] == 1);
-  CHECK(rows[0]["why_not"].get<std::string>().find("needs more memory") != std::string::npos);
+  CHECK(rows[0]["note"].get<std::string>().find("GB of memory, has") != std::string::npos);
   CHECK(rows[3]["gpus"] == 8);
   const double hours = rows[3]["hours"].get<double>();
   CHECK(hours > 0);
   CHECK(rows[3]["gpu_hours"].get<double>() == doctest::Approx(8 * hours).epsilon(0.02));
   CHECK(rows[3]["usd"].get<double>() == doctest::Approx(16 * hours).epsilon(0.02));
+}
+
+TEST_CASE("of several kinds of GPU the cheapest and the fastest are named") {
+  const json rows = json_answer(counted,
+                                {"gpt2",
+                                 "--framework",
+                                 "torch-gpt",
+                                 "--gpu",
+                                 "a100_sxm4_80gb,h100_sxm5_80gb",
+                                 "--gpus-per-node",
+                                 "2",
+                                 "--batch",
+                                 "64",
+                                 "--tokens",
+                                 "1e9",
+                                 "--price",
+                                 "1,9",
+                                 "--power",
+                                 "500"});
+  REQUIRE(rows.size() == 4);
+  double least = 1e9;
+  double shortest = 1e9;
+  json cheapest;
+  json fastest;
+  for (const json& row : rows) {
+    const double usd = row["usd"].get<double>();
+    const double hours = row["hours"].get<double>();
+    const double price = row["gpu"] == "h100_sxm5_80gb" ? 9 : 1;
+    CHECK(usd == doctest::Approx(price * row["gpu_hours"].get<double>()).epsilon(0.1));
+    CHECK(row["kWh"].get<double>() ==
+          doctest::Approx(0.5 * row["gpu_hours"].get<double>()).epsilon(0.1));
+    if (usd < least) cheapest = row;
+    if (usd < least) least = usd;
+    if (hours < shortest) fastest = row;
+    if (hours < shortest) shortest = hours;
+  }
+  CHECK(cheapest["note"].get<std::string>().starts_with("cheapest"));
+  CHECK(cheapest["gpu"] == "a100_sxm4_80gb");
+  CHECK(fastest["note"] == "fastest");
+  CHECK(fastest["gpu"] == "h100_sxm5_80gb");
+}
+
+TEST_CASE("what would be better without a limit is listed") {
+  const std::vector<std::string> asked{"gpt3-6.7b",
+                                       "--framework",
+                                       "megatron-core",
+                                       "--gpus-per-node",
+                                       "4",
+                                       "--batch",
+                                       "64",
+                                       "--tokens",
+                                       "1e9",
+                                       "--price",
+                                       "2"};
+  const json rows = json_answer(planned, asked);
+  const json* more_memory = nullptr;
+  for (const json& row : rows)
+    if (row["plan"] == "more memory") more_memory = &row;
+  REQUIRE(more_memory != nullptr);
+  CHECK((*more_memory)["slower_pct"].get<double>() < 0);
+  CHECK((*more_memory)["memory_GB"].get<double>() > rows[0]["memory_GB"].get<double>());
+
+  // Where nothing ends in time: how long it takes, or how many GPUs it needs.
+  std::vector<std::string> in_no_time = asked;
+  in_no_time.insert(in_no_time.end(), {"--days", "0.1"});
+  const outcome none = planned(in_no_time);
+  CHECK(none.status == 2);
+  CHECK(none.err.find("no plan ends the run in this time") != std::string::npos);
+  CHECK(none.err.find("each of these would do: ") != std::string::npos);
+  CHECK(none.err.find(" days") != std::string::npos);
+  CHECK(none.err.find(" x a100_sxm4_80gb") != std::string::npos);
+}
+
+TEST_CASE("numbers that are neither one nor one for each kind are refused") {
+  const outcome two_prices = planned({"gpt2", "--batch", "8", "--price", "1,2"});
+  CHECK(two_prices.status == 2);
+  CHECK(two_prices.err.find("one for all, or one for each") != std::string::npos);
 }
 
 TEST_CASE("what cannot be planned is said, with status 2") {

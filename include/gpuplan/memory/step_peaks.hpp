@@ -92,13 +92,7 @@ class summed_memory final : public memory_events {
 
   constexpr int allocate(std::int64_t bytes, int /*stream*/) override {
     now_ += bytes;
-    step_peaks& peaks = peaks_;
-    memory_sum& most = peaks.at[place_];
-    if (now_ > most.total) {
-      most.total = now_;
-      if (parts_ != nullptr)
-        for (int part = 0; part < memory_parts; ++part) most.of[part] = parts_[part];
-    }
+    note_now();
     if (free_ != none) {
       const int block = free_;
       free_ = static_cast<int>(size_[block]);
@@ -114,10 +108,43 @@ class summed_memory final : public memory_events {
   }
   constexpr void begin(moment now, int layer) override {
     place_ = static_cast<int>(place_of(now, layer));
-    // what is there already counts
-    memory_sum& most = peaks_.at[place_];
-    if (now_ > most.total) most.total = now_;
+    note_now();  // what is there already counts
   }
+
+  [[nodiscard]] constexpr bool adds_up() const override { return repeats_; }
+  constexpr void begin_stretch() override {
+    before_stretch_ = peaks_;
+    peaks_ = {};
+    for (int part = 0; part < memory_parts; ++part) alive_before_[part] = parts_[part];
+  }
+  constexpr stretch_peaks end_stretch() override {
+    stretch_peaks stretch;
+    for (int place = 0; place < step_moments; ++place) {
+      const memory_sum& most = peaks_.at[place];
+      stretch.came_by[place] = most.total != 0;
+      for (int part = 0; part < memory_parts; ++part)
+        stretch.beyond[place][part] = most.of[part] - alive_before_[part];
+    }
+    stretch.last_place = place_;
+    const step_peaks within = peaks_;
+    peaks_ = before_stretch_;
+    for (int place = 0; place < step_moments; ++place) note(place, within.at[place]);
+    return stretch;
+  }
+  constexpr void repeat(const stretch_peaks& as_before) override {
+    for (int place = 0; place < step_moments; ++place) {
+      if (!as_before.came_by[place]) continue;
+      memory_sum most;
+      for (int part = 0; part < memory_parts; ++part) {
+        most.of[part] = parts_[part] + as_before.beyond[place][part];
+        most.total += most.of[part];
+      }
+      note(place, most);
+    }
+    place_ = as_before.last_place;
+  }
+  /// Whether stretches that do as one before are told from here on.
+  constexpr void set_repeats(bool repeats) { repeats_ = repeats; }
 
   /// From here on the peaks count, and the parts are read here.
   constexpr void start(const std::int64_t* parts) {
@@ -132,6 +159,18 @@ class summed_memory final : public memory_events {
   }
 
  private:
+  constexpr void note_now() {
+    step_peaks& peaks = peaks_;
+    memory_sum& most = peaks.at[place_];
+    if (now_ <= most.total) return;
+    most.total = now_;
+    if (parts_ != nullptr)
+      for (int part = 0; part < memory_parts; ++part) most.of[part] = parts_[part];
+  }
+  constexpr void note(int place, const memory_sum& seen) {
+    step_peaks& peaks = peaks_;
+    if (seen.total > peaks.at[place].total) peaks.at[place] = seen;
+  }
   [[nodiscard]] constexpr step_moment place_of(moment now, int layer) {
     switch (now) {
       case moment::construct:
@@ -161,7 +200,11 @@ class summed_memory final : public memory_events {
   bool saw_layer_ = false;
   const std::int64_t* parts_ = nullptr;
   step_peaks peaks_{};
+  step_peaks before_stretch_{};
+  std::int64_t alive_before_[memory_parts]{};
+  bool repeats_ = false;
 };
+static_assert(step_moments == stretch_peaks::most_places && memory_parts == purposes);
 
 }  // namespace eager
 
@@ -176,6 +219,8 @@ constexpr step_peaks replayed_peaks(training_setup setup,
   if (setup.model.num_decoder_layers != 0) setup.model.num_decoder_layers -= fewer;
   eager::summed_memory memory(setup.model.layers());
   eager::training_job job(memory, setup, plan, device);
+  memory.start(job.alive());
+  memory.set_repeats(true);
   job.settle();
   memory.start(job.alive());
   job.step();
@@ -248,7 +293,7 @@ constexpr repetition repeated_layers(const training_setup& setup, const batch_pl
 }
 
 // Micro-batches of a step. There is a first, one between, and a last; pipelines fill up before.
-// Megatron-Core notes the loss of each.
+// Megatron-Core's last stage notes the loss of each.
 constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t all = plan.accumulation;
   if (setup.framework.layers != layer_code::megatron_core) return {all < 3 ? all : 3, 1, 0};
@@ -257,7 +302,8 @@ constexpr repetition repeated_micro_batches(const training_setup& setup, const b
   const std::int64_t period = in_turns ? stages : 1;
   const std::int64_t fewer = (in_turns ? 3 * stages : stages + 2) + all % period;
   if (all <= fewer + period) return {all, period, 0};
-  return {fewer, period, (all - fewer) / period};
+  const bool notes_losses = setup.place.stage == stages - 1;
+  return {fewer, period, notes_losses ? (all - fewer) / period : 0};
 }
 
 constexpr step_peaks peaks_of_layers(const training_setup& setup,

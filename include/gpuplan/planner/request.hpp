@@ -16,7 +16,9 @@
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/units.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace gpuplan {
 
@@ -34,21 +36,33 @@ struct plan_space {
   known<range<std::int64_t>> context_parallel{};
   known<range<std::int64_t>> expert_parallel{};
   known<range<std::int64_t>> zero_stage{};
-  bool recompute = false;  // all three modes
+  bool recompute = false;          // all three modes
+  bool sequence_parallel = false;  // with and without it, where several ranks share a layer
   range<std::int64_t> micro_batch{1, 64};
+};
+
+/// A cluster to choose, with what its devices reach.
+struct cluster_choice {
+  cluster on{};
+  device_efficiency efficiency{};
 };
 
 /// What to plan. The division of `setup` is the default of what is not searched.
 struct plan_request {
   training_setup setup{};
+  // Other setups to choose from: in another precision, with another framework or another setting of
+  // it, likewise with defaults of their own. A plan is of one.
+  std::span<const training_setup> setups{};
   cluster on{};
   device_efficiency efficiency{};
+  // Other clusters to choose from, with GPUs of another kind, price or number. A plan is on one.
+  std::span<const cluster_choice> others{};
   range<std::int64_t> effective_batch{1};  // samples of one optimizer step
   plan_space space{};
   bool tensor_within_node = true;  // and no larger than a node
   std::int64_t samples = 0;        // of the run; 0: not known
-  known<duration> finish_in{};     // the run, at most
-  known<money> at_most{};          // for the run, at the cluster's price
+  known<duration> finish_in{};     // for the samples, at most
+  known<money> at_most{};          // likewise, at the cluster's price
   plan_goal goal = plan_goal::least_time;
   // Works out every plan's time, and excludes none by a bound: for comparison.
   bool evaluates_all = false;
@@ -56,6 +70,8 @@ struct plan_request {
 
 /// One way to train.
 struct training_plan {
+  std::size_t setup = 0;    // 0: the request's `setup`; from 1: of its `setups`
+  std::size_t cluster = 0;  // 0: the request's `on`; from 1: of its `others`
   std::int64_t gpus = 0;
   parallelism division{};
   recompute_mode recompute = recompute_mode::none;
@@ -67,9 +83,9 @@ struct training_plan {
   [[nodiscard]] constexpr duration per_sample() const {
     return 1.0 / static_cast<double>(batch.effective_batch()) * step;
   }
-  /// The setup with this division.
-  [[nodiscard]] constexpr training_setup applied_to(const training_setup& setup) const {
-    training_setup divided = setup;
+  /// The setup that it is of, with this division.
+  [[nodiscard]] constexpr training_setup applied_to(const training_setup& given) const {
+    training_setup divided = given;
     divided.parallelism = division;
     divided.recompute = recompute;
     return divided;
@@ -93,15 +109,58 @@ constexpr failure flaw_of_degrees(const known<range<std::int64_t>>& degrees,
       .about(subject);
 }
 
+// Prices are compared where money is the limit, or the goal on several clusters.
+constexpr failure flaw_of_cluster(const plan_request& request, const cluster& on) {
+  if (const auto valid = validate(on); !valid) return valid.why();
+  const bool compares_money =
+      request.at_most || (request.goal == plan_goal::least_money && !request.others.empty());
+  if (compares_money && !on.price_per_gpu) return failure(errc::not_known).about("price_per_gpu");
+  for (const training_setup& setup : request.setups)
+    if (const failure why = flaw_of_ceilings(setup.precision, on); failed(why)) return why;
+  return flaw_of_ceilings(request.setup.precision, on);
+}
+
 }  // namespace detail
 
-/// The request itself where its cluster, numbers and limits make sense and the device has a peak
-/// for its formats. Whether a division is valid is asked of each. Errors: those of the cluster and
-/// the model; `not_positive`, `out_of_bounds`, `overflow`, `not_known` of a price, a link or the
-/// run's samples that a limit asks for; `unsupported_format`.
+/// What a plan trains, and how. Precondition: a plan of the request.
+[[nodiscard]] constexpr training_setup setup_of(const plan_request& request,
+                                                const training_plan& plan) {
+  return plan.applied_to(plan.setup == 0 ? request.setup : request.setups[plan.setup - 1]);
+}
+/// The cluster that a plan is on. Precondition: a plan of the request.
+[[nodiscard]] constexpr const cluster& cluster_of(const plan_request& request,
+                                                  const training_plan& plan) {
+  return plan.cluster == 0 ? request.on : request.others[plan.cluster - 1].on;
+}
+
+/// What the run of a request takes by a plan.
+struct planned_run {
+  duration time{};
+  duration gpu_time{};          // of all GPUs together
+  known<money> cost{};          // where the cluster has a price
+  known<energy> energy_used{};  // at its power, else at the TDP, without host and cooling
+};
+
+/// The request's samples in whole steps. Preconditions: a plan of the request, which has samples.
+[[nodiscard]] constexpr planned_run run_of(const plan_request& request, const training_plan& plan) {
+  const cluster& on = cluster_of(request, plan);
+  planned_run run;
+  run.time = plan.of_run(request.samples);
+  run.gpu_time = static_cast<double>(plan.gpus) * run.time;
+  if (on.price_per_gpu) run.cost = run.gpu_time * on.price_per_gpu->each;
+  if (const known<power> draw = on.power_per_gpu ? on.power_per_gpu : on.gpu.tdp)
+    run.energy_used = run.gpu_time * *draw;
+  return run;
+}
+
+/// The request itself where its clusters, numbers and limits make sense and the device has a peak
+/// for its formats. Whether a division is valid is asked of each. Errors: those of the clusters and
+/// the models; `not_positive`, `out_of_bounds`, `overflow`, `not_known` of a price, a link or the
+/// run's samples that a limit or a choice asks for; `unsupported_format`.
 [[nodiscard]] constexpr result<plan_request> validate(const plan_request& request) {
-  if (const auto valid = validate(request.on); !valid) return valid.why();
   if (const auto valid = validate(request.setup.model); !valid) return valid.why();
+  for (const training_setup& setup : request.setups)
+    if (const auto valid = validate(setup.model); !valid) return valid.why();
   if (request.effective_batch.low() < 1)
     return failure(errc::not_positive,
                    named_fact{fact::effective_batch_low, request.effective_batch.low()});
@@ -119,9 +178,11 @@ constexpr failure flaw_of_degrees(const known<range<std::int64_t>>& degrees,
         detail::flaw_of_degrees(space.expert_parallel, fact::expert_parallel, ""),
         detail::flaw_of_degrees(space.zero_stage, fact::stage, "zero_stage", 0)})
     if (detail::failed(why)) return why;
-  if (const failure why = detail::flaw_of_ceilings(request.setup.precision, request.on);
-      detail::failed(why))
+  if (const failure why = detail::flaw_of_cluster(request, request.on); detail::failed(why))
     return why;
+  for (const cluster_choice& other : request.others)
+    if (const failure why = detail::flaw_of_cluster(request, other.on); detail::failed(why))
+      return why;
   if (request.samples < 0)
     return failure(errc::negative, named_fact{fact::samples, request.samples});
   if ((request.finish_in || request.at_most) && request.samples == 0)
@@ -131,7 +192,6 @@ constexpr failure flaw_of_degrees(const known<range<std::int64_t>>& degrees,
         detail::failed(why))
       return why;
   if (request.at_most) {
-    if (!request.on.price_per_gpu) return failure(errc::not_known).about("price_per_gpu");
     if (const failure why =
             detail::check_positive(*request.at_most, 10_usd, fact::cents, "at_most");
         detail::failed(why))

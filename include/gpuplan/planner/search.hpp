@@ -4,133 +4,51 @@
 // order, and what no plan can be better than. Private.
 
 #include <gpuplan/batch.hpp>
-#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/detail/math.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/planner/candidates.hpp>
 #include <gpuplan/planner/request.hpp>
+#include <gpuplan/planner/times.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/training_setup.hpp>
 
-#include <compare>
+#include <concepts>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 namespace gpuplan::detail {
 
-// A division on so many GPUs, and a micro-batch.
-struct plan_group {
-  std::int64_t gpus = 0;
-  std::int64_t tensor = 1, context = 1, expert = 1;
-  std::int64_t recompute = 0;
-  std::int64_t pipeline = 1, chunks = 1;
-  std::int64_t zero = 0;
-  std::int64_t micro_batch = 1;
-
-  constexpr std::int64_t model_ranks() const { return tensor * context * pipeline; }
-  constexpr std::int64_t data_parallel() const { return gpus / model_ranks(); }
-  constexpr bool same_division(const plan_group& other) const {
-    return gpus == other.gpus && tensor == other.tensor && context == other.context &&
-           expert == other.expert && recompute == other.recompute && pipeline == other.pipeline &&
-           chunks == other.chunks && zero == other.zero;
-  }
-  // Of plans as good, the one that is simpler comes first.
-  friend constexpr auto operator<=>(const plan_group&,
-                                    const plan_group&) = default;  // NOLINT(modernize-use-nullptr)
-};
-
-// Degrees to search; none where it ends before it starts.
-struct degree_span {
-  std::int64_t low = 1;
-  std::int64_t high = 0;
-};
-
-// The accumulations that meet a request's effective batch: multiples of `unit`.
-struct accumulations {
-  std::int64_t low = 1;
-  std::int64_t high = 0;
-  std::int64_t unit = 1;
-
-  constexpr std::int64_t count() const { return high < low ? 0 : (high - low) / unit + 1; }
-};
-
-constexpr accumulations accumulations_for(const range<std::int64_t>& effective_batch,
-                                          std::int64_t samples_at_once,
-                                          std::int64_t unit) {
-  const std::int64_t each = samples_at_once * unit;
-  return {ceil_div(effective_batch.low(), each) * unit, effective_batch.high() / each * unit, unit};
-}
-
-// A group's step as a line of its accumulation: seconds.
-struct group_line {
-  double each = 0;
-  double once = 0;
-
-  constexpr double step(std::int64_t accumulation) const {
-    return static_cast<double>(accumulation) * each + once;
-  }
-  constexpr double per_sample(const plan_group& of, std::int64_t accumulation) const {
-    return step(accumulation) /
-           static_cast<double>(of.micro_batch * of.data_parallel() * accumulation);
-  }
-};
-
-// A group, the accumulations that are left of it, and what none of its plans is below.
-struct plan_candidate {
-  double bound = 0;
-  plan_group group{};
-  accumulations of{};
-  group_line line{};
-
-  friend constexpr bool operator<(const plan_candidate& a, const plan_candidate& b) {
-    return a.bound != b.bound ? a.bound < b.bound : a.group < b.group;
-  }
-};
-
-// The lowest candidates, in order.
-class candidate_list {
- public:
-  static constexpr int capacity = 64;
-
-  constexpr bool is_full() const { return count_ == capacity; }
-  constexpr int size() const { return count_; }
-  constexpr const plan_candidate& operator[](int at) const { return of_[at]; }
-  // What a candidate must be below to be kept.
-  constexpr double limit() const {
-    return is_full() ? of_[capacity - 1].bound : std::numeric_limits<double>::infinity();
-  }
-  constexpr void insert(const plan_candidate& candidate) {
-    if (is_full() && !(candidate < of_[capacity - 1])) return;
-    int at = is_full() ? capacity - 1 : count_++;
-    for (; at > 0 && candidate < of_[at - 1]; --at) of_[at] = of_[at - 1];
-    of_[at] = candidate;
-  }
-
- private:
-  plan_candidate of_[capacity]{};
-  int count_ = 0;
-};
-
-struct plan_counts {
-  std::int64_t evaluated = 0;  // plans whose time was worked out
-  std::int64_t excluded = 0;   // by a bound
-  std::int64_t refused = 0;    // of both: known to take too long or cost too much
-};
-
-// What the search goes through in blocks: the time of a layer is one for all plans of a family.
+// The time of a layer is one for all plans of a family with the same micro-batch.
 struct plan_family {
   double bound = 0;
-  std::int64_t tensor = 1, context = 1, expert = 1, recompute = 0;
+  std::int64_t tensor = 1, context = 1, expert = 1, recompute = 0, sequence = 0, setup = 0;
+  int first_bound = 0;  // of its micro-batches, in order; below 0: there was no room
+  int bounds = 0;
+};
+struct micro_batch_bound {
+  double bound = 0;
+  std::int64_t micro_batch = 0;
 };
 
 // The plans of a request. One pass over all of them finds the lowest candidates that come behind a
 // given one.
+template <times_of_setups TimesOf>
 class plan_enumeration {
  public:
   static constexpr int most_families = 512;
 
-  constexpr explicit plan_enumeration(const plan_request& asked)
+  constexpr plan_enumeration(const plan_request& asked, const TimesOf& times)
       : request_(asked),
+        times_(times),
         time_{.setup = asked.setup, .on = asked.on, .efficiency = asked.efficiency},
         composer_(time_) {
+    if constexpr (has_tables) {
+      time_.loader = times.loader;
+      time_.straggling = times.straggling;
+      time_.terms = times.terms;
+    }
+    begin_setup(0);
     const double samples = static_cast<double>(asked.samples);
     if (asked.finish_in) per_sample_at_most_ = asked.finish_in->value() / samples;
     if (asked.at_most)
@@ -144,7 +62,7 @@ class plan_enumeration {
   constexpr const plan_counts& counts() const { return counts_; }
   // Of the first division that was refused.
   constexpr const failure& flaw() const { return flaw_; }
-  constexpr bool has_divisions() const { return family_count_ != 0; }
+  constexpr bool has_divisions() const { return has_divisions_; }
   constexpr bool has_too_many() const { return has_too_many_; }
 
   // What the goal counts, of so many seconds a sample.
@@ -164,45 +82,74 @@ class plan_enumeration {
 
   // The setup with a group's division.
   constexpr const training_setup& divided(const plan_group& group) {
-    set_family({0, group.tensor, group.context, group.expert, group.recompute});
-    set_division({group.pipeline, group.chunks, group.zero});
+    set_family({.tensor = group.tensor,
+                .context = group.context,
+                .expert = group.expert,
+                .recompute = group.recompute,
+                .sequence = group.sequence,
+                .setup = group.setup});
+    set_division({.pipeline = group.pipeline, .chunks = group.chunks, .zero = group.zero});
     return time_.setup;
   }
 
-  // The lowest candidates: those behind another one, where there is one, and not above `limit`.
-  // `refine(candidate, setup)` may raise a candidate's bound, to infinity where it has no plan.
+  // The lowest candidates, `most` of them: those behind another one, where there is one, and not
+  // above `limit`. `refine(candidate, setup, parameters of its first rank)` may raise a candidate's
+  // bound, to infinity where it has no plan.
   template <class Refine>
-  constexpr candidate_list lowest(const plan_candidate* behind,
+  constexpr candidate_list lowest(int most,
+                                  const plan_candidate* behind,
                                   double limit,
                                   const Refine& refine) {
     counts_ = {};
-    candidate_list found;
+    candidate_list found(most);
     for (int at = 0; at < family_count_; ++at) {
-      set_family(families_[at]);
+      const plan_family& family = families_[at];
+      const auto is_excluded = [&](double bound) {
+        return prunes() && bound > (found.limit() < limit ? found.limit() : limit);
+      };
+      if (is_excluded(family.bound)) break;
+      set_family(family);
       find_divisions();
-      if (division_count_ == 0) continue;
-      for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b) {
-        const double most = found.limit() < limit ? found.limit() : limit;
-        if (prunes() && families_[at].bound > most)
-          exclude(b);
-        else
-          visit(families_[at], b, behind, limit, found, refine);
+      if (family.first_bound < 0) {
+        for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b)
+          visit(family, b, behind, limit, found, refine);
+        continue;
+      }
+      for (int which = family.first_bound; which < family.first_bound + family.bounds; ++which) {
+        if (is_excluded(bounds_[which].bound)) break;
+        visit(family, bounds_[which].micro_batch, behind, limit, found, refine);
       }
     }
+    counts_.excluded = plans_ - counts_.evaluated;
     return found;
   }
 
  private:
   struct division {
     std::int64_t pipeline = 1, chunks = 1, zero = 0;
-    int held = 0;  // place in `held_`
+    // Micro-batches from here on are refused; 0: none was tried.
+    std::int64_t refused_from = 0;
+  };
+  // Divisions with as many stages.
+  struct pipeline_divisions {
+    std::int64_t stages = 1;
+    int first = 0;  // in `divisions_`: those of one chunk come first
+    int count = 0;
+    int in_chunks = 0;
+    parameter_counts held{};  // by the first rank
   };
   static constexpr int most_divisions = 1024;
   static constexpr int most_pipelines = 256;
+  static constexpr int most_bounds = 4096;
   // Bounds are other sums than what they are compared with.
   static constexpr double rounding = 1 - 1e-12;
 
+  // Else a time model is asked about each plan, and nothing bounds what it answers.
+  static constexpr bool has_tables = std::same_as<TimesOf, roofline_times>;
+
   const plan_request& request_;
+  const TimesOf& times_;
+  std::int64_t setup_ = 0;
   roofline_time time_;
   step_composer composer_;
   plan_counts counts_{};
@@ -211,14 +158,18 @@ class plan_enumeration {
   int family_count_ = 0;
   division divisions_[most_divisions]{};  // of the family that is visited
   int division_count_ = 0;
-  parameter_counts held_[most_pipelines]{};  // by its pipelines' first ranks
-  int held_count_ = 0;
+  pipeline_divisions pipelines_[most_pipelines]{};
+  int pipeline_count_ = 0;
+  micro_batch_bound bounds_[most_bounds]{};
+  int bound_count_ = 0;
+  std::int64_t plans_ = 0;  // all there are
+  bool has_divisions_ = false;
   bool has_too_many_ = false;
-  double per_sample_at_most_ = std::numeric_limits<double>::infinity();
-  double gpu_time_at_most_ = std::numeric_limits<double>::infinity();
+  double per_sample_at_most_ = infinity;
+  double gpu_time_at_most_ = infinity;
 
   constexpr bool prunes() const {
-    return !request_.evaluates_all && request_.goal != plan_goal::least_memory;
+    return has_tables && !request_.evaluates_all && request_.goal != plan_goal::least_memory;
   }
   constexpr std::int64_t devices_per_node() const { return request_.on.gpus_per_node; }
   // The next number of GPUs: of a node any, then whole nodes.
@@ -242,11 +193,24 @@ class plan_enumeration {
     return {degrees->low(), degrees->high() < most ? degrees->high() : most};
   }
 
+  constexpr const training_setup& setup_at(std::int64_t which) const {
+    return which == 0 ? request_.setup : request_.setups[static_cast<std::size_t>(which - 1)];
+  }
+  constexpr void begin_setup(std::int64_t which) {
+    setup_ = which;
+    time_.setup = setup_at(which);
+    if constexpr (has_tables) {
+      std::construct_at(&composer_, time_);
+      composer_.set_factors(times_.factors);
+    }
+  }
   constexpr void set_family(const plan_family& family) {
+    if (family.setup != setup_) begin_setup(family.setup);
     parallelism& degrees = time_.setup.parallelism;
     degrees.tensor_parallel = family.tensor;
     degrees.context_parallel = family.context;
     degrees.expert_parallel = family.expert;
+    if (request_.space.sequence_parallel) degrees.sequence_parallel = family.sequence != 0;
     time_.setup.recompute = static_cast<recompute_mode>(family.recompute);
   }
   constexpr void set_division(const division& of) {
@@ -266,14 +230,19 @@ class plan_enumeration {
   }
 
   constexpr void find_families() {
-    const parallelism& as_set = request_.setup.parallelism;
+    for (std::size_t which = 0; which <= request_.setups.size(); ++which)
+      find_families(static_cast<std::int64_t>(which));
+  }
+  constexpr void find_families(std::int64_t which) {
+    const training_setup& setup = setup_at(which);
+    const parallelism& as_set = setup.parallelism;
     const plan_space& space = request_.space;
     const std::int64_t most = most_gpus();
     const std::int64_t in_node =
         request_.tensor_within_node && devices_per_node() < most ? devices_per_node() : most;
     const degree_span tensor = searched(space.tensor_parallel, as_set.tensor_parallel, in_node);
     const degree_span context = searched(space.context_parallel, as_set.context_parallel, most);
-    const std::int64_t experts = request_.setup.model.moe.num_experts;
+    const std::int64_t experts = setup.model.moe.num_experts;
     const degree_span expert =
         searched(space.expert_parallel, as_set.expert_parallel, experts == 0 ? 1 : experts);
     for (std::int64_t t = tensor.low; t <= tensor.high; ++t)
@@ -282,8 +251,15 @@ class plan_enumeration {
         for (std::int64_t e = expert.low; e <= expert.high; ++e) {
           if (experts != 0 && experts % e != 0) continue;
           for (int mode = 0; mode < 3; ++mode)
-            if (space.recompute || mode == static_cast<int>(request_.setup.recompute))
-              add_family({0, t, c, e, mode});
+            for (std::int64_t along = 0; along <= (space.sequence_parallel && t > 1 ? 1 : 0);
+                 ++along)
+              if (space.recompute || mode == static_cast<int>(setup.recompute))
+                add_family({.tensor = t,
+                            .context = c,
+                            .expert = e,
+                            .recompute = mode,
+                            .sequence = along,
+                            .setup = which});
         }
       }
   }
@@ -295,23 +271,41 @@ class plan_enumeration {
     set_family(family);
     find_divisions();
     if (division_count_ == 0) return;
-    if (prunes()) family.bound = bound_of(family);
+    has_divisions_ = true;
+    find_bounds(family);
+    if (family.bounds == 0) return;
     int at = family_count_++;
     for (; at > 0 && family.bound < families_[at - 1].bound; --at)
       families_[at] = families_[at - 1];
     families_[at] = family;
   }
-  // GPUs that compute all the time, and on layers alone.
-  constexpr double bound_of(const plan_family& family) {
-    double least = std::numeric_limits<double>::infinity();
-    set_division({1, 1, 0});
+  // Of the micro-batches that have plans. Where bounds are not wanted, they are 0.
+  constexpr void find_bounds(plan_family& family) {
+    family.bound = infinity;
+    family.first_bound = bound_count_;
+    set_division({.pipeline = 1});
     for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b) {
-      composer_.tabulate_layers(b);
-      const double here = bound_of(family, b, composer_.of_all_stages(), most_gpus());
-      if (here < least) least = here;
+      const range<std::int64_t>& all = request_.effective_batch;
+      if (all.high() / b * b < all.low()) continue;
+      const std::int64_t plans = plans_of(b);
+      if (plans == 0) continue;
+      plans_ += plans;
+      ++family.bounds;
+      double bound = 0;
+      if (prunes()) {
+        composer_.tabulate_layers(b);
+        bound = bound_of(family, b, composer_.of_all_stages(), most_gpus());
+      }
+      if (bound < family.bound) family.bound = bound;
+      if (bound_count_ == most_bounds) family.first_bound = -1;
+      if (family.first_bound < 0) continue;
+      int at = bound_count_++;
+      for (; at > family.first_bound && bound < bounds_[at - 1].bound; --at)
+        bounds_[at] = bounds_[at - 1];
+      bounds_[at] = {bound, b};
     }
-    return least;
   }
+  // GPUs that compute all the time, and on layers alone.
   constexpr double bound_of(const plan_family& family,
                             std::int64_t b,
                             double all_stages,
@@ -323,10 +317,10 @@ class plan_enumeration {
   }
 
   constexpr void find_divisions() {
-    division_count_ = held_count_ = 0;
-    const parallelism& as_set = request_.setup.parallelism;
+    division_count_ = pipeline_count_ = 0;
+    const parallelism& as_set = setup_at(setup_).parallelism;
     const plan_space& space = request_.space;
-    const std::int64_t layers = request_.setup.model.layers();
+    const std::int64_t layers = time_.setup.model.layers();
     const std::int64_t tensor = time_.setup.parallelism.tensor_parallel;
     const std::int64_t context = time_.setup.parallelism.context_parallel;
     const degree_span pipeline =
@@ -334,59 +328,80 @@ class plan_enumeration {
     const degree_span zero = searched(space.zero_stage, as_set.zero_stage, 3);
     for (std::int64_t p = pipeline.low; p <= pipeline.high; ++p) {
       if (!has_gpus_for(tensor * context * p)) continue;
-      const int before = division_count_;
+      pipeline_divisions here{.stages = p, .first = division_count_};
       const degree_span chunks =
           searched(space.virtual_pipeline, as_set.virtual_pipeline, p > 1 ? layers / p : 1);
       for (std::int64_t v = chunks.low; v <= chunks.high; ++v) {
         if (v > 1 && layers % (p * v) != 0) continue;
         for (std::int64_t z = zero.low; z <= zero.high; ++z) {
-          set_division({p, v, z});
+          set_division({.pipeline = p, .chunks = v, .zero = z});
           // Every stage is one of the division.
           const auto valid = validate(time_.setup);
           if (!valid && !failed(flaw_)) flaw_ = valid.why();
           if (!valid) continue;
-          if (division_count_ == most_divisions || held_count_ == most_pipelines) {
+          if (division_count_ == most_divisions || pipeline_count_ == most_pipelines) {
             has_too_many_ = true;
             return;
           }
-          divisions_[division_count_++] = {p, v, z, held_count_};
+          divisions_[division_count_++] = {.pipeline = p, .chunks = v, .zero = z};
+          here.in_chunks += v > 1 ? 1 : 0;
         }
       }
-      if (division_count_ == before) continue;
-      held_[held_count_++] = parameters(time_.setup.model, time_.setup.parallelism, {});
+      here.count = division_count_ - here.first;
+      if (here.count == 0) continue;
+      here.held = parameters(time_.setup.model, time_.setup.parallelism, {});
+      pipelines_[pipeline_count_++] = here;
     }
   }
 
-  constexpr plan_group group_of(const division& of, std::int64_t many, std::int64_t b) const {
-    const parallelism& degrees = time_.setup.parallelism;
-    return {many,
-            degrees.tensor_parallel,
-            degrees.context_parallel,
-            degrees.expert_parallel,
-            static_cast<std::int64_t>(time_.setup.recompute),
-            of.pipeline,
-            of.chunks,
-            of.zero,
-            b};
+  static constexpr plan_group group_of(const plan_family& family,
+                                       const pipeline_divisions& pipeline,
+                                       std::int64_t many,
+                                       std::int64_t b) {
+    return {.gpus = many,
+            .tensor = family.tensor,
+            .context = family.context,
+            .expert = family.expert,
+            .recompute = family.recompute,
+            .pipeline = pipeline.stages,
+            .sequence = family.sequence,
+            .setup = family.setup,
+            .micro_batch = b};
   }
-  // The accumulations of a division on so many GPUs; none where there is no such plan.
-  constexpr accumulations accumulations_of(const plan_group& group) const {
-    if (group.gpus % group.model_ranks() != 0) return {};
-    const std::int64_t data_parallel = group.data_parallel();
-    if (failed(flaw_of_batch(time_.setup, {group.micro_batch, data_parallel, 1}))) return {};
-    // Interleaved schedules go through as many micro-batches as stages at a time.
-    return accumulations_for(request_.effective_batch,
-                             group.micro_batch * data_parallel,
-                             group.chunks > 1 ? group.pipeline : 1);
-  }
+  // What a pipeline's divisions may do on so many GPUs: none where there are no such plans.
+  struct batches {
+    accumulations plain{};
+    accumulations in_chunks{};  // go through as many micro-batches as stages at a time
 
-  constexpr void exclude(std::int64_t b) {
+    constexpr const accumulations& of(const division& one) const {
+      return one.chunks > 1 ? in_chunks : plain;
+    }
+    constexpr std::int64_t plans(const pipeline_divisions& pipeline) const {
+      return (pipeline.count - pipeline.in_chunks) * plain.count() +
+             pipeline.in_chunks * in_chunks.count();
+    }
+  };
+  constexpr batches batches_of(const pipeline_divisions& pipeline,
+                               std::int64_t many,
+                               std::int64_t b) const {
+    const parallelism& degrees = time_.setup.parallelism;
+    const std::int64_t ranks = degrees.tensor_parallel * degrees.context_parallel * pipeline.stages;
+    if (many % ranks != 0) return {};
+    const std::int64_t samples = b * (many / ranks);
+    if (samples > request_.effective_batch.high()) return {};
+    if (failed(flaw_of_batch(time_.setup, {b, many / ranks, 1}))) return {};
+    batches found{.plain = accumulations_for(request_.effective_batch, samples, 1)};
+    if (pipeline.in_chunks != 0)
+      found.in_chunks = accumulations_for(request_.effective_batch, samples, pipeline.stages);
+    return found;
+  }
+  constexpr std::int64_t plans_of(std::int64_t b) const {
     const std::int64_t high = most_gpus();
-    for (int at = 0; at < division_count_; ++at)
-      for (std::int64_t many = first_gpus(); many <= high; many = next_gpus(many)) {
-        const plan_group group = group_of(divisions_[at], many, b);
-        counts_.excluded += accumulations_of(group).count();
-      }
+    std::int64_t plans = 0;
+    for (int at = 0; at < pipeline_count_; ++at)
+      for (std::int64_t many = first_gpus(); many <= high; many = next_gpus(many))
+        plans += batches_of(pipelines_[at], many, b).plans(pipelines_[at]);
+    return plans;
   }
 
   template <class Refine>
@@ -397,46 +412,113 @@ class plan_enumeration {
                        candidate_list& found,
                        const Refine& refine) {
     const std::int64_t high = most_gpus();
-    const bool share_differs = request_.setup.recompute_layers != 0;
-    std::int64_t tabulated_for = 0;  // stages
+    const bool share_differs = time_.setup.recompute_layers != 0;
+    // Of one number of GPUs, so that what is hopeless is so for all plans of a division.
+    const bool rules_out = first_gpus() == high && !request_.evaluates_all;
+    bool is_tabulated = false;
     double all_stages = 0;
-    for (int at = 0; at < division_count_; ++at)
+    const auto is_excluded = [&](double bound) {
+      return prunes() && bound > (found.limit() < limit ? found.limit() : limit);
+    };
+    for (int at = 0; at < pipeline_count_; ++at) {
+      const pipeline_divisions& pipeline = pipelines_[at];
+      double busiest = 0;
       for (std::int64_t many = first_gpus(); many <= high; many = next_gpus(many)) {
-        const division& of = divisions_[at];
-        plan_candidate here{.group = group_of(of, many, b)};
-        here.of = accumulations_of(here.group);
-        if (here.of.count() == 0) continue;
-        if (tabulated_for == 0 || (share_differs && tabulated_for != of.pipeline)) {
-          set_division({of.pipeline, 1, 0});  // what weights' sharing takes is not in the bound
-          composer_.tabulate_layers(b);
-          all_stages = composer_.of_all_stages();
-          tabulated_for = of.pipeline;
+        const batches all = batches_of(pipeline, many, b);
+        if (all.plans(pipeline) == 0 || is_refused(pipeline, b)) continue;
+        if constexpr (has_tables) {
+          // What weights' sharing takes is not in bounds.
+          set_division({.pipeline = pipeline.stages});
+          if (!is_tabulated || (share_differs && busiest == 0)) {
+            composer_.tabulate_layers(b);
+            all_stages = composer_.of_all_stages();
+            is_tabulated = true;
+          }
+          if (is_excluded(bound_of(family, b, all_stages, many))) continue;
+          if (busiest == 0) busiest = composer_.of_busiest_stage();
         }
-        set_division(of);
-        const double most = found.limit() < limit ? found.limit() : limit;
-        if (prunes() && bound_of(family, b, all_stages, many) > most) {
-          counts_.excluded += here.of.count();
-          continue;
+        plan_candidate here{.group = group_of(family, pipeline, many, b)};
+        const double least = busiest / static_cast<double>(b * here.group.data_parallel());
+        if constexpr (has_tables) composer_.set_data_parallel(here.group.data_parallel());
+        const auto memory = [&](plan_candidate& of) { refine(of, time_.setup, pipeline.held); };
+        for (int which = pipeline.first; which < pipeline.first + pipeline.count; ++which) {
+          division& of = divisions_[which];
+          here.of = all.of(of);
+          if (here.of.count() == 0 || (of.refused_from != 0 && b >= of.refused_from)) continue;
+          if (is_excluded(value_of(here.group, least * rounding))) break;
+          set_division(of);
+          here.group.chunks = of.chunks;
+          here.group.zero = of.zero;
+          if (rules_out && of.refused_from == 0 && try_least(of, here, memory)) continue;
+          const auto add = [&](plan_candidate one) {
+            if (!evaluate(one) || is_excluded(one.bound)) return;
+            memory(one);
+            if (rules_out && one.bound == infinity) find_refused(of, here, memory);
+            if (one.bound < infinity && one.bound <= limit && (behind == nullptr || *behind < one))
+              found.insert(one);
+          };
+          if constexpr (has_tables) {
+            here.step = composer_.line(pipeline.held).curve();
+            add(here);
+          } else {
+            const auto time = times_(time_.setup, request_.on);
+            plan_candidate one = here;
+            for (; one.of.low <= here.of.high; one.of.low += one.of.unit) {
+              one.of.high = one.of.low;
+              const batch_plan plan{b, here.group.data_parallel(), one.of.low};
+              one.step = {0, time.step(plan).value(), {}, {}};
+              add(one);
+            }
+          }
         }
-        composer_.set_data_parallel(here.group.data_parallel());
-        const step_line line = composer_.line(held_[of.held]);
-        here.line = {line.of_each(), line.of_step()};
-        if (!evaluate(here) || here.bound > most) continue;
-        refine(here, time_.setup);
-        if (here.bound < std::numeric_limits<double>::infinity() && here.bound <= limit &&
-            (behind == nullptr || *behind < here))
-          found.insert(here);
       }
+    }
+  }
+
+  // Whether that is known of all divisions with as many stages.
+  constexpr bool is_refused(const pipeline_divisions& pipeline, std::int64_t b) const {
+    for (int at = pipeline.first; at < pipeline.first + pipeline.count; ++at)
+      if (divisions_[at].refused_from == 0 || b < divisions_[at].refused_from) return false;
+    return true;
+  }
+  // Whether memory refuses even the least accumulation. It rises with that and the micro-batch.
+  template <class Refine>
+  constexpr bool is_refused(plan_candidate of, std::int64_t b, const Refine& refine) const {
+    of.group.micro_batch = b;
+    of.of.low = of.of.high = of.of.unit;
+    refine(of);
+    return of.bound == infinity;
+  }
+  template <class Refine>
+  constexpr bool try_least(division& of, const plan_candidate& here, const Refine& refine) const {
+    const std::int64_t least = request_.space.micro_batch.low();
+    of.refused_from =
+        is_refused(here, least, refine) ? least : std::numeric_limits<std::int64_t>::max();
+    return of.refused_from == least;
+  }
+  // The least micro-batch that is refused, of which `here` has one.
+  template <class Refine>
+  constexpr void find_refused(division& of,
+                              const plan_candidate& here,
+                              const Refine& refine) const {
+    std::int64_t high = here.group.micro_batch;
+    if (!is_refused(here, high, refine)) return;
+    std::int64_t low = request_.space.micro_batch.low();
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (is_refused(here, middle, refine) ? high : low) = middle;
+    }
+    of.refused_from = high;
   }
 
   // Whether a plan of the group meets the limits. The time of a sample falls with accumulation, so
   // that of the most is the least of all.
   constexpr bool evaluate(plan_candidate& group) {
     const accumulations& of = group.of;
-    double least = group.line.per_sample(group.group, of.high);
+    double least = group.per_sample(of.high);
     if (request_.evaluates_all) {
       for (std::int64_t many = of.low; many <= of.high; many += of.unit) {
-        const double here = group.line.per_sample(group.group, many);
+        const double here = group.per_sample(many);
         if (here < least) least = here;
         counts_.refused += meets_limits(group.group, here) ? 0 : 1;
       }
@@ -444,7 +526,6 @@ class plan_enumeration {
     } else {
       const bool meets = meets_limits(group.group, least);
       counts_.evaluated += 1;
-      counts_.excluded += of.count() - 1;
       counts_.refused += meets ? 0 : of.count();
     }
     group.bound = request_.goal == plan_goal::least_memory ? 0 : value_of(group.group, least);

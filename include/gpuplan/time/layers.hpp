@@ -19,7 +19,8 @@ namespace gpuplan {
 
 /// What one pass over operators takes on one rank, in base units.
 struct pass_cost {
-  double products = 0;    // s of matrix products
+  double products = 0;    // s of matrix products,
+  double weights = 0;     // of these, what gives gradients of weights
   double attention = 0;   // s of scores, softmax and weighted values
   double elements = 0;    // bytes that element-wise kernels move
   double operators = 0;   // that the host launches
@@ -34,6 +35,7 @@ struct pass_cost {
 
 [[nodiscard]] constexpr pass_cost operator+(const pass_cost& a, const pass_cost& b) {
   return {.products = a.products + b.products,
+          .weights = a.weights + b.weights,
           .attention = a.attention + b.attention,
           .elements = a.elements + b.elements,
           .operators = a.operators + b.operators,
@@ -44,6 +46,7 @@ struct pass_cost {
 
 [[nodiscard]] constexpr pass_cost operator*(double count, const pass_cost& a) {
   return {.products = count * a.products,
+          .weights = count * a.weights,
           .attention = count * a.attention,
           .elements = count * a.elements,
           .operators = count * a.operators,
@@ -324,13 +327,17 @@ class cost_visitor {
       return product_time({m, n, k, batch}, rate, width, result, on_);
     };
     cost.forward.products += time(tokens, out, in, element_);
-    cost.backward.products += time(out, in, tokens, gradient_);
+    const double of_weights = time(out, in, tokens, gradient_);
+    cost.backward.products += of_weights;
+    cost.backward.weights += of_weights;
     if (gradient_of_input) cost.backward.products += time(tokens, in, out, element_);
     cost.forward.operators += 1;
     cost.backward.operators += gradient_of_input ? 2 : 1;
     if (width < element_) {  // casts of operands, once for each layout that products read
       const double cast = element_ + 2 * width;
-      cost.forward.elements += (tokens * in + in * out) * batch * cast;
+      // Transformer Engine keeps those of weights from one micro-batch to the next.
+      const double weights = setup_.framework.transformer_engine ? 0 : in * out;
+      cost.forward.elements += (tokens * in + weights) * batch * cast;
       cost.backward.elements += tokens * out * batch * cast;
     }
   }
@@ -356,11 +363,12 @@ class cost_visitor {
                                  double keys,
                                  const attention_operator& op) {
     const double batch = batch_ * heads;
-    const auto time = [&](double m, double n, double k) {
-      return product_time({m, n, k, batch}, on_.half, element_, element_, on_);
-    };
     const double dim = static_cast<double>(op.query_dim);
     const double value = static_cast<double>(op.value_dim);
+    const double rate = on_.half * alignment_share(dim, value, element_, on_);
+    const auto time = [&](double m, double n, double k) {
+      return product_time({m, n, k, batch}, rate, element_, element_, on_);
+    };
     cost.forward.attention += time(queries, keys, dim) + time(queries, value, keys);
     cost.backward.attention += time(queries, dim, keys) + time(keys, dim, queries) +
                                time(queries, keys, value) + time(keys, value, queries);

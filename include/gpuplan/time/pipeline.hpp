@@ -3,19 +3,12 @@
 // What a pipeline of stages takes for the micro-batches of a step, by its schedule.
 
 #include <gpuplan/detail/pipeline.hpp>
+#include <gpuplan/parallelism.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
 
 namespace gpuplan {
-
-/// In which order a stage does its forwards and backwards.
-enum class pipeline_schedule {
-  gpipe,        // all forwards, then all backwards (Huang et al. 2018, arXiv 1811.06965)
-  one_f_one_b,  // a backward as soon as there is one (PipeDream-Flush, arXiv 2006.09503)
-  interleaved,  // likewise, stages in chunks (Narayanan et al. 2021, arXiv 2104.04473)
-  zero_bubble   // ZB-H1: weights' gradients where it would wait (Qi et al. 2023, arXiv 2401.10241)
-};
 
 /// One micro-batch on one stage.
 struct stage_time {
@@ -29,9 +22,9 @@ struct stage_time {
 struct stage_line {
   std::int64_t stages = 1;
   std::int64_t micro_batches = 1;
-  std::int64_t virtual_pipeline = 1;  // chunks of a stage: `interleaved` alone asks
+  std::int64_t virtual_pipeline = 1;  // chunks of a stage, interleaved: of 1F1B alone
   stage_time first{};                 // the only one, where there is one
-  stage_time middle{};                // `interleaved` asks it of two stages too
+  stage_time middle{};                // of two interleaved stages too: one without ends
   stage_time last{};
   duration send{};  // from one stage to the next while both go on; what stops them is stage time
 };
@@ -56,12 +49,10 @@ namespace detail {
   switch (schedule) {
     case pipeline_schedule::gpipe:
       return gpipe(line);
-    case pipeline_schedule::interleaved:
-      return interleaved(line);
     case pipeline_schedule::zero_bubble:
       return zero_bubble(line);
     default:
-      return one_forward_one_backward(line);
+      return interleaved(line);  // 1F1B where a stage is one chunk
   }
 }
 

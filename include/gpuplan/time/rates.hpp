@@ -34,6 +34,19 @@ struct time_terms {
   bool optimizer = true;
 };
 
+/// What parts of a step take, over what the roofline says of them.
+struct time_factors {
+  double layer = 1;    // kernels and exchanges of layers, and what the host adds to these
+  double input = 1;    // embedding
+  double output = 1;   // head and loss
+  double hop = 1;      // sends between stages
+  double sharing = 1;  // exchanges of gradients and weights among ranks that share these
+  double optimizer = 1;
+  double host = 1;  // once a step
+
+  friend constexpr bool operator==(const time_factors&, const time_factors&) = default;
+};
+
 /// One micro-batch on one stage, or through one layer, in seconds: what `step_breakdown` sums up.
 struct micro_batch_time {
   double forward = 0;
@@ -45,6 +58,7 @@ struct micro_batch_time {
   double parameter = 0;     // waiting for weights that ranks share, and for their gradients
   double host = 0;          // waiting for launches
   double forward_pass = 0;  // of all these, what the forward pass takes
+  double weights = 0;       // of the backward pass, what gradients of weights take
 
   [[nodiscard]] constexpr double total() const {
     return forward + backward + recompute + tensor + context + expert + parameter + host;
@@ -61,7 +75,8 @@ struct micro_batch_time {
           .expert = a.expert + b.expert,
           .parameter = a.parameter + b.parameter,
           .host = a.host + b.host,
-          .forward_pass = a.forward_pass + b.forward_pass};
+          .forward_pass = a.forward_pass + b.forward_pass,
+          .weights = a.weights + b.weights};
 }
 
 [[nodiscard]] constexpr micro_batch_time operator*(double count, const micro_batch_time& a) {
@@ -73,7 +88,8 @@ struct micro_batch_time {
           .expert = count * a.expert,
           .parameter = count * a.parameter,
           .host = count * a.host,
-          .forward_pass = count * a.forward_pass};
+          .forward_pass = count * a.forward_pass,
+          .weights = count * a.weights};
 }
 
 /// The rates of a cluster's device for a setup: what was measured of the device, and else peaks of

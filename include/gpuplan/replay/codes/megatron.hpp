@@ -16,7 +16,7 @@ class megatron_gpt final : public megatron_experts {
       : megatron_experts(on, of, with), stages_(setup.parallelism.pipeline_parallel) {
     const std::int64_t chunks = setup.parallelism.virtual_pipeline;
     per_chunk_ = chunks > 1 ? layers / (stages_ * chunks)
-                            : layers_of_stage(setup.parallelism, layers, setup.place.stage);
+                            : layers_of_stage(setup.parallelism, layers, setup.place.stage).size();
   }
   constexpr ~megatron_gpt() override {}  // NOLINT(modernize-use-equals-default)
 
@@ -145,12 +145,9 @@ class megatron_gpt final : public megatron_experts {
       }
       frequencies_.push(inverse.take());
     }
-    std::int64_t first = (chunk * stages_ + stage) * per_chunk_;
-    if (setup.parallelism.virtual_pipeline == 1) {
-      first = 0;
-      for (std::int64_t before = 0; before < stage; ++before)
-        first += layers_of_stage(setup.parallelism, layers, before);
-    }
+    const std::int64_t first = setup.parallelism.virtual_pipeline > 1
+                                   ? (chunk * stages_ + stage) * per_chunk_
+                                   : layers_of_stage(setup.parallelism, layers, stage).first;
     for (std::int64_t at = 0; at < per_chunk_; ++at) modules_.push(make_layer(first + at));
     if (made.is_last) {
       made.norm = norm_of(width);

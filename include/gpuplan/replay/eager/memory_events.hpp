@@ -11,6 +11,28 @@ namespace gpuplan::eager {
 /// What a step is doing.
 enum class moment : unsigned char { construct, forward, loss, backward, clip, optimizer };
 
+/// What an allocation is for.
+enum class purpose : unsigned char {
+  weights,
+  gradients,
+  optimizer_states,
+  buffers,  // of the model, the batch, and of communication
+  kept,     // for backward
+  working,  // dies with its operator or its function
+  workspace
+};
+inline constexpr int purposes = static_cast<int>(purpose::workspace) + 1;
+
+/// The most that a stretch of a step had in use beyond what was in use before, at each place in the
+/// step that it came by, and the last such place.
+struct stretch_peaks {
+  static constexpr int most_places = 8;
+
+  bool came_by[most_places]{};
+  std::int64_t beyond[most_places][purposes]{};
+  int last_place = 0;
+};
+
 /// What a device's memory is asked for. Blocks are named by what `allocate` returned.
 class memory_events {
  public:
@@ -20,6 +42,12 @@ class memory_events {
   constexpr virtual void empty_cache() {}
   /// From here on the step is at this moment, in this layer or in none.
   constexpr virtual void begin(moment /*now*/, int /*layer*/) {}
+  /// Whether sums are all that is wanted. Then a stretch that does as one before need not be
+  /// replayed: its peaks are told, and what it leaves behind is asked for.
+  [[nodiscard]] constexpr virtual bool adds_up() const { return false; }
+  constexpr virtual void begin_stretch() {}
+  constexpr virtual stretch_peaks end_stretch() { return {}; }
+  constexpr virtual void repeat(const stretch_peaks& /*as_before*/) {}
 
  protected:
   constexpr ~memory_events() = default;
@@ -32,18 +60,6 @@ struct device_traits {
   std::int64_t matrix_workspace = 32 * 1'048'576;  // of a matrix product
   std::int64_t bias_workspace = 1'048'576;         // of one with a bias
 };
-
-/// What an allocation is for.
-enum class purpose : unsigned char {
-  weights,
-  gradients,
-  optimizer_states,
-  buffers,  // of the model, the batch, and of communication
-  kept,     // for backward
-  working,  // dies with its operator or its function
-  workspace
-};
-inline constexpr int purposes = static_cast<int>(purpose::workspace) + 1;
 
 /// What a storage is, for people.
 struct origin {

@@ -256,6 +256,12 @@ class tape {
     record.block = memory_->allocate(record.bytes, stream);
     if (watcher_ != nullptr) watcher_->took_memory(*this, storage, 0);
   }
+  constexpr void resize(int storage, std::int64_t bytes) {
+    if (storages[storage].bytes == bytes) return;
+    give_back(storage);
+    storages[storage].bytes = bytes;
+    take_again(storage);
+  }
   /// Says what a storage turned out to be for.
   constexpr void mark(int storage, purpose as) {
     storage_record& record = storages[storage];
@@ -316,6 +322,7 @@ class tape {
     of.storage = other;
   }
   constexpr void empty_cache() { memory_->empty_cache(); }
+  [[nodiscard]] constexpr memory_events& memory() { return *memory_; }
   /// Allocates and frees.
   constexpr void touch(std::int64_t bytes, const char* as = "workspace") {
     if (bytes > 0) release(new_storage(bytes, {as}));

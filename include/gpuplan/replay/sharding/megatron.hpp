@@ -18,7 +18,11 @@ class megatron_training final : public megatron_states {
 
   constexpr void model_is_built() override {
     megatron_states::model_is_built();
-    for (int chunk = 0; chunk < chunks_; ++chunk) last_input_.push(none);
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      last_input_.push(none);
+      forwards_.push({});
+      backwards_.push({});
+    }
   }
 
   constexpr void step() override {
@@ -47,12 +51,16 @@ class megatron_training final : public megatron_states {
     tensor data{};
     tensor gradient{};
     int holders = 0;
+    int next_free = none;
   };
   struct flight {
     int input = none;  // a parcel
     value leaf{};
     value output{};
     tape::graph_place place{};
+    int chunk = 0;
+    bool is_replayed = true;
+    int kept[purposes]{none, none, none, none, none, none, none};  // else: what it keeps, by kind
   };
 
   // First in, first out.
@@ -72,12 +80,11 @@ class megatron_training final : public megatron_states {
     made.data = t_.make(code_->passed(), code_->format()).take();
     made.holders = 1;
     t_.what = was;
-    for (int at = 0; at < parcels_.size(); ++at) {
-      if (parcels_[at].holders != 0) continue;
-      parcels_[at] = made;
-      return at;
-    }
-    return parcels_.push(made);
+    if (free_parcel_ == none) return parcels_.push(made);
+    const int at = free_parcel_;
+    free_parcel_ = parcels_[at].next_free;
+    parcels_[at] = made;
+    return at;
   }
   constexpr int hold(int parcel_index) {
     if (parcel_index != none) ++parcels_[parcel_index].holders;
@@ -89,6 +96,8 @@ class megatron_training final : public megatron_states {
     if (--one.holders != 0) return;
     drop(one.data);
     drop(one.gradient);
+    one.next_free = free_parcel_;
+    free_parcel_ = parcel_index;
   }
   constexpr void assign(int& variable, int parcel_index) {
     const int old = variable;
@@ -115,7 +124,7 @@ class megatron_training final : public megatron_states {
     }
     {
       const value copy = number();
-      reports_.push(t_.new_storage(8));
+      reports_.push(t_.new_storage(report_bytes));
     }
     const value divisor = number();
     for (const bool by_tokens : {true, false}) {
@@ -152,25 +161,121 @@ class megatron_training final : public megatron_states {
     return total;
   }
 
+  // -- passes that do as ones before
+
+  // What one pass of a micro-batch through a chunk does.
+  struct pass_record {
+    int seen = 0;
+    stretch_peaks peaks{};
+    std::int64_t left[purposes]{};  // by a forward; a backward frees it,
+    std::int64_t input_bytes = 0;   // beside what it was given, of which it may keep a part,
+    tensor result{};                // and what it gives on
+    std::int64_t result_bytes = 0;
+    purpose result_is = purpose::working;
+  };
+  // Where experts are chosen, layers hold what they chose last.
+  [[nodiscard]] constexpr bool repeats() { return t_.memory().adds_up() && !code_->has_mixture(); }
+  // The first one makes what stays for all, the second one is as all others.
+  [[nodiscard]] constexpr bool begin_pass(pass_record& by, int input) {
+    if (++by.seen != 2 || !repeats()) return false;
+    t_.memory().begin_stretch();
+    note_left(by, input, -1);
+    return true;
+  }
+  constexpr void end_pass(pass_record& by, int input, const tensor& result) {
+    by.peaks = t_.memory().end_stretch();
+    note_left(by, input, 1);
+    if (!result.defined()) return;
+    const storage_record& there = t_.storages[result.storage];
+    by.result = result;
+    by.result.node = none;
+    by.result_bytes = there.bytes;
+    by.result_is = there.what;
+    by.left[static_cast<int>(there.what)] -= there.bytes;
+  }
+  constexpr void note_left(pass_record& by, int input, int sign) {
+    for (int what = 0; what < purposes; ++what) by.left[what] += sign * t_.alive[what];
+    if (input == none) return;
+    const storage_record& given = t_.storages[parcels_[input].data.storage];
+    by.input_bytes = given.bytes;
+    by.left[static_cast<int>(given.what)] -= sign * given.bytes;
+  }
+  [[nodiscard]] constexpr int new_storage_of(purpose what, std::int64_t bytes) {
+    const purpose was = t_.what;
+    t_.what = what;
+    const int made = t_.new_storage(bytes);
+    t_.what = was;
+    return made;
+  }
+  [[nodiscard]] constexpr value result_of(const pass_record& by) {
+    if (!by.result.defined()) return {};
+    tensor made = by.result;
+    made.storage = new_storage_of(by.result_is, by.result_bytes);
+    return {t_, made};
+  }
+  constexpr void report() {
+    of_tokens_ = number();
+    reports_.push(t_.new_storage(report_bytes));
+  }
+  constexpr void repeat_forward(flight& one) {
+    const pass_record& by = forwards_[one.chunk];
+    t_.memory().repeat(by.peaks);
+    if (one.input != none) t_.resize(parcels_[one.input].data.storage, by.input_bytes);
+    for (int what = 0; what < purposes; ++what)
+      if (by.left[what] > 0)
+        one.kept[what] = new_storage_of(static_cast<purpose>(what), by.left[what]);
+    one.output = result_of(by);
+    one.is_replayed = false;
+    if (code_->is_last(one.chunk)) report();
+  }
+  constexpr value repeat_backward(flight& one, int gradient) {
+    const pass_record& by = backwards_[one.chunk];
+    t_.memory().repeat(by.peaks);
+    for (int& kept : one.kept) {
+      t_.release(kept);
+      kept = none;
+    }
+    if (gradient == none && stages_ > 1) one.output = number();
+    if (one.input == none) return {};
+    t_.resize(parcels_[one.input].data.storage, by.input_bytes);
+    parcel& input = parcels_[one.input];
+    input.gradient = result_of(by).take();
+    return t_.share(input.gradient);
+  }
+
   constexpr void forward(flight& one, int chunk, int input) {
     if (input != none) {
       hold(input);
       assign(last_input_[chunk], input);
     }
-    one.place = t_.begin_graph();
     ++live_;
     one.input = hold(input);
+    one.chunk = chunk;
+    one.is_replayed = true;
+    pass_record& by = forwards_[chunk];
+    if (by.seen >= 2 && repeats()) {
+      if (input != none) one.leaf = t_.share(parcels_[input].data);
+      return repeat_forward(one);
+    }
+    const bool is_noted = begin_pass(by, input);
+    one.place = t_.begin_graph();
     tensor received{};
     if (input != none) {
       one.leaf = t_.leaf(parcels_[input].data);
       received = *one.leaf;
     }
-    megatron_gpt::batch_end end;
-    value result = code_->forward_chunk(chunk, received, &end);
-    if (code_->is_last(chunk)) result = mean_of(result, static_cast<value&&>(end.loss_mask));
+    value result;
+    {
+      megatron_gpt::batch_end end;
+      result = code_->forward_chunk(chunk, received, &end);
+      if (code_->is_last(chunk)) result = mean_of(result, static_cast<value&&>(end.loss_mask));
+    }
     // by which the backward scales the losses of routers
     if (code_->has_mixture() && !router_scale_.defined()) router_scale_ = number().take();
     one.output = static_cast<value&&>(result);
+    if (!is_noted) return;
+    end_pass(by, input, *one.output);
+    if (code_->is_last(chunk)) by.left[static_cast<int>(purpose::working)] -= report_bytes;
   }
   // The output's tensor goes, its place in the graph stays.
   constexpr void deallocate(flight& one) {
@@ -182,6 +287,18 @@ class megatron_training final : public megatron_states {
   }
   // The gradient of the input, where there is one.
   constexpr value backward(flight& one, int gradient) {
+    value of_input;
+    if (one.is_replayed)
+      of_input = replay_backward(one, gradient);
+    else
+      of_input = repeat_backward(one, gradient);
+    if (--live_ == 0) t_.forget({});
+    t_.begin(moment::forward);
+    return of_input;
+  }
+  constexpr value replay_backward(flight& one, int gradient) {
+    pass_record& as = backwards_[one.chunk];
+    const bool is_noted = begin_pass(as, one.input);
     t_.begin(moment::backward);
     {
       if (gradient == none) {
@@ -202,8 +319,7 @@ class megatron_training final : public megatron_states {
       input.gradient = t_.gradient_of(one.leaf).take();
       of_input = t_.share(input.gradient);
     }
-    if (--live_ == 0) t_.forget({});
-    t_.begin(moment::forward);
+    if (is_noted) end_pass(as, one.input, *of_input);
     return of_input;
   }
   // The last variable that holds the output goes, with it the graph's nodes, and the input.
@@ -404,12 +520,18 @@ class megatron_training final : public megatron_states {
     delete[] output_gradients;
   }
 
+  // The sum of the losses, and the number of tokens.
+  static constexpr std::int64_t report_bytes = 8;
+
   growing_array<int> reports_{};
   value of_tokens_{};
   tensor router_scale_{};
 
   growing_array<parcel> parcels_{};
+  int free_parcel_ = none;
   growing_array<int> last_input_{};
+  growing_array<pass_record> forwards_{};  // by chunk
+  growing_array<pass_record> backwards_{};
   flight* flights_ = nullptr;
   int live_ = 0;
   spread_backward spread_backward_{};

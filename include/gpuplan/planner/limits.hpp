@@ -1,0 +1,282 @@
+#pragma once
+
+// What stands in the way of a better plan, or of any: each limit of a request lifted alone.
+
+#include <gpuplan/memory_model.hpp>
+#include <gpuplan/planner.hpp>
+#include <gpuplan/planner/request.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpuplan {
+
+/// What a request keeps its plans from.
+enum class plan_limit {
+  memory,              // a larger budget
+  finish_in,           // a longer run
+  at_most,             // more money
+  gpus,                // more than the cluster has, or `space.gpus` allows
+  larger_batch,        // than `effective_batch` allows, up to twice; without a plan up to 16 times
+  smaller_batch,       // likewise, down to a half, or to 1
+  tensor_within_node,  // tensor parallelism across nodes
+  recompute,           // modes other than the setup's
+  degrees,             // others than in the space; all that there are, ZeRO's stages too
+  layers               // one to four more, which more stages may divide
+};
+inline constexpr int plan_limit_count = static_cast<int>(plan_limit::layers) + 1;
+
+[[nodiscard]] constexpr const char* text(plan_limit limit) {
+  constexpr const char* names[plan_limit_count] = {"memory",
+                                                   "time",
+                                                   "money",
+                                                   "GPUs",
+                                                   "larger batch",
+                                                   "smaller batch",
+                                                   "tensor parallelism in a node",
+                                                   "recomputation",
+                                                   "degrees",
+                                                   "layers"};
+  return names[static_cast<int>(limit)];
+}
+
+/// A request without one of its limits. Where the request has a plan, `plan` is the best there
+/// would be; where it has none, the one that exceeds the limit least: it needs least memory, takes
+/// least time, costs least, has fewest GPUs, or the nearest batch.
+struct lifted_limit {
+  plan_limit limit{};
+  training_plan plan{};
+  double gain = 0;          // the share of what the goal counts that it saves; 0 without a plan
+  std::int64_t layers = 0;  // of the model that it trains
+};
+
+/// The limits that bind, which is to say that lifting one alone gives a better plan, or any. Those
+/// that gain most come first; without a plan they are in `plan_limit`'s order.
+struct plan_limits {
+  known<training_plan> best{};  // with all limits; absent: the request has no plan
+  lifted_limit lifted[plan_limit_count]{};
+  int count = 0;
+
+  /// The one of this limit, or nullptr where it does not bind.
+  [[nodiscard]] constexpr const lifted_limit* find(plan_limit limit) const {
+    for (const lifted_limit& one : *this)
+      if (one.limit == limit) return &one;
+    return nullptr;
+  }
+  [[nodiscard]] constexpr const lifted_limit* begin() const { return lifted; }
+  [[nodiscard]] constexpr const lifted_limit* end() const { return lifted + count; }
+};
+
+namespace detail {
+
+template <memory_of_setups MemoryOf>
+class limit_finder {
+ public:
+  constexpr limit_finder(const plan_request& request,
+                         const known<memory_budget>& budget,
+                         const MemoryOf& memory_of)
+      : request_(request), budget_(budget), memory_of_(memory_of) {}
+
+  constexpr result<plan_limits> find() {
+    if (const auto valid = validate(request_); !valid) return valid.why();
+    const auto best = plan(request_);
+    if (best) found_.best = best->best();
+    lift_memory();
+    lift_time();
+    lift_money();
+    if (!best) lift_gpus();
+    lift_batch();
+    if (request_.tensor_within_node)
+      look(plan_limit::tensor_within_node,
+           [](plan_request& free) { free.tensor_within_node = false; });
+    if (!request_.space.recompute)
+      look(plan_limit::recompute, [](plan_request& free) { free.space.recompute = true; });
+    look(plan_limit::degrees, [](plan_request& free) {
+      const range<std::int64_t> any{1, std::int64_t{1} << 20};
+      plan_space& space = free.space;
+      space.tensor_parallel = space.pipeline_parallel = space.virtual_pipeline = any;
+      space.context_parallel = space.expert_parallel = any;
+      space.zero_stage = range<std::int64_t>{0, 3};
+    });
+    if (best) lift_layers();
+    return found_;
+  }
+
+ private:
+  static constexpr std::int64_t most_times = 16;
+
+  const plan_request& request_;
+  const known<memory_budget>& budget_;
+  const MemoryOf& memory_of_;
+  plan_limits found_{};
+
+  // More than any device has.
+  static constexpr bytes boundless() { return bytes::from_value(0x1p62); }
+
+  constexpr bool has_plan() const { return static_cast<bool>(found_.best); }
+  constexpr result<plan_answer> plan(const plan_request& asked) const {
+    return best_plans(asked, budget_, memory_of_, 1);
+  }
+
+  constexpr void add(plan_limit limit, const training_plan& plan, std::int64_t layers) {
+    lifted_limit more{.limit = limit, .plan = plan, .layers = layers};
+    if (has_plan()) {
+      // Bounds and steps are sums whose rounding differs.
+      more.gain = 1 - goal_value(request_, plan) / goal_value(request_, *found_.best);
+      if (!(more.gain > 1e-9)) return;
+    }
+    int at = found_.count++;
+    for (; at > 0 && found_.lifted[at - 1].gain < more.gain; --at)
+      found_.lifted[at] = found_.lifted[at - 1];
+    found_.lifted[at] = more;
+  }
+  constexpr void add(plan_limit limit, const result<plan_answer>& found) {
+    if (found) add(limit, found->best(), request_.setup.model.num_hidden_layers);
+  }
+  template <class Change>
+  constexpr void look(plan_limit limit, const Change& change) {
+    plan_request free = request_;
+    change(free);
+    add(limit, plan(free));
+  }
+
+  constexpr void lift_memory() {
+    plan_request free = request_;
+    if (has_plan() && request_.goal == plan_goal::least_memory) return;
+    if (!has_plan()) free.goal = plan_goal::least_memory;
+    add(plan_limit::memory, best_plans(free, memory_budget(boundless()), memory_of_, 1));
+  }
+  constexpr void lift_time() {
+    if (!request_.finish_in) return;
+    look(plan_limit::finish_in, [&](plan_request& free) {
+      free.finish_in = {};
+      if (!has_plan()) free.goal = plan_goal::least_time;
+    });
+  }
+  constexpr void lift_money() {
+    if (!request_.at_most) return;
+    look(plan_limit::at_most, [&](plan_request& free) {
+      free.at_most = {};
+      if (!has_plan()) free.goal = plan_goal::least_money;
+    });
+  }
+
+  // The least `high` in (low, most] of which `plan_to(high)` finds a plan: each finds those of the
+  // ones below too.
+  template <class PlanTo>
+  constexpr result<plan_answer> nearest(std::int64_t low,
+                                        std::int64_t most,
+                                        const PlanTo& plan_to) const {
+    const failure none(errc::no_runs);
+    result<plan_answer> best = none;
+    std::int64_t high = low;
+    for (std::int64_t ahead = 1; !best; ahead *= 2) {
+      if (high >= most) return none;
+      low = high;
+      high = most - low > ahead ? low + ahead : most;
+      best = plan_to(high);
+    }
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      const auto found = plan_to(middle);
+      if (found) {
+        best = found;
+        high = middle;
+      } else {
+        low = middle;
+      }
+    }
+    return best;
+  }
+
+  constexpr void lift_gpus() {
+    known<training_plan> fewest;
+    for (std::size_t at = 0; at <= request_.others.size(); ++at) {
+      const plan_request here = request_on(request_, at);
+      const std::int64_t all = total_gpus(here.on);
+      const std::int64_t now =
+          here.space.gpus && here.space.gpus->high() < all ? here.space.gpus->high() : all;
+      const std::int64_t in_node = here.on.gpus_per_node;
+      const auto on_at_most = [&](std::int64_t high) {
+        plan_request more = here;
+        more.on.nodes = ceil_div(high, in_node);
+        more.space.gpus = range<std::int64_t>{now + 1, high};
+        return plan(more);
+      };
+      // Of a node any number, then whole nodes.
+      result<plan_answer> found = failure(errc::no_runs);
+      if (now < in_node) found = nearest(now, in_node, on_at_most);
+      if (!found && here.on.between_nodes)
+        found = nearest(now < in_node ? 1 : now / in_node,
+                        ceil_div(most_times * now, in_node),
+                        [&](auto nodes) { return on_at_most(nodes * in_node); });
+      if (!found || (fewest && fewest->gpus <= found->best().gpus)) continue;
+      training_plan plan = found->best();
+      plan.cluster = at;
+      fewest = plan;
+    }
+    if (fewest) add(plan_limit::gpus, *fewest, request_.setup.model.num_hidden_layers);
+  }
+
+  constexpr void lift_batch() {
+    const std::int64_t low = request_.effective_batch.low();
+    const std::int64_t high = request_.effective_batch.high();
+    const auto within = [&](std::int64_t from, std::int64_t to) {
+      plan_request other = request_;
+      other.effective_batch = {from, to};
+      return plan(other);
+    };
+    if (has_plan()) {
+      add(plan_limit::larger_batch, within(low, 2 * high));
+      if (low > 1) add(plan_limit::smaller_batch, within(low / 2, high));
+      return;
+    }
+    add(plan_limit::larger_batch,
+        nearest(high, most_times * high, [&](std::int64_t to) { return within(high + 1, to); }));
+    add(plan_limit::smaller_batch,
+        nearest(0, low - 1, [&](std::int64_t fewer) { return within(low - fewer, low - 1); }));
+  }
+
+  // A model of more layers that takes less: its layers can be divided so as the others cannot.
+  constexpr void lift_layers() {
+    const transformer& model = request_.setup.model;
+    if (model.num_decoder_layers != 0) return;
+    known<training_plan> best;
+    std::int64_t layers = 0;
+    for (std::int64_t more = 1; more <= 4; ++more) {
+      plan_request other = request_;
+      other.setup.model.num_hidden_layers += more;
+      const auto found = plan(other);
+      if (!found) continue;
+      if (best && !(goal_value(request_, found->best()) < goal_value(request_, *best))) continue;
+      best = found->best();
+      layers = other.setup.model.num_hidden_layers;
+    }
+    if (best) add(plan_limit::layers, *best, layers);
+  }
+};
+
+}  // namespace detail
+
+/// The limits of a request that bind, each found by planning without it. Where the request has no
+/// plan, the fewest GPUs, up to 16 times as many, and the nearest batches are exact too: more of
+/// them are looked at than lie before. A search that is refused, as of too many degrees, binds
+/// nothing. Takes as long as ten to fifty calls of `plan_training`: more than compilers allow one
+/// constant expression. Errors: those of the request itself.
+template <memory_of_setups MemoryOf>
+[[nodiscard]] constexpr result<plan_limits> limits_of(const plan_request& request,
+                                                      memory_budget budget,
+                                                      const MemoryOf& memory_of) {
+  return detail::limit_finder<MemoryOf>(request, budget, memory_of).find();
+}
+/// Likewise, in the memory of each cluster's GPU.
+template <memory_of_setups MemoryOf>
+[[nodiscard]] constexpr result<plan_limits> limits_of(const plan_request& request,
+                                                      const MemoryOf& memory_of) {
+  return detail::limit_finder<MemoryOf>(request, {}, memory_of).find();
+}
+
+}  // namespace gpuplan

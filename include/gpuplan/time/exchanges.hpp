@@ -1,0 +1,174 @@
+#pragma once
+
+// What exchanges take in a division of a model: of its layers, between its stages, and of what its
+// ranks share. Private.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/communication.hpp>
+#include <gpuplan/detail/overlap.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/measured_device.hpp>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/parameters.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/time/kernels.hpp>
+#include <gpuplan/time/rates.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::detail {
+
+// Refers to a setup, whose division may change, and to what is switched off. Seconds and bytes.
+class division_exchanges {
+ public:
+  constexpr division_exchanges(const training_setup& setup,
+                               const cluster& on,
+                               const time_terms& terms)
+      : setup_(setup),
+        division_(setup.parallelism),
+        costs_(setup.framework.costs),
+        links_(links_of(on, terms)),
+        on_(on),
+        contention_(terms.contention ? setup.framework.costs.contention : 0) {}
+
+  batch_plan plan{};
+
+  static constexpr double count(std::int64_t value) { return static_cast<double>(value); }
+
+  constexpr double contention() const { return contention_; }
+  constexpr double element_bytes() const { return is_half(setup_.precision.compute) ? 2 : 4; }
+  // The result of a sublayer.
+  constexpr double stream_bytes() const {
+    const double tokens =
+        count(plan.micro_batch) * count(setup_.sequence_length) / count(division_.context_parallel);
+    return tokens * count(setup_.model.hidden_size) * element_bytes();
+  }
+  // Of a gradient's element on its way.
+  constexpr double gradient_bytes() const {
+    const precision_recipe& recipe = setup_.precision;
+    if (recipe.fp32_gradients) return 4;
+    return bits_per_element(division_.zero_stage >= 2 ? recipe.reduced : recipe.weights) / 8.0;
+  }
+  constexpr std::int64_t replicas() const {
+    return plan.data_parallel * division_.context_parallel;
+  }
+  constexpr std::int64_t sharing_ranks() const {
+    return division_.shard_group != 0 ? division_.shard_group : replicas();
+  }
+  // Of one expert: experts lie within tensor, context and data parallelism.
+  constexpr std::int64_t expert_replicas() const {
+    const std::int64_t ranks = replicas() * division_.tensor_parallel / division_.expert_parallel;
+    return ranks < 1 ? 1 : ranks;
+  }
+
+  // One exchange among ranks of which each is `stride` ranks after the one before.
+  constexpr double seconds(collective what,
+                           double size,
+                           std::int64_t ranks,
+                           std::int64_t stride) const {
+    if (ranks <= 1 || size <= 0) return 0;
+    const device_group group = group_of(ranks, stride, on_.gpus_per_node);
+    if (what == collective::all_reduce && group.nodes() == 1)
+      if (const auto measured = all_reduce_of(on_.gpu, ranks))
+        return measured->latency.value() + size / measured->rate.value();
+    return exchange_of(what, links_, {group.ranks, group.per_node}).seconds(size);
+  }
+  // To gather what ranks share, or to add it up in shares.
+  constexpr double sharing_time(double size) const {
+    const std::int64_t ranks = sharing_ranks();
+    const double time = seconds(collective::all_gather, size, ranks, division_.tensor_parallel);
+    const double most = costs_.gathered_at_most.value();
+    return most > 0 ? larger_of(time, size * count(ranks - 1) / count(ranks) / most) : time;
+  }
+  // Likewise of gradients, which groups of such ranks add up among each other (hybrid shard).
+  constexpr double scatter_time(double size) const {
+    const std::int64_t ranks = sharing_ranks();
+    return sharing_time(size) + seconds(collective::all_reduce,
+                                        size / count(ranks),
+                                        replicas() / ranks,
+                                        division_.tensor_parallel * ranks);
+  }
+  // Megatron's ranks send each a part of the stream, and gather it where it arrives; DeepSpeed's
+  // send all of it.
+  constexpr double hop_time() const {
+    const std::int64_t ranks_between =
+        division_.tensor_parallel * division_.context_parallel * plan.data_parallel;
+    const bool scatters = setup_.framework.sharding != sharding_code::deepspeed;
+    const double parts = scatters ? count(division_.tensor_parallel) : 1;
+    return seconds(collective::send, stream_bytes() / parts, 2, ranks_between);
+  }
+  // A ring of context parallelism, beside attention in as many parts.
+  constexpr double ring_time(double attention, double passed_on) const {
+    const std::int64_t ranks = division_.context_parallel;
+    if (ranks == 1) return 0;
+    const double send =
+        seconds(collective::send, passed_on / count(ranks - 1), ranks, division_.tensor_parallel);
+    return ring_pass(ranks, attention / count(ranks), send, contention_) - attention;
+  }
+  // Of gradients, or of weights that ranks share: `each` bytes of all that a rank holds.
+  constexpr double of_all(collective what, const parameter_counts& held, double each) const {
+    const double experts = count(held.experts);
+    const double others = count(held.total()) - experts;
+    return seconds(what, others * each, replicas(), division_.tensor_parallel) +
+           seconds(what, experts * each, expert_replicas(), division_.expert_parallel);
+  }
+  // How much longer `work` takes with such an exchange beside it, bucket by bucket, which takes
+  // `slowed` times as long as links say.
+  constexpr double exposed_of_buckets(double work,
+                                      collective what,
+                                      const parameter_counts& held,
+                                      double each,
+                                      double slowed) const {
+    const double whole = bucket_bytes() / (count(held.total()) * each);
+    const double share = smaller_of(1, whole);
+    const double buckets = ceil(1 / share);
+    const double last = 1 - (buckets - 1) * share;
+    const auto exchange = [&](double part) { return slowed * of_all(what, held, part * each); };
+    return bucketed({static_cast<std::int64_t>(buckets),
+                     share * work,
+                     exchange(share),
+                     last * work,
+                     exchange(last),
+                     contention_}) -
+           work;
+  }
+  // Likewise beside all of it.
+  constexpr double exposed(double work, double exchange) const {
+    return larger_of(0, exchange - work) + contention_ * smaller_of(work, exchange);
+  }
+
+ private:
+  const training_setup& setup_;
+  const parallelism& division_;
+  const software_costs& costs_;
+  interconnect_numbers links_;
+  const cluster& on_;
+  double contention_;
+
+  static constexpr interconnect_numbers links_of(const cluster& on, const time_terms& terms) {
+    const auto links = interconnect_of(on);
+    if (!links) return {};  // of a device alone
+    interconnect_numbers numbers = numbers_of(*links);
+    if (terms.latency) return numbers;
+    numbers.launch = 0;
+    for (link_numbers* link : {&numbers.inside, &numbers.between}) link->hop = link->ramp = 0;
+    return numbers;
+  }
+  // DistributedDataParallel's are of bytes, DeepSpeed's of elements, and so are Megatron-Core's: 40
+  // million, or a million for each rank.
+  constexpr double bucket_bytes() const {
+    const framework& by = setup_.framework;
+    switch (by.sharding) {
+      case sharding_code::deepspeed:
+        return count(by.zero.reduce_bucket) * gradient_bytes();
+      case sharding_code::megatron:
+        return larger_of(40e6, 1e6 * count(replicas())) * gradient_bytes();
+      default:
+        return count(by.bucket_bytes);
+    }
+  }
+};
+
+}  // namespace gpuplan::detail

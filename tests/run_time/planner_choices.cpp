@@ -1,0 +1,266 @@
+// Plans on several clusters are the best of those on each, and what a limit keeps away is what
+// planning without it finds: shown by planning on both sides of each.
+
+#include "check.hpp"
+#include "random_model.hpp"
+
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/planner.hpp>
+#include <gpuplan/planner/limits.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace gpuplan;
+
+namespace {
+
+// Rises with what a rank holds, and with the micro-batches that its stages keep.
+struct rising_memory {
+  double fixed = 0;
+  double micro_batch = 0;
+  std::int64_t in_flight = 1;
+
+  bytes required(const batch_plan& plan) const {
+    const auto kept = static_cast<double>(std::min(plan.accumulation, in_flight));
+    return bytes::from_value(fixed + kept * static_cast<double>(plan.micro_batch) * micro_batch);
+  }
+};
+// More on GPUs of 40 GB, so that an answer for another one's shows.
+struct memory_by_division {
+  double times = 1;
+
+  memory_by_division on(const gpu_spec& gpu) const {
+    return {usable_memory(gpu) < 50_GB ? 1.5 : 1};
+  }
+  rising_memory operator()(const training_setup& setup) const {
+    const parallelism& division = setup.parallelism;
+    const auto held = static_cast<double>(parameters(setup.model, division, {}).total());
+    const double kept[] = {30, 20, 2};
+    const auto ranks = static_cast<double>(division.tensor_parallel * division.context_parallel);
+    const auto tokens = static_cast<double>(setup.sequence_length * setup.model.hidden_size);
+    return {.fixed = times * held * (18 - 3 * division.zero_stage),
+            .micro_batch = times * tokens * kept[static_cast<int>(setup.recompute)] / ranks,
+            .in_flight = division.pipeline_parallel};
+  }
+};
+
+cluster random_cluster(dice& roll, const gpu_spec& gpu) {
+  return {.gpu = gpu,
+          .nodes = roll.from(1, 3),
+          .gpus_per_node = roll.from(1, 4),
+          .between_nodes = 25_GBps,
+          .price_per_gpu = dated_price{
+              static_cast<double>(roll.from(1, 4)) * 1_usd_per_hour, "2026-01-01", "a test"}};
+}
+
+plan_request random_request(dice& roll) {
+  plan_request request;
+  transformer& model = request.setup.model;
+  model.num_hidden_layers = roll.from(3, 8);
+  model.num_attention_heads = 4;
+  model.hidden_size = 256;
+  model.intermediate_size = 1024;
+  model.vocab_size = 1000;
+  model.position_rows = 512;
+  model.norm = norm_kind::layer_norm;
+  request.setup.framework = catalog::megatron_lm;
+  request.setup.sequence_length = 512;
+  request.setup.precision = bf16_master;
+  request.on = random_cluster(roll, catalog::a100_sxm4_80gb);
+  request.efficiency = catalog::ampere;
+  const std::int64_t low = roll.from(1, 24);
+  request.effective_batch = {low, low + (roll.coin() ? 0 : roll.from(0, 8))};
+  plan_space& space = request.space;
+  if (roll.coin()) space.gpus = range<std::int64_t>{1, roll.from(1, 6)};
+  if (roll.coin()) space.tensor_parallel = range<std::int64_t>{1, roll.from(1, 4)};
+  if (roll.coin()) space.pipeline_parallel = range<std::int64_t>{1, roll.from(1, 4)};
+  if (roll.coin()) space.zero_stage = range<std::int64_t>{0, 1};
+  space.recompute = roll.coin();
+  space.micro_batch = {1, roll.from(1, 6)};
+  request.tensor_within_node = roll.coin();
+  request.goal = static_cast<plan_goal>(roll.from(0, 2));
+  request.samples = 1000;
+  return request;
+}
+
+double value_of(const plan_request& request, const training_plan& plan) {
+  const double time = plan.per_sample().value();
+  if (request.goal == plan_goal::least_memory) return plan.required.value();
+  if (request.goal == plan_goal::least_time) return time;
+  const price each = cluster_of(request, plan).price_per_gpu->each;
+  return time * static_cast<double>(plan.gpus) * each.value();
+}
+bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); }
+
+plan_request on_one(const plan_request& request, std::size_t cluster) {
+  plan_request one = request;
+  one.others = {};
+  if (cluster == 0) return one;
+  one.on = request.others[cluster - 1].on;
+  one.efficiency = request.others[cluster - 1].efficiency;
+  return one;
+}
+
+result<plan_answer> planned(const plan_request& request, const known<memory_budget>& budget) {
+  return budget ? plan_training(request, *budget, memory_by_division{}, 1)
+                : plan_training(request, memory_by_division{}, 1);
+}
+
+}  // namespace
+
+TEST_CASE("the best plans of several clusters are the best of all that each has") {
+  dice roll{std::mt19937_64(1)};
+  std::size_t elsewhere = 0;
+  int answers = 0;
+  for (int round = 0; round < 400; ++round) {
+    plan_request request = random_request(roll);
+    request.space.gpus = {};
+    const cluster_choice others[] = {
+        {random_cluster(roll, catalog::a100_pcie_40gb), catalog::ampere},
+        {random_cluster(roll, catalog::h100_sxm5_80gb), catalog::hopper}};
+    request.others = others;
+    const memory_budget budget = bytes::from_value(1e6 * static_cast<double>(roll.from(40, 400)));
+    const int wanted = static_cast<int>(roll.from(1, plan_answer::most_plans));
+
+    std::vector<double> values;
+    for (std::size_t at = 0; at < 3; ++at) {
+      const plan_request one = on_one(request, at);
+      const auto there =
+          plan_training(one, budget, memory_by_division{}.on(one.on.gpu), plan_answer::most_plans);
+      for (int plan = 0; there && plan < there->count; ++plan)
+        values.push_back(value_of(one, there->plans[plan]));
+    }
+    std::sort(values.begin(), values.end());
+
+    const auto answer = plan_training(request, budget, memory_by_division{}, wanted);
+    REQUIRE(static_cast<bool>(answer) == !values.empty());
+    if (!answer) continue;
+    ++answers;
+    REQUIRE(answer->count == std::min(wanted, static_cast<int>(values.size())));
+    for (int at = 0; at < answer->count; ++at) {
+      const training_plan& plan = answer->plans[at];
+      CHECK(near(value_of(request, plan), values[static_cast<std::size_t>(at)]));
+      CHECK(plan.gpus <= total_gpus(cluster_of(request, plan)));
+      CHECK(loss_of(request, plan, answer->best()) >= 0);
+      elsewhere += plan.cluster;
+    }
+  }
+  CHECK(answers > 200);
+  CHECK(elsewhere > 400);
+}
+
+TEST_CASE("a request without one of its limits has the plan that is said") {
+  dice roll{std::mt19937_64(2)};
+  int infeasible = 0;
+  int binding[plan_limit_count]{};
+  for (int round = 0; round < 500; ++round) {
+    plan_request request = random_request(roll);
+    const auto free = planned(request, memory_budget(1000_TB));
+    if (!free) continue;
+    known<memory_budget> budget =
+        memory_budget(free->best().required * (0.3 + 0.1 * static_cast<double>(roll.from(0, 8))));
+    const planned_run run = run_of(request, free->best());
+    const auto share = [&] { return 0.6 + 0.1 * static_cast<double>(roll.from(0, 6)); };
+    if (roll.one_in(3)) request.finish_in = share() * run.time;
+    if (roll.one_in(3)) request.at_most = share() * *run.cost;
+
+    const auto found = limits_of(request, *budget, memory_by_division{});
+    REQUIRE(found);
+    const auto best = planned(request, budget);
+    REQUIRE(static_cast<bool>(found->best) == static_cast<bool>(best));
+    infeasible += best ? 0 : 1;
+    double gain = 1;
+    for (const lifted_limit& one : *found) {
+      ++binding[static_cast<int>(one.limit)];
+      const training_plan& plan = one.plan;
+      CAPTURE(std::string(text(one.limit)));
+      CHECK(gain >= one.gain);
+      if (best) {
+        gain = one.gain;
+        CHECK(near(1 - one.gain, value_of(request, plan) / value_of(request, best->best())));
+        CHECK(one.gain > 0);
+      }
+      // The request asks for as much as the plan takes: it is found; for a little less: nothing is.
+      const auto is_edge = [&](auto&& change) {
+        plan_request enough = request;
+        known<memory_budget> with = budget;
+        change(enough, with, 1 + 1e-9);
+        CHECK(planned(enough, with));
+        plan_request too_little = request;
+        with = budget;
+        change(too_little, with, 1 - 1e-9);
+        CHECK(!planned(too_little, with));
+      };
+      if (best) continue;
+      if (one.limit == plan_limit::memory)
+        is_edge([&](plan_request&, auto& of, double times) {
+          of = memory_budget(times * plan.required);
+        });
+      if (one.limit == plan_limit::finish_in)
+        is_edge([&](plan_request& of, auto&, double times) {
+          of.finish_in = times * (1000.0 * plan.per_sample());
+        });
+      if (one.limit == plan_limit::at_most)
+        is_edge([&](plan_request& of, auto&, double times) {
+          of.at_most = times * (1000.0 * static_cast<double>(plan.gpus) * plan.per_sample() *
+                                of.on.price_per_gpu->each);
+        });
+      const auto none_before = [&](std::int64_t from, std::int64_t to, auto&& change) {
+        for (std::int64_t at = from; at <= to; ++at) {
+          plan_request other = request;
+          change(other, at);
+          CHECK(!planned(other, budget));
+        }
+      };
+      if (one.limit == plan_limit::gpus) {
+        const std::int64_t in_node = request.on.gpus_per_node;
+        const std::int64_t now =
+            std::min(total_gpus(request.on),
+                     request.space.gpus ? request.space.gpus->high() : std::int64_t{1000});
+        CHECK(plan.gpus > now);
+        none_before(now + 1, plan.gpus - 1, [&](plan_request& other, std::int64_t gpus) {
+          other.on.nodes = (gpus + in_node - 1) / in_node;
+          other.space.gpus = range<std::int64_t>{gpus, gpus};
+        });
+      }
+      const range<std::int64_t> batch = request.effective_batch;
+      const auto with_batch = [](plan_request& other, std::int64_t size) {
+        other.effective_batch = size;
+      };
+      if (one.limit == plan_limit::larger_batch)
+        none_before(batch.high() + 1, plan.batch.effective_batch() - 1, with_batch);
+      if (one.limit == plan_limit::smaller_batch)
+        none_before(plan.batch.effective_batch() + 1, batch.low() - 1, with_batch);
+    }
+  }
+  CHECK(infeasible > 50);
+  for (int limit = 0; limit < plan_limit_count; ++limit) {
+    CAPTURE(std::string(text(static_cast<plan_limit>(limit))));
+    CHECK(binding[limit] > 0);
+  }
+}
+
+TEST_CASE("a run's time, money and energy are those of its steps") {
+  dice roll{std::mt19937_64(3)};
+  plan_request request = random_request(roll);
+  request.goal = plan_goal::least_time;
+  const training_plan plan{
+      .gpus = 4, .batch = {.micro_batch = 3, .data_parallel = 4, .accumulation = 2}, .step = 9_s};
+  request.samples = 25;  // of batches of 24: two steps
+  request.on.price_per_gpu = dated_price{2_usd_per_hour, "2026-01-01", "a test"};
+  request.on.power_per_gpu = 500_W;
+  const planned_run run = run_of(request, plan);
+  CHECK(run.time == 18_s);
+  CHECK(run.gpu_time == 72_s);
+  CHECK(in(*run.cost, 1_usd) == doctest::Approx(0.04));
+  CHECK(run.energy_used->value() == doctest::Approx(36'000));
+  request.on.power_per_gpu = {};
+  CHECK(run_of(request, plan).energy_used->value() == doctest::Approx(400 * 72));
+  request.on.price_per_gpu = {};
+  CHECK(!run_of(request, plan).cost);
+}
