@@ -9,7 +9,9 @@
 #include <gpuplan/memory/divisions.hpp>
 #include <gpuplan/planner.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 using namespace gpuplan;
 
@@ -82,5 +84,52 @@ BENCHMARK(plan_training_optimum_1t_on_3072_gpus)->Unit(benchmark::kMillisecond);
 // At the effective batch of the paper.
 void plan_training_optimum_1t_batch_3072(benchmark::State& state) { plan(state, trillion(3072)); }
 BENCHMARK(plan_training_optimum_1t_batch_3072)->Unit(benchmark::kMillisecond);
+
+// The space in which Calculon (Isaev et al. 2023, llm-optimal-execution at commit 1886c888) looks
+// for the optimum of this model, batch and cluster: factors of the GPUs, heads, layers and batch;
+// chunks; recomputation; shared optimizer states; reductions or sequence parallelism; gradients
+// hidden or not; products that hide no reductions, or a share of them, of which it tries two. Of
+// its 7,002,336 plans all others differ from these in what is not modelled here: in which of two
+// networks each kind of communication uses, which follows from the ranks' places; in offloading to
+// the host, which Megatron's code lacks; in gathering activations again; in scattering what stages
+// send, which Megatron always does.
+class calculon_space {
+ public:
+  calculon_space() {
+    const training_setup as_set = trillion(3072).setup;
+    for (const bool hides_gradients : {true, false})
+      for (const double hidden : {0.0, 0.5, 0.9}) {
+        training_setup& setup = setups_[count_++];
+        setup = as_set;
+        setup.framework.costs.hides_gradients = hides_gradients;
+        setup.framework.costs.hidden_tensor_exchange = hidden;
+      }
+  }
+  plan_request request() const {
+    plan_request asked = trillion(3072);
+    asked.setup = setups_[0];
+    asked.setups = std::span(setups_).subspan(1);
+    asked.space.micro_batch = {1, 3072};
+    asked.space.sequence_parallel = true;
+    return asked;
+  }
+
+ private:
+  training_setup setups_[6]{};
+  std::size_t count_ = 0;
+};
+void plan_training_exhaustive_calculon_1t(benchmark::State& state) {
+  const calculon_space space;
+  plan_request request = space.request();
+  request.evaluates_all = true;
+  plan(state, request);
+}
+BENCHMARK(plan_training_exhaustive_calculon_1t)->Unit(benchmark::kMillisecond);
+
+void plan_training_optimum_calculon_1t(benchmark::State& state) {
+  const calculon_space space;
+  plan(state, space.request());
+}
+BENCHMARK(plan_training_optimum_calculon_1t)->Unit(benchmark::kMillisecond);
 
 }  // namespace

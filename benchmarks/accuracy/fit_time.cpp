@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
       [&](CLI::App& app) {
         app.add_option("file", paths, "Files of runs")->required();
         app.add_option("--only", settings.only, "Parameters to fit; none: all");
+        app.add_option("--owner", settings.owners, "Whose parameters to fit; none: all");
         app.add_option("--without", without, "Terms of the model to switch off");
         app.add_option("--rounds", settings.rounds, "Of the fit to all rows");
         app.add_option("--rounds-again", settings.rounds_again, "Of a fit to a part of them");

@@ -41,8 +41,7 @@ std::string unreplayed_in(const row& source) {
 // GPT-2 of transformers under its Trainer, with DeepSpeed's ZeRO-3.
 void read_transformers(const row& source, gpuplan::training_setup& setup) {
   const std::string_view notes = source.text("notes");
-  setup.framework = gpuplan::catalog::hugging_face_gpt2;
-  setup.framework.sharding = gpuplan::sharding_code::deepspeed;
+  setup.framework = gpuplan::catalog::hugging_face_gpt2_zero_3;
   setup.parallelism.optimizer_on_host =
       says(notes, "optimizer offload=Y") || says(notes, "full CPU offload");
   setup.parallelism.weights_on_host =
@@ -71,6 +70,10 @@ described_setup read_bigscience(const row& source) {
   setup.optimizer.clips_gradients = true;
   setup.parallelism = division_in(source);
   setup.parallelism.ends_are_layers = says(notes, "counts the two embeddings as layers");
+  if (setup.parallelism.zero_stage == 3)
+    setup.framework = gpuplan::catalog::megatron_deepspeed_zero_3;
+  else if (!says(notes, "DeepSpeed") && says(notes, "Megatron-LM"))
+    setup.framework = gpuplan::catalog::megatron_lm;
   if (runs_transformers(notes)) read_transformers(source, setup);
   setup.recompute = gpuplan::recompute_mode::full;
   setup.attention = gpuplan::attention_kernel::written_out;

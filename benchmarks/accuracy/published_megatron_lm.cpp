@@ -48,9 +48,12 @@ described_setup read_megatron_lm(const row& source) {
   setup.framework = setup.parallelism.zero_stage == 3 ? gpuplan::catalog::megatron_zero_3
                                                       : gpuplan::catalog::megatron_lm;
   setup.dropout = 0.1;  // Megatron's default
-  if (source.text("notes").find("composed by its source") != std::string_view::npos)
-    setup.framework = gpuplan::catalog::megatron_lm_profiled;
   gpuplan::parallelism& division = setup.parallelism;
+  if (source.text("notes").find("composed by its source") != std::string_view::npos) {
+    setup.framework = gpuplan::catalog::megatron_lm_profiled;
+    // What the ranks cannot divide equally, its profile leaves out.
+    setup.model.vocab_size -= setup.model.vocab_size % division.tensor_parallel;
+  }
   if (!source.blank("vpp") || division.pipeline_parallel == 1) return described;
   const std::int64_t layers = setup.model.num_hidden_layers / division.pipeline_parallel;
   for (std::int64_t chunks = 2; chunks <= layers && division.virtual_pipeline == 1; ++chunks)
@@ -74,7 +77,9 @@ described_setup read_megascale(const row& source) {
 described_setup read_megatron_bridge(const row& source) {
   described_setup described = read_columns(source);
   training_setup& setup = described.setup;
-  const bool is_of_2606 = value_in(source.text("notes"), "container") >= "26.06";
+  const std::string_view notes = source.text("notes");
+  const bool is_of_2606 = value_in(notes, "container") >= "26.06" &&
+                          value_in(notes, "moe_paged_stash") == "1";
   setup.framework =
       is_of_2606 ? gpuplan::catalog::megatron_bridge_2606 : gpuplan::catalog::megatron_bridge;
   setup.framework.fuses_loss = source.flag("fused_cross_entropy");

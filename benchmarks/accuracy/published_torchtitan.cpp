@@ -21,6 +21,11 @@ std::string read_framework(const row& source, training_setup& setup) {
   gpuplan::parallelism& division = setup.parallelism;
   const bool is_of_2025 = notes.find("2025") != std::string_view::npos;
   setup.framework = is_of_2025 ? gpuplan::catalog::torchtitan_2025 : gpuplan::catalog::torchtitan;
+  if (value_in(notes, "async_tp") == "1") {
+    const bool compiles_loss = setup.framework.compiles_loss;
+    setup.framework = gpuplan::catalog::torchtitan_async;
+    setup.framework.compiles_loss = compiles_loss;
+  }
   setup.framework.loss_parallel = division.tensor_parallel > 1;
   setup.framework.compiles_layers = source.flag("compile");
   setup.framework.compiles_loss = setup.framework.compiles_loss && source.flag("compile");

@@ -31,20 +31,19 @@ bool changes_a_row(const time_parameter& what, const timed_row& row) {
   return std::abs(row.log_error(low) - row.log_error(high)) > 1e-6;
 }
 
-bool is_wanted(const time_parameter& what, const fit_settings& settings) {
-  return settings.only.empty() ||
-         std::find(settings.only.begin(), settings.only.end(), what.name) != settings.only.end();
+bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) {
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
 }
 
 std::vector<variable> variables_of(const std::vector<timed_row>& rows,
                                    const fit_settings& settings) {
   std::vector<variable> variables;
   for (const time_parameter& what : time_parameters()) {
-    if (!is_wanted(what, settings)) continue;
+    if (!is_wanted(what.name, settings.only)) continue;
     std::map<std::string, variable> owners;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!changes_a_row(what, rows[i])) continue;
       const std::string owner = owner_name(rows[i].model, what.owner);
+      if (!is_wanted(owner, settings.owners) || !changes_a_row(what, rows[i])) continue;
       variable& one = owners[owner];
       if (one.rows.empty()) one = {&what, owner, {}, what.get(rows[i].model)};
       one.rows.push_back(i);

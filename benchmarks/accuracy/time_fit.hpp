@@ -14,12 +14,13 @@
 namespace accuracy {
 
 struct fit_settings {
-  gpuplan::time_terms terms{};      // of the model that is fitted
-  std::vector<std::string> only{};  // parameters by name; none: all
-  int rounds = 4;                   // of the fit to all rows
-  int rounds_again = 1;             // of fits to a part of them, from the values of the whole
-  int folds = 5;                    // of cells that are left out
-  int resamples = 10;               // of cells, with replacement
+  gpuplan::time_terms terms{};        // of the model that is fitted
+  std::vector<std::string> only{};    // parameters by name; none: all
+  std::vector<std::string> owners{};  // likewise devices' and frameworks'
+  int rounds = 4;                     // of the fit to all rows
+  int rounds_again = 1;               // of fits to a part of them, from the values of the whole
+  int folds = 5;                      // of cells that are left out
+  int resamples = 10;                 // of cells, with replacement
 };
 
 /// One parameter of one owner.

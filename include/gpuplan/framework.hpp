@@ -154,6 +154,8 @@ struct software_costs {
   double element_traffic = 1;
   double score_traffic = 1;             // likewise of scores, where attention is written out
   duration host_per_operator{};         // the host's time to launch one operator of a layer
+  double host_of_backward = 0.4;        // of that, where autograd launches it: without Python
+  bool launches_ahead = true;           // while exchanges run; else the host waits for these too
   duration host_per_step{};             // logging, the loader, the optimizer's launches
   double hidden_tensor_exchange = 0;    // behind products
   double hidden_expert_exchange = 0;    // behind other micro-batches or shared experts

@@ -32,6 +32,7 @@
 #include <gpuplan/planner/front.hpp>
 #include <gpuplan/planner/limits.hpp>
 #include <gpuplan/planner/request.hpp>
+#include <gpuplan/planner/times.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/require.hpp>

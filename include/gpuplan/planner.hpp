@@ -7,6 +7,7 @@
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/planner/request.hpp>
 #include <gpuplan/planner/search.hpp>
+#include <gpuplan/planner/times.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/units.hpp>
@@ -92,11 +93,18 @@ constexpr double goal_value(const plan_request& request, const training_plan& pl
 
 namespace detail {
 
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf>
 class planner {
  public:
-  constexpr planner(const plan_request& request, memory_budget budget, const MemoryOf& memory_of)
-      : request_(request), budget_(budget.size().value()), memory_of_(memory_of), all_(request) {}
+  constexpr planner(const plan_request& request,
+                    memory_budget budget,
+                    const MemoryOf& memory_of,
+                    const TimesOf& times_of)
+      : request_(request),
+        budget_(budget.size().value()),
+        memory_of_(memory_of),
+        times_of_(times_of),
+        all_(request, times_of) {}
 
   // Plans that the goal counts as more than `ceiling` are of no interest; nor is, where it is not
   // asked for, what would be best beyond the budget.
@@ -107,9 +115,9 @@ class planner {
     ceiling_ = ceiling;
     if (all_.has_too_many())
       return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about("degrees");
-    const auto refine = [this](plan_candidate& of, const training_setup& setup) {
-      refine_by_floor(of, setup);
-    };
+    const auto refine = [this](plan_candidate& of,
+                               const training_setup& setup,
+                               const parameter_counts& held) { refine_by_floor(of, setup, held); };
     plan_candidate last{};
     const plan_candidate* behind = nullptr;
     for (bool goes_on = true; goes_on;) {
@@ -152,7 +160,8 @@ class planner {
   const plan_request& request_;
   double budget_;
   const MemoryOf& memory_of_;
-  plan_enumeration all_;
+  const TimesOf& times_of_;
+  plan_enumeration<TimesOf> all_;
   plan_answer answer_{};
   rank ranks_[plan_answer::most_plans]{};
   int wanted_ = plan_answer::most_plans;
@@ -163,7 +172,8 @@ class planner {
   plan_candidate postponed_[candidate_list::capacity]{};  // of less accumulation than they may have
   int postponed_count_ = 0;
 
-  static constexpr auto as_it_is = [](const plan_candidate&, const training_setup&) {};
+  static constexpr auto as_it_is =
+      [](const plan_candidate&, const training_setup&, const parameter_counts&) {};
 
   constexpr double limit() const {
     return answer_.count < wanted_ ? ceiling_ : ranks_[wanted_ - 1].value;
@@ -173,17 +183,22 @@ class planner {
     return {of.group.micro_batch, of.group.data_parallel(), accumulation};
   }
   // Fewer accumulations where more are known not to fit, or none.
-  constexpr void refine_by_floor(plan_candidate& of, const training_setup& setup) const {
+  constexpr void refine_by_floor(plan_candidate& of,
+                                 const training_setup& setup,
+                                 [[maybe_unused]] const parameter_counts& held) const {
     if constexpr (requires { memory_of_.at_least(setup, batch_plan{}); }) {
       const auto least = [&](std::int64_t many) {
-        return memory_of_.at_least(setup, batch_of(of, many)).value();
+        if constexpr (requires { memory_of_.at_least(setup, batch_plan{}, held); })
+          return memory_of_.at_least(setup, batch_of(of, many), held).value();
+        else
+          return memory_of_.at_least(setup, batch_of(of, many)).value();
       };
       const double lowest = least(of.of.low);
       if (lowest > budget_) {
         of.bound = infinity;
       } else if (request_.goal == plan_goal::least_memory) {
         of.bound = lowest;
-      } else if (least(of.of.high) > budget_) {
+      } else if (of.of.high > of.of.low && least(of.of.high) > budget_) {
         of.of.high = most_of(of.of, [&](std::int64_t many) { return least(many) <= budget_; });
         of.bound = all_.value_of(of.group, of.per_sample(of.of.high));
       }
@@ -294,7 +309,8 @@ class planner {
   }
   constexpr training_plan plan_of(const plan_candidate& of, std::int64_t accumulation) {
     const training_setup& setup = all_.divided(of.group);
-    return {.gpus = of.group.gpus,
+    return {.setup = static_cast<std::size_t>(of.group.setup),
+            .gpus = of.group.gpus,
             .division = setup.parallelism,
             .recompute = setup.recompute,
             .batch = batch_of(of, accumulation),
@@ -326,7 +342,7 @@ class planner {
     if (counts.refused == plans) return why_too_much(free, devices);
     free.goal = plan_goal::least_memory;
     free.evaluates_all = false;
-    planner least(free, bytes::from_value(infinity), memory_of_);
+    planner least(free, bytes::from_value(infinity), memory_of_, times_of_);
     const auto found = least.run(1);
     if (!found) return failed(least.refusal_) ? least.refusal_ : found.why();
     const training_plan& smallest = found->best();
@@ -338,7 +354,7 @@ class planner {
     const auto samples = static_cast<double>(request_.samples);
     free.goal = plan_goal::least_time;
     if (request_.finish_in) {
-      plan_enumeration all(free);
+      plan_enumeration all(free, times_of_);
       const double time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
       if (time > request_.finish_in->value() || !request_.at_most)
         return failure(errc::no_plan_in_time,
@@ -348,7 +364,7 @@ class planner {
                                   static_cast<std::int64_t>(request_.finish_in->value() / 60)});
     }
     free.goal = plan_goal::least_money;
-    plan_enumeration all(free);
+    plan_enumeration all(free, times_of_);
     const double gpu_time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
     const money least = gpu_time * (1_s * request_.on.price_per_gpu->each);
     return failure(errc::no_plan_for_money,
@@ -463,12 +479,16 @@ constexpr failure flaw_of_count(int plans) {
                  named_fact{fact::at_most, plan_answer::most_plans});
 }
 
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 constexpr result<plan_answer> best_plans(const plan_request& request,
                                          const known<memory_budget>& budget,
                                          const MemoryOf& memory_of,
-                                         int plans) {
+                                         int plans,
+                                         const TimesOf& times_of = {}) {
   if (const auto valid = validate(request); !valid) return valid.why();
+  if constexpr (std::same_as<TimesOf, roofline_times>)
+    if (const auto valid = validate(times_of, request.setup, request.on); !valid)
+      return valid.why();
   if (const failure flaw = flaw_of_count(plans); failed(flaw)) return flaw;
   gathered_plans found;
   for (std::size_t at = 0; at <= request.others.size(); ++at) {
@@ -477,7 +497,7 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
     if (const failure flaw = flaw_of_budget(most); failed(flaw)) return flaw;
     const auto there = memory_on(memory_of, here.on.gpu);
     const double ceiling = found.ceiling(request, here.on, plans);
-    found.add(request, planner(here, most, there).run(plans, ceiling), at, plans);
+    found.add(request, planner(here, most, there, times_of).run(plans, ceiling), at, plans);
   }
   return found.answer(request);
 }
@@ -487,27 +507,30 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// The best plans of the request whose memory is within the budget, at most `plans` of them. Exact:
 /// what is not worked out cannot be better, since no plan is faster than its layers on GPUs that
 /// never wait, a sample takes less time the more are accumulated, and memory rises with micro-batch
-/// and accumulation. Times are those of `roofline_time`. Interleaved schedules take accumulations
+/// and accumulation. Times are those of `roofline_time`, of `calibrated_time` with the factors of
+/// `times_of`, or of another time model, which is asked about each plan that memory does not refuse
+/// at the least batch. Interleaved schedules take accumulations
 /// that the stages divide. Plans as good are in order of clusters, GPUs, then degrees. Errors:
 /// those of the request; of the cluster that is nearest to a plan, where none has one:
-/// `no_such_division`, or why
-/// the first one is none; `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the
-/// best one would take; `exceeds_gpu_memory` of the plan that needs least; `out_of_bounds` of more
-/// than 512 combinations of tensor, context and expert degrees and recomputation, or 1,024 of
-/// pipelines and ZeRO stages.
-template <memory_of_setups MemoryOf>
+/// `no_such_division`, or why the first one is none; `no_such_batch`; `no_plan_in_time` and
+/// `no_plan_for_money` with what the best one would take; `exceeds_gpu_memory` of the plan that
+/// needs least; `out_of_bounds` of more than 512 combinations of setups, tensor, context and expert
+/// degrees, sequence parallelism and recomputation, or 1,024 of pipelines and ZeRO stages.
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,
                                                           const MemoryOf& memory_of,
-                                                          int plans = 2) {
-  return detail::best_plans(request, budget, memory_of, plans);
+                                                          int plans = 2,
+                                                          const TimesOf& times_of = {}) {
+  return detail::best_plans(request, budget, memory_of, plans, times_of);
 }
 /// Likewise, in the memory of each cluster's GPU.
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           const MemoryOf& memory_of,
-                                                          int plans = 2) {
-  return detail::best_plans(request, {}, memory_of, plans);
+                                                          int plans = 2,
+                                                          const TimesOf& times_of = {}) {
+  return detail::best_plans(request, {}, memory_of, plans, times_of);
 }
 
 }  // namespace gpuplan

@@ -121,6 +121,12 @@ TEST_CASE("divisions that a code has not") {
   STATIC_CHECK(refuses(megatron, "virtual_pipeline", [](training_setup& of) {
     of.parallelism.virtual_pipeline = 2;
   }));
+  STATIC_CHECK(refuses(megatron, "memory of this schedule", [](training_setup& of) {
+    of.parallelism.schedule = pipeline_schedule::gpipe;
+  }));
+  STATIC_CHECK(refuses(megatron, "memory of this schedule", [](training_setup& of) {
+    of.parallelism.schedule = pipeline_schedule::zero_bubble;
+  }));
   STATIC_CHECK(refuses(megatron, "unequal stages", [](training_setup& of) {
     of.parallelism.pipeline_parallel = 3;
   }));
@@ -339,6 +345,15 @@ TEST_CASE("batches that a division has not") {
   }();
   STATIC_CHECK(validate(divided, {}));
   STATIC_CHECK(validate(divided, {.data_parallel = 2}).why().code == errc::no_such_code);
+  // Interleaved schedules go through as many micro-batches as stages at a time.
+  CONSTEXPR training_setup interleaved = [] {
+    training_setup of = megatron;
+    of.parallelism.pipeline_parallel = 2;
+    of.parallelism.virtual_pipeline = 2;
+    return of;
+  }();
+  STATIC_CHECK(validate(interleaved, {.accumulation = 4}));
+  STATIC_CHECK(validate(interleaved, {.accumulation = 3}).why()[fact::pipeline_parallel] == 2);
   // So do decisions.
   STATIC_CHECK(check({.data_parallel = 6}, 80_GiB, transformer_memory{in_groups}).why().code ==
                errc::no_such_code);

@@ -210,9 +210,9 @@ inline constexpr framework megatron_transformer_engine{.name = "Megatron-Core, T
                                                        .compiles_functions = true,
                                                        .fuses_loss = true,
                                                        .transformer_engine = true,
-                                                       .costs = {.element_traffic = 4,
-                                                                 .host_per_operator = 160_us,
-                                                                 .host_per_step = 24_ms,
+                                                       .costs = {.element_traffic = 4.2,
+                                                                 .host_per_operator = 178_us,
+                                                                 .host_per_step = 22_ms,
                                                                  .hides_gradients = false,
                                                                  .hides_parameters = false}};
 
@@ -228,14 +228,24 @@ inline constexpr framework torchtitan{.name = "torchtitan",
                                       .sharding = sharding_code::fsdp2,
                                       .keeps_last_layer = true,
                                       .gathers_before_checkpoint = true,
-                                      .costs = {.element_traffic = 1.11,
-                                                .host_per_operator = 10_us,
-                                                .host_per_step = 66_ms,
+                                      .costs = {.product_rate = 0.95,
+                                                .element_traffic = 1,
+                                                .host_per_operator = 16_us,
+                                                .host_per_step = 60_ms,
                                                 .contention = 0.105}};
 /// torchtitan of 2025, which compiles the loss where it compiles layers.
 inline constexpr framework torchtitan_2025 = [] {
   framework changed = torchtitan;
   changed.compiles_loss = true;
+  return changed;
+}();
+
+/// torchtitan that takes tensor-parallel products apart, to exchange one part while the next is
+/// computed.
+inline constexpr framework torchtitan_async = [] {
+  framework changed = torchtitan;
+  changed.name = "torchtitan, async tensor parallelism";
+  changed.costs.hidden_tensor_exchange = 0.3;
   return changed;
 }();
 
@@ -253,12 +263,31 @@ inline constexpr framework megatron_deepspeed{.name = "Megatron-DeepSpeed",
                                                        .reduces_in_place = true,
                                                        .steps_while_building = true,
                                                        .renews_gradients = true},
-                                              .costs = {.product_rate = 0.96,
+                                              .costs = {.product_rate = 0.98,
                                                         .element_traffic = 4,
                                                         .score_traffic = 1.5,
-                                                        .host_per_operator = 300_us,
+                                                        .host_per_operator = 469_us,
                                                         .hides_gradients = false,
                                                         .hides_parameters = false}};
+
+/// Megatron-DeepSpeed with ZeRO-3 of 2021, and transformers' GPT-2 with it: weights are gathered
+/// one parameter after the other, and waited for.
+inline constexpr framework megatron_deepspeed_zero_3 = [] {
+  framework changed = megatron_deepspeed;
+  changed.name = "Megatron-DeepSpeed, ZeRO-3";
+  changed.costs.product_rate = 0.86;
+  changed.costs.hides_gathers = false;
+  changed.costs.gathered_at_most = 6.3_GBps;
+  return changed;
+}();
+inline constexpr framework hugging_face_gpt2_zero_3 = [] {
+  framework changed = hugging_face_gpt2;
+  changed.name = "transformers, GPT2LMHeadModel, ZeRO-3";
+  changed.sharding = sharding_code::deepspeed;
+  changed.costs.hides_gathers = false;
+  changed.costs.gathered_at_most = 4.4_GBps;
+  return changed;
+}();
 
 /// LLM Foundry on FSDP of PyTorch 2.1: MPT with FlashAttention. With older versions of PyTorch its
 /// checkpoints re-enter.
@@ -266,7 +295,7 @@ inline constexpr framework llm_foundry{.name = "LLM Foundry",
                                        .layers = layer_code::gpt,
                                        .sharding = sharding_code::fsdp2,
                                        .costs = {.element_traffic = 1.11,
-                                                 .host_per_operator = 40_us,
+                                                 .host_per_operator = 62_us,
                                                  .host_per_step = 40_ms,
                                                  .contention = 0.51}};
 
@@ -279,8 +308,8 @@ inline constexpr framework megatron_lm{.name = "Megatron-LM",
                                        .fuses_bias_activation = true,
                                        .compiles_functions = true,
                                        .costs = {.element_traffic = 0.71,
-                                                 .score_traffic = 1.47,
-                                                 .host_per_operator = 213_us,
+                                                 .score_traffic = 1.49,
+                                                 .host_per_operator = 268_us,
                                                  .hides_gradients = false,
                                                  .hides_parameters = false}};
 
@@ -289,11 +318,13 @@ inline constexpr framework megatron_lm{.name = "Megatron-LM",
 inline constexpr framework megatron_lm_profiled = [] {
   framework changed = megatron_lm;
   changed.name = "Megatron-LM, profiled";
-  changed.costs.element_traffic = 0.5;
-  changed.costs.score_traffic = 3.14;
-  changed.costs.host_per_operator = 110_us;
-  changed.costs.host_per_step = 1.4_ms;
+  changed.costs.element_traffic = 2.55;
+  changed.costs.score_traffic = 1.36;
+  changed.costs.host_per_operator = 169_us;
+  changed.costs.host_of_backward = 0.357;
+  changed.costs.host_per_step = 0.73_ms;
   changed.costs.hidden_pipeline_exchange = 1;
+  changed.costs.launches_ahead = false;
   return changed;
 }();
 
@@ -316,18 +347,20 @@ inline constexpr framework megatron_bridge = [] {
   framework changed = megatron_transformer_engine;
   changed.name = "Megatron-Bridge";
   changed.overlaps_reduction = true;
-  changed.costs = {.element_traffic = 5,
-                   .host_per_operator = 204_us,
-                   .hidden_tensor_exchange = 0.8,
-                   .hidden_expert_exchange = 0.61,
+  changed.costs = {.element_traffic = 4.92,
+                   .host_per_operator = 264_us,
+                   .host_per_step = 274_ms,
+                   .hidden_tensor_exchange = 0.37,
+                   .hidden_expert_exchange = 0.83,
                    .hidden_pipeline_exchange = 0.5};
   return changed;
 }();
 inline constexpr framework megatron_bridge_2606 = [] {
   framework changed = megatron_bridge;
   changed.name = "Megatron-Bridge 26.06";
-  changed.costs.element_traffic = 2.48;
-  changed.costs.host_per_operator = 152_us;
+  changed.costs.element_traffic = 2.39;
+  changed.costs.host_per_operator = 134_us;
+  changed.costs.host_per_step = 203_ms;
   changed.costs.hidden_expert_exchange = 1;
   return changed;
 }();

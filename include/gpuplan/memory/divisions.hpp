@@ -118,6 +118,12 @@ struct transformer_memory_of {
   /// required, three quarters of it in the mean.
   [[nodiscard]] constexpr bytes at_least(const training_setup& setup,
                                          const batch_plan& plan) const {
+    return at_least(setup, plan, parameters(setup.model, setup.parallelism, {}));
+  }
+  /// Likewise; `of_rank` are the parameters of the division's first rank.
+  [[nodiscard]] constexpr bytes at_least(const training_setup& setup,
+                                         const batch_plan& plan,
+                                         const parameter_counts& of_rank) const {
     const parallelism& division = setup.parallelism;
     const optimizer& by = setup.optimizer;
     const std::int64_t layers = setup.model.layers();
@@ -128,7 +134,7 @@ struct transformer_memory_of {
                           by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
     if (!is_known) return of_torchtitan_at_least(setup, plan);
     const auto count = [](std::int64_t value) { return static_cast<double>(value); };
-    const double held = count(parameters(setup.model, division, {}).total());
+    const double held = count(of_rank.total());
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
     const bool has_copies = setup.precision.master_weights;
     const double state = has_copies ? 12 : 2 * weight;

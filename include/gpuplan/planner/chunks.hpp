@@ -179,10 +179,11 @@ constexpr search_progress advanced(const plan_request& request,
   const auto there = memory_on(memory_of, here.on.gpu);
   result<plan_answer> found = failure(errc::no_runs);
   if constexpr (asked_in_chunks<decltype(there(training_setup{}))>) {
-    found = planner(here, budget, answered_memory_of(there, progress)).run(wanted, ceiling, false);
+    found = planner(here, budget, answered_memory_of(there, progress), roofline_times{})
+                .run(wanted, ceiling, false);
     if (progress.asks) return progress;
   } else {
-    found = planner(here, budget, there).run(wanted, ceiling, false);
+    found = planner(here, budget, there, roofline_times{}).run(wanted, ceiling, false);
   }
   progress.found.add(counted, found, at, wanted);
   progress.answered = 0;
@@ -247,6 +248,13 @@ constexpr result<plan_answer> answer_after() {
   }
 }
 
+// Answers of a memory are told apart by the division and the batch alone.
+constexpr failure flaw_of_constant(const plan_request& request) {
+  if (!request.setups.empty())
+    return failure(errc::out_of_bounds, named_fact{fact::at_most, 0}).about("setups to choose");
+  return validate(request).why();
+}
+
 }  // namespace detail
 
 /// The answer of `plan_training` where request and memory are types, lambdas without captures, and
@@ -257,13 +265,13 @@ constexpr result<plan_answer> answer_after() {
 /// several plans are as good, those of less tensor parallelism come first. What would be best
 /// beyond the budget is not looked for. Where there is no plan, the error is `exceeds_gpu_memory`
 /// of the plan that needs least of those that keep to the other limits, or as of `plan_training`;
-/// `out_of_bounds` of more than 32 questions for memory in a part.
+/// `out_of_bounds` of more than 32 questions for memory in a part, and of other setups to choose.
 template <int Plans = 1,
           detail::returns_constant<plan_request> Request,
           detail::returns_memory_of_setups Memory>
 [[nodiscard]] constexpr result<plan_answer> plan_training(Request, Memory) {
   constexpr failure flaw = detail::flaw_of_count(Plans);
-  constexpr failure why = validate(Request{}()).why();
+  constexpr failure why = detail::flaw_of_constant(Request{}());
   if constexpr (detail::failed(flaw)) {
     return flaw;
   } else if constexpr (detail::failed(why)) {

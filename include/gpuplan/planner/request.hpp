@@ -36,7 +36,8 @@ struct plan_space {
   known<range<std::int64_t>> context_parallel{};
   known<range<std::int64_t>> expert_parallel{};
   known<range<std::int64_t>> zero_stage{};
-  bool recompute = false;  // all three modes
+  bool recompute = false;          // all three modes
+  bool sequence_parallel = false;  // with and without it, where several ranks share a layer
   range<std::int64_t> micro_batch{1, 64};
 };
 
@@ -49,6 +50,9 @@ struct cluster_choice {
 /// What to plan. The division of `setup` is the default of what is not searched.
 struct plan_request {
   training_setup setup{};
+  // Other setups to choose from: in another precision, with another framework or another setting of
+  // it, likewise with defaults of their own. A plan is of one.
+  std::span<const training_setup> setups{};
   cluster on{};
   device_efficiency efficiency{};
   // Other clusters to choose from, with GPUs of another kind, price or number. A plan is on one.
@@ -66,6 +70,7 @@ struct plan_request {
 
 /// One way to train.
 struct training_plan {
+  std::size_t setup = 0;    // 0: the request's `setup`; from 1: of its `setups`
   std::size_t cluster = 0;  // 0: the request's `on`; from 1: of its `others`
   std::int64_t gpus = 0;
   parallelism division{};
@@ -78,9 +83,9 @@ struct training_plan {
   [[nodiscard]] constexpr duration per_sample() const {
     return 1.0 / static_cast<double>(batch.effective_batch()) * step;
   }
-  /// The setup with this division.
-  [[nodiscard]] constexpr training_setup applied_to(const training_setup& setup) const {
-    training_setup divided = setup;
+  /// The setup that it is of, with this division.
+  [[nodiscard]] constexpr training_setup applied_to(const training_setup& given) const {
+    training_setup divided = given;
     divided.parallelism = division;
     divided.recompute = recompute;
     return divided;
@@ -110,11 +115,18 @@ constexpr failure flaw_of_cluster(const plan_request& request, const cluster& on
   const bool compares_money =
       request.at_most || (request.goal == plan_goal::least_money && !request.others.empty());
   if (compares_money && !on.price_per_gpu) return failure(errc::not_known).about("price_per_gpu");
+  for (const training_setup& setup : request.setups)
+    if (const failure why = flaw_of_ceilings(setup.precision, on); failed(why)) return why;
   return flaw_of_ceilings(request.setup.precision, on);
 }
 
 }  // namespace detail
 
+/// What a plan trains, and how. Precondition: a plan of the request.
+[[nodiscard]] constexpr training_setup setup_of(const plan_request& request,
+                                                const training_plan& plan) {
+  return plan.applied_to(plan.setup == 0 ? request.setup : request.setups[plan.setup - 1]);
+}
 /// The cluster that a plan is on. Precondition: a plan of the request.
 [[nodiscard]] constexpr const cluster& cluster_of(const plan_request& request,
                                                   const training_plan& plan) {
@@ -143,10 +155,12 @@ struct planned_run {
 
 /// The request itself where its clusters, numbers and limits make sense and the device has a peak
 /// for its formats. Whether a division is valid is asked of each. Errors: those of the clusters and
-/// the model; `not_positive`, `out_of_bounds`, `overflow`, `not_known` of a price, a link or the
+/// the models; `not_positive`, `out_of_bounds`, `overflow`, `not_known` of a price, a link or the
 /// run's samples that a limit or a choice asks for; `unsupported_format`.
 [[nodiscard]] constexpr result<plan_request> validate(const plan_request& request) {
   if (const auto valid = validate(request.setup.model); !valid) return valid.why();
+  for (const training_setup& setup : request.setups)
+    if (const auto valid = validate(setup.model); !valid) return valid.why();
   if (request.effective_batch.low() < 1)
     return failure(errc::not_positive,
                    named_fact{fact::effective_batch_low, request.effective_batch.low()});

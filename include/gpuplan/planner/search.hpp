@@ -4,116 +4,25 @@
 // order, and what no plan can be better than. Private.
 
 #include <gpuplan/batch.hpp>
-#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/detail/math.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/planner/candidates.hpp>
 #include <gpuplan/planner/request.hpp>
+#include <gpuplan/planner/times.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/training_setup.hpp>
 
-#include <compare>
+#include <concepts>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 namespace gpuplan::detail {
-
-// A division on so many GPUs, and a micro-batch.
-struct plan_group {
-  std::int64_t gpus = 0;
-  std::int64_t tensor = 1, context = 1, expert = 1;
-  std::int64_t recompute = 0;
-  std::int64_t pipeline = 1, chunks = 1;
-  std::int64_t zero = 0;
-  std::int64_t micro_batch = 1;
-
-  constexpr std::int64_t model_ranks() const { return tensor * context * pipeline; }
-  constexpr std::int64_t data_parallel() const { return gpus / model_ranks(); }
-  constexpr bool same_division(const plan_group& other) const {
-    return gpus == other.gpus && tensor == other.tensor && context == other.context &&
-           expert == other.expert && recompute == other.recompute && pipeline == other.pipeline &&
-           chunks == other.chunks && zero == other.zero;
-  }
-  // Of plans as good, the one that is simpler comes first.
-  friend constexpr auto operator<=>(const plan_group&,
-                                    const plan_group&) = default;  // NOLINT(modernize-use-nullptr)
-};
-
-// Degrees to search; none where it ends before it starts.
-struct degree_span {
-  std::int64_t low = 1;
-  std::int64_t high = 0;
-};
-
-// The accumulations that meet a request's effective batch: multiples of `unit`.
-struct accumulations {
-  std::int64_t low = 1;
-  std::int64_t high = 0;
-  std::int64_t unit = 1;
-
-  constexpr std::int64_t count() const { return high < low ? 0 : (high - low) / unit + 1; }
-};
-
-constexpr accumulations accumulations_for(const range<std::int64_t>& effective_batch,
-                                          std::int64_t samples_at_once,
-                                          std::int64_t unit) {
-  const std::int64_t each = samples_at_once * unit;
-  return {ceil_div(effective_batch.low(), each) * unit, effective_batch.high() / each * unit, unit};
-}
-
-// A group, the accumulations that are left of it, and what none of its plans is below.
-struct plan_candidate {
-  double bound = 0;
-  plan_group group{};
-  accumulations of{};
-  step_curve step{};  // seconds by its accumulation
-
-  constexpr double per_sample(std::int64_t accumulation) const {
-    return step(accumulation) /
-           static_cast<double>(group.micro_batch * group.data_parallel() * accumulation);
-  }
-
-  friend constexpr bool operator<(const plan_candidate& a, const plan_candidate& b) {
-    return a.bound != b.bound ? a.bound < b.bound : a.group < b.group;
-  }
-};
-
-// The lowest candidates, in order.
-class candidate_list {
- public:
-  static constexpr int capacity = 64;
-
-  // At most so many.
-  constexpr explicit candidate_list(int most = capacity) : most_(most) {}
-
-  constexpr bool is_full() const { return count_ == most_; }
-  constexpr int size() const { return count_; }
-  constexpr const plan_candidate& operator[](int at) const { return of_[at]; }
-  // What a candidate must be below to be kept.
-  constexpr double limit() const {
-    return is_full() ? of_[most_ - 1].bound : std::numeric_limits<double>::infinity();
-  }
-  constexpr void insert(const plan_candidate& candidate) {
-    if (is_full() && !(candidate < of_[most_ - 1])) return;
-    int at = is_full() ? most_ - 1 : count_++;
-    for (; at > 0 && candidate < of_[at - 1]; --at) of_[at] = of_[at - 1];
-    of_[at] = candidate;
-  }
-
- private:
-  plan_candidate of_[capacity]{};
-  int most_;
-  int count_ = 0;
-};
-
-struct plan_counts {
-  std::int64_t evaluated = 0;  // plans whose time was worked out
-  std::int64_t excluded = 0;   // by a bound
-  std::int64_t refused = 0;    // of both: known to take too long or cost too much
-};
 
 // The time of a layer is one for all plans of a family with the same micro-batch.
 struct plan_family {
   double bound = 0;
-  std::int64_t tensor = 1, context = 1, expert = 1, recompute = 0;
+  std::int64_t tensor = 1, context = 1, expert = 1, recompute = 0, sequence = 0, setup = 0;
   int first_bound = 0;  // of its micro-batches, in order; below 0: there was no room
   int bounds = 0;
 };
@@ -124,14 +33,22 @@ struct micro_batch_bound {
 
 // The plans of a request. One pass over all of them finds the lowest candidates that come behind a
 // given one.
+template <times_of_setups TimesOf>
 class plan_enumeration {
  public:
   static constexpr int most_families = 512;
 
-  constexpr explicit plan_enumeration(const plan_request& asked)
+  constexpr plan_enumeration(const plan_request& asked, const TimesOf& times)
       : request_(asked),
+        times_(times),
         time_{.setup = asked.setup, .on = asked.on, .efficiency = asked.efficiency},
         composer_(time_) {
+    if constexpr (has_tables) {
+      time_.loader = times.loader;
+      time_.straggling = times.straggling;
+      time_.terms = times.terms;
+    }
+    begin_setup(0);
     const double samples = static_cast<double>(asked.samples);
     if (asked.finish_in) per_sample_at_most_ = asked.finish_in->value() / samples;
     if (asked.at_most)
@@ -165,14 +82,19 @@ class plan_enumeration {
 
   // The setup with a group's division.
   constexpr const training_setup& divided(const plan_group& group) {
-    set_family({0, group.tensor, group.context, group.expert, group.recompute});
+    set_family({.tensor = group.tensor,
+                .context = group.context,
+                .expert = group.expert,
+                .recompute = group.recompute,
+                .sequence = group.sequence,
+                .setup = group.setup});
     set_division({.pipeline = group.pipeline, .chunks = group.chunks, .zero = group.zero});
     return time_.setup;
   }
 
   // The lowest candidates, `most` of them: those behind another one, where there is one, and not
-  // above `limit`. `refine(candidate, setup)` may raise a candidate's bound, to infinity where it
-  // has no plan.
+  // above `limit`. `refine(candidate, setup, parameters of its first rank)` may raise a candidate's
+  // bound, to infinity where it has no plan.
   template <class Refine>
   constexpr candidate_list lowest(int most,
                                   const plan_candidate* behind,
@@ -205,8 +127,8 @@ class plan_enumeration {
  private:
   struct division {
     std::int64_t pipeline = 1, chunks = 1, zero = 0;
-    bool is_tried = false;
-    bool is_hopeless = false;  // for the smallest batch already
+    // Micro-batches from here on are refused; 0: none was tried.
+    std::int64_t refused_from = 0;
   };
   // Divisions with as many stages.
   struct pipeline_divisions {
@@ -222,7 +144,12 @@ class plan_enumeration {
   // Bounds are other sums than what they are compared with.
   static constexpr double rounding = 1 - 1e-12;
 
+  // Else a time model is asked about each plan, and nothing bounds what it answers.
+  static constexpr bool has_tables = std::same_as<TimesOf, roofline_times>;
+
   const plan_request& request_;
+  const TimesOf& times_;
+  std::int64_t setup_ = 0;
   roofline_time time_;
   step_composer composer_;
   plan_counts counts_{};
@@ -238,11 +165,11 @@ class plan_enumeration {
   std::int64_t plans_ = 0;  // all there are
   bool has_divisions_ = false;
   bool has_too_many_ = false;
-  double per_sample_at_most_ = std::numeric_limits<double>::infinity();
-  double gpu_time_at_most_ = std::numeric_limits<double>::infinity();
+  double per_sample_at_most_ = infinity;
+  double gpu_time_at_most_ = infinity;
 
   constexpr bool prunes() const {
-    return !request_.evaluates_all && request_.goal != plan_goal::least_memory;
+    return has_tables && !request_.evaluates_all && request_.goal != plan_goal::least_memory;
   }
   constexpr std::int64_t devices_per_node() const { return request_.on.gpus_per_node; }
   // The next number of GPUs: of a node any, then whole nodes.
@@ -266,11 +193,24 @@ class plan_enumeration {
     return {degrees->low(), degrees->high() < most ? degrees->high() : most};
   }
 
+  constexpr const training_setup& setup_at(std::int64_t which) const {
+    return which == 0 ? request_.setup : request_.setups[static_cast<std::size_t>(which - 1)];
+  }
+  constexpr void begin_setup(std::int64_t which) {
+    setup_ = which;
+    time_.setup = setup_at(which);
+    if constexpr (has_tables) {
+      std::construct_at(&composer_, time_);
+      composer_.set_factors(times_.factors);
+    }
+  }
   constexpr void set_family(const plan_family& family) {
+    if (family.setup != setup_) begin_setup(family.setup);
     parallelism& degrees = time_.setup.parallelism;
     degrees.tensor_parallel = family.tensor;
     degrees.context_parallel = family.context;
     degrees.expert_parallel = family.expert;
+    if (request_.space.sequence_parallel) degrees.sequence_parallel = family.sequence != 0;
     time_.setup.recompute = static_cast<recompute_mode>(family.recompute);
   }
   constexpr void set_division(const division& of) {
@@ -290,14 +230,19 @@ class plan_enumeration {
   }
 
   constexpr void find_families() {
-    const parallelism& as_set = request_.setup.parallelism;
+    for (std::size_t which = 0; which <= request_.setups.size(); ++which)
+      find_families(static_cast<std::int64_t>(which));
+  }
+  constexpr void find_families(std::int64_t which) {
+    const training_setup& setup = setup_at(which);
+    const parallelism& as_set = setup.parallelism;
     const plan_space& space = request_.space;
     const std::int64_t most = most_gpus();
     const std::int64_t in_node =
         request_.tensor_within_node && devices_per_node() < most ? devices_per_node() : most;
     const degree_span tensor = searched(space.tensor_parallel, as_set.tensor_parallel, in_node);
     const degree_span context = searched(space.context_parallel, as_set.context_parallel, most);
-    const std::int64_t experts = request_.setup.model.moe.num_experts;
+    const std::int64_t experts = setup.model.moe.num_experts;
     const degree_span expert =
         searched(space.expert_parallel, as_set.expert_parallel, experts == 0 ? 1 : experts);
     for (std::int64_t t = tensor.low; t <= tensor.high; ++t)
@@ -306,8 +251,15 @@ class plan_enumeration {
         for (std::int64_t e = expert.low; e <= expert.high; ++e) {
           if (experts != 0 && experts % e != 0) continue;
           for (int mode = 0; mode < 3; ++mode)
-            if (space.recompute || mode == static_cast<int>(request_.setup.recompute))
-              add_family({0, t, c, e, mode});
+            for (std::int64_t along = 0; along <= (space.sequence_parallel && t > 1 ? 1 : 0);
+                 ++along)
+              if (space.recompute || mode == static_cast<int>(setup.recompute))
+                add_family({.tensor = t,
+                            .context = c,
+                            .expert = e,
+                            .recompute = mode,
+                            .sequence = along,
+                            .setup = which});
         }
       }
   }
@@ -329,10 +281,12 @@ class plan_enumeration {
   }
   // Of the micro-batches that have plans. Where bounds are not wanted, they are 0.
   constexpr void find_bounds(plan_family& family) {
-    family.bound = std::numeric_limits<double>::infinity();
+    family.bound = infinity;
     family.first_bound = bound_count_;
     set_division({.pipeline = 1});
     for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b) {
+      const range<std::int64_t>& all = request_.effective_batch;
+      if (all.high() / b * b < all.low()) continue;
       const std::int64_t plans = plans_of(b);
       if (plans == 0) continue;
       plans_ += plans;
@@ -364,9 +318,9 @@ class plan_enumeration {
 
   constexpr void find_divisions() {
     division_count_ = pipeline_count_ = 0;
-    const parallelism& as_set = request_.setup.parallelism;
+    const parallelism& as_set = setup_at(setup_).parallelism;
     const plan_space& space = request_.space;
-    const std::int64_t layers = request_.setup.model.layers();
+    const std::int64_t layers = time_.setup.model.layers();
     const std::int64_t tensor = time_.setup.parallelism.tensor_parallel;
     const std::int64_t context = time_.setup.parallelism.context_parallel;
     const degree_span pipeline =
@@ -400,17 +354,19 @@ class plan_enumeration {
     }
   }
 
-  constexpr plan_group group_of(const division& of, std::int64_t many, std::int64_t b) const {
-    const parallelism& degrees = time_.setup.parallelism;
-    return {many,
-            degrees.tensor_parallel,
-            degrees.context_parallel,
-            degrees.expert_parallel,
-            static_cast<std::int64_t>(time_.setup.recompute),
-            of.pipeline,
-            of.chunks,
-            of.zero,
-            b};
+  static constexpr plan_group group_of(const plan_family& family,
+                                       const pipeline_divisions& pipeline,
+                                       std::int64_t many,
+                                       std::int64_t b) {
+    return {.gpus = many,
+            .tensor = family.tensor,
+            .context = family.context,
+            .expert = family.expert,
+            .recompute = family.recompute,
+            .pipeline = pipeline.stages,
+            .sequence = family.sequence,
+            .setup = family.setup,
+            .micro_batch = b};
   }
   // What a pipeline's divisions may do on so many GPUs: none where there are no such plans.
   struct batches {
@@ -456,7 +412,7 @@ class plan_enumeration {
                        candidate_list& found,
                        const Refine& refine) {
     const std::int64_t high = most_gpus();
-    const bool share_differs = request_.setup.recompute_layers != 0;
+    const bool share_differs = time_.setup.recompute_layers != 0;
     // Of one number of GPUs, so that what is hopeless is so for all plans of a division.
     const bool rules_out = first_gpus() == high && !request_.evaluates_all;
     bool is_tabulated = false;
@@ -469,50 +425,90 @@ class plan_enumeration {
       double busiest = 0;
       for (std::int64_t many = first_gpus(); many <= high; many = next_gpus(many)) {
         const batches all = batches_of(pipeline, many, b);
-        if (all.plans(pipeline) == 0) continue;
-        // What weights' sharing takes is not in bounds.
-        set_division({.pipeline = pipeline.stages});
-        if (!is_tabulated || (share_differs && busiest == 0)) {
-          composer_.tabulate_layers(b);
-          all_stages = composer_.of_all_stages();
-          is_tabulated = true;
+        if (all.plans(pipeline) == 0 || is_refused(pipeline, b)) continue;
+        if constexpr (has_tables) {
+          // What weights' sharing takes is not in bounds.
+          set_division({.pipeline = pipeline.stages});
+          if (!is_tabulated || (share_differs && busiest == 0)) {
+            composer_.tabulate_layers(b);
+            all_stages = composer_.of_all_stages();
+            is_tabulated = true;
+          }
+          if (is_excluded(bound_of(family, b, all_stages, many))) continue;
+          if (busiest == 0) busiest = composer_.of_busiest_stage();
         }
-        if (is_excluded(bound_of(family, b, all_stages, many))) continue;
-        if (busiest == 0) busiest = composer_.of_busiest_stage();
-        plan_candidate here{.group = group_of(divisions_[pipeline.first], many, b)};
+        plan_candidate here{.group = group_of(family, pipeline, many, b)};
         const double least = busiest / static_cast<double>(b * here.group.data_parallel());
-        composer_.set_data_parallel(here.group.data_parallel());
+        if constexpr (has_tables) composer_.set_data_parallel(here.group.data_parallel());
+        const auto memory = [&](plan_candidate& of) { refine(of, time_.setup, pipeline.held); };
         for (int which = pipeline.first; which < pipeline.first + pipeline.count; ++which) {
           division& of = divisions_[which];
           here.of = all.of(of);
-          if (here.of.count() == 0 || of.is_hopeless) continue;
+          if (here.of.count() == 0 || (of.refused_from != 0 && b >= of.refused_from)) continue;
           if (is_excluded(value_of(here.group, least * rounding))) break;
           set_division(of);
           here.group.chunks = of.chunks;
           here.group.zero = of.zero;
-          if (rules_out && is_hopeless(of, here, refine)) continue;
-          here.step = composer_.line(pipeline.held).curve();
-          if (!evaluate(here) || is_excluded(here.bound)) continue;
-          plan_candidate kept = here;
-          refine(kept, time_.setup);
-          if (kept.bound < std::numeric_limits<double>::infinity() && kept.bound <= limit &&
-              (behind == nullptr || *behind < kept))
-            found.insert(kept);
+          if (rules_out && of.refused_from == 0 && try_least(of, here, memory)) continue;
+          const auto add = [&](plan_candidate one) {
+            if (!evaluate(one) || is_excluded(one.bound)) return;
+            memory(one);
+            if (rules_out && one.bound == infinity) find_refused(of, here, memory);
+            if (one.bound < infinity && one.bound <= limit && (behind == nullptr || *behind < one))
+              found.insert(one);
+          };
+          if constexpr (has_tables) {
+            here.step = composer_.line(pipeline.held).curve();
+            add(here);
+          } else {
+            const auto time = times_(time_.setup, request_.on);
+            plan_candidate one = here;
+            for (; one.of.low <= here.of.high; one.of.low += one.of.unit) {
+              one.of.high = one.of.low;
+              const batch_plan plan{b, here.group.data_parallel(), one.of.low};
+              one.step = {0, time.step(plan).value(), {}, {}};
+              add(one);
+            }
+          }
         }
       }
     }
   }
 
-  // Whether the smallest batch is already refused. Memory rises with micro-batch and accumulation.
+  // Whether that is known of all divisions with as many stages.
+  constexpr bool is_refused(const pipeline_divisions& pipeline, std::int64_t b) const {
+    for (int at = pipeline.first; at < pipeline.first + pipeline.count; ++at)
+      if (divisions_[at].refused_from == 0 || b < divisions_[at].refused_from) return false;
+    return true;
+  }
+  // Whether memory refuses even the least accumulation. It rises with that and the micro-batch.
   template <class Refine>
-  constexpr bool is_hopeless(division& of, plan_candidate smallest, const Refine& refine) const {
-    if (of.is_tried) return of.is_hopeless;
-    of.is_tried = true;
-    smallest.group.micro_batch = request_.space.micro_batch.low();
-    smallest.of.low = smallest.of.high = smallest.of.unit;
-    refine(smallest, time_.setup);
-    of.is_hopeless = smallest.bound == std::numeric_limits<double>::infinity();
-    return of.is_hopeless;
+  constexpr bool is_refused(plan_candidate of, std::int64_t b, const Refine& refine) const {
+    of.group.micro_batch = b;
+    of.of.low = of.of.high = of.of.unit;
+    refine(of);
+    return of.bound == infinity;
+  }
+  template <class Refine>
+  constexpr bool try_least(division& of, const plan_candidate& here, const Refine& refine) const {
+    const std::int64_t least = request_.space.micro_batch.low();
+    of.refused_from =
+        is_refused(here, least, refine) ? least : std::numeric_limits<std::int64_t>::max();
+    return of.refused_from == least;
+  }
+  // The least micro-batch that is refused, of which `here` has one.
+  template <class Refine>
+  constexpr void find_refused(division& of,
+                              const plan_candidate& here,
+                              const Refine& refine) const {
+    std::int64_t high = here.group.micro_batch;
+    if (!is_refused(here, high, refine)) return;
+    std::int64_t low = request_.space.micro_batch.low();
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (is_refused(here, middle, refine) ? high : low) = middle;
+    }
+    of.refused_from = high;
   }
 
   // Whether a plan of the group meets the limits. The time of a sample falls with accumulation, so

@@ -10,17 +10,20 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#ifdef GPUPLAN_REPLAY_IN_ONE_FILE
+#include <memory>
+#endif
 
 namespace gpuplan::eager {
 
-/// A training job on one rank.
-class training_job {
+/// A training job on one rank, compiled wherever it is used.
+class training_job_here {
  public:
-  constexpr training_job(memory_events& memory,
-                         const training_setup& setup,
-                         const batch_plan& plan,
-                         device_traits device = {},
-                         storage_watcher* watcher = nullptr)
+  constexpr training_job_here(memory_events& memory,
+                              const training_setup& setup,
+                              const batch_plan& plan,
+                              device_traits device = {},
+                              storage_watcher* watcher = nullptr)
       : tape_(memory, device, watcher),
         described_(setup),
         setup_(as_operators_see(setup)),
@@ -44,8 +47,8 @@ class training_job {
       states_.construct(shards_->updated());
     code_->make_batch();
   }
-  training_job(const training_job&) = delete;
-  training_job& operator=(const training_job&) = delete;
+  training_job_here(const training_job_here&) = delete;
+  training_job_here& operator=(const training_job_here&) = delete;
 
   /// Makes the optimizer's states, which come into being in the first step: the next step is as any
   /// later one, but for where in memory they are.
@@ -120,5 +123,65 @@ class training_job {
   sharding* shards_;  // none where nothing is shared
   optimizer_states states_;
 };
+
+#ifndef GPUPLAN_REPLAY_IN_ONE_FILE
+using training_job = training_job_here;
+#else
+// Defined where <gpuplan/replay/in_one_file.hpp> is included.
+training_job_here* build_training_job(memory_events& memory,
+                                      const training_setup& setup,
+                                      const batch_plan& plan,
+                                      device_traits device,
+                                      storage_watcher* watcher);
+void tear_down(training_job_here* job);
+void settle(training_job_here& job);
+void step(training_job_here& job);
+
+/// A training job on one rank. What runs at run time is compiled in one file of the program.
+/// (Without optimisation g++ 12 would keep both branches of `std::is_constant_evaluated()`.)
+class training_job {
+ public:
+  constexpr training_job(memory_events& memory,
+                         const training_setup& setup,
+                         const batch_plan& plan,
+                         device_traits device = {},
+                         storage_watcher* watcher = nullptr)
+      : none_() {
+    if (__builtin_is_constant_evaluated())
+      job_ = std::construct_at(&here_, memory, setup, plan, device, watcher);
+    else
+      job_ = build_training_job(memory, setup, plan, device, watcher);
+  }
+  training_job(const training_job&) = delete;
+  training_job& operator=(const training_job&) = delete;
+  constexpr ~training_job() {
+    if (__builtin_is_constant_evaluated())
+      std::destroy_at(job_);
+    else
+      tear_down(job_);
+  }
+
+  constexpr void settle() {
+    if (__builtin_is_constant_evaluated())
+      job_->settle();
+    else
+      eager::settle(*job_);
+  }
+  [[nodiscard]] constexpr const std::int64_t* alive() const { return job_->alive(); }
+  constexpr void step() {
+    if (__builtin_is_constant_evaluated())
+      job_->step();
+    else
+      eager::step(*job_);
+  }
+
+ private:
+  union {
+    char none_;
+    training_job_here here_;
+  };
+  training_job_here* job_ = nullptr;
+};
+#endif
 
 }  // namespace gpuplan::eager

@@ -19,8 +19,8 @@ struct kernel_rates {
   bool in_waves = true;  // tiles come in whole waves over the SMs
   double sms = 1;
   double floor = 0;      // s that any kernel takes
-  double odd = 1;        // share of the rate where a dimension is odd,
-  double unaligned = 1;  // or no multiple of 16 bytes
+  double odd = 1;        // share of the rate where a dimension is no multiple of 8 bytes,
+  double unaligned = 1;  // or none of 16
 
   /// Of a device whose kernels all take so many times as long.
   [[nodiscard]] constexpr kernel_rates slowed(double by) const {
@@ -61,15 +61,15 @@ struct matrix_product {
   double batch = 1;
 };
 
-/// The share of a product's rate that is left where a linear layer's `in` or `out` is odd, or no
-/// multiple of 16 bytes.
+/// The share of a product's rate that is left where a linear layer's `in` or `out` is no multiple of
+/// 8 bytes, or of 16: what a load takes at once.
 [[nodiscard]] constexpr double alignment_share(double in,
                                                double out,
                                                double element_bytes,
                                                const kernel_rates& on) {
   using detail::divides;
-  if (!divides(2, in) || !divides(2, out)) return on.odd;
   const double elements = 16 / element_bytes;
+  if (!divides(elements / 2, in) || !divides(elements / 2, out)) return on.odd;
   return divides(elements, in) && divides(elements, out) ? 1 : on.unaligned;
 }
 

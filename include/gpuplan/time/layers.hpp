@@ -327,15 +327,17 @@ class cost_visitor {
       return product_time({m, n, k, batch}, rate, width, result, on_);
     };
     cost.forward.products += time(tokens, out, in, element_);
-    const double weights = time(out, in, tokens, gradient_);
-    cost.backward.products += weights;
-    cost.backward.weights += weights;
+    const double of_weights = time(out, in, tokens, gradient_);
+    cost.backward.products += of_weights;
+    cost.backward.weights += of_weights;
     if (gradient_of_input) cost.backward.products += time(tokens, in, out, element_);
     cost.forward.operators += 1;
     cost.backward.operators += gradient_of_input ? 2 : 1;
     if (width < element_) {  // casts of operands, once for each layout that products read
       const double cast = element_ + 2 * width;
-      cost.forward.elements += (tokens * in + in * out) * batch * cast;
+      // Transformer Engine keeps those of weights from one micro-batch to the next.
+      const double weights = setup_.framework.transformer_engine ? 0 : in * out;
+      cost.forward.elements += (tokens * in + weights) * batch * cast;
       cost.backward.elements += tokens * out * batch * cast;
     }
   }
@@ -361,11 +363,12 @@ class cost_visitor {
                                  double keys,
                                  const attention_operator& op) {
     const double batch = batch_ * heads;
-    const auto time = [&](double m, double n, double k) {
-      return product_time({m, n, k, batch}, on_.half, element_, element_, on_);
-    };
     const double dim = static_cast<double>(op.query_dim);
     const double value = static_cast<double>(op.value_dim);
+    const double rate = on_.half * alignment_share(dim, value, element_, on_);
+    const auto time = [&](double m, double n, double k) {
+      return product_time({m, n, k, batch}, rate, element_, element_, on_);
+    };
     cost.forward.attention += time(queries, keys, dim) + time(queries, value, keys);
     cost.backward.attention += time(queries, dim, keys) + time(keys, dim, queries) +
                                time(queries, keys, value) + time(keys, value, queries);

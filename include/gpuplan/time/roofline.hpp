@@ -114,9 +114,8 @@ namespace detail {
 // stages: `line` adds them up for the setup's division as it is then, which a planner changes.
 class step_composer {
  public:
-  constexpr step_composer(const roofline_time& given, const time_factors& factors = {})
-      : factors_(factors),
-        given_(given),
+  constexpr explicit step_composer(const roofline_time& given)
+      : given_(given),
         setup_(given.setup),
         terms_(given.terms),
         division_(given.setup.parallelism),
@@ -127,7 +126,8 @@ class step_composer {
   constexpr step_composer(const roofline_time& given,
                           const batch_plan& plan,
                           const time_factors& factors = {})
-      : step_composer(given, factors) {
+      : step_composer(given) {
+    factors_ = factors;
     exchanges_.plan = plan;
     tabulate_layers(plan.micro_batch);
   }
@@ -263,7 +263,7 @@ class step_composer {
     }
   };
 
-  time_factors factors_;
+  time_factors factors_{};
   const roofline_time& given_;
   const training_setup& setup_;
   const time_terms& terms_;
@@ -279,7 +279,8 @@ class step_composer {
 
   static constexpr double count(std::int64_t value) { return static_cast<double>(value); }
 
-  constexpr pass_time time_of(const pass_cost& pass) const {
+  // `launch`: over what the host takes for an operator of the forward pass.
+  constexpr pass_time time_of(const pass_cost& pass, double launch = 1) const {
     pass_time time{.kernels = pass.kernels(on_)};
     const std::int64_t tensor_ranks = division_.tensor_parallel;
     const double stream = exchanges_.stream_bytes();
@@ -295,12 +296,14 @@ class step_composer {
                     exchanges_.seconds(collective::all_to_all, sent, division_.expert_parallel, 1);
     }
     if (terms_.host)
-      time.host = larger_of(0, pass.operators * costs_.host_per_operator.value() - time.total());
+      time.host = larger_of(0,
+                            pass.operators * launch * costs_.host_per_operator.value() -
+                                (costs_.launches_ahead ? time.total() : time.kernels));
     return time;
   }
   constexpr shared_time time_of(const layer_cost& cost, double parameters) const {
     const pass_time forward = time_of(cost.forward);
-    const pass_time backward = time_of(cost.backward);
+    const pass_time backward = time_of(cost.backward, costs_.host_of_backward);
     const pass_time again = terms_.recompute ? time_of(cost.again) : pass_time{};
     return {.time = {.forward = forward.kernels,
                      .backward = backward.kernels,

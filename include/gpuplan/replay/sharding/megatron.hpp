@@ -51,6 +51,7 @@ class megatron_training final : public megatron_states {
     tensor data{};
     tensor gradient{};
     int holders = 0;
+    int next_free = none;
   };
   struct flight {
     int input = none;  // a parcel
@@ -79,12 +80,11 @@ class megatron_training final : public megatron_states {
     made.data = t_.make(code_->passed(), code_->format()).take();
     made.holders = 1;
     t_.what = was;
-    for (int at = 0; at < parcels_.size(); ++at) {
-      if (parcels_[at].holders != 0) continue;
-      parcels_[at] = made;
-      return at;
-    }
-    return parcels_.push(made);
+    if (free_parcel_ == none) return parcels_.push(made);
+    const int at = free_parcel_;
+    free_parcel_ = parcels_[at].next_free;
+    parcels_[at] = made;
+    return at;
   }
   constexpr int hold(int parcel_index) {
     if (parcel_index != none) ++parcels_[parcel_index].holders;
@@ -96,6 +96,8 @@ class megatron_training final : public megatron_states {
     if (--one.holders != 0) return;
     drop(one.data);
     drop(one.gradient);
+    one.next_free = free_parcel_;
+    free_parcel_ = parcel_index;
   }
   constexpr void assign(int& variable, int parcel_index) {
     const int old = variable;
@@ -526,6 +528,7 @@ class megatron_training final : public megatron_states {
   tensor router_scale_{};
 
   growing_array<parcel> parcels_{};
+  int free_parcel_ = none;
   growing_array<int> last_input_{};
   growing_array<pass_record> forwards_{};  // by chunk
   growing_array<pass_record> backwards_{};

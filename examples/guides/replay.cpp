@@ -1,0 +1,1 @@
+#include <gpuplan/replay/in_one_file.hpp>

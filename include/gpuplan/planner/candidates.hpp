@@ -1,0 +1,111 @@
+#pragma once
+
+// What the planner's inner loop keeps of plans. Private.
+
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/detail/math.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/time/step_line.hpp>
+
+#include <compare>
+#include <cstdint>
+
+namespace gpuplan::detail {
+
+// A division on so many GPUs, and a micro-batch.
+struct plan_group {
+  std::int64_t gpus = 0;
+  std::int64_t tensor = 1, context = 1, expert = 1;
+  std::int64_t recompute = 0;
+  std::int64_t pipeline = 1, chunks = 1;
+  std::int64_t zero = 0;
+  std::int64_t sequence = 0;  // norms and residuals along it
+  std::int64_t setup = 0;     // of the request
+  std::int64_t micro_batch = 1;
+
+  constexpr std::int64_t model_ranks() const { return tensor * context * pipeline; }
+  constexpr std::int64_t data_parallel() const { return gpus / model_ranks(); }
+  constexpr bool same_division(const plan_group& other) const {
+    return gpus == other.gpus && tensor == other.tensor && context == other.context &&
+           expert == other.expert && recompute == other.recompute && pipeline == other.pipeline &&
+           chunks == other.chunks && zero == other.zero && sequence == other.sequence &&
+           setup == other.setup;
+  }
+  // Of plans as good, the one that is simpler comes first.
+  friend constexpr auto operator<=>(const plan_group&,
+                                    const plan_group&) = default;  // NOLINT(modernize-use-nullptr)
+};
+
+// Degrees to search; none where it ends before it starts.
+struct degree_span {
+  std::int64_t low = 1;
+  std::int64_t high = 0;
+};
+
+// The accumulations that meet a request's effective batch: multiples of `unit`.
+struct accumulations {
+  std::int64_t low = 1;
+  std::int64_t high = 0;
+  std::int64_t unit = 1;
+
+  constexpr std::int64_t count() const { return high < low ? 0 : (high - low) / unit + 1; }
+};
+
+constexpr accumulations accumulations_for(const range<std::int64_t>& effective_batch,
+                                          std::int64_t samples_at_once,
+                                          std::int64_t unit) {
+  const std::int64_t each = samples_at_once * unit;
+  return {ceil_div(effective_batch.low(), each) * unit, effective_batch.high() / each * unit, unit};
+}
+
+// A group, the accumulations that are left of it, and what none of its plans is below.
+struct plan_candidate {
+  double bound = 0;
+  plan_group group{};
+  accumulations of{};
+  step_curve step{};  // seconds by its accumulation
+
+  constexpr double per_sample(std::int64_t accumulation) const {
+    return step(accumulation) /
+           static_cast<double>(group.micro_batch * group.data_parallel() * accumulation);
+  }
+
+  friend constexpr bool operator<(const plan_candidate& a, const plan_candidate& b) {
+    if (a.bound != b.bound) return a.bound < b.bound;
+    return a.group != b.group ? a.group < b.group : a.of.high < b.of.high;
+  }
+};
+
+// The lowest candidates, in order.
+class candidate_list {
+ public:
+  static constexpr int capacity = 16;
+
+  // At most so many.
+  constexpr explicit candidate_list(int most = capacity) : most_(most) {}
+
+  constexpr bool is_full() const { return count_ == most_; }
+  constexpr int size() const { return count_; }
+  constexpr const plan_candidate& operator[](int at) const { return of_[at]; }
+  // What a candidate must be below to be kept.
+  constexpr double limit() const { return is_full() ? of_[most_ - 1].bound : infinity; }
+  constexpr void insert(const plan_candidate& candidate) {
+    if (is_full() && !(candidate < of_[most_ - 1])) return;
+    int at = is_full() ? most_ - 1 : count_++;
+    for (; at > 0 && candidate < of_[at - 1]; --at) of_[at] = of_[at - 1];
+    of_[at] = candidate;
+  }
+
+ private:
+  plan_candidate of_[capacity]{};
+  int most_;
+  int count_ = 0;
+};
+
+struct plan_counts {
+  std::int64_t evaluated = 0;  // plans whose time was worked out
+  std::int64_t excluded = 0;   // by a bound
+  std::int64_t refused = 0;    // of both: known to take too long or cost too much
+};
+
+}  // namespace gpuplan::detail

@@ -1,0 +1,58 @@
+#pragma once
+
+// Which times the planner goes by.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/time/calibrated.hpp>
+#include <gpuplan/time/rates.hpp>
+#include <gpuplan/time/roofline.hpp>
+#include <gpuplan/training_setup.hpp>
+#include <gpuplan/units.hpp>
+
+#include <concepts>
+
+namespace gpuplan {
+
+/// The times of `calibrated_time`, which are those of `roofline_time` where no factor is given.
+struct roofline_times {
+  known<sample_loader> loader{};
+  double straggling = 1;
+  time_terms terms{};
+  time_factors factors{};
+
+  [[nodiscard]] constexpr calibrated_time operator()(const training_setup& setup,
+                                                     const cluster& on,
+                                                     const device_efficiency& efficiency) const {
+    return {.model = {.setup = setup,
+                      .on = on,
+                      .efficiency = efficiency,
+                      .loader = loader,
+                      .straggling = straggling,
+                      .terms = terms},
+            .factors = factors};
+  }
+};
+
+/// Answers "how long do steps take?" for the planner: `roofline_times`, of which most plans are
+/// ruled out by bounds; or anything that gives a time model for a setup on a cluster, which is then
+/// asked about each plan.
+template <class TimesOf>
+concept times_of_setups = std::same_as<TimesOf, roofline_times> ||
+    requires(const TimesOf& times_of, const training_setup& setup, const cluster& on) {
+  { times_of(setup, on).step(batch_plan{}) } -> std::same_as<duration>;
+};
+
+/// The times themselves where `calibrated_time` is valid with them, of this setup on this cluster.
+/// Errors: its own.
+[[nodiscard]] constexpr result<roofline_times> validate(const roofline_times& times,
+                                                        const training_setup& setup,
+                                                        const cluster& on) {
+  if (const auto valid = validate(times(setup, on, {})); !valid) return valid.why();
+  return times;
+}
+
+}  // namespace gpuplan
