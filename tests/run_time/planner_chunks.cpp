@@ -40,6 +40,15 @@ constexpr auto llama_on_64_h100 = [] {
   return asked;
 };
 
+constexpr auto llama_on_32_h100 = [] {
+  plan_request asked = llama_on_64_h100();
+  asked.on.nodes = 4;
+  asked.space.gpus = range<std::int64_t>{16, 32};
+  asked.space.tensor_parallel = range<std::int64_t>{1, 2};
+  asked.space.micro_batch = {1, 2};
+  return asked;
+};
+
 // A rank's weights, and 30 GB for each sample.
 struct by_parameters {
   constexpr affine_memory operator()(const training_setup& setup) const {
@@ -64,14 +73,14 @@ constexpr cluster_choice others[] = {
       .price_per_gpu = dated_price{1_usd_per_hour, "2026-01-01", "a"}},
      catalog::ampere}};
 constexpr auto cheapest_of_two = [] {
-  plan_request asked = llama_on_64_h100();
+  plan_request asked = llama_on_32_h100();
   asked.on.price_per_gpu = dated_price{5_usd_per_hour, "2026-01-01", "a test"};
   asked.others = others;
   asked.goal = plan_goal::least_money;
   return asked;
 };
 constexpr auto in_a_second = [] {
-  plan_request asked = llama_on_64_h100();
+  plan_request asked = llama_on_32_h100();
   asked.samples = 1'000'000;
   asked.finish_in = 1_s;
   return asked;
@@ -106,9 +115,9 @@ TEST_CASE("several plans and clusters are searched while compiling") {
 }
 
 TEST_CASE("where nothing fits while compiling, the reason is the nearest plan's") {
-  constexpr auto too_large = plan_training(llama_on_64_h100, [] { return too_large_for_any{}; });
+  constexpr auto too_large = plan_training(llama_on_32_h100, [] { return too_large_for_any{}; });
   static_assert(too_large.why().code == errc::exceeds_gpu_memory);
-  const auto at_run_time = plan_training(llama_on_64_h100(), too_large_for_any{}, 1);
+  const auto at_run_time = plan_training(llama_on_32_h100(), too_large_for_any{}, 1);
   CHECK(too_large.why()[fact::needed_MB] == at_run_time.why()[fact::needed_MB]);
 
   constexpr auto too_slow = plan_training(in_a_second, [] { return by_parameters{}; });
@@ -126,7 +135,7 @@ TEST_CASE("torchtitan's divisions never need less than is said before they are r
   int compared = 0;
   double shares = 0;
   for (int round = 0; round < 600; ++round) {
-    training_setup setup = llama_on_64_h100().setup;
+    training_setup setup = llama_on_32_h100().setup;
     setup.sequence_length = one({512, 2048, 8192});
     setup.parallelism = {.tensor_parallel = one({1, 2, 4}), .context_parallel = one({1, 1, 2})};
     setup.parallelism.zero_stage = static_cast<int>(one({2, 3}));
