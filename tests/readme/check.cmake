@@ -6,13 +6,15 @@
 #   <!-- does not compile -->    this block must not compile
 #   <!-- diagnostic -->          each line of this block is part of what the compiler said of the
 #                                last block that does not compile
-#   <!-- output: COMMAND -->     this block is what the shell command prints; the programs are on the PATH
+#   <!-- output: COMMAND -->     this block is what the shell command prints in the README's folder;
+#                                the programs are on the PATH
 cmake_minimum_required(VERSION 3.24)
 
 file(REMOVE_RECURSE "${WORK_DIR}")
 file(MAKE_DIRECTORY "${WORK_DIR}")
 set(ENV{PATH} "${WORK_DIR}:${PROGRAM_DIR}:$ENV{PATH}")
 set(ENV{LC_ALL} C)
+cmake_path(GET README PARENT_PATH readme_dir)
 
 set(cpp_blocks 0)
 set(output_blocks 0)
@@ -50,6 +52,7 @@ macro(check_output_block)
   math(EXPR output_blocks "${output_blocks} + 1")
   execute_process(
     COMMAND sh -c "${command}"
+    WORKING_DIRECTORY "${readme_dir}"
     RESULT_VARIABLE exit_code
     OUTPUT_VARIABLE printed
     ERROR_VARIABLE printed)
