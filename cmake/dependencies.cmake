@@ -102,3 +102,27 @@ macro(gpuplan_require_eigen)
     target_include_directories(Eigen3::Eigen SYSTEM INTERFACE ${eigen3_SOURCE_DIR})
   endif()
 endmacro()
+
+# MPI belongs to a machine, so it is never fetched: without it, there is no target MPI::MPI_CXX.
+macro(gpuplan_look_for_mpi)
+  set(MPI_CXX_SKIP_MPICXX ON) # its old C++ interface
+  find_package(MPI QUIET COMPONENTS CXX)
+endmacro()
+
+# gpuplan_mpi_test(<name> <ranks> <command>...): a test that runs a command on so many ranks. They may
+# be more than the machine has cores.
+function(gpuplan_mpi_test name ranks)
+  add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${ARGN})
+  # What Open MPI is told by its environment, as its name for it: containers often run as root, and
+  # rarely let a process read another's memory; a rank that waits leaves its core to others. What MPI keeps until its end is no leak of ours.
+  set_tests_properties(
+    ${name}
+    PROPERTIES
+      PROCESSORS
+      ${ranks}
+      TIMEOUT
+      120
+      ENVIRONMENT
+      "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0"
+  )
+endfunction()

@@ -410,14 +410,7 @@ const std::vector<part>& parts() {
 outcome measure(const request& asked,
                 const progress_listener& listener,
                 const surroundings& around) {
-  const int count = cuda::device_count();
-  if (count == 0)
-    throw no_device("there is no device to measure: CUDA finds no GPU, or no driver for one");
-  if (asked.device >= count)
-    throw guides::bad_request(
-        "--device " + std::to_string(asked.device) + ": there " +
-        (count == 1 ? "is 1 device" : "are " + std::to_string(count) + " devices") +
-        ", counted from 0");
+  require_device(asked.device, cuda::device_count());
   if (!asked.model.empty()) {
     const auto model = catalog::find_model(asked.model);
     if (!model)

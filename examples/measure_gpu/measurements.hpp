@@ -7,20 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "measure_gpu/devices.hpp"
 #include "measure_gpu/report.hpp"
 
 namespace measure_gpu_program {
-
-/// There is nothing to measure.
-class no_device : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// A part of the measurements, as a person asks for it.
 struct part {

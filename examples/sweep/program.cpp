@@ -16,6 +16,7 @@
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -70,11 +71,11 @@ answer answer_to(const sweep_request& asked,
                  const sweep_subject& subject,
                  const guides::output& as) {
   const measure::interrupt_signal ctrl_c;
-  io::sweep_display display(asked.is_quiet ? nullptr : stderr);
+  io::sweep_display display(asked.is_quiet || !subject.is_reported ? nullptr : stderr);
   measure::sweep_options options = options_of(asked);
   options.interrupted = [&] { return ctrl_c.received(); };
   std::optional<io::sweep_writer> writer;
-  if (!asked.output.empty()) {
+  if (!asked.output.empty() && subject.is_reported) {
     writer.emplace(
         asked.output,
         io::format_of_file(asked.output),
@@ -89,6 +90,7 @@ answer answer_to(const sweep_request& asked,
   options.observers.push_back(&display);
   const measure::sweep_result sweep = subject.run(std::move(options));
   display.clear();
+  if (!subject.is_reported) return {.is_interrupted = sweep.interrupted};
 
   answer made{.is_interrupted = sweep.interrupted && sweep.stopped_by.empty()};
   if (!sweep.stopped_by.empty()) made.problems.push_back(sweep.stopped_by);
@@ -136,6 +138,13 @@ std::vector<std::int64_t> widths_of(const sweep_request& asked) {
   widths.insert(widths.end(), asked.hidden.begin(), asked.hidden.end());
   widths.push_back(digits);
   return widths;
+}
+
+std::string name_of_network(const std::vector<std::int64_t>& widths) {
+  std::string name = "Multilayer perceptron ";
+  for (std::size_t i = 0; i < widths.size(); ++i)
+    name += (i > 0 ? "-" : "") + std::to_string(widths[i]);
+  return name;
 }
 
 data_set samples_of(const sweep_request& asked) {

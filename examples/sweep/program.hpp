@@ -43,6 +43,9 @@ struct sweep_request {
 /// The layers' widths, from the pixels to the digits.
 [[nodiscard]] std::vector<std::int64_t> widths_of(const sweep_request& asked);
 
+/// "Multilayer perceptron 784-256-10" for these widths.
+[[nodiscard]] std::string name_of_network(const std::vector<std::int64_t>& widths);
+
 /// The samples asked for, written now where they are not there yet. Throws as
 /// `open_or_write_data_set`.
 [[nodiscard]] data_set samples_of(const sweep_request& asked);
@@ -52,6 +55,7 @@ struct sweep_subject {
   std::string device{};     // its name
   double memory_bytes = 0;  // that training may take of it
   std::string model{};      // what is trained
+  bool is_reported = true;  // else nothing is shown, printed or written: another process does that
   /// What its rows are judged by: waiting for data is slow above a tenth of the step, a device
   /// idles below the guide's 70 %, and a fifth of its memory stays free.
   gpuplan::sweep_thresholds thresholds{

@@ -1,14 +1,11 @@
 #include "sweep_cpu/command_line.hpp"
 
-#include <unistd.h>
-#include <gpuplan/io/table.hpp>
 #include <gpuplan/measure/sweep/options.hpp>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,6 +16,7 @@
 #include "sweep/data_set.hpp"
 #include "sweep/multilayer_perceptron.hpp"
 #include "sweep/program.hpp"
+#include "sweep_cpu/description.hpp"
 #include "sweep_cpu/training.hpp"
 
 namespace sweep_cpu_program {
@@ -41,29 +39,6 @@ int half_of_the_processor() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency() / 2));
 }
 
-std::string name_of_processor() {
-  const unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  std::string name = "processor";
-  std::ifstream about_it("/proc/cpuinfo");
-  for (std::string line; std::getline(about_it, line);)
-    if (line.starts_with("model name")) {
-      name = line.substr(std::min(line.find(':') + 2, line.size()));
-      break;
-    }
-  return name + (threads == 1 ? ", 1 thread" : ", " + std::to_string(threads) + " threads");
-}
-
-double memory_of_machine() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
-std::string in_words(const std::vector<std::int64_t>& widths) {
-  std::string words;
-  for (const std::int64_t width : widths)
-    words += (words.empty() ? "" : "-") + std::to_string(width);
-  return words;
-}
-
 std::vector<std::string> remarks_on(const training& trained, int threads) {
   std::vector<std::string> remarks{
       "Memory is the peak of the resident set of the process" +
@@ -73,19 +48,8 @@ std::vector<std::string> remarks_on(const training& trained, int threads) {
       " The network computes on " +
       (threads == 1 ? "1 thread" : std::to_string(threads) + " threads") +
       ", and utilisation is of all that the processor has."};
-  const std::vector<learning>& all = trained.learned();
-  if (all.empty()) return remarks;
-  const auto seen = [](const learning& one) { return one.steps * one.setting.micro_batch; };
-  const auto fell = std::count_if(
-      all.begin(), all.end(), [](const learning& one) { return one.last_loss < one.first_loss; });
-  const learning& most = *std::max_element(
-      all.begin(), all.end(), [&](const auto& a, const auto& b) { return seen(a) < seen(b); });
-  remarks.push_back("The loss fell in " + std::to_string(fell) + " of " +
-                    std::to_string(all.size()) + " settings; with batch " +
-                    std::to_string(most.setting.micro_batch) + ", which saw most samples (" +
-                    std::to_string(seen(most)) + "), from " +
-                    gpuplan::io::decimal(most.first_loss, 3) + " to " +
-                    gpuplan::io::decimal(most.last_loss, 3) + '.');
+  if (std::string learned = remark_on_loss(trained); !learned.empty())
+    remarks.push_back(std::move(learned));
   return remarks;
 }
 
@@ -106,7 +70,7 @@ sweep_examples::sweep_subject subject_of(const sweep_examples::sweep_request& as
   sweep_examples::sweep_subject subject{
       .device = name_of_processor(),
       .memory_bytes = asked.memory_limit_MB > 0 ? asked.memory_limit_MB * 1e6 : memory_of_machine(),
-      .model = "Multilayer perceptron " + in_words(with.widths)};
+      .model = sweep_examples::name_of_network(with.widths)};
   subject.thresholds.utilisation = {0, 1};  // other programs have their share of the processor
   subject.run = [all](gpuplan::measure::sweep_options options) {
     return all->trained.sweep(std::move(options));

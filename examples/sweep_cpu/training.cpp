@@ -73,7 +73,8 @@ gpuplan::measure::sweep_result training::sweep(gpuplan::measure::sweep_options a
   asked.utilisation = [this] { return utilisation(); };
   return gpuplan::measure::run_sweep(
       [this](const gpuplan::sweep_setting&, gpuplan::measure::phase_recorder<>& recorder) {
-        step(recorder);
+        compute_gradients(recorder);
+        update(recorder);
       },
       asked);
 }
@@ -85,11 +86,13 @@ void training::set_up(const gpuplan::sweep_setting& setting) {
   network_.emplace(with_.widths, setting.micro_batch, team_, 1, &memory_);
   loader_.emplace(samples_,
                   sweep_examples::loader_options{.micro_batch = setting.micro_batch,
-                                                 .workers = setting.workers},
+                                                 .workers = setting.workers,
+                                                 .rank = with_.rank,
+                                                 .ranks = with_.ranks},
                   &memory_);
 }
 
-void training::step(gpuplan::measure::phase_recorder<>& recorder) {
+void training::compute_gradients(gpuplan::measure::phase_recorder<>& recorder) {
   using gpuplan::phase;
   sweep_examples::sample_batch batch;
   {
@@ -100,11 +103,12 @@ void training::step(gpuplan::measure::phase_recorder<>& recorder) {
     const auto scope = recorder.phase(phase::forward);
     losses_.push_back(network_->forward(batch.inputs, batch.labels));
   }
-  {
-    const auto scope = recorder.phase(phase::backward);
-    network_->backward();
-  }
-  const auto scope = recorder.phase(phase::optimizer);
+  const auto scope = recorder.phase(phase::backward);
+  network_->backward();
+}
+
+void training::update(gpuplan::measure::phase_recorder<>& recorder) {
+  const auto scope = recorder.phase(gpuplan::phase::optimizer);
   network_->update();
 }
 

@@ -36,6 +36,8 @@ class training {
     int threads = 1;                     // that compute
     std::size_t memory_limit =
         sweep_examples::counted_memory::unlimited;  // of the process, to about 1 MB
+    std::int64_t rank = 0;  // of `ranks` processes that share out the samples
+    std::int64_t ranks = 1;
   };
 
   /// Throws std::runtime_error where the process takes more than the limit without any buffers.
@@ -46,6 +48,17 @@ class training {
   /// of the process, utilisation its share of the time of the whole processor. Throws as
   /// `gpuplan::measure::run_sweep`.
   [[nodiscard]] gpuplan::measure::sweep_result sweep(gpuplan::measure::sweep_options asked);
+
+  /// The parts of that, for who runs a sweep of several processes. `set_up` and `compute_gradients`
+  /// throw std::bad_alloc where the limit is reached. Preconditions: all but `set_up` and
+  /// `utilisation` between `set_up` and `tear_down`; `update` after `compute_gradients`.
+  void set_up(const gpuplan::sweep_setting& setting);
+  void compute_gradients(gpuplan::measure::phase_recorder<>& recorder);
+  void update(gpuplan::measure::phase_recorder<>& recorder);
+  void tear_down();
+  [[nodiscard]] sweep_examples::multilayer_perceptron& network() { return *network_; }
+  /// The share of the processor's time that this process has had since it was last asked.
+  [[nodiscard]] double utilisation();
 
   /// What is left of the limit for the buffers of one setting, in bytes.
   [[nodiscard]] std::size_t memory_left() const { return memory_.limit(); }
@@ -70,10 +83,6 @@ class training {
   std::vector<learning> learned_{};
   moment asked_{};  // for the utilisation
 
-  void set_up(const gpuplan::sweep_setting& setting);
-  void step(gpuplan::measure::phase_recorder<>& recorder);
-  void tear_down();
-  [[nodiscard]] double utilisation();
   [[nodiscard]] static moment now();
 };
 

@@ -105,6 +105,10 @@ TEST_CASE("the management library adds power, memory and link") {
   CHECK(*found.context_memory == 512_MiB);
   CHECK(*found.properties().listed_memory == 81559_MiB);
   CHECK(*cuda::managed_device(library, found.pci_bus_id).draw() == 123.4_W);
+  CHECK(!cuda::managed_device(library, found.pci_bus_id).utilisation());
+  setenv("STAND_IN_NVML_BUSY", "87", 1);
+  CHECK(*cuda::managed_device(library, found.pci_bus_id).utilisation() == 0.87);
+  unsetenv("STAND_IN_NVML_BUSY");
   // A device that it does not know, and a number that it does not.
   CHECK(!cuda::managed_device(library, "").draw());
   setenv("STAND_IN_NVML", "85520809984 85000000000 0 0 0 16", 1);

@@ -147,7 +147,7 @@ class cublaslt_product {
                                                                  found.get(),
                                                                  &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
-    GPUPLAN_CUDA_CALL(status);
+    detail::check(status, "cublasLtMatmulAlgoGetHeuristic", __FILE__, __LINE__);
     std::vector<cublaslt_algorithm> usable;
     for (int i = 0; i < count; ++i) {
       const cublasLtMatmulHeuristicResult_t& one = found[static_cast<std::size_t>(i)];

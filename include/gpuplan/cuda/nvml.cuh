@@ -25,6 +25,10 @@ struct nvml_memory {
   unsigned long long free;
   unsigned long long used;
 };
+struct nvml_utilisation {
+  unsigned gpu;  // percent
+  unsigned memory;
+};
 
 }  // namespace detail
 
@@ -96,6 +100,12 @@ class managed_device {
   /// What it may draw.
   [[nodiscard]] known<power> power_limit() const {
     return milliwatts("nvmlDeviceGetEnforcedPowerLimit");
+  }
+  /// The share of the last sampling period, a sixth of a second to a second, in which a kernel ran.
+  [[nodiscard]] known<double> utilisation() const {
+    detail::nvml_utilisation of{};
+    if (!ask("nvmlDeviceGetUtilizationRates", &of)) return {};
+    return of.gpu / 100.0;
   }
   /// The widest and fastest link to the host that device and slot allow.
   [[nodiscard]] known<pcie_link> pcie() const {

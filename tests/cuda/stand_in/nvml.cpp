@@ -2,6 +2,7 @@
 // it as they would load the real one. Without them every call fails.
 //   STAND_IN_NVML="memory free limit draw generation lanes": bytes, bytes, mW, mW, and the link. A
 //   process that has asked for the free memory before finds 512 MiB less of it.
+//   STAND_IN_NVML_BUSY="percent": of the time in which a kernel ran.
 
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +47,9 @@ extern "C" {
 struct nvml_memory {
   unsigned long long total, free, used;
 };
+struct nvml_utilisation {
+  unsigned gpu, memory;
+};
 
 int nvmlInit_v2() {
   answers from;
@@ -74,6 +78,10 @@ int nvmlDeviceGetMemoryInfo(void*, nvml_memory* to) {
   const unsigned long long context = ++asked_for_memory > 2 ? 512ULL << 20 : 0;
   *to = {from.memory, from.free - context, from.memory - from.free + context};
   return success;
+}
+int nvmlDeviceGetUtilizationRates(void*, nvml_utilisation* to) {
+  const char* text = std::getenv("STAND_IN_NVML_BUSY");
+  return text != nullptr && std::sscanf(text, "%u", &to->gpu) == 1 ? success : not_found;
 }
 int nvmlDeviceGetPowerUsage(void*, unsigned* mW) { return answer(&answers::draw, mW); }
 int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* mW) { return answer(&answers::limit, mW); }
