@@ -30,7 +30,7 @@ inline constexpr device_efficiency volta{.name = "Volta",
 /// 0.28; they trade against each other and against `element_traffic` of the frameworks.
 inline constexpr device_efficiency ampere{.name = "Ampere",
                                           .products = 0.787,
-                                          .odd_products = 0.48,
+                                          .odd_products = 0.52,
                                           .attention_forward = 0.498,
                                           .attention_backward = 0.261,
                                           .memory = 0.8,
