@@ -78,8 +78,8 @@ described_setup read_megatron_bridge(const row& source) {
   described_setup described = read_columns(source);
   training_setup& setup = described.setup;
   const std::string_view notes = source.text("notes");
-  const bool is_of_2606 = value_in(notes, "container") >= "26.06" &&
-                          value_in(notes, "moe_paged_stash") == "1";
+  const bool is_of_2606 =
+      value_in(notes, "container") >= "26.06" && value_in(notes, "moe_paged_stash") == "1";
   setup.framework =
       is_of_2606 ? gpuplan::catalog::megatron_bridge_2606 : gpuplan::catalog::megatron_bridge;
   setup.framework.fuses_loss = source.flag("fused_cross_entropy");
