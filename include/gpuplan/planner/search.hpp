@@ -521,6 +521,7 @@ class plan_enumeration {
     const accumulations& of = group.of;
     double least = group.per_sample(of.high);
     if (request_.evaluates_all) {
+      group.step.settle();
       for (std::int64_t many = of.low; many <= of.high; many += of.unit) {
         const double here = group.per_sample(many);
         if (here < least) least = here;
