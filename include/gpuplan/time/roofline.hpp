@@ -218,7 +218,7 @@ class step_composer {
     for (std::int64_t stage = 0; stage < stages;) {
       const layer_range layers = layers_of_stage(division_, setup_.model.layers(), stage);
       most = larger_of(most, of_stage(layers, stage == 0, stage == stages - 1).total());
-      stage += stages_alike(stage, layers.size());
+      stage += stages_alike(stage, layers);
     }
     return most;
   }

@@ -104,6 +104,16 @@ struct step_line {
   [[nodiscard]] constexpr step_curve curve() const {
     return {busy.total() + hops, once(), work, loading};
   }
+  // Of one number of micro-batches alone.
+  [[nodiscard]] constexpr step_curve curve_at(std::int64_t micro_batches) const {
+    if (loading.each != 0) return curve();
+    const double waits = once() + work.waits(micro_batches);
+    return {0, static_cast<double>(micro_batches) * (busy.total() + hops) + waits, {}, {}};
+  }
+  // Of each of so many, where no stage waits for another, nor for samples.
+  [[nodiscard]] constexpr double at_least(std::int64_t micro_batches) const {
+    return busy.total() + hops + once() / static_cast<double>(micro_batches);
+  }
   [[nodiscard]] constexpr step_breakdown at(std::int64_t micro_batches) const {
     const auto each = static_cast<double>(micro_batches);
     const auto seconds = [](double value) { return duration::from_value(value); };
