@@ -519,12 +519,12 @@ class plan_enumeration {
   // that of the most is the least of all.
   constexpr bool evaluate(plan_candidate& group) {
     const accumulations& of = group.of;
-    double least = group.per_sample(of.high);
+    const double least = group.per_sample(of.high);
     if (request_.evaluates_all) {
-      group.step.settle();
+      plan_candidate settled = group;  // the same but for rounding
+      settled.step.settle();
       for (std::int64_t many = of.low; many <= of.high; many += of.unit) {
-        const double here = group.per_sample(many);
-        if (here < least) least = here;
+        const double here = settled.per_sample(many);
         counts_.refused += meets_limits(group.group, here) ? 0 : 1;
       }
       counts_.evaluated += of.count();
