@@ -90,8 +90,9 @@ TEST_CASE("more than 10,000 plans are searched in one constant expression") {
         asked.setup.sequence_length = 2048;
         asked.on.nodes = 64;
         asked.on.between_nodes = 200_GBps;
-        asked.effective_batch = {256, 2048};
-        asked.space.tensor_parallel = range<std::int64_t>{4, 8};
+        asked.effective_batch = {256, 6144};
+        asked.space.micro_batch = {1, 6};
+        asked.space.tensor_parallel = range<std::int64_t>{8, 8};
         asked.space.pipeline_parallel = range<std::int64_t>{1, 32};
         asked.space.zero_stage = range<std::int64_t>{0, 1};
         return asked;

@@ -10,8 +10,9 @@
 
 namespace gpuplan::catalog {
 
-/// V100: 33 steps of BigScience on nodes that shared their network with others; its source warns of
-/// 40 % from run to run, and these are within 32 %. All but products is as on A100.
+/// V100: 36 steps of BigScience on nodes that shared their network with others; its source warns of
+/// 40 % from run to run, and these are within 10 % on average, 49 % at most. Attention and memory
+/// are taken to be as on A100.
 inline constexpr device_efficiency volta{.name = "Volta",
                                          .products = 0.598,
                                          .odd_products = 0.38,
@@ -23,20 +24,22 @@ inline constexpr device_efficiency volta{.name = "Volta",
                                          .source = "published steps"};
 /// A100: 224 steps of LLM Foundry, vTrain and Megatron-LM, within 3 to 5 % of them on average (4.1
 /// % of steps whose width, micro-batch and tensor-parallel degree were left out, 4.5 % of sources
-/// left out); the share of odd products from 432 of vTrain's profiled steps. How well they are
+/// left out); the share of odd products from 432 of vTrain's profiled steps and
+/// BigScience's with heads of 150. How well they are
 /// determined: products 0.77 to 0.82, attention_forward 0.42 to 0.58, attention_backward 0.25 to
 /// 0.28; they trade against each other and against `element_traffic` of the frameworks.
 inline constexpr device_efficiency ampere{.name = "Ampere",
                                           .products = 0.787,
-                                          .odd_products = 0.48,
+                                          .odd_products = 0.52,
                                           .attention_forward = 0.498,
                                           .attention_backward = 0.261,
                                           .memory = 0.8,
                                           .kernel_floor = 3_us,
                                           .board_power = 400_W,
                                           .source = "published steps"};
-/// H100 and H200: 34 steps of torchtitan, within 6 % of them on average. Products are determined to
-/// 0.03, in fp8 to 0.1; of attention, whose kernels are PyTorch's, only both passes together.
+/// H100 and H200: 36 steps of torchtitan and Megatron-Bridge, within 6 % of them on average.
+/// Products are determined to 0.03, in fp8 to 0.1; of attention, whose kernels are PyTorch's, only
+/// both passes together.
 inline constexpr device_efficiency hopper{.name = "Hopper",
                                           .products = 0.62,
                                           .products_fp8 = 0.715,
@@ -49,7 +52,7 @@ inline constexpr device_efficiency hopper{.name = "Hopper",
                                           .board_power = 700_W,
                                           .source = "published steps"};
 /// B200, GB200, B300 and GB300: 92 steps of Megatron-Bridge and Megatron-Core, within 3 % (one
-/// node) and 12 % (clusters, releases of a year).
+/// node) and 10 % (clusters, releases of a year).
 inline constexpr device_efficiency blackwell{.name = "Blackwell",
                                              .products = 0.58,
                                              .products_fp8 = 0.882,

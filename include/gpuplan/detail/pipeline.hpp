@@ -81,6 +81,12 @@ struct pipeline_seconds {
   const std::int64_t p = line.stages;
   const std::int64_t m = line.micro_batches;
   if (p == 1) return line.work();
+  // A last stage that is never faster than others never waits once it has begun.
+  const auto is_last_slower = [&](const stage_seconds& than) {
+    return than.forward <= line.last.forward && than.backward <= line.last.backward;
+  };
+  if (line.send == 0 && is_last_slower(line.first) && (p == 2 || is_last_slower(line.middle)))
+    return line.way(0, p - 1) + static_cast<double>(m - 1) * line.last.both();
   double longest = 0;
   // One way for all, and every other micro-batch in a stage's warm-up or cool-down.
   const double once = line.way(0, p - 1);

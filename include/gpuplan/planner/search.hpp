@@ -458,7 +458,11 @@ class plan_enumeration {
               found.insert(one);
           };
           if constexpr (has_tables) {
-            here.step = composer_.line(pipeline.held).curve();
+            const step_line line = composer_.line(pipeline.held);
+            const double samples = static_cast<double>(b * here.group.data_parallel());
+            if (is_excluded(value_of(here.group, line.at_least(here.of.high) / samples * rounding)))
+              continue;
+            here.step = here.of.count() == 1 ? line.curve_at(here.of.low) : line.curve();
             add(here);
           } else {
             const auto time = times_(time_.setup, request_.on);
@@ -517,6 +521,7 @@ class plan_enumeration {
     const accumulations& of = group.of;
     double least = group.per_sample(of.high);
     if (request_.evaluates_all) {
+      group.step.settle();
       for (std::int64_t many = of.low; many <= of.high; many += of.unit) {
         const double here = group.per_sample(many);
         if (here < least) least = here;

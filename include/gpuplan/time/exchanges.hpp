@@ -70,7 +70,7 @@ class division_exchanges {
                            std::int64_t stride) const {
     if (ranks <= 1 || size <= 0) return 0;
     const device_group group = group_of(ranks, stride, on_.gpus_per_node);
-    if (what == collective::all_reduce && group.nodes() == 1)
+    if (what == collective::all_reduce && on_.gpu.measured && group.nodes() == 1)
       if (const auto measured = all_reduce_of(on_.gpu, ranks))
         return measured->latency.value() + size / measured->rate.value();
     return exchange_of(what, links_, {group.ranks, group.per_node}).seconds(size);

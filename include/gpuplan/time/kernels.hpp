@@ -39,12 +39,19 @@ struct kernel_rates {
 
 namespace detail {
 
-// A tile of a product's result, and the share of the rate that its reuse of operands allows.
+// A tile of a product's result, in sides of `tile_sides`, and what it takes over what its FLOPs
+// would at the full rate: the smaller it is, the less it reuses operands.
 struct product_tile {
-  double rows, columns, share;
+  int rows, columns;
+  double time;
 };
-inline constexpr product_tile product_tiles[] = {
-    {256, 128, 1}, {128, 256, 1}, {128, 128, 0.95}, {128, 64, 0.8}, {64, 128, 0.8}, {64, 64, 0.6}};
+inline constexpr double tile_sides[] = {64, 128, 256};
+inline constexpr product_tile product_tiles[] = {{2, 1, 256 * 128},
+                                                 {1, 2, 128 * 256},
+                                                 {1, 1, 128 * 128 / 0.95},
+                                                 {1, 0, 128 * 64 / 0.8},
+                                                 {0, 1, 64 * 128 / 0.8},
+                                                 {0, 0, 64 * 64 / 0.6}};
 
 constexpr double ceil_div(double a, double b) { return ceil(a / b); }
 constexpr double larger_of(double a, double b) { return a < b ? b : a; }
@@ -61,16 +68,17 @@ struct matrix_product {
   double batch = 1;
 };
 
-/// The share of a product's rate that is left where a linear layer's `in` or `out` is no multiple of
-/// 8 bytes, or of 16: what a load takes at once.
+/// The share of a product's rate that is left where a linear layer's `in` or `out` is no multiple
+/// of 8 bytes, or of 16: what a load takes at once.
 [[nodiscard]] constexpr double alignment_share(double in,
                                                double out,
                                                double element_bytes,
                                                const kernel_rates& on) {
   using detail::divides;
   const double elements = 16 / element_bytes;
-  if (!divides(elements / 2, in) || !divides(elements / 2, out)) return on.odd;
-  return divides(elements, in) && divides(elements, out) ? 1 : on.unaligned;
+  if (divides(elements, in) && divides(elements, out)) return 1;
+  const double fewer = elements / 2;
+  return divides(fewer, in) && divides(fewer, out) ? on.unaligned : on.odd;
 }
 
 /// The time in seconds of a product at `rate`, its operands of `element_bytes` and its results of
@@ -84,11 +92,15 @@ struct matrix_product {
                                             const kernel_rates& on) {
   using namespace detail;
   double least = on.in_waves ? infinity : of.m * of.n * of.batch / on.sms;
-  for (const product_tile& tile : product_tiles) {
-    const double tiles = ceil_div(of.m, tile.rows) * ceil_div(of.n, tile.columns) * of.batch;
-    const double waves = ceil_div(tiles, on.sms);
-    least = smaller_of(least, waves * tile.rows * tile.columns / tile.share);
+  double rows[3] = {};
+  double columns[3] = {};
+  for (int side = 0; side < 3; ++side) {
+    rows[side] = ceil_div(of.m, tile_sides[side]);
+    columns[side] = ceil_div(of.n, tile_sides[side]) * of.batch;
   }
+  for (const product_tile& tile : product_tiles)
+    least =
+        smaller_of(least, ceil_div(rows[tile.rows] * columns[tile.columns], on.sms) * tile.time);
   const double computing = least * on.sms * 2 * of.k / rate;
   const double operands = (of.m + of.n) * of.k * of.batch * element_bytes;
   const double result = of.m * of.n * of.batch * result_bytes;

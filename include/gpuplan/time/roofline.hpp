@@ -157,7 +157,7 @@ class step_composer {
     double all_middle = 0;
     for (std::int64_t stage = 0; stage < stages;) {
       const layer_range layers = layers_of_stage(division_, setup_.model.layers(), stage);
-      const std::int64_t alike = stages_alike(stage, layers.size());
+      const std::int64_t alike = stages_alike(stage, layers);
       const micro_batch_time here = of_stage(layers, stage == 0, stage == stages - 1);
       if (here.total() >= found.busy.total()) found.busy = here;
       const stage_seconds both = passes_of(here, stops * chunks);
@@ -218,7 +218,7 @@ class step_composer {
     for (std::int64_t stage = 0; stage < stages;) {
       const layer_range layers = layers_of_stage(division_, setup_.model.layers(), stage);
       most = larger_of(most, of_stage(layers, stage == 0, stage == stages - 1).total());
-      stage += stages_alike(stage, layers.size());
+      stage += stages_alike(stage, layers);
     }
     return most;
   }
@@ -284,12 +284,12 @@ class step_composer {
     pass_time time{.kernels = pass.kernels(on_)};
     const std::int64_t tensor_ranks = division_.tensor_parallel;
     const double stream = exchanges_.stream_bytes();
-    if (terms_.tensor_exchange)
+    if (terms_.tensor_exchange && tensor_ranks > 1)
       time.tensor = pass.reductions * (1 - costs_.hidden_tensor_exchange) *
                     exchanges_.seconds(collective::all_reduce, stream, tensor_ranks, 1);
-    if (terms_.context_exchange)
+    if (terms_.context_exchange && division_.context_parallel > 1)
       time.context = exchanges_.ring_time(pass.attention, pass.passed_on);
-    if (terms_.expert_exchange) {
+    if (terms_.expert_exchange && pass.routings != 0) {
       const double sent =
           stream / count(tensor_ranks) * count(setup_.model.moe.num_experts_per_tok);
       time.expert = pass.routings * (1 - costs_.hidden_expert_exchange) *
@@ -336,14 +336,14 @@ class step_composer {
     }
   }
 
-  // How many stages from this one on, the last one apart, have as many layers, all alike.
-  constexpr std::int64_t stages_alike(std::int64_t stage, std::int64_t layers) const {
+  // How many stages from this one on, the last one apart, have as many layers, all alike: those
+  // that the layers left are enough for.
+  constexpr std::int64_t stages_alike(std::int64_t stage, const layer_range& layers) const {
     const std::int64_t last = division_.pipeline_parallel - 1;
     if (stage == 0 || stage == last || !layers_are_alike_) return 1;
-    std::int64_t end = stage + 1;
-    while (end < last && layers_of_stage(division_, setup_.model.layers(), end).size() == layers)
-      ++end;
-    return end - stage;
+    if (layers.size() == 0) return last - stage;
+    const std::int64_t enough = (setup_.model.layers() - layers.first) / layers.size();
+    return enough < last - stage ? enough : last - stage;
   }
 
   constexpr micro_batch_time of_stage(const layer_range& range, bool is_first, bool is_last) const {
@@ -361,9 +361,9 @@ class step_composer {
       sum.add(all - with_window, each[0]);
       sum.add(with_window, each[1]);
     };
-    add(layer_kind::dense, layers.dense, windowed - of_experts);
-    add(layer_kind::experts, layers.experts, of_experts);
-    add(layer_kind::cross, layers.cross, 0);
+    if (layers.dense != 0) add(layer_kind::dense, layers.dense, windowed - of_experts);
+    if (layers.experts != 0) add(layer_kind::experts, layers.experts, of_experts);
+    if (layers.cross != 0) add(layer_kind::cross, layers.cross, 0);
     sum.time = factors_.layer * sum.time;
     micro_batch_time time =
         shared(sum, layers.dense + layers.experts + layers.cross, is_last && terms_.ends);

@@ -46,9 +46,7 @@ struct loading_work {
   }
 };
 
-// The seconds of a step by its micro-batches. `each` and `once` are of the busiest stage. What it
-// waits for others falls as they grow in number, and each by less: where it is the same for two
-// numbers, it is so for all above the lower one.
+// The seconds of a step by its micro-batches. `each` and `once` are of the busiest stage.
 class step_curve {
  public:
   constexpr step_curve() = default;
@@ -56,13 +54,17 @@ class step_curve {
                        double once,
                        const staged_work& work,
                        const loading_work& loading)
-      : each_(each), once_(once), work_(work), loading_(loading) {
-    const std::int64_t stages = work.stages.stages;
+      : each_(each), once_(once), work_(work), loading_(loading) {}
+
+  // For many numbers of micro-batches: what the busiest stage waits falls as they grow, and each
+  // time by less, so where it is the same for two numbers it is so for all above the lower one.
+  constexpr void settle() {
+    const std::int64_t stages = work_.stages.stages;
     if (stages == 1) return;
-    settled_ = work.waits(2 * stages);
-    const double later = work.waits(4 * stages);
-    const bool is_settled = abs(settled_ - later) <= 1e-13 * static_cast<double>(stages) * each;
-    settles_at_ = is_settled ? 2 * stages : std::numeric_limits<std::int64_t>::max();
+    settled_ = work_.waits(2 * stages);
+    const double later = work_.waits(4 * stages);
+    if (abs(settled_ - later) <= 1e-13 * static_cast<double>(stages) * each_)
+      settles_at_ = 2 * stages;
   }
 
   [[nodiscard]] constexpr double operator()(std::int64_t micro_batches) const {
@@ -76,7 +78,7 @@ class step_curve {
   double each_ = 0;
   double once_ = 0;
   double settled_ = 0;
-  std::int64_t settles_at_ = 1;
+  std::int64_t settles_at_ = std::numeric_limits<std::int64_t>::max();
   staged_work work_{};
   loading_work loading_{};
 };
@@ -101,6 +103,16 @@ struct step_line {
   }
   [[nodiscard]] constexpr step_curve curve() const {
     return {busy.total() + hops, once(), work, loading};
+  }
+  // Of one number of micro-batches alone.
+  [[nodiscard]] constexpr step_curve curve_at(std::int64_t micro_batches) const {
+    if (loading.each != 0) return curve();
+    const double waits = once() + work.waits(micro_batches);
+    return {0, static_cast<double>(micro_batches) * (busy.total() + hops) + waits, {}, {}};
+  }
+  // Of each of so many, where no stage waits for another, nor for samples.
+  [[nodiscard]] constexpr double at_least(std::int64_t micro_batches) const {
+    return busy.total() + hops + once() / static_cast<double>(micro_batches);
   }
   [[nodiscard]] constexpr step_breakdown at(std::int64_t micro_batches) const {
     const auto each = static_cast<double>(micro_batches);
