@@ -4,6 +4,8 @@
 
 #include <gpuplan/detail/math.hpp>
 
+#include <initializer_list>
+
 namespace gpuplan {
 
 /// A device as its kernels see it, in base units: what its data sheet states, times the share that
