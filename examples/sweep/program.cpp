@@ -129,6 +129,7 @@ measure::sweep_options options_of(const sweep_request& asked) {
   if (asked.order == "doubling") options.order = measure::search_order::doubling;
   if (asked.order == "largest") options.order = measure::search_order::largest_that_fits;
   options.largest_micro_batch = asked.largest_micro_batch;
+  options.stop.least_s = 0.1;  // a few steps of less than a millisecond say little
   options.stop.cap_s = asked.seconds;
   return options;
 }
@@ -178,7 +179,7 @@ void add_options(CLI::App& app, sweep_request& asked) {
       ->check(CLI::Range(std::int64_t{1}, most))
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--seconds", asked.seconds, "For the measured steps of a setting, at most")
+  app.add_option("--seconds", asked.seconds, "For warm-up and measured steps of a setting, at most")
       ->check(CLI::Range(1e-3, 1e6))
       ->type_name("")
       ->capture_default_str();

@@ -24,7 +24,7 @@ struct sweep_request {
   std::vector<std::int64_t> workers{0, 1, 2};
   std::string order = "grid";  // or "doubling", "largest"
   std::int64_t largest_micro_batch = 65'536;
-  double seconds = 2;  // for the measured steps of one setting, at most
+  double seconds = 2;  // for warm-up and measured steps of one setting, at most
   std::vector<std::int64_t> hidden{256, 256};
   std::string data{};  // a file; empty: one in the folder for temporary files
   std::int64_t samples = 12'288;

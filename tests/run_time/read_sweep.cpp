@@ -353,6 +353,35 @@ TEST_CASE("the report of a sweep has its spreads, and what was not measured") {
   CHECK(has(to_text(io::report_on(sweep, {})), "the observer fell over"));
 }
 
+TEST_CASE("the report of a search says what ended it") {
+  using measure::trial_outcome;
+  const auto trial_of = [](std::int64_t batch, trial_outcome outcome, double step_s = 0) {
+    measure::trial t{.setting = {.micro_batch = batch}, .outcome = outcome};
+    t.forward = t.step = {step_s, step_s, step_s};
+    return t;
+  };
+  const auto says = [&](std::vector<measure::trial> more, const char* words) {
+    measure::sweep_result sweep;
+    sweep.trials = {trial_of(4, trial_outcome::ran, 0.01), trial_of(8, trial_outcome::ran, 0.02)};
+    sweep.trials.insert(sweep.trials.end(), more.begin(), more.end());
+    // Of other workers, which say nothing of these.
+    sweep.trials.push_back(trial_of(9, trial_outcome::out_of_memory));
+    sweep.trials.back().setting.workers = 2;
+    sweep.largest_that_fits = {{.micro_batch = 8}};
+    const std::string text = to_text(io::report_on(sweep, {}), {.width = 0});
+    CAPTURE(text);
+    CHECK(has(text, "The largest micro-batch that ran with 0 workers, full precision is 8; "));
+    CHECK(has(text, words));
+  };
+  says({}, "is 8; the search was not to try larger ones.\n");
+  says({trial_of(16, trial_outcome::out_of_memory), trial_of(9, trial_outcome::out_of_memory)},
+       "is 8; 9 ran out of memory.\n");
+  says({trial_of(16, trial_outcome::out_of_memory), trial_of(12, trial_outcome::out_of_time)},
+       "is 8; the search ended by time, not by memory: no step of 12 ended in its time.\n");
+  says({trial_of(16, trial_outcome::failed)},
+       "is 8; 16 failed, which says nothing of its memory.\n");
+}
+
 TEST_CASE("advice says nothing twice") {
   const sweep_row row{.micro_batch = 4, .data = 4_ms, .forward = 2_ms, .memory = 1_GB};
   const auto found =

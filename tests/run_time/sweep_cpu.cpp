@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 #include <gpuplan/io/sweep/trials.hpp>
+#include <gpuplan/measure/sweep.hpp>
 #include <gpuplan/measure/sweep/options.hpp>
 #include <gpuplan/measure/sweep/trial.hpp>
 
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "played_sweep.hpp"
 #include "program_output.hpp"
 #include "sweep/counted_memory.hpp"
 #include "sweep/data_set.hpp"
@@ -174,6 +176,19 @@ TEST_CASE("the largest batch that fits is next to one that does not") {
   CHECK(sweep.largest_that_fits[0].micro_batch == fits);
 }
 
+TEST_CASE("a median of quick steps is of a tenth of a second of them at least") {
+  played::machine m;
+  measure::sweep_options options =
+      options_of(sweep_examples::sweep_request{.micro_batches = {1}, .workers = {0}});
+  options.now_s = [&] { return m.time.now_s; };
+  const measure::sweep_result sweep = run_sweep(m.step(), options, m.time);
+  REQUIRE(sweep.trials.size() == 1);
+  const measure::trial& t = sweep.trials[0];
+  CHECK(t.why_ended == measure::stop_reason::median_known);
+  CHECK(static_cast<double>(t.steps) * t.step.median >= 0.1);
+  CHECK(static_cast<double>(t.steps - 1) * t.step.median < 0.1 * (1 + 1e-9));
+}
+
 TEST_CASE("a sweep goes on where its file ends") {
   const temporary_file results("", "gpuplan-trials");
   const auto status_of = [&](const std::string& more) {
@@ -224,9 +239,14 @@ TEST_CASE("sweep_cpu says what is wrong with what it is asked") {
     CHECK(o.status == 2);
     CHECK(o.out.empty());
   }
+  const outcome twice = ran("--micro-batch 16,4,16 --workers 0");
+  CHECK(twice.status == 1);
+  CHECK(has(twice.err, "micro_batches"));
+  CHECK(twice.out.empty());
   const outcome help = ran("--help");
   CHECK(help.status == 0);
   CHECK(has(help.out, "--memory-limit"));
+  CHECK(has(help.out, "For warm-up and measured steps"));
   const temporary_file other("no samples, but long enough to have a header of sixty-four bytes..");
   const outcome o = output_of(sweep_cpu_program::run, {"--data", other.name()}, "sweep_cpu");
   CHECK(o.status == 1);

@@ -76,6 +76,13 @@ TEST_CASE("what throws is reported with its setting, and the rest still runs") {
     CHECK(outcomes(r) == std::vector{ran, ran, failed, ran});
     CHECK(r.trials[2].message == "an exception that is no std::exception");
   }
+  SUBCASE("an exception that says nothing, on no other rank") {
+    const sweep_result r = thrown_by([](const sweep_setting& s) {
+      if (s.micro_batch == 2) throw std::runtime_error("");
+    });
+    CHECK(outcomes(r) == std::vector{ran, failed, ran, ran});
+    CHECK(r.trials[1].message.empty());
+  }
   SUBCASE("types that mean that memory ran out") {
     options.is_out_of_memory = out_of_memory_if::thrown<limited_device, int>();
     const sweep_result r = thrown_by([](const sweep_setting& s) {
@@ -147,7 +154,8 @@ TEST_CASE("time caps") {
     CHECK(nine.trials[0].steps == 1);
     const sweep_result twelve = run_sweep(every_step(12), options, m.time);
     CHECK(outcomes(twelve) == std::vector{out_of_time, out_of_time});
-    CHECK(twelve.trials[0].message == "the first steps took 12.000000 s");
+    CHECK(twelve.trials[0].message ==
+          "the first steps took 12.000000 s, and the cap is 10.000000 s");
   }
   SUBCASE("a step that hangs is stopped where its next phase begins") {
     options.step_cap_s = 5;
@@ -214,6 +222,23 @@ TEST_CASE("clocks that go back, stand still or say nonsense") {
     CHECK(always.trials[0].message == "the clock gave no positive time in 10 steps");
     CHECK(always.trials[0].discarded == 10);
     m.time.now_s = 0;
+  }
+  // Also where time is up before there are as many steps as are asked for. There is one rank.
+  for (const double step_s : {20.0, 4.0}) {
+    sweep_options slow = options;
+    slow.warm_up_steps = 0;
+    slow.stop.cap_s = 10;
+    slow.now_s = [&] { return host_s; };
+    const sweep_result r = run_sweep(
+        [&](const sweep_setting&, phase_recorder<played_clock>&) {
+          host_s += step_s;
+          m.time.pass(-1);
+        },
+        slow,
+        m.time);
+    CHECK(outcomes(r) == std::vector{failed});
+    CHECK(r.trials[0].message == (step_s > 10 ? "the clock gave no positive time in 1 step"
+                                              : "the clock gave no positive time in 3 steps"));
   }
   steps = 0;
   const sweep_result sometimes = with(-3, 4);
@@ -371,6 +396,10 @@ TEST_CASE("options that allow no step are refused by name") {
   CHECK(validate(good));
   CHECK(flaw([](auto& o) { o.micro_batches.clear(); }) == "micro_batches");
   CHECK(flaw([](auto& o) { o.micro_batches = {4, 0}; }) == "micro_batches");
+  CHECK(flaw([](auto& o) { o.micro_batches = {16, 4, 16}; }) == "micro_batches");
+  CHECK(flaw([](auto& o) { o.workers = {0, 2, 2}; }) == "workers");
+  CHECK(flaw([](auto& o) { o.mixed_precision = {true, true}; }) == "mixed_precision");
+  CHECK(flaw([](auto& o) { o.pinned_memory = {false, true, false}; }) == "pinned_memory");
   CHECK(flaw([](auto& o) { o.workers = {-1}; }) == "workers");
   CHECK(flaw([](auto& o) { o.workers.clear(); }) == "workers");
   CHECK(flaw([](auto& o) { o.mixed_precision.clear(); }) == "mixed_precision");

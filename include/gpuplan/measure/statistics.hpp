@@ -128,6 +128,7 @@ struct stop_rule {
 /// Why a series ended.
 enum class stop_reason { steady, median_known, most_samples, out_of_time };
 
+/// The reason in lower-case words, as files and reports have it.
 [[nodiscard]] constexpr const char* name(stop_reason why) {
   switch (why) {
     case stop_reason::steady:

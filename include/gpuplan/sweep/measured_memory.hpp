@@ -94,6 +94,7 @@ struct extrapolated_memory {
   }
 };
 
+/// The model itself where the measured one is valid. Errors: as of that.
 [[nodiscard]] constexpr result<extrapolated_memory> validate(const extrapolated_memory& model) {
   if (const auto valid = validate(model.model); !valid) return valid.why();
   return model;

@@ -70,6 +70,7 @@ struct extrapolated_time {
   }
 };
 
+/// The model itself where the measured one is valid. Errors: as of that.
 [[nodiscard]] constexpr result<extrapolated_time> validate(const extrapolated_time& model) {
   if (const auto valid = validate(model.model); !valid) return valid.why();
   return model;

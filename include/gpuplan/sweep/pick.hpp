@@ -16,6 +16,7 @@ namespace gpuplan {
 /// Why a row was picked.
 enum class pick_rule { highest_throughput, best_efficiency, highest_throughput_in_bands };
 
+/// The reason in words, without a full stop.
 [[nodiscard]] constexpr const char* text(pick_rule rule) {
   switch (rule) {
     case pick_rule::highest_throughput:

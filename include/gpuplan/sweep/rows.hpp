@@ -13,6 +13,7 @@
 
 namespace gpuplan {
 
+/// What became of a row: it was measured, or memory ran out.
 enum class sweep_status { ran, out_of_memory };
 
 /// What a sweep varies.
@@ -127,6 +128,23 @@ constexpr failure flaw_of(sweep_rows rows) {
   for (const sweep_row& row : rows)
     if (const failure why = flaw_of(row, index++); failed(why)) return why;
   return {};
+}
+
+// The row with every time multiplied by what makes its step last `step`, since medians of phases do
+// not add up to the median of the step; without a time in any phase, all of it is forward.
+constexpr sweep_row scaled_to(duration step, sweep_row row) {
+  const duration sum = step_time(row);
+  if (sum == duration{}) {
+    row.forward = step;
+    return row;
+  }
+  const double by = step.value() / sum.value();
+  row.data = row.data * by;
+  row.forward = row.forward * by;
+  row.backward = row.backward * by;
+  row.optimizer = row.optimizer * by;
+  row.communication = row.communication * by;
+  return row;
 }
 
 constexpr bool ran(const sweep_row& row) { return row.status == sweep_status::ran; }

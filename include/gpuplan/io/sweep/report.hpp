@@ -354,6 +354,27 @@ class sweep_reading {
   return t;
 }
 
+// The end of a search. Only what ran out of memory bounds what fits.
+[[nodiscard]] inline std::string largest_that_ran(const std::vector<measure::trial>& trials,
+                                                  const sweep_setting& largest) {
+  const measure::trial* next = nullptr;  // the smallest above it
+  for (const measure::trial& one : trials)
+    if (differ_in_batch_alone(one.setting, largest) &&
+        one.setting.micro_batch > largest.micro_batch &&
+        (next == nullptr || one.setting.micro_batch < next->setting.micro_batch))
+      next = &one;
+  const std::string ran = "The largest micro-batch that ran with " + in_words(largest) + " is " +
+                          std::to_string(largest.micro_batch);
+  if (next == nullptr) return ran + "; the search was not to try larger ones.";
+  const std::string above = std::to_string(next->setting.micro_batch);
+  if (next->outcome == measure::trial_outcome::out_of_memory)
+    return ran + "; " + above + " ran out of memory.";
+  if (next->outcome == measure::trial_outcome::out_of_time)
+    return ran + "; the search ended by time, not by memory: no step of " + above +
+           " ended in its time.";
+  return ran + "; " + above + " failed, which says nothing of its memory.";
+}
+
 }  // namespace detail
 
 /// The report of rows; where one that ran has a memory of 0, none was measured. Throws as
@@ -382,8 +403,7 @@ class sweep_reading {
   out.notes.push_back("Times are medians. To read the clock takes " +
                       decimal(sweep.clock_cost_s * 1e9, 0) + " ns, and each phase reads it twice.");
   for (const sweep_setting& largest : sweep.largest_that_fits)
-    out.notes.push_back("The largest micro-batch that runs with " + in_words(largest) + " is " +
-                        std::to_string(largest.micro_batch) + '.');
+    out.notes.push_back(detail::largest_that_ran(sweep.trials, largest));
   if (!sweep.stopped_by.empty())
     out.notes.push_back("The sweep ended before it was done: " + sweep.stopped_by + '.');
   else if (sweep.interrupted)

@@ -10,6 +10,7 @@
 #include <gpuplan/sweep/rows.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -26,8 +27,9 @@ enum class search_order {
   grid,  // those of the options
   // From the first of the options on, doubled until one runs out of memory or time.
   doubling,
-  // Doubled until one does not run, for whatever reason; then bisection between that one and the
-  // last that ran. Whenever one runs, smaller ones are taken to run too.
+  // Doubled until one runs out of memory, then bisection between that one and the last that ran.
+  // One that runs out of time or fails ends the search where it is. Whenever one runs, smaller ones
+  // are taken to run too.
   largest_that_fits,
 };
 
@@ -106,7 +108,7 @@ struct sweep_options {
   std::vector<bool> pinned_memory{false};
   search_order order = search_order::grid;
   std::int64_t largest_micro_batch = 65'536;  // that a search tries
-  std::int64_t resolution = 1;  // bisection ends that near to the first that did not run
+  std::int64_t resolution = 1;                // bisection ends that near to the first that ran out
 
   std::int64_t warm_up_steps = 3;
   /// When a setting is done; its cap is on warm-up and measured steps together, of which the latter
@@ -141,9 +143,10 @@ struct sweep_options {
   std::function<double()> now_s{};
 };
 
-/// The options themselves where there is at least one of each setting, micro-batches are positive
-/// and workers are not negative, a search's limit is at least its first batch, and the numbers of
-/// steps and seconds allow at least one measured step; else what is wrong with the field.
+/// The options themselves where there is at least one of each setting and none twice, micro-batches
+/// are positive and workers not negative, a search's limit is at least its first batch, and the
+/// numbers of steps and seconds allow at least one measured step; else what is wrong with the
+/// field.
 [[nodiscard]] inline result<sweep_options> validate(const sweep_options& options) {
   using gpuplan::detail::check_at_least;
   using gpuplan::detail::failed;
@@ -154,6 +157,11 @@ struct sweep_options {
   const auto check_some = [&](const auto& all, const char* name) {
     check(all.empty() ? failure(errc::not_positive) : failure(), name);
   };
+  const auto check_no_two = [&](const auto& all, const char* name) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (all[i] == all[j]) check(failure(errc::measured_twice), name);
+  };
   const auto check_above_zero = [&](double value, const char* name) {  // nor NaN
     check(value > 0 ? failure() : failure(errc::not_positive), name);
   };
@@ -161,6 +169,10 @@ struct sweep_options {
   check_some(options.workers, "workers");
   check_some(options.mixed_precision, "mixed_precision");
   check_some(options.pinned_memory, "pinned_memory");
+  check_no_two(options.micro_batches, "micro_batches");
+  check_no_two(options.workers, "workers");
+  check_no_two(options.mixed_precision, "mixed_precision");
+  check_no_two(options.pinned_memory, "pinned_memory");
   for (const std::int64_t batch : options.micro_batches)
     check(check_at_least(batch, 1, fact::micro_batch), "micro_batches");
   for (const std::int64_t workers : options.workers)

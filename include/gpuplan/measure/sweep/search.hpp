@@ -45,19 +45,20 @@ class batch_search {
     if (outcome == trial_outcome::out_of_memory && batch < ran_out_) ran_out_ = batch;
     if (ran && batch > largest_) largest_ = batch;
     if (order_ == search_order::grid) return;
-    const bool ends_doubling =
-        order_ == search_order::largest_that_fits
-            ? !ran
-            : outcome == trial_outcome::out_of_memory || outcome == trial_outcome::out_of_time;
+    const bool ran_out = outcome == trial_outcome::out_of_memory;
+    const bool ends_doubling = order_ == search_order::largest_that_fits
+                                   ? !ran
+                                   : ran_out || outcome == trial_outcome::out_of_time;
     if (!bisects_ && !ends_doubling) {
       next_ = doubled(batch, limit_);
       return;
     }
     next_.reset();
     if (order_ == search_order::doubling) return;
+    // What took too long or failed need not do so again: no bound of what fits.
+    if (!ran && !ran_out) return;
     bisects_ = true;
-    if (!ran) smallest_not_ = batch;
-    const std::int64_t gap = smallest_not_ - largest_;
+    const std::int64_t gap = ran_out_ - largest_;
     if (gap > resolution_) next_ = largest_ + gap / 2;
   }
 
@@ -94,8 +95,7 @@ class batch_search {
   std::optional<std::int64_t> next_{};  // of a search
   bool bisects_ = false;                // the doubling is over
   std::int64_t largest_ = 0;            // that ran
-  // The smallest that did not run, of a search, and that ran out of memory.
-  std::int64_t smallest_not_ = std::numeric_limits<std::int64_t>::max();
+  // The smallest that ran out of memory.
   std::int64_t ran_out_ = std::numeric_limits<std::int64_t>::max();
 
   // Twice the batch, or the limit where that is less, which is tried too.

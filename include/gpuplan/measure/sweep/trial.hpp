@@ -24,6 +24,7 @@ enum class trial_outcome {
   out_of_time,  // no step ended in its time
 };
 
+/// The outcome in lower-case words, as files and reports have it.
 [[nodiscard]] constexpr const char* name(trial_outcome outcome) {
   switch (outcome) {
     case trial_outcome::ran:
@@ -70,9 +71,11 @@ struct trial {
   return *all[static_cast<int>(which)];
 }
 
-/// A trial as a row to analyse, of the medians of its phases; what was in none of them counts as
-/// forward, so that the row's step lasts as long as the trial's. A probe that was not there leaves
-/// 0, which `validate` refuses of memory. Precondition: it ran, or ran out of memory.
+/// A trial as a row to analyse. Its step is the median of the trial's, and its phases are the
+/// shares that the medians of the trial's phases have in their sum; what was in none of them counts
+/// as forward, as all does where each phase is in fewer than half of the steps. A probe that was
+/// not there leaves 0, which `validate` refuses of memory. Precondition: it ran, or ran out of
+/// memory.
 [[nodiscard]] inline sweep_row row_of(const trial& t) {
   if (t.outcome != trial_outcome::ran && t.outcome != trial_outcome::out_of_memory)
     gpuplan::detail::precondition_violated(failure(errc::too_few_rows).about("row_of"));
@@ -91,7 +94,7 @@ struct trial {
   row.communication = duration::from_value(t.communication.median);
   row.gpu_utilisation = t.utilisation.value_or(0);
   row.memory = bytes::from_value(t.memory_bytes.value_or(0));
-  return row;
+  return gpuplan::detail::scaled_to(duration::from_value(t.step.median), row);
 }
 
 /// The rows of the trials that ran or ran out of memory, in their order.
