@@ -101,6 +101,9 @@ int run_program(int argc,
 std::string read_file(const std::string& option, const std::string& name) {
   std::ifstream file(name, std::ios::binary);
   std::ostringstream text;
+  // To take nothing out of an empty file is an error of << alone.
+  const bool is_empty = file && file.peek() == std::ifstream::traits_type::eof() && !file.bad();
+  if (is_empty) return {};
   if (!file || !(text << file.rdbuf())) throw bad_request(option + ": cannot read " + name);
   return text.str();
 }

@@ -14,6 +14,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <cstdio>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +37,8 @@ constexpr const char* examples =
     "Columns may be called as other programs have it; times and memory must state their unit.\n"
     "Examples:\n"
     "  read_sweep examples/read_sweep/guide_004.txt --gpu a100_sxm4_80gb\n"
-    "  read_sweep sweep.csv --memory 24 --svg sweep.svg --header sweep.hpp --date 2026-11-23\n"
+    "  read_sweep sweep.csv --gpu rtx_4090 --svg sweep.svg --header sweep.hpp --date 2026-11-23\\\n"
+    "    --model \"ViT-B/16\"\n"
     "  benchmark | read_sweep -";
 
 constexpr guides::batch_sweep::inputs guide{};
@@ -43,6 +46,7 @@ constexpr guides::batch_sweep::inputs guide{};
 struct request {
   std::string file{};
   std::string gpu{};
+  std::string device{};  // its name, where that is not the catalogue's
   double memory_GB = 0;
   double data_ms = gpuplan::in(guide.slow_loading, 1_ms);
   std::pair<double, double> utilisation{100 * guide.good_utilisation.low(),
@@ -95,7 +99,8 @@ io::sweep_judgement judgement(const request& asked, const io::sweep_file& file) 
       .thresholds = {.data_time = gpuplan::duration::from_value(asked.data_ms / 1e3),
                      .utilisation = band("--utilisation", asked.utilisation),
                      .memory_share = band("--memory-share", asked.memory_share)},
-      .has_utilisation = file.has_utilisation};
+      .has_utilisation = file.has_utilisation,
+      .offers = {.mixed_precision = file.has_precision}};
   if (const auto valid = validate(by.thresholds); !valid)
     throw guides::bad_request(gpuplan::failure_text(valid.why()).c_str());
   if (!asked.gpu.empty()) {
@@ -105,10 +110,14 @@ io::sweep_judgement judgement(const request& asked, const io::sweep_file& file) 
   } else if (asked.memory_GB > 0) {
     by.device = gpuplan::memory_budget(asked.memory_GB * 1_GB);
   }
+  if (!asked.device.empty()) by.device_name = asked.device;
   return by;
 }
 
-std::string answer_to(const request& asked, const guides::output& as) {
+// `problems` become those of the files that were not written.
+std::string answer_to(const request& asked,
+                      const guides::output& as,
+                      std::vector<std::string>& problems) {
   const bool is_standard_input = asked.file == "-";
   const std::string name = is_standard_input ? "standard input" : asked.file;
   const std::string text = guides::read_file("FILE", is_standard_input ? "/dev/stdin" : asked.file);
@@ -124,16 +133,25 @@ std::string answer_to(const request& asked, const guides::output& as) {
                            '.');
   for (const io::bad_line& remark : read->remarks)
     report.notes.push_back("Line " + std::to_string(remark.line) + ": " + remark.reason + '.');
-  if (!asked.svg_file.empty()) {
+  if (!asked.header_file.empty() && by.device_name.empty())
+    throw guides::bad_request("--header: the device has no name; state --gpu or --device");
+  const auto keep = [&](const char* option, const std::string& file, auto text_of) {
+    if (file.empty()) return;
+    try {
+      guides::write_file(option, file, text_of());
+    } catch (const std::exception& error) {
+      problems.emplace_back(error.what());
+    }
+  };
+  keep("--svg", asked.svg_file, [&] {
     io::sweep_chart chart{.title = "Batch-size sweep",
                           .subtitle = name,
                           .rows = read->rows,
                           .device = by.device_name};
     if (by.device) chart.capacity = by.device->size();
-    guides::write_file("--svg", asked.svg_file, to_svg(chart));
-  }
-  if (!asked.header_file.empty())
-    guides::write_file("--header", asked.header_file, header(asked, read->rows, by));
+    return to_svg(chart);
+  });
+  keep("--header", asked.header_file, [&] { return header(asked, read->rows, by); });
   return guides::render(report, as);
 }
 
@@ -141,7 +159,8 @@ std::string answer_to(const request& asked, const guides::output& as) {
 
 int run(int argc, char** argv) {
   request asked;
-  return guides::run_program(
+  std::vector<std::string> problems;
+  const int status = guides::run_program(
       argc,
       argv,
       "read_sweep",
@@ -155,6 +174,8 @@ int run(int argc, char** argv) {
         app.add_option("--memory", asked.memory_GB, "What the device has for tensors, in GB")
             ->check(CLI::PositiveNumber)
             ->excludes(gpu)
+            ->type_name("");
+        app.add_option("--device", asked.device, "Its name, for the report, picture and header")
             ->type_name("");
         app.add_option("--data-time", asked.data_ms, "Loading bound above this many ms")
             ->check(CLI::PositiveNumber)
@@ -179,11 +200,25 @@ int run(int argc, char** argv) {
         app.add_option("--svg", asked.svg_file, "Also draw a picture")->type_name("FILE");
         auto* date =
             app.add_option("--date", asked.date, "The day of the sweep, such as 2026-11-23")
+                ->check(
+                    [](const std::string& date) {
+                      const bool is_fine = gpuplan::detail::is_date(date.c_str());
+                      return is_fine ? std::string() : date + " is no day such as 2026-11-23";
+                    },
+                    "")
                 ->type_name("");
+        auto* model = app.add_option("--model", asked.model, "What was trained, for the header")
+                          ->check(
+                              [](const std::string& name) {
+                                return name.empty() ? std::string("it has no name") : std::string();
+                              },
+                              "")
+                          ->type_name("");
         app.add_option("--header",
                        asked.header_file,
                        "Also write the fastest setting as a header of constants to plan from")
             ->needs(date)
+            ->needs(model)
             ->type_name("FILE");
         app.add_option("--name", asked.name, "Of the constant in that header")
             ->check(
@@ -194,9 +229,11 @@ int run(int argc, char** argv) {
                 "")
             ->type_name("")
             ->capture_default_str();
-        app.add_option("--model", asked.model, "What was trained, for that header")->type_name("");
       },
-      [&](const guides::output& as) { return answer_to(asked, as); });
+      [&](const guides::output& as) { return answer_to(asked, as, problems); });
+  for (const std::string& problem : problems)
+    std::fprintf(stderr, "read_sweep: %s\n", problem.c_str());
+  return status == 0 && !problems.empty() ? 1 : status;
 }
 
 }  // namespace read_sweep_program

@@ -7,6 +7,7 @@
 #include <gpuplan/io/sweep/report.hpp>
 #include <gpuplan/io/sweep/settings.hpp>
 #include <gpuplan/io/sweep/writer.hpp>
+#include <gpuplan/io/table.hpp>
 #include <gpuplan/measure/sweep/interrupt.hpp>
 #include <gpuplan/measure/sweep/options.hpp>
 #include <gpuplan/measure/sweep/trial.hpp>
@@ -16,6 +17,7 @@
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -50,8 +52,8 @@ std::string today() {
 // from.
 std::string header_of(const std::vector<gpuplan::sweep_row>& rows,
                       const sweep_subject& subject,
+                      const std::string& date,
                       const std::string& name) {
-  const std::string date = today();
   const gpuplan::sweep_origin origin{
       .device = subject.device.c_str(),
       .model = subject.model.c_str(),
@@ -67,6 +69,32 @@ struct answer {
   bool is_interrupted = false;
 };
 
+// What results must have in common to be of one sweep.
+std::string text_of(const sweep_subject& subject) {
+  return subject.model + " on " + subject.device + ", " + subject.conditions;
+}
+
+// What of a sweep was measured before it, and the first day of that.
+struct earlier_results {
+  std::int64_t settings = 0;
+  std::string since{};
+};
+earlier_results earlier_in(const measure::sweep_result& sweep, const io::sweep_writer& writer) {
+  earlier_results found;
+  for (std::size_t i = 0; i < writer.trials().size(); ++i) {
+    const measure::trial& kept = writer.trials()[i];
+    const bool is_used =
+        kept.outcome != measure::trial_outcome::failed &&
+        std::any_of(sweep.trials.begin(), sweep.trials.end(), [&](const measure::trial& t) {
+          return t.setting == kept.setting;
+        });
+    if (!is_used) continue;
+    const std::string& date = writer.origins()[i].date;
+    if (++found.settings == 1 || date < found.since) found.since = date;
+  }
+  return found;
+}
+
 answer answer_to(const sweep_request& asked,
                  const sweep_subject& subject,
                  const guides::output& as) {
@@ -80,7 +108,8 @@ answer answer_to(const sweep_request& asked,
         asked.output,
         io::format_of_file(asked.output),
         asked.resumes ? io::sweep_writer::earlier::kept : io::sweep_writer::earlier::replaced,
-        [&](const std::string& problem) { display.say(problem); });
+        [&](const std::string& problem) { display.say(problem); },
+        io::trial_origin{.subject = text_of(subject), .date = today()});
     options.already_measured = writer->trials();
     for (const io::bad_line& bad : writer->bad_lines())
       display.say(asked.output + ':' + std::to_string(bad.line) + ": " + bad.reason +
@@ -96,10 +125,19 @@ answer answer_to(const sweep_request& asked,
   if (!sweep.stopped_by.empty()) made.problems.push_back(sweep.stopped_by);
   if (writer && !writer->problem().empty()) made.problems.push_back(writer->problem());
   const gpuplan::bytes memory = gpuplan::bytes::from_value(subject.memory_bytes);
-  io::sweep_report report = io::report_on(
-      sweep, {.device = memory, .device_name = subject.device, .thresholds = subject.thresholds});
+  io::sweep_report report = io::report_on(sweep,
+                                          {.device = memory,
+                                           .device_name = subject.device,
+                                           .thresholds = subject.thresholds,
+                                           .offers = subject.offers});
   if (subject.remarks)
     for (std::string& remark : subject.remarks()) report.notes.push_back(std::move(remark));
+  const earlier_results earlier = writer ? earlier_in(sweep, *writer) : earlier_results();
+  if (earlier.settings > 0)
+    report.notes.push_back(std::to_string(earlier.settings) +
+                           (earlier.settings == 1 ? " setting is" : " settings are") + " from " +
+                           asked.output + ", where they were measured from " + earlier.since +
+                           " on.");
   made.text = guides::render(report, as);
 
   const std::vector<gpuplan::sweep_row> rows = rows_of(sweep.trials);
@@ -111,14 +149,15 @@ answer answer_to(const sweep_request& asked,
       made.problems.push_back(error.what());
     }
   };
+  const std::string date = earlier.settings > 0 ? earlier.since : today();
   keep("--svg", asked.svg, [&] {
     return io::to_svg({.title = subject.model,
-                       .subtitle = "on " + subject.device + ", " + today(),
+                       .subtitle = "on " + subject.device + ", " + date,
                        .rows = rows,
                        .device = subject.device,
                        .capacity = memory});
   });
-  keep("--header", asked.header, [&] { return header_of(rows, subject, asked.name); });
+  keep("--header", asked.header, [&] { return header_of(rows, subject, date, asked.name); });
   return made;
 }
 
@@ -148,6 +187,16 @@ std::string name_of_network(const std::vector<std::int64_t>& widths) {
   return name;
 }
 
+std::string conditions_of(const sweep_request& asked, int threads) {
+  std::string text;
+  if (threads > 0) text += std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ");
+  text += std::to_string(asked.samples) + " samples, " + io::decimal(asked.seconds, -1) +
+          " s for a setting, ";
+  if (asked.memory_limit_MB > 0)
+    return text + "a memory limit of " + io::decimal(asked.memory_limit_MB, -1) + " MB";
+  return text + "no memory limit";
+}
+
 data_set samples_of(const sweep_request& asked) {
   const std::filesystem::path file = asked.data.empty()
                                          ? std::filesystem::temp_directory_path() /
@@ -166,7 +215,7 @@ void add_options(CLI::App& app, sweep_request& asked) {
             ->capture_default_str();
       };
   counts("--micro-batch", asked.micro_batches, "Which to try; a search starts at the first", 1);
-  counts("--workers", asked.workers, "How many threads load data; 0: the training itself does", 0);
+  counts("--workers", asked.workers, "How many threads load data beside the training; 0: none", 0);
   counts("--hidden", asked.hidden, "The widths of the network's hidden layers", 1);
   app.add_option("--order",
                  asked.order,

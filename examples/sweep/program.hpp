@@ -2,6 +2,7 @@
 
 // The command line that the programs share which sweep a training of their own.
 
+#include <gpuplan/io/sweep/advice.hpp>
 #include <gpuplan/measure/sweep/options.hpp>
 #include <gpuplan/sweep/rows.hpp>
 
@@ -43,6 +44,10 @@ struct sweep_request {
 /// The layers' widths, from the pixels to the digits.
 [[nodiscard]] std::vector<std::int64_t> widths_of(const sweep_request& asked);
 
+/// What a sweep's results depend on beside model, device and settings: the threads that compute,
+/// where there are any, the samples, the limit of memory, and the seconds of a setting.
+[[nodiscard]] std::string conditions_of(const sweep_request& asked, int threads);
+
 /// "Multilayer perceptron 784-256-10" for these widths.
 [[nodiscard]] std::string name_of_network(const std::vector<std::int64_t>& widths);
 
@@ -55,11 +60,16 @@ struct sweep_subject {
   std::string device{};     // its name
   double memory_bytes = 0;  // that training may take of it
   std::string model{};      // what is trained
+  /// All else that its results depend on beside their settings, in words: results of a file that
+  /// differ in it are of another sweep.
+  std::string conditions{};
   bool is_reported = true;  // else nothing is shown, printed or written: another process does that
   /// What its rows are judged by: waiting for data is slow above a tenth of the step, a device
-  /// idles below the guide's 70 %, and a fifth of its memory stays free.
+  /// idles below 70 % (as guide 004 has it, examples/guides/batch_sweep.hpp), and a fifth of its
+  /// memory stays free.
   gpuplan::sweep_thresholds thresholds{
       .data_share = 0.1, .utilisation = {0.7, 1}, .memory_share = {0, 0.8}};
+  gpuplan::io::sweep_offers offers{};  // which of these settings it has at all
   /// Runs the sweep, with the callbacks of its training set.
   std::function<gpuplan::measure::sweep_result(gpuplan::measure::sweep_options)> run{};
   /// Sentences about what was run, for the end of the report; may be empty.

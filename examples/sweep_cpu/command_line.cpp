@@ -70,7 +70,9 @@ sweep_examples::sweep_subject subject_of(const sweep_examples::sweep_request& as
   sweep_examples::sweep_subject subject{
       .device = name_of_processor(),
       .memory_bytes = asked.memory_limit_MB > 0 ? asked.memory_limit_MB * 1e6 : memory_of_machine(),
-      .model = sweep_examples::name_of_network(with.widths)};
+      .model = sweep_examples::name_of_network(with.widths),
+      .conditions = sweep_examples::conditions_of(asked, threads),
+      .offers = {.mixed_precision = false, .pinned_memory = false}};
   subject.thresholds.utilisation = {0, 1};  // other programs have their share of the processor
   subject.run = [all](gpuplan::measure::sweep_options options) {
     return all->trained.sweep(std::move(options));

@@ -55,7 +55,8 @@ sweep_examples::sweep_subject subject_of(const sweep_examples::sweep_request& as
   const auto samples = std::make_shared<sweep_examples::data_set>(samples_of(asked));
   sweep_examples::sweep_subject subject{.device = device.name,
                                         .memory_bytes = device.memory_bytes,
-                                        .model = sweep_examples::name_of_network(with.widths)};
+                                        .model = sweep_examples::name_of_network(with.widths),
+                                        .conditions = sweep_examples::conditions_of(asked, 0)};
   subject.run = [=](measure::sweep_options options) {
     options.mixed_precision = tried(chosen.precision, "mixed");
     options.pinned_memory = tried(chosen.pinned, "yes");

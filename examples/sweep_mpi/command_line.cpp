@@ -115,13 +115,14 @@ std::string remark_on_gradients(const all_reduce_reading& measured,
                                 const training_on_ranks& trained) {
   const bytes size = bytes::from_value(static_cast<double>(trained.gradient_bytes()));
   std::string words = "The gradients of a step are " + io::decimal(in(size, 1_KiB), 0) + " KiB";
-  if (measured.line)
-    words += "; links of this line take " +
-             microseconds(collective_time(collective::all_reduce,
-                                          size,
-                                          {measured.ranks, measured.ranks},
-                                          links_of(*measured.line, measured.ranks))) +
-             " for them in a ring";
+  duration of_line{};
+  if (measured.line) {
+    of_line = collective_time(collective::all_reduce,
+                              size,
+                              {measured.ranks, measured.ranks},
+                              links_of(*measured.line, measured.ranks));
+    words += "; links of this line take " + microseconds(of_line) + " for them in a ring";
+  }
   std::vector<double> medians;
   for (const training_on_ranks::exchange& one : trained.exchanges())
     medians.push_back(one.median_s);
@@ -129,9 +130,13 @@ std::string remark_on_gradients(const all_reduce_reading& measured,
   const auto [least, most] = std::minmax_element(medians.begin(), medians.end());
   return words + ". In the steps of the settings they took " +
          microseconds(duration::from_value(*least)) + " to " +
-         microseconds(duration::from_value(*most)) +
-         " in the median, from when all ranks had come to it; what communication takes beside "
-         "that is waiting for the slowest of them.";
+         microseconds(duration::from_value(*most)) + " in the median" +
+         (of_line > duration{}
+              ? ", " + io::decimal(*least / of_line.value(), 1) + " to " +
+                    io::decimal(*most / of_line.value(), 1) + " times what the line says"
+              : "") +
+         ", from when all ranks had come to it; what communication takes beside that is waiting "
+         "for the slowest of them.";
 }
 
 class program {
@@ -146,7 +151,11 @@ class program {
                            .ranks = among_.size()};
     const double limit = asked.memory_limit_MB * 1e6;
     if (limit > 0) with.memory_limit = static_cast<std::size_t>(limit);
+    double memory = 0;  // of the rank that has the least
     procession_.next([&] {
+      const double own =
+          limit > 0 ? limit : sweep_cpu_program::memory_of_machine() / among_.on_this_machine();
+      memory = -among_.largest(-own);
       const std::string mine = settings_of(asked);
       if (among_.of_first(mine) != mine)
         throw guides::bad_request("the settings of rank " + std::to_string(among_.rank()) +
@@ -162,10 +171,11 @@ class program {
     sweep_examples::sweep_subject subject{
         .device = sweep_cpu_program::name_of_processor() + ", " +
                   (among_.size() == 1 ? "1 rank" : std::to_string(among_.size()) + " ranks"),
-        .memory_bytes =
-            limit > 0 ? limit : sweep_cpu_program::memory_of_machine() / among_.on_this_machine(),
+        .memory_bytes = memory,
         .model = sweep_examples::name_of_network(with.widths),
-        .is_reported = among_.is_first()};
+        .conditions = sweep_examples::conditions_of(asked, threads),
+        .is_reported = among_.is_first(),
+        .offers = {.mixed_precision = false, .pinned_memory = false}};
     subject.thresholds.utilisation = {0, 1};  // other programs have their share of the processor
     subject.run = [this](measure::sweep_options options) { return run(std::move(options)); };
     subject.remarks = [this] { return remarks(); };
@@ -201,11 +211,16 @@ class program {
   }
 
   [[nodiscard]] std::vector<std::string> remarks() const {
-    std::vector<std::string> said{
-        "Batches and samples are those of one rank: together they train " +
-        std::to_string(among_.size()) +
-        " times as many. Memory is the peak of the resident set of the rank where it is highest; "
-        "utilisation is of the first rank, of all that its processor has."};
+    std::string about =
+        "Memory is the peak of the resident set of the process, and utilisation is "
+        "of all that its processor has.";
+    if (among_.size() > 1)
+      about =
+          "Batches and samples are those of one rank: together they train " +
+          std::to_string(among_.size()) +
+          " times as many. Memory is the peak of the resident set of the rank where it is highest; "
+          "utilisation is of the first rank, of all that its processor has.";
+    std::vector<std::string> said{std::move(about)};
     if (among_.size() > 1) {
       said.push_back(remark_on_line(all_reduce_));
       if (together_->gradient_bytes() > 0)

@@ -205,11 +205,59 @@ TEST_CASE("what cannot be done is said in a sentence") {
   fails({sample, "--gpu", "rtx_4090", "--memory", "3"}, "--memory");
   fails({sample, "--utilisation", "90", "70"}, "--utilisation: from the lower end");
   fails({sample, "--memory-share", "0", "120"}, "memory_share");
-  fails({sample, "--header", "/tmp/x.hpp"}, "--date");
-  fails({sample, "--header", "/tmp/x.hpp", "--date", "2026-11-23", "--name", "a b"}, "identifier");
+  fails({sample, "--header", "x.hpp", "--model", "m"}, "--date");
+  fails({sample, "--header", "x.hpp", "--date", "2026-11-23"}, "--model");
+  fails({sample, "--header", "x.hpp", "--date", "2026-02-29", "--model", "m"}, "no day");
+  fails({sample, "--header", "x.hpp", "--date", "2024-02-29", "--model", "m", "--memory", "80"},
+        "the device has no name");
+  fails({sample, "--header", "x.hpp", "--date", "2026-11-23", "--model", "m", "--name", "a b"},
+        "identifier");
+  const temporary_file empty("");
+  fails({empty.name()}, "this is no sweep");
   const outcome o = ran({sample, "--svg", "/nowhere/sweep.svg"});
   CHECK(o.status == 1);
   CHECK(has(o.err, "--svg: cannot write /nowhere/sweep.svg: No such file"));
+}
+
+TEST_CASE("a header that cannot be made does not lose the report") {
+  const temporary_file file("batch,forward_ms,memory_GB\n1,2,3\n2,3,4\n");
+  const temporary_file header("");
+  const outcome o = ran({file.name(),
+                         "--memory",
+                         "80",
+                         "--device",
+                         "a card",
+                         "--header",
+                         header.name(),
+                         "--date",
+                         "2026-11-23",
+                         "--model",
+                         "m"});
+  CHECK(o.status == 1);
+  CHECK(has(o.out, "The setting to take"));
+  CHECK(has(o.out, "80 GB (a card)"));
+  CHECK(has(o.out, "No model of time with 0 workers, full precision: too few rows"));
+  CHECK(has(o.out, "No model of memory with 0 workers, full precision: too few rows"));
+  CHECK(has(o.err, "read_sweep: --header: too few rows"));
+  CHECK(header.text().empty());
+}
+
+TEST_CASE("a report says how sure it is, and what its words mean") {
+  std::string csv = "batch,forward_ms,memory_GB\n";
+  for (int n = 1; n <= 40; ++n)
+    csv += std::to_string(n) + ',' + std::to_string(10 + n) + ',' + std::to_string(n) + '\n';
+  const temporary_file many(csv);
+  const std::string refused = ran({many.name(), "--memory", "80"}).out;
+  CHECK(has(refused, "No model of time with"));
+  CHECK(has(refused, "No model of memory with"));
+  const temporary_file three("batch,forward_ms,memory_GB\n1,11,1.5\n2,12,2\n4,14,3\n");
+  const std::string sure = ran({three.name(), "--memory", "80", "--memory-share", "0", "100"}).out;
+  CHECK(has(sure, "throughput tends to 1000.0 samples/s (confidence 50 %)"));
+  CHECK(has(sure, "39 times what was measured"));
+  CHECK(has(sure, "the highest throughput of 3 rows that fit 80 GB"));
+  CHECK(!has(sure, "0–100 %"));
+  CHECK(!has(sure, "AMP, "));  // whether it was on is not said
+  CHECK(has(sure, "Loading bound: a step waits for data longer than 30 ms; compute bound"));
 }
 
 TEST_CASE("the header has the rows of the fastest setting") {
@@ -349,6 +397,9 @@ TEST_CASE("the report of a sweep has its spreads, and what was not measured") {
   CHECK(is_one_line);
   CHECK(!has(text, "GPU (%)"));
   CHECK(!has(text, "Mem ("));
+  first.why_ended = measure::stop_reason::out_of_time;
+  CHECK(has(to_text(io::report_on(sweep, {})), "time was up"));
+  CHECK(!has(to_text(io::report_on(sweep, {})), "out of time"));
   sweep.stopped_by = "the observer fell over";
   CHECK(has(to_text(io::report_on(sweep, {})), "the observer fell over"));
 }
@@ -389,6 +440,12 @@ TEST_CASE("advice says nothing twice") {
   const auto [words, advice] = io::advice_on(row, *found);
   CHECK(words == "loading bound, under-utilised, memory head-room");
   CHECK(advice == "more workers, pin_memory, a faster SSD, a larger batch");
+  const io::sweep_offers none{.mixed_precision = false, .pinned_memory = false};
+  CHECK(io::advice_on(row, *found, none).advice == "more workers, a faster SSD, a larger batch");
+  const sweep_row busy{.micro_batch = 4, .forward = 2_ms, .memory = 1_GB};
+  const auto computes = diagnose(busy, 10_GB, {});
+  CHECK(io::advice_on(busy, *computes).advice == "AMP, a larger batch, a lighter model");
+  CHECK(io::advice_on(busy, *computes, none).advice == "a larger batch, a lighter model");
 }
 
 TEST_CASE("a bar has room for its words") {

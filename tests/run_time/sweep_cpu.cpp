@@ -198,7 +198,21 @@ TEST_CASE("a sweep goes on where its file ends") {
   CHECK(status_of("--micro-batch 4") == 0);
   const std::string first = results.text();
   CHECK(trials_in(results).size() == 1);
-  CHECK(status_of("--micro-batch 4,8 --resume") == 0);
+  for (const char* other : {"--hidden 32", "--threads 3", "--memory-limit 90000"}) {
+    CAPTURE(other);
+    const outcome o =
+        ran("--workers 0 --micro-batch 4,8 --seconds 0.2 --resume --output " + results.name() +
+            ' ' + other + (std::string(other) == "--hidden 32" ? "" : " --hidden 16"));
+    CHECK(o.status == 1);
+    CHECK(has(o.err, "its results are of Multilayer perceptron 784-16-10"));
+    CHECK(results.text() == first);
+  }
+  const outcome more =
+      ran("--workers 0 --hidden 16 --seconds 0.2 --micro-batch 4,8 --resume "
+          "--output " +
+          results.name());
+  CHECK(more.status == 0);
+  CHECK(has(more.out, "1 setting is from " + results.name()));
   CHECK(results.text().starts_with(first));
   CHECK(trials_in(results).size() == 2);
   CHECK(status_of("--micro-batch 8") == 0);  // without --resume, anew

@@ -265,8 +265,6 @@ TEST_CASE("what is no sweep is refused as a whole") {
   CHECK(refused("").code == errc::malformed_sweep);
   CHECK(refused("a,b,c\n1,2,3\n").code == errc::malformed_sweep);
   CHECK(refused("hello\n").code == errc::malformed_sweep);
-  CHECK(refused("batch,workers,forward_ms\n1,2,3\n") ==
-        failure(errc::malformed_sweep).about("memory"));
   CHECK(refused("batch,workers,memory_GB\n1,2,3\n") ==
         failure(errc::malformed_sweep).about("time"));
   CHECK(refused("batch,forward,memory_GB\n1,2,3\n") ==
@@ -280,6 +278,93 @@ TEST_CASE("a sweep with the time of whole steps alone is read, and says so") {
   REQUIRE(file.rows.size() == 1);
   CHECK(near(step_time(file.rows[0]).value(), 10e-3));
   CHECK(file.remarks.size() == 1);
+  // Once, however many lines are so.
+  CHECK(file_of("batch,step_ms,memory_GB\n4,10,2\n8,12,2\n16,15,2\n").remarks.size() == 1);
+}
+
+TEST_CASE("a total that its times do not add up to is no silent loss") {
+  const std::string head = "batch,workers,amp,data_ms,forward_ms,backward_ms,total_ms,memory_GB\n";
+  const io::sweep_file more = file_of(head + "8,4,yes,1,2,3,60,1\n16,4,yes,1,2,3,80,1\n");
+  REQUIRE(more.rows.size() == 2);
+  CHECK(near(step_time(more.rows[0]).value(), 60e-3));
+  CHECK(near(more.rows[0].forward.value(), 56e-3));
+  CHECK(near(more.rows[0].data.value(), 1e-3));
+  CHECK(near(step_time(more.rows[1]).value(), 80e-3));
+  CHECK(more.remarks.size() == 1);
+  const io::sweep_file less = file_of(head + "8,4,yes,10,20,30,6,1\n");
+  CHECK(near(step_time(less.rows[0]).value(), 60e-3));
+  REQUIRE(less.remarks.size() == 1);
+  CHECK(less.remarks[0].reason == "its times add up to 60.00 ms, and its total is 6.00 ms");
+  const io::sweep_file in_json = file_of(
+      "{\"batch\": 8, \"forward_s\": 0.001, \"backward_s\": 0.002, \"step_s\": 6e-2, "
+      "\"memory_GB\": 1}\n");
+  CHECK(near(in_json.rows[0].forward.value(), 58e-3));
+  // What rounding alone explains stays as it is.
+  const io::sweep_file rounded = file_of(head + "8,4,yes,1.4,2.4,3.4,7,1\n");
+  CHECK(near(step_time(rounded.rows[0]).value(), 7.2e-3));
+  CHECK(rounded.remarks.empty());
+  const io::sweep_file power = file_of(
+      "{\"batch\": 8, \"forward_s\": 1.1e-3, \"backward_s\": 2.1e-3, \"step_s\": 3.1e-3, "
+      "\"memory_GB\": 1}\n");
+  CHECK(power.remarks.empty());
+  const io::sweep_file beyond = file_of(
+      "{\"batch\": 8, \"forward_s\": 1.1e-3, \"backward_s\": 2.1e-3, \"step_s\": 9.5e-4, "
+      "\"memory_GB\": 1}\n");
+  CHECK(beyond.remarks.size() == 1);
+}
+
+TEST_CASE("the step of a file of medians is the median of the steps") {
+  const io::sweep_file file = file_of(
+      "{\"batch\": 8, \"data_s\": 0.001, \"forward_s\": 0.002, \"other_s\": 0.001, "
+      "\"step_s\": 0.006, \"step_lower_s\": 0.005, \"step_upper_s\": 0.007, "
+      "\"memory_GB\": 1}\n");
+  REQUIRE(file.rows.size() == 1);
+  CHECK(near(step_time(file.rows[0]).value(), 6e-3));
+  CHECK(near(file.rows[0].data.value(), 1.5e-3));
+  CHECK(near(file.rows[0].forward.value(), 4.5e-3));
+  CHECK(file.remarks.empty());
+}
+
+TEST_CASE("a sweep without a memory probe is read, with a memory of 0") {
+  std::vector<trial> trials = made_trials(20);
+  for (trial& t : trials) t.memory_bytes.reset();
+  const std::size_t rows = measure::rows_of(trials).size();
+  REQUIRE(rows > 1);
+  for (const io::sweep_format format : both) {
+    std::vector<trial> of = trials;
+    for (trial& t : of)
+      if (t.utilisation) t.utilisation = 0.5;
+    const io::sweep_file file = file_of(lines_of(of, format));
+    CHECK(file.bad.empty());
+    CHECK(!file.has_memory);
+    CHECK(file.rows.size() == rows);
+    for (const sweep_row& row : file.rows) CHECK(row.memory == bytes{});
+    std::size_t said = 0;
+    for (const io::bad_line& one : file.remarks) said += has(one.reason, "has no memory");
+    CHECK(said == 1);
+  }
+  CHECK(file_of("batch,workers,forward_ms\n1,2,3\n").rows.size() == 1);
+  // Beside lines with memory, one without is bad.
+  const io::sweep_file mixed = file_of("batch,forward_ms,memory_GB\n1,2,3\n2,3,\n4,x,1\n8,2,5\n");
+  CHECK(mixed.has_memory);
+  REQUIRE(mixed.rows.size() == 2);
+  CHECK(mixed.lines == std::vector<std::int64_t>{2, 5});
+  REQUIRE(mixed.bad.size() == 2);
+  CHECK(mixed.bad[0] == io::bad_line{3, "memory is missing"});
+  CHECK(mixed.bad[1].line == 4);
+}
+
+TEST_CASE("reasons say what would be right") {
+  const io::sweep_file share = file_of("batch,forward_ms,memory_GB,utilisation\n1,2,3,85\n");
+  REQUIRE(share.bad.size() == 1);
+  CHECK(share.bad[0].reason ==
+        "utilisation is 8500 %, not from 0 to 100 %; a head such as GPU% says that it is in per "
+        "cent");
+  const io::sweep_file nan =
+      file_of("{\"batch\": 1, \"forward_ms\": NaN, \"memory_GB\": 1}\n[1]\n");
+  REQUIRE(nan.bad.size() == 2);
+  CHECK(nan.bad[0].reason == "is no JSON, which has no NaN or Infinity: write null instead");
+  CHECK(nan.bad[1].reason == "is no JSON object");
 }
 
 TEST_CASE("whatever a file holds, the rows that are read are valid") {
@@ -302,7 +387,11 @@ TEST_CASE("whatever a file holds, the rows that are read are valid") {
     }
     const auto read = io::read_sweep(text);
     if (!read) continue;
-    CHECK(validate(sweep_rows(read->rows)));
+    std::vector<sweep_row> rows = read->rows;
+    for (sweep_row& row : rows)
+      if (!read->has_memory) row.memory = 1_B;
+    CHECK(validate(sweep_rows(rows)));
+    CHECK(read->lines.size() == rows.size());
     read_rows += static_cast<std::int64_t>(read->rows.size());
   }
   CHECK(read_rows > 600);
@@ -435,6 +524,34 @@ TEST_CASE("what is no file of trials is left as it is") {
                   io::file_error);
   CHECK(io::format_of_file("a.csv") == io::sweep_format::csv);
   CHECK(io::format_of_file("a.jsonl") == io::sweep_format::json_lines);
+}
+
+TEST_CASE("a sweep goes on with results of its own subject alone") {
+  using io::sweep_writer;
+  const std::vector<trial> trials = made_trials(2);
+  const io::trial_origin mine{.subject = "a network of 256, \"fast\"\n", .date = "2026-11-21"};
+  for (const io::sweep_format format : both) {
+    const temporary_file file("");
+    {
+      sweep_writer writer(file.name(), format, sweep_writer::earlier::replaced, {}, mine);
+      write(writer, trials);
+    }
+    const std::string before = file.text();
+    for (const char* other : {"a network of 1024", ""})
+      CHECK_THROWS_WITH_AS(
+          sweep_writer(file.name(), format, sweep_writer::earlier::kept, {}, {.subject = other}),
+          doctest::Contains("its results are of a network of 256, \"fast\" , and this sweep"),
+          io::file_error);
+    CHECK(file.text() == before);
+    // On another day too.
+    io::trial_origin later = mine;
+    later.date = "2026-11-22";
+    const sweep_writer writer(file.name(), format, sweep_writer::earlier::kept, {}, later);
+    REQUIRE(writer.trials().size() == 2);
+    REQUIRE(writer.origins().size() == 2);
+    CHECK(writer.origins()[1].date == "2026-11-21");
+    CHECK(same(writer.trials()[1], trials[1]));
+  }
 }
 
 TEST_CASE("a full disk is told of once, and the sweep goes on") {

@@ -319,7 +319,8 @@ TEST_CASE("where rows bend, the line is that of the larger ones") {
 }
 
 TEST_CASE("outside what was measured nothing is said in silence") {
-  CONSTEXPR auto sweep = *measured_sweep_of(std::span(guide).subspan(3, 10), {.date = "2026"});
+  CONSTEXPR auto sweep =
+      *measured_sweep_of(std::span(guide).subspan(3, 10), {.date = "2026-11-23"});
   CONSTEXPR batch_plan within{.micro_batch = 3000};
   CONSTEXPR batch_plan above{.micro_batch = 5000};
   CONSTEXPR batch_plan below{.micro_batch = 4};
@@ -495,4 +496,21 @@ TEST_CASE("models that were changed by hand") {
                }).code == errc::out_of_bounds);
   STATIC_CHECK(flaw_of_model([](auto& s) { s.origin.date = ""; }).code ==
                errc::undated_measurement);
+  for (const char* day : {"2026-11-23", "2024-02-29", "2000-02-29", "2026-12-31"})
+    CHECK(detail::is_date(day));
+  for (const char* none : {"notadate",
+                           "2026-11-2",
+                           "2026-11-231",
+                           "2026-13-01",
+                           "2026-00-01",
+                           "2026-11-31",
+                           "2026-02-29",
+                           "1900-02-29",
+                           "2026-11-00",
+                           "2026/11/23",
+                           "20261123",
+                           ""})
+    CHECK(!detail::is_date(none));
+  STATIC_CHECK(flaw_of_model([](auto& s) { s.origin.date = "notadate"; }) ==
+               failure(errc::undated_measurement).about("notadate"));
 }

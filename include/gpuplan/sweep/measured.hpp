@@ -13,7 +13,7 @@ namespace gpuplan {
 struct sweep_origin {
   const char* device = "";    // by the name that its driver gives
   const char* model = "";     // what was trained
-  const char* date = "";      // "2026-11-23"
+  const char* date = "";      // "2026-11-23": year, month and day
   known<bytes> gpu_memory{};  // what a step could take
 };
 
@@ -27,11 +27,42 @@ struct measured_sweep {
   measured_time time{};
 };
 
-/// The sweep itself where it is dated and both models are valid. Errors: `undated_measurement`, and
-/// as `validate` of the models.
+namespace detail {
+
+// Whether a text is a day of the Gregorian calendar as "2026-11-23".
+constexpr bool is_date(const char* text) {
+  int numbers[3]{};
+  constexpr int digits[3]{4, 2, 2};
+  for (int part = 0; part < 3; ++part) {
+    if (part > 0 && *text++ != '-') return false;
+    for (int i = 0; i < digits[part]; ++i, ++text) {
+      if (*text < '0' || *text > '9') return false;
+      numbers[part] = 10 * numbers[part] + (*text - '0');
+    }
+  }
+  if (*text != '\0') return false;
+  const int year = numbers[0];
+  const int month = numbers[1];
+  if (month < 1 || month > 12) return false;
+  constexpr int days[12]{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  const bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+  const int last = days[month - 1] + (month == 2 && is_leap ? 1 : 0);
+  return numbers[2] >= 1 && numbers[2] <= last;
+}
+
+// What is wrong with an origin, or no failure.
+constexpr failure flaw_of_origin(const sweep_origin& origin) {
+  if (is_date(origin.date)) return {};
+  return failure(errc::undated_measurement)
+      .about(*origin.date == '\0' ? origin.device : origin.date);
+}
+
+}  // namespace detail
+
+/// The sweep itself where it is dated and both models are valid. Errors: `undated_measurement`
+/// without a date as "2026-11-23", with that or the device's name, and as `validate` of the models.
 [[nodiscard]] constexpr result<measured_sweep> validate(const measured_sweep& sweep) {
-  if (*sweep.origin.date == '\0')
-    return failure(errc::undated_measurement).about(sweep.origin.device);
+  if (const failure why = detail::flaw_of_origin(sweep.origin); detail::failed(why)) return why;
   if (const auto valid = validate(sweep.memory); !valid) return valid.why();
   if (const auto valid = validate(sweep.time); !valid) return valid.why();
   return sweep;
@@ -41,7 +72,7 @@ struct measured_sweep {
 /// `undated_measurement`.
 [[nodiscard]] constexpr result<measured_sweep> measured_sweep_of(
     sweep_rows rows, const sweep_origin& origin, double line_tolerance = usual_line_tolerance) {
-  if (*origin.date == '\0') return failure(errc::undated_measurement).about(origin.device);
+  if (const failure why = detail::flaw_of_origin(origin); detail::failed(why)) return why;
   const auto memory = measured_memory_of(rows, origin.gpu_memory, line_tolerance);
   if (!memory) return memory.why();
   const auto time = measured_time_of(rows, line_tolerance);

@@ -19,7 +19,7 @@ enum class sweep_status { ran, out_of_memory };
 /// What a sweep varies.
 struct sweep_setting {
   std::int64_t micro_batch = 1;
-  std::int64_t workers = 0;  // that load data
+  std::int64_t workers = 0;  // threads or processes that load data beside the training
   bool mixed_precision = false;
   bool pinned_memory = false;  // the host's, from which samples are copied to the GPU
 
@@ -30,7 +30,7 @@ struct sweep_setting {
 /// of a training step. Of a row that ran out of memory only the setting is read.
 struct sweep_row {
   std::int64_t micro_batch = 1;
-  std::int64_t workers = 0;  // data-loading processes
+  std::int64_t workers = 0;  // as in sweep_setting
   bool mixed_precision = false;
   bool pinned_memory = false;
   duration data{};  // what the step waits for its samples

@@ -16,8 +16,19 @@ struct sweep_advice {
 
   friend bool operator==(const sweep_advice&, const sweep_advice&) = default;
 };
+
+/// What may be advised of a program's settings: false where it does not have the setting, or a row
+/// does not tell whether it was on.
+struct sweep_offers {
+  bool mixed_precision = true;
+  bool pinned_memory = true;
+};
+
+/// A row's diagnosis in words: each of what it found, and what may help against any of it, said
+/// once and without a full stop. What the row has already or `offers` leaves out is not advised.
 [[nodiscard]] inline sweep_advice advice_on(const sweep_row& row,
-                                            const sweep_diagnosis& diagnosis) {
+                                            const sweep_diagnosis& diagnosis,
+                                            const sweep_offers& offers = {}) {
   sweep_advice out;
   const auto add_to = [](std::string& text, const std::string& more) {
     if (!text.empty() && !more.empty()) text += ", ";
@@ -30,14 +41,15 @@ struct sweep_advice {
   };
   add(diagnosis.loading_bound,
       "loading bound",
-      row.pinned_memory ? "more workers, a faster SSD" : "more workers, pin_memory, a faster SSD");
+      row.pinned_memory || !offers.pinned_memory ? "more workers, a faster SSD"
+                                                 : "more workers, pin_memory, a faster SSD");
   add(diagnosis.under_utilised,
       "under-utilised",
       diagnosis.loading_bound ? "a larger batch" : "a larger batch, more workers");
   add(diagnosis.compute_bound,
       "compute bound",
-      row.mixed_precision ? "a larger batch, a lighter model"
-                          : "AMP, a larger batch, a lighter model");
+      row.mixed_precision || !offers.mixed_precision ? "a larger batch, a lighter model"
+                                                     : "AMP, a larger batch, a lighter model");
   const bool said = out.advice.find("a larger batch") != std::string::npos;
   add(diagnosis.memory_head_room, "memory head-room", said ? "" : "a larger batch");
   add(diagnosis.memory_tight, "memory tight", "a smaller batch");

@@ -24,6 +24,7 @@
 
 namespace gpuplan::io {
 
+/// What a picture of a sweep shows. The rows are those of `to_svg`'s contract, and outlive its use.
 struct sweep_chart {
   std::string title{};
   std::string subtitle{};

@@ -73,6 +73,8 @@ enum class sweep_field {
   step_upper,
   utilisation,
   memory,
+  subject,
+  date,
   count
 };
 inline constexpr auto sweep_fields = static_cast<std::size_t>(sweep_field::count);
@@ -126,6 +128,8 @@ struct sweep_column {
       {"memory_bytes",
        sweep_unit::memory,
        {"mem", "gpumemory", "gpumem", "peakmemory", "maxmemory"}},
+      {"subject", sweep_unit::none},
+      {"date", sweep_unit::none},
   };
   return columns[static_cast<std::size_t>(field)];
 }
@@ -368,6 +372,9 @@ using places_by_key = std::map<std::string, column_place, std::less<>>;
                                                std::int64_t line,
                                                places_by_key& places) {
   const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+  if (object.is_discarded() && (text.find("NaN") != std::string_view::npos ||
+                                text.find("Infinity") != std::string_view::npos))
+    throw unreadable("is no JSON, which has no NaN or Infinity: write null instead");
   if (!object.is_object()) throw unreadable("is no JSON object");
   sweep_cells cells{.line = line};
   for (const auto& [key, value] : object.items()) {

@@ -16,6 +16,7 @@
 #include <gpuplan/units.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,6 +33,7 @@ struct sweep_judgement {
   std::string device_name{};
   sweep_thresholds thresholds{};
   bool has_utilisation = true;  // else that of the rows means nothing
+  sweep_offers offers{};        // what may be advised
 };
 
 /// Tables in the order to read them, and sentences.
@@ -47,6 +49,9 @@ namespace detail {
 }
 [[nodiscard]] inline std::string percent_of(const gpuplan::range<double>& shares) {
   return to_text(cell(gpuplan::range<double>(100 * shares.low(), 100 * shares.high()), 0)) + " %";
+}
+[[nodiscard]] inline bool is_any_share(const gpuplan::range<double>& shares) {
+  return shares == gpuplan::range<double>(0, 1);
 }
 [[nodiscard]] inline std::string gigabytes(bytes memory) {
   return memory < 1_GB ? short_decimal(in(memory, 1_MB), 2) + " MB"
@@ -174,7 +179,7 @@ class sweep_reading {
       if (!gpuplan::detail::ran(row)) continue;
       const auto found =
           diagnose(row, has_share ? *by_.device : memory_budget(row.memory), thresholds);
-      const sweep_advice words = advice_on(row, found.value_or_throw());
+      const sweep_advice words = advice_on(row, found.value_or_throw(), by_.offers);
       std::vector<cell> cells;
       add_setting(cells, setting_of(row));
       cells.emplace_back(100 * found->data_share, 1);
@@ -193,15 +198,53 @@ class sweep_reading {
     return {std::move(t), std::move(help)};
   }
 
+  // What the words of a diagnosis mean here; empty where nothing was asked.
+  [[nodiscard]] std::string criteria() const {
+    std::vector<std::string> parts;
+    const sweep_thresholds& by = by_.thresholds;
+    const bool has_time = gpuplan::detail::is_finite(by.data_time.value());
+    const bool has_share = by.data_share < 1;
+    if (has_time || has_share)
+      parts.push_back("loading bound: a step waits for data longer than " +
+                      (has_time ? short_decimal(in(by.data_time, 1_ms), 3) + " ms" : "") +
+                      (has_time && has_share ? " or " : "") +
+                      (has_share ? short_decimal(100 * by.data_share, 1) + " % of it" : ""));
+    if (by.utilisation.low() > 0)
+      parts.push_back("under-utilised: below " + percent_of(by.utilisation.low()) +
+                      " of the device's time");
+    parts.emplace_back(by.utilisation.low() > 0
+                           ? "compute bound: computes longer than it waits for data, and is not "
+                             "under-utilised"
+                           : "compute bound: computes longer than it waits for data");
+    if (has_memory_ && by_.device && by.memory_share.low() > 0)
+      parts.push_back("memory head-room: below " + percent_of(by.memory_share.low()) +
+                      " of the device's");
+    if (has_memory_ && by_.device && by.memory_share.high() < 1)
+      parts.push_back("memory tight: above " + percent_of(by.memory_share.high()));
+    std::string words;
+    for (const std::string& part : parts) words += (words.empty() ? "" : "; ") + part;
+    words.front() = static_cast<char>(words.front() - 'a' + 'A');
+    return words + '.';
+  }
+
   // Where the series of the fastest row leads.
   [[nodiscard]] std::vector<std::string> beyond_the_rows() const {
     const auto fastest = pick_highest_throughput(rows_);
     if (!fastest) return {};
     const std::vector<sweep_row> alike = rows_like(rows_[fastest->row]);
-    const std::string of = "With " + in_words(setting_of(rows_[fastest->row])) + ", ";
+    const std::string of_setting = "with " + in_words(setting_of(rows_[fastest->row]));
+    const std::string of = 'W' + of_setting.substr(1) + ", ";
     std::vector<std::string> notes;
-    if (const auto time = measured_time_of(alike)) {
-      std::string note = of + "throughput tends to " + rates(saturation_throughput(*time));
+    const auto no_model = [&](const char* what, const failure& why) {
+      notes.push_back("No model of " + std::string(what) + ' ' + of_setting + ": " +
+                      failure_text(why).c_str() + '.');
+    };
+    const auto time = measured_time_of(alike);
+    if (!time) {
+      no_model("time", time.why());
+    } else {
+      std::string note = of + "throughput tends to " + rates(saturation_throughput(*time)) +
+                         confidence(time->micro_batch.confidence);
       if (const auto batch = batch_at_saturation(*time, 0.9)) {
         note += "; 90 % of that takes a micro-batch of " + counts(batch->micro_batch);
         if (batch->extrapolates) note += ", in part by extrapolation";
@@ -209,13 +252,17 @@ class sweep_reading {
       notes.push_back(note + '.');
     }
     if (!has_memory_ || !by_.device) return notes;
-    if (const auto memory = measured_memory_of(alike, by_.device->size())) {
+    const auto memory = measured_memory_of(alike, by_.device->size());
+    if (!memory) {
+      no_model("memory", memory.why());
+    } else {
       const auto surely = max_micro_batch(*by_.device, extrapolated(*memory));
       const auto measured = memory->curve.span().high();
       if (surely && *surely > measured)
         notes.push_back(of + "micro-batches up to " + std::to_string(measured) +
                         " were measured; by extrapolation, up to " + std::to_string(*surely) +
-                        " fit " + device() + ran_out(alike) + '.');
+                        " fit " + device() + confidence(memory->curve.confidence) +
+                        far_beyond(*surely, measured) + ran_out(alike) + '.');
     }
     return notes;
   }
@@ -240,10 +287,19 @@ class sweep_reading {
   [[nodiscard]] static std::string count_of_rows(std::int64_t count) {
     return count == 1 ? "1 row that ran" : std::to_string(count) + " rows that ran";
   }
+  // "fill 60–80 % of 80 GB", and "fit 80 GB" where any share of it is well.
+  [[nodiscard]] std::string memory_band(bool is_one) const {
+    const gpuplan::range<double>& shares = by_.thresholds.memory_share;
+    return is_any_share(shares)
+               ? (is_one ? "fits " : "fit ") + device()
+               : (is_one ? "fills " : "fill ") + percent_of(shares) + " of " + device();
+  }
+  [[nodiscard]] bool has_utilisation_band() const {
+    return by_.has_utilisation && !is_any_share(by_.thresholds.utilisation);
+  }
   [[nodiscard]] std::string bands(bool is_one) const {
-    std::string words = std::string(is_one ? "fills " : "fill ") +
-                        percent_of(by_.thresholds.memory_share) + " of " + device();
-    if (by_.has_utilisation)
+    std::string words = memory_band(is_one);
+    if (has_utilisation_band())
       words += std::string(is_one ? " and uses " : " and use ") +
                percent_of(by_.thresholds.utilisation) + " of its time";
     return words;
@@ -261,9 +317,8 @@ class sweep_reading {
     if (reason.code != errc::no_row_in_bands) return text(reason.code);
     const auto count = [&](fact name) { return std::to_string(reason[name]); };
     std::string words = "of " + count_of_rows(reason[fact::rows_that_ran]) + ", " +
-                        count(fact::rows_in_memory_band) + " fill " +
-                        percent_of(by_.thresholds.memory_share) + " of " + device();
-    if (by_.has_utilisation)
+                        count(fact::rows_in_memory_band) + ' ' + memory_band(false);
+    if (has_utilisation_band())
       words += ", " + count(fact::rows_in_utilisation_band) + " use " +
                percent_of(by_.thresholds.utilisation) + " of its time, none both";
     const std::vector<sweep_row> alike = rows_like(rows_[pick_highest_throughput(rows_)->row]);
@@ -278,7 +333,15 @@ class sweep_reading {
     const double low = rate.low().value();
     const double high = rate.high().value();
     if (!gpuplan::detail::is_finite(high)) return "more than " + decimal(low, 1) + " samples/s";
+    if (decimal(low, 1) == decimal(high, 1)) return decimal(low, 1) + " samples/s";
     return to_text(cell(gpuplan::range<double>(low, high), 1)) + " samples/s";
+  }
+  [[nodiscard]] static std::string confidence(double share) {
+    return " (confidence " + percent_of(std::floor(100 * share) / 100) + ")";
+  }
+  [[nodiscard]] static std::string far_beyond(std::int64_t batch, std::int64_t measured) {
+    const std::int64_t times = batch / measured;
+    return times < 2 ? "" : ", " + std::to_string(times) + " times what was measured";
   }
   [[nodiscard]] static std::string counts(const gpuplan::range<std::int64_t>& count) {
     return count.low() == count.high()
@@ -315,6 +378,11 @@ class sweep_reading {
   double shortest_ = gpuplan::detail::infinity;
 };
 
+// Why the series of a setting ended; of a trial, "out of time" is that no step did.
+[[nodiscard]] inline const char* why_ended(measure::stop_reason why) {
+  return why == measure::stop_reason::out_of_time ? "time was up" : name(why);
+}
+
 // How well each median is known.
 [[nodiscard]] inline table spreads(const std::vector<measure::trial>& trials) {
   table t{.title = "How well the steps are known",
@@ -335,7 +403,7 @@ class sweep_reading {
                       one.steps,
                       one.outliers,
                       cell(1e3 * one.set_up_s, 1),
-                      name(one.why_ended)});
+                      why_ended(one.why_ended)});
   }
   return t;
 }
@@ -385,7 +453,10 @@ class sweep_reading {
                    .notes = reading.beyond_the_rows()};
   auto [diagnoses, help] = reading.diagnoses();
   if (!diagnoses.rows.empty()) out.tables.push_back(std::move(diagnoses));
-  if (!help.rows.empty()) out.tables.push_back(std::move(help));
+  if (!help.rows.empty()) {
+    out.tables.push_back(std::move(help));
+    out.notes.push_back(reading.criteria());
+  }
   return out;
 }
 

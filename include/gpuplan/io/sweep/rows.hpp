@@ -13,7 +13,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,13 +24,17 @@
 
 namespace gpuplan::io {
 
-/// A sweep that was read: every row passes `validate`.
+/// A sweep that was read: every row passes `validate`, but for a memory of 0 where none was
+/// measured.
 struct sweep_file {
   sweep_format format{};
   std::vector<sweep_row> rows{};
-  std::vector<bad_line> bad{};      // in the order of the file
-  std::vector<bad_line> remarks{};  // on lines that say nothing of use, or contradict themselves
-  bool has_utilisation = false;     // else that of the rows is 0, and means nothing
+  std::vector<std::int64_t> lines{};  // of the rows, counted from 1
+  std::vector<bad_line> bad{};        // in the order of the file
+  std::vector<bad_line> remarks{};    // on lines that say nothing of use, or contradict themselves
+  bool has_utilisation = false;       // else that of the rows is 0, and means nothing
+  bool has_memory = false;            // else that of the rows is 0, and means nothing
+  bool has_precision = false;         // else that of the rows is full, and means nothing
 };
 
 namespace detail {
@@ -37,6 +43,7 @@ namespace detail {
 struct read_row {
   std::optional<sweep_row> row{};
   std::string remark{};
+  std::string general_remark{};  // said once of a file
 };
 
 [[nodiscard]] inline bool is_any(std::string_view word,
@@ -67,11 +74,25 @@ inline void require_valid(const sweep_row& row) {
   throw unreadable(name + ": " + text(why.code));
 }
 
-// How far a sum of printed numbers may be from their printed sum.
-[[nodiscard]] inline double rounding_of(const std::string& text, double scale, int numbers) {
+// The same of the times alone, each by its name: their sum may still be 0.
+inline void require_valid_times(sweep_row row) {
+  if (step_time(row) == duration{}) row.forward = 1_s;
+  require_valid(row);
+}
+
+// How far a sum of written numbers may be from their written sum, which is `value`: they are
+// rounded to as many digits as it has, and in doubles.
+[[nodiscard]] inline double rounding_of(const std::string& text,
+                                        double value,
+                                        double scale,
+                                        int numbers) {
+  const std::size_t power = text.find_first_of("eE");
   const std::size_t point = text.find('.');
-  const auto digits = point == std::string::npos ? 0 : static_cast<int>(text.size() - point - 1);
-  return 0.5 * (numbers + 1) * scale * std::pow(10.0, -digits) * (1 + 1e-9);
+  int digits = 0;
+  if (point != std::string::npos)
+    digits = static_cast<int>(std::min(power, text.size()) - point - 1);
+  if (power != std::string::npos) digits -= std::atoi(text.c_str() + power + 1);
+  return 0.5 * (numbers + 1) * scale * std::pow(10.0, -digits) * (1 + 1e-9) + 1e-12 * value;
 }
 
 inline constexpr sweep_field phase_fields[] = {sweep_field::data,
@@ -81,7 +102,39 @@ inline constexpr sweep_field phase_fields[] = {sweep_field::data,
                                                sweep_field::communication,
                                                sweep_field::other};
 
-[[nodiscard]] inline read_row row_of(const sweep_cells& cells, sweep_format format) {
+// What a step's total says beside its phases. Medians of phases do not add up to that of the step,
+// which counts. Of other times, what the phases leave out is of the forward pass.
+inline void apply_total(read_row& out, sweep_row& row, const sweep_cells& cells, int phases) {
+  const auto step = number_in(cells, sweep_field::step);
+  if (!step) return;
+  const double sum = step_time(row).value();
+  if (phases == 0 || (sum == 0 && *step > 0)) {
+    row.forward = duration::from_value(*step);
+    if (phases == 0)
+      out.general_remark =
+          "has the time of the whole step alone, which is taken as that of the forward pass here "
+          "and on later lines";
+    return;
+  }
+  if (cells.text(sweep_field::step_lower)) {
+    row = gpuplan::detail::scaled_to(duration::from_value(*step), row);
+    return;
+  }
+  const double unit = cells.scales[static_cast<std::size_t>(sweep_field::step)];
+  if (std::abs(sum - *step) <= rounding_of(*cells.text(sweep_field::step), *step, unit, phases))
+    return;
+  if (*step > sum) {
+    row.forward += duration::from_value(*step - sum);
+    out.general_remark =
+        "has a total above the sum of its times; what is in none of them counts as forward, here "
+        "and on later lines";
+  } else {
+    out.remark = "its times add up to " + decimal(sum * 1e3, 2) + " ms, and its total is " +
+                 decimal(*step * 1e3, 2) + " ms";
+  }
+}
+
+[[nodiscard]] inline read_row row_of(const sweep_cells& cells) {
   read_row out;
   sweep_row row;
   const auto batch = count_in(cells, sweep_field::micro_batch);
@@ -103,13 +156,10 @@ inline constexpr sweep_field phase_fields[] = {sweep_field::data,
       break;
   }
 
-  double sum = 0;
-  int phases = 0;
-  for (const sweep_field field : phase_fields)
-    if (const auto seconds = number_in(cells, field)) {
-      sum += *seconds;
-      ++phases;
-    }
+  const auto phases = static_cast<int>(
+      std::count_if(std::begin(phase_fields), std::end(phase_fields), [&](sweep_field field) {
+        return cells.text(field).has_value();
+      }));
   const auto time = [&](sweep_field field) {
     return duration::from_value(number_in(cells, field).value_or(0));
   };
@@ -118,37 +168,69 @@ inline constexpr sweep_field phase_fields[] = {sweep_field::data,
   row.backward = time(sweep_field::backward);
   row.optimizer = time(sweep_field::optimizer);
   row.communication = time(sweep_field::communication);
-  const auto step = number_in(cells, sweep_field::step);
-  if (phases == 0) {
-    if (!step) throw unreadable("there is no time");
-    row.forward = duration::from_value(*step);
-    out.remark = "has the time of the whole step alone, which is taken as that of the forward pass";
-  } else if (step && format == sweep_format::printed_table) {
-    const std::string& text = *cells.text(sweep_field::step);
-    const double scale = cells.scales[static_cast<std::size_t>(sweep_field::step)];
-    if (std::abs(sum - *step) > rounding_of(text, scale, phases))
-      out.remark = "its times add up to " + decimal(sum * 1e3, 2) + " ms, and its total is " +
-                   decimal(*step * 1e3, 2) + " ms";
-  }
-  const auto memory = number_in(cells, sweep_field::memory);
-  if (!memory) refuse(sweep_field::memory, "is missing");
-  row.memory = bytes::from_value(std::round(*memory));
+  if (phases == 0 && !cells.text(sweep_field::step)) throw unreadable("there is no time");
   row.gpu_utilisation = number_in(cells, sweep_field::utilisation).value_or(0);
+  if (row.gpu_utilisation < 0 || row.gpu_utilisation > 1)
+    refuse(sweep_field::utilisation,
+           "is " + decimal(100 * row.gpu_utilisation, -1) +
+               " %, not from 0 to 100 %; a head such as GPU% says that it is in per cent");
+  // A memory that is there must be valid; whether it may be missing, the whole file tells.
+  const auto memory = number_in(cells, sweep_field::memory);
+  row.memory = memory ? bytes::from_value(std::round(*memory)) : 1_B;
+  // First the times as they stand, so that each is named where it is wrong.
+  if (phases > 0) require_valid_times(row);
+  apply_total(out, row, cells, phases);
   require_valid(row);
+  if (!memory) row.memory = {};
   out.row = row;
   return out;
 }
 
 inline void add_line(sweep_file& to, const sweep_cells& cells) {
   try {
-    const read_row read = row_of(cells, to.format);
+    const read_row read = row_of(cells);
     if (!read.remark.empty()) to.remarks.push_back({cells.line, read.remark});
+    const auto is_said = [&](const bad_line& one) { return one.reason == read.general_remark; };
+    if (!read.general_remark.empty() && std::none_of(to.remarks.begin(), to.remarks.end(), is_said))
+      to.remarks.push_back({cells.line, read.general_remark});
     if (!read.row) return;
     to.rows.push_back(*read.row);
-    to.has_utilisation = to.has_utilisation || cells.text(sweep_field::utilisation).has_value();
+    to.lines.push_back(cells.line);
+    const auto has = [&](sweep_field field) { return cells.text(field).has_value(); };
+    to.has_utilisation = to.has_utilisation || has(sweep_field::utilisation);
+    to.has_precision = to.has_precision || has(sweep_field::mixed_precision);
+    to.has_memory = to.has_memory || (gpuplan::detail::ran(*read.row) && has(sweep_field::memory));
   } catch (const unreadable& why) {
     to.bad.push_back({cells.line, why.reason});
   }
+}
+
+// Rows without memory beside rows with it cannot be used; where no row has any, none was measured.
+inline void settle_memory(sweep_file& file) {
+  const auto misses = [](const sweep_row& row) {
+    return gpuplan::detail::ran(row) && row.memory == bytes{};
+  };
+  const auto first = std::find_if(file.rows.begin(), file.rows.end(), misses);
+  if (first == file.rows.end()) return;
+  const auto before = [](const bad_line& a, const bad_line& b) { return a.line < b.line; };
+  if (!file.has_memory) {
+    file.remarks.push_back({file.lines[static_cast<std::size_t>(first - file.rows.begin())],
+                            "has no memory, and no other line has"});
+    std::stable_sort(file.remarks.begin(), file.remarks.end(), before);
+    return;
+  }
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < file.rows.size(); ++at) {
+    if (misses(file.rows[at])) {
+      file.bad.push_back({file.lines[at], "memory is missing"});
+      continue;
+    }
+    file.rows[kept] = file.rows[at];
+    file.lines[kept++] = file.lines[at];
+  }
+  file.rows.resize(kept);
+  file.lines.resize(kept);
+  std::stable_sort(file.bad.begin(), file.bad.end(), before);
 }
 
 // The places of a head's columns; nothing where it is no head of a sweep.
@@ -169,17 +251,14 @@ inline void add_line(sweep_file& to, const sweep_cells& cells) {
 // Which column is missing or cannot be read, if one is.
 [[nodiscard]] inline failure flaw_of_head(const std::vector<column_place>& places) {
   bool has_time = false;
-  bool has_memory = false;
   for (const column_place& place : places) {
     if (!place.field) continue;
     if (!place.flaw.empty())
       return failure(errc::sweep_column_without_unit)
           .about(std::string(split_head(column_of(*place.field).name).name).c_str());
     has_time = has_time || column_of(*place.field).unit == sweep_unit::time;
-    has_memory = has_memory || place.field == sweep_field::memory;
   }
   if (!has_time) return failure(errc::malformed_sweep).about("time");
-  if (!has_memory) return failure(errc::malformed_sweep).about("memory");
   return {};
 }
 
@@ -304,10 +383,12 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
 /// Reads a sweep in whichever of the formats it is. Columns may be called and measured as other
 /// programs have it ("Batch", "I/O(ms)", "GPU%", "memory_GiB", "batch_size"); times and memory must
 /// state their unit, and columns that are not known are passed over. A printed table ends with a
-/// blank line or a rule. Missing workers are 0, missing precision is full; time in no phase counts
-/// as forward. Lines that cannot be used are in `bad`, with their reasons; for all or nothing see
-/// `all_rows`. Errors, of the whole file: `malformed_sweep` with the column that is missing;
-/// `sweep_column_without_unit`.
+/// blank line or a rule. Missing workers are 0, missing precision is full, and memory is 0 where no
+/// line has any. Time in no phase counts as forward, also what a total has beyond its phases; where
+/// it has less, they count, and a remark says so. With quartiles of the step, as gpuplan writes
+/// them, times are medians: the phases are then scaled to the step's. Lines that cannot be used are
+/// in `bad`, with their reasons; for all or nothing see `all_rows`. Errors, of the whole file:
+/// `malformed_sweep` with the column that is missing; `sweep_column_without_unit`.
 [[nodiscard]] inline result<sweep_file> read_sweep(std::string_view text) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
@@ -315,10 +396,15 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
   std::string_view first;
   while (first.empty() && !rest.empty())
     first = detail::without_spaces_around(detail::take_line(rest).text);
-  if (first.starts_with('{')) return detail::read_json_lines(text);
   std::string_view record = first;
-  if (detail::places_of(detail::take_csv_record(record).cells)) return detail::read_csv(text);
-  return detail::read_printed(text);
+  result<sweep_file> read = first.starts_with('{') ? detail::read_json_lines(text)
+                            : detail::places_of(detail::take_csv_record(record).cells)
+                                ? detail::read_csv(text)
+                                : detail::read_printed(text);
+  if (!read) return read;
+  sweep_file file = *std::move(read);
+  detail::settle_memory(file);
+  return file;
 }
 
 /// The rows of a file of which every line could be read. Errors: `bad_sweep_lines` with the first

@@ -26,7 +26,22 @@
 
 namespace gpuplan::io {
 
+/// What a trial was measured of, and when.
+struct trial_origin {
+  std::string subject{};  // all that must be the same for trials to be of one sweep, in words
+  std::string date{};     // "2026-11-23"
+
+  friend bool operator==(const trial_origin&, const trial_origin&) = default;
+};
+
 namespace detail {
+
+// A line's end within a line would keep half of it from being told from a whole one.
+[[nodiscard]] inline std::string on_one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  return text;
+}
 
 // A trial's phases, each with the column of its median; quartiles are in the two columns after it.
 template <class Trial, class Visit>
@@ -46,7 +61,7 @@ void visit_phases(Trial& of, Visit visit) {
 
 // What a trial has to say, column by column; what it has not is null.
 using trial_values = std::array<nlohmann::ordered_json, sweep_fields>;
-[[nodiscard]] inline trial_values values_of(const measure::trial& t) {
+[[nodiscard]] inline trial_values values_of(const measure::trial& t, const trial_origin& origin) {
   trial_values values;
   const auto set = [&values](sweep_field field, auto value) {
     if constexpr (std::is_same_v<decltype(value), double>)
@@ -58,11 +73,12 @@ using trial_values = std::array<nlohmann::ordered_json, sweep_fields>;
   set(sweep_field::mixed_precision, t.setting.mixed_precision);
   set(sweep_field::pinned_memory, t.setting.pinned_memory);
   set(sweep_field::outcome, std::string(name(t.outcome)));
-  // A line's end within a line would keep half of it from being told from a whole one.
-  std::string message = t.message;
-  for (char& c : message)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  if (!message.empty()) set(sweep_field::message, std::move(message));
+  const auto set_text = [&](sweep_field field, const std::string& text) {
+    if (!text.empty()) set(field, on_one_line(text));
+  };
+  set_text(sweep_field::message, t.message);
+  set_text(sweep_field::subject, origin.subject);
+  set_text(sweep_field::date, origin.date);
   set(sweep_field::set_up, t.set_up_s);
   set(sweep_field::warm_up_steps, t.warm_up_steps);
   set(sweep_field::steps, t.steps);
@@ -159,12 +175,14 @@ template <class Value>
 }
 
 /// A trial as one line of CSV or JSON, ended: seconds, bytes and shares, each number in as many
-/// digits as it needs, messages on one line. What the trial has not is empty in CSV and has no key
-/// in JSON. A printed table has no such lines: precondition.
-[[nodiscard]] inline std::string line_of(const measure::trial& t, sweep_format format) {
+/// digits as it needs, texts on one line. What the trial or its origin has not is empty in CSV and
+/// has no key in JSON. A printed table has no such lines: precondition.
+[[nodiscard]] inline std::string line_of(const measure::trial& t,
+                                         sweep_format format,
+                                         const trial_origin& origin = {}) {
   if (format == sweep_format::printed_table)
     gpuplan::detail::precondition_violated(failure(errc::malformed_table).about("format"));
-  const detail::trial_values values = detail::values_of(t);
+  const detail::trial_values values = detail::values_of(t, origin);
   if (format == sweep_format::json_lines) {
     auto object = nlohmann::ordered_json::object();
     for (std::size_t at = 0; at < values.size(); ++at)
@@ -186,6 +204,7 @@ template <class Value>
 /// A file of trials that was read.
 struct trials_file {
   std::vector<measure::trial> trials{};  // of a setting with several, the last
+  std::vector<trial_origin> origins{};   // of the trials
   std::vector<bad_line> bad{};
   std::size_t whole_size = 0;  // in characters, of the lines that are ended
   bool is_cut = false;         // the last line was not ended, and is not read
@@ -201,13 +220,19 @@ struct trials_file {
   text = text.substr(0, out.whole_size);
   const auto add = [&out](const detail::sweep_cells& cells) {
     measure::trial one = detail::trial_of(cells);
+    const auto text = [&](detail::sweep_field field) { return cells.text(field).value_or(""); };
+    trial_origin origin{.subject = text(detail::sweep_field::subject),
+                        .date = text(detail::sweep_field::date)};
     auto same = std::find_if(out.trials.begin(), out.trials.end(), [&](const measure::trial& t) {
       return t.setting == one.setting;
     });
-    if (same == out.trials.end())
+    if (same == out.trials.end()) {
       out.trials.push_back(std::move(one));
-    else
+      out.origins.push_back(std::move(origin));
+    } else {
+      out.origins[static_cast<std::size_t>(same - out.trials.begin())] = std::move(origin);
       *same = std::move(one);
+    }
   };
   detail::places_by_key places;
   std::int64_t line = 1;

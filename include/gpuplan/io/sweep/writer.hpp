@@ -48,13 +48,18 @@ class sweep_writer final : public measure::sweep_observer {
 
   /// Opens a file, made where there is none. What an earlier sweep wrote is replaced, or kept and
   /// in `trials()` then; half a line at its end is cut off. `tell` hears of a failure to write.
-  /// Throws `file_error` where the file cannot be opened, another sweep is writing it, or what is
-  /// kept are no trials.
+  /// Each line says of what and when it is, by `origin`. Throws `file_error` where the file cannot
+  /// be opened, another sweep is writing it, or what is kept are no trials, or of another subject.
   sweep_writer(std::string file,
                sweep_format format,
                earlier results,
-               std::function<void(const std::string&)> tell = {})
-      : file_(std::move(file)), format_(format), tell_(std::move(tell)) {
+               std::function<void(const std::string&)> tell = {},
+               trial_origin origin = {})
+      : file_(std::move(file)),
+        format_(format),
+        tell_(std::move(tell)),
+        origin_(std::move(origin)) {
+    origin_.subject = detail::on_one_line(std::move(origin_.subject));
     descriptor_ = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     // What cannot be read, such as a pipe's end, may still be written.
     if (descriptor_ < 0 && results == earlier::replaced)
@@ -72,12 +77,14 @@ class sweep_writer final : public measure::sweep_observer {
   ~sweep_writer() override { close(descriptor_); }
 
   void ends(const measure::trial& t, const measure::sweep_progress&) override {
-    pending_ += line_of(t, format_);
+    pending_ += line_of(t, format_, origin_);
     write_pending();
   }
 
   /// What was in the file and kept: for `sweep_options::already_measured`.
   [[nodiscard]] const std::vector<measure::trial>& trials() const { return kept_.trials; }
+  /// Of these, what and when they are of.
+  [[nodiscard]] const std::vector<trial_origin>& origins() const { return kept_.origins; }
   /// Lines of that which could not be read.
   [[nodiscard]] const std::vector<bad_line>& bad_lines() const { return kept_.bad; }
   /// Why not all trials are in the file; empty where they are.
@@ -119,6 +126,13 @@ class sweep_writer final : public measure::sweep_observer {
         (read->trials.empty() && !read->bad.empty()))
       throw file_error("cannot go on with " + file_ +
                        ": what it holds are no trials of a sweep in this format");
+    for (const trial_origin& one : read->origins)
+      if (one.subject != origin_.subject)
+        throw file_error(
+            "cannot go on with " + file_ + ": its results are of " +
+            (one.subject.empty() ? "what it does not say" : detail::shown(one.subject)) +
+            ", and this sweep is of " +
+            (origin_.subject.empty() ? "what is not said" : origin_.subject));
     kept_ = *read;
     size_ = kept_.whole_size;
   }
@@ -154,6 +168,7 @@ class sweep_writer final : public measure::sweep_observer {
   std::string file_;
   sweep_format format_;
   std::function<void(const std::string&)> tell_;
+  trial_origin origin_;
   int descriptor_ = -1;
   bool is_regular_ = false;
   trials_file kept_{};
