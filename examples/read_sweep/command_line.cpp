@@ -201,9 +201,9 @@ int run(int argc, char** argv) {
         auto* date =
             app.add_option("--date", asked.date, "The day of the sweep, such as 2026-11-23")
                 ->check(
-                    [](const std::string& date) {
-                      const bool is_fine = gpuplan::detail::is_date(date.c_str());
-                      return is_fine ? std::string() : date + " is no day such as 2026-11-23";
+                    [](const std::string& day) {
+                      const bool is_fine = gpuplan::detail::is_date(day.c_str());
+                      return is_fine ? std::string() : day + " is no day such as 2026-11-23";
                     },
                     "")
                 ->type_name("");

@@ -2,8 +2,11 @@
 
 // The diagnosis of a row of a sweep in words.
 
+#include <gpuplan/detail/checks.hpp>
+#include <gpuplan/io/sweep/settings.hpp>
 #include <gpuplan/sweep/diagnosis.hpp>
 #include <gpuplan/sweep/rows.hpp>
+#include <gpuplan/units.hpp>
 
 #include <string>
 
@@ -56,4 +59,31 @@ struct sweep_offers {
   return out;
 }
 
+namespace detail {
+
+// What the words of a diagnosis mean by these thresholds; memory is not always judged.
+[[nodiscard]] inline std::string criteria_of(const sweep_thresholds& by, bool judges_memory) {
+  const auto percent = [](double share) { return short_decimal(100 * share, 1) + " %"; };
+  const bool has_time = gpuplan::detail::is_finite(by.data_time.value());
+  const bool has_share = by.data_share < 1;
+  const bool has_utilisation = by.utilisation.low() > 0;
+  std::string words;
+  if (has_time || has_share)
+    words += "loading bound: a step waits for data longer than " +
+             (has_time ? short_decimal(in(by.data_time, 1_ms), 3) + " ms" : "") +
+             (has_time && has_share ? " or " : "") +
+             (has_share ? percent(by.data_share) + " of it" : "") + "; ";
+  if (has_utilisation)
+    words += "under-utilised: below " + percent(by.utilisation.low()) + " of the device's time; ";
+  words += "compute bound: a step computes longer than it waits for data";
+  if (has_utilisation) words += ", and is not under-utilised";
+  if (judges_memory && by.memory_share.low() > 0)
+    words += "; memory head-room: below " + percent(by.memory_share.low()) + " of the device's";
+  if (judges_memory && by.memory_share.high() < 1)
+    words += "; memory tight: above " + percent(by.memory_share.high()) + " of the device's";
+  words.front() = static_cast<char>(words.front() - 'a' + 'A');
+  return words + '.';
+}
+
+}  // namespace detail
 }  // namespace gpuplan::io

@@ -198,33 +198,8 @@ class sweep_reading {
     return {std::move(t), std::move(help)};
   }
 
-  // What the words of a diagnosis mean here; empty where nothing was asked.
   [[nodiscard]] std::string criteria() const {
-    std::vector<std::string> parts;
-    const sweep_thresholds& by = by_.thresholds;
-    const bool has_time = gpuplan::detail::is_finite(by.data_time.value());
-    const bool has_share = by.data_share < 1;
-    if (has_time || has_share)
-      parts.push_back("loading bound: a step waits for data longer than " +
-                      (has_time ? short_decimal(in(by.data_time, 1_ms), 3) + " ms" : "") +
-                      (has_time && has_share ? " or " : "") +
-                      (has_share ? short_decimal(100 * by.data_share, 1) + " % of it" : ""));
-    if (by.utilisation.low() > 0)
-      parts.push_back("under-utilised: below " + percent_of(by.utilisation.low()) +
-                      " of the device's time");
-    parts.emplace_back(by.utilisation.low() > 0
-                           ? "compute bound: computes longer than it waits for data, and is not "
-                             "under-utilised"
-                           : "compute bound: computes longer than it waits for data");
-    if (has_memory_ && by_.device && by.memory_share.low() > 0)
-      parts.push_back("memory head-room: below " + percent_of(by.memory_share.low()) +
-                      " of the device's");
-    if (has_memory_ && by_.device && by.memory_share.high() < 1)
-      parts.push_back("memory tight: above " + percent_of(by.memory_share.high()));
-    std::string words;
-    for (const std::string& part : parts) words += (words.empty() ? "" : "; ") + part;
-    words.front() = static_cast<char>(words.front() - 'a' + 'A');
-    return words + '.';
+    return criteria_of(by_.thresholds, has_memory_ && by_.device.has_value());
   }
 
   // Where the series of the fastest row leads.
@@ -337,7 +312,7 @@ class sweep_reading {
     return to_text(cell(gpuplan::range<double>(low, high), 1)) + " samples/s";
   }
   [[nodiscard]] static std::string confidence(double share) {
-    return " (confidence " + percent_of(std::floor(100 * share) / 100) + ")";
+    return " with a confidence of " + percent_of(std::floor(100 * share) / 100);
   }
   [[nodiscard]] static std::string far_beyond(std::int64_t batch, std::int64_t measured) {
     const std::int64_t times = batch / measured;

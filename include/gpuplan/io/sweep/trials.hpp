@@ -220,9 +220,9 @@ struct trials_file {
   text = text.substr(0, out.whole_size);
   const auto add = [&out](const detail::sweep_cells& cells) {
     measure::trial one = detail::trial_of(cells);
-    const auto text = [&](detail::sweep_field field) { return cells.text(field).value_or(""); };
-    trial_origin origin{.subject = text(detail::sweep_field::subject),
-                        .date = text(detail::sweep_field::date)};
+    const auto text_in = [&](detail::sweep_field field) { return cells.text(field).value_or(""); };
+    trial_origin origin{.subject = text_in(detail::sweep_field::subject),
+                        .date = text_in(detail::sweep_field::date)};
     auto same = std::find_if(out.trials.begin(), out.trials.end(), [&](const measure::trial& t) {
       return t.setting == one.setting;
     });
