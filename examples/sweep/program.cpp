@@ -189,7 +189,9 @@ std::string name_of_network(const std::vector<std::int64_t>& widths) {
 
 std::string conditions_of(const sweep_request& asked, int threads) {
   std::string text;
-  if (threads > 0) text += std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ");
+  if (threads > 0)
+    text +=
+        std::to_string(threads) + (threads == 1 ? " computing thread, " : " computing threads, ");
   text += std::to_string(asked.samples) + " samples, " + io::decimal(asked.seconds, -1) +
           " s for a setting, ";
   if (asked.memory_limit_MB > 0)

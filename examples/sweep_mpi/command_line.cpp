@@ -151,15 +151,17 @@ class program {
                            .ranks = among_.size()};
     const double limit = asked.memory_limit_MB * 1e6;
     if (limit > 0) with.memory_limit = static_cast<std::size_t>(limit);
+    procession_.next([&] {
+      const std::string mine = settings_of(asked);
+      if (among_.of_first(mine) != mine)
+        throw guides::bad_request("the settings of rank " + std::to_string(among_.rank()) +
+                                  " are not those of the first");
+    });
     double memory = 0;  // of the rank that has the least
     procession_.next([&] {
       const double own =
           limit > 0 ? limit : sweep_cpu_program::memory_of_machine() / among_.on_this_machine();
       memory = -among_.largest(-own);
-      const std::string mine = settings_of(asked);
-      if (among_.of_first(mine) != mine)
-        throw guides::bad_request("the settings of rank " + std::to_string(among_.rank()) +
-                                  " are not those of the first");
     });
     // On one machine the first rank draws the samples, and the others find them.
     procession_.next([&] {
@@ -211,16 +213,16 @@ class program {
   }
 
   [[nodiscard]] std::vector<std::string> remarks() const {
-    std::string about =
+    std::string of_numbers =
         "Memory is the peak of the resident set of the process, and utilisation is "
         "of all that its processor has.";
     if (among_.size() > 1)
-      about =
+      of_numbers =
           "Batches and samples are those of one rank: together they train " +
           std::to_string(among_.size()) +
           " times as many. Memory is the peak of the resident set of the rank where it is highest; "
           "utilisation is of the first rank, of all that its processor has.";
-    std::vector<std::string> said{std::move(about)};
+    std::vector<std::string> said{std::move(of_numbers)};
     if (among_.size() > 1) {
       said.push_back(remark_on_line(all_reduce_));
       if (together_->gradient_bytes() > 0)
