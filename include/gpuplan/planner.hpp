@@ -29,6 +29,7 @@ concept memory_of_setups = requires(const MemoryOf& memory_of, const training_se
 };
 
 /// The best plans, and how they were found.
+// NOLINTNEXTLINE(readability-identifier-naming): clang-tidy 14 names what copies the array
 struct plan_answer {
   static constexpr int most_plans = 8;
 
