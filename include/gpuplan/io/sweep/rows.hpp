@@ -214,9 +214,10 @@ inline void settle_memory(sweep_file& file) {
   if (first == file.rows.end()) return;
   const auto before = [](const bad_line& a, const bad_line& b) { return a.line < b.line; };
   if (!file.has_memory) {
-    file.remarks.push_back({file.lines[static_cast<std::size_t>(first - file.rows.begin())],
-                            "has no memory, and no other line has"});
-    std::stable_sort(file.remarks.begin(), file.remarks.end(), before);
+    const bad_line remark{file.lines[static_cast<std::size_t>(first - file.rows.begin())],
+                          "has no memory, and no other line has"};
+    file.remarks.insert(std::upper_bound(file.remarks.begin(), file.remarks.end(), remark, before),
+                        remark);
     return;
   }
   std::size_t kept = 0;
@@ -230,7 +231,7 @@ inline void settle_memory(sweep_file& file) {
   }
   file.rows.resize(kept);
   file.lines.resize(kept);
-  std::stable_sort(file.bad.begin(), file.bad.end(), before);
+  std::sort(file.bad.begin(), file.bad.end(), before);
 }
 
 // The places of a head's columns; nothing where it is no head of a sweep.
