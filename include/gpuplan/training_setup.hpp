@@ -164,6 +164,11 @@ constexpr failure flaw_of_megatron_division(const training_setup& setup) {
   if (model.num_attention_heads % ranks != 0 || model.intermediate_size % ranks != 0 ||
       (model.key_value_heads() % ranks != 0 && ranks % model.key_value_heads() != 0))
     return without_code("unequal parts of a layer");
+  // Within attention a context rank has all tokens of a part of a tensor rank's heads.
+  const std::int64_t heads = model.num_attention_heads / ranks;
+  const std::int64_t groups = model.key_value_heads() > ranks ? model.key_value_heads() / ranks : 1;
+  if (heads % division.context_parallel != 0 || groups % division.context_parallel != 0)
+    return without_code("unequal heads of context ranks");
   return {};
 }
 

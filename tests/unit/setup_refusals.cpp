@@ -57,6 +57,9 @@ constexpr training_setup fully_sharded = with(llama, sharding_code::fsdp2, 3);
 constexpr training_setup deepspeed =
     with(with(hugging_face, sharding_code::deepspeed, 2), bf16_master);
 constexpr training_setup megatron = with(with(llama, catalog::megatron_core), bf16_master);
+constexpr training_setup engine = with(megatron, catalog::megatron_transformer_engine);
+constexpr training_setup torchtitan =
+    with(with(llama, catalog::torchtitan), sharding_code::fsdp2, 3);
 
 TEST_CASE("what is there is accepted") {
   STATIC_CHECK(validate(llama));
@@ -148,17 +151,41 @@ TEST_CASE("divisions that a code has not") {
     of.parallelism.tensor_parallel = 2;
     of.place.tensor_rank = 1;
   }));
-  STATIC_CHECK(accepts(with(with(llama, catalog::torchtitan), sharding_code::fsdp2, 3),
-                       [](training_setup& of) {
-                         of.parallelism.tensor_parallel = 2;
-                         of.parallelism.context_parallel = 2;
-                       }));
+  STATIC_CHECK(accepts(torchtitan, [](training_setup& of) {
+    of.parallelism.tensor_parallel = 2;
+    of.parallelism.context_parallel = 2;
+  }));
   CONSTEXPR failure beyond = [] {
     training_setup of = megatron;
     of.place.stage = 1;
     return validate(of).why();
   }();
   STATIC_CHECK(beyond.code == errc::out_of_bounds);
+}
+
+TEST_CASE("context ranks have equal parts of the heads where these are exchanged") {
+  struct degrees {
+    std::int64_t tensor = 1;
+    std::int64_t context = 1;
+  };
+  CONSTEXPR bool are_told_apart = [] {
+    const auto divides = [](const training_setup& setup, degrees by) {
+      return [&setup, by](std::string_view what) {
+        return refuses(setup, what, [by](training_setup& of) {
+          of.parallelism.tensor_parallel = by.tensor;
+          of.parallelism.context_parallel = by.context;
+        });
+      };
+    };
+    // Of 8 heads, and 4 of keys and values.
+    for (const degrees by : {degrees{1, 2}, degrees{1, 4}, degrees{2, 2}, degrees{8, 1}})
+      if (!divides(engine, by)("")) return false;
+    for (const degrees by :
+         {degrees{1, 8}, degrees{1, 16}, degrees{2, 4}, degrees{4, 2}, degrees{8, 2}})
+      if (!divides(engine, by)("unequal heads of context ranks")) return false;
+    return divides(torchtitan, {4, 16})("");
+  }();
+  STATIC_CHECK(are_told_apart);
 }
 
 TEST_CASE("ZeRO stages and what lies on the host") {
