@@ -172,6 +172,18 @@ constexpr failure flaw_of_megatron_division(const training_setup& setup) {
   return {};
 }
 
+// A context rank has two chunks of a sequence, one from either end; along the sequence, each of its
+// tensor ranks an equal part of their tokens.
+constexpr bool divides_sequence_unequally(const training_setup& setup) {
+  const parallelism& division = setup.parallelism;
+  const std::int64_t context = division.context_parallel;
+  const std::int64_t own = setup.sequence_length / context;
+  if (context > 1 && (setup.sequence_length % context != 0 || own % 2 != 0)) return true;
+  const bool is_along =
+      division.sequence_parallel || setup.framework.layers == layer_code::torchtitan;
+  return is_along && own % division.tensor_parallel != 0;
+}
+
 constexpr failure flaw_of_division(const training_setup& setup) {
   const parallelism& division = setup.parallelism;
   const layer_code layers = setup.framework.layers;
@@ -198,6 +210,7 @@ constexpr failure flaw_of_division(const training_setup& setup) {
     return without_code("ranks other than the first");
   if (division.virtual_pipeline < 1 || division.context_parallel < 1)
     return without_code("no chunks or parts of sequences");
+  if (divides_sequence_unequally(setup)) return without_code("unequal parts of a sequence");
   if (is_of_megatron)
     if (const failure why = flaw_of_megatron_division(setup); failed(why)) return why;
   if (setup.framework.loss_parallel && (ranks == 1 || is_of_megatron))

@@ -188,6 +188,42 @@ TEST_CASE("context ranks have equal parts of the heads where these are exchanged
   STATIC_CHECK(are_told_apart);
 }
 
+TEST_CASE("ranks have equal parts of a sequence") {
+  CONSTEXPR bool are_told_apart = [] {
+    struct part {
+      std::int64_t tokens = 0;
+      std::int64_t tensor = 1;
+      std::int64_t context = 1;
+      bool along = false;
+      bool is_equal = true;
+    };
+    const auto holds = [](const training_setup& setup, const part& of) {
+      const char* what = of.is_equal ? "" : "unequal parts of a sequence";
+      return refuses(setup, what, [&of](training_setup& changed) {
+        changed.sequence_length = of.tokens;
+        changed.parallelism.tensor_parallel = of.tensor;
+        changed.parallelism.context_parallel = of.context;
+        changed.parallelism.sequence_parallel = of.along;
+      });
+    };
+    for (const part& of : {part{.tokens = 1},
+                           part{.tokens = 255},
+                           part{.tokens = 4, .context = 2},
+                           part{.tokens = 2, .context = 2, .is_equal = false},
+                           part{.tokens = 255, .context = 2, .is_equal = false},
+                           part{.tokens = 8, .tensor = 2, .context = 2, .along = true},
+                           part{.tokens = 2, .tensor = 2, .along = true},
+                           part{.tokens = 1, .tensor = 2, .along = true, .is_equal = false}})
+      if (!holds(engine, of) || !holds(torchtitan, of)) return false;
+    const part odd{.tokens = 255, .tensor = 2};
+    const part odd_along{.tokens = 255, .tensor = 2, .along = true, .is_equal = false};
+    const part odd_refused{.tokens = 255, .tensor = 2, .is_equal = false};
+    return holds(engine, odd) && holds(llama, odd) && holds(torchtitan, odd_refused) &&
+           holds(megatron, odd_along) && holds(llama, odd_along);
+  }();
+  STATIC_CHECK(are_told_apart);
+}
+
 TEST_CASE("ZeRO stages and what lies on the host") {
   CONSTEXPR bool are_refused = [] {
     for (const int stage : {2, 3, -1})

@@ -2,7 +2,6 @@
 
 // torchtitan's Llama. Private.
 
-#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/replay/codes/torchtitan_compiled.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/sharding/tensor_parallel.hpp>
@@ -116,7 +115,7 @@ class torchtitan_llama final : public model_code {
 
   /// Of a sequence; what a ring of ranks passes on for attention is not in it.
   [[nodiscard]] constexpr std::int64_t tokens_of_rank() const {
-    return gpuplan::detail::ceil_div(setup.sequence_length, setup.parallelism.context_parallel);
+    return setup.sequence_length / setup.parallelism.context_parallel;
   }
   [[nodiscard]] constexpr value new_angles() {
     t.what = purpose::buffers;
