@@ -510,13 +510,13 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// never wait, a sample takes less time the more are accumulated, and memory rises with micro-batch
 /// and accumulation. Times are those of `roofline_time`, of `calibrated_time` with the factors of
 /// `times_of`, or of another time model, which is asked about each plan that memory does not refuse
-/// at the least batch. Interleaved schedules take accumulations
-/// that the stages divide. Plans as good are in order of clusters, GPUs, then degrees. Errors:
-/// those of the request; of the cluster that is nearest to a plan, where none has one:
-/// `no_such_division`, or why the first one is none; `no_such_batch`; `no_plan_in_time` and
-/// `no_plan_for_money` with what the best one would take; `exceeds_gpu_memory` of the plan that
-/// needs least; `out_of_bounds` of more than 512 combinations of setups, tensor, context and expert
-/// degrees, sequence parallelism and recomputation, or 1,024 of pipelines and ZeRO stages.
+/// at the least batch. Interleaved schedules take accumulations that the stages divide. Plans as
+/// good are in order of clusters, GPUs, then degrees. Errors: those of the request; of the cluster
+/// that is nearest to a plan, where none has one: `no_such_division`, or why the first one is none;
+/// `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one would take;
+/// `exceeds_gpu_memory` of the plan that needs least; `out_of_bounds` of more than 512 combinations
+/// of setups, tensor, context and expert degrees, sequence parallelism and recomputation, or 1,024
+/// of pipelines and ZeRO stages.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,
