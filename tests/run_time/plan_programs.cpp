@@ -179,3 +179,20 @@ TEST_CASE("what cannot be planned is said, with status 2") {
       {"gpt2", "--framework", "torch-gpt", "--gpu", "rtx_4090", "--batch", "8", "--days", "1"});
   CHECK(none.status == 2);
 }
+
+TEST_CASE("degrees that do not divide heads or sequences are no plans") {
+  const json heads =
+      json_answer(planned, {"gpt2", "--framework", "megatron-te", "--nodes", "4", "--batch", "2"});
+  CHECK(heads[0]["plan"] == "best");
+  const json tokens = json_answer(planned,
+                                  {"llama-3-8b",
+                                   "--framework",
+                                   "torchtitan",
+                                   "--gpu",
+                                   "h100_sxm5_80gb",
+                                   "--batch",
+                                   "64",
+                                   "--sequence-length",
+                                   "1"});
+  CHECK(tokens[0]["data_parallel"] == 8);
+}
