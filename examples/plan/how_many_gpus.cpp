@@ -54,9 +54,10 @@ std::vector<counted> counts_of(plan_request request, const transformer_memory_of
   std::size_t before = 0;
   const std::int64_t in_node = request.on.gpus_per_node;
   const std::int64_t all = total_gpus(request.on);
-  for (std::int64_t gpus = 1; gpus <= all; gpus *= 2)
-    if (gpus <= in_node || gpus % in_node == 0) rows.push_back({request.on.gpu.id, gpus});
-  if (rows.empty() || rows.back().gpus != all) rows.push_back({request.on.gpu.id, all});
+  for (std::int64_t gpus = 1; gpus < in_node; gpus *= 2) rows.push_back({request.on.gpu.id, gpus});
+  for (std::int64_t gpus = in_node; gpus < all; gpus *= 2)
+    rows.push_back({request.on.gpu.id, gpus});
+  rows.push_back({request.on.gpu.id, all});
   for (counted& row : rows) {
     request.space.gpus = range<std::int64_t>{row.gpus, row.gpus};
     const auto found = plan_training(request, memory_of, 1);

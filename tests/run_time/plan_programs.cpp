@@ -174,6 +174,30 @@ TEST_CASE("numbers that are neither one nor one for each kind are refused") {
   CHECK(two_prices.err.find("one for all, or one for each") != std::string::npos);
 }
 
+TEST_CASE("beyond a node its number of GPUs doubles") {
+  const auto counts_of = [](const std::string& in_node, const std::string& nodes) {
+    std::vector<int> counts;
+    for (const json& row : json_answer(counted,
+                                       {"gpt2",
+                                        "--framework",
+                                        "torch-gpt",
+                                        "--gpus-per-node",
+                                        in_node,
+                                        "--nodes",
+                                        nodes,
+                                        "--batch",
+                                        "960",
+                                        "--tokens",
+                                        "1e9"}))
+      counts.push_back(row["gpus"].get<int>());
+    return counts;
+  };
+  CHECK(counts_of("6", "16") == std::vector<int>{1, 2, 4, 6, 12, 24, 48, 96});
+  CHECK(counts_of("8", "3") == std::vector<int>{1, 2, 4, 8, 16, 24});
+  CHECK(counts_of("1", "4") == std::vector<int>{1, 2, 4});
+  CHECK(counts_of("5", "1") == std::vector<int>{1, 2, 4, 5});
+}
+
 TEST_CASE("what cannot be planned is said, with status 2") {
   const outcome none = planned(
       {"gpt2", "--framework", "torch-gpt", "--gpu", "rtx_4090", "--batch", "8", "--days", "1"});
