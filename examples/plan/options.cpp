@@ -9,6 +9,7 @@
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -173,7 +174,7 @@ named_request request_of(const arguments& given) {
                    .recompute = true};
   if (given.tokens > 0) {
     const double samples = given.tokens / static_cast<double>(request.setup.sequence_length);
-    request.samples = static_cast<std::int64_t>(samples) + 1;
+    request.samples = static_cast<std::int64_t>(std::ceil(samples));
   }
   if (request.samples == 0 && (given.days > 0 || given.dollars > 0))
     throw guides::bad_request("--tokens says how long the run is that has a limit");

@@ -10,10 +10,12 @@
 #include <gpuplan/planner.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
 #include "json_answer.hpp"
+#include "plan/options.hpp"
 #include "program_output.hpp"
 
 using nlohmann::json;
@@ -172,6 +174,20 @@ TEST_CASE("numbers that are neither one nor one for each kind are refused") {
   const outcome two_prices = planned({"gpt2", "--batch", "8", "--price", "1,2"});
   CHECK(two_prices.status == 2);
   CHECK(two_prices.err.find("one for all, or one for each") != std::string::npos);
+}
+
+TEST_CASE("a run has as many samples as its tokens need") {
+  plan_program::arguments asked;
+  asked.setup.model = "llama-3-8b";
+  asked.setup.framework = "torchtitan";
+  asked.setup.setup.sequence_length = 8192;
+  asked.batch = 512;
+  for (const auto& [tokens, samples] :
+       {std::pair{4194304.0, 512}, std::pair{4194305.0, 513}, std::pair{1.0, 1}}) {
+    asked.tokens = tokens;
+    const gpuplan::plan_request request = plan_program::request_of(asked).request;
+    CHECK(request.samples == samples);
+  }
 }
 
 TEST_CASE("beyond a node its number of GPUs doubles") {
