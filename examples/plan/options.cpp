@@ -151,6 +151,10 @@ named_request request_of(const arguments& given) {
       throw guides::bad_request("--gpu names " + std::to_string(kinds) +
                                 " kinds, and another option has " + std::to_string(numbers) +
                                 " numbers: give one for all, or one for each");
+  for (std::size_t kind = 1; kind < kinds; ++kind)
+    for (std::size_t before = 0; before < kind; ++before)
+      if (given.gpus[before] == given.gpus[kind])
+        throw guides::bad_request("--gpu names " + given.gpus[kind] + " twice");
   auto others = std::make_shared<std::vector<cluster_choice>>();
   for (std::size_t kind = 1; kind < kinds; ++kind) others->push_back(cluster_of_kind(given, kind));
   const cluster_choice first = cluster_of_kind(given, 0);
@@ -158,8 +162,9 @@ named_request request_of(const arguments& given) {
   request.efficiency = first.efficiency;
   request.others = *others;
   made.others = others;
-  const std::int64_t largest =
-      given.largest_batch > given.batch ? given.largest_batch : given.batch;
+  if (given.largest_batch != 0 && given.largest_batch < given.batch)
+    throw guides::bad_request("--largest-batch is less than --batch");
+  const std::int64_t largest = given.largest_batch != 0 ? given.largest_batch : given.batch;
   request.effective_batch = {given.batch, largest};
   std::int64_t gpus = total_gpus(request.on);
   for (const cluster_choice& other : request.others)

@@ -176,6 +176,16 @@ TEST_CASE("numbers that are neither one nor one for each kind are refused") {
   CHECK(two_prices.err.find("one for all, or one for each") != std::string::npos);
 }
 
+TEST_CASE("what contradicts itself is refused") {
+  const outcome falling = planned({"gpt2", "--batch", "256", "--largest-batch", "128"});
+  CHECK(falling.status == 2);
+  CHECK(falling.err.find("--largest-batch is less than --batch") != std::string::npos);
+  const outcome twice =
+      planned({"gpt2", "--batch", "8", "--gpu", "a100_sxm4_80gb,rtx_4090,a100_sxm4_80gb"});
+  CHECK(twice.status == 2);
+  CHECK(twice.err.find("a100_sxm4_80gb twice") != std::string::npos);
+}
+
 TEST_CASE("a run has as many samples as its tokens need") {
   plan_program::arguments asked;
   asked.setup.model = "llama-3-8b";
