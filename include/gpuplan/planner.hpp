@@ -337,26 +337,25 @@ class planner {
                      named_fact{fact::effective_batch_low, request_.effective_batch.low()},
                      named_fact{fact::effective_batch_high, request_.effective_batch.high()},
                      devices);
+    if (counts.refused == plans) return why_too_much(devices, false);
     plan_request free = request_;
     free.finish_in = {};
     free.at_most = {};
-    if (counts.refused == plans) return why_too_much(free, devices);
     free.goal = plan_goal::least_memory;
     free.evaluates_all = false;
     planner least(free, bytes::from_value(infinity), memory_of_, times_of_);
     const auto found = least.run(1);
     if (!found) return failed(least.refusal_) ? least.refusal_ : found.why();
     const training_plan& smallest = found->best();
-    if (smallest.required <= bytes::from_value(budget_)) return why_too_much(free, devices);
+    if (smallest.required <= bytes::from_value(budget_)) return why_too_much(devices, true);
     return exceeds_gpu_memory(smallest.batch, smallest.required, bytes::from_value(budget_));
   }
-  // By the fastest and the cheapest plan, whatever their memory.
-  constexpr failure why_too_much(plan_request& free, const named_fact& devices) const {
+  // By the fastest plan, and by the cheapest that ends in time; within the budget where there are
+  // plans that only memory keeps from the limits.
+  constexpr failure why_too_much(const named_fact& devices, bool within_budget) const {
     const auto samples = static_cast<double>(request_.samples);
-    free.goal = plan_goal::least_time;
     if (request_.finish_in) {
-      plan_enumeration all(free, times_of_);
-      const double time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
+      const double time = least_of_sample(plan_goal::least_time, {}, within_budget) * samples;
       if (time > request_.finish_in->value() || !request_.at_most)
         return failure(errc::no_plan_in_time,
                        devices,
@@ -364,15 +363,34 @@ class planner {
                        named_fact{fact::at_most_minutes,
                                   static_cast<std::int64_t>(request_.finish_in->value() / 60)});
     }
-    free.goal = plan_goal::least_money;
-    plan_enumeration all(free, times_of_);
-    const double gpu_time = all.lowest(1, nullptr, infinity, as_it_is)[0].bound * samples;
+    const double gpu_time =
+        least_of_sample(plan_goal::least_money, request_.finish_in, within_budget) * samples;
     const money least = gpu_time * (1_s * request_.on.price_per_gpu->each);
     return failure(errc::no_plan_for_money,
                    devices,
                    named_fact{fact::cents, as_fact(in(least, 1_usd) * 100)},
                    named_fact{fact::at_most_cents,
                               static_cast<std::int64_t>(in(*request_.at_most, 1_usd) * 100)});
+  }
+  // The least time, or time of all GPUs, that a sample takes.
+  constexpr double least_of_sample(plan_goal goal,
+                                   const known<duration>& finish_in,
+                                   bool within_budget) const {
+    plan_request free = request_;
+    free.goal = goal;
+    free.finish_in = finish_in;
+    free.at_most = {};
+    free.evaluates_all = false;
+    if (!within_budget) {
+      plan_enumeration all(free, times_of_);
+      return all.lowest(1, nullptr, infinity, as_it_is)[0].bound;
+    }
+    planner within(free, bytes::from_value(budget_), memory_of_, times_of_);
+    // Beneath a ceiling a search does not look for reasons.
+    const auto found = within.run(1, std::numeric_limits<double>::max(), false);
+    const training_plan& best = found->best();
+    const double time = best.per_sample().value();
+    return goal == plan_goal::least_money ? time * static_cast<double>(best.gpus) : time;
   }
 };
 

@@ -11,6 +11,7 @@
 #include <gpuplan/planner/limits.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -263,4 +264,42 @@ TEST_CASE("a run's time, money and energy are those of its steps") {
   CHECK(run_of(request, plan).energy_used->value() == doctest::Approx(400 * 72));
   request.on.price_per_gpu = {};
   CHECK(!run_of(request, plan).cost);
+}
+
+TEST_CASE("a limit that memory keeps from being met is missed by the best plan that fits") {
+  dice roll{std::mt19937_64(11)};
+  int of_time = 0;
+  int of_money = 0;
+  for (int round = 0; round < 400; ++round) {
+    plan_request request = random_request(roll);
+    request.space.recompute = true;
+    const memory_budget budget = bytes::from_value(1e6 * static_cast<double>(roll.from(40, 200)));
+    request.goal = plan_goal::least_time;
+    const auto fastest = planned(request, budget);
+    if (!fastest) continue;
+    const auto samples = static_cast<double>(request.samples);
+    const double least_s = samples * fastest->best().per_sample().value();
+    const double share = static_cast<double>(2 * roll.from(25, 75) + 1) / 100;  // never 1
+    request.finish_in = duration::from_value(least_s * share);
+    request.goal = plan_goal::least_money;
+    const auto cheapest = planned(request, budget);
+    if (!cheapest) {
+      CHECK(share < 1);
+      const failure why = cheapest.why();
+      CHECK(why.code == errc::no_plan_in_time);
+      CHECK(why[fact::minutes] >= why[fact::at_most_minutes]);
+      CHECK(why[fact::minutes] == static_cast<std::int64_t>(std::ceil(least_s / 60)));
+      ++of_time;
+      continue;
+    }
+    const double least_money = samples * value_of(request, cheapest->best());
+    request.at_most = money::from_value(0.9 * least_money);
+    request.goal = plan_goal::least_time;
+    const auto none = planned(request, budget);
+    REQUIRE(!none);
+    CHECK(none.why().code == errc::no_plan_for_money);
+    CHECK(none.why()[fact::cents] == static_cast<std::int64_t>(std::ceil(100 * least_money)));
+    ++of_money;
+  }
+  CHECK((of_time > 30 && of_money > 30));
 }
