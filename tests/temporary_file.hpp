@@ -4,16 +4,17 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
-/// A file in /tmp that is there as long as this is.
+/// A file in the system's folder for such files that is there as long as this is.
 class temporary_file {
  public:
   /// `name` ends the file's name but for what makes it unique.
   explicit temporary_file(const std::string& text, const std::string& name = "gpuplan")
-      : name_("/tmp/" + name + ".XXXXXX") {
+      : name_((std::filesystem::temp_directory_path() / name).string() + '.' + unique) {
     const int file = mkstemp(name_.data());
     if (file >= 0) close(file);
     std::ofstream(name_) << text;
@@ -29,5 +30,8 @@ class temporary_file {
   }
 
  private:
+  // What mkstemp replaces.
+  static inline const std::string unique = std::string(6, 'X');
+
   std::string name_;
 };
