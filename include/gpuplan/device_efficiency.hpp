@@ -21,8 +21,8 @@ struct device_efficiency {
   double attention_backward = 0.42;  // counting 2.5 times the forward's products
   double memory = 0.8;               // element-wise kernels and the optimizer
   duration kernel_floor{};           // no kernel takes less
-  power
-      board_power{};  // at which these were reached; under a lower limit clocks fall (clock_share)
+  // At which these were reached: under a lower limit clocks fall, see clock_share.
+  power board_power{};
   const char* source = "";
 };
 
