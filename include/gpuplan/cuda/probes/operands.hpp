@@ -122,7 +122,8 @@ namespace detail {
   if (rule.format == number_format::int8)
     return static_cast<std::uint64_t>(element.integer) & 0xffU;
   const bit_layout layout = layout_of(rule.format);
-  const auto exponent = static_cast<std::uint64_t>(element.exponent + layout.exponent_bias);
+  const auto exponent =
+      static_cast<std::uint64_t>(std::int64_t{element.exponent} + layout.exponent_bias);
   return (std::uint64_t{element.negative} << (layout.bits - 1)) |
          (exponent << layout.mantissa_bits) |
          (std::uint64_t{element.fraction} << (layout.mantissa_bits - rule.fraction_bits));
