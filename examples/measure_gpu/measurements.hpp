@@ -45,7 +45,7 @@ struct surroundings {
   std::vector<gpuplan::matmul_shape> grid{};            // of the surface; empty: the usual
   std::size_t array_bytes = std::size_t{1} << 30;       // of memory, at least four L2 caches
   std::size_t least_footprint = std::size_t{1} << 20;   // of the L2 cache
-  double cache_traffic = 1e9;                           // that a launch reads of it at least
+  double cache_traffic = 4e9;                           // that a launch reads of it at least
   std::size_t transfer_bytes = std::size_t{512} << 20;  // of copies from and to the host
   std::size_t all_reduce_bytes = std::size_t{8} << 30;  // at most
 };

@@ -100,23 +100,23 @@ void play_stream(const char* of, double bytes_per_place) {
 
 void play_cache() {
   const auto bytes_of = [](const stand_in::launch& l) {
-    return 16.0 * static_cast<double>(l.argument<long long>(1));
+    return 16.0 * l.argument<unsigned>(1) * l.grid.x;
   };
   stand_in::current().kernels.push_back(
       {.name = "cache_kernel",
        .seconds =
            [=](const stand_in::launch& l) {
-             const double rate = bytes_of(l) <= 4096 ? 40e6 : 10e6;
-             return bytes_of(l) * l.grid.x * l.argument<int>(2) / rate;
+             const double rate = bytes_of(l) <= 16384 ? 40e6 : 10e6;
+             return bytes_of(l) * l.argument<int>(2) / rate;
            },
        .body =
            [=](const stand_in::launch& l) {
-             // Every block reads the same in each round, from another place on.
-             const long long count = l.argument<long long>(1);
-             cuda::cache_body body{l.argument<const uint4*>(0), 0, count};
+             // The blocks together read all of it in each round.
+             const unsigned count = l.argument<unsigned>(1) * l.grid.x;
+             auto body = cuda::cache_body::of(l.argument<const uint4*>(0), count, 0, 1);
              cuda::run_share(body, {0, 1, count});
              *l.argument<std::uint32_t*>(3) +=
-                 body.sum * l.grid.x * static_cast<std::uint32_t>(l.argument<int>(2));
+                 body.sum * static_cast<std::uint32_t>(l.argument<int>(2));
            }});
 }
 
@@ -143,7 +143,7 @@ void stand_in_for_h100(int devices = 1) {
   std::snprintf(like.properties.name, sizeof like.properties.name, "%s", name);
   like.properties.multiProcessorCount = 132;
   like.properties.totalGlobalMem = 85'017'755'648;
-  like.properties.l2CacheSize = 4 << 10;
+  like.properties.l2CacheSize = 16 << 10;
   like.context_bytes = like.properties.totalGlobalMem - (std::size_t{1} << 30);
   script.devices.assign(static_cast<std::size_t>(devices), like);
   script.touched_bytes = 64 << 20;  // of a copy: all that 132 SMs leave

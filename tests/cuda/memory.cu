@@ -208,7 +208,7 @@ namespace {
 void script_cache(double cache_bytes, std::uint32_t wrong_by = 0) {
   stream_rules::add_checks();
   const auto bytes_of = [](const stand_in::launch& l) {
-    return 16.0 * static_cast<double>(l.argument<long long>(1));
+    return 16.0 * l.argument<unsigned>(1) * l.grid.x;
   };
   stand_in::current().kernels.push_back(
       {.name = "cache_kernel",
@@ -216,20 +216,18 @@ void script_cache(double cache_bytes, std::uint32_t wrong_by = 0) {
            [=](const stand_in::launch& l) {
              const double over = bytes_of(l) / cache_bytes;
              const double rate = over <= 1 ? 8e6 : over >= 2 ? 2e6 : 8e6 - 6e6 * (over - 1);
-             return bytes_of(l) * l.grid.x * l.argument<int>(2) / rate;
+             return bytes_of(l) * l.argument<int>(2) / rate;
            },
        .body =
            [=](const stand_in::launch& l) {
-             const long long count = l.argument<long long>(1);
+             const auto count = l.argument<unsigned>(1);
              for (unsigned block = 0; block < l.grid.x; ++block)
-               for (int round = 0; round < l.argument<int>(2); ++round)
-                 for (unsigned thread = 0; thread < l.block.x; ++thread) {
-                   cuda::cache_body body{l.argument<const uint4*>(0),
-                                         cuda::cache_start(block, l.grid.x, count),
-                                         count};
-                   cuda::run_share(body, {thread, l.block.x, count});
-                   *l.argument<std::uint32_t*>(3) += body.sum + wrong_by;
-                 }
+               for (unsigned thread = 0; thread < l.block.x; ++thread) {
+                 auto body = cuda::cache_body::of(
+                     l.argument<const uint4*>(0) + block * count, count, thread, l.block.x);
+                 cuda::run_share(body, {thread, l.block.x, l.argument<int>(2) * 1LL * count});
+                 *l.argument<std::uint32_t*>(3) += body.sum + wrong_by;
+               }
            }});
 }
 
@@ -267,22 +265,20 @@ TEST_CASE("a wrong sum of what was read from the cache is found") {
   CHECK_THROWS_AS((void)cuda::measure_cache(s, few_cache_samples()), cuda::measurement_error);
 }
 
-TEST_CASE(
-    "every block reads every place of the cache's array once a round, from its own start on") {
-  for (const long long count : {5LL, 1024LL, 5000LL})
-    for (const long long blocks : {1LL, 4LL, 132LL}) {
-      std::vector<long long> starts;
-      for (long long block = 0; block < blocks; ++block) {
-        const long long start = cuda::cache_start(block, blocks, count);
-        REQUIRE((start >= 0 && start < count));
-        starts.push_back(start);
-        const cuda::cache_body body{nullptr, start, count};
-        std::vector<int> seen(static_cast<std::size_t>(count), 0);
-        for (long long i = 0; i < count; ++i) ++seen[static_cast<std::size_t>(body.place(i))];
-        REQUIRE(std::ranges::all_of(seen, [](int times) { return times == 1; }));
+TEST_CASE("the threads of a block visit every place of its part once a round") {
+  for (const unsigned count : {1U, 5U, 1024U, 5000U})
+    for (const unsigned threads : {1U, 4U, 1024U}) {
+      constexpr int rounds = 3;
+      std::vector<int> seen(count, 0);
+      for (unsigned thread = 0; thread < threads; ++thread) {
+        auto body = cuda::cache_body::of(nullptr, count, thread, threads);
+        for (unsigned i = thread; i < rounds * count; i += threads) {
+          const unsigned place = body.next_place();
+          REQUIRE(place == i % count);
+          ++seen[place];
+        }
       }
-      if (count >= blocks)
-        REQUIRE(std::ranges::adjacent_find(starts, std::ranges::greater_equal{}) == starts.end());
+      REQUIRE(std::ranges::all_of(seen, [](int times) { return times == rounds; }));
     }
 }
 

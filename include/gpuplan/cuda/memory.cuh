@@ -173,8 +173,8 @@ inline void write_ramp(
              static_cast<long long>(bytes / sizeof(uint4)));
 }
 
-/// Times `body` over `count` places with 2 to 32 blocks per SM, and again with the number that was
-/// fastest.
+/// Times `body` over `count` places with 2 to 32 blocks per SM, and with so many that each thread
+/// has one place; and again with the number that was fastest.
 template <class Body>
 [[nodiscard]] bandwidth_reading fastest_grid(
     session& s, const Body& body, long long count, double bytes_moved, sampling_options options) {
@@ -182,13 +182,17 @@ template <class Body>
   const auto launch = [&](unsigned blocks) {
     return [&, blocks](cudaStream_t on) { run_stream(on, blocks, body, count); };
   };
+  // Blocks that come and go pass over the arrays in order, and a copy then reaches 7 % more of an
+  // H100's memory; 2^31 - 1 is the most of a grid.
+  const long long one_place = std::min((count + stream_threads - 1) / stream_threads, 0x7fffffffLL);
   bandwidth_reading reading;
   duration shortest{};
-  for (unsigned per_sm = 2; per_sm <= 32; per_sm *= 2) {
-    const duration time = sample(s, launch(per_sm * sms), briefly(options)).median;
+  for (const unsigned blocks :
+       {2 * sms, 4 * sms, 8 * sms, 16 * sms, 32 * sms, static_cast<unsigned>(one_place)}) {
+    const duration time = sample(s, launch(blocks), briefly(options)).median;
     if (reading.blocks != 0 && time >= shortest) continue;
     shortest = time;
-    reading.blocks = per_sm * sms;
+    reading.blocks = blocks;
   }
   reading.timing = sample(s, launch(reading.blocks), options);
   reading.rate = bytes::from_value(bytes_moved) / reading.timing.median;
@@ -302,10 +306,10 @@ struct cache_options {
   sampling_options sampling{};
   std::size_t least_footprint = std::size_t{1} << 20;
   double largest_in_caches = 4;  // of the largest footprint, in sizes of the L2 cache
-  double least_traffic = 1e9;    // bytes that a launch reads at least
+  double least_traffic = 4e9;    // bytes that a launch reads at least
 };
 
-/// The rate at which all SMs together read one array, over its size.
+/// The rate at which all SMs together read one array, each its own part, over the array's size.
 struct cache_reading {
   std::vector<measure::footprint_rate> curve{};  // footprints by factors of sqrt(2)
   std::optional<measure::cache_knee> knee{};
@@ -324,9 +328,10 @@ struct cache_reading {
   return sizes;
 }
 
-/// The L2 cache's bandwidth over the footprint, past the L1 caches, and where the cache ends. Every
-/// SM reads the whole array, each from another place on. The sum of what was read is checked for
-/// every footprint. Throws call_error, and measurement_error where a sum is wrong or 4 x the L2
+/// The L2 cache's bandwidth over the footprint, past the L1 caches, and where the cache ends. The
+/// array is shared out among the SMs, each of which reads its part again and again: nothing is read
+/// twice but what the cache has kept meanwhile. The sum of what was read is checked for every
+/// footprint. Throws call_error, and measurement_error where a sum is wrong or 4 x the L2
 /// cache are not free.
 [[nodiscard]] inline cache_reading measure_cache(session& s, const cache_options& options = {}) {
   const auto l2_bytes = static_cast<double>(s.properties().l2CacheSize);
@@ -343,25 +348,28 @@ struct cache_reading {
   const auto blocks = static_cast<unsigned>(s.properties().multiProcessorCount);
   sampling_options sampling = options.sampling;
   for (const std::size_t footprint : footprints) {
-    const auto count = static_cast<long long>(footprint / sizeof(uint4));
-    const double once = static_cast<double>(footprint) * blocks;
-    const int rounds = std::max(1, static_cast<int>(options.least_traffic / once));
+    const auto of_block =
+        static_cast<unsigned>(std::max<std::size_t>(1, footprint / sizeof(uint4) / blocks));
+    const long long count = static_cast<long long>(of_block) * blocks;
+    const double once = static_cast<double>(count) * sizeof(uint4);
+    // Small ones may come to the same number of places for each SM.
+    if (!reading.curve.empty() && !(once > reading.curve.back().footprint.value())) continue;
+    const int rounds = std::max(1, static_cast<int>(std::min(options.least_traffic / once, 1e6)));
     const auto launch = [&](cudaStream_t to) {
       GPUPLAN_CUDA_LAUNCH(
-          cache_kernel<<<blocks, cache_threads, 0, to>>>(data, count, rounds, total.data()));
+          cache_kernel<<<blocks, cache_threads, 0, to>>>(data, of_block, rounds, total.data()));
     };
     const sampled timing = sample(s, launch, sampling);
     // The device is hot by now.
     sampling.warm_up = {.window_s = 0.1, .windows = 1, .cap_s = 0.5};
     total.clear(on);
     launch(on);
-    const std::uint32_t expected =
-        ramp{}.sum(4 * count) * blocks * static_cast<std::uint32_t>(rounds);
+    const std::uint32_t expected = ramp{}.sum(4 * count) * static_cast<std::uint32_t>(rounds);
     if (total.read(on) != expected)
       throw measurement_error("L2 cache: the sum of what was read is wrong, of " +
                               std::to_string(footprint) + " bytes");
-    reading.curve.push_back({bytes::from_value(static_cast<double>(footprint)),
-                             bytes::from_value(once * rounds) / timing.median});
+    reading.curve.push_back(
+        {bytes::from_value(once), bytes::from_value(once * rounds) / timing.median});
     reading.timings.push_back(timing);
   }
   reading.knee = measure::knee_of(reading.curve);

@@ -272,24 +272,34 @@ struct triad_check_body {
 
 inline constexpr int cache_threads = 1024;
 
-/// Reads [0, count) from `start` on and round again, past the L1 cache.
+/// Reads [0, count) round and round, past the L1 cache: each access is `step` places after the one
+/// before.
 struct cache_body {
   using value = uint4;
   const uint4* from;
-  long long start;
-  long long count;
+  unsigned count;
+  unsigned at;    // of the next access
+  unsigned step;  // less than `count`
   std::uint32_t sum = 0;
 
-  /// Where the i-th access goes.
-  [[nodiscard]] GPUPLAN_HOST_DEVICE constexpr long long place(long long i) const {
-    const long long at = i + start;
-    return at < count ? at : at - count;
+  /// What thread `thread` of `threads` does, all of which together visit every place once a round.
+  [[nodiscard]] static GPUPLAN_HOST_DEVICE constexpr cache_body of(const uint4* from,
+                                                                   unsigned count,
+                                                                   unsigned thread,
+                                                                   unsigned threads) {
+    return {from, count, thread % count, threads % count};
   }
-  GPUPLAN_HOST_DEVICE value load(long long i) const {
+  GPUPLAN_HOST_DEVICE constexpr unsigned next_place() {
+    const unsigned here = at;
+    at += step;
+    if (at >= count) at -= count;
+    return here;
+  }
+  GPUPLAN_HOST_DEVICE value load(long long) {
 #ifdef __CUDA_ARCH__
-    return __ldcg(from + place(i));
+    return __ldcg(from + next_place());
 #else
-    return from[place(i)];
+    return from[next_place()];
 #endif
   }
   GPUPLAN_HOST_DEVICE constexpr void store(long long, value held) {
@@ -297,20 +307,15 @@ struct cache_body {
   }
 };
 
-/// Where block `block` of `blocks` begins: so far apart that each finds in the cache what the one
-/// before it has read only if the whole array fits there.
-[[nodiscard]] GPUPLAN_HOST_DEVICE constexpr long long cache_start(long long block,
-                                                                  long long blocks,
-                                                                  long long count) {
-  return count / blocks * block;
-}
-
-/// Every block reads the whole array `rounds` times, and adds all words to *total.
+/// Every block reads `count` places of its own `rounds` times, and adds all words to *total. No
+/// block reads what another does: those that read the same end up side by side, and then the cache
+/// serves arrays that are larger than itself.
 static __global__ void __launch_bounds__(cache_threads)
-    cache_kernel(const uint4* from, long long count, int rounds, std::uint32_t* total) {
+    cache_kernel(const uint4* from, unsigned count, int rounds, std::uint32_t* total) {
 #ifdef __CUDA_ARCH__
-  cache_body body{from, cache_start(blockIdx.x, gridDim.x, count), count};
-  for (int round = 0; round < rounds; ++round) run_share(body, {threadIdx.x, blockDim.x, count});
+  cache_body body = cache_body::of(
+      from + static_cast<long long>(blockIdx.x) * count, count, threadIdx.x, blockDim.x);
+  run_share(body, {threadIdx.x, blockDim.x, static_cast<long long>(rounds) * count});
   detail::add_to(total, body.sum);
 #endif
 }
