@@ -41,7 +41,11 @@ struct gemm_options {
   bool own_kernel = true;
   int proposals = 32;       // asked of cuBLASLt
   int timed_proposals = 8;  // of these, the first
-  bool fast_sums = false;   // of fp8: without promoting sums to fp32 on the way
+  /// Each proposal runs for so long before it is timed, and while it is, on a hot device: what is
+  /// the fastest in a rested device's first milliseconds may take more power, and then be the
+  /// slower under load. 0: a few milliseconds each, on the device as it is.
+  double choice_s = 0.1;
+  bool fast_sums = false;  // of fp8: without promoting sums to fp32 on the way
 };
 
 /// One reading of a product's rate.
@@ -161,6 +165,20 @@ inline double seconds_of_one(session& s, const work& launch) {
   return seconds_between(start, stop) / static_cast<double>(count);
 }
 
+// The same of `count` launches behind as many others, for a choice on a hot device whose clock has
+// to settle.
+inline double seconds_of_one_settled(session& s, const work& launch, std::int64_t count) {
+  const event start;
+  const event stop;
+  const waits_at_end waits(s.stream());
+  launch_times(launch, count, s.stream());
+  start.record(s.stream());
+  launch_times(launch, count, s.stream());
+  stop.record(s.stream());
+  s.stream().synchronize();
+  return seconds_between(start, stop) / static_cast<double>(count);
+}
+
 // Operands and result of one product on the device.
 template <number_format Format>
 class product_data {
@@ -254,27 +272,33 @@ class chosen_cublaslt {
     if (proposed.empty())
       throw measurement_error(name_of(product) + ": cuBLASLt has no algorithm for it");
     const auto most = static_cast<std::size_t>(std::max(options.timed_proposals, 1));
-    std::optional<double> first_s;
-    std::optional<double> least_s;
+    std::vector<candidate> running;
     std::string refused;
     for (std::size_t i = 0; i < std::min(proposed.size(), most); ++i) {
       const std::string why = reason_where_it_fails([&] {
         const double seconds = seconds_of_one(s, [&](cudaStream_t on) { launch(proposed[i], on); });
-        ++told.proposals;
-        if (i == 0) first_s = seconds;
-        if (least_s && *least_s <= seconds) return;
-        least_s = seconds;
-        algorithm_ = proposed[i];
+        running.push_back({i, proposed[i], seconds});
       });
       if (!why.empty()) refused = why;
     }
-    if (!least_s) throw measurement_error(refused);
-    told.gain_of_choice = first_s ? *least_s / *first_s : 1;
+    if (running.empty()) throw measurement_error(refused);
+    told.proposals = static_cast<int>(running.size());
+    if (options.choice_s > 0 && running.size() > 1) settle(s, running, options);
+    const auto least = std::ranges::min_element(running, {}, &candidate::seconds);
+    algorithm_ = least->algorithm;
+    const candidate& first = running.front();
+    told.gain_of_choice = first.proposal == 0 ? least->seconds / first.seconds : 1;
   }
 
   void operator()(cudaStream_t on) const { launch(algorithm_, on); }
 
  private:
+  struct candidate {
+    std::size_t proposal;
+    cublaslt_algorithm algorithm;
+    double seconds;  // of one launch
+  };
+
   cublaslt library_;
   device_buffer<float> one_;
   device_buffer<std::byte> workspace_;
@@ -283,6 +307,27 @@ class chosen_cublaslt {
   const stored_t<Format>* a_;
   const stored_t<Format>* b_;
   result_t<Format>* c_;
+
+  // Times the candidates on a hot device, twice round, since what one leaves of heat and power is
+  // there when the next begins. Products so short that thousands of them pass in `choice_s` load no
+  // device: the host is hardly done with the launch of one before it ends.
+  void settle(session& s, std::vector<candidate>& running, const gemm_options& options) const {
+    constexpr double most_launches = 2000;
+    constexpr int rounds = 2;
+    if (running.front().seconds * most_launches < options.choice_s) return;
+    const auto launch_of = [this](const candidate& one) {
+      return [this, &one](cudaStream_t on) { launch(one.algorithm, on); };
+    };
+    static_cast<void>(warm_up(s, launch_of(running.front()), options.sampling.warm_up));
+    std::vector<double> sums(running.size());
+    for (int round = 0; round < rounds; ++round)
+      for (std::size_t i = 0; i < running.size(); ++i) {
+        const double count = std::min(options.choice_s / running[i].seconds + 1, most_launches);
+        sums[i] +=
+            seconds_of_one_settled(s, launch_of(running[i]), static_cast<std::int64_t>(count));
+      }
+    for (std::size_t i = 0; i < running.size(); ++i) running[i].seconds = sums[i] / rounds;
+  }
 
   void launch(const cublaslt_algorithm& by, cudaStream_t on) const {
     described_.launch(library_, by, a_, b_, c_, workspace_.data(), workspace_.bytes(), on);
@@ -406,7 +451,7 @@ inline constexpr matmul_shape usual_shapes[] = {
 
 /// The products of a format that were measured, and the fastest of them measured again.
 struct gemm_of_format {
-  std::vector<gemm_result> tried{};  // sustained readings alone
+  std::vector<gemm_result> tried{};  // sustained readings alone, each of a second or two
   /// With all the readings asked for. Measured again, because the best of several readings is
   /// partly the luckiest. Where no shape could be measured, it is the last one's, and says why.
   gemm_result fastest{};
@@ -421,6 +466,10 @@ struct gemm_of_format {
     const gemm_options& options = {}) {
   gemm_options first = options;
   first.burst = first.zeros = false;
+  first.choice_s = 0;
+  first.sampling.warm_up = {.window_s = 0.25, .windows = 2, .cap_s = 3};
+  first.sampling.stop = {
+      .spread = 0.02, .window = 16, .least_samples = 16, .least_s = 0.2, .cap_s = 2};
   // Without cuBLASLt, shapes are told apart by the own kernel.
   const auto rate = [](const gemm_result& of) {
     return of.sustained ? of.sustained->rate : of.own_kernel ? of.own_kernel->rate : compute_rate();

@@ -90,7 +90,8 @@ struct gemm_surface {
                     .zeros = false,
                     .own_kernel = false,
                     .proposals = options.proposals,
-                    .timed_proposals = options.timed_proposals};
+                    .timed_proposals = options.timed_proposals,
+                    .choice_s = 0};
   each.sampling.warm_up = options.heat;
   std::vector<gemm_result> results(shapes.size());
   for (const std::size_t at : order) {
