@@ -1,5 +1,9 @@
+#include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/io/measured_device.hpp>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -52,6 +56,40 @@ TEST_CASE("a measurement as JSON reads back as the same") {
   CHECK(of.kernel_launch->lower_quartile == 2.5_us);
   CHECK(of.all_reduces[1].latency == 30_us);
   CHECK(measured_as(imaginary_device::imaginary, of));
+}
+
+TEST_CASE("every recorded device reads back as it was written, and stands in for its data sheet") {
+  int recorded = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(GPUPLAN_MEASURED_DEVICES)) {
+    if (entry.path().extension() != ".json") continue;
+    CAPTURE(entry.path().string());
+    ++recorded;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const auto record = io::read_measurement(text);
+    REQUIRE(record);
+    CHECK(json::parse(to_json(*record)) == json::parse(text));
+    CHECK(record->id == entry.path().stem());
+    CHECK(!record->driver.empty());
+    CHECK(!record->library.empty());
+    const auto found = catalog::find_gpu(record->id);
+    REQUIRE(found);
+    const measured_device measured = record->view();
+    const auto device = measured_as(*found, measured);
+    REQUIRE(device);
+    // Nothing is faster than the data sheet, and little of it is out of reach.
+    const auto products = matmul_ceiling(*device, number_format::bf16);
+    REQUIRE(products);
+    CHECK(products->origin == ceiling_origin::measured);
+    const compute_rate sheet = *peak(*found, number_format::bf16);
+    CHECK(products->value < sheet);
+    CHECK(products->value > 0.6 * sheet);
+    const auto memory = memory_ceiling(*device);
+    CHECK(memory.origin == ceiling_origin::measured);
+    CHECK(memory.value < found->memory_bandwidth);
+    CHECK(memory.value > 0.85 * found->memory_bandwidth);
+  }
+  CHECK(recorded > 0);
 }
 
 TEST_CASE("JSON is in base units, with no key for what is absent") {
