@@ -417,4 +417,5 @@ TEST_CASE("options that allow no step are refused by name") {
   CHECK(flaw([](auto& o) { o.stop.least_s = -1; }) == "stop.least_s");
   CHECK(flaw([](auto& o) { o.stop.cap_s = not_a_number; }) == "stop.cap_s");
   CHECK(flaw([](auto& o) { o.step_cap_s = 0; }) == "step_cap_s");
+  CHECK(flaw([](auto& o) { o.set_up_cap_s = 0; }) == "set_up_cap_s");
 }

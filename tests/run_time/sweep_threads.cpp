@@ -203,7 +203,7 @@ TEST_CASE("a step that hangs and does not ask is told from another thread") {
   sweep_options options{.micro_batches = {1, 2, 4}, .warm_up_steps = 1};
   options.stop = {.least_samples = 2, .most_samples = 2};
   options.step_cap_s = 0.1;
-  // Only steps are watched.
+  // No cap is on set-up.
   options.set_up = [](const sweep_setting& s) {
     if (s.micro_batch == 4) std::this_thread::sleep_for(300ms);
   };
@@ -226,6 +226,40 @@ TEST_CASE("a step that hangs and does not ask is told from another thread") {
   for (const sweep_setting& s : hung) CHECK(s == sweep_setting{.micro_batch = 2});
   CHECK(outcomes(r) == std::vector{ran, ran, ran});
   CHECK(r.trials[1].step.lower >= 0.3);
+}
+
+TEST_CASE("a set-up and a tear-down that hang are told from another thread") {
+  std::mutex mutex;
+  std::condition_variable_any told;
+  std::vector<sweep_setting> hung;
+  const auto hang = [&] {
+    std::unique_lock lock(mutex);
+    const std::size_t before = hung.size();
+    told.wait_for(lock, 20s, [&] { return hung.size() > before; });
+  };
+  sweep_options options{.micro_batches = {1, 2, 4}, .warm_up_steps = 0};
+  options.stop = {.least_samples = 1, .most_samples = 1};
+  options.set_up_cap_s = 0.1;
+  options.set_up = [&](const sweep_setting& s) {
+    if (s.micro_batch == 2) hang();
+  };
+  options.tear_down = [&](const sweep_setting& s) {
+    if (s.micro_batch == 4) hang();
+  };
+  options.hangs = [&](const sweep_setting& s) {
+    const std::lock_guard lock(mutex);
+    hung.push_back(s);
+    told.notify_all();
+  };
+  // No cap is on steps.
+  const sweep_result r = run_sweep(
+      [&](const sweep_setting& s, auto&) {
+        if (s.micro_batch == 1) std::this_thread::sleep_for(250ms);
+      },
+      options);
+  CHECK(hung == std::vector<sweep_setting>{{.micro_batch = 2}, {.micro_batch = 4}});
+  CHECK(outcomes(r) == std::vector{ran, ran, ran});
+  CHECK(r.trials[1].set_up_s >= 0.1);
 }
 
 TEST_CASE("a sweep is interrupted from another thread") {

@@ -61,8 +61,9 @@ class sweep_runner {
         batch_search::most_trials(options_);
     result_.trials_bound = progress_.of;
     result_.trials.reserve(static_cast<std::size_t>(result_.trials_bound));
-    if (options_.hangs && options_.step_cap_s < std::numeric_limits<double>::infinity())
-      watchdog_.emplace(2 * options_.step_cap_s, options_.hangs);
+    const double shortest_s = std::min(2 * options_.step_cap_s, options_.set_up_cap_s);
+    if (options_.hangs && shortest_s < std::numeric_limits<double>::infinity())
+      watchdog_.emplace(shortest_s, options_.hangs);
     for (const bool mixed_precision : options_.mixed_precision)
       for (const bool pinned_memory : options_.pinned_memory)
         for (const std::int64_t workers : options_.workers)
@@ -165,12 +166,13 @@ class sweep_runner {
   std::optional<trial> measure(const sweep_setting& setting) {
     trial t{.setting = setting};
     step_series series;
-    if (watchdog_) watchdog_->watches(setting);
+    if (watchdog_) watchdog_->watches(setting, options_.set_up_cap_s);
     const double from_s = now_s();
-    vote joint = agreed(attempt(t, [&] {
+    vote joint = agreed(attempt_watched(t, [&] {
       if (options_.set_up) options_.set_up(setting);
     }));
     t.set_up_s = now_s() - from_s;
+    if (watchdog_) watchdog_->watches(setting, 2 * options_.step_cap_s);
     const double steps_from_s = now_s();
     if (joint == vote::go_on) joint = warm_up(t, steps_from_s);
     if (joint == vote::go_on) joint = repeat(t, series, steps_from_s);
@@ -256,8 +258,9 @@ class sweep_runner {
       add_message(t,
                   "the clock gave no positive time in " + std::to_string(t.discarded) +
                       (t.discarded == 1 ? " step" : " steps"));
+    if (watchdog_) watchdog_->watches(t.setting, options_.set_up_cap_s);
     trial ended;
-    const vote torn_down = attempt(ended, [&] {
+    const vote torn_down = attempt_watched(ended, [&] {
       if (options_.tear_down) options_.tear_down(t.setting);
     });
     if (torn_down != vote::go_on) {
@@ -270,13 +273,11 @@ class sweep_runner {
 
   vote run_step(trial& t, step_times& times) {
     step_began_s_ = now_s();
-    if (watchdog_) watchdog_->step_begins();
-    const vote own = attempt(t, [&] {
+    const vote own = attempt_watched(t, [&] {
       recorder_.begin_step();
       step_(std::as_const(t.setting), recorder_);
       times = recorder_.end_step();
     });
-    if (watchdog_) watchdog_->step_ends();
     return own == vote::go_on && interrupted() ? vote::interrupted : own;
   }
 
@@ -298,6 +299,14 @@ class sweep_runner {
       add_message(t, "an exception that is no std::exception");
       return kind_of(std::current_exception());
     }
+  }
+
+  template <class Part>
+  vote attempt_watched(trial& t, Part&& part) {
+    if (watchdog_) watchdog_->begins();
+    const vote own = attempt(t, std::forward<Part>(part));
+    if (watchdog_) watchdog_->ends();
+    return own;
   }
 
   [[nodiscard]] vote kind_of(const std::exception_ptr& thrown) const {

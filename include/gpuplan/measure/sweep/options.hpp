@@ -116,6 +116,8 @@ struct sweep_options {
   median_rule stop{};
   /// A step that lasts longer is asked to stop, unless other ranks wait for it.
   double step_cap_s = std::numeric_limits<double>::infinity();
+  /// A set-up or a tear-down that lasts longer hangs. Nothing can stop it.
+  double set_up_cap_s = std::numeric_limits<double>::infinity();
 
   /// Before the first step of a setting, timed apart, and after its last, also where something was
   /// thrown: what `set_up` had made until then is `tear_down`'s to free.
@@ -132,8 +134,9 @@ struct sweep_options {
   /// Where several ranks run one sweep: they agree after every set-up and every step, so that all
   /// do the same. A step that exchanges something guards what may throw before it: see `together`.
   agreement agree{};
-  /// Told from another thread, once, that a step has lasted twice its cap and does not stop: the
-  /// last chance to save what is only in memory and leave the program. Not called without a cap.
+  /// Told from another thread, once, that a step has lasted twice its cap and does not stop, or
+  /// that a set-up or tear-down has lasted its cap: the last chance to save what is only in memory
+  /// and leave the program. Not called without a cap.
   std::function<void(const sweep_setting&)> hangs{};
   /// The trials of an earlier sweep, on every rank alike, which are not measured again; those that
   /// failed are.
@@ -190,6 +193,7 @@ struct sweep_options {
   check(stop.least_s >= 0 ? failure() : failure(errc::negative), "stop.least_s");
   check_above_zero(stop.cap_s, "stop.cap_s");
   check_above_zero(options.step_cap_s, "step_cap_s");
+  check_above_zero(options.set_up_cap_s, "set_up_cap_s");
   if (failed(why)) return why;
   return options;
 }
