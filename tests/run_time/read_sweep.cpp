@@ -1,12 +1,8 @@
 #include "read_sweep/command_line.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-#include <gpuplan/io/progress.hpp>
 #include <gpuplan/io/svg.hpp>
 #include <gpuplan/io/sweep/advice.hpp>
 #include <gpuplan/io/sweep/chart.hpp>
-#include <gpuplan/io/sweep/display.hpp>
 #include <gpuplan/io/sweep/report.hpp>
 #include <gpuplan/io/sweep/rows.hpp>
 #include <gpuplan/io/sweep/settings.hpp>
@@ -17,8 +13,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -341,6 +335,24 @@ TEST_CASE("the bars of a picture are as high as their shares, and fill its panel
   for (const char* share : {">10<", ">20<", ">50<"}) CHECK(has(svg, share));
 }
 
+TEST_CASE("a picture has room for long names, and says once what its crosses are") {
+  std::vector<sweep_row> rows = made_rows();
+  const auto width_of = [](const std::string& svg) {
+    const std::string begin = " width=\"";
+    return std::stod(svg.substr(svg.find(begin) + begin.size()));
+  };
+  const double narrow = width_of(io::to_svg({.rows = rows}));
+  for (sweep_row& row : rows) {
+    row.pinned_memory = row.mixed_precision = true;
+    if (row.micro_batch >= 32) row.status = sweep_status::out_of_memory;
+  }
+  const std::string svg = io::to_svg({.rows = rows});
+  CHECK(narrow == 960);
+  CHECK(width_of(svg) > 1000);
+  CHECK(count_of(svg, "l10 10m-10 0l10 -10") == 4);
+  CHECK(count_of(svg, ">out of memory<") == 2);  // and the margin below it
+}
+
 TEST_CASE("pictures of little") {
   const std::vector<sweep_row> none{{.micro_batch = 8, .status = sweep_status::out_of_memory}};
   CHECK(has(io::to_svg({.title = "t", .rows = none}), "No setting of this sweep ran."));
@@ -400,8 +412,21 @@ TEST_CASE("the report of a sweep has its spreads, and what was not measured") {
   first.why_ended = measure::stop_reason::out_of_time;
   CHECK(has(to_text(io::report_on(sweep, {})), "time was up"));
   CHECK(!has(to_text(io::report_on(sweep, {})), "out of time"));
+  CHECK(!has(text, "1.5 times"));  // 0.025 s is not 1.5 times 0.019 s
+  first.step.upper = 0.0286;
+  CHECK(has(to_text(io::report_on(sweep, {}), {.width = 0}),
+            "In 1 of 1 setting a quarter of the steps took over 1.5 times as long"));
   sweep.stopped_by = "the observer fell over";
   CHECK(has(to_text(io::report_on(sweep, {})), "the observer fell over"));
+}
+
+TEST_CASE("the report of a sweep of which nothing ran") {
+  const std::string text =
+      to_text(io::report_on(measure::sweep_result{.interrupted = true},
+                            {.device = memory_budget(8_GB), .device_name = "a card"}),
+              {.width = 0});
+  CHECK(count_of(text, "no row ran") == 3);
+  CHECK(has(text, "The sweep was interrupted"));
 }
 
 TEST_CASE("the report of a search says what ended it") {
@@ -446,77 +471,10 @@ TEST_CASE("advice says nothing twice") {
   const auto computes = diagnose(busy, 10_GB, {});
   CHECK(io::advice_on(busy, *computes).advice == "AMP, a larger batch, a lighter model");
   CHECK(io::advice_on(busy, *computes, none).advice == "a larger batch, a lighter model");
-}
-
-TEST_CASE("a bar has room for its words") {
-  CHECK(io::bar("host", 0.5, 24) == "[#####.....]  50 %  host");
-  CHECK(io::bar("host", 0, 24) == "[..........]   0 %  host");
-  CHECK(io::bar("host", 2, 24) == "[##########] 100 %  host");
-  CHECK(io::bar("a name without room", 1, 10) == "[] 100 %  a name without room");
-}
-
-TEST_CASE("times are as people read them") {
-  CHECK(io::readable_time(0) == "0.0 s");
-  CHECK(io::readable_time(9.94) == "9.9 s");
-  CHECK(io::readable_time(9.96) == "10 s");
-  CHECK(io::readable_time(59.6) == "1 min 00 s");
-  CHECK(io::readable_time(3599.4) == "59 min 59 s");
-  CHECK(io::readable_time(3599.6) == "1 h 00 min");
-  CHECK(io::readable_time(7620) == "2 h 07 min");
-  CHECK(io::readable_time(INFINITY) == "years");
-}
-
-namespace {
-
-// A sweep of which the second batch runs out, seen by a display that writes to `out`.
-void show_a_sweep(std::FILE* out) {
-  io::sweep_display display(out);
-  measure::sweep_options options;
-  options.micro_batches = {1, 2};
-  options.warm_up_steps = 0;
-  options.stop.most_samples = 16;
-  options.observers = {&display};
-  const measure::sweep_result result = measure::run_sweep(
-      [](const sweep_setting& setting, auto& recorder) {
-        const auto scope = recorder.phase(phase::forward);
-        if (setting.micro_batch == 2) throw std::bad_alloc();
-      },
-      options);
-  REQUIRE(result.trials.size() == 2);
-  display.say("a word");
-}
-
-}  // namespace
-
-TEST_CASE("how far a sweep is shows in plain lines where there is no terminal") {
-  std::FILE* file = std::tmpfile();
-  show_a_sweep(file);
-  const std::string text = text_of(file);
-  std::fclose(file);
-  CHECK(text.rfind("1 of 2: batch 1, 0 workers, full precision: ", 0) == 0);
-  CHECK(has(text, " samples/s, "));
-  CHECK(has(text, "\n2 of 2: batch 2, 0 workers, full precision: out of memory"));
-  CHECK(has(text, "\na word\n"));
-  CHECK(!has(text, "\033"));
-  show_a_sweep(nullptr);
-}
-
-TEST_CASE("how far a sweep is shows as a bar on a terminal") {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  REQUIRE(terminal >= 0);
-  REQUIRE(grantpt(terminal) == 0);
-  REQUIRE(unlockpt(terminal) == 0);
-  std::FILE* screen = std::fopen(ptsname(terminal), "w");
-  REQUIRE(screen != nullptr);
-  show_a_sweep(screen);
-  std::fclose(screen);
-  std::string text;
-  char seen[4096];
-  for (ssize_t count = 0; (count = read(terminal, seen, sizeof seen)) > 0;)
-    text.append(seen, static_cast<std::size_t>(count));
-  close(terminal);
-  CHECK(has(text, "\r\033[K["));
-  CHECK(has(text, " 0 %  1 of 2: batch 1, 0 workers, full precision; 0.0 s"));
-  CHECK(has(text, "2 of 2: batch 2"));
-  CHECK(has(text, "\r\033[Ka word\r\n"));  // in place of the bar
+  const io::sweep_advice full = io::advice_on(busy, {.compute_bound = true, .memory_tight = true});
+  CHECK(full.found == "compute bound, memory tight");
+  CHECK(full.advice == "AMP, a lighter model, a smaller batch");
+  const io::sweep_advice idle = io::advice_on(
+      busy, {.loading_bound = true, .under_utilised = true, .memory_tight = true}, none);
+  CHECK(idle.advice == "more workers, a faster SSD, a smaller batch");
 }

@@ -1,18 +1,26 @@
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <gpuplan/io/progress.hpp>
+#include <gpuplan/io/sweep/display.hpp>
 #include <gpuplan/io/sweep/trials.hpp>
 #include <gpuplan/io/sweep/writer.hpp>
 #include <gpuplan/measure/sweep.hpp>
 
+#include <cmath>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "check.hpp"
 #include "made_trials.hpp"
+#include "program_output.hpp"
 #include "temporary_file.hpp"
 
 namespace {
@@ -263,4 +271,79 @@ TEST_CASE("a sweep that was killed goes on where it was, and loses the setting i
       CHECK(same(all->trials[i], result.trials[i]));
     }
   }
+}
+
+// ---- what shows it
+
+TEST_CASE("a bar has room for its words") {
+  CHECK(io::bar("host", 0.5, 24) == "[#####.....]  50 %  host");
+  CHECK(io::bar("host", 0, 24) == "[..........]   0 %  host");
+  CHECK(io::bar("host", 2, 24) == "[##########] 100 %  host");
+  CHECK(io::bar("a name without room", 1, 10) == "[] 100 %  a name without room");
+}
+
+TEST_CASE("times are as people read them") {
+  CHECK(io::readable_time(0) == "0.0 s");
+  CHECK(io::readable_time(9.94) == "9.9 s");
+  CHECK(io::readable_time(9.96) == "10 s");
+  CHECK(io::readable_time(59.6) == "1 min 00 s");
+  CHECK(io::readable_time(3599.4) == "59 min 59 s");
+  CHECK(io::readable_time(3599.6) == "1 h 00 min");
+  CHECK(io::readable_time(7620) == "2 h 07 min");
+  CHECK(io::readable_time(INFINITY) == "years");
+}
+
+namespace {
+
+// A sweep of which the second batch runs out, seen by a display that writes to `out`.
+void show_a_sweep(std::FILE* out) {
+  io::sweep_display display(out);
+  measure::sweep_options options;
+  options.micro_batches = {1, 2};
+  options.warm_up_steps = 0;
+  options.stop.most_samples = 16;
+  options.observers = {&display};
+  const measure::sweep_result result = measure::run_sweep(
+      [](const sweep_setting& setting, auto& recorder) {
+        const auto scope = recorder.phase(phase::forward);
+        if (setting.micro_batch == 2) throw std::bad_alloc();
+      },
+      options);
+  REQUIRE(result.trials.size() == 2);
+  display.say("a word");
+}
+
+}  // namespace
+
+TEST_CASE("how far a sweep is shows in plain lines where there is no terminal") {
+  std::FILE* file = std::tmpfile();
+  show_a_sweep(file);
+  const std::string text = text_of(file);
+  std::fclose(file);
+  CHECK(text.rfind("1 of 2: batch 1, 0 workers, full precision: ", 0) == 0);
+  CHECK(has(text, " samples/s, "));
+  CHECK(has(text, "\n2 of 2: batch 2, 0 workers, full precision: out of memory"));
+  CHECK(has(text, "\na word\n"));
+  CHECK(!has(text, "\033"));
+  show_a_sweep(nullptr);
+}
+
+TEST_CASE("how far a sweep is shows as a bar on a terminal") {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  REQUIRE(terminal >= 0);
+  REQUIRE(grantpt(terminal) == 0);
+  REQUIRE(unlockpt(terminal) == 0);
+  std::FILE* screen = std::fopen(ptsname(terminal), "w");
+  REQUIRE(screen != nullptr);
+  show_a_sweep(screen);
+  std::fclose(screen);
+  std::string text;
+  char seen[4096];
+  for (ssize_t count = 0; (count = read(terminal, seen, sizeof seen)) > 0;)
+    text.append(seen, static_cast<std::size_t>(count));
+  close(terminal);
+  CHECK(has(text, "\r\033[K["));
+  CHECK(has(text, " 0 %  1 of 2: batch 1, 0 workers, full precision; 0.0 s"));
+  CHECK(has(text, "2 of 2: batch 2"));
+  CHECK(has(text, "\r\033[Ka word\r\n"));  // in place of the bar
 }

@@ -91,7 +91,7 @@ class sweep_drawing {
   }
 
   [[nodiscard]] std::string text() const {
-    std::string out = svg_document(width, bottom + 76, of_.title);
+    std::string out = svg_document(width(), bottom + 76, of_.title);
     out += svg_text(left, 28, "font-size=\"17\" font-weight=\"bold\"", of_.title);
     out += svg_text(left, 48, "fill=\"#444444\"", of_.subtitle);
     if (!best_) return out + svg_text(left, 84, "", "No setting of this sweep ran.") + "</svg>\n";
@@ -99,7 +99,6 @@ class sweep_drawing {
   }
 
  private:
-  static constexpr double width = 960;
   static constexpr double left = 74;
   static constexpr double right = 740;  // the legend is beyond
   static constexpr double bottom = 766;
@@ -116,6 +115,15 @@ class sweep_drawing {
   [[nodiscard]] static panel panel_to(double most, double from_y, double to_y) {
     const double step = grid_step(most / 5);
     return {from_y, to_y, step, step * std::ceil(most * 1.06 / step)};
+  }
+
+  // Of the document: as wide as the longest name needs that the legend has, in letters of a wide
+  // face.
+  [[nodiscard]] double width() const {
+    std::size_t longest = 0;
+    for (const sweep_series& one : series_)
+      longest = std::max(longest, in_words(one.setting).size());
+    return std::max(960.0, right + 48 + 6.2 * static_cast<double>(longest) + 8);
   }
 
   // One doubling is as wide as the next, and half of one is free on either side.
@@ -165,14 +173,17 @@ class sweep_drawing {
     return out;
   }
 
-  // A ring around a point and its name, on the side where there is room.
-  [[nodiscard]] std::string named_point(double x, double y, const std::string& name) const {
+  // A ring around a point and its name at `name_y`, on the side where there is room.
+  [[nodiscard]] std::string named_point(double x,
+                                        double y,
+                                        const std::string& name,
+                                        double name_y) const {
     const bool is_right = x > (left + right) / 2;
     return "<circle cx=\"" + svg_number(x) + "\" cy=\"" + svg_number(y) +
            "\" r=\"7\" fill=\"none\" stroke=\"#000000\" stroke-width=\"1.2\"/>\n" +
            svg_text_over_lines(
                is_right ? x - 11 : x + 11,
-               y - 9,
+               name_y,
                std::string("font-weight=\"bold\"") + (is_right ? " text-anchor=\"end\"" : ""),
                name);
   }
@@ -182,7 +193,10 @@ class sweep_drawing {
     const double best = throughput(*best_).value();
     return grid(here, "Throughput (samples/s)") +
            lines(here, [](const sweep_row& row) { return throughput(row).value(); }) +
-           named_point(x_of(best_->micro_batch), here.y_of(best), rounded(best) + " samples/s");
+           named_point(x_of(best_->micro_batch),
+                       here.y_of(best),
+                       rounded(best) + " samples/s",
+                       here.y_of(best) - 9);
   }
   // To four digits, or all before the point.
   [[nodiscard]] static std::string rounded(double value) {
@@ -216,24 +230,42 @@ class sweep_drawing {
             left + 8, here.top + 14, "font-weight=\"bold\"", name + ", above this picture");
     }
     out += lines(here, [](const sweep_row& row) { return in(row.memory, 1_GB); });
-    for (std::size_t at = 0; at < series_.size(); ++at)
-      for (const sweep_row& row : series_[at].rows)
-        if (!gpuplan::detail::ran(row)) out += ran_out(here, row, style_of(at));
+    out += ran_out(here);
     const double memory = in(best_->memory, 1_GB);
-    return out +
-           named_point(x_of(best_->micro_batch), here.y_of(memory), rounded(memory * scale) + unit);
+    const double y = here.y_of(memory);
+    // Below the point where what the device has is close above it.
+    const bool is_close =
+        of_.capacity && shows_capacity_ && y - here.y_of(in(*of_.capacity, 1_GB)) < 30;
+    return out + named_point(x_of(best_->micro_batch),
+                             y,
+                             rounded(memory * scale) + unit,
+                             is_close ? y + 20 : y - 9);
   }
-  // A cross where memory ended: at what the device has, where that is in the picture.
-  [[nodiscard]] std::string ran_out(const panel& in_panel,
-                                    const sweep_row& row,
-                                    const series_style& style) const {
-    const double x = x_of(row.micro_batch);
+  // Crosses where memory ended, at what the device has, where that is in the picture; what they are
+  // is said once, at the first of them and above, where no row that ran can be.
+  [[nodiscard]] std::string ran_out(const panel& in_panel) const {
     const double y =
         of_.capacity && shows_capacity_ ? in_panel.y_of(in(*of_.capacity, 1_GB)) : in_panel.top + 8;
-    return "<path stroke-width=\"2.5\" fill=\"none\" stroke=\"" + std::string(style.colour) +
-           "\" d=\"M" + svg_number(x - 5) + ' ' + svg_number(y - 5) + "l10 10m-10 0l10 -10\"/>\n" +
-           svg_text_over_lines(
-               std::min(x, right - 36), y + 20, "text-anchor=\"middle\"", "out of memory");
+    std::string out;
+    std::optional<std::int64_t> first;
+    for (std::size_t at = 0; at < series_.size(); ++at)
+      for (const sweep_row& row : series_[at].rows) {
+        if (gpuplan::detail::ran(row)) continue;
+        first = std::min(first.value_or(row.micro_batch), row.micro_batch);
+        out += "<path stroke-width=\"2.5\" fill=\"none\" stroke=\"" +
+               std::string(style_of(at).colour) + "\" d=\"M" +
+               svg_number(x_of(row.micro_batch) - 5) + ' ' + svg_number(y - 5) +
+               "l10 10m-10 0l10 -10\"/>\n";
+      }
+    if (first) {
+      const double x = x_of(*first);
+      const bool is_left = x < left + 100;
+      out += svg_text_over_lines(is_left ? x - 5 : std::min(x + 5, right),
+                                 y - 9,
+                                 is_left ? "" : "text-anchor=\"end\"",
+                                 "out of memory");
+    }
+    return out;
   }
 
   // Of the series that the fastest row is of, as bars.
