@@ -12,6 +12,7 @@
 #include <gpuplan/measure/sweep/options.hpp>
 #include <gpuplan/measure/sweep/trial.hpp>
 #include <gpuplan/memory_model.hpp>
+#include <gpuplan/result.hpp>
 #include <gpuplan/sweep.hpp>
 #include <gpuplan/sweep/measured.hpp>
 #include <gpuplan/units.hpp>
@@ -103,6 +104,7 @@ answer answer_to(const sweep_request& asked,
   measure::sweep_options options = options_of(asked);
   options.interrupted = [&] { return ctrl_c.received(); };
   std::optional<io::sweep_writer> writer;
+  std::vector<std::string> measured_again;
   if (!asked.output.empty() && subject.is_reported) {
     writer.emplace(
         asked.output,
@@ -111,9 +113,11 @@ answer answer_to(const sweep_request& asked,
         [&](const std::string& problem) { display.say(problem); },
         io::trial_origin{.subject = text_of(subject), .date = today()});
     options.already_measured = writer->trials();
-    for (const io::bad_line& bad : writer->bad_lines())
-      display.say(asked.output + ':' + std::to_string(bad.line) + ": " + bad.reason +
-                  "; measured again");
+    for (const io::bad_line& bad : writer->bad_lines()) {
+      measured_again.push_back(asked.output + ':' + std::to_string(bad.line) + ": " + bad.reason +
+                               "; measured again");
+      display.say(measured_again.back());
+    }
     options.observers.push_back(&*writer);
   }
   options.observers.push_back(&display);
@@ -132,6 +136,7 @@ answer answer_to(const sweep_request& asked,
                                            .offers = subject.offers});
   if (subject.remarks)
     for (std::string& remark : subject.remarks()) report.notes.push_back(std::move(remark));
+  for (const std::string& line : measured_again) report.notes.push_back(line + '.');
   const earlier_results earlier = writer ? earlier_in(sweep, *writer) : earlier_results();
   if (earlier.settings > 0)
     report.notes.push_back(std::to_string(earlier.settings) +
@@ -145,6 +150,8 @@ answer answer_to(const sweep_request& asked,
     if (file.empty()) return;
     try {
       guides::write_file(option, file, text());
+    } catch (const gpuplan::plan_error& error) {
+      made.problems.push_back(std::string(option) + ": " + error.what());
     } catch (const std::exception& error) {
       made.problems.push_back(error.what());
     }
@@ -286,8 +293,8 @@ int run_sweep_program(int argc,
   for (const std::string& problem : made.problems)
     std::fprintf(stderr, "%s: %s\n", program.c_str(), problem.c_str());
   if (status != 0) return status;
-  if (!made.problems.empty()) return 1;
-  return made.is_interrupted ? 130 : 0;
+  if (made.is_interrupted) return 130;
+  return made.problems.empty() ? 0 : 1;
 }
 
 }  // namespace sweep_examples

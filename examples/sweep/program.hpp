@@ -83,7 +83,8 @@ void add_options(CLI::App& app, sweep_request& asked);
 /// progress display, a file of results as they come and Ctrl-C, prints the report, and writes the
 /// picture and the header. The exit status: 0; 1 with a message where not all could be written or
 /// `make` throws; 2 where the command line is wrong; 130 where it was interrupted, once what was
-/// measured is printed. `add` adds options of the program's own.
+/// measured is printed, also where that is too little for a header. `add` adds options of the
+/// program's own.
 int run_sweep_program(int argc,
                       char** argv,
                       const std::string& program,

@@ -46,15 +46,22 @@ struct sweep_offers {
       "loading bound",
       row.pinned_memory || !offers.pinned_memory ? "more workers, a faster SSD"
                                                  : "more workers, pin_memory, a faster SSD");
+  // Where memory is tight a larger batch would not fit.
+  const char* const larger = diagnosis.memory_tight ? "" : "a larger batch";
+  const auto with_larger = [&](const std::string& before, const std::string& after) {
+    std::string all = before;
+    add_to(all, larger);
+    add_to(all, after);
+    return all;
+  };
   add(diagnosis.under_utilised,
       "under-utilised",
-      diagnosis.loading_bound ? "a larger batch" : "a larger batch, more workers");
+      with_larger("", diagnosis.loading_bound ? "" : "more workers"));
   add(diagnosis.compute_bound,
       "compute bound",
-      row.mixed_precision || !offers.mixed_precision ? "a larger batch, a lighter model"
-                                                     : "AMP, a larger batch, a lighter model");
-  const bool said = out.advice.find("a larger batch") != std::string::npos;
-  add(diagnosis.memory_head_room, "memory head-room", said ? "" : "a larger batch");
+      with_larger(row.mixed_precision || !offers.mixed_precision ? "" : "AMP", "a lighter model"));
+  const bool said = diagnosis.under_utilised || diagnosis.compute_bound;
+  add(diagnosis.memory_head_room, "memory head-room", said ? "" : larger);
   add(diagnosis.memory_tight, "memory tight", "a smaller batch");
   return out;
 }

@@ -289,6 +289,7 @@ class sweep_reading {
            (is_one ? " row that " : " rows that ") + bands(is_one);
   }
   [[nodiscard]] std::string why_none(const failure& reason) const {
+    if (reason.code == errc::too_few_rows) return "no row ran";
     if (reason.code != errc::no_row_in_bands) return text(reason.code);
     const auto count = [&](fact name) { return std::to_string(reason[name]); };
     std::string words = "of " + count_of_rows(reason[fact::rows_that_ran]) + ", " +
@@ -383,6 +384,22 @@ class sweep_reading {
   return t;
 }
 
+// Where the quartiles of a step lie far apart its median says less; empty where none do.
+[[nodiscard]] inline std::string scattered(const std::vector<measure::trial>& trials) {
+  std::int64_t ran = 0;
+  std::int64_t wide = 0;
+  for (const measure::trial& one : trials) {
+    if (one.outcome != measure::trial_outcome::ran) continue;
+    ++ran;
+    if (one.step.upper > 1.5 * one.step.lower) ++wide;
+  }
+  if (wide == 0) return {};
+  return "In " + std::to_string(wide) + " of " + std::to_string(ran) +
+         (ran == 1 ? " setting" : " settings") +
+         " a quarter of the steps took over 1.5 times as long as the quickest quarter: these steps "
+         "differ, or other programs had the machine too.";
+}
+
 // The settings without a result; those that ran out are in the table of rows.
 [[nodiscard]] inline table without_result(const std::vector<measure::trial>& trials) {
   table t{.title = "What was not measured",
@@ -448,6 +465,8 @@ class sweep_reading {
     if (!more.rows.empty()) out.tables.push_back(std::move(more));
   out.notes.push_back("Times are medians. To read the clock takes " +
                       decimal(sweep.clock_cost_s * 1e9, 0) + " ns, and each phase reads it twice.");
+  if (std::string wide = detail::scattered(sweep.trials); !wide.empty())
+    out.notes.push_back(std::move(wide));
   for (const sweep_setting& largest : sweep.largest_that_fits)
     out.notes.push_back(detail::largest_that_ran(sweep.trials, largest));
   if (!sweep.stopped_by.empty())
