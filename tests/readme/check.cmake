@@ -7,13 +7,15 @@
 #   <!-- diagnostic -->          each line of this block is part of what the compiler said of the
 #                                last block that does not compile
 #   <!-- output: COMMAND -->     this block is what the shell command prints in the README's folder;
-#                                the programs are on the PATH
+#                                the programs are on the PATH, and what it writes to $WORK can be
+#                                included by later blocks
 cmake_minimum_required(VERSION 3.24)
 
 file(REMOVE_RECURSE "${WORK_DIR}")
 file(MAKE_DIRECTORY "${WORK_DIR}")
 set(ENV{PATH} "${WORK_DIR}:${PROGRAM_DIR}:$ENV{PATH}")
 set(ENV{LC_ALL} C)
+set(ENV{WORK} "${WORK_DIR}")
 cmake_path(GET README PARENT_PATH readme_dir)
 
 set(cpp_blocks 0)

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <iterator>
 #include <new>
 #include <sstream>
@@ -218,10 +219,21 @@ TEST_CASE("a sweep goes on where its file ends") {
   CHECK(status_of("--micro-batch 8") == 0);  // without --resume, anew
   REQUIRE(trials_in(results).size() == 1);
   CHECK(trials_in(results)[0].setting.micro_batch == 8);
+  const std::string whole = results.text();
+  std::ofstream(results.name(), std::ios::binary) << "{\"micro_batch\":7}\n" << whole;
+  const outcome mended =
+      ran("--workers 0 --hidden 16 --seconds 0.2 --micro-batch 7,8 --quiet --resume --output " +
+          results.name());
+  CHECK(mended.status == 0);
+  CHECK(mended.err.empty());
+  CHECK(has(mended.out, results.name() + ":1: "));
+  CHECK(has(mended.out, "; measured again."));
+  CHECK(has(mended.out, "1 setting is from "));
 }
 
 TEST_CASE("Ctrl-C ends a sweep, and what was measured is printed") {
   const temporary_file results("", "gpuplan-trials");
+  const temporary_file header("", "gpuplan-header");
   std::string batches = "1";
   for (int batch = 2; batch <= 500; ++batch) batches += "," + std::to_string(batch);
   // Once the first line is in the file, the sweep runs and minds the signal.
@@ -232,7 +244,7 @@ TEST_CASE("Ctrl-C ends a sweep, and what was measured is printed") {
     if (!is_over) kill(getpid(), SIGINT);
   });
   const outcome o = ran("--workers 0 --hidden 16 --seconds 0.2 --micro-batch " + batches +
-                        " --output " + results.name());
+                        " --output " + results.name() + " --header " + header.name());
   is_over = true;
   person.join();
   CHECK(o.status == 130);
@@ -240,6 +252,10 @@ TEST_CASE("Ctrl-C ends a sweep, and what was measured is printed") {
   const std::size_t measured = trials_in(results).size();
   CHECK(measured >= 1);
   CHECK(measured < 500);
+  if (measured < 3) {  // too few for a model
+    CHECK(header.text().empty());
+    CHECK(has(o.err, "sweep_cpu: --header: too few rows"));
+  }
 }
 
 TEST_CASE("sweep_cpu says what is wrong with what it is asked") {
