@@ -252,6 +252,8 @@ int run(int argc, char** argv) {
       about,
       [&](CLI::App& app) {
         app.footer(examples);
+        // mpirun gives its ranks a terminal also where its own output goes into a file.
+        app.get_option("--color")->run_callback_for_default()->default_val("never");
         app.add_option("--threads",
                        threads,
                        "That compute on each rank; by default half of the processor's, shared out")
