@@ -61,13 +61,18 @@ sweep_examples::sweep_subject subject_of(const sweep_examples::sweep_request& as
     options.mixed_precision = tried(chosen.precision, "mixed");
     options.pinned_memory = tried(chosen.pinned, "yes");
     options.now_s = now_s;
+    // The device says how busy it was in a last second at most, which must be one of these steps.
+    options.stop.least_s = 1;
+    options.stop.most_samples = 1'000'000;
     return run_sweep(*samples, with, std::move(options));
   };
   subject.remarks = [] {
     return std::vector<std::string>{
         "Times are of the device, also while it waits for the host. Full precision is fp32; mixed "
         "precision is bf16 with parameters and AdamW in fp32. Memory is what the device has less "
-        "of than before the first setting, with the kernels that were loaded since."};
+        "of than before the first setting, with the kernels that were loaded since. Utilisation is "
+        "that of the last sixth of a second to a second of a setting: where its steps took less, "
+        "also of what was before them."};
   };
   return subject;
 }

@@ -2,6 +2,7 @@
 // of a device.
 
 #include <doctest/doctest.h>
+#include <gpuplan/io/sweep/trials.hpp>
 #include <stand_in/cublaslt.hpp>
 #include <stand_in/stand_in.hpp>
 
@@ -19,8 +20,8 @@ namespace {
 int run(int argc, char** argv) { return sweep_cuda::run(argc, argv, stand_in::now_s); }
 
 // Products take 1 ms, so that 0.05 s are some steps.
-outcome ran(std::vector<std::string> arguments) {
-  for (const char* more : {"--samples", "64", "--seconds", "0.05", "--hidden", "16", "--quiet"})
+outcome ran(std::vector<std::string> arguments, const char* seconds = "0.05") {
+  for (const char* more : {"--samples", "64", "--seconds", seconds, "--hidden", "16", "--quiet"})
     arguments.emplace_back(more);
   const outcome o = output_of(run, arguments, "sweep_cuda");
   CHECK(stand_in::live().empty());
@@ -55,6 +56,21 @@ TEST_CASE("settings are measured and reported") {
   // A line of JSON for each of the eight settings.
   const std::string lines = results.text();
   CHECK(std::count(lines.begin(), lines.end(), '\n') == 8);
+}
+
+TEST_CASE("a setting lasts as long as the device looks back") {
+  stand_in::reset();
+  const temporary_file results("");
+  const std::string samples = no_file();
+  const outcome o = ran(
+      {"--micro-batch", "4", "--workers", "0", "--data", samples, "--output", results.name()}, "3");
+  std::remove(samples.c_str());
+  CHECK(o.status == 0);
+  const auto read = gpuplan::io::read_trials(results.text(), gpuplan::io::sweep_format::json_lines);
+  REQUIRE(read->trials.size() == 1);
+  const gpuplan::measure::trial& t = read->trials[0];
+  CHECK(t.why_ended == gpuplan::measure::stop_reason::median_known);
+  CHECK(static_cast<double>(t.steps) * t.step.median >= 0.99);
 }
 
 TEST_CASE("memory above the limit runs out") {
