@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -116,6 +117,14 @@ void write_file(const std::string& option, const std::string& name, const std::s
   const bool closed = file != nullptr && std::fclose(file) == 0;
   if (!written || !closed)
     throw std::runtime_error(option + ": cannot write " + name + ": " + std::strerror(errno));
+}
+
+std::string flaw_of_positive(const std::string& number) {
+  char* end = nullptr;
+  const double value = std::strtod(number.c_str(), &end);
+  const bool is_read = end != number.c_str() && *end == '\0';
+  if (!is_read || (value > 0 && std::isfinite(value))) return {};
+  return number + " is no finite number above 0";
 }
 
 int run(int argc, char** argv, std::initializer_list<guide> held) {

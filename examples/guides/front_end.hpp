@@ -42,6 +42,10 @@ int run_program(int argc,
 /// Makes a file of this text. Throws, after the option, where it cannot be written.
 void write_file(const std::string& option, const std::string& name, const std::string& text);
 
+/// Empty where an argument is a finite number above 0, or none that can be read, which is for the
+/// option itself to say; else what is wrong with it: a check for options.
+[[nodiscard]] std::string flaw_of_positive(const std::string& number);
+
 struct guide {
   const char* id;       // "000"
   const char* program;  // that prints this guide alone

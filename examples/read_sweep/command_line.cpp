@@ -172,13 +172,13 @@ int run(int argc, char** argv) {
             app.add_option("--gpu", asked.gpu, "The device it ran on, such as a100_sxm4_80gb")
                 ->type_name("");
         app.add_option("--memory", asked.memory_GB, "What the device has for tensors, in GB")
-            ->check(CLI::PositiveNumber)
+            ->check(guides::flaw_of_positive, "")
             ->excludes(gpu)
             ->type_name("");
         app.add_option("--device", asked.device, "Its name, for the report, picture and header")
             ->type_name("");
         app.add_option("--data-time", asked.data_ms, "Loading bound above this many ms")
-            ->check(CLI::PositiveNumber)
+            ->check(guides::flaw_of_positive, "")
             ->type_name("")
             ->capture_default_str();
         const auto usual = [](const std::pair<double, double>& percent) {

@@ -242,7 +242,7 @@ void add_options(CLI::App& app, sweep_request& asked) {
       ->type_name("")
       ->capture_default_str();
   app.add_option("--memory-limit", asked.memory_limit_MB, "In MB: above it, memory runs out")
-      ->check(CLI::PositiveNumber)
+      ->check(guides::flaw_of_positive, "")
       ->type_name("");
   app.add_option("--data", asked.data, "The data set; drawn and written where it is not there")
       ->type_name("FILE");
@@ -251,7 +251,10 @@ void add_options(CLI::App& app, sweep_request& asked) {
       ->type_name("N")
       ->capture_default_str();
   auto* output =
-      app.add_option("--output", asked.output, "Write results as they come: CSV, or JSON lines")
+      app.add_option(
+             "--output",
+             asked.output,
+             "Write results as they come: as CSV where its name says so, else as JSON lines")
           ->type_name("FILE.csv|FILE.jsonl");
   app.add_flag("--resume", asked.resumes, "Keep what that file has, and measure the rest")
       ->needs(output);

@@ -197,6 +197,9 @@ TEST_CASE("what cannot be done is said in a sentence") {
   fails({other.name()}, "this is no sweep");
   fails({sample, "--gpu", "rtx_9999"}, "the nearest");
   fails({sample, "--gpu", "rtx_4090", "--memory", "3"}, "--memory");
+  fails({sample, "--memory", "-3"}, "--memory: -3 is no finite number above 0");
+  fails({sample, "--memory", "nan"}, "nan is no finite number above 0");
+  fails({sample, "--memory", "much"}, "--memory");
   fails({sample, "--utilisation", "90", "70"}, "--utilisation: from the lower end");
   fails({sample, "--memory-share", "0", "120"}, "memory_share");
   fails({sample, "--header", "x.hpp", "--model", "m"}, "--date");

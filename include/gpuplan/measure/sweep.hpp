@@ -18,6 +18,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -42,6 +43,12 @@ enum class vote {
   failed,
   out_of_memory,
 };
+
+[[nodiscard]] inline std::string readable(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
 
 template <class Step, class Clock>
 class sweep_runner {
@@ -204,8 +211,8 @@ class sweep_runner {
       const double passed_s = now_s() - from_s;
       if (own == vote::go_on && passed_s >= options_.stop.cap_s) {
         add_message(t,
-                    "the first steps took " + std::to_string(passed_s) + " s, and the cap is " +
-                        std::to_string(options_.stop.cap_s) + " s");
+                    "the first steps took " + readable(passed_s) + " s, and the cap is " +
+                        readable(options_.stop.cap_s) + " s");
         own = vote::out_of_time;
       } else if (own == vote::go_on && passed_s >= options_.stop.cap_s / 2) {
         own = vote::warm_enough;
@@ -290,7 +297,7 @@ class sweep_runner {
       return vote::go_on;
     } catch (const step_stopped&) {
       if (interrupted()) return vote::interrupted;
-      add_message(t, "a step was stopped after " + std::to_string(now_s() - step_began_s_) + " s");
+      add_message(t, "a step was stopped after " + readable(now_s() - step_began_s_) + " s");
       return vote::out_of_time;
     } catch (const std::exception& e) {
       add_message(t, e.what());
@@ -335,7 +342,7 @@ class sweep_runner {
     if (gpuplan::detail::is_finite(value) && is_right(value))
       into = value;
     else
-      add_message(t, std::string("the probe of ") + what + " said " + std::to_string(value));
+      add_message(t, std::string("the probe of ") + what + " said " + readable(value));
   }
 
   [[nodiscard]] vote agreed(vote own) const {
