@@ -326,7 +326,7 @@ constexpr result<measured_curve<Quantity>> curve_of(sweep_rows rows,
                    named_fact{fact::at_most, most_curve_rows});
   for (const sweep_row& row : rows) {
     if (!ran(row) || row.micro_batch >= below) continue;
-    if (one == nullptr) one = &row;
+    if (curve.rows == 0) one = &row;
     std::int64_t to = curve.rows++;
     for (; to > 0 && curve.micro_batches[to - 1] > row.micro_batch; --to) {
       curve.micro_batches[to] = curve.micro_batches[to - 1];

@@ -104,7 +104,7 @@ constexpr result<fitted_line> fit_line(sweep_rows rows,
   fit_residuals<double>& found = line.residuals;
   for (const sweep_row& row : rows) {
     if (!ran(row)) continue;
-    if (first == nullptr) {
+    if (found.rows == 0) {
       first = &row;
       found.batches = row.micro_batch;
     }
