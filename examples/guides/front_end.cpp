@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "guides/help_page.hpp"
 #include "guides/render.hpp"
 
 #define GUIDES_TEXT_(x) #x
@@ -72,6 +73,7 @@ int run_program(int argc,
   std::string format = "text";
   std::string color = "auto";
   CLI::App app(about, program);
+  app.formatter(help_page());
   app.set_version_flag("--version", version_text);
   app.add_option("--format", format, "How to print")
       ->check(CLI::IsMember(std::vector<std::string>{"text", "markdown", "csv", "json"}))

@@ -2,10 +2,12 @@
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/memory/divisions.hpp>
 #include <gpuplan/planner.hpp>
+#include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -16,6 +18,7 @@
 #include "guides/render.hpp"
 #include "plan/command_line.hpp"
 #include "plan/options.hpp"
+#include "plan/report.hpp"
 
 namespace plan_program {
 namespace {
@@ -28,8 +31,10 @@ constexpr const char* about =
     "How many GPUs to train a model on, and of which kind: for 1, 2, 4 and so on up to all of the\n"
     "cluster the fastest plan that fits, the hours of the run, its GPU-hours, energy and money, "
     "what\n"
-    "of the throughput of the fewest GPUs each GPU keeps, and what an hour less costs beside the\n"
-    "next fewer GPUs. Dominated is what takes longer and costs more than another row.";
+    "an hour less costs beside the next fewer GPUs, and what of the throughput of the fewest GPUs\n"
+    "each GPU keeps. \"By stack\" is how fast or slow other software on the same GPUs may be.\n"
+    "Dominated is what takes longer and costs more than another row. Below: where the time of a\n"
+    "step goes, and what makes a stack fast or slow.";
 constexpr const char* examples =
     "Examples:\n"
     "  how_many_gpus llama-3-8b --framework torchtitan --gpu h100_sxm5_80gb --nodes 8 --batch 256\n"
@@ -38,44 +43,44 @@ constexpr const char* examples =
     "      --gpu a100_sxm4_80gb,h100_sxm5_80gb --price 1.8,3 --days 7";
 
 struct counted {
-  const char* gpu = "";
-  std::int64_t gpus = 0;
-  known<training_plan> best{};
-  planned_run run{};
+  described_plan is{};
   double efficiency = 0;
   known<price> hour_saved{};
   std::string note{};
 };
 
 // The best plan on each number of one kind of GPU.
-std::vector<counted> counts_of(plan_request request, const transformer_memory_of& memory_of) {
+std::vector<counted> counts_of(named_request asked, const transformer_memory_of& memory_of) {
+  plan_request& request = asked.request;
   std::vector<counted> rows;
   const counted* fewest = nullptr;
   std::size_t before = 0;
   const std::int64_t in_node = request.on.gpus_per_node;
   const std::int64_t all = total_gpus(request.on);
-  for (std::int64_t gpus = 1; gpus < in_node; gpus *= 2) rows.push_back({request.on.gpu.id, gpus});
-  for (std::int64_t gpus = in_node; gpus < all; gpus *= 2)
-    rows.push_back({request.on.gpu.id, gpus});
-  rows.push_back({request.on.gpu.id, all});
+  const auto add = [&](std::int64_t gpus) {
+    rows.push_back({.is = {.gpu = request.on.gpu.id, .gpus = gpus}});
+  };
+  for (std::int64_t gpus = 1; gpus < in_node; gpus *= 2) add(gpus);
+  for (std::int64_t gpus = in_node; gpus < all; gpus *= 2) add(gpus);
+  add(all);
   for (counted& row : rows) {
-    request.space.gpus = range<std::int64_t>{row.gpus, row.gpus};
+    request.space.gpus = range<std::int64_t>{row.is.gpus, row.is.gpus};
     const auto found = plan_training(request, memory_of, 1);
     if (!found) {
       row.note = in_words(found.why());
       continue;
     }
-    row.best = found->best();
-    row.run = run_of(request, *row.best);
-    if (fewest != nullptr && row.run.cost) {
-      const counted& fewer = rows[before];
-      const auto saved = price_of_time_saved({fewer.gpus, fewer.run.time, *fewer.run.cost},
-                                             {row.gpus, row.run.time, *row.run.cost});
+    row.is = describe(asked, found->best());
+    const planned_run& run = *row.is.run;
+    if (fewest != nullptr && run.cost) {
+      const described_plan& fewer = rows[before].is;
+      const auto saved = price_of_time_saved({fewer.gpus, fewer.run->time, *fewer.run->cost},
+                                             {row.is.gpus, run.time, *run.cost});
       if (saved) row.hour_saved = *saved;
     }
     if (fewest == nullptr) fewest = &row;
     before = static_cast<std::size_t>(&row - rows.data());
-    row.efficiency = fewest->run.gpu_time / row.run.gpu_time;
+    row.efficiency = fewest->is.run->gpu_time / run.gpu_time;
   }
   return rows;
 }
@@ -85,8 +90,8 @@ void compare(std::vector<counted>& rows) {
   std::vector<priced_run> runs;
   std::vector<counted*> of;
   for (counted& row : rows) {
-    if (!row.best || !row.run.cost) continue;
-    runs.push_back({row.gpus, row.run.time, *row.run.cost});
+    if (!row.is.plan || !row.is.run->cost) continue;
+    runs.push_back({row.is.gpus, row.is.run->time, *row.is.run->cost});
     of.push_back(&row);
   }
   if (runs.empty()) return;
@@ -97,60 +102,106 @@ void compare(std::vector<counted>& rows) {
   note = note == "cheapest" ? "cheapest and fastest" : "fastest";
 }
 
-struct listing {
-  bool for_people = true;
-  bool has_money = true;
+io::table for_programs(const std::vector<counted>& rows) {
+  io::table table;
+  add_columns(table);
+  for (const char* name : {"usd_per_hour_saved", "efficiency_pct", "note"})
+    table.columns.push_back({.name = name});
+  for (const counted& row : rows) {
+    std::vector<cell> cells;
+    add_cells(cells, row.is);
+    cells.push_back(cell_of(row.hour_saved, 1_usd_per_hour, cell::shortest));
+    cells.push_back(row.is.plan ? cell(100 * row.efficiency) : cell());
+    cells.emplace_back(row.note);
+    table.rows.push_back(cells);
+  }
+  return table;
+}
 
-  io::table of(const std::string& title, const std::vector<counted>& rows) const {
+// Of one kind of GPU: what each number of them takes, what of a step, and by which stack.
+class listing {
+ public:
+  listing(const named_request& asked, const std::vector<counted>& rows)
+      : asked_(asked), has_money_(static_cast<bool>(asked.request.on.price_per_gpu)) {
+    for (const counted& row : rows) {
+      rows_.push_back(&row);
+      if (!row.is.plan) continue;
+      planned_.push_back({std::to_string(row.is.gpus), row.is});
+      const planned_run& run = *row.is.run;
+      const double hours = in(run.time, 1_h);
+      if (!(least_hours_ > 0) || hours < least_hours_) least_hours_ = hours;
+      const double cost = run.cost ? in(*run.cost, 1_usd) : in(run.gpu_time, 1_h);
+      if (!(least_cost_ > 0) || cost < least_cost_) least_cost_ = cost;
+    }
+  }
+
+  std::string text(const std::string& title, const guides::output& as) const {
+    std::string tables = guides::render(counts(title), as);
+    if (planned_.empty()) return tables;
+    const auto fastest =
+        std::min_element(planned_.begin(), planned_.end(), [](const auto& a, const auto& b) {
+          return a.is.run->time < b.is.run->time;
+        });
+    named_plan shown = *fastest;
+    shown.name = "on " + shown.name;
+    return tables + "\n" + guides::render(parts_of(planned_), as) + "\n" +
+           guides::render(stacks_of(asked_, shown), as);
+  }
+
+ private:
+  const named_request& asked_;
+  bool has_money_;
+  std::vector<const counted*> rows_{};
+  std::vector<named_plan> planned_{};
+  double least_hours_ = 0;
+  double least_cost_ = 0;
+
+  io::table counts(const std::string& title) const {
     io::table table{.title = title};
     const auto add_columns = [&](std::initializer_list<const char*> names, io::alignment align) {
       for (const char* name : names) table.columns.push_back({.name = name, .align = align});
     };
-    if (!for_people) add_columns({"gpu"}, io::alignment::left);
     add_columns({"gpus"}, io::alignment::right);
+    if (!asked_.request.setups.empty()) add_columns({"precision"}, io::alignment::left);
     add_columns({"division", "recompute"}, io::alignment::left);
-    if (for_people)
-      add_columns({"batch"}, io::alignment::right);
-    else
-      add_columns({"data_parallel", "micro_batch", "accumulation"}, io::alignment::right);
+    add_columns({"batch"}, io::alignment::right);
     add_columns({"hours"}, io::alignment::point);
-    if (!for_people || !has_money) add_columns({"gpu_hours"}, io::alignment::point);
-    if (!for_people) add_columns({"kWh"}, io::alignment::point);
-    if (!for_people || has_money)
-      add_columns({"usd", for_people ? "usd/h saved" : "usd_per_hour_saved"}, io::alignment::point);
-    add_columns({"efficiency_pct"}, io::alignment::point);
+    add_columns({"by stack"}, io::alignment::right);
+    if (has_money_)
+      add_columns({"usd", "usd/h saved"}, io::alignment::point);
+    else
+      add_columns({"gpu_hours"}, io::alignment::point);
+    add_columns({"kept_pct"}, io::alignment::point);
     add_columns({"note"}, io::alignment::left);
-    for (const counted& row : rows) table.rows.push_back(cells_of(row));
+    for (const counted* row : rows_) table.rows.push_back(cells_of(*row));
     return table;
   }
-
- private:
   std::vector<cell> cells_of(const counted& row) const {
-    std::vector<cell> cells;
-    if (!for_people) cells.emplace_back(row.gpu);
-    cells.emplace_back(row.gpus);
-    const bool is_planned = static_cast<bool>(row.best);
-    const auto add = [&](const auto& value) { cells.push_back(is_planned ? cell(value) : cell()); };
-    const auto add_number = [&](const auto& quantity, const auto& unit, int digits) {
-      cells.push_back(quantity ? cell{in(*quantity, unit), digits} : cell());
-    };
-    const training_plan plan = is_planned ? *row.best : training_plan{};
-    const batch_plan& batch = plan.batch;
-    add(in_words(plan));
-    add(recomputed(plan));
-    if (for_people)
-      add(in_words(batch));
-    else
-      for (const std::int64_t part : {batch.data_parallel, batch.micro_batch, batch.accumulation})
-        add(part);
-    add(cell{in(row.run.time, 1_h), 1});
-    if (!for_people || !has_money) add(cell{in(row.run.gpu_time, 1_h), 0});
-    if (!for_people) add_number(row.run.energy_used, 1_kWh, 0);
-    if (!for_people || has_money) {
-      add_number(row.run.cost, 1_usd, 0);
-      add_number(row.hour_saved, 1_usd_per_hour, 2);
+    std::vector<cell> cells{row.is.gpus};
+    if (!row.is.plan) {
+      cells.resize(has_money_ ? 9 : 8);
+      if (!asked_.request.setups.empty()) cells.emplace_back();
+      cells.emplace_back(row.note);
+      return cells;
     }
-    add(cell{100 * row.efficiency, 1});
+    const training_plan& plan = *row.is.plan;
+    const planned_run& run = *row.is.run;
+    if (!asked_.request.setups.empty()) cells.emplace_back(row.is.precision);
+    const range<duration> time = row.is.time_by(row.is.by_stack.all);
+    const int digits = digits_of(least_hours_);
+    cells.insert(cells.end(),
+                 {in_words(plan),
+                  recomputed(plan),
+                  in_words(plan.batch),
+                  cell{in(run.time, 1_h), digits},
+                  cell{range<double>{in(time.low(), 1_h), in(time.high(), 1_h)}, digits}});
+    if (has_money_) {
+      cells.push_back(cell_of(run.cost, 1_usd, digits_of(least_cost_)));
+      cells.push_back(cell_of(row.hour_saved, 1_usd_per_hour, 2));
+    } else {
+      cells.emplace_back(in(run.gpu_time, 1_h), digits_of(least_cost_));
+    }
+    cells.emplace_back(100 * row.efficiency, 1);
     cells.emplace_back(row.note);
     return cells;
   }
@@ -161,32 +212,34 @@ std::string answer_to(const arguments& given, const guides::output& as) {
   const plan_request& request = named.request;
   if (request.samples == 0) throw guides::bad_request("--tokens says how long the run is");
   const transformer_memory_of memory_of{.fragmentation = given.fragmentation / 100};
-  plan_request one = request;
-  one.others = {};
-  std::vector<counted> rows = counts_of(one, memory_of);
-  std::vector<std::size_t> ends{rows.size()};  // of the rows of each kind of GPU
+  named_request one = named;
+  one.request.others = {};
+  std::vector<named_request> kinds{one};
   for (const cluster_choice& other : request.others) {
-    one.on = other.on;
-    one.efficiency = other.efficiency;
-    const std::vector<counted> more = counts_of(one, memory_of);
+    one.request.on = other.on;
+    one.request.efficiency = other.efficiency;
+    kinds.push_back(one);
+  }
+  std::vector<counted> rows;
+  std::vector<std::size_t> ends;  // of the rows of each kind of GPU
+  for (const named_request& kind : kinds) {
+    const std::vector<counted> more = counts_of(kind, memory_of);
     rows.insert(rows.end(), more.begin(), more.end());
     ends.push_back(rows.size());
   }
   compare(rows);
+  if (!is_for_people(as)) return guides::render(for_programs(rows), as);
 
-  const listing list{is_for_people(as), static_cast<bool>(request.on.price_per_gpu)};
   const std::string title =
       named.name + ", " + io::decimal(given.tokens / 1e9, -1) + " billion tokens, on 1 to ";
-  if (!list.for_people) return guides::render(list.of(title + gpus_of(request), rows), as);
   std::string tables;
   std::size_t begin = 0;
-  for (const std::size_t end : ends) {
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     const std::vector<counted> of_kind(rows.begin() + static_cast<std::ptrdiff_t>(begin),
-                                       rows.begin() + static_cast<std::ptrdiff_t>(end));
+                                       rows.begin() + static_cast<std::ptrdiff_t>(ends[kind]));
     if (begin != 0) tables += "\n";
-    const std::string gpus = std::to_string(of_kind.back().gpus) + " x " + of_kind.back().gpu;
-    tables += guides::render(list.of(title + gpus, of_kind), as);
-    begin = end;
+    tables += listing(kinds[kind], of_kind).text(title + gpus_of(kinds[kind].request), as);
+    begin = ends[kind];
   }
   return tables;
 }

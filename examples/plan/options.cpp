@@ -2,10 +2,12 @@
 
 #include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/framework.hpp>
+#include <gpuplan/gpu.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/training_setup.hpp>
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>
@@ -25,23 +27,50 @@ namespace {
 
 using namespace gpuplan;
 
-precision_recipe usual_precision(sharding_code sharding) {
-  switch (sharding) {
-    case sharding_code::megatron:
-      return bf16_megatron;
-    case sharding_code::deepspeed:
-      return bf16_master;
-    case sharding_code::none:
-    case sharding_code::fsdp2:
-      break;
+// What "bf16" and the like mean to code that shares so. Nothing where it has no such.
+known<precision_recipe> recipe_of(const std::string& name, sharding_code sharding) {
+  const bool gathers = sharding == sharding_code::fsdp2;
+  const bool has_masters =
+      sharding == sharding_code::megatron || sharding == sharding_code::deepspeed;
+  precision_recipe bf16 = bf16_mixed;
+  if (sharding == sharding_code::megatron) bf16 = bf16_megatron;
+  if (sharding == sharding_code::deepspeed) bf16 = bf16_master;
+  if (name == "bf16") return bf16;
+  if (name == "fp8") {
+    bf16.fp8_linears = true;
+    return bf16;
   }
-  return bf16_mixed;
+  if (name == "fp16" && !gathers) return has_masters ? fp16_master : fp16_mixed;
+  if (name == "fp32" && sharding != sharding_code::deepspeed) return fp32_precision;
+  return {};
+}
+
+// One setup for each precision.
+std::vector<training_setup> setups_of(const arguments& given, training_setup setup) {
+  std::vector<training_setup> setups;
+  for (const std::string& name : given.precisions) {
+    const known<precision_recipe> recipe = recipe_of(name, setup.framework.sharding);
+    if (!recipe)
+      throw guides::bad_request("--precision " + name + ": " + setup.framework.name +
+                                " does not train in it");
+    setup.precision = *recipe;
+    training_setup alone = setup;  // what any division keeps it from says too little
+    alone.parallelism = {.zero_stage = setup.parallelism.zero_stage};
+    if (const auto valid = validate(alone); !valid)
+      throw guides::bad_request("--precision " + name + ": " + failure_text(valid.why()).c_str());
+    for (const std::string& kind : given.gpus)
+      if (const gpu_spec gpu = setups::gpu_named(kind); !peak(gpu, format_of_linears(*recipe)))
+        throw guides::bad_request("--precision " + name + ": no dense rate of " +
+                                  text(format_of_linears(*recipe)) + " is known for " + gpu.id);
+    setups.push_back(setup);
+  }
+  return setups;
 }
 
 template <class Number>
 void add_number(
     CLI::App& app, const char* name, Number& to, Number least, Number most, const char* what) {
-  app.add_option(name, to, what)->check(CLI::Range(least, most))->type_name("");
+  app.add_option(name, to, what)->check(CLI::Range(least, most))->type_name("N");
 }
 // A number for each kind of GPU, or one for all.
 template <class Number>
@@ -55,11 +84,29 @@ void add_numbers(CLI::App& app,
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(least, most))
-      ->type_name("");
+      ->type_name("N,...");
 }
 template <class Number>
 Number of_kind(const std::vector<Number>& numbers, std::size_t kind) {
   return numbers.size() == 1 ? numbers[0] : numbers[kind];
+}
+
+// Whole nodes, or a part of one.
+void set_total(cluster& on, std::int64_t gpus) {
+  const std::int64_t in_node = on.gpus_per_node;
+  if (gpus <= in_node) {
+    on.nodes = 1;
+    on.gpus_per_node = gpus;
+    return;
+  }
+  if (gpus % in_node != 0) {
+    const std::int64_t fewer = gpus - gpus % in_node;
+    throw guides::bad_request("--gpus " + std::to_string(gpus) + ": nodes have " +
+                              std::to_string(in_node) + " GPUs, so " + std::to_string(fewer) +
+                              " or " + std::to_string(fewer + in_node) +
+                              "; --gpus-per-node says how many others have");
+  }
+  on.nodes = gpus / in_node;
 }
 
 cluster_choice cluster_of_kind(const arguments& given, std::size_t kind) {
@@ -67,6 +114,7 @@ cluster_choice cluster_of_kind(const arguments& given, std::size_t kind) {
                              .nodes = of_kind(given.nodes, kind),
                              .gpus_per_node = of_kind(given.gpus_per_node, kind),
                              .between_nodes = of_kind(given.network, kind) * 1_GBps}};
+  if (!given.total.empty()) set_total(made.on, of_kind(given.total, kind));
   if (!given.price.empty())
     made.on.price_per_gpu =
         dated_price{of_kind(given.price, kind) * 1_usd_per_hour, "today", "the command line"};
@@ -82,13 +130,20 @@ void add_options(CLI::App& app, arguments& to) {
   app.add_option("--gpu", to.gpus, "The device, or kinds to choose from: a,b (default: an A100)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->type_name("");
+      ->type_name("NAME,...");
+  add_numbers(app,
+              "--gpus",
+              to.total,
+              std::int64_t{1},
+              std::int64_t{1} << 26,
+              "GPUs (default: one node's); this and the next five of all kinds, or of each: 8,16");
   add_numbers(app,
               "--nodes",
               to.nodes,
               std::int64_t{1},
               std::int64_t{1} << 16,
-              "Nodes (default: 1); this and the next five of all kinds of GPU, or of each: 8,16");
+              "Nodes, instead of --gpus (default: 1)");
+  app.get_option("--nodes")->excludes("--gpus");
   add_numbers(app,
               "--gpus-per-node",
               to.gpus_per_node,
@@ -108,9 +163,18 @@ void add_options(CLI::App& app, arguments& to) {
               1.0,
               1e5,
               "Watts of a GPU with its share of host and cooling (default: its TDP, without)");
+  app.add_option("--precision",
+                 to.precisions,
+                 "Number formats to choose from: bf16, fp16, fp8 (of linear layers, beside bf16), "
+                 "fp32")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(std::vector<std::string>{"bf16", "fp16", "fp8", "fp32"}))
+      ->type_name("NAME,...")
+      ->default_str("bf16");
   app.add_option("--batch", to.batch, "Samples of an optimizer step")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
-      ->type_name("")
+      ->type_name("N")
       ->required();
   add_number(app,
              "--largest-batch",
@@ -133,24 +197,35 @@ named_request request_of(const arguments& given) {
   setups::arguments setup = given.setup;
   if (!setup.framework.empty()) {
     const sharding_code sharding = setups::framework_named(setup.framework).sharding;
-    setup.setup.precision = usual_precision(sharding);
+    setup.setup.precision = *recipe_of("bf16", sharding);
     if (sharding == sharding_code::fsdp2) setup.setup.parallelism.zero_stage = 3;
   }
   const setups::named_setup named = setups::model_of(setup);
-  named_request made{.name = named.name};
+  named_request made{.name = named.name, .precisions = given.precisions};
   plan_request& request = made.request;
-  request.setup = named.setup;
-  request.setup.precision = usual_precision(named.setup.framework.sharding);
   const std::size_t kinds = given.gpus.size();
-  for (const std::size_t numbers : {given.nodes.size(),
-                                    given.gpus_per_node.size(),
-                                    given.network.size(),
-                                    given.price.size(),
-                                    given.power.size()})
+  const auto check_count = [&](const char* option, std::size_t numbers) {
     if (numbers > 1 && numbers != kinds)
-      throw guides::bad_request("--gpu names " + std::to_string(kinds) +
-                                " kinds, and another option has " + std::to_string(numbers) +
-                                " numbers: give one for all, or one for each");
+      throw guides::bad_request(std::string(option) + " has " + std::to_string(numbers) +
+                                " numbers, and --gpu " + std::to_string(kinds) +
+                                (kinds == 1 ? " kind" : " kinds") +
+                                ": give one number for all, or one for each");
+  };
+  check_count("--gpus", given.total.size());
+  check_count("--nodes", given.nodes.size());
+  check_count("--gpus-per-node", given.gpus_per_node.size());
+  check_count("--network", given.network.size());
+  check_count("--price", given.price.size());
+  check_count("--power", given.power.size());
+  for (std::size_t at = 1; at < given.precisions.size(); ++at)
+    for (std::size_t before = 0; before < at; ++before)
+      if (given.precisions[before] == given.precisions[at])
+        throw guides::bad_request("--precision names " + given.precisions[at] + " twice");
+  const std::vector<training_setup> setups = setups_of(given, named.setup);
+  request.setup = setups.front();
+  made.setups =
+      std::make_shared<const std::vector<training_setup>>(setups.begin() + 1, setups.end());
+  request.setups = *made.setups;
   for (std::size_t kind = 1; kind < kinds; ++kind)
     for (std::size_t before = 0; before < kind; ++before)
       if (given.gpus[before] == given.gpus[kind])
@@ -177,6 +252,9 @@ named_request request_of(const arguments& given) {
                    .expert_parallel = any,
                    .zero_stage = range<std::int64_t>{0, 3},
                    .recompute = true};
+  // One GPU shares with nobody.
+  if (gpus == 1 && request.setup.framework.sharding != sharding_code::fsdp2)
+    request.space.zero_stage = range<std::int64_t>{0, 0};
   if (given.tokens > 0) {
     const double samples = given.tokens / static_cast<double>(request.setup.sequence_length);
     request.samples = static_cast<std::int64_t>(std::ceil(samples));

@@ -24,11 +24,13 @@ struct arguments {
   setups::arguments setup{};
   std::vector<std::string> gpus{"a100_sxm4_80gb"};
   // Of each kind of GPU, or one of all.
+  std::vector<std::int64_t> total{};  // GPUs; none: as many as the nodes have
   std::vector<std::int64_t> nodes{1};
   std::vector<std::int64_t> gpus_per_node{8};
-  std::vector<double> network{200};  // GB/s of a node
-  std::vector<double> price{};       // of a GPU and hour; none: not known
-  std::vector<double> power{};       // watts of a GPU; none: its TDP
+  std::vector<double> network{200};             // GB/s of a node
+  std::vector<double> price{};                  // of a GPU and hour; none: not known
+  std::vector<double> power{};                  // watts of a GPU; none: its TDP
+  std::vector<std::string> precisions{"bf16"};  // to choose from
   std::int64_t batch = 0;
   std::int64_t largest_batch = 0;  // 0: the same
   double tokens = 0;               // of the run; 0: not known
@@ -41,7 +43,9 @@ struct arguments {
 struct named_request {
   std::string name;
   gpuplan::plan_request request{};
-  std::shared_ptr<const std::vector<gpuplan::cluster_choice>> others{};  // the request's
+  std::vector<std::string> precisions{};  // of the request's setup, then of its setups
+  std::shared_ptr<const std::vector<gpuplan::training_setup>> setups{};  // the request's
+  std::shared_ptr<const std::vector<gpuplan::cluster_choice>> others{};  // likewise
 };
 
 void add_options(CLI::App& app, arguments& to);

@@ -16,6 +16,7 @@
 #include "guides/render.hpp"
 #include "plan/command_line.hpp"
 #include "plan/options.hpp"
+#include "plan/report.hpp"
 
 namespace plan_program {
 namespace {
@@ -30,7 +31,9 @@ constexpr const char* about =
     "memory\n"
     "of the fullest GPU; then what would be better without one of the limits, and what takes "
     "longer\n"
-    "and needs less memory. Where nothing fits, each change that would do by itself.";
+    "and needs less memory. Below: where the time of a step goes, and how much faster or slower\n"
+    "other software on the same GPUs may be, and by what. Where nothing fits, each change that\n"
+    "would do by itself.";
 constexpr const char* examples =
     "Examples:\n"
     "  plan_training gpt3-175b --framework megatron-te --nodes 64 --batch 1536\n"
@@ -45,69 +48,72 @@ struct request {
   bool lists_smaller = false;
 };
 
-// Of the columns, those that say something of this request: programs get all of them.
+// The plans: for people the columns that say something of this request, for programs all.
 struct listing {
-  const plan_request& request;
+  const named_request& asked;
   const training_plan& best;
   bool for_people = true;
   io::table table{};
 
-  bool is_shown(bool says_something) const { return says_something || !for_people; }
-  bool has_kinds() const { return is_shown(!request.others.empty()); }
-  bool has_run() const { return is_shown(request.samples != 0); }
-  bool has_steps() const { return is_shown(request.samples == 0); }
-  bool has_money() const { return is_shown(request.samples != 0 && request.on.price_per_gpu); }
+  const plan_request& request() const { return asked.request; }
+  bool has_kinds() const { return !request().others.empty(); }
+  bool has_precisions() const { return !request().setups.empty(); }
+  bool has_run() const { return request().samples != 0; }
+  bool has_money() const { return has_run() && request().on.price_per_gpu; }
 
   void begin(const std::string& title) {
     table.title = title;
     table.columns = {{.name = "plan"}};
+    if (!for_people) {
+      add_columns(table);
+      table.columns.push_back({.name = "slower_pct"});
+      return;
+    }
     if (has_kinds()) table.columns.push_back({.name = "gpu"});
+    if (has_precisions()) table.columns.push_back({.name = "precision"});
     for (const char* name : {"division", "recompute"}) table.columns.push_back({.name = name});
-    if (for_people)
-      table.columns.push_back({.name = "batch", .align = io::alignment::right});
-    else
-      for (const char* name : {"gpus", "data_parallel", "micro_batch", "accumulation"})
-        table.columns.push_back({.name = name});
+    table.columns.push_back({.name = "batch", .align = io::alignment::right});
     const auto add_number = [&](const char* name) {
       table.columns.push_back({.name = name, .align = io::alignment::point});
     };
-    if (has_steps())
-      for (const char* name : {"step_s", "tokens_per_s"}) add_number(name);
-    if (has_run()) add_number("hours");
+    add_number(has_run() ? "hours" : "step_s");
     if (has_money()) add_number("usd");
-    if (!for_people) add_number("kWh");
-    add_number("memory_GB");
-    add_number("slower_pct");
+    for (const char* name : {"tokens_per_s", "memory_GB", "slower_pct"}) add_number(name);
   }
-  void add(const std::string& kind, const training_plan& plan) {
-    const batch_plan& batch = plan.batch;
-    const double tokens = static_cast<double>(batch.effective_batch()) *
-                          static_cast<double>(request.setup.sequence_length);
+  void add(const std::string& kind, const described_plan& described) {
+    const training_plan& plan = *described.plan;
     std::vector<cell> row{kind};
-    if (has_kinds())
-      row.emplace_back(for_people ? short_id(request, plan) : cluster_of(request, plan).gpu.id);
-    row.insert(row.end(), {in_words(plan), recomputed(plan)});
-    if (for_people)
-      row.emplace_back(in_words(batch));
-    else
-      row.insert(row.end(),
-                 {plan.gpus, batch.data_parallel, batch.micro_batch, batch.accumulation});
-    if (has_steps()) {
-      row.emplace_back(in(plan.step, 1_s), 3);
-      row.emplace_back(tokens / in(plan.step, 1_s), 0);
+    if (!for_people) {
+      add_cells(row, described);
+      row.emplace_back(100 * loss_of(plan, best));
+      table.rows.push_back(row);
+      return;
     }
-    const planned_run run = run_of(request, plan);
-    const bool is_run = request.samples != 0;
-    if (has_run()) row.push_back(is_run ? cell{in(run.time, 1_h), 1} : cell());
-    if (has_money()) row.push_back(is_run && run.cost ? cell{in(*run.cost, 1_usd), 0} : cell());
-    if (!for_people)
-      row.push_back(is_run && run.energy_used ? cell{in(*run.energy_used, 1_kWh), 0} : cell());
+    if (has_kinds()) row.emplace_back(short_id(request(), plan));
+    if (has_precisions()) row.emplace_back(described.precision);
+    row.insert(row.end(), {in_words(plan), recomputed(plan), in_words(plan.batch)});
+    const plan_request& given = request();
+    if (has_run()) {
+      const planned_run first = run_of(given, best);
+      row.emplace_back(in(described.run->time, 1_h), digits_of(in(first.time, 1_h)));
+      if (has_money())
+        row.push_back(cell_of(described.run->cost, 1_usd, digits_of(in(*first.cost, 1_usd))));
+    } else {
+      row.emplace_back(in(plan.step, 1_s), digits_of(in(best.step, 1_s), 4));
+    }
     row.insert(row.end(),
-               {plan.required > bytes{} ? cell{in(plan.required, 1_GB), 1} : cell(),
+               {cell{in(described.rates.tokens, 1_tokens_per_s), 0},
+                plan.required > bytes{} ? cell{in(plan.required, 1_GB), 1} : cell(),
                 cell{100 * loss_of(plan, best), 1}});
     table.rows.push_back(row);
   }
 };
+
+// "best", "2nd", "3rd" and so on to "8th".
+std::string rank_of(std::size_t at) {
+  if (at == 0) return "best";
+  return std::to_string(at + 1) + (at == 1 ? "nd" : at == 2 ? "rd" : "th");
+}
 
 // What the best plan would be without a limit, in the words of a list.
 std::string without(const lifted_limit& lifted) {
@@ -178,20 +184,26 @@ std::string answer_to(const request& given, const guides::output& as) {
     throw guides::bad_request(why);
   }
   const training_plan& best = found->best();
-  listing list{request, best, is_for_people(as)};
+  listing list{named, best, is_for_people(as)};
   list.begin(named.name + " on " + gpus_of(request) + ": " + std::to_string(found->evaluated) +
              " plans worked out, " + std::to_string(found->excluded) + " excluded by a bound" +
              (list.for_people ? "; batches are replicas x samples x accumulation" : ""));
-  for (const training_plan& plan : *found)
-    list.add(&plan == found->begin() ? "best" : "next", plan);
+  std::vector<named_plan> plans;
+  for (const training_plan& plan : *found) {
+    plans.push_back({rank_of(plans.size()), describe(named, plan)});
+    list.add(plans.back().name, plans.back().is);
+  }
   const double shown = 0.0005;
   for (const lifted_limit& lifted : *limits)
-    if (lifted.gain > shown) list.add(without(lifted), lifted.plan);
+    if (lifted.gain > shown) list.add(without(lifted), describe(named, lifted.plan, lifted.layers));
   if (given.lists_smaller) {
     const auto front = front_of(request, request.on.gpu, memory_of, 0.1);
-    for (int at = 1; front && at < front->count; ++at) list.add("less memory", front->plans[at]);
+    for (int at = 1; front && at < front->count; ++at)
+      list.add("less memory", describe(named, front->plans[at]));
   }
-  return guides::render(list.table, as);
+  if (!list.for_people) return guides::render(list.table, as);
+  return guides::render(list.table, as) + "\n" + guides::render(parts_of(plans), as) + "\n" +
+         guides::render(stacks_of(named, plans.front()), as);
 }
 
 }  // namespace
@@ -217,7 +229,7 @@ int plan_training(int argc, char** argv) {
                      "Lists plans of less and less memory too, which may take a minute");
         app.add_option("--plans", asked.plans, "Plans to list, each of another division")
             ->check(CLI::Range(1, plan_answer::most_plans))
-            ->type_name("")
+            ->type_name("N")
             ->capture_default_str();
       },
       [&](const guides::output& as) { return answer_to(asked, as); });

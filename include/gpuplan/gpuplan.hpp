@@ -49,6 +49,7 @@
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
+#include <gpuplan/time/step_rates.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/trainable.hpp>
 #include <gpuplan/training_run.hpp>

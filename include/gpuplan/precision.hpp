@@ -83,6 +83,12 @@ struct precision_recipe {
   friend constexpr bool operator==(const precision_recipe&, const precision_recipe&) = default;
 };
 
+/// What linear layers but heads multiply in.
+[[nodiscard]] constexpr number_format format_of_linears(const precision_recipe& recipe) {
+  if (recipe.fp4_linears) return number_format::fp4;
+  return recipe.fp8_linears ? number_format::fp8 : recipe.compute;
+}
+
 inline constexpr precision_recipe fp32_precision{};
 /// torch.autocast over fp32 weights.
 inline constexpr precision_recipe bf16_mixed{.compute = number_format::bf16};

@@ -133,6 +133,16 @@ constexpr failure flaw_of_cluster(const plan_request& request, const cluster& on
   return plan.cluster == 0 ? request.on : request.others[plan.cluster - 1].on;
 }
 
+/// What tells the time of the plan's steps, with its parts: `step` of it is the plan's, where the
+/// planner went by `roofline_times` without factors. Precondition: a plan of the request.
+[[nodiscard]] constexpr roofline_time time_of(const plan_request& request,
+                                              const training_plan& plan) {
+  return {.setup = setup_of(request, plan),
+          .on = cluster_of(request, plan),
+          .efficiency =
+              plan.cluster == 0 ? request.efficiency : request.others[plan.cluster - 1].efficiency};
+}
+
 /// What the run of a request takes by a plan.
 struct planned_run {
   duration time{};

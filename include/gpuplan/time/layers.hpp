@@ -387,6 +387,16 @@ class cost_visitor {
   }
 };
 
+// Of a stage's layers, those that are computed again where full recomputation is chosen.
+constexpr double recomputed_share(const training_setup& setup) {
+  if (setup.recompute != recompute_mode::full) return 1;
+  const auto layers = static_cast<double>(setup.model.layers()) /
+                      static_cast<double>(setup.parallelism.pipeline_parallel);
+  const auto first = static_cast<double>(setup.recompute_layers);
+  const double some = first > 0 ? smaller_of(1, first / layers) : 1;
+  return some / static_cast<double>(setup.recompute_period);
+}
+
 }  // namespace detail
 
 /// The cost of one micro-batch through one layer of a kind that the model has, with a window or

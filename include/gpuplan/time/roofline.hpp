@@ -63,11 +63,8 @@ struct roofline_time {
   }
   /// Precondition: `validate` accepts this.
   [[nodiscard]] constexpr ceiling_origins origins() const {
-    const number_format format = setup.precision.fp4_linears   ? number_format::fp4
-                                 : setup.precision.fp8_linears ? number_format::fp8
-                                                               : setup.precision.compute;
-    ceiling_origins from{.products = matmul_ceiling(on.gpu, format)->origin,
-                         .memory = memory_ceiling(on.gpu).origin};
+    const auto products = matmul_ceiling(on.gpu, format_of_linears(setup.precision));
+    ceiling_origins from{.products = products->origin, .memory = memory_ceiling(on.gpu).origin};
     if (const auto link = inside_node_ceiling(on)) from.inside_node = link->origin;
     return from;
   }
@@ -194,13 +191,7 @@ class step_composer {
   constexpr void tabulate_layers(std::int64_t micro_batch) {
     const transformer& model = setup_.model;
     exchanges_.plan.micro_batch = micro_batch;
-    recomputed_share_ = 1;
-    if (setup_.recompute == recompute_mode::full) {
-      const double layers = count(model.layers()) / count(division_.pipeline_parallel);
-      const double first = count(setup_.recompute_layers);
-      recomputed_share_ =
-          (first > 0 ? smaller_of(1, first / layers) : 1) / count(setup_.recompute_period);
-    }
+    recomputed_share_ = recomputed_share(setup_);
     layer_counts all = layers_between(model, 0, model.layers());
     all.add(mtp_layer_kind(model), model.mtp_layers);
     layers_are_alike_ = true;

@@ -1,9 +1,12 @@
 #pragma once
 
-// How far a step's time may lie from the estimate because of the software around the model: on the
-// same devices, well-tuned stacks and others were published 8 to 40 % apart.
+// How far a step's time may lie from the estimate because of the software around the model, and
+// what of it makes it so: on the same devices, well-tuned stacks and others were published 8 to
+// 40 % apart.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/framework.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/units.hpp>
@@ -17,23 +20,85 @@ struct stack_range {
   range<double> element_traffic{0.75, 1.5};  // fused kernels, or not
   range<double> host{0.5, 2};                // processor, interpreter, graphs of launches
   range<double> contention{0, 2};            // of communication with kernels
+  // A framework without costs of its own, of which no step was timed: at most these, by the input
+  // that each belongs to. They are the most that was fitted to other code in PyTorch's eager mode
+  // (catalog::torchtitan, catalog::llm_foundry); {} where you know that there are none.
+  software_costs untimed{.element_traffic = 1.11,
+                         .host_per_operator = 62_us,
+                         .host_per_step = 60_ms,
+                         .contention = 0.51};
+  // A device of which no step was timed, so that its share of products is the default: this share,
+  // with the rate of products. From the least to the most of the generations that were fitted
+  // (catalog/device_efficiencies.hpp).
+  range<double> untimed_products{0.58, device_efficiency{}.products};
+};
+
+/// The range of a step's time that a stack gives: by all inputs of `stack_range` together, and by
+/// each alone while the others are as estimated.
+struct step_ranges {
+  range<duration> all;
+  range<duration> product_rate;
+  range<duration> element_traffic;
+  range<duration> host;
+  range<duration> contention;
 };
 
 namespace detail {
 
-constexpr roofline_time with_stack(roofline_time model,
-                                   double product_rate,
-                                   double element_traffic,
-                                   double host,
-                                   double contention) {
-  software_costs& costs = model.setup.framework.costs;
-  costs.product_rate *= product_rate;
-  costs.element_traffic *= element_traffic;
-  costs.host_per_operator = host * costs.host_per_operator;
-  costs.host_per_step = host * costs.host_per_step;
-  costs.contention *= contention;
-  return model;
-}
+// The step as estimated, and its ends by some of the inputs.
+class stack_ends {
+ public:
+  constexpr stack_ends(const roofline_time& model, const batch_plan& plan, const stack_range& stack)
+      : model_(model), plan_(plan), stack_(stack) {
+    const software_costs& own = model.setup.framework.costs;
+    fast_ = slow_ = own;
+    fast_.product_rate *= stack.product_rate.high();
+    slow_.product_rate *= stack.product_rate.low();
+    fast_.element_traffic *= stack.element_traffic.low();
+    slow_.element_traffic *= stack.element_traffic.high();
+    fast_.host_per_operator = stack.host.low() * own.host_per_operator;
+    slow_.host_per_operator = stack.host.high() * own.host_per_operator;
+    fast_.host_per_step = stack.host.low() * own.host_per_step;
+    slow_.host_per_step = stack.host.high() * own.host_per_step;
+    fast_.contention *= stack.contention.low();
+    slow_.contention *= stack.contention.high();
+    if (!(own == software_costs{})) return;
+    slow_.element_traffic = larger_of(slow_.element_traffic, stack.untimed.element_traffic);
+    slow_.host_per_operator = stack.untimed.host_per_operator;
+    slow_.host_per_step = stack.untimed.host_per_step;
+    slow_.contention = stack.untimed.contention;
+  }
+
+  struct inputs {
+    bool product_rate = false, element_traffic = false, host = false, contention = false;
+  };
+  constexpr range<duration> by(const inputs& vary) const {
+    return {end(vary, fast_, stack_.untimed_products.high()),
+            end(vary, slow_, stack_.untimed_products.low())};
+  }
+
+ private:
+  const roofline_time& model_;
+  const batch_plan& plan_;
+  const stack_range& stack_;
+  software_costs fast_{};
+  software_costs slow_{};
+
+  constexpr duration end(const inputs& vary, const software_costs& to, double products) const {
+    roofline_time model = model_;
+    software_costs& costs = model.setup.framework.costs;
+    if (vary.product_rate) {
+      costs.product_rate = to.product_rate;
+      if (model.efficiency.products == device_efficiency{}.products)
+        model.efficiency.products = products;
+    }
+    if (vary.element_traffic) costs.element_traffic = to.element_traffic;
+    if (vary.host) costs.host_per_operator = to.host_per_operator;
+    if (vary.host) costs.host_per_step = to.host_per_step;
+    if (vary.contention) costs.contention = to.contention;
+    return model.step(plan_);
+  }
+};
 
 }  // namespace detail
 
@@ -43,17 +108,20 @@ constexpr roofline_time with_stack(roofline_time model,
 [[nodiscard]] constexpr range<duration> step_range(const roofline_time& model,
                                                    const batch_plan& plan,
                                                    const stack_range& stack = {}) {
-  const roofline_time fast = detail::with_stack(model,
-                                                stack.product_rate.high(),
-                                                stack.element_traffic.low(),
-                                                stack.host.low(),
-                                                stack.contention.low());
-  const roofline_time slow = detail::with_stack(model,
-                                                stack.product_rate.low(),
-                                                stack.element_traffic.high(),
-                                                stack.host.high(),
-                                                stack.contention.high());
-  return {fast.step(plan), slow.step(plan)};
+  return detail::stack_ends(model, plan, stack)
+      .by({.product_rate = true, .element_traffic = true, .host = true, .contention = true});
+}
+
+/// Likewise, with what each input does. Ten steps are estimated.
+[[nodiscard]] constexpr step_ranges step_ranges_of(const roofline_time& model,
+                                                   const batch_plan& plan,
+                                                   const stack_range& stack = {}) {
+  const detail::stack_ends ends(model, plan, stack);
+  return {.all = step_range(model, plan, stack),
+          .product_rate = ends.by({.product_rate = true}),
+          .element_traffic = ends.by({.element_traffic = true}),
+          .host = ends.by({.host = true}),
+          .contention = ends.by({.contention = true})};
 }
 
 }  // namespace gpuplan

@@ -1,0 +1,87 @@
+#include "guides/help_page.hpp"
+
+#include <gpuplan/io/text.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace guides {
+namespace {
+
+constexpr int width = 100;
+constexpr std::size_t indent = 30;
+
+// CLI11 tells a type and what is checked as "TEXT:{a,b}", "INT:INT in [1 - 8]", ":{a->0,b->1} OR
+// {0,1}".
+std::vector<std::string> choices(const std::string& type) {
+  std::vector<std::string> words;
+  const std::size_t begin = type.find('{');
+  const std::size_t end = type.find('}');
+  if (begin == std::string::npos || end == std::string::npos) return words;
+  for (const std::string& word : CLI::detail::split(type.substr(begin + 1, end - begin - 1), ','))
+    words.push_back(word.substr(0, word.find("->")));
+  return words;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* separator) {
+  return CLI::detail::join(words, separator);
+}
+
+bool is_short(const std::vector<std::string>& words) { return joined(words, "|").size() <= 44; }
+
+std::string value_of(const CLI::Option& option) {
+  if (option.get_type_size() == 0) return {};
+  const std::string type = option.get_type_name();
+  const std::vector<std::string> words = choices(type);
+  const std::string name = type.substr(0, type.find(':'));
+  if (!words.empty() && is_short(words)) return " " + joined(words, "|");
+  if (name == "INT" || name == "UINT" || name == "FLOAT") return " N";
+  if (!name.empty() && name != "TEXT") return " " + name;
+  const bool is_number = type.find("in [") != std::string::npos ||
+                         type.find("POSITIVE") != std::string::npos ||
+                         type.find("NONNEGATIVE") != std::string::npos;
+  return is_number ? " N" : words.empty() ? " VALUE" : " NAME";
+}
+
+std::string meaning_of(const CLI::Option& option) {
+  std::string text = option.get_description();
+  const std::vector<std::string> words = choices(option.get_type_name());
+  if (!is_short(words)) text += ": " + joined(words, ", ");
+  if (!option.get_default_str().empty()) text += " (default: " + option.get_default_str() + ")";
+  if (option.get_required() && option.nonpositional()) text += " (required)";
+  for (const CLI::Option* other : option.get_needs()) text += "; with " + other->get_name();
+  for (const CLI::Option* other : option.get_excludes()) text += "; not with " + other->get_name();
+  return text;
+}
+
+class page : public CLI::Formatter {
+ public:
+  page() {
+    label("OPTIONS", "options");
+    label("Positionals", "Arguments");
+  }
+
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string line = "  " + (is_positional ? option->get_name(true)
+                                             : CLI::detail::find_and_replace(
+                                                   option->get_name(false, true), ",", ", ") +
+                                                   value_of(*option));
+    // what is too long for its column stands above what it means
+    if (line.size() + 2 > indent) {
+      line += '\n' + std::string(indent, ' ');
+    } else {
+      line.resize(indent, ' ');
+    }
+    const std::vector<std::string> lines =
+        gpuplan::io::wrap(meaning_of(*option), width - static_cast<int>(indent));
+    return line + joined(lines, ('\n' + std::string(indent, ' ')).c_str()) + '\n';
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_page() { return std::make_shared<page>(); }
+
+}  // namespace guides

@@ -1,0 +1,278 @@
+#include "plan/report.hpp"
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/range.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/options.hpp"
+
+namespace plan_program {
+namespace {
+
+using namespace gpuplan;
+namespace io = gpuplan::io;
+using io::cell;
+
+struct step_part {
+  const char* name;      // for programs
+  const char* in_words;  // for people
+  duration step_breakdown::*time;
+};
+constexpr step_part step_parts[] = {
+    {"data_s", "waiting for samples", &step_breakdown::data},
+    {"forward_s", "forward", &step_breakdown::forward},
+    {"backward_s", "backward", &step_breakdown::backward},
+    {"recompute_s", "recomputation", &step_breakdown::recompute},
+    {"tensor_exchange_s", "exposed: tensor ranks", &step_breakdown::tensor_exchange},
+    {"context_exchange_s", "exposed: context ranks", &step_breakdown::context_exchange},
+    {"expert_exchange_s", "exposed: tokens to experts", &step_breakdown::expert_exchange},
+    {"pipeline_exchange_s", "exposed: between stages", &step_breakdown::pipeline_exchange},
+    {"gradient_exchange_s", "exposed: gradients", &step_breakdown::gradient_exchange},
+    {"parameter_exchange_s", "exposed: weights (ZeRO)", &step_breakdown::parameter_exchange},
+    {"bubble_s", "pipeline bubble", &step_breakdown::bubble},
+    {"optimizer_s", "optimizer", &step_breakdown::optimizer},
+    {"host_s", "host", &step_breakdown::host}};
+
+struct stack_input {
+  const char* name;      // for programs
+  const char* in_words;  // for people
+  range<duration> step_ranges::*step;
+  range<double> stack_range::*factor;
+};
+constexpr stack_input stack_inputs[] = {
+    {"products",
+     "matrix products: library, clocks",
+     &step_ranges::product_rate,
+     &stack_range::product_rate},
+    {"elements",
+     "element-wise kernels: fused, or not",
+     &step_ranges::element_traffic,
+     &stack_range::element_traffic},
+    {"host", "host: launches, interpreter", &step_ranges::host, &stack_range::host},
+    {"contention",
+     "contention of exchanges with kernels",
+     &step_ranges::contention,
+     &stack_range::contention}};
+
+// Megatron's layers cost the host and the memory more than those that the default is of.
+stack_range stack_of(const framework& by) {
+  stack_range stack;
+  if (by.layers == layer_code::megatron_core)
+    stack.untimed = catalog::megatron_transformer_engine.costs;
+  return stack;
+}
+bool is_timed(const framework& by) { return !(by.costs == software_costs{}); }
+bool is_timed(const device_efficiency& reached) {
+  return reached.products != device_efficiency{}.products;
+}
+
+cell share(double part, double whole) { return {100 * part / whole, 1}; }
+cell seconds(duration time) { return in(time, 1_s); }
+
+}  // namespace
+
+duration described_plan::time() const { return run ? run->time : plan->step; }
+range<duration> described_plan::time_by(range<duration> step) const {
+  const double times = time() / plan->step;
+  return {times * step.low(), times * step.high()};
+}
+
+described_plan describe(const named_request& asked,
+                        const training_plan& plan,
+                        std::int64_t layers) {
+  const plan_request& request = asked.request;
+  roofline_time model = time_of(request, plan);
+  if (layers != 0) model.setup.model.num_hidden_layers = layers;
+  described_plan described{
+      .gpu = model.on.gpu.id,
+      .gpus = plan.gpus,
+      .plan = plan,
+      .precision = asked.precisions[plan.setup],
+      .parts = model.breakdown(plan.batch),
+      .by_stack = step_ranges_of(model, plan.batch, stack_of(model.setup.framework)),
+      .rates = rates_of(model.setup, model.on.gpu, plan.batch, plan.step)};
+  if (request.samples != 0) described.run = run_of(request, plan);
+  return described;
+}
+
+int digits_of(double value, int figures) {
+  if (!(value > 0)) return 1;
+  const int digits = figures - 1 - static_cast<int>(std::floor(std::log10(value)));
+  return std::clamp(digits, 0, 9);
+}
+
+io::table parts_of(const std::vector<named_plan>& plans) {
+  io::table table{.title = "where the time of a step goes, in %"};
+  table.columns.push_back({});
+  for (const named_plan& one : plans)
+    table.columns.push_back({.name = one.name, .align = io::alignment::point});
+  const auto add = [&](const char* name, const auto& share_of, double least) {
+    std::vector<cell> row{name};
+    double most = 0;
+    for (const named_plan& one : plans) {
+      const double value = share_of(one.is);
+      most = std::max(most, value);
+      row.push_back(share(value, 1));
+    }
+    if (most >= least) table.rows.push_back(row);
+  };
+  for (const step_part& part : step_parts)
+    add(
+        part.in_words,
+        [&](const described_plan& of) {
+          return in(of.parts.*part.time, 1_s) / in(of.parts.total(), 1_s);
+        },
+        0.0005);
+  add(
+      "MFU", [](const described_plan& of) { return of.rates.mfu; }, 0);
+  const bool recomputes = std::any_of(plans.begin(), plans.end(), [](const named_plan& one) {
+    return one.is.rates.hfu > one.is.rates.mfu;
+  });
+  if (recomputes)
+    add(
+        "HFU", [](const described_plan& of) { return of.rates.hfu; }, 0);
+  return table;
+}
+
+io::table stacks_of(const named_request& asked, const named_plan& plan) {
+  const training_plan& best = *plan.is.plan;
+  const roofline_time model = time_of(asked.request, best);
+  const framework& by = model.setup.framework;
+  const bool is_run = static_cast<bool>(plan.is.run);
+  const double unit = in(is_run ? 1_h : 1_s, 1_s);
+  const int digits = digits_of(in(plan.is.time(), 1_s) / unit);
+  const auto cell_of_range = [&](range<duration> step) {
+    const range<duration> time = plan.is.time_by(step);
+    return cell{range<double>{in(time.low(), 1_s) / unit, in(time.high(), 1_s) / unit}, digits};
+  };
+  std::string title = plan.name + ": " + to_text(cell_of_range(plan.is.by_stack.all)) +
+                      (is_run ? " hours" : " seconds a step") + " where the software is another";
+  if (!is_timed(by)) title += std::string("; no step of ") + by.name + " was timed";
+  if (!is_timed(model.efficiency)) title += std::string("; none on ") + model.on.gpu.id + " was";
+  io::table table{.title = title};
+  table.columns = {{.name = "what makes it fast or slow"},
+                   {.name = "as estimated x", .align = io::alignment::right},
+                   {.name = is_run ? "hours" : "step_s", .align = io::alignment::right}};
+  const stack_range stack = stack_of(by);
+  for (const stack_input& input : stack_inputs) {
+    range<double> factor = stack.*input.factor;
+    cell times{factor};
+    if (input.step == &step_ranges::product_rate && !is_timed(model.efficiency))
+      times = cell{
+          range<double>{factor.low() * stack.untimed_products.low() / stack.untimed_products.high(),
+                        factor.high()},
+          2};
+    if (!is_timed(by) && input.step == &step_ranges::host)
+      times = "up to " + io::decimal(in(stack.untimed.host_per_operator, 1_us), 0) + " us each";
+    if (!is_timed(by) && input.step == &step_ranges::contention)
+      times = "up to " + io::decimal(stack.untimed.contention, -1);
+    if (!is_timed(by) && input.step == &step_ranges::element_traffic)
+      times =
+          cell{range<double>{factor.low(), std::max(factor.high(), stack.untimed.element_traffic)}};
+    table.rows.push_back({input.in_words, times, cell_of_range(plan.is.by_stack.*input.step)});
+  }
+  table.rows.push_back({"all of it", cell(), cell_of_range(plan.is.by_stack.all)});
+  return table;
+}
+
+void add_columns(io::table& to) {
+  const auto add = [&](const std::string& name) { to.columns.push_back({.name = name}); };
+  for (const char* name : {"gpu",
+                           "gpus",
+                           "precision",
+                           "division",
+                           "recompute",
+                           "tensor_parallel",
+                           "context_parallel",
+                           "expert_parallel",
+                           "pipeline_parallel",
+                           "virtual_pipeline",
+                           "zero_stage",
+                           "data_parallel",
+                           "micro_batch",
+                           "accumulation",
+                           "memory_GB",
+                           "step_s",
+                           "step_s_low",
+                           "step_s_high",
+                           "tokens_per_s",
+                           "mfu_pct",
+                           "hfu_pct",
+                           "hours",
+                           "hours_low",
+                           "hours_high",
+                           "gpu_hours",
+                           "kWh",
+                           "usd",
+                           "usd_low",
+                           "usd_high"})
+    add(name);
+  for (const step_part& part : step_parts) add(part.name);
+  for (const stack_input& input : stack_inputs)
+    for (const char* end : {"step_s_low_by_", "step_s_high_by_"})
+      add(std::string(end) + input.name);
+}
+
+void add_cells(std::vector<cell>& to, const described_plan& of) {
+  to.insert(to.end(), {of.gpu, of.gpus});
+  if (!of.plan) {
+    io::table columns;
+    add_columns(columns);
+    to.resize(to.size() + columns.columns.size() - 2);
+    return;
+  }
+  const training_plan& plan = *of.plan;
+  const parallelism& division = plan.division;
+  const range<duration> step = of.by_stack.all;
+  to.insert(to.end(),
+            {of.precision,
+             in_words(plan),
+             recomputed(plan),
+             division.tensor_parallel,
+             division.context_parallel,
+             division.expert_parallel,
+             division.pipeline_parallel,
+             division.virtual_pipeline,
+             division.zero_stage,
+             plan.batch.data_parallel,
+             plan.batch.micro_batch,
+             plan.batch.accumulation,
+             plan.required > bytes{} ? cell(in(plan.required, 1_GB)) : cell(),
+             seconds(plan.step),
+             seconds(step.low()),
+             seconds(step.high()),
+             in(of.rates.tokens, 1_tokens_per_s),
+             100 * of.rates.mfu,
+             100 * of.rates.hfu});
+  if (of.run) {
+    const range<duration> time = of.time_by(step);
+    to.insert(to.end(),
+              {in(of.run->time, 1_h),
+               in(time.low(), 1_h),
+               in(time.high(), 1_h),
+               in(of.run->gpu_time, 1_h),
+               cell_of(of.run->energy_used, 1_kWh, cell::shortest)});
+    known<money> low;
+    known<money> high;
+    if (of.run->cost) low = time.low() / of.run->time * *of.run->cost;
+    if (of.run->cost) high = time.high() / of.run->time * *of.run->cost;
+    for (const known<money>& cost : {of.run->cost, low, high})
+      to.push_back(cell_of(cost, 1_usd, cell::shortest));
+  } else {
+    to.resize(to.size() + 8);
+  }
+  for (const step_part& part : step_parts) to.push_back(seconds(of.parts.*part.time));
+  for (const stack_input& input : stack_inputs)
+    for (const duration& end : {(of.by_stack.*input.step).low(), (of.by_stack.*input.step).high()})
+      to.push_back(seconds(end));
+}
+
+}  // namespace plan_program
