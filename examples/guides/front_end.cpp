@@ -89,8 +89,11 @@ int run_program(int argc,
     std::ostringstream err;
     if (app.exit(error, out, err) == 0) return print(program, out.str());
     app.description("");
-    app.footer("");
-    return complain(program, error.what() + ("\n" + app.help()), 2);
+    const std::string help = app.help();
+    return complain(
+        program,
+        error.what() + ("\n" + help.substr(0, help.find('\n'))) + "\n--help says what there is",
+        2);
   }
   try {
     return print(program, make(for_standard_output(format, color)));

@@ -32,13 +32,13 @@ std::string joined(const std::vector<std::string>& words, const char* separator)
 bool is_short(const std::vector<std::string>& words) { return joined(words, "|").size() <= 44; }
 
 std::string value_of(const CLI::Option& option) {
-  if (option.get_type_size() == 0) return {};
+  if (option.get_items_expected_max() == 0) return {};  // a flag
   const std::string type = option.get_type_name();
   const std::vector<std::string> words = choices(type);
   const std::string name = type.substr(0, type.find(':'));
-  if (!words.empty() && is_short(words)) return " " + joined(words, "|");
   if (name == "INT" || name == "UINT" || name == "FLOAT") return " N";
   if (!name.empty() && name != "TEXT") return " " + name;
+  if (!words.empty() && is_short(words)) return " " + joined(words, "|");
   const bool is_number = type.find("in [") != std::string::npos ||
                          type.find("POSITIVE") != std::string::npos ||
                          type.find("NONNEGATIVE") != std::string::npos;

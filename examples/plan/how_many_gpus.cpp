@@ -124,8 +124,9 @@ class listing {
   listing(const named_request& asked, const std::vector<counted>& rows)
       : asked_(asked), has_money_(static_cast<bool>(asked.request.on.price_per_gpu)) {
     for (const counted& row : rows) {
-      rows_.push_back(&row);
+      (row.is.plan ? rows_ : unplanned_).push_back(&row);
       if (!row.is.plan) continue;
+      recomputes_ = recomputes_ || row.is.plan->recompute != recompute_mode::none;
       planned_.push_back({std::to_string(row.is.gpus), row.is});
       const planned_run& run = *row.is.run;
       const double hours = in(run.time, 1_h);
@@ -136,8 +137,11 @@ class listing {
   }
 
   std::string text(const std::string& title, const guides::output& as) const {
-    std::string tables = guides::render(counts(title), as);
+    std::string tables;
+    if (!unplanned_.empty()) tables = guides::render(reasons(title), as);
     if (planned_.empty()) return tables;
+    if (!tables.empty()) tables += "\n";
+    tables += guides::render(counts(unplanned_.empty() ? title : ""), as);
     const auto fastest =
         std::min_element(planned_.begin(), planned_.end(), [](const auto& a, const auto& b) {
           return a.is.run->time < b.is.run->time;
@@ -152,10 +156,19 @@ class listing {
   const named_request& asked_;
   bool has_money_;
   std::vector<const counted*> rows_{};
+  std::vector<const counted*> unplanned_{};
+  bool recomputes_ = false;
   std::vector<named_plan> planned_{};
   double least_hours_ = 0;
   double least_cost_ = 0;
 
+  io::table reasons(const std::string& title) const {
+    io::table table{.title = title,
+                    .columns = {{.name = "gpus", .align = io::alignment::right},
+                                {.name = "why there is no plan"}}};
+    for (const counted* row : unplanned_) table.rows.push_back({row->is.gpus, row->note});
+    return table;
+  }
   io::table counts(const std::string& title) const {
     io::table table{.title = title};
     const auto add_columns = [&](std::initializer_list<const char*> names, io::alignment align) {
@@ -163,7 +176,8 @@ class listing {
     };
     add_columns({"gpus"}, io::alignment::right);
     if (!asked_.request.setups.empty()) add_columns({"precision"}, io::alignment::left);
-    add_columns({"division", "recompute"}, io::alignment::left);
+    add_columns({"division"}, io::alignment::left);
+    if (recomputes_) add_columns({"recompute"}, io::alignment::left);
     add_columns({"batch"}, io::alignment::right);
     add_columns({"hours"}, io::alignment::point);
     add_columns({"by stack"}, io::alignment::right);
@@ -178,23 +192,16 @@ class listing {
   }
   std::vector<cell> cells_of(const counted& row) const {
     std::vector<cell> cells{row.is.gpus};
-    if (!row.is.plan) {
-      cells.resize(has_money_ ? 9 : 8);
-      if (!asked_.request.setups.empty()) cells.emplace_back();
-      cells.emplace_back(row.note);
-      return cells;
-    }
     const training_plan& plan = *row.is.plan;
     const planned_run& run = *row.is.run;
     if (!asked_.request.setups.empty()) cells.emplace_back(row.is.precision);
     const range<duration> time = row.is.time_by(row.is.by_stack.all);
-    const int digits = digits_of(least_hours_);
-    cells.insert(cells.end(),
-                 {in_words(plan),
-                  recomputed(plan),
-                  in_words(plan.batch),
-                  cell{in(run.time, 1_h), digits},
-                  cell{range<double>{in(time.low(), 1_h), in(time.high(), 1_h)}, digits}});
+    const int digits = digits_of(least_hours_, 2);
+    cells.emplace_back(in_words(plan));
+    if (recomputes_) cells.emplace_back(recomputed(plan));
+    cells.emplace_back(in_words(plan.batch));
+    cells.emplace_back(in(run.time, 1_h), digits);
+    cells.emplace_back(range<double>{in(time.low(), 1_h), in(time.high(), 1_h)}, digits);
     if (has_money_) {
       cells.push_back(cell_of(run.cost, 1_usd, digits_of(least_cost_)));
       cells.push_back(cell_of(row.hour_saved, 1_usd_per_hour, 2));

@@ -45,6 +45,16 @@ known<precision_recipe> recipe_of(const std::string& name, sharding_code shardin
   return {};
 }
 
+void set_sharding(const arguments& given, training_setup& to) {
+  if (given.sharding.empty()) return;
+  if (to.framework.layers == layer_code::megatron_core)
+    throw guides::bad_request("--sharding: " + std::string(to.framework.name) + " has its own");
+  to.framework.sharding = given.sharding == "fsdp2"       ? sharding_code::fsdp2
+                          : given.sharding == "deepspeed" ? sharding_code::deepspeed
+                                                          : sharding_code::none;
+  to.parallelism.zero_stage = to.framework.sharding == sharding_code::fsdp2 ? 3 : 0;
+}
+
 // One setup for each precision.
 std::vector<training_setup> setups_of(const arguments& given, training_setup setup) {
   std::vector<training_setup> setups;
@@ -57,11 +67,16 @@ std::vector<training_setup> setups_of(const arguments& given, training_setup set
     training_setup alone = setup;  // what any division keeps it from says too little
     alone.parallelism = {.zero_stage = setup.parallelism.zero_stage};
     if (const auto valid = validate(alone); !valid)
-      throw guides::bad_request("--precision " + name + ": " + failure_text(valid.why()).c_str());
+      throw guides::bad_request("--precision " + name + ": what " + setup.framework.name +
+                                " takes in it is not known" +
+                                (recipe->fp8_linears ? "; of torch-gpt, torch-llama and "
+                                                       "transformers' llama, qwen and gemma it is"
+                                                     : ""));
     for (const std::string& kind : given.gpus)
       if (const gpu_spec gpu = setups::gpu_named(kind); !peak(gpu, format_of_linears(*recipe)))
-        throw guides::bad_request("--precision " + name + ": no dense rate of " +
-                                  text(format_of_linears(*recipe)) + " is known for " + gpu.id);
+        throw guides::bad_request(
+            "--precision " + name + ": " + gpu.id +
+            " has no dense rate of it in the catalogue; take another precision");
     setups.push_back(setup);
   }
   return setups;
@@ -163,6 +178,11 @@ void add_options(CLI::App& app, arguments& to) {
               1.0,
               1e5,
               "Watts of a GPU with its share of host and cooling (default: its TDP, without)");
+  app.add_option("--sharding",
+                 to.sharding,
+                 "Whose code shares among replicas, for layers other than Megatron's (default: "
+                 "the framework's, of transformers and torch.nn ddp)")
+      ->check(CLI::IsMember(std::vector<std::string>{"ddp", "fsdp2", "deepspeed"}));
   app.add_option("--precision",
                  to.precisions,
                  "Number formats to choose from: bf16, fp16, fp8 (of linear layers, beside bf16), "
@@ -200,7 +220,8 @@ named_request request_of(const arguments& given) {
     setup.setup.precision = *recipe_of("bf16", sharding);
     if (sharding == sharding_code::fsdp2) setup.setup.parallelism.zero_stage = 3;
   }
-  const setups::named_setup named = setups::model_of(setup);
+  setups::named_setup named = setups::model_of(setup);
+  set_sharding(given, named.setup);
   named_request made{.name = named.name, .precisions = given.precisions};
   plan_request& request = made.request;
   const std::size_t kinds = given.gpus.size();

@@ -30,6 +30,7 @@ struct arguments {
   std::vector<double> network{200};             // GB/s of a node
   std::vector<double> price{};                  // of a GPU and hour; none: not known
   std::vector<double> power{};                  // watts of a GPU; none: its TDP
+  std::string sharding{};                       // empty: the framework's own
   std::vector<std::string> precisions{"bf16"};  // to choose from
   std::int64_t batch = 0;
   std::int64_t largest_batch = 0;  // 0: the same

@@ -1,3 +1,4 @@
+#include <gpuplan/framework.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/memory/divisions.hpp>
 #include <gpuplan/planner.hpp>
@@ -8,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -78,7 +78,8 @@ struct listing {
     };
     add_number(has_run() ? "hours" : "step_s");
     if (has_money()) add_number("usd");
-    for (const char* name : {"tokens_per_s", "memory_GB", "slower_pct"}) add_number(name);
+    if (!has_run()) add_number("tokens_per_s");
+    for (const char* name : {"memory_GB", "slower_pct"}) add_number(name);
   }
   void add(const std::string& kind, const described_plan& described) {
     const training_plan& plan = *described.plan;
@@ -100,10 +101,10 @@ struct listing {
         row.push_back(cell_of(described.run->cost, 1_usd, digits_of(in(*first.cost, 1_usd))));
     } else {
       row.emplace_back(in(plan.step, 1_s), digits_of(in(best.step, 1_s), 4));
+      row.emplace_back(in(described.rates.tokens, 1_tokens_per_s), 0);
     }
     row.insert(row.end(),
-               {cell{in(described.rates.tokens, 1_tokens_per_s), 0},
-                plan.required > bytes{} ? cell{in(plan.required, 1_GB), 1} : cell(),
+               {plan.required > bytes{} ? cell{in(plan.required, 1_GB), 1} : cell(),
                 cell{100 * loss_of(plan, best), 1}});
     table.rows.push_back(row);
   }
@@ -181,6 +182,11 @@ std::string answer_to(const request& given, const guides::output& as) {
       why += separator + instead(request, lifted);
       separator = ", or ";
     }
+    if (found.why().code == errc::exceeds_gpu_memory &&
+        request.setup.framework.sharding == sharding_code::none)
+      why += std::string(separator) +
+             "what divides the model among GPUs, as --sharding fsdp2, or "
+             "--framework torchtitan or megatron-te";
     throw guides::bad_request(why);
   }
   const training_plan& best = found->best();
@@ -218,12 +224,15 @@ int plan_training(int argc, char** argv) {
       [&](CLI::App& app) {
         app.footer(examples);
         add_options(app, asked.asked);
-        app.add_option("--goal", asked.goal, "What to have least of: time (default), money, memory")
-            ->transform(CLI::CheckedTransformer(
-                std::map<std::string, plan_goal>{{"time", plan_goal::least_time},
-                                                 {"money", plan_goal::least_money},
-                                                 {"memory", plan_goal::least_memory}}))
-            ->type_name("");
+        app.add_option_function<std::string>(
+               "--goal",
+               [&](const std::string& name) {
+                 if (name == "money") asked.goal = plan_goal::least_money;
+                 if (name == "memory") asked.goal = plan_goal::least_memory;
+               },
+               "What to have least of")
+            ->check(CLI::IsMember(std::vector<std::string>{"time", "money", "memory"}))
+            ->default_str("time");
         app.add_flag("--less-memory",
                      asked.lists_smaller,
                      "Lists plans of less and less memory too, which may take a minute");

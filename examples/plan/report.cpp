@@ -31,8 +31,8 @@ constexpr step_part step_parts[] = {
     {"forward_s", "forward", &step_breakdown::forward},
     {"backward_s", "backward", &step_breakdown::backward},
     {"recompute_s", "recomputation", &step_breakdown::recompute},
-    {"tensor_exchange_s", "exposed: tensor ranks", &step_breakdown::tensor_exchange},
-    {"context_exchange_s", "exposed: context ranks", &step_breakdown::context_exchange},
+    {"tensor_exchange_s", "exposed: tensor parallel", &step_breakdown::tensor_exchange},
+    {"context_exchange_s", "exposed: context parallel", &step_breakdown::context_exchange},
     {"expert_exchange_s", "exposed: tokens to experts", &step_breakdown::expert_exchange},
     {"pipeline_exchange_s", "exposed: between stages", &step_breakdown::pipeline_exchange},
     {"gradient_exchange_s", "exposed: gradients", &step_breakdown::gradient_exchange},
@@ -153,17 +153,30 @@ io::table stacks_of(const named_request& asked, const named_plan& plan) {
     const range<duration> time = plan.is.time_by(step);
     return cell{range<double>{in(time.low(), 1_s) / unit, in(time.high(), 1_s) / unit}, digits};
   };
-  std::string title = plan.name + ": " + to_text(cell_of_range(plan.is.by_stack.all)) +
-                      (is_run ? " hours" : " seconds a step") + " where the software is another";
-  if (!is_timed(by)) title += std::string("; no step of ") + by.name + " was timed";
-  if (!is_timed(model.efficiency)) title += std::string("; none on ") + model.on.gpu.id + " was";
+  const auto unknown = [&]() -> std::string {
+    std::string what;
+    if (!is_timed(by)) what = std::string("no step of ") + by.name;
+    if (!is_timed(model.efficiency)) {
+      what += what.empty() ? "no step on " : ", none on ";
+      what += model.on.gpu.id;
+    }
+    return what.empty() ? what : " (" + what + " was timed)";
+  };
+  const std::string title = plan.name + ": " + io::decimal(in(plan.is.time(), 1_s) / unit, digits) +
+                            (is_run ? " hours, " : " s a step, ") +
+                            io::decimal(in(plan.is.rates.tokens, 1_tokens_per_s), 0) +
+                            " tokens/s; by stack " + to_text(cell_of_range(plan.is.by_stack.all)) +
+                            (is_run ? " hours" : " s") + unknown();
   io::table table{.title = title};
   table.columns = {{.name = "what makes it fast or slow"},
                    {.name = "as estimated x", .align = io::alignment::right},
                    {.name = is_run ? "hours" : "step_s", .align = io::alignment::right}};
   const stack_range stack = stack_of(by);
+  const double shown = 0.0005;
   for (const stack_input& input : stack_inputs) {
-    range<double> factor = stack.*input.factor;
+    const range<duration> step = plan.is.by_stack.*input.step;
+    if (step.high() - step.low() < shown * best.step) continue;
+    const range<double> factor = stack.*input.factor;
     cell times{factor};
     if (input.step == &step_ranges::product_rate && !is_timed(model.efficiency))
       times = cell{
@@ -177,7 +190,7 @@ io::table stacks_of(const named_request& asked, const named_plan& plan) {
     if (!is_timed(by) && input.step == &step_ranges::element_traffic)
       times =
           cell{range<double>{factor.low(), std::max(factor.high(), stack.untimed.element_traffic)}};
-    table.rows.push_back({input.in_words, times, cell_of_range(plan.is.by_stack.*input.step)});
+    table.rows.push_back({input.in_words, times, cell_of_range(step)});
   }
   table.rows.push_back({"all of it", cell(), cell_of_range(plan.is.by_stack.all)});
   return table;
