@@ -173,7 +173,7 @@ TEST_CASE("what would be better without a limit is listed") {
 TEST_CASE("numbers that are neither one nor one for each kind are refused") {
   const outcome two_prices = planned({"gpt2", "--batch", "8", "--price", "1,2"});
   CHECK(two_prices.status == 2);
-  CHECK(two_prices.err.find("one for all, or one for each") != std::string::npos);
+  CHECK(two_prices.err.find("--price has 2 numbers, and --gpu 1 kind") != std::string::npos);
 }
 
 TEST_CASE("what contradicts itself is refused") {
@@ -245,4 +245,196 @@ TEST_CASE("degrees that do not divide heads or sequences are no plans") {
                                    "--sequence-length",
                                    "1"});
   CHECK(tokens[0]["data_parallel"] == 8);
+}
+
+TEST_CASE("a plan's time is told with its parts, its range and what it achieves") {
+  const json rows = json_answer(
+      planned,
+      {"gpt2", "--framework", "megatron-core", "--gpus", "2", "--batch", "8", "--gpu", "rtx_4090"});
+  for (const json& row : rows) {
+    CAPTURE(row.dump());
+    const auto number = [&](const char* name) { return row[name].get<double>(); };
+    const double step = number("step_s");
+    double parts = 0;
+    for (const char* part : {"data_s",
+                             "forward_s",
+                             "backward_s",
+                             "recompute_s",
+                             "tensor_exchange_s",
+                             "context_exchange_s",
+                             "expert_exchange_s",
+                             "pipeline_exchange_s",
+                             "gradient_exchange_s",
+                             "parameter_exchange_s",
+                             "bubble_s",
+                             "optimizer_s",
+                             "host_s"})
+      parts += number(part);
+    CHECK(parts == doctest::Approx(step).epsilon(1e-9));
+    CHECK(number("step_s_low") < step);
+    CHECK(step < number("step_s_high"));
+    for (const std::string input : {"products", "elements", "host", "contention"}) {
+      CHECK(number("step_s_low") <= number(("step_s_low_by_" + input).c_str()));
+      CHECK(number(("step_s_low_by_" + input).c_str()) <= step * (1 + 1e-12));
+      CHECK(step <= number(("step_s_high_by_" + input).c_str()) * (1 + 1e-12));
+      CHECK(number(("step_s_high_by_" + input).c_str()) <= number("step_s_high"));
+    }
+    // of 12 layers of width 768 with the whole of attention, and of 50,257 logits
+    const double samples = number("data_parallel") * number("micro_batch") * number("accumulation");
+    CHECK(number("tokens_per_s") == doctest::Approx(samples * 1024 / step));
+    if (row["plan"].get<std::string>().find("layers") != std::string::npos) continue;
+    const double layer = 24.0 * 768 * 768 + 4.0 * 1024 * 768;
+    const double token = 3 * (12 * layer + 2.0 * 768 * 50257);
+    const double mfu = number("tokens_per_s") * token / (number("gpus") * 165.2e12);
+    CHECK(number("mfu_pct") == doctest::Approx(100 * mfu).epsilon(0.002));
+    // layers again, or their attention's two products
+    const double again = row["recompute"] == "layers"      ? layer
+                         : row["recompute"] == "attention" ? 4.0 * 1024 * 768
+                                                           : 0;
+    CHECK(number("hfu_pct") ==
+          doctest::Approx(100 * mfu * (1 + 12 * again / token)).epsilon(0.002));
+  }
+}
+
+TEST_CASE("programs get small numbers in full") {
+  const std::vector<std::string> asked{"gpt2",
+                                       "--framework",
+                                       "torch-gpt",
+                                       "--gpus",
+                                       "2",
+                                       "--batch",
+                                       "64",
+                                       "--tokens",
+                                       "65536",
+                                       "--price",
+                                       "2",
+                                       "--power",
+                                       "500"};
+  for (const auto& program : {planned, counted}) {
+    for (const json& row : json_answer(program, asked)) {
+      const auto number = [&](const char* name) { return row[name].get<double>(); };
+      const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-12); };
+      CAPTURE(row.dump());
+      if (number("data_parallel") * number("micro_batch") * number("accumulation") != 64) continue;
+      CHECK(number("hours") == near(number("step_s") / 3600));
+      CHECK(number("gpu_hours") == near(number("gpus") * number("hours")));
+      CHECK(number("usd") == near(2 * number("gpu_hours")));
+      CHECK(number("kWh") == near(0.5 * number("gpu_hours")));
+      CHECK(number("usd_high") == near(number("usd") * number("step_s_high") / number("step_s")));
+      CHECK(number("hours_low") == near(number("hours") * number("step_s_low") / number("step_s")));
+    }
+    std::vector<std::string> as_csv = asked;
+    as_csv.insert(as_csv.end(), {"--format", "csv"});
+    const std::string csv = program(as_csv).out;
+    CHECK(csv.find(",0.00,") == std::string::npos);
+    CHECK(csv.find("usd_low,usd_high") != std::string::npos);
+  }
+}
+
+TEST_CASE("people see where the time goes, and by what it may be another") {
+  const std::vector<std::string> asked{
+      "gpt2", "--framework", "torch-gpt", "--gpus", "2", "--batch", "64", "--tokens", "1e6"};
+  for (const auto& program : {planned, counted}) {
+    for (const char* format : {"text", "markdown"}) {
+      std::vector<std::string> arguments = asked;
+      arguments.insert(arguments.end(), {"--format", format});
+      const outcome o = program(arguments);
+      CHECK(o.status == 0);
+      for (const char* part : {"where the time of a step goes, in %",
+                               "backward",
+                               "MFU",
+                               "tokens/s; by stack",
+                               "no step of torch.nn, GPT was",
+                               "host: launches, interpreter",
+                               "all of it"})
+        CHECK_MESSAGE(has(o.out, part), part);
+      CHECK(!has(o.out, "exposed: tensor"));  // which no plan has
+    }
+  }
+  const outcome timed = planned({"gpt3-6.7b",
+                                 "--framework",
+                                 "megatron-te",
+                                 "--gpu",
+                                 "h100_sxm5_80gb",
+                                 "--batch",
+                                 "64",
+                                 "--plans",
+                                 "1"});
+  CHECK(has(timed.out, "by stack"));
+  CHECK(!has(timed.out, "was timed"));
+}
+
+TEST_CASE("GPUs are counted in nodes, or all together") {
+  const std::vector<std::string> model{"gpt2", "--framework", "torch-gpt", "--batch", "96"};
+  const auto gpus = [&](std::vector<std::string> how) {
+    how.insert(how.begin(), model.begin(), model.end());
+    return planned(how);
+  };
+  CHECK(gpus({"--gpus", "16"}).out == gpus({"--nodes", "2"}).out);
+  CHECK(gpus({"--gpus", "4"}).out == gpus({"--gpus-per-node", "4"}).out);
+  CHECK(has(gpus({"--gpus", "12", "--gpus-per-node", "4"}).out, "on 12 x a100_sxm4_80gb"));
+  const outcome uneven = gpus({"--gpus", "12"});
+  CHECK(uneven.status == 2);
+  CHECK(has(uneven.err, "--gpus 12: nodes have 8 GPUs, so 8 or 16"));
+  CHECK(gpus({"--gpus", "16", "--nodes", "2"}).status == 2);
+}
+
+TEST_CASE("precisions are choices where code and GPUs have them") {
+  const json rows = json_answer(planned,
+                                {"qwen2.5-0.5b",
+                                 "--gpu",
+                                 "h100_sxm5_80gb",
+                                 "--gpus",
+                                 "1",
+                                 "--batch",
+                                 "4",
+                                 "--sequence-length",
+                                 "1024",
+                                 "--precision",
+                                 "bf16,fp8,fp32"});
+  CHECK(rows[0]["precision"] == "fp8");
+  CHECK(rows[1]["precision"] == "bf16");
+  const auto refused = [](std::vector<std::string> arguments, const char* why) {
+    arguments.insert(arguments.end(), {"--batch", "8"});
+    const outcome o = planned(arguments);
+    CHECK(o.status == 2);
+    CHECK_MESSAGE(has(o.err, why), o.err);
+  };
+  refused({"gpt2", "--gpu", "h100_sxm5_80gb", "--precision", "fp8"}, "--precision fp8: what");
+  refused({"qwen2.5-0.5b", "--precision", "fp8"}, "a100_sxm4_80gb has no dense rate");
+  refused({"gpt2", "--gpu", "v100_sxm2_32gb"}, "--precision bf16: v100_sxm2_32gb has no");
+  refused({"llama-3-8b", "--framework", "torchtitan", "--precision", "fp16"},
+          "torchtitan does not train in it");
+  refused({"gpt2", "--precision", "bf16,bf16"}, "bf16 twice");
+}
+
+TEST_CASE("what shares among replicas can be chosen") {
+  const std::vector<std::string> llama{"tinyllama-1.1b", "--batch", "16", "--gpu", "rtx_4070"};
+  const auto sharing = [&](std::vector<std::string> how) {
+    how.insert(how.begin(), llama.begin(), llama.end());
+    return planned(how);
+  };
+  CHECK(has(sharing({}).err, "--sharding fsdp2"));
+  CHECK(has(sharing({"--sharding", "fsdp2"}).out, "ZeRO-3"));
+  const outcome megatron = sharing({"--framework", "megatron-te", "--sharding", "fsdp2"});
+  CHECK(megatron.status == 2);
+  CHECK(has(megatron.err, "has its own"));
+}
+
+TEST_CASE("help reads like a manual") {
+  for (const outcome& help : {planned({"--help"}), counted({"--help"})}) {
+    CHECK(help.status == 0);
+    for (const char* inside : {"TEXT", "INT", "FLOAT", "->", " in [", "{", "POSITIVE", "VALUE,"})
+      CHECK_MESSAGE(!has(help.out, inside), inside);
+    for (const char* part : {"--batch N ",
+                             "(required)",
+                             "--format text|markdown|csv|json",
+                             "--framework NAME",
+                             "megatron-deepspeed",
+                             "--padding-mask  ",
+                             "not with --nodes"})
+      CHECK_MESSAGE(has(help.out, part), part);
+  }
+  CHECK(has(planned({"--help"}).out, "--goal time|money|memory"));
+  CHECK(has(planned({"gpt2", "--batch", "8", "--goal", "speed"}).err, "speed not in {time,money"));
 }

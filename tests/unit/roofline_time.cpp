@@ -5,6 +5,7 @@
 #include <gpuplan/flops.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
+#include <gpuplan/time/step_rates.hpp>
 
 #include <cstdint>
 #include <string_view>
@@ -282,6 +283,92 @@ TEST_CASE("a range by stack holds the estimate") {
       .product_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 1}, .contention = {1, 1}};
   STATIC_CHECK(step_range(replicated, of_512, known).low() == replicated.step(of_512));
   STATIC_CHECK(step_range(replicated, of_512, known).high() == replicated.step(of_512));
+}
+
+TEST_CASE("each input of a stack alone has a part of its range") {
+  CONSTEXPR step_ranges by = step_ranges_of(replicated, of_512);
+  CONSTEXPR duration step = replicated.step(of_512);
+  STATIC_CHECK(by.all == step_range(replicated, of_512));
+  STATIC_CHECK(by.all.contains(by.product_rate) && by.product_rate.contains(step));
+  STATIC_CHECK(by.all.contains(by.element_traffic) && by.element_traffic.contains(step));
+  STATIC_CHECK(by.all.contains(by.host) && by.host.contains(step));
+  STATIC_CHECK(by.all.contains(by.contention) && by.contention.contains(step));
+  STATIC_CHECK(by.product_rate.high() > step);
+  STATIC_CHECK(by.element_traffic.low() < step);
+  // It hides no exchange behind kernels, so that none contends.
+  STATIC_CHECK(by.contention.is_point());
+  CONSTEXPR stack_range slower_host{
+      .product_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 3}, .contention = {1, 1}};
+  STATIC_CHECK(step_range(replicated, of_512, slower_host) ==
+               step_ranges_of(replicated, of_512, slower_host).host);
+}
+
+// Code of which no step was timed, and the most that it may cost the host; then a device likewise.
+constexpr roofline_time untimed = [] {
+  roofline_time model = replicated;
+  model.setup.framework = catalog::torch_gpt;
+  return model;
+}();
+constexpr roofline_time with_costs = [] {
+  roofline_time model = untimed;
+  model.setup.framework.costs.host_per_operator = 62_us;
+  model.setup.framework.costs.host_per_step = 60_ms;
+  return model;
+}();
+constexpr roofline_time on_another = [] {
+  roofline_time model = untimed;
+  model.efficiency = {};
+  return model;
+}();
+constexpr roofline_time reaches_least = [] {
+  roofline_time model = on_another;
+  model.efficiency.products = 0.58;
+  return model;
+}();
+
+TEST_CASE("a stack that nobody timed has the range of others' costs") {
+  CONSTEXPR step_ranges by = step_ranges_of(untimed, of_512);
+  STATIC_CHECK(by.host.low() == untimed.step(of_512));
+  STATIC_CHECK(by.host.high() == with_costs.step(of_512));
+  STATIC_CHECK(by.contention.high() > untimed.step(of_512));
+  STATIC_CHECK(step_ranges_of(untimed, of_512, {.untimed = {}}).host.is_point());
+  constexpr stack_range known{.product_rate = {1, 1}};
+  STATIC_CHECK(step_ranges_of(on_another, of_512, known).product_rate ==
+               range<duration>{on_another.step(of_512), reaches_least.step(of_512)});
+}
+
+constexpr training_setup half_recomputed = [] {
+  training_setup setup = replicated.setup;
+  setup.recompute_layers = 15;
+  return setup;
+}();
+constexpr training_setup in_fp8 = [] {
+  training_setup setup = replicated.setup;
+  setup.precision = bf16_mixed_with_fp8;
+  return setup;
+}();
+
+TEST_CASE("what a step achieves is its FLOPs over its time") {
+  CONSTEXPR duration step = replicated.step(of_512);
+  CONSTEXPR step_rates rates =
+      rates_of(replicated.setup, replicated.on.gpu, of_512, step, attention_pairs::full);
+  // Megatron-LM's own count: 96 b s l h^2 (1 + s / 6h + V / 16 l h), layers recomputed whole.
+  CONSTEXPR double b = 512, s = 2048, l = 30, h = 3072, v = 51200;
+  CONSTEXPR double hardware = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+  CONSTEXPR double layers = 72 * b * s * l * h * h * (1 + s / (6 * h));
+  CONSTEXPR double model = layers + 6 * b * s * h * v;
+  STATIC_CHECK(near(rates.hardware.value() * step.value() * 64, hardware, 1e-12));
+  STATIC_CHECK(near(rates.model.value() * step.value() * 64, model, 1e-12));
+  STATIC_CHECK(near(rates.hfu, rates.hardware.value() / 312e12));
+  STATIC_CHECK(near(rates.mfu, rates.model.value() / 312e12));
+  STATIC_CHECK(near(rates.tokens.value() * step.value(), b * s));
+  // Half of the layers recomputed, half of what it adds.
+  CONSTEXPR step_rates less = rates_of(half_recomputed, replicated.on.gpu, of_512, step);
+  STATIC_CHECK(near(less.hfu - less.mfu, (rates.hfu - rates.mfu) / 2, 1e-9));
+  // Of the peak of what linear layers multiply in.
+  STATIC_CHECK(near(rates_of(in_fp8, catalog::h100_sxm5_80gb, of_512, step).mfu,
+                    rates.model.value() / 1979e12,
+                    1e-3));
 }
 
 // All schedules of equal stages take what their bubbles are published to take.
