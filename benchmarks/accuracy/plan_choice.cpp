@@ -27,9 +27,21 @@ std::map<std::string, std::vector<double>> errors_by_source(const std::vector<ti
   return errors;
 }
 
+error_size regret_of(const std::vector<plan_choice>& choices) {
+  error_size size{.rows = choices.size()};
+  if (choices.empty()) return size;
+  std::vector<double> regrets;
+  for (const plan_choice& one : choices) regrets.push_back(one.regret);
+  std::sort(regrets.begin(), regrets.end());
+  for (const double regret : regrets) size.mean += regret / static_cast<double>(regrets.size());
+  size.median = (regrets[(regrets.size() - 1) / 2] + regrets[regrets.size() / 2]) / 2;
+  return size;
+}
+
 }  // namespace
 
-std::vector<plan_choice> plan_choices(const std::vector<timed_row>& rows) {
+std::vector<plan_choice> plan_choices(const std::vector<timed_row>& rows,
+                                      const gpuplan::time_terms& terms) {
   std::map<std::pair<std::string, std::string>, std::vector<plan_times>> questions;
   for (const timed_row& row : rows) {
     std::vector<plan_times>& plans = questions[{row.source, row.question}];
@@ -38,7 +50,9 @@ std::vector<plan_choice> plan_choices(const std::vector<timed_row>& rows) {
     if (known == plans.end()) known = plans.insert(plans.end(), {.plan = row.plan});
     ++known->runs;
     known->measured += row.seconds;
-    known->predicted += row.model.step(row.batch).value();
+    gpuplan::roofline_time model = row.model;
+    model.terms = terms;
+    known->predicted += model.step(row.batch).value();
   }
   std::vector<plan_choice> choices;
   for (const auto& [question, plans] : questions) {
@@ -68,8 +82,13 @@ std::vector<plan_choice> plan_choices(const std::vector<timed_row>& rows) {
 std::vector<term_error> ablation(const std::vector<timed_row>& rows) {
   std::vector<term_error> table;
   const auto add = [&](const char* name, const gpuplan::time_terms& terms) {
-    for (const auto& [source, errors] : errors_by_source(rows, terms))
+    std::vector<double> all;
+    for (const auto& [source, errors] : errors_by_source(rows, terms)) {
       table.push_back({name, source, size_of(errors)});
+      all.insert(all.end(), errors.begin(), errors.end());
+    }
+    table.push_back({name, "all", size_of(all)});
+    table.push_back({name, "regret", regret_of(plan_choices(rows, terms))});
   };
   add("none", {});
   for (const time_term& term : time_terms_by_name()) {

@@ -2,6 +2,7 @@
 
 // Runs that differ in nothing but their plan: does the model choose the one that was fastest?
 
+#include <gpuplan/time/rates.hpp>
 #include <string>
 #include <vector>
 
@@ -19,17 +20,19 @@ struct plan_choice {
   double regret = 0;  // by how much the chosen one took longer than the fastest, in percent of it
 };
 
-/// The questions with several plans. Runs of one plan count as one, by their mean.
-std::vector<plan_choice> plan_choices(const std::vector<timed_row>& rows);
+/// The questions with several plans, by these terms of the model. Runs of one plan count as one, by
+/// their mean.
+std::vector<plan_choice> plan_choices(const std::vector<timed_row>& rows,
+                                      const gpuplan::time_terms& terms = {});
 
 /// One term of the model switched off, and the error of a source without it, in percent.
 struct term_error {
-  std::string term;  // "none" where all are on
-  std::string source;
+  std::string term;    // "none" where all are on
+  std::string source;  // "all": of every row; "regret": of the questions, instead of an error
   error_size size;
 };
 
-/// All sources without each of the terms, by parameters as they are.
+/// All sources, and all rows together, without each of the terms, by parameters as they are.
 std::vector<term_error> ablation(const std::vector<timed_row>& rows);
 
 }  // namespace accuracy

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "number.hpp"
 #include "plan_choice.hpp"
@@ -72,19 +71,15 @@ std::string plans_report(const std::vector<timed_row>& rows, bool each, const gu
 std::string ablation_report(const std::vector<timed_row>& rows, const guides::output& as) {
   const std::vector<term_error> errors = ablation(rows);
   if (as.format == "text" || as.format == "markdown") {
-    // A column for each source: mean and median.
+    // A column for each source, in the order of the errors.
     table t{.columns = {{.name = "without"}}};
-    std::set<std::string> sources;
-    for (const term_error& one : errors) sources.insert(one.source);
-    for (const std::string& source : sources)
-      t.columns.push_back({.name = source, .align = alignment::right});
     for (const term_error& one : errors) {
       if (t.rows.empty() || t.rows.back().front().text() != one.term) t.rows.push_back({one.term});
-      t.rows.back().push_back(percent_text(one.size.mean, 3) + " " +
-                              percent_text(one.size.median, 3));
+      if (t.rows.size() == 1) t.columns.push_back({.name = one.source, .align = alignment::right});
+      t.rows.back().push_back(percent_text(one.size.mean, 3));
     }
     guides::output wide = as;
-    wide.width = std::max(wide.width, static_cast<int>(16 + 24 * sources.size()));
+    wide.width = std::max(wide.width, static_cast<int>(24 * t.columns.size()));
     return guides::render(t, wide);
   }
   table t{.columns = {{.name = "without"},

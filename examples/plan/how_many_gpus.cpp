@@ -186,7 +186,7 @@ class listing {
     else
       add_columns({"gpu_hours"}, io::alignment::point);
     add_columns({"kept_pct"}, io::alignment::point);
-    add_columns({"note"}, io::alignment::left);
+    if (has_money_) add_columns({"note"}, io::alignment::left);
     for (const counted* row : rows_) table.rows.push_back(cells_of(*row));
     return table;
   }
@@ -209,7 +209,7 @@ class listing {
       cells.emplace_back(in(run.gpu_time, 1_h), digits_of(least_cost_));
     }
     cells.emplace_back(100 * row.efficiency, 1);
-    cells.emplace_back(row.note);
+    if (has_money_) cells.emplace_back(row.note);
     return cells;
   }
 };

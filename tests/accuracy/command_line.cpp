@@ -171,6 +171,7 @@ TEST_CASE("plans, terms and calibrated steps of timed runs") {
   CHECK(terms.status == 0);
   CHECK(has(terms.out, "\nnone,vtrain_multi,5,"));
   CHECK(has(terms.out, "\nrecompute,vtrain_multi,5,"));
+  CHECK(has(terms.out, "\nbubble,all,"));
   CHECK(has(output({"--ablation", runs}).out, "without"));
 
   // Rows that vTrain composed of one layer say what that takes; the others' are in no second row.

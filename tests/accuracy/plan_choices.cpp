@@ -95,6 +95,9 @@ TEST_CASE("without a term, rows that have it are off and others are not") {
   };
   for (const std::string source : {"vtrain_multi", "torchtitan", "nemo_megatron_bridge"})
     CHECK(error("none", source) == 0);
+  CHECK(error("none", "all") == 0);
+  CHECK(error("recompute", "all") > 0);
+  CHECK(error("none", "regret") == 0);
   CHECK(error("recompute", "vtrain_multi") > 5);
   CHECK(error("recompute", "vtrain_single") == 0);
   CHECK(error("tensor_exchange", "vtrain_multi") > 1);
