@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,14 @@ std::string joined(const std::vector<std::string>& words, const char* separator)
 
 bool is_short(const std::vector<std::string>& words) { return joined(words, "|").size() <= 44; }
 
+// "--list", or "-h, --help"; CLI11 tells what a flag sets as "--no-list{false}".
+std::string names_of(const CLI::Option& option) {
+  std::string names;
+  for (const std::string& name : CLI::detail::split(option.get_name(false, true), ','))
+    names += (names.empty() ? "" : ", ") + name.substr(0, name.find('{'));
+  return names;
+}
+
 std::string value_of(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return {};  // a flag
   const std::string type = option.get_type_name();
@@ -51,8 +61,14 @@ std::string meaning_of(const CLI::Option& option) {
   if (!is_short(words)) text += ": " + joined(words, ", ");
   if (!option.get_default_str().empty()) text += " (default: " + option.get_default_str() + ")";
   if (option.get_required() && option.nonpositional()) text += " (required)";
-  for (const CLI::Option* other : option.get_needs()) text += "; with " + other->get_name();
-  for (const CLI::Option* other : option.get_excludes()) text += "; not with " + other->get_name();
+  const auto add_others = [&](const char* before, const std::set<CLI::Option*>& others) {
+    for (const CLI::Option* other : others) {
+      text += before + other->get_name();
+      before = ", ";
+    }
+  };
+  add_others("; with ", option.get_needs());
+  add_others("; not with ", option.get_excludes());
   return text;
 }
 
@@ -64,10 +80,8 @@ class page : public CLI::Formatter {
   }
 
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    std::string line = "  " + (is_positional ? option->get_name(true)
-                                             : CLI::detail::find_and_replace(
-                                                   option->get_name(false, true), ",", ", ") +
-                                                   value_of(*option));
+    std::string line =
+        "  " + (is_positional ? option->get_name(true) : names_of(*option) + value_of(*option));
     // what is too long for its column stands above what it means
     if (line.size() + 2 > indent) {
       line += '\n' + std::string(indent, ' ');
