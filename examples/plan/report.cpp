@@ -157,7 +157,7 @@ io::table stacks_of(const named_request& asked, const named_plan& plan) {
     std::string what;
     if (!is_timed(by)) what = std::string("no step of ") + by.name;
     if (!is_timed(model.efficiency)) {
-      what += what.empty() ? "no step on " : ", none on ";
+      what += what.empty() ? "no step on " : ", and none on ";
       what += model.on.gpu.id;
     }
     return what.empty() ? what : " (" + what + " was timed)";
