@@ -28,14 +28,9 @@ std::map<std::string, std::vector<double>> errors_by_source(const std::vector<ti
 }
 
 error_size regret_of(const std::vector<plan_choice>& choices) {
-  error_size size{.rows = choices.size()};
-  if (choices.empty()) return size;
   std::vector<double> regrets;
   for (const plan_choice& one : choices) regrets.push_back(one.regret);
-  std::sort(regrets.begin(), regrets.end());
-  for (const double regret : regrets) size.mean += regret / static_cast<double>(regrets.size());
-  size.median = (regrets[(regrets.size() - 1) / 2] + regrets[regrets.size() / 2]) / 2;
-  return size;
+  return size_of_percents(regrets);
 }
 
 }  // namespace

@@ -96,10 +96,14 @@ std::vector<timed_row> timed_rows(const std::vector<csv_file>& files) {
 double percent_of_log(double log_error) { return 100 * std::abs(std::expm1(log_error)); }
 
 error_size size_of(const std::vector<double>& log_errors) {
-  error_size size{.rows = log_errors.size()};
-  if (log_errors.empty()) return size;
   std::vector<double> errors;
   for (const double error : log_errors) errors.push_back(percent_of_log(error));
+  return size_of_percents(errors);
+}
+
+error_size size_of_percents(std::vector<double> errors) {
+  error_size size{.rows = errors.size()};
+  if (errors.empty()) return size;
   std::sort(errors.begin(), errors.end());
   for (const double error : errors) size.mean += error / static_cast<double>(errors.size());
   size.median = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;

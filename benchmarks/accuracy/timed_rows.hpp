@@ -43,5 +43,7 @@ struct error_size {
   double median = 0;
 };
 error_size size_of(const std::vector<double>& log_errors);
+/// Likewise of what is in percent already.
+error_size size_of_percents(std::vector<double> errors);
 
 }  // namespace accuracy

@@ -27,7 +27,8 @@ class bad_request : public std::runtime_error {
 /// Parses the command line, with the options that `add` adds to `--format`, `--color`, `--version`
 /// and `--help`, and prints what `make` returns. The exit status: 0; 1 with a message where
 /// standard output cannot be written or `make` throws; 2 with a message, and nothing on standard
-/// output, where the command line is wrong (then with the usage) or `make` throws `bad_request`.
+/// output, where the command line is wrong (then with a line of usage) or `make` throws
+/// `bad_request`.
 int run_program(int argc,
                 char** argv,
                 const std::string& program,
@@ -54,8 +55,8 @@ struct guide {
 };
 
 /// Prints the reports of the guides asked for, in the format asked for. The exit status: 0; 1 with
-/// a message where standard output cannot be written; 2 with a message and the usage, and nothing
-/// on standard output, where the command line is wrong.
+/// a message where standard output cannot be written; 2 with a message and a line of usage, and
+/// nothing on standard output, where the command line is wrong.
 int run(int argc, char** argv, std::initializer_list<guide> held);
 
 /// The same for a program that prints one table.
