@@ -4,6 +4,7 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/layer_code.hpp>
+#include <gpuplan/detail/math.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/memory/device.hpp>
 #include <gpuplan/memory/profile.hpp>
@@ -13,24 +14,48 @@
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan {
 
-/// `transformer_memory` of the fullest of the first, second and last stage: the others are like the
-/// second and keep fewer micro-batches. For 32 stages of 4 layers 0.7 ms; some milliseconds where
-/// layers choose experts, since all their passes are replayed.
+namespace detail {
+
+// Whether a stage may be the fullest: the first, the second, the last, and the first of each order
+// of layers with experts and without. All others are like one before and keep fewer micro-batches.
+constexpr bool may_be_fullest(const training_setup& setup, std::int64_t stage) {
+  const transformer& model = setup.model;
+  const parallelism& division = setup.parallelism;
+  const std::int64_t stages = division.pipeline_parallel;
+  if (stage < 2 || stage == stages - 1) return true;
+  if (model.moe.num_experts == 0) return false;
+  const std::int64_t layers = model.layers() / stages / division.virtual_pipeline;
+  const auto is_like = [&](std::int64_t other) {
+    for (std::int64_t chunk = 0; chunk < division.virtual_pipeline; ++chunk)
+      for (std::int64_t layer = 0; layer < layers; ++layer)
+        if (model.has_experts((chunk * stages + stage) * layers + layer) !=
+            model.has_experts((chunk * stages + other) * layers + layer))
+          return false;
+    return true;
+  };
+  for (std::int64_t other = 1; other < stage; ++other)
+    if (is_like(other)) return false;
+  return true;
+}
+
+}  // namespace detail
+
+/// `transformer_memory` of the fullest stage. For 32 stages of 4 layers 0.7 ms; some milliseconds
+/// where layers choose experts, since all their passes are replayed.
 struct fullest_stage_memory {
   transformer_memory of{};
 
   /// Precondition: `validate` accepts this.
   [[nodiscard]] constexpr bytes required(const batch_plan& plan) const {
-    bytes most = at(0, plan);
-    const std::int64_t last = of.setup.parallelism.pipeline_parallel - 1;
-    for (const std::int64_t stage : {std::int64_t{1}, last}) {
-      if (stage > last || stage == 0) continue;
+    bytes most{};
+    for (std::int64_t stage = 0; stage < of.setup.parallelism.pipeline_parallel; ++stage) {
+      if (!detail::may_be_fullest(of.setup, stage)) continue;
       const bytes here = at(stage, plan);
       if (here > most) most = here;
-      if (last == 1) break;
     }
     return most;
   }
@@ -75,16 +100,17 @@ constexpr bytes required_of_stage() {
 
 template <const fullest_stage_memory& Model, batch_plan Plan>
 constexpr bytes fullest_stage_memory::required_in_chunks() {
-  constexpr std::int64_t last = Model.of.setup.parallelism.pipeline_parallel - 1;
-  bytes most = detail::required_of_stage<Model, Plan, 0>();
-  if constexpr (last > 0) {
-    const bytes here = detail::required_of_stage<Model, Plan, last>();
-    if (here > most) most = here;
+  bytes most{};
+  const auto look_at = [&]<std::int64_t Stage>() {
+    if constexpr (detail::may_be_fullest(Model.of.setup, Stage)) {
+      const bytes here = detail::required_of_stage<Model, Plan, Stage>();
+      if (here > most) most = here;
+    }
+  };
+  [&]<std::int64_t... Stages>(std::integer_sequence<std::int64_t, Stages...>) {
+    (look_at.template operator()<Stages>(), ...);
   }
-  if constexpr (last > 1) {
-    const bytes here = detail::required_of_stage<Model, Plan, 1>();
-    if (here > most) most = here;
-  }
+  (std::make_integer_sequence<std::int64_t, Model.of.setup.parallelism.pipeline_parallel>());
   return most;
 }
 
@@ -112,11 +138,13 @@ struct transformer_memory_of {
     return {{.setup = setup, .fragmentation = fragmentation, .channels = channels}};
   }
 
-  /// What the first stage of a division by Megatron-Core holds where activations are at their most:
-  /// the weights, its share of the optimizer's states, the gradients' buffer, and what layers keep
-  /// of the micro-batches on their way. Of torchtitan's, what is there as the loss's backward
-  /// begins. 0 of what is trained otherwise. Of 2,000 random divisions never above what is
-  /// required, three quarters of it in the mean.
+  /// Of a division by Megatron-Core, the most that a stage holds where activations are at their
+  /// most, and where the optimizer takes its step: the weights, its share of the optimizer's
+  /// states, the gradients' buffer, what layers keep of the micro-batches on their way, and a layer
+  /// that is computed again. Stages are the first one, and where layers choose experts the second
+  /// and the last. Of torchtitan's, what is there as the loss's backward begins. 0 of what is
+  /// trained otherwise. Of 14,500 random divisions never above what is required, FLOOR_SHARE in the
+  /// mean.
   [[nodiscard]] constexpr bytes at_least(const training_setup& setup,
                                          const batch_plan& plan) const {
     return at_least(setup, plan, parameters(setup.model, setup.parallelism, {}));
@@ -134,20 +162,16 @@ struct transformer_memory_of {
                           division.zero_stage <= 1 && layers % division.pipeline_parallel == 0 &&
                           by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
     if (!is_known) return of_torchtitan_at_least(setup, plan);
-    const auto count = [](std::int64_t value) { return static_cast<double>(value); };
-    const double held = count(of_rank.total());
-    const double weight = bits_per_element(setup.precision.weights) / 8.0;
-    const bool has_copies = setup.precision.master_weights;
-    const double state = has_copies ? 12 : 2 * weight;
-    const double gradient = setup.precision.fp32_gradients ? 4 : weight;
-    const double shares =
-        division.zero_stage == 0 ? 1 : count(plan.data_parallel * division.context_parallel);
-    const double kept = kept_of_layer(setup, plan.micro_batch) *
-                        count(layers / division.pipeline_parallel / division.virtual_pipeline) *
-                        count(chunks_on_their_way(division, plan.accumulation));
-    const double tensors = held * (weight + gradient + state / shares) + kept;
-    const device_needs needs = needs_of(setup, plan, channels);
-    return bytes::from_value(tensors * (1 + fragmentation)) + needs.total();
+    const std::int64_t last = division.pipeline_parallel - 1;
+    const bool differ = setup.model.moe.num_experts != 0;
+    double most = 0;
+    for (const std::int64_t stage : {std::int64_t{0}, std::int64_t{1}, most_mixed(setup), last}) {
+      if (stage > last || (stage != 0 && !differ)) continue;
+      const parameter_counts held = differ ? held_by_stage(setup, of_rank, stage) : of_rank;
+      const double here = of_stage(setup, plan, stage, held.total() - held.experts, held.experts);
+      if (here > most) most = here;
+    }
+    return bytes::from_value(most * (1 + fragmentation)) + needs_of(setup, plan, channels).total();
   }
 
  private:
@@ -186,38 +210,163 @@ struct transformer_memory_of {
     return bytes::from_value(tensors * (1 + fragmentation)) +
            needs_of(setup, plan, channels).total();
   }
-  // Of one micro-batch.
-  static constexpr double kept_of_layer(const training_setup& setup, std::int64_t micro_batch) {
+  // -- Megatron-Core's, in bytes
+
+  static constexpr double of(std::int64_t value) { return static_cast<double>(value); }
+
+  // How many layers of a stage's chunk have experts.
+  static constexpr std::int64_t mixtures_of_chunk(const training_setup& setup,
+                                                  std::int64_t stage,
+                                                  std::int64_t chunk) {
+    const std::int64_t stages = setup.parallelism.pipeline_parallel;
+    const std::int64_t layers = layers_of_chunk(setup);
+    const std::int64_t first = (chunk * stages + stage) * layers;
+    return setup.model.moe_layers_before(first + layers) - setup.model.moe_layers_before(first);
+  }
+  static constexpr std::int64_t layers_of_chunk(const training_setup& setup) {
+    const parallelism& division = setup.parallelism;
+    return setup.model.layers() / division.pipeline_parallel / division.virtual_pipeline;
+  }
+  static constexpr std::int64_t mixtures_of_stage(const training_setup& setup, std::int64_t stage) {
+    std::int64_t mixtures = 0;
+    for (std::int64_t chunk = 0; chunk < setup.parallelism.virtual_pipeline; ++chunk)
+      mixtures += mixtures_of_chunk(setup, stage, chunk);
+    return mixtures;
+  }
+  // The first of the stages with as many layers of experts as any has: behind the layers without.
+  static constexpr std::int64_t most_mixed(const training_setup& setup) {
+    const std::int64_t stages = setup.parallelism.pipeline_parallel;
+    const std::int64_t layers = layers_of_chunk(setup);
+    const std::int64_t stage = detail::ceil_div(setup.model.moe.first_k_dense_layers, layers);
+    return stage < stages ? stage : 0;
+  }
+  // What a stage holds at least, layer by layer: those of interleaved chunks lie apart.
+  static constexpr parameter_counts held_by_stage(const training_setup& setup,
+                                                  const parameter_counts& of_first,
+                                                  std::int64_t stage) {
     const parallelism& division = setup.parallelism;
     const transformer& model = setup.model;
-    if (setup.recompute == recompute_mode::full && setup.recompute_span > 1) return 0;
-    if (setup.recompute == recompute_mode::full && setup.recompute_layers != 0) return 0;
-    const auto count = [](std::int64_t value) { return static_cast<double>(value); };
-    const double ways = count(division.tensor_parallel);
-    const double tokens =
-        count(micro_batch) * count(setup.sequence_length) / count(division.context_parallel);
+    const expert_mixture& moe = model.moe;
+    const std::int64_t mixtures = mixtures_of_stage(setup, stage);
+    const std::int64_t plain = layers_of_chunk(setup) * division.virtual_pipeline - mixtures;
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t ranks = division.tensor_parallel;
+    parameter_counts held{.attention = of_first.attention};
+    if (stage == 0) held.embedding = of_first.embedding;
+    held.mlp = plain * (model.gated_mlp ? 3 : 2) * width * (model.intermediate_size / ranks);
+    held.router = mixtures * width * moe.num_experts;
+    held.experts = mixtures * 3 * width * moe.moe_intermediate_size *
+                   (moe.num_experts / division.expert_parallel);
+    held.shared_experts = mixtures * 3 * width * (moe.shared_expert_intermediate_size / ranks);
+    const bool has_head = stage == division.pipeline_parallel - 1;
+    if (has_head && (stage != 0 || !model.has_tied_head()))
+      held.head = model.vocab_size / ranks * width;
+    return held;
+  }
+
+  // Of a stage that holds so many parameters, of experts and others, without fragmentation.
+  static constexpr double of_stage(const training_setup& setup,
+                                   const batch_plan& plan,
+                                   std::int64_t stage,
+                                   std::int64_t others,
+                                   std::int64_t experts) {
+    const parallelism& division = setup.parallelism;
+    const std::int64_t ranks = plan.data_parallel * division.context_parallel;
+    const bool shares = division.zero_stage != 0;
+    // Each expert's states are shared by the ranks that have it.
+    const double own = shares
+                           ? (of(others) + of(experts) * of(division.expert_parallel)) / of(ranks)
+                           : of(others + experts);
+    const double weight = bits_per_element(setup.precision.weights) / 8.0;
+    const double state = setup.precision.master_weights ? 12 : 2 * weight;
+    const double gradient = setup.precision.fp32_gradients ? 4 : weight;
+    const double fixed = of(others + experts) * (weight + gradient) + own * state;
+    const double at_step = setup.precision.fp32_gradients ? 0 : own * 4;
+    const double in_step = kept_by_stage(setup, plan, stage);
+    return fixed + (at_step > in_step ? at_step : in_step);
+  }
+  // What layers keep as the stage's first backward begins, and what then is computed again, with
+  // the gradient that comes in in place of the input, which is kept already; or the logits.
+  static constexpr double kept_by_stage(const training_setup& setup,
+                                        const batch_plan& plan,
+                                        std::int64_t stage) {
+    const parallelism& division = setup.parallelism;
+    const transformer& model = setup.model;
+    const std::int64_t stages = division.pipeline_parallel;
+    const std::int64_t layers = layers_of_chunk(setup);
+    const bool is_again = setup.recompute == recompute_mode::full;
+    const bool is_known = setup.recompute_span == 1 && setup.recompute_layers == 0;
+    const double logits = stage == stages - 1 ? 2 * tokens_of(setup, plan.micro_batch) *
+                                                    of(model.vocab_size / division.tensor_parallel)
+                                              : 0;
+    if (is_again && !is_known) return logits;
+    const double plain = kept_of_layer(setup, setup.recompute, plan.micro_batch, false);
+    const double mixed = kept_of_layer(setup, setup.recompute, plan.micro_batch, true);
+    double least = detail::infinity;
+    for (std::int64_t chunk = 0; chunk < division.virtual_pipeline; ++chunk) {
+      const std::int64_t mixtures = mixtures_of_chunk(setup, stage, chunk);
+      const double here = of(mixtures) * mixed + of(layers - mixtures) * plain;
+      if (here < least) least = here;
+      if (model.moe.num_experts == 0 || is_again) break;
+    }
+    double working = 0;
+    if (is_again) {
+      const std::int64_t last = (division.virtual_pipeline - 1) * stages + stage;
+      working = kept_of_layer(setup,
+                              recompute_mode::none,
+                              plan.micro_batch,
+                              model.has_experts((last + 1) * layers - 1));
+    }
+    return least * of(chunks_on_their_way(division, stage, plan.accumulation)) +
+           (working > logits ? working : logits);
+  }
+  static constexpr double tokens_of(const training_setup& setup, std::int64_t micro_batch) {
+    return of(micro_batch) * of(setup.sequence_length) / of(setup.parallelism.context_parallel);
+  }
+  // Of one micro-batch.
+  static constexpr double kept_of_layer(const training_setup& setup,
+                                        recompute_mode recompute,
+                                        std::int64_t micro_batch,
+                                        bool has_experts) {
+    const parallelism& division = setup.parallelism;
+    const transformer& model = setup.model;
+    const double ways = of(division.tensor_parallel);
+    const double tokens = tokens_of(setup, micro_batch);
     const bool shares = division.sequence_parallel || division.shares_kept_inputs;
-    const double input = tokens * count(model.hidden_size) / (shares ? ways : 1);
-    if (setup.recompute == recompute_mode::full) return 2 * input;
+    const double input = tokens * of(model.hidden_size) / (shares ? ways : 1);
+    if (recompute == recompute_mode::full) return 2 * input;
     // The inputs of norms and of the linear layers behind them; query, key, value and what
     // attention gives; what the activation takes and gives; softmax's result where it lies in
     // memory.
-    const double heads = count(model.num_attention_heads) / ways;
-    const double attended = 2 * tokens * heads * count(model.query_dim());
+    const double heads = of(model.num_attention_heads) / ways;
+    const double keys = model.is_latent() ? heads : of(model.key_value_heads()) / ways;
+    const double attended = tokens * (heads + keys) * of(model.query_dim() + model.value_dim());
     const double wide =
-        model.has_experts(0) ? 0 : 2 * tokens * count(model.intermediate_size) / ways;
+        has_experts ? kept_of_experts(setup, tokens)
+                    : (model.gated_mlp ? 3 : 2) * tokens * of(model.intermediate_size) / ways;
     const bool writes_scores =
-        setup.recompute == recompute_mode::none && setup.attention == attention_kernel::written_out;
-    const double scores = writes_scores ? tokens * count(setup.sequence_length) * heads : 0;
+        recompute == recompute_mode::none && setup.attention == attention_kernel::written_out;
+    const double scores = writes_scores ? tokens * of(setup.sequence_length) * heads : 0;
     return 2 * (4 * input + attended + wide + scores);
   }
-  // Of the first stage: as many micro-batches as there are stages; interleaved, those of all chunks
-  // but the last for as many, and of the last for twice as many (schedules.py of Megatron-Core).
+  // In elements of 2 bytes: tokens in the experts' order, what their activation takes and gives,
+  // where each token went, in integers of 4 bytes, and the shared experts likewise.
+  static constexpr double kept_of_experts(const training_setup& setup, double tokens) {
+    const expert_mixture& moe = setup.model.moe;
+    const double rows = tokens * of(moe.num_experts_per_tok);
+    return rows * of(setup.model.hidden_size + 3 * moe.moe_intermediate_size) +
+           tokens * of(2 * (2 * moe.num_experts + 1) + 3 * moe.shared_expert_intermediate_size);
+  }
+  // A stage has as many micro-batches under way as there are stages from it on; interleaved, those
+  // of all chunks but the last for as many as there are stages, and of the last for twice as many
+  // as are behind it, and one (schedules.py of Megatron-Core).
   static constexpr std::int64_t chunks_on_their_way(const parallelism& division,
+                                                    std::int64_t stage,
                                                     std::int64_t accumulation) {
     const std::int64_t stages = division.pipeline_parallel;
     const std::int64_t chunks = division.virtual_pipeline;
-    const std::int64_t most = chunks > 1 ? (chunks - 1) * stages + 2 * (stages - 1) + 1 : stages;
+    const std::int64_t behind = stages - 1 - stage;
+    const std::int64_t most = chunks > 1 ? (chunks - 1) * stages + 2 * behind + 1 : behind + 1;
     return accumulation * chunks < most ? accumulation * chunks : most;
   }
 };
