@@ -28,6 +28,7 @@
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/planner.hpp>
+#include <gpuplan/planner/answer.hpp>
 #include <gpuplan/planner/chunks.hpp>
 #include <gpuplan/planner/front.hpp>
 #include <gpuplan/planner/limits.hpp>

@@ -5,6 +5,7 @@
 
 #include <gpuplan/detail/math.hpp>
 #include <gpuplan/memory_model.hpp>
+#include <gpuplan/planner/answer.hpp>
 #include <gpuplan/planner/request.hpp>
 #include <gpuplan/planner/search.hpp>
 #include <gpuplan/planner/times.hpp>
@@ -27,70 +28,6 @@ template <class MemoryOf>
 concept memory_of_setups = requires(const MemoryOf& memory_of, const training_setup& setup) {
   { memory_of(setup).required(batch_plan{}) } -> std::same_as<bytes>;
 };
-
-/// The best plans, and how they were found.
-// NOLINTNEXTLINE(readability-identifier-naming): clang-tidy 14 names what copies the array
-struct plan_answer {
-  static constexpr int most_plans = 8;
-
-  training_plan plans[most_plans]{};  // best first, of each division and number of GPUs one
-  int count = 0;
-  std::int64_t evaluated = 0;  // plans whose time was worked out,
-  std::int64_t excluded = 0;   // and those that a bound excluded: no better than what was found
-  std::int64_t asked = 0;      // how often the memory model was
-  // What would be best if memory had no limit, where that is better: then memory binds.
-  known<training_plan> beyond_memory{};
-
-  [[nodiscard]] constexpr const training_plan& best() const { return plans[0]; }
-  /// The best plan of another division. Precondition: `count` is at least 2.
-  [[nodiscard]] constexpr const training_plan& runner_up() const { return plans[1]; }
-  [[nodiscard]] constexpr const training_plan* begin() const { return plans; }
-  [[nodiscard]] constexpr const training_plan* end() const { return plans + count; }
-};
-
-/// How much longer a sample takes by `plan` than by `best`: 0.05 is 5 %.
-[[nodiscard]] constexpr double loss_of(const training_plan& plan, const training_plan& best) {
-  return plan.per_sample() / best.per_sample() - 1;
-}
-
-namespace detail {
-
-// The request on one of its clusters alone.
-constexpr plan_request request_on(const plan_request& request, std::size_t cluster) {
-  plan_request one = request;
-  one.others = {};
-  if (cluster == 0) return one;
-  one.on = request.others[cluster - 1].on;
-  one.efficiency = request.others[cluster - 1].efficiency;
-  return one;
-}
-
-constexpr double price_of(const cluster& on) {
-  return on.price_per_gpu ? on.price_per_gpu->each.value() : 1;
-}
-// What the goal counts, on any of the request's clusters.
-constexpr double goal_value(const plan_request& request, const training_plan& plan) {
-  const double time = plan.per_sample().value();
-  switch (request.goal) {
-    case plan_goal::least_money:
-      return time * static_cast<double>(plan.gpus) * price_of(cluster_of(request, plan));
-    case plan_goal::least_memory:
-      return plan.required.value();
-    case plan_goal::least_time:
-      break;
-  }
-  return time;
-}
-
-}  // namespace detail
-
-/// How much more `plan` takes than `best` of what the goal has least of. Precondition: plans of the
-/// request, of which the best takes some.
-[[nodiscard]] constexpr double loss_of(const plan_request& request,
-                                       const training_plan& plan,
-                                       const training_plan& best) {
-  return detail::goal_value(request, plan) / detail::goal_value(request, best) - 1;
-}
 
 namespace detail {
 
@@ -394,92 +331,6 @@ class planner {
   }
 };
 
-// How far off a failure is from a plan: less memory, time or money that is missing is nearer.
-constexpr double distance_of(const failure& why) {
-  const auto times = [&](fact needed, fact given) {
-    const auto most = static_cast<double>(why[given]);
-    return static_cast<double>(why[needed]) / (most > 0 ? most : 1);
-  };
-  switch (why.code) {
-    case errc::exceeds_gpu_memory:
-      return times(fact::needed_MB, fact::gpu_has_MB);
-    case errc::no_plan_in_time:
-      return times(fact::minutes, fact::at_most_minutes);
-    case errc::no_plan_for_money:
-      return times(fact::cents, fact::at_most_cents);
-    default:
-      return std::numeric_limits<double>::infinity();
-  }
-}
-
-// The best plans of several searches for one request, or why the nearest has none.
-class gathered_plans {
- public:
-  constexpr const plan_answer& plans() const { return all_; }
-
-  constexpr result<plan_answer> answer(const plan_request& request) const {
-    if (all_.count == 0) return why_;
-    plan_answer answer = all_;
-    if (answer.beyond_memory &&
-        !(goal_value(request, *answer.beyond_memory) < goal_value(request, answer.best())))
-      answer.beyond_memory = {};
-    return answer;
-  }
-  // What a search on this cluster need not go beyond, in what it counts; a little more, since
-  // products round.
-  constexpr double ceiling(const plan_request& request, const cluster& on, int wanted) const {
-    if (all_.count < wanted) return std::numeric_limits<double>::infinity();
-    const double each = request.goal == plan_goal::least_money ? price_of(on) : 1;
-    if (!(each > 0)) return std::numeric_limits<double>::infinity();
-    return goal_value(request, all_.plans[wanted - 1]) / each * (1 + 1e-12);
-  }
-
-  constexpr void add(const plan_request& request,
-                     const result<plan_answer>& more,
-                     std::size_t cluster,
-                     int wanted) {
-    if (!more) {
-      if (!failed(why_) || distance_of(more.why()) < distance_of(why_)) why_ = more.why();
-      return;
-    }
-    for (training_plan plan : *more) {
-      plan.cluster = cluster;
-      add(request, plan, wanted);
-    }
-    if (more->beyond_memory) {
-      training_plan plan = *more->beyond_memory;
-      plan.cluster = cluster;
-      if (!all_.beyond_memory ||
-          goal_value(request, plan) < goal_value(request, *all_.beyond_memory))
-        all_.beyond_memory = plan;
-    }
-    all_.evaluated += more->evaluated;
-    all_.excluded += more->excluded;
-    all_.asked += more->asked;
-  }
-
- private:
-  plan_answer all_{};
-  failure why_{};
-
-  // Behind those that are as good: of as good ones the first search's come first.
-  constexpr void add(const plan_request& request, const training_plan& plan, int wanted) {
-    const double value = goal_value(request, plan);
-    const auto comes_before = [&](const training_plan& other) {
-      const double others = goal_value(request, other);
-      return value < others || (value == others && plan.per_sample() < other.per_sample());
-    };
-    int at = all_.count;
-    if (at == wanted) {
-      if (!comes_before(all_.plans[--at])) return;
-    } else {
-      ++all_.count;
-    }
-    for (; at > 0 && comes_before(all_.plans[at - 1]); --at) all_.plans[at] = all_.plans[at - 1];
-    all_.plans[at] = plan;
-  }
-};
-
 // The memory of setups on devices of a kind: what `memory_of` has for it, or itself.
 template <class MemoryOf>
 constexpr auto memory_on(const MemoryOf& memory_of, const gpu_spec& gpu) {
@@ -498,25 +349,31 @@ constexpr failure flaw_of_count(int plans) {
                  named_fact{fact::at_most, plan_answer::most_plans});
 }
 
+// Where something is known that the goal counts no more than `at_most` of, plans that it counts
+// more of are of no interest; nor is then why there is none.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 constexpr result<plan_answer> best_plans(const plan_request& request,
                                          const known<memory_budget>& budget,
                                          const MemoryOf& memory_of,
                                          int plans,
-                                         const TimesOf& times_of = {}) {
+                                         const TimesOf& times_of = {},
+                                         double at_most = infinity) {
   if (const auto valid = validate(request); !valid) return valid.why();
   if constexpr (std::same_as<TimesOf, roofline_times>)
     if (const auto valid = validate(times_of, request.setup, request.on); !valid)
       return valid.why();
   if (const failure flaw = flaw_of_count(plans); failed(flaw)) return flaw;
+  const bool says_all = at_most == infinity;
   gathered_plans found;
   for (std::size_t at = 0; at <= request.others.size(); ++at) {
     const plan_request here = request_on(request, at);
     const memory_budget most = budget ? *budget : memory_budget(here.on.gpu);
     if (const failure flaw = flaw_of_budget(most); failed(flaw)) return flaw;
     const auto there = memory_on(memory_of, here.on.gpu);
-    const double ceiling = found.ceiling(request, here.on, plans);
-    found.add(request, planner(here, most, there, times_of).run(plans, ceiling), at, plans);
+    const double known = ceiling_on(request, here.on, at_most);
+    const double ceiling = smaller_of(known, found.ceiling(request, here.on, plans));
+    found.add(
+        request, planner(here, most, there, times_of).run(plans, ceiling, says_all), at, plans);
   }
   return found.answer(request);
 }

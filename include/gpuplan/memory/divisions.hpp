@@ -264,6 +264,17 @@ struct transformer_memory_of {
     return held;
   }
 
+  // No fewer than a stage's norms and biases.
+  static constexpr double most_in_vectors(const training_setup& setup) {
+    const transformer& model = setup.model;
+    const std::int64_t of_attention =
+        4 * model.num_attention_heads * (model.query_dim() + model.value_dim()) +
+        model.mla.q_lora_rank + model.mla.kv_lora_rank;
+    const std::int64_t of_layer =
+        8 * model.hidden_size + of_attention + 4 * model.intermediate_size;
+    return of(layers_of_chunk(setup) * setup.parallelism.virtual_pipeline * of_layer) +
+           of(2 * model.hidden_size);
+  }
   // Of a stage that holds so many parameters, of experts and others, without fragmentation.
   static constexpr double of_stage(const training_setup& setup,
                                    const batch_plan& plan,
@@ -273,15 +284,22 @@ struct transformer_memory_of {
     const parallelism& division = setup.parallelism;
     const std::int64_t ranks = plan.data_parallel * division.context_parallel;
     const bool shares = division.zero_stage != 0;
-    // Each expert's states are shared by the ranks that have it.
-    const double own = shares
-                           ? (of(others) + of(experts) * of(division.expert_parallel)) / of(ranks)
-                           : of(others + experts);
+    // Experts' states are shared by the ranks that have them, and are stepped apart.
+    const double of_experts =
+        shares ? of(experts) * of(division.expert_parallel) / of(ranks) : of(experts);
+    const double of_others = shares ? of(others) / of(ranks) : of(others);
+    const double own = of_experts + of_others;
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
     const double state = setup.precision.master_weights ? 12 : 2 * weight;
     const double gradient = setup.precision.fp32_gradients ? 4 : weight;
     const double fixed = of(others + experts) * (weight + gradient) + own * state;
-    const double at_step = setup.precision.fp32_gradients ? 0 : own * 4;
+    // Gradients in fp32, and the roots of second moments: of matrices, then of all else.
+    double at_step = setup.precision.fp32_gradients ? 0 : own * 4;
+    const bool are_apart = division.expert_parallel > 1;
+    const double first = (are_apart ? of_others : own) - most_in_vectors(setup);
+    const double second = are_apart ? of_experts : 0;
+    if (setup.optimizer.loop == optimizer_loop::foreach)
+      at_step += 4 * (first > second ? first : second);
     const double in_step = kept_by_stage(setup, plan, stage);
     return fixed + (at_step > in_step ? at_step : in_step);
   }

@@ -107,6 +107,7 @@ class limit_finder {
 
  private:
   static constexpr std::int64_t most_times = 16;
+  static constexpr double more_than_any = 0x1p1000;
 
   const plan_request& request_;
   const known<memory_budget>& budget_;
@@ -117,8 +118,15 @@ class limit_finder {
   static constexpr bytes boundless() { return bytes::from_value(0x1p62); }
 
   constexpr bool has_plan() const { return static_cast<bool>(found_.best); }
+  // The best plan, if it is better than the request's.
+  constexpr result<plan_answer> plan(const plan_request& asked,
+                                     const known<memory_budget>& budget) const {
+    // Beneath a ceiling a search does not look for reasons.
+    const double most = has_plan() ? goal_value(request_, *found_.best) : more_than_any;
+    return best_plans(asked, budget, memory_of_, 1, roofline_times{}, most);
+  }
   constexpr result<plan_answer> plan(const plan_request& asked) const {
-    return best_plans(asked, budget_, memory_of_, 1);
+    return plan(asked, budget_);
   }
 
   constexpr void add(plan_limit limit, const training_plan& plan, std::int64_t layers) {
@@ -147,7 +155,7 @@ class limit_finder {
     plan_request free = request_;
     if (has_plan() && request_.goal == plan_goal::least_memory) return;
     if (!has_plan()) free.goal = plan_goal::least_memory;
-    add(plan_limit::memory, best_plans(free, memory_budget(boundless()), memory_of_, 1));
+    add(plan_limit::memory, plan(free, memory_budget(boundless())));
   }
   constexpr void lift_time() {
     if (!request_.finish_in) return;
