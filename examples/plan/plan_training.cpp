@@ -138,11 +138,10 @@ std::string without(const lifted_limit& lifted) {
   }
   return text(lifted.limit);
 }
-// What would do by itself where there is no plan.
-std::string instead(const plan_request& request, const lifted_limit& lifted) {
-  const training_plan& plan = lifted.plan;
+// How far a plan goes beyond a limit.
+std::string instead(const plan_request& request, plan_limit limit, const training_plan& plan) {
   const std::string batch = std::to_string(plan.batch.effective_batch()) + " samples a step";
-  switch (lifted.limit) {
+  switch (limit) {
     case plan_limit::memory:
       return io::decimal(in(plan.required, 1_GB), 1) + " GB for each " +
              cluster_of(request, plan).gpu.id;
@@ -161,7 +160,13 @@ std::string instead(const plan_request& request, const lifted_limit& lifted) {
     case plan_limit::layers:
       break;
   }
-  return text(lifted.limit);
+  return text(limit);
+}
+// What would do by itself where there is no plan, or only both together.
+std::string instead(const plan_request& request, const lifted_limit& lifted) {
+  const std::string alone = instead(request, lifted.limit, lifted.plan);
+  if (!lifted.with) return alone;
+  return alone + " together with " + instead(request, *lifted.with, lifted.plan);
 }
 
 std::string answer_to(const request& given, const guides::output& as) {

@@ -138,7 +138,8 @@ class planner {
         of.bound = lowest;
       } else if (of.of.high > of.of.low && least(of.of.high) > budget_) {
         of.of.high = most_of(of.of, [&](std::int64_t many) { return least(many) <= budget_; });
-        of.bound = all_.value_of(of.group, of.per_sample(of.of.high));
+        of.of.high = all_.limits().most_accumulation(of);
+        of.bound = of.of.high == 0 ? infinity : all_.value_of(of.group, of.per_sample(of.of.high));
       }
     }
   }
@@ -199,31 +200,23 @@ class planner {
         of.of.low =
             most_of(of.of, [&](std::int64_t many) { return value(many) > limit(); }) + of.of.unit;
       if (required(of, of.of.low) > budget_) continue;
-      const std::int64_t accumulation =
-          most_of(of.of, [&](std::int64_t many) { return required(of, many) <= budget_; });
-      insert(of, accumulation, required(of, accumulation));
+      of.of.high = most_of(of.of, [&](std::int64_t many) { return required(of, many) <= budget_; });
+      const std::int64_t accumulation = all_.limits().most_accumulation(of);
+      if (accumulation != 0) insert(of, accumulation, required(of, accumulation));
     }
     postponed_count_ = 0;
   }
-  // Memory rises and the time of a sample falls with accumulation: the least that meets the limits,
-  // and of as much memory the most.
-  constexpr void examine_memory(const plan_candidate& of) {
-    accumulations left = of.of;
-    const auto meets = [&](std::int64_t many) {
-      return all_.meets_limits(of.group, of.per_sample(many));
-    };
-    if (!meets(left.low))
-      left.low = most_of(left, [&](std::int64_t many) { return !meets(many); }) + left.unit;
-    const double needed = required(of, left.low);
+  // Memory rises with accumulation: the least, which meets the limits, and of as much memory the
+  // most that does.
+  constexpr void examine_memory(plan_candidate of) {
+    const double needed = required(of, of.of.low);
     if (needed > budget_ || needed > limit()) return;
-    const std::int64_t accumulation =
-        most_of(left, [&](std::int64_t many) { return required(of, many) <= needed; });
-    insert(of, accumulation, needed);
+    of.of.high = most_of(of.of, [&](std::int64_t many) { return required(of, many) <= needed; });
+    insert(of, all_.limits().most_accumulation(of), needed);
   }
 
   constexpr void insert(const plan_candidate& of, std::int64_t accumulation, double needed) {
     const double per_sample = of.per_sample(accumulation);
-    if (!all_.meets_limits(of.group, per_sample)) return;
     const rank place{
         request_.goal == plan_goal::least_memory ? needed : all_.value_of(of.group, per_sample),
         per_sample,
@@ -287,12 +280,11 @@ class planner {
     if (smallest.required <= bytes::from_value(budget_)) return why_too_much(devices, true);
     return exceeds_gpu_memory(smallest.batch, smallest.required, bytes::from_value(budget_));
   }
-  // By the fastest plan, and by the cheapest that ends in time; within the budget where there are
-  // plans that only memory keeps from the limits.
+  // By the plan whose run ends first, and by the cheapest that ends in time; within the budget
+  // where there are plans that only memory keeps from the limits.
   constexpr failure why_too_much(const named_fact& devices, bool within_budget) const {
-    const auto samples = static_cast<double>(request_.samples);
     if (request_.finish_in) {
-      const double time = least_of_sample(plan_goal::least_time, {}, within_budget) * samples;
+      const double time = least_of_run(plan_goal::least_time, {}, within_budget);
       if (time > request_.finish_in->value() || !request_.at_most)
         return failure(errc::no_plan_in_time,
                        devices,
@@ -300,34 +292,40 @@ class planner {
                        named_fact{fact::at_most_minutes,
                                   static_cast<std::int64_t>(request_.finish_in->value() / 60)});
     }
-    const double gpu_time =
-        least_of_sample(plan_goal::least_money, request_.finish_in, within_budget) * samples;
-    const money least = gpu_time * (1_s * request_.on.price_per_gpu->each);
+    const money least =
+        money::from_value(least_of_run(plan_goal::least_money, request_.finish_in, within_budget));
     return failure(errc::no_plan_for_money,
                    devices,
                    named_fact{fact::cents, as_fact(in(least, 1_usd) * 100)},
                    named_fact{fact::at_most_cents,
                               static_cast<std::int64_t>(in(*request_.at_most, 1_usd) * 100)});
   }
-  // The least time, or time of all GPUs, that a sample takes.
-  constexpr double least_of_sample(plan_goal goal,
-                                   const known<duration>& finish_in,
-                                   bool within_budget) const {
+  // The least time, or money, that a run takes in whole steps.
+  constexpr double least_of_run(plan_goal goal,
+                                const known<duration>& finish_in,
+                                bool within_budget) const {
     plan_request free = request_;
     free.goal = goal;
     free.finish_in = finish_in;
     free.at_most = {};
     free.evaluates_all = false;
+    const auto best_of = [&](const plan_request& asked) { return best_run(asked, within_budget); };
+    const training_plan best = *shortest_run(free, best_of);
+    const planned_run run = run_of(free, best);
+    return goal == plan_goal::least_money ? run.cost->value() : run.time.value();
+  }
+  // The best plan, or none; where memory is no matter, it is not asked for.
+  constexpr known<training_plan> best_run(const plan_request& asked, bool within_budget) const {
+    planner search(asked, bytes::from_value(budget_), memory_of_, times_of_);
     if (!within_budget) {
-      plan_enumeration all(free, times_of_);
-      return all.lowest(1, nullptr, infinity, as_it_is)[0].bound;
+      const candidate_list found = search.all_.lowest(1, nullptr, infinity, as_it_is);
+      if (found.size() == 0) return {};
+      return search.plan_of(found[0], found[0].of.high);
     }
-    planner within(free, bytes::from_value(budget_), memory_of_, times_of_);
     // Beneath a ceiling a search does not look for reasons.
-    const auto found = within.run(1, std::numeric_limits<double>::max(), false);
-    const training_plan& best = found->best();
-    const double time = best.per_sample().value();
-    return goal == plan_goal::least_money ? time * static_cast<double>(best.gpus) : time;
+    const auto found = search.run(1, std::numeric_limits<double>::max(), false);
+    if (!found || found->count == 0) return {};
+    return found->best();
   }
 };
 

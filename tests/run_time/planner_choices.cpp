@@ -155,9 +155,35 @@ TEST_CASE("the best plans of several clusters are the best of all that each has"
   CHECK(elsewhere > 400);
 }
 
+namespace {
+
+// Whether the request has a plan without both limits, which is the one that is said, and none
+// without one of them. Of more GPUs: up to as many as that plan has.
+bool only_together(const plan_request& request, memory_budget budget, const lifted_limit& both) {
+  const auto has_plan = [&](bool first, bool second) {
+    plan_request free = request;
+    memory_budget most = budget;
+    const auto lift = [&](plan_limit limit) {
+      if (limit == plan_limit::memory) most = both.plan.required;
+      if (limit == plan_limit::finish_in) free.finish_in = run_of(request, both.plan).time;
+      if (limit == plan_limit::at_most) free.at_most = *run_of(request, both.plan).cost;
+      if (limit != plan_limit::gpus) return;
+      free.on.nodes = (both.plan.gpus + request.on.gpus_per_node - 1) / request.on.gpus_per_node;
+      free.space.gpus = range<std::int64_t>{1, both.plan.gpus};
+    };
+    if (first) lift(both.limit);
+    if (second) lift(*both.with);
+    return static_cast<bool>(planned(free, most));
+  };
+  return has_plan(true, true) && !has_plan(true, false) && !has_plan(false, true);
+}
+
+}  // namespace
+
 TEST_CASE("a request without one of its limits has the plan that is said") {
   dice roll{std::mt19937_64(2)};
   int infeasible = 0;
+  int pairs = 0;
   int binding[plan_limit_count]{};
   for (int round = 0; round < 500; ++round) {
     plan_request request = random_request(roll);
@@ -177,6 +203,11 @@ TEST_CASE("a request without one of its limits has the plan that is said") {
     infeasible += best ? 0 : 1;
     double gain = 1;
     for (const lifted_limit& one : *found) {
+      if (one.with) {
+        pairs += 1;
+        CHECK(only_together(request, *budget, one));
+        continue;
+      }
       ++binding[static_cast<int>(one.limit)];
       const training_plan& plan = one.plan;
       CAPTURE(std::string(text(one.limit)));
@@ -204,12 +235,11 @@ TEST_CASE("a request without one of its limits has the plan that is said") {
         });
       if (one.limit == plan_limit::finish_in)
         is_edge([&](plan_request& of, auto&, double times) {
-          of.finish_in = times * (1000.0 * plan.per_sample());
+          of.finish_in = times * run_of(of, plan).time;
         });
       if (one.limit == plan_limit::at_most)
         is_edge([&](plan_request& of, auto&, double times) {
-          of.at_most = times * (1000.0 * static_cast<double>(plan.gpus) * plan.per_sample() *
-                                of.on.price_per_gpu->each);
+          of.at_most = times * *run_of(of, plan).cost;
         });
       const auto none_before = [&](std::int64_t from, std::int64_t to, auto&& change) {
         for (std::int64_t at = from; at <= to; ++at) {
@@ -240,6 +270,7 @@ TEST_CASE("a request without one of its limits has the plan that is said") {
     }
   }
   CHECK(infeasible > 50);
+  CHECK(pairs > 50);
   for (int limit = 0; limit < plan_limit_count; ++limit) {
     CAPTURE(std::string(text(static_cast<plan_limit>(limit))));
     CHECK(binding[limit] > 0);
@@ -277,28 +308,33 @@ TEST_CASE("a limit that memory keeps from being met is missed by the best plan t
     request.goal = plan_goal::least_time;
     const auto fastest = planned(request, budget);
     if (!fastest) continue;
-    const auto samples = static_cast<double>(request.samples);
-    const double least_s = samples * fastest->best().per_sample().value();
+    const double least_s = run_of(request, fastest->best()).time.value();
     const double share = static_cast<double>(2 * roll.from(25, 75) + 1) / 100;  // never 1
     request.finish_in = duration::from_value(least_s * share);
     request.goal = plan_goal::least_money;
     const auto cheapest = planned(request, budget);
     if (!cheapest) {
-      CHECK(share < 1);
       const failure why = cheapest.why();
       CHECK(why.code == errc::no_plan_in_time);
       CHECK(why[fact::minutes] >= why[fact::at_most_minutes]);
-      CHECK(why[fact::minutes] == static_cast<std::int64_t>(std::ceil(least_s / 60)));
+      // The minutes are enough, and one less is not.
+      request.finish_in = static_cast<double>(why[fact::minutes]) * 60_s;
+      CHECK(planned(request, budget));
+      request.finish_in = static_cast<double>(why[fact::minutes] - 1) * 60_s;
+      if (why[fact::minutes] > 1) CHECK(!planned(request, budget));
       ++of_time;
       continue;
     }
-    const double least_money = samples * value_of(request, cheapest->best());
-    request.at_most = money::from_value(0.9 * least_money);
+    request.at_most = 0.9 * *run_of(request, cheapest->best()).cost;
     request.goal = plan_goal::least_time;
     const auto none = planned(request, budget);
-    REQUIRE(!none);
+    if (none) continue;  // of another batch, whose last step is fuller
     CHECK(none.why().code == errc::no_plan_for_money);
-    CHECK(none.why()[fact::cents] == static_cast<std::int64_t>(std::ceil(100 * least_money)));
+    const auto cents = static_cast<double>(none.why()[fact::cents]);
+    request.at_most = cents / 100 * 1_usd;
+    CHECK(planned(request, budget));
+    request.at_most = (cents - 1) / 100 * 1_usd;
+    if (cents > 1) CHECK(!planned(request, budget));
     ++of_money;
   }
   CHECK((of_time > 30 && of_money > 30));

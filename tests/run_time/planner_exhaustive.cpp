@@ -306,12 +306,16 @@ void compare(plan_request request,
   if (per_sample > 0 && roll.one_in(3))
     request.at_most = 1000 * per_sample * (1_s * request.on.price_per_gpu->each) *
                       static_cast<double>(total_gpus(request.on)) * 0.7;
+  // In whole steps.
   const auto meets = [&](const training_plan& plan) {
-    const duration run = 1000.0 * plan.per_sample();
-    return plan.required <= budget && (!request.finish_in || run <= *request.finish_in) &&
+    const std::int64_t batch = plan.batch.effective_batch();
+    const auto steps = static_cast<double>((1000 + batch - 1) / batch);
+    const double seconds = steps * plan.step.value();
+    const double each = request.on.price_per_gpu->each.value();
+    return plan.required <= budget &&
+           (!request.finish_in || seconds <= request.finish_in->value()) &&
            (!request.at_most ||
-            static_cast<double>(plan.gpus) * (run * request.on.price_per_gpu->each) <=
-                *request.at_most);
+            static_cast<double>(plan.gpus) * seconds * each <= request.at_most->value());
   };
   std::vector<training_plan> feasible;
   for (const training_plan& plan : plans)

@@ -78,6 +78,24 @@ constexpr double goal_value(const plan_request& request, const training_plan& pl
 
 namespace detail {
 
+// The plan whose run takes least time, or costs least, in whole steps: what takes least of a sample
+// may need a step more. `best_of(request)` is the best plan of a request, or none. Absent where
+// that finds none. Precondition: the goal is time or money, and so is what is limited.
+template <class BestOf>
+constexpr known<training_plan> shortest_run(plan_request request, const BestOf& best_of) {
+  known<training_plan> best;
+  for (known<training_plan> next = best_of(request); next; next = best_of(request)) {
+    best = next;
+    const planned_run run = run_of(request, *best);
+    const double less = 1 - 1e-12;
+    if (request.goal == plan_goal::least_money)
+      request.at_most = less * *run.cost;
+    else
+      request.finish_in = less * run.time;
+  }
+  return best;
+}
+
 // How far off a failure is from a plan: less memory, time or money that is missing is nearer.
 constexpr double distance_of(const failure& why) {
   const auto times = [&](fact needed, fact given) {

@@ -4,6 +4,7 @@
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/detail/math.hpp>
+#include <gpuplan/planner/request.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/time/step_line.hpp>
 
@@ -73,6 +74,51 @@ struct plan_candidate {
   friend constexpr bool operator<(const plan_candidate& a, const plan_candidate& b) {
     if (a.bound != b.bound) return a.bound < b.bound;
     return a.group != b.group ? a.group < b.group : a.of.high < b.of.high;
+  }
+};
+
+// What a run may take, of its samples in whole steps, as `run_of` counts them.
+class run_limits {
+ public:
+  constexpr explicit run_limits(const plan_request& request) : samples_(request.samples) {
+    if (request.finish_in) time_ = request.finish_in->value();
+    if (request.at_most) money_ = request.at_most->value();
+    if (request.on.price_per_gpu) price_ = request.on.price_per_gpu->each.value();
+  }
+
+  constexpr bool are_met_by(const plan_candidate& of, std::int64_t accumulation) const {
+    if (!are_there()) return true;
+    const std::int64_t batch = of.group.micro_batch * of.group.data_parallel() * accumulation;
+    return hold(of, static_cast<double>(ceil_div(samples_, batch)) * of.step(accumulation));
+  }
+  // Whether they would be met with the most accumulation if the last step could be a part of one.
+  // The time of a sample falls with accumulation: if not, they are by no plan of the candidate.
+  constexpr bool may_be_met_by(const plan_candidate& of) const {
+    const double in_parts = static_cast<double>(samples_) * of.per_sample(of.of.high);
+    return !are_there() || hold(of, in_parts * (1 - 1e-12));
+  }
+  // The most accumulation with which they are met, or 0; and the least.
+  constexpr std::int64_t most_accumulation(const plan_candidate& of) const {
+    for (std::int64_t many = of.of.high; many >= of.of.low; many -= of.of.unit)
+      if (are_met_by(of, many)) return many;
+    return 0;
+  }
+  constexpr std::int64_t least_accumulation(const plan_candidate& of) const {
+    for (std::int64_t many = of.of.low; many <= of.of.high; many += of.of.unit)
+      if (are_met_by(of, many)) return many;
+    return 0;
+  }
+
+ private:
+  std::int64_t samples_;
+  double time_ = infinity;  // seconds
+  double money_ = infinity;
+  double price_ = 0;  // of a GPU and second
+
+  constexpr bool are_there() const { return time_ < infinity || money_ < infinity; }
+  constexpr bool hold(const plan_candidate& of, double run) const {
+    if (run > time_) return false;
+    return money_ == infinity || static_cast<double>(of.group.gpus) * run * price_ <= money_;
   }
 };
 

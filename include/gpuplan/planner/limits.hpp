@@ -4,6 +4,7 @@
 
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/planner.hpp>
+#include <gpuplan/planner/answer.hpp>
 #include <gpuplan/planner/request.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
@@ -43,27 +44,37 @@ inline constexpr int plan_limit_count = static_cast<int>(plan_limit::layers) + 1
   return names[static_cast<int>(limit)];
 }
 
-/// A request without one of its limits. Where the request has a plan, `plan` is the best there
-/// would be; where it has none, the one that exceeds the limit least: it needs least memory, takes
-/// least time, costs least, has fewest GPUs, or the nearest batch.
+/// A request without one of its limits, or without two. Where the request has a plan, `plan` is the
+/// best there would be; where it has none, the one that exceeds the limit least: it needs least
+/// memory, its run takes least time or costs least, it has fewest GPUs, or the nearest batch.
 struct lifted_limit {
   plan_limit limit{};
+  known<plan_limit> with{};  // the other one, where both must be lifted: neither alone will do
   training_plan plan{};
   double gain = 0;          // the share of what the goal counts that it saves; 0 without a plan
   std::int64_t layers = 0;  // of the model that it trains
 };
 
 /// The limits that bind, which is to say that lifting one alone gives a better plan, or any. Those
-/// that gain most come first; without a plan they are in `plan_limit`'s order.
+/// that gain most come first; without a plan they are in `plan_limit`'s order, and behind them are
+/// those of memory, time, money and GPUs that only together let a plan be.
 struct plan_limits {
+  static constexpr int most_pairs = 6;
+
   known<training_plan> best{};  // with all limits; absent: the request has no plan
-  lifted_limit lifted[plan_limit_count]{};
+  lifted_limit lifted[plan_limit_count + most_pairs]{};
   int count = 0;
 
-  /// The one of this limit, or nullptr where it does not bind.
+  /// The one of this limit, or nullptr where it does not bind by itself.
   [[nodiscard]] constexpr const lifted_limit* find(plan_limit limit) const {
     for (const lifted_limit& one : *this)
-      if (one.limit == limit) return &one;
+      if (one.limit == limit && !one.with) return &one;
+    return nullptr;
+  }
+  /// The one of both together, `limit` before `with` in their order, or nullptr.
+  [[nodiscard]] constexpr const lifted_limit* find(plan_limit limit, plan_limit with) const {
+    for (const lifted_limit& one : *this)
+      if (one.limit == limit && one.with && *one.with == with) return &one;
     return nullptr;
   }
   [[nodiscard]] constexpr const lifted_limit* begin() const { return lifted; }
@@ -84,10 +95,9 @@ class limit_finder {
     if (const auto valid = validate(request_); !valid) return valid.why();
     const auto best = plan(request_);
     if (best) found_.best = best->best();
-    lift_memory();
-    lift_time();
-    lift_money();
-    if (!best) lift_gpus();
+    for (const plan_limit limit : {plan_limit::memory, plan_limit::finish_in, plan_limit::at_most})
+      lift(limit, {});
+    if (!best) lift(plan_limit::gpus, {});
     lift_batch();
     if (request_.tensor_within_node)
       look(plan_limit::tensor_within_node,
@@ -101,7 +111,10 @@ class limit_finder {
       space.context_parallel = space.expert_parallel = any;
       space.zero_stage = range<std::int64_t>{0, 3};
     });
-    if (best) lift_layers();
+    if (best)
+      lift_layers();
+    else
+      lift_pairs();
     return found_;
   }
 
@@ -129,8 +142,11 @@ class limit_finder {
     return plan(asked, budget_);
   }
 
-  constexpr void add(plan_limit limit, const training_plan& plan, std::int64_t layers) {
-    lifted_limit more{.limit = limit, .plan = plan, .layers = layers};
+  constexpr void add(plan_limit limit,
+                     const training_plan& plan,
+                     std::int64_t layers,
+                     const known<plan_limit>& with = {}) {
+    lifted_limit more{.limit = limit, .with = with, .plan = plan, .layers = layers};
     if (has_plan()) {
       // Bounds and steps are sums whose rounding differs.
       more.gain = 1 - goal_value(request_, plan) / goal_value(request_, *found_.best);
@@ -151,33 +167,68 @@ class limit_finder {
     add(limit, plan(free));
   }
 
-  constexpr void lift_memory() {
-    plan_request free = request_;
-    if (has_plan() && request_.goal == plan_goal::least_memory) return;
-    if (!has_plan()) free.goal = plan_goal::least_memory;
-    add(plan_limit::memory, plan(free, memory_budget(boundless())));
+  // A request and what it may take.
+  struct question {
+    plan_request request{};
+    known<memory_budget> budget{};
+  };
+  // Whether the request has this limit, of memory, time or money, which is then lifted. Without a
+  // plan it is to be exceeded least.
+  constexpr bool is_lifted(plan_limit limit, question& of) const {
+    plan_goal least = plan_goal::least_time;
+    if (limit == plan_limit::memory) {
+      of.budget = memory_budget(boundless());
+      least = plan_goal::least_memory;
+      if (has_plan() && request_.goal == plan_goal::least_memory) return false;
+    } else if (limit == plan_limit::finish_in) {
+      if (!of.request.finish_in) return false;
+      of.request.finish_in = {};
+    } else {
+      if (!of.request.at_most) return false;
+      of.request.at_most = {};
+      least = plan_goal::least_money;
+    }
+    if (!has_plan()) of.request.goal = least;
+    return true;
   }
-  constexpr void lift_time() {
-    if (!request_.finish_in) return;
-    look(plan_limit::finish_in, [&](plan_request& free) {
-      free.finish_in = {};
-      if (!has_plan()) free.goal = plan_goal::least_time;
-    });
+  // This limit lifted, and the other one where there is one.
+  constexpr void lift(plan_limit limit, const known<plan_limit>& with) {
+    question free{request_, budget_};
+    const bool adds_gpus = limit == plan_limit::gpus || (with && *with == plan_limit::gpus);
+    if (with && *with != plan_limit::gpus && !is_lifted(*with, free)) return;
+    if (limit != plan_limit::gpus && !is_lifted(limit, free)) return;
+    const auto best_of = [&](const plan_request& asked) {
+      known<training_plan> best;
+      if (const auto found = plan(asked, free.budget)) best = found->best();
+      return best;
+    };
+    const bool counts_steps =
+        !has_plan() && (limit == plan_limit::finish_in || limit == plan_limit::at_most);
+    known<training_plan> best;
+    if (adds_gpus)
+      best = with_fewest_gpus(free);
+    else if (counts_steps)
+      best = shortest_run(free.request, best_of);
+    else
+      best = best_of(free.request);
+    if (best) add(limit, *best, request_.setup.model.num_hidden_layers, with);
   }
-  constexpr void lift_money() {
-    if (!request_.at_most) return;
-    look(plan_limit::at_most, [&](plan_request& free) {
-      free.at_most = {};
-      if (!has_plan()) free.goal = plan_goal::least_money;
-    });
+  constexpr void lift_pairs() {
+    const plan_limit limits[] = {
+        plan_limit::memory, plan_limit::finish_in, plan_limit::at_most, plan_limit::gpus};
+    for (const plan_limit& with : limits)
+      for (const plan_limit& limit : limits) {
+        if (&limit == &with) break;
+        if (!found_.find(limit) && !found_.find(with)) lift(limit, with);
+      }
   }
 
-  // The least `high` in (low, most] of which `plan_to(high)` finds a plan: each finds those of the
-  // ones below too.
-  template <class PlanTo>
+  // The best plan of `plans_of(from, to)` at the least `to` in (low, most] where there is any: it
+  // is asked for all from behind those that have none.
+  template <class PlansOf>
   constexpr result<plan_answer> nearest(std::int64_t low,
                                         std::int64_t most,
-                                        const PlanTo& plan_to) const {
+                                        const PlansOf& plans_of) const {
     const failure none(errc::no_runs);
     result<plan_answer> best = none;
     std::int64_t high = low;
@@ -185,11 +236,11 @@ class limit_finder {
       if (high >= most) return none;
       low = high;
       high = most - low > ahead ? low + ahead : most;
-      best = plan_to(high);
+      best = plans_of(low + 1, high);
     }
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
-      const auto found = plan_to(middle);
+      const auto found = plans_of(low + 1, middle);
       if (found) {
         best = found;
         high = middle;
@@ -200,33 +251,35 @@ class limit_finder {
     return best;
   }
 
-  constexpr void lift_gpus() {
+  constexpr known<training_plan> with_fewest_gpus(const question& of) const {
     known<training_plan> fewest;
     for (std::size_t at = 0; at <= request_.others.size(); ++at) {
-      const plan_request here = request_on(request_, at);
+      const plan_request here = request_on(of.request, at);
       const std::int64_t all = total_gpus(here.on);
       const std::int64_t now =
           here.space.gpus && here.space.gpus->high() < all ? here.space.gpus->high() : all;
       const std::int64_t in_node = here.on.gpus_per_node;
-      const auto on_at_most = [&](std::int64_t high) {
+      const auto on_any = [&](std::int64_t from, std::int64_t to) {
         plan_request more = here;
-        more.on.nodes = ceil_div(high, in_node);
-        more.space.gpus = range<std::int64_t>{now + 1, high};
-        return plan(more);
+        more.on.nodes = ceil_div(to, in_node);
+        more.space.gpus = range<std::int64_t>{from, to};
+        return plan(more, of.budget);
       };
       // Of a node any number, then whole nodes.
       result<plan_answer> found = failure(errc::no_runs);
-      if (now < in_node) found = nearest(now, in_node, on_at_most);
+      if (now < in_node) found = nearest(now, in_node, on_any);
       if (!found && here.on.between_nodes)
         found = nearest(now < in_node ? 1 : now / in_node,
                         ceil_div(most_times * now, in_node),
-                        [&](auto nodes) { return on_at_most(nodes * in_node); });
+                        [&](std::int64_t from, std::int64_t to) {
+                          return on_any((from - 1) * in_node + 1, to * in_node);
+                        });
       if (!found || (fewest && fewest->gpus <= found->best().gpus)) continue;
       training_plan plan = found->best();
       plan.cluster = at;
       fewest = plan;
     }
-    if (fewest) add(plan_limit::gpus, *fewest, request_.setup.model.num_hidden_layers);
+    return fewest;
   }
 
   constexpr void lift_batch() {
@@ -242,10 +295,11 @@ class limit_finder {
       if (low > 1) add(plan_limit::smaller_batch, within(low / 2, high));
       return;
     }
-    add(plan_limit::larger_batch,
-        nearest(high, most_times * high, [&](std::int64_t to) { return within(high + 1, to); }));
+    add(plan_limit::larger_batch, nearest(high, most_times * high, within));
     add(plan_limit::smaller_batch,
-        nearest(0, low - 1, [&](std::int64_t fewer) { return within(low - fewer, low - 1); }));
+        nearest(0, low - 1, [&](std::int64_t fewer, std::int64_t fewest) {
+          return within(low - fewest, low - fewer);
+        }));
   }
 
   // A model of more layers that takes less: its layers can be divided so as the others cannot.
@@ -271,9 +325,10 @@ class limit_finder {
 
 /// The limits of a request that bind, each found by planning without it. Where the request has no
 /// plan, the fewest GPUs, up to 16 times as many, and the nearest batches are exact too: more of
-/// them are looked at than lie before. A search that is refused, as of too many degrees, binds
-/// nothing. Takes as long as ten to fifty calls of `plan_training`: more than compilers allow one
-/// constant expression. Errors: those of the request itself.
+/// them are looked at than lie before. Two limits at once are looked at of memory, time, money and
+/// GPUs. A search that is refused, as of too many degrees, binds nothing. Takes as long as ten to
+/// fifty calls of `plan_training`: more than compilers allow one constant expression. Errors: those
+/// of the request itself.
 template <memory_of_setups MemoryOf>
 [[nodiscard]] constexpr result<plan_limits> limits_of(const plan_request& request,
                                                       memory_budget budget,

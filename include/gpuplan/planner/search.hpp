@@ -42,17 +42,14 @@ class plan_enumeration {
       : request_(asked),
         times_(times),
         time_{.setup = asked.setup, .on = asked.on, .efficiency = asked.efficiency},
-        composer_(time_) {
+        composer_(time_),
+        limits_(asked) {
     if constexpr (has_tables) {
       time_.loader = times.loader;
       time_.straggling = times.straggling;
       time_.terms = times.terms;
     }
     begin_setup(0);
-    const double samples = static_cast<double>(asked.samples);
-    if (asked.finish_in) per_sample_at_most_ = asked.finish_in->value() / samples;
-    if (asked.at_most)
-      gpu_time_at_most_ = asked.at_most->value() / asked.on.price_per_gpu->each.value() / samples;
     find_families();
   }
 
@@ -70,10 +67,7 @@ class plan_enumeration {
     return request_.goal == plan_goal::least_money ? per_sample * static_cast<double>(group.gpus)
                                                    : per_sample;
   }
-  constexpr bool meets_limits(const plan_group& group, double per_sample) const {
-    return per_sample <= per_sample_at_most_ &&
-           per_sample * static_cast<double>(group.gpus) <= gpu_time_at_most_;
-  }
+  constexpr const run_limits& limits() const { return limits_; }
 
   constexpr std::int64_t most_gpus() const {
     const std::int64_t all = total_gpus(request_.on);
@@ -152,6 +146,7 @@ class plan_enumeration {
   std::int64_t setup_ = 0;
   roofline_time time_;
   step_composer composer_;
+  run_limits limits_;
   plan_counts counts_{};
   failure flaw_{};
   plan_family families_[most_families]{};
@@ -165,8 +160,6 @@ class plan_enumeration {
   std::int64_t plans_ = 0;  // all there are
   bool has_divisions_ = false;
   bool has_too_many_ = false;
-  double per_sample_at_most_ = infinity;
-  double gpu_time_at_most_ = infinity;
 
   constexpr bool prunes() const {
     return has_tables && !request_.evaluates_all && request_.goal != plan_goal::least_memory;
@@ -515,26 +508,34 @@ class plan_enumeration {
     of.refused_from = high;
   }
 
-  // Whether a plan of the group meets the limits. The time of a sample falls with accumulation, so
-  // that of the most is the least of all.
+  // Whether a plan of the group meets the limits: then it ends with the most accumulation that
+  // does, or begins with the least where memory is the goal. The time of a sample falls with
+  // accumulation, so that of the most is the least of all.
   constexpr bool evaluate(plan_candidate& group) {
-    const accumulations& of = group.of;
-    const double least = group.per_sample(of.high);
+    const accumulations all = group.of;
     if (request_.evaluates_all) {
       plan_candidate settled = group;  // the same but for rounding
       settled.step.settle();
-      for (std::int64_t many = of.low; many <= of.high; many += of.unit) {
+      double longest = 0;
+      for (std::int64_t many = all.low; many <= all.high; many += all.unit) {
         const double here = settled.per_sample(many);
-        counts_.refused += meets_limits(group.group, here) ? 0 : 1;
+        if (here > longest) longest = here;
       }
-      counts_.evaluated += of.count();
+      counts_.evaluated += longest < infinity ? all.count() : 0;
     } else {
-      const bool meets = meets_limits(group.group, least);
       counts_.evaluated += 1;
-      counts_.refused += meets ? 0 : of.count();
     }
-    group.bound = request_.goal == plan_goal::least_memory ? 0 : value_of(group.group, least);
-    return meets_limits(group.group, least);
+    const bool from_least = request_.goal == plan_goal::least_memory;
+    std::int64_t best = 0;
+    if (limits_.may_be_met_by(group))
+      best = from_least ? limits_.least_accumulation(group) : limits_.most_accumulation(group);
+    if (best == 0) {
+      counts_.refused += all.count();
+      return false;
+    }
+    (from_least ? group.of.low : group.of.high) = best;
+    group.bound = from_least ? 0 : value_of(group.group, group.per_sample(best));
+    return true;
   }
 };
 
