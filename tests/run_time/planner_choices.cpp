@@ -168,8 +168,11 @@ bool only_together(const plan_request& request, memory_budget budget, const lift
       if (limit == plan_limit::finish_in) free.finish_in = run_of(request, both.plan).time;
       if (limit == plan_limit::at_most) free.at_most = *run_of(request, both.plan).cost;
       if (limit != plan_limit::gpus) return;
+      const range<std::int64_t> all{total_gpus(request.on)};
+      const std::int64_t now =
+          std::min(all.high(), (request.space.gpus ? *request.space.gpus : all).high());
       free.on.nodes = (both.plan.gpus + request.on.gpus_per_node - 1) / request.on.gpus_per_node;
-      free.space.gpus = range<std::int64_t>{1, both.plan.gpus};
+      free.space.gpus = range<std::int64_t>{now + 1, both.plan.gpus};
     };
     if (first) lift(both.limit);
     if (second) lift(*both.with);

@@ -264,6 +264,21 @@ struct transformer_memory_of {
     return held;
   }
 
+  // Of Transformer Engine: what autograd is given as gradients, one tensor for all weights of a
+  // size; of MLPs or experts, and the head.
+  static constexpr double stand_ins(const training_setup& setup, std::int64_t stage) {
+    const transformer& model = setup.model;
+    if (!setup.framework.transformer_engine) return 0;
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t ranks = setup.parallelism.tensor_parallel;
+    const bool has_mixtures = mixtures_of_stage(setup, stage) != 0;
+    const std::int64_t inner =
+        has_mixtures ? model.moe.moe_intermediate_size : model.intermediate_size / ranks;
+    const std::int64_t rows = has_mixtures || model.gated_mlp ? 2 * inner : inner;
+    const std::int64_t vocabulary = model.vocab_size / ranks;
+    const bool has_head = stage == setup.parallelism.pipeline_parallel - 1 && vocabulary != rows;
+    return 2 * of(width) * of(rows + inner + (has_head ? vocabulary : 0));
+  }
   // No fewer than a stage's norms and biases.
   static constexpr double most_in_vectors(const training_setup& setup) {
     const transformer& model = setup.model;
@@ -292,7 +307,8 @@ struct transformer_memory_of {
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
     const double state = setup.precision.master_weights ? 12 : 2 * weight;
     const double gradient = setup.precision.fp32_gradients ? 4 : weight;
-    const double fixed = of(others + experts) * (weight + gradient) + own * state;
+    const double fixed =
+        of(others + experts) * (weight + gradient) + own * state + stand_ins(setup, stage);
     // Gradients in fp32, and the roots of second moments: of matrices, then of all else.
     double at_step = setup.precision.fp32_gradients ? 0 : own * 4;
     const bool are_apart = division.expert_parallel > 1;
