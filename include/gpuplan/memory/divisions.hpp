@@ -161,7 +161,8 @@ struct transformer_memory_of {
                           !division.optimizer_on_host && !division.weights_on_host &&
                           division.zero_stage <= 1 && layers % division.pipeline_parallel == 0 &&
                           by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
-    if (!is_known) return of_torchtitan_at_least(setup, plan);
+    if (!is_known)
+      return larger(of_torchtitan_at_least(setup, plan), of_states_at_least(setup, plan, of_rank));
     const std::int64_t last = division.pipeline_parallel - 1;
     const bool differ = setup.model.moe.num_experts != 0;
     double most = 0;
@@ -175,6 +176,36 @@ struct transformer_memory_of {
   }
 
  private:
+  static constexpr bytes larger(bytes a, bytes b) { return a < b ? b : a; }
+
+  // Of AdamW otherwise: the shares of weights, gradients and moments that a rank has, without what
+  // is computed. Where ranks have whole parameters' states, and DeepSpeed's gradients, they are not
+  // counted.
+  constexpr bytes of_states_at_least(const training_setup& setup,
+                                     const batch_plan& plan,
+                                     const parameter_counts& of_rank) const {
+    const parallelism& division = setup.parallelism;
+    const optimizer& by = setup.optimizer;
+    const sharding_code sharding = setup.framework.sharding;
+    const bool is_known = setup.trains.what == training::full && !division.optimizer_on_host &&
+                          !division.weights_on_host && by.kind == optimizer_kind::adamw &&
+                          by.code == optimizer_code::torch && by.states == number_format::fp32 &&
+                          sharding != sharding_code::megatron;
+    if (!is_known) return {};
+    const double held = of(of_rank.total());
+    const double weight = bits_per_element(setup.precision.weights) / 8.0;
+    const double state = setup.precision.master_weights ? 12 : 2 * weight;
+    const double shares = of(plan.data_parallel * division.context_parallel);
+    double each = 4 * weight;
+    if (sharding == sharding_code::fsdp2)
+      each /= shares;
+    else if (sharding == sharding_code::deepspeed)
+      each = (weight / (division.zero_stage == 3 ? shares : 1)) + state / shares;
+    else if (division.zero_stage != 0)
+      each = 2 * weight;
+    return bytes::from_value(held * each * (1 + fragmentation)) +
+           needs_of(setup, plan, channels).total();
+  }
   // Its key-value heads are copied to all heads. A part of the weights and of the optimizer's
   // states, the weights that were gathered where they stay so, what layers keep, and the logits and
   // their gradient.
@@ -206,7 +237,7 @@ struct transformer_memory_of {
     const double kept =
         element * count(model.layers()) * (keeps_all ? 4 * input + attended + wide : input);
     const double logits = 8 * count(model.vocab_size);
-    const double tensors = held * (weight + 8) / shares + gathered + tokens * (kept + logits);
+    const double tensors = held * 3 * weight / shares + gathered + tokens * (kept + logits);
     return bytes::from_value(tensors * (1 + fragmentation)) +
            needs_of(setup, plan, channels).total();
   }
