@@ -3,9 +3,12 @@
 #include "check.hpp"
 #include "random_model.hpp"
 
+#include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/planner.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -139,6 +142,67 @@ TEST_CASE("what is at least needed is, with experts and without") {
   CHECK(of_layers.nearness > 0.9 * of_layers.valid);
   CHECK(of_experts.mixtures > 200);
   CHECK(of_experts.nearness > 0.9 * of_experts.valid);
+}
+
+namespace {
+
+// The same memory, of which nothing is known before it is asked for.
+struct memory_without_floor {
+  transformer_memory_of of{};
+  fullest_stage_memory operator()(const training_setup& setup) const { return of(setup); }
+};
+
+}  // namespace
+
+TEST_CASE("plans of experts are the same without what is at least needed") {
+  dice roll{std::mt19937_64(5)};
+  int answers = 0;
+  int infeasible = 0;
+  std::int64_t asked = 0;
+  std::int64_t asked_without = 0;
+  for (int round = 0; round < 16; ++round) {
+    plan_request request{.setup = random_mixture(roll)};
+    request.setup.parallelism = {};
+    request.setup.model.num_hidden_layers = 4;
+    request.on = {.gpu = catalog::a100_sxm4_80gb, .gpus_per_node = 4, .between_nodes = 200_GBps};
+    request.efficiency = catalog::ampere;
+    request.effective_batch = {roll.from(3, 8), 8};
+    const range<std::int64_t> any{1, 4};
+    request.space = {.pipeline_parallel = any,
+                     .virtual_pipeline = any,
+                     .expert_parallel = any,
+                     .zero_stage = range<std::int64_t>{0, 1},
+                     .recompute = true};
+    request.goal = roll.one_in(3) ? plan_goal::least_memory : plan_goal::least_time;
+    const transformer_memory_of memory_of{};
+    plan_request least = request;
+    least.goal = plan_goal::least_memory;
+    const auto smallest = plan_training(least, memory_budget(1000_TB), memory_of, 1);
+    if (!smallest) continue;
+    const memory_budget budget =
+        (0.95 + 0.05 * static_cast<double>(roll.from(0, 12))) * smallest->best().required;
+    const auto with = plan_training(request, budget, memory_of, 4);
+    const auto without = plan_training(request, budget, memory_without_floor{memory_of}, 4);
+    REQUIRE(static_cast<bool>(with) == static_cast<bool>(without));
+    if (!with) {
+      ++infeasible;
+      CHECK(with.why() == without.why());
+      continue;
+    }
+    ++answers;
+    asked += with->asked;
+    asked_without += without->asked;
+    REQUIRE(with->count == without->count);
+    for (int at = 0; at < with->count; ++at) {
+      CHECK(with->plans[at].batch == without->plans[at].batch);
+      CHECK(with->plans[at].division == without->plans[at].division);
+      CHECK(with->plans[at].recompute == without->plans[at].recompute);
+      CHECK(with->plans[at].required == without->plans[at].required);
+    }
+  }
+  CHECK(answers > 8);
+  CHECK(infeasible > 0);
+  CHECK(asked < asked_without);
 }
 
 TEST_CASE("no stage is fuller") {
