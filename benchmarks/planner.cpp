@@ -1,4 +1,5 @@
-// What a search for the best plan costs at run time: GPT of a trillion parameters on 3,072 GPUs.
+// What a search for the best plan costs at run time: GPT of a trillion parameters on 3,072 GPUs,
+// and a mixture of experts.
 
 #include <benchmark/benchmark.h>
 
@@ -8,6 +9,7 @@
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/memory/divisions.hpp>
 #include <gpuplan/planner.hpp>
+#include <gpuplan/planner/limits.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -131,5 +133,45 @@ void plan_training_optimum_calculon_1t(benchmark::State& state) {
   plan(state, space.request());
 }
 BENCHMARK(plan_training_optimum_calculon_1t)->Unit(benchmark::kMillisecond);
+
+// A mixture of experts on nodes of 8 A100: one is too small for it, two are not.
+plan_request mixture(std::int64_t nodes) {
+  plan_request request;
+  request.setup = {.model = catalog::mixtral_8x7b_v0_1,
+                   .sequence_length = 4096,
+                   .precision = bf16_megatron,
+                   .framework = catalog::megatron_transformer_engine};
+  request.on = {.gpu = catalog::a100_sxm4_80gb,
+                .nodes = nodes,
+                .gpus_per_node = 8,
+                .between_nodes = 200_GBps};
+  request.efficiency = catalog::ampere;
+  request.effective_batch = 64;
+  const range<std::int64_t> any{1, 8 * nodes};
+  request.space = {.tensor_parallel = any,
+                   .pipeline_parallel = any,
+                   .virtual_pipeline = any,
+                   .context_parallel = any,
+                   .expert_parallel = any,
+                   .zero_stage = range<std::int64_t>{0, 3},
+                   .recompute = true};
+  return request;
+}
+void plan_training_optimum_mixtral_on_16_gpus(benchmark::State& state) { plan(state, mixture(2)); }
+BENCHMARK(plan_training_optimum_mixtral_on_16_gpus)->Unit(benchmark::kMillisecond);
+
+// Why there is none: the plan that needs least memory is looked for.
+void plan_training_optimum_mixtral_on_8_gpus_none(benchmark::State& state) {
+  const plan_request request = mixture(1);
+  for (auto _ : state) benchmark::DoNotOptimize(plan_training(request, transformer_memory_of{}));
+}
+BENCHMARK(plan_training_optimum_mixtral_on_8_gpus_none)->Unit(benchmark::kMillisecond);
+
+// And what would do instead.
+void limits_of_mixtral_on_8_gpus(benchmark::State& state) {
+  const plan_request request = mixture(1);
+  for (auto _ : state) benchmark::DoNotOptimize(limits_of(request, transformer_memory_of{}));
+}
+BENCHMARK(limits_of_mixtral_on_8_gpus)->Unit(benchmark::kMillisecond);
 
 }  // namespace

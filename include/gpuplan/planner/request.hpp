@@ -22,7 +22,7 @@
 
 namespace gpuplan {
 
-/// What the best plan has least of: time of the run, money (GPUs times time), or memory of its
+/// What the best plan has least of: time of a sample, money (GPUs times time), or memory of its
 /// fullest device.
 enum class plan_goal { least_time, least_money, least_memory };
 
@@ -61,7 +61,7 @@ struct plan_request {
   plan_space space{};
   bool tensor_within_node = true;  // and no larger than a node
   std::int64_t samples = 0;        // of the run; 0: not known
-  known<duration> finish_in{};     // for the samples, at most
+  known<duration> finish_in{};     // for the samples in whole steps, at most (`run_of`)
   known<money> at_most{};          // likewise, at the cluster's price
   plan_goal goal = plan_goal::least_time;
   // Works out every plan's time, and excludes none by a bound: for comparison.
