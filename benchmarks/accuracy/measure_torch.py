@@ -10,8 +10,9 @@ Writes CSV files that the accuracy program compares with predictions:
 
 Memory is that of the third of three steps. Times are medians between CUDA events, with quartiles;
 samples are taken back to back until the last 64 (of steps 10 at least) spread by less than 0.5 %,
-or for 15 seconds (layers: 5). A setting that runs out of memory is a row with fits=0. Each row is
-on disk before the next begins: an interrupted run goes on where it stopped when it is started
+or for 15 seconds (layers: 5; --most-seconds sets it). A setting that runs out of memory is a row
+with fits=0; one that this version of PyTorch has no kernel for is named, and has no row. Each row
+is on disk before the next begins: an interrupted run goes on where it stopped when it is started
 again. A device that does not compute is measured for memory alone.
 
 Exit status: 0; 1 where something could not be measured; 2 for a bad command line or file; 3 without
@@ -22,6 +23,7 @@ import argparse
 import os
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -40,6 +42,13 @@ RULES = {
 QUICK_RULE = StopRule(fewest=10, least_seconds=0.1, spread=0.02, most_seconds=2.0)
 NO_DEVICE = 3
 INTERRUPTED = 130
+
+
+def positive(text):
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError
+    return number
 
 
 def arguments(given):
@@ -66,8 +75,13 @@ def arguments(given):
     )
     parser.add_argument("--memory-only", action="store_true", help="no times, and no products")
     parser.add_argument(
-        "--minutes", type=float, metavar="N", help="begin nothing new after N minutes"
-    )
+        "--most-seconds", type=positive, metavar="N",
+        help="the longest that samples of a setting are taken for",
+    )  # fmt: skip
+    parser.add_argument(
+        "--minutes", type=positive, metavar="N",
+        help="begin nothing new after N minutes, and measure in an order that is spread over all",
+    )  # fmt: skip
     parser.add_argument("--device", type=int, default=0, metavar="N", help="index of the GPU (0)")
     parser.add_argument(
         "--gemm", metavar="FILE",
@@ -89,7 +103,16 @@ def items_of(asked):
         "layers": settings.quick_layers() if asked.quick else settings.layers(),
         "matmul": shapes,
     }
-    return {kind: settings.chosen(all_of[kind], asked.only) for kind in asked.what}
+    found = {kind: settings.chosen(all_of[kind], asked.only) for kind in asked.what}
+    if asked.minutes is None:
+        return found
+    return {kind: settings.spread(items) for kind, items in found.items()}
+
+
+def rule_of(asked, kind):
+    """When a series of samples ends."""
+    rule = QUICK_RULE if asked.quick else RULES[kind]
+    return rule if asked.most_seconds is None else replace(rule, most_seconds=asked.most_seconds)
 
 
 def torch_device(index):
@@ -134,7 +157,7 @@ def measure_all(asked, items, device):
         # Without times there is nothing to say of layers and products.
         if not wanted or (not is_timed and kind != "steps"):
             continue
-        rule = (QUICK_RULE if asked.quick else RULES[kind]) if is_timed else None
+        rule = rule_of(asked, kind) if is_timed else None
         name, columns, measure = kinds[kind]
         file = RowFile(os.path.join(asked.out, name), columns, same)
         progress = Progress(sum(item.id not in file.ids for item in wanted), kind)

@@ -56,12 +56,25 @@ class CommandLine(unittest.TestCase):
         for line in only.stdout.splitlines():
             self.assertIn("steps  vit-base.b64", line)
 
+    def test_limited_in_time_it_begins_everywhere(self):
+        every, limited = (
+            start("--list", "--what", "layers", *more, torch=NO_TORCH).stdout.splitlines()
+            for more in ((), ("--minutes", "1"))
+        )
+        self.assertEqual(sorted(every), sorted(limited))
+        first = {line.split()[1].split(".")[0] for line in limited[:16]}
+        self.assertEqual(first & {"plain_gpt", "plain_llama"}, {"plain_gpt", "plain_llama"})
+
     def test_bad_command_lines(self):
         for arguments, complaint in (
             (("--what", "steps,speed"), "speed"),
             (("--only", "no such model"), "--list prints all"),
             (("--gemm", "/no/such/file"), "No such file"),
             (("--fast",), "--fast"),
+            (("--minutes", "0"), "--minutes"),
+            (("--most-seconds", "-1"), "--most-seconds"),
+            (("--most-seconds", "nan"), "--most-seconds"),
+            (("--most-seconds", "soon"), "--most-seconds"),
         ):
             ended = start(*arguments, torch=NO_TORCH)
             self.assertEqual(ended.returncode, 2, arguments)
@@ -70,7 +83,7 @@ class CommandLine(unittest.TestCase):
     def test_help(self):
         ended = start("--help", torch=NO_TORCH)
         self.assertEqual(ended.returncode, 0)
-        for text in ("--quick", "--only", "--memory-only", "Exit status"):
+        for text in ("--quick", "--only", "--memory-only", "--most-seconds", "Exit status"):
             self.assertIn(text, ended.stdout)
 
 

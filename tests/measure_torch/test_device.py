@@ -1,7 +1,8 @@
-"""What is made of PyTorch's errors, where it is installed: no device is needed."""
+"""What is made of PyTorch's errors and FLOPs, where it is installed: no device is needed."""
 
 import sys
 import unittest
+from dataclasses import replace
 
 try:
     import torch
@@ -9,9 +10,18 @@ except ImportError:
     print("skipped: PyTorch is not installed for this Python")
     sys.exit(0)
 
+from torch.utils.flop_counter import FlopCounterMode
+
+from torch_measurement import settings
 from torch_measurement.device import Device
-from torch_measurement.runner import DeviceLost, OutOfMemory
-from torch_measurement.work import measure_on
+from torch_measurement.models import CausalAttention
+from torch_measurement.runner import DeviceLost, NoKernel, OutOfMemory
+from torch_measurement.work import (
+    attention_backward_flops,
+    attention_flops,
+    counted_flops,
+    measure_on,
+)
 
 
 class Played:
@@ -57,8 +67,47 @@ class Errors(unittest.TestCase):
         self.assertEqual(device.emptied, 0)
 
     def test_other_errors_stay_themselves(self):
-        with self.assertRaisesRegex(RuntimeError, "No available kernel"):
-            measure_on(Played(), raising(RuntimeError("No available kernel")), {})
+        with self.assertRaisesRegex(RuntimeError, "shapes cannot be multiplied"):
+            measure_on(Played(), raising(RuntimeError("shapes cannot be multiplied")), {})
+
+    def test_a_kernel_that_is_not_there(self):
+        missing = RuntimeError("No available kernel. Aborting execution.")
+        with self.assertRaises(NoKernel):
+            measure_on(Played(), raising(missing), {})
+
+
+class Flops(unittest.TestCase):
+    def test_attention_is_the_products_that_are_written_out(self):
+        batch, heads, tokens, head_dim = 2, 4, 6, 8
+        q, k, v = (
+            torch.randn(batch, heads, tokens, head_dim, requires_grad=True) for _ in range(3)
+        )
+        counting = FlopCounterMode(display=False)
+        with counting:
+            result = CausalAttention(replace(settings.GPT2, attention="eager"))(q, k, v)
+            forward = counting.get_total_flops()
+            result.sum().backward()
+            backward = counting.get_total_flops() - forward
+        fewer = (batch, 2, tokens, head_dim)  # heads of keys: each is read by two of queries
+        self.assertEqual(attention_flops(q.shape, fewer, fewer), forward)
+        # A kernel that keeps no scores makes them again.
+        scores = forward // 2
+        self.assertEqual(
+            attention_backward_flops(q.shape, q.shape, fewer, fewer), backward + scores
+        )
+
+    def test_a_formula_that_refuses(self):
+        class Job:
+            def __init__(self, flops):
+                self.flops = flops
+
+        self.assertEqual(
+            counted_flops(Job(lambda: (1, 2))), ({"flops_forward": 1, "flops_backward": 2}, [])
+        )
+        refusing = Job(raising(AssertionError("shapes are incompatible: q=(1, 2); k=(3, 4)")))
+        self.assertEqual(counted_flops(refusing), ({}, ["FLOPs not counted: AssertionError"]))
+        with self.assertRaises(torch.cuda.OutOfMemoryError):
+            counted_flops(Job(raising(torch.cuda.OutOfMemoryError("CUDA out of memory"))))
 
 
 if __name__ == "__main__":

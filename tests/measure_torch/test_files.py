@@ -52,6 +52,17 @@ class Settings(unittest.TestCase):
         self.assertEqual(settings.chosen(steps, ["no such"]), [])
         self.assertEqual(settings.chosen(steps, []), steps)
 
+    def test_a_beginning_of_the_spread_is_spread(self):
+        for count in (1, 2, 5, 64, 251):
+            items = list(range(count))
+            order = settings.spread(items)
+            self.assertEqual(sorted(order), items)
+            for begun in range(1, count + 1):
+                seen = [-1, *sorted(order[:begun]), count]
+                widest = max(b - a for a, b in zip(seen, seen[1:]))
+                self.assertLessEqual(widest, max(2, 4 * count / begun))
+        self.assertEqual(settings.spread([]), [])
+
 
 class Runs(unittest.TestCase):
     def setUp(self):

@@ -8,7 +8,7 @@ import unittest
 from dataclasses import dataclass
 
 from torch_measurement.rows import RowFile
-from torch_measurement.runner import DeviceLost, OutOfMemory, Progress, run
+from torch_measurement.runner import DeviceLost, NoKernel, OutOfMemory, Progress, run
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ class Runs(unittest.TestCase):
         self.assertEqual(failed, ["a"])
         self.assertIn("failed: a: RuntimeError: no kernel for that", self.said.getvalue())
         self.assertEqual([row[0] for row in self.rows()], ["b", "c"])
+
+    def test_what_has_no_kernel_is_named_and_did_not_fail(self):
+        self.assertEqual(self.run_all({"b": NoKernel("none that takes it")}), [])
+        self.assertIn("no kernel: b: none that takes it", self.said.getvalue())
+        self.assertEqual([row[0] for row in self.rows()], ["a", "c"])
 
     def test_again_measures_what_is_not_there(self):
         self.run_all({"a": RuntimeError("once"), "b": OutOfMemory()})

@@ -1,12 +1,13 @@
 """The device that PyTorch sees: what it is, its memory, and its clock."""
 
 import gc
+import math
 import time
 
 import torch
 
 from .nvml import Monitor
-from .runner import DeviceLost, OutOfMemory
+from .runner import DeviceLost, NoKernel, OutOfMemory
 from .statistics import is_steady
 
 
@@ -81,6 +82,8 @@ class Device:
             return work(*arguments)
         except RuntimeError as error:
             if not is_out_of_memory(error):
+                if "No available kernel" in str(error):
+                    raise NoKernel("this version has none that takes it") from None
                 if type(error).__name__ == "AcceleratorError" or "CUDA error" in str(error):
                     raise DeviceLost(str(error).splitlines()[0]) from None
                 raise
@@ -96,14 +99,17 @@ class Device:
         begin = time.perf_counter()
         while time.perf_counter() - begin < most_seconds and not is_steady(seen):
             count, window = 0, time.perf_counter()
-            clock = None
+            clocks = []  # at its power limit a device's clock is never still
             while time.perf_counter() - window < 1.0:
                 for _ in range(20):
                     a @ a
                 count += 20
-                clock = self.monitor.sm_clock_MHz() or clock
+                clocks.append(self.monitor.sm_clock_MHz())
                 torch.cuda.synchronize()
-            seen.append(float(clock) if clock else count / (time.perf_counter() - window))
+            if all(clocks):
+                seen.append(math.fsum(clocks) / len(clocks))
+            else:
+                seen.append(count / (time.perf_counter() - window))
         return len(seen)
 
     def event(self):

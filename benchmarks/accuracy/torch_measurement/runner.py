@@ -16,6 +16,10 @@ class DeviceLost(Exception):
     """The device answers nothing any more in this process."""
 
 
+class NoKernel(Exception):
+    """This version of PyTorch has no kernel for what was to be measured."""
+
+
 class Progress:
     """A bar of tqdm where there is one and a person to see it, else a line for each row."""
 
@@ -59,8 +63,9 @@ def run(items, file, measure, facts, progress, until=None, now=time.monotonic):
     """Appends a row for each item that the file does not have; returns the ids that failed.
 
     `measure(item)` returns the measured columns. What runs out of memory is a row with fits=0; what
-    fails otherwise is named, has no row, and is measured when the program runs again. Nothing is
-    begun after the time `until`.
+    this version has no kernel for is named, has no row, and did not fail; what fails otherwise is
+    named, has no row, and is measured when the program runs again. Nothing is begun after the time
+    `until`.
     """
     failed = []
     for item in items:
@@ -74,6 +79,9 @@ def run(items, file, measure, facts, progress, until=None, now=time.monotonic):
             measured = {"fits": 1, **measure(item)}
         except OutOfMemory as error:
             measured = {**error.columns, "fits": 0}
+        except NoKernel as error:
+            progress.say(f"no kernel: {item.id}: {error}")
+            continue
         except DeviceLost:
             raise
         except Exception as error:  # whatever it is, the next may do

@@ -322,6 +322,13 @@ def chosen(items, patterns):
     return [item for item in items if any(_matches(item.id, pattern) for pattern in patterns)]
 
 
+def spread(items):
+    """All of them, in an order whose beginning, wherever it ends, is spread over the whole list."""
+    bits = max(0, len(items) - 1).bit_length()
+    places = (int(f"{at:0{bits}b}"[::-1], 2) for at in range(2**bits))
+    return [items[place] for place in places if place < len(items)]
+
+
 def _matches(name, pattern):
     if set(pattern) & set("*?["):
         return fnmatch.fnmatchcase(name, pattern)

@@ -71,6 +71,28 @@ def nothing(_part):
     pass
 
 
+def attention_flops(query, key, value, *_more, **_named):
+    """Of the two products of a forward, by shapes of (batch, heads, tokens, head_dim); heads of keys
+    may be fewer."""
+    batch, heads, tokens, head_dim = query
+    return 2 * batch * heads * tokens * key[2] * (head_dim + value[3])
+
+
+def attention_backward_flops(_gradient, query, key, value, *_more, **_named):
+    """Of five products: the scores come again."""
+    batch, heads, tokens, head_dim = query
+    return 2 * batch * heads * tokens * key[2] * (3 * head_dim + 2 * value[3])
+
+
+# PyTorch's own formulas refuse fewer heads of keys than of queries in some versions.
+ATTENTION_FORMULAS = {
+    torch.ops.aten._scaled_dot_product_flash_attention: attention_flops,
+    torch.ops.aten._scaled_dot_product_efficient_attention: attention_flops,
+    torch.ops.aten._scaled_dot_product_flash_attention_backward: attention_backward_flops,
+    torch.ops.aten._scaled_dot_product_efficient_attention_backward: attention_backward_flops,
+}
+
+
 class StepJob:
     """A model, its optimizer and one batch."""
 
@@ -126,7 +148,8 @@ class StepJob:
         """Of one step's products, forward and backward."""
         from torch.utils.flop_counter import FlopCounterMode
 
-        with FlopCounterMode(display=False) as counter:
+        counting = FlopCounterMode(display=False, custom_mapping=ATTENTION_FORMULAS)
+        with counting as counter:
             loss = self.forward()
             forward = counter.get_total_flops()
             self.backward(loss)
@@ -228,6 +251,16 @@ def step_memory(job):
     }
 
 
+def counted_flops(job):
+    """The columns, and a note where a formula of PyTorch's refuses what ran: the rest of a row is
+    known all the same."""
+    try:
+        forward, backward = job.flops()
+    except (AssertionError, NotImplementedError, TypeError, ValueError) as error:
+        return {}, [f"FLOPs not counted: {type(error).__name__}"]
+    return {"flops_forward": forward, "flops_backward": backward}, []
+
+
 def step_times(device, job, rule):
     measured = series(Windows(device, job.step, gated=False).take, rule)
     parts = dict(measured.parts)
@@ -265,7 +298,9 @@ def measure_step(device, setting, rule):
             found.update(step_times(device, job, rule))
 
     def flops(job):
-        found["flops_forward"], found["flops_backward"] = job.flops()
+        columns, note = counted_flops(job)
+        found.update(columns)
+        notes.extend(note)
 
     measure_on(device, measure, found)
     return {**found, "notes": "; ".join(notes)}
