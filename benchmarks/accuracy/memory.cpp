@@ -113,7 +113,10 @@ std::vector<gpuplan::training_setup> stages_of(const gpuplan::training_setup& se
 // The third step of a row of steps, on a device with this share of the memory that it says.
 gpuplan::step_memory step_of(const row& source, const described_setup& described, double share) {
   gpuplan::eager::device_traits device;
-  device.matrix_workspace = source.integer_or("workspace_bytes", device.matrix_workspace);
+  if (!described.setup.framework.keeps_workspaces)
+    device.matrix_workspace = source.integer_or("workspace_bytes", device.matrix_workspace);
+  else if (const auto gpu = gpuplan::catalog::find_gpu(source.text("gpu")))
+    device.matrix_workspace = static_cast<std::int64_t>(gpuplan::cublas_workspace(*gpu).value());
   device.multiprocessors = source.integer_or("multiprocessors", device.multiprocessors);
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   if (const auto usable = source.integer("usable_bytes"))

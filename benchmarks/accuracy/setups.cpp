@@ -2,7 +2,9 @@
 
 #include <gpuplan/catalog/frameworks.hpp>
 
+#include <charconv>
 #include <string_view>
+#include <system_error>
 
 #include "measured_rows.hpp"
 #include "steps.hpp"
@@ -127,6 +129,19 @@ void read_window(const row& source, gpuplan::transformer& model) {
   if (code == "hf:Gemma3ForCausalLM") set_default(512, 6);
 }
 
+// Whether this version of PyTorch, "2.11.0+cu130", is one before 2.15.
+bool is_before_2_15(std::string_view version) {
+  int number[2]{};  // major, minor
+  const char* at = version.data();
+  const char* const end = at + version.size();
+  for (int& one : number) {
+    const auto [rest, error] = std::from_chars(at, end, one);
+    if (error != std::errc{} || rest == end) return false;
+    at = rest + 1;
+  }
+  return number[0] == 2 && number[1] < 15;
+}
+
 // What the columns say beside the model and what trains of it.
 std::string read_setup(const row& source, training_setup& setup) {
   const auto read = [&](std::string_view column, const auto& values, auto& into) -> std::string {
@@ -166,6 +181,8 @@ std::string read_setup(const row& source, training_setup& setup) {
   } else if (source.text("parallel") != "single") {
     return not_known("parallel", source.text("parallel"));
   }
+  setup.framework.keeps_workspaces = is_before_2_15(source.text("torch_version"));
+  setup.framework.random_states_on_host = setup.framework.keeps_workspaces;
   if (source.text("loss") == "cross_entropy_fp32_logits")
     setup.framework.logits = gpuplan::logits_code::to_fp32;
   setup.optimizer.clips_gradients = source.flag("grad_clip");

@@ -185,6 +185,11 @@ struct framework {
 
   bool loads_all_kernels = false;  // of PyTorch at once: before its version 1.13
 
+  // A thread's workspaces of cuBLAS, from its first product on: PyTorch before 2.15 (seen in 2.11),
+  // which has one thread for forward passes and one for backward passes. False: each product's own.
+  bool keeps_workspaces = false;
+  bool random_states_on_host = false;  // of the efficient kernel of attention: likewise
+
   bool builds_in_fp32 = true;  // and casts the model then; false: built in its weights' format
 
   // DistributedDataParallel

@@ -75,6 +75,13 @@ class Series(unittest.TestCase):
         found = series(played.take, RULE, now=played.now)
         self.assertEqual((found.verdict, found.total.third_quartile), ("steady", 1.5))
 
+    def test_the_time_begins_with_the_first_window_that_counts(self):
+        rule = StopRule(fewest=6, least_seconds=1.0, spread=0.0, last=6, most_seconds=3.0)
+        played = Played(lambda taken: 1.0, held=lambda window: window > 5)
+        found = series(played.take, rule, now=played.now)
+        self.assertEqual((found.verdict, found.total.count), ("capped", 2))
+        self.assertEqual(len(played.windows), 8)
+
     def test_a_device_that_never_waits(self):
         played = Played(lambda taken: 1.0, held=lambda window: False)
         with self.assertRaisesRegex(RuntimeError, "did not wait"):

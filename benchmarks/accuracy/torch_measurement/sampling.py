@@ -14,6 +14,7 @@ WINDOW_SECONDS = 0.1  # of samples between two looks at the results
 
 LEAST_GATE_SECONDS = 0.001
 MOST_GATE_SECONDS = 0.5
+MOST_VAIN_SECONDS = 15.0  # until the first window that was held
 
 
 @dataclass
@@ -73,7 +74,8 @@ class Windows:
         clock, power = device.clock_MHz(), device.power_W()
         device.synchronize()
         if not held:
-            longer = max(2 * self._gate_seconds, 1.5 * sum(launches))
+            # By the least, since others may have waited for room in the queue.
+            longer = max(2 * self._gate_seconds, 1.5 * count * min(launches))
             self._gate_seconds = min(MOST_GATE_SECONDS, longer)
         return Window([marks.seconds() for marks in samples], launches, clock, power, held)
 
@@ -116,17 +118,19 @@ def series(take, rule, most_in_window=64, now=time.perf_counter):
     seconds = sum(sum(parts.values()) for parts in take(1).parts)
     count = max(1, min(most_in_window, int(WINDOW_SECONDS / max(seconds, 1e-9))))
     taken = _Taken()
-    begin = now()
+    first = begin = now()
     verdict = None
     slips = 0
     while verdict is None:
+        if not taken.parts:
+            begin = now()
         window = take(count)
         slips = 0 if window.held else slips + 1
         if slips > 1:
             count = max(1, count // 2)
         if window.held:
             taken.add(window)
-        elif now() - begin >= rule.most_seconds and not taken.parts:
+        elif not taken.parts and now() - first >= MOST_VAIN_SECONDS:
             raise RuntimeError("the device did not wait for the launches of any window")
         verdict = rule.verdict(taken.totals, now() - begin)
 

@@ -84,7 +84,7 @@ class trained_beside {
       if (one.magnitude == none) continue;
       const value weight = weight_of(one);
       const value product = t_.make({one.out, one.in}, first, {"adapter product"});
-      t_.touch(t_.device.matrix_workspace);
+      t_.touch_workspace();
       const tensor norm = norm_of_rows(weight, product).take();
       if (norm.format != format) {
         one.moved[2] = norm.storage;

@@ -102,7 +102,7 @@ class float8_linear {
     value left = scalar(t, element::fp32);
     const value right = scalar(t, element::fp32);
     value made = t.make(size, format);
-    t.touch(t.device.bias_workspace);
+    t.touch_workspace(true);
     left.drop();
     return made;
   }

@@ -423,11 +423,9 @@ class optimizer_states {
       int gram_update = none;
       bool is_transposed = of.size[0] > of.size[1];  // until the first sum with a product
       for (int iteration = 0; iteration < 5; ++iteration) {
-        replace(gram, product(2 * shorter * shorter, t_.device.matrix_workspace));
-        replace(gram_update, product(2 * shorter * shorter, t_.device.bias_workspace));
-        replace(
-            orthogonal,
-            product(bytes, is_transposed ? t_.device.matrix_workspace : t_.device.bias_workspace));
+        replace(gram, product(2 * shorter * shorter));
+        replace(gram_update, product(2 * shorter * shorter, true));
+        replace(orthogonal, product(bytes, !is_transposed));
         is_transposed = false;
       }
       t_.release(gram);
@@ -436,9 +434,9 @@ class optimizer_states {
     }
     t_.release(update);
   }
-  [[nodiscard]] constexpr int product(std::int64_t bytes, std::int64_t workspace) const {
+  [[nodiscard]] constexpr int product(std::int64_t bytes, bool adds = false) const {
     const int made = t_.new_storage(bytes);
-    t_.touch(workspace);
+    t_.touch_workspace(adds);
     return made;
   }
   [[nodiscard]] constexpr int new_norm(element format, std::int64_t count) const {
@@ -478,7 +476,7 @@ class optimizer_states {
         drop(means);
       }
       for (int at = 0; at < parameters.size(); ++at)
-        estimates.push(product(data(parameters[at]).bytes(), t_.device.matrix_workspace));
+        estimates.push(product(data(parameters[at]).bytes()));
       growing_array<int> means;
       for (int at = 0; at < parameters.size(); ++at) means.push(new_mean_of_rows(parameters[at]));
       drop(means);
@@ -507,7 +505,7 @@ class optimizer_states {
       if (data(parameter).size.rank > 1) {
         replace(row, new_mean(parameter, 1));
         replace(column, new_mean(parameter, 2));
-        estimate = product(data(parameter).bytes(), t_.device.matrix_workspace);
+        estimate = product(data(parameter).bytes());
         t_.release(new_mean_of_rows(parameter));
       } else {
         replace(square, t_.new_storage(data(parameter).bytes()));

@@ -101,7 +101,7 @@ class quantised_weights {
       sizes wanted = x->size;
       wanted[wanted.rank - 1] = stored.size[0];
       result = t_.make(wanted, compute, {"output", weight});
-      t_.touch(bias != none ? t_.device.bias_workspace : t_.device.matrix_workspace);
+      t_.touch_workspace(bias != none);
     }
     t_.result_of(by, result.get());
     return cast(t_, result, input.format);
@@ -134,7 +134,7 @@ class quantised_weights {
       sizes wanted = g.size;
       wanted[wanted.rank - 1] = matrix->size[1];
       out.of[0] = t.make(wanted, g.format);
-      t.touch(t.device.matrix_workspace);
+      t.touch_workspace();
     }
   };
 

@@ -32,6 +32,8 @@ class training_job_here {
         any_shards_(tape_, described_, plan_),
         shards_(any_shards_.get()),
         states_(tape_, setup_) {
+    tape_.keeps_workspaces = setup.framework.keeps_workspaces;
+    tape_.random_states_on_host = setup.framework.random_states_on_host;
     tape_.begin(moment::construct);
     code_->shards = shards_;
     if (shards_ != nullptr) shards_->begins(*code_);

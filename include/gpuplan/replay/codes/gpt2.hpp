@@ -94,7 +94,7 @@ class gpt2_code : public hugging_face_code {
         of->argument[3] = 1;
       }
       made = t.make({rows, out}, wider(xs->format, w->format), {"output", by.weight});
-      t.touch(t.device.bias_workspace);
+      t.touch_workspace(true);
       t.result_of(node, made.get());
     }
     value shaped = view(t, made, wanted);

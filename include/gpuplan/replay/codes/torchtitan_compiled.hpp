@@ -110,7 +110,7 @@ class compiled_llama_layer final : public own_backward {
   // A matrix product, which writes to a new tensor, or to one that is not read any more.
   static constexpr value multiplied(tape& t, std::int64_t rows, std::int64_t columns) {
     value made = half(t, rows, columns);
-    t.touch(t.device.matrix_workspace);
+    t.touch_workspace();
     return made;
   }
   static constexpr value reused(tape& t, value old, std::int64_t rows, std::int64_t columns) {
@@ -124,7 +124,7 @@ class compiled_llama_layer final : public own_backward {
                                          std::int64_t rows,
                                          std::int64_t columns) {
     value made = reused(t, static_cast<value&&>(old), rows, columns);
-    t.touch(t.device.matrix_workspace);
+    t.touch_workspace();
     return made;
   }
   // The tensor of all heads that a kernel of attention reads.

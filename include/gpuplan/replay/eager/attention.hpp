@@ -141,7 +141,7 @@ constexpr value efficient_attention(tape& t,
   t.keep(by, v);
   if (bias.defined()) t.keep(by, bias);
   value seed, offset;
-  if (!drops) {
+  if (!drops && !t.random_states_on_host) {
     seed = t.make({1}, element::int64, {"random state"});
     offset = t.make({1}, element::int64, {"random state"});
   }
@@ -154,7 +154,7 @@ constexpr value efficient_attention(tape& t,
   if (v->size[3] > 128 && is_half(q->format)) t.touch(4 * out->count(), "attention in fp32");
   t.keep(by, out);
   t.keep(by, sums);
-  if (!drops) {
+  if (seed->defined()) {
     t.keep(by, seed);
     t.keep(by, offset);
   }

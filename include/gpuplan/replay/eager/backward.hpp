@@ -188,7 +188,7 @@ constexpr void convolution_gradients(
   if (by.input[1].node == none) return;
   out.of[1] = t.make(weight.size, gradient.format);
   const value rows = t.make({by.argument[0], by.argument[1]}, gradient.format);
-  t.touch(t.device.matrix_workspace);  // for each image the same
+  t.touch_workspace();  // for each image the same
 }
 
 constexpr bool is_of_region(const node& by) { return by.region != none; }
@@ -408,13 +408,13 @@ constexpr void tape::run(int index) {
           swap_dimensions(made.get(), 0, 1);
           made.get().is_view = true;
         }
-        touch(device.matrix_workspace);
+        touch_workspace();
         out.of[first + 1] = static_cast<value&&>(made);
       };
       if (by.kind == node_kind::mm) of_weight();
       if (wants(first)) {
         out.of[first] = dense({rows, in}, g.format);
-        touch(device.matrix_workspace);
+        touch_workspace();
       }
       if (by.kind == node_kind::addmm) {
         of_weight();
@@ -429,11 +429,11 @@ constexpr void tape::run(int index) {
       const std::int64_t n = by.argument[3];
       if (wants(1)) {
         out.of[1] = dense({batch, k, n}, g.format);
-        touch(device.matrix_workspace);
+        touch_workspace();
       }
       if (wants(0)) {
         out.of[0] = dense({batch, m, k}, g.format);
-        touch(device.matrix_workspace);
+        touch_workspace();
       }
       break;
     }
@@ -600,6 +600,8 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
       reached[to - first] = true;
     }
   }
+  const bool was_in_backward = in_backward_;
+  in_backward_ = true;
   hold(gradient.storage);  // so does whoever asked, to the end
   nodes[from.node].gradient[from.output] = gradient;
   for (int at = from.node; at >= first; --at) {
@@ -618,6 +620,7 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
     }
   }
   running = was;
+  in_backward_ = was_in_backward;
 }
 
 constexpr void tape::backward(const tensor& loss) {

@@ -555,7 +555,7 @@ constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
     result = t.saved_result();
   } else {
     result = t.make({rows, out}, wider(x->format, w->format), {"output", weight});
-    t.touch(bias != none ? t.device.bias_workspace : t.device.matrix_workspace);
+    t.touch_workspace(bias != none);
     if (stays) t.save_result(result);
   }
   t.result_of(by, result.get());
@@ -585,7 +585,7 @@ constexpr value convolve(tape& t, const tensor& images, int weight, int bias) {
   }
   value result = t.make({x->size[0], w->size[0], side, side}, x->format, {"output", weight});
   const value rows = t.make({row, side * side}, x->format, {"patches in rows", weight});
-  t.touch(t.device.matrix_workspace);  // for each image the same
+  t.touch_workspace();  // for each image the same
   t.result_of(by, result.get());
   return result;
 }
@@ -603,7 +603,7 @@ constexpr value product(tape& t, const tensor& left, const tensor& right) {
     made->argument[2] = b->size[1];
   }
   value result = t.make({a->size[0], b->size[1]}, a->format, {"matrix product"});
-  t.touch(t.device.matrix_workspace);
+  t.touch_workspace();
   t.result_of(by, result.get());
   return result;
 }
@@ -629,7 +629,7 @@ constexpr value matmul(tape& t, const tensor& left, const tensor& right) {
     made->argument[3] = n;
   }
   value result = t.make({batch, m, n}, a->format, {"matrix product"});
-  t.touch(t.device.matrix_workspace);
+  t.touch_workspace();
   t.result_of(by, result.get());
   sizes wanted = a->size;
   wanted[r - 1] = n;

@@ -182,6 +182,8 @@ class tape {
       : device(traits), memory_(&memory), watcher_(watcher) {}
 
   device_traits device;
+  bool keeps_workspaces = false;
+  bool random_states_on_host = false;
   bool autocast = false;
   element autocast_format = element::bf16;
   bool records = true;  // false: no graph
@@ -326,6 +328,18 @@ class tape {
   /// Allocates and frees.
   constexpr void touch(std::int64_t bytes, const char* as = "workspace") {
     if (bytes > 0) release(new_storage(bytes, {as}));
+  }
+  /// The workspace of a matrix product, or of one that adds a bias: for as long as it runs, or
+  /// where the framework keeps them, from the first of each thread on. With a bias a thread needs
+  /// both.
+  constexpr void touch_workspace(bool adds_bias = false) {
+    if (!keeps_workspaces) {
+      touch(adds_bias ? device.bias_workspace : device.matrix_workspace);
+      return;
+    }
+    const int thread = in_backward_ ? 1 : 0;
+    keep_workspace(device.matrix_workspace, kept_workspaces_[thread][0]);
+    if (adds_bias) keep_workspace(device.bias_workspace, kept_workspaces_[thread][1]);
   }
   /// The step is at this moment.
   constexpr void begin(moment now, int at_layer = none) {
@@ -690,6 +704,13 @@ class tape {
   }
 
  private:
+  constexpr void keep_workspace(std::int64_t bytes, int& storage) {
+    if (storage != none || bytes == 0) return;
+    const purpose was = what;
+    what = purpose::workspace;
+    storage = new_storage(bytes, {"workspace"});
+    what = was;
+  }
   constexpr void keep_again(const tensor& of) {
     region_record& region = regions[recomputes_];
     tensor& entry = kept[region.first + region.made];
@@ -736,6 +757,8 @@ class tape {
   int region_ = none;
   int recomputes_ = none;
   bool stopped_ = false;
+  bool in_backward_ = false;
+  int kept_workspaces_[2][2]{{none, none}, {none, none}};  // by thread: of products, of biases
 };
 
 constexpr void value::drop() {

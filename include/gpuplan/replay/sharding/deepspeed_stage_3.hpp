@@ -385,7 +385,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       if (wants(0)) {
         const value flat = reshape(t, given, {rows, to});
         value made = t.make({rows, in}, given.format);
-        t.touch(t.device.matrix_workspace);
+        t.touch_workspace();
         set_view(made.get(), input.size);
         out.of[0] = static_cast<value&&>(made);
       }
@@ -393,7 +393,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
         const value flat = reshape(t, given, {rows, to});
         const value flat_input = reshape(t, input, {rows, in});
         out.of[1] = t.make({to, in}, given.format);
-        t.touch(t.device.matrix_workspace);
+        t.touch_workspace();
       }
       if (t.nodes[by].inputs > 2 && wants(2)) {
         tensor flat = given;
@@ -415,8 +415,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     {
       const value flat = reshape(t_, t_.detach(x), {x.count() / in, in});
       made = t_.make(size, x.format);
-      t_.touch(by.bias != none && x.size.rank == 2 ? t_.device.bias_workspace
-                                                   : t_.device.matrix_workspace);
+      t_.touch_workspace(by.bias != none && x.size.rank == 2);
     }
     t_.keep(of, x);
     t_.keep(of, weight);

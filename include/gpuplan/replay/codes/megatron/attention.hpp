@@ -196,7 +196,7 @@ class megatron_attention : public megatron_ends {
         else
           wanted[1] = other.size[2];
         const value product = on.make(wanted, g.format);
-        on.touch(on.device.matrix_workspace);
+        on.touch_workspace();
         out.of[which] = on.make(wanted, g.format);
       }
     }
@@ -207,7 +207,7 @@ class megatron_attention : public megatron_ends {
     t.keep(by, query);
     t.keep(by, turned_key);
     value result = t.make({query.size[0], query.size[1], turned_key.size[2]}, half_);
-    t.touch(t.device.matrix_workspace);
+    t.touch_workspace();
     t.result_of(by, result.get());
     return result;
   }
@@ -301,7 +301,7 @@ class megatron_attention : public megatron_ends {
       made->argument[3] = b.size[2];
     }
     value result = t.make({a.size[0], a.size[1], b.size[2]}, a.format);
-    t.touch(t.device.matrix_workspace);
+    t.touch_workspace();
     t.result_of(by, result.get());
     return result;
   }

@@ -176,7 +176,7 @@ class megatron_experts : public megatron_mlp {
     t.keep(index, x);
     t.keep(index, weight);
     value logits = t.make({x.size[0], x.size[1], experts_}, half_);
-    t.touch(t.device.matrix_workspace);
+    t.touch_workspace();
     t.result_of(index, logits.get());
     return logits;
   }
@@ -185,9 +185,9 @@ class megatron_experts : public megatron_mlp {
       const tensor x = on.kept_by(index, 0);
       const tensor weight = on.kept_by(index, 1);
       out.of[0] = on.make(x.size, incoming[0]->format);
-      on.touch(on.device.matrix_workspace);
+      on.touch_workspace();
       out.of[1] = on.make(weight.size, incoming[0]->format);
-      on.touch(on.device.matrix_workspace);
+      on.touch_workspace();
     }
   };
 

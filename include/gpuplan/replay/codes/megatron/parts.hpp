@@ -124,7 +124,7 @@ class megatron_parts : public model_code {
       }
       const std::int64_t in = weight.size[1];
       value of_input = on.make({g.size[0], g.size[1], in}, g.format);
-      on.touch(on.device.matrix_workspace);
+      on.touch_workspace();
       value part;
       if (gathers) part = on.make(input.size, input.format);
       value of_weight;
@@ -132,7 +132,7 @@ class megatron_parts : public model_code {
         code->need_dummy(weight.size);
       } else {
         of_weight = on.make(weight.size, g.format);
-        on.touch(on.device.matrix_workspace);
+        on.touch_workspace();
       }
       value of_bias;
       if (on.nodes[index].inputs > 2 && on.nodes[index].input[2].node != none)
@@ -175,7 +175,7 @@ class megatron_parts : public model_code {
       sizes wanted = rows;
       wanted[2] = w.size[0];
       result = t.make(wanted, half_, {"output", weight});
-      t.touch(t.device.matrix_workspace);
+      t.touch_workspace();
       if (bias != none) result = t.make(wanted, half_, {"output", weight});
     }
     t.result_of(by, result.get());
