@@ -65,6 +65,7 @@ csv_file step_of_run(const row& run) {
                              "loss",
                              "usable_bytes",
                              "workspace_bytes",
+                             "torch_version",
                              "multiprocessors"})
     step.note(column);
   step.add("accumulation", run.text("grad_accum"));

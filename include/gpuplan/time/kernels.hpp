@@ -21,7 +21,7 @@ struct kernel_rates {
   bool in_waves = true;  // tiles come in whole waves over the SMs
   double sms = 1;
   double floor = 0;      // s that any kernel takes
-  double odd = 1;        // share of the rate where a dimension is no multiple of 8 bytes,
+  double odd = 1;        // share of the rate where a dimension is no multiple of 4 bytes,
   double unaligned = 1;  // or none of 16
 
   /// Of a device whose kernels all take so many times as long.
@@ -71,7 +71,7 @@ struct matrix_product {
 };
 
 /// The share of a product's rate that is left where a linear layer's `in` or `out` is no multiple
-/// of 8 bytes, or of 16: what a load takes at once.
+/// of 4 bytes, or of 16: what a load takes at once.
 [[nodiscard]] constexpr double alignment_share(double in,
                                                double out,
                                                double element_bytes,
@@ -79,7 +79,7 @@ struct matrix_product {
   using detail::divides;
   const double elements = 16 / element_bytes;
   if (divides(elements, in) && divides(elements, out)) return 1;
-  const double fewer = elements / 2;
+  const double fewer = elements / 4;
   return divides(fewer, in) && divides(fewer, out) ? on.unaligned : on.odd;
 }
 

@@ -133,8 +133,10 @@ struct micro_batch_time {
   rates.sms = gpu.sm_count;
   const auto kernel = launch_latency(gpu, launch_cost::kernel);
   rates.floor = (kernel ? kernel->value : reached.kernel_floor).value();
-  rates.odd = terms.alignment ? reached.odd_products : 1;
-  rates.unaligned = terms.alignment ? reached.unaligned_products : 1;
+  // Products in fp32 are not by tensor cores, and load single elements as fast.
+  const bool aligns = terms.alignment && detail::is_half(setup.precision.compute);
+  rates.odd = aligns ? reached.odd_products : 1;
+  rates.unaligned = aligns ? reached.unaligned_products : 1;
   rates.in_waves = terms.waves;
   return rates;
 }
