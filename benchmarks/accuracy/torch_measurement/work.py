@@ -72,8 +72,8 @@ def nothing(_part):
 
 
 def attention_flops(query, key, value, *_more, **_named):
-    """Of the two products of a forward, by shapes of (batch, heads, tokens, head_dim); heads of keys
-    may be fewer."""
+    """Of the two products of a forward, by shapes of (batch, heads, tokens, head_dim); keys may
+    have fewer heads."""
     batch, heads, tokens, head_dim = query
     return 2 * batch * heads * tokens * key[2] * (head_dim + value[3])
 

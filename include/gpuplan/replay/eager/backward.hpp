@@ -600,7 +600,7 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
       reached[to - first] = true;
     }
   }
-  const bool was_in_backward = in_backward_;
+  const bool was_inside = in_backward_;
   in_backward_ = true;
   hold(gradient.storage);  // so does whoever asked, to the end
   nodes[from.node].gradient[from.output] = gradient;
@@ -620,7 +620,7 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
     }
   }
   running = was;
-  in_backward_ = was_in_backward;
+  in_backward_ = was_inside;
 }
 
 constexpr void tape::backward(const tensor& loss) {
