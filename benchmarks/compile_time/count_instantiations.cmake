@@ -1,5 +1,6 @@
-# Compares the template instantiations of public headers with their budget. Unlike seconds they
-# repeat exactly, for one version of the compiler and of the libraries: others are an error.
+# Compiles each header alone, and compares the template instantiations of the public ones with their
+# budget. Unlike seconds they repeat exactly, for one version of the compiler and of the libraries:
+# others are an error.
 #   cmake -D CXX=<clang++> -D INCLUDE_DIR=<folder that holds gpuplan/> -D WORK_DIR=<scratch folder>
 #         -P count_instantiations.cmake
 cmake_minimum_required(VERSION 3.24)
@@ -8,30 +9,33 @@ file(REAL_PATH "${INCLUDE_DIR}" INCLUDE_DIR)
 cmake_path(ABSOLUTE_PATH WORK_DIR)
 file(REMOVE_RECURSE "${WORK_DIR}")
 
-file(GLOB_RECURSE without_budget RELATIVE "${INCLUDE_DIR}/gpuplan" "${INCLUDE_DIR}/gpuplan/*.hpp")
+file(GLOB_RECURSE headers RELATIVE "${INCLUDE_DIR}/gpuplan" "${INCLUDE_DIR}/gpuplan/*.hpp")
+set(without_budget "${headers}")
 list(FILTER without_budget EXCLUDE REGEX "^(detail|replay)/") # private
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/budget.txt" lines REGEX "^[^#]")
-
-# Each header alone, as many at a time as there are processors.
-set(names "")
 foreach(line IN LISTS lines)
   if(NOT line MATCHES "^([^ ]+) ([0-9]+)$")
     message(FATAL_ERROR "not '<header> <count>': ${line}")
-  endif()
-  set(header "gpuplan/${CMAKE_MATCH_1}")
-  if(CMAKE_MATCH_1 STREQUAL "reference")
-    set(header boost/units/quantity.hpp)
-  elseif(NOT CMAKE_MATCH_1 IN_LIST without_budget)
+  elseif(NOT CMAKE_MATCH_1 STREQUAL "reference" AND NOT CMAKE_MATCH_1 IN_LIST headers)
     message(FATAL_ERROR "a budget, but no header: ${CMAKE_MATCH_1}")
   endif()
   list(REMOVE_ITEM without_budget "${CMAKE_MATCH_1}")
-  string(MAKE_C_IDENTIFIER "${CMAKE_MATCH_1}" name)
-  string(APPEND names "${name}\n")
-  file(WRITE "${WORK_DIR}/${name}.cpp" "#include <${header}>\n")
 endforeach()
 if(without_budget)
   message(FATAL_ERROR "headers without a budget: ${without_budget}")
 endif()
+
+# As many at a time as there are processors.
+set(names "")
+foreach(header IN LISTS headers ITEMS reference)
+  string(MAKE_C_IDENTIFIER "${header}" name)
+  string(APPEND names "${name}\n")
+  if(header STREQUAL "reference")
+    file(WRITE "${WORK_DIR}/${name}.cpp" "#include <boost/units/quantity.hpp>\n")
+  else()
+    file(WRITE "${WORK_DIR}/${name}.cpp" "#include <gpuplan/${header}>\n")
+  endif()
+endforeach()
 file(WRITE "${WORK_DIR}/names.txt" "${names}")
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
 execute_process(
