@@ -22,9 +22,9 @@ struct stack_range {
   range<double> contention{0, 2};            // of communication with kernels
   // A framework without costs of its own, of which no step was timed: at most these, by the input
   // that each belongs to. They are the most that was fitted to other code in PyTorch's eager mode
-  // (catalog::torchtitan, catalog::llm_foundry); {} where you know that there are none.
+  // (catalog::eager_torch, torchtitan, llm_foundry); {} where you know that there are none.
   software_costs untimed{.element_traffic = 1.11,
-                         .host_per_operator = 62_us,
+                         .host_per_operator = 97_us,
                          .host_per_step = 60_ms,
                          .contention = 0.51};
   // A device of which no step was timed, so that its share of products is the default: this share,
