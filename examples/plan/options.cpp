@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,10 +83,17 @@ std::vector<training_setup> setups_of(const arguments& given, training_setup set
   return setups;
 }
 
+// What a range of numbers lets through: it compares as neither too small nor too large.
+std::string flaw_of_nan(const std::string& number) {
+  return std::isnan(std::strtod(number.c_str(), nullptr)) ? number + " is no number" : "";
+}
 template <class Number>
 void add_number(
     CLI::App& app, const char* name, Number& to, Number least, Number most, const char* what) {
-  app.add_option(name, to, what)->check(CLI::Range(least, most))->type_name("N");
+  app.add_option(name, to, what)
+      ->check(CLI::Range(least, most))
+      ->check(flaw_of_nan)
+      ->type_name("N");
 }
 // A number for each kind of GPU, or one for all.
 template <class Number>
@@ -99,6 +107,7 @@ void add_numbers(CLI::App& app,
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(least, most))
+      ->check(flaw_of_nan)
       ->type_name("N,...");
 }
 template <class Number>

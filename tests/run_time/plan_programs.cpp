@@ -195,6 +195,18 @@ TEST_CASE("numbers that are neither one nor one for each kind are refused") {
   CHECK(two_prices.err.find("--price has 2 numbers, and --gpu 1 kind") != std::string::npos);
 }
 
+TEST_CASE("what is no number is no limit") {
+  for (const char* option :
+       {"--tokens", "--days", "--dollars", "--price", "--power", "--network", "--fragmentation"})
+    for (const char* number : {"nan", "-nan", "inf"}) {
+      CAPTURE(option);
+      CAPTURE(number);
+      const outcome refused = planned({"gpt2", "--batch", "8", option, number});
+      CHECK(refused.status == 2);
+      CHECK(has(refused.err, option));
+    }
+}
+
 TEST_CASE("what contradicts itself is refused") {
   const outcome falling = planned({"gpt2", "--batch", "256", "--largest-batch", "128"});
   CHECK(falling.status == 2);
