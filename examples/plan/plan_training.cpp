@@ -8,6 +8,7 @@
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -138,17 +139,23 @@ std::string without(const lifted_limit& lifted) {
   }
   return text(lifted.limit);
 }
+// With three figures or more, and never less than it is: less would not do.
+std::string rounded_up(double value, int digits) {
+  const double unit = std::pow(10.0, -digits);
+  return io::decimal(unit * std::ceil(value / unit), digits);
+}
+std::string rounded_up(double value) { return rounded_up(value, digits_of(value)); }
 // How far a plan goes beyond a limit.
 std::string instead(const plan_request& request, plan_limit limit, const training_plan& plan) {
   const std::string batch = std::to_string(plan.batch.effective_batch()) + " samples a step";
   switch (limit) {
     case plan_limit::memory:
-      return io::decimal(in(plan.required, 1_GB), 1) + " GB for each " +
+      return rounded_up(in(plan.required, 1_GB), 1) + " GB for each " +
              cluster_of(request, plan).gpu.id;
     case plan_limit::finish_in:
-      return io::decimal(in(run_of(request, plan).time, 24_h), 2) + " days";
+      return rounded_up(in(run_of(request, plan).time, 24_h)) + " days";
     case plan_limit::at_most:
-      return io::decimal(in(*run_of(request, plan).cost, 1_usd), 0) + " dollars";
+      return rounded_up(in(*run_of(request, plan).cost, 1_usd)) + " dollars";
     case plan_limit::gpus:
       return std::to_string(plan.gpus) + " x " + cluster_of(request, plan).gpu.id;
     case plan_limit::larger_batch:

@@ -10,6 +10,7 @@
 #include <gpuplan/planner.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -187,6 +188,39 @@ TEST_CASE("what would be better without a limit is listed") {
   CHECK(none.err.find("each of these would do: ") != std::string::npos);
   CHECK(none.err.find(" days") != std::string::npos);
   CHECK(none.err.find(" x a100_sxm4_80gb") != std::string::npos);
+}
+
+TEST_CASE("the time and the money that would do by themselves do") {
+  const std::vector<std::string> llama{"llama-3-8b",
+                                       "--framework",
+                                       "torchtitan",
+                                       "--gpu",
+                                       "h100_sxm5_80gb",
+                                       "--batch",
+                                       "64",
+                                       "--tokens",
+                                       "1e9",
+                                       "--price",
+                                       "3"};
+  // The number before a unit in what would do.
+  const auto number_of = [](const std::string& text, const std::string& unit) {
+    const auto end = text.find(unit, text.find("each of these would do: "));
+    const auto begin = text.rfind(' ', end - 1) + 1;
+    return text.substr(begin, end - begin);
+  };
+  const auto limited = [&](const char* option, const std::string& limit) {
+    std::vector<std::string> arguments = llama;
+    arguments.insert(arguments.end(), {option, limit});
+    return planned(arguments);
+  };
+  for (const auto& [option, unit, less] :
+       {std::tuple{"--days", " days", "0.1"}, std::tuple{"--dollars", " dollars", "20"}}) {
+    const outcome none = limited(option, less);
+    CHECK(none.status == 2);
+    const std::string enough = number_of(none.err, unit);
+    CAPTURE(enough);
+    CHECK(limited(option, enough).status == 0);
+  }
 }
 
 TEST_CASE("numbers that are neither one nor one for each kind are refused") {
