@@ -11,6 +11,7 @@
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -271,9 +272,7 @@ named_request request_of(const arguments& given) {
     throw guides::bad_request("--largest-batch is less than --batch");
   const std::int64_t largest = given.largest_batch != 0 ? given.largest_batch : given.batch;
   request.effective_batch = {given.batch, largest};
-  std::int64_t gpus = total_gpus(request.on);
-  for (const cluster_choice& other : request.others)
-    if (total_gpus(other.on) > gpus) gpus = total_gpus(other.on);
+  const std::int64_t gpus = most_gpus(request);
   const range<std::int64_t> any{1, gpus};
   request.space = {.tensor_parallel = any,
                    .pipeline_parallel = any,
@@ -324,6 +323,12 @@ std::string in_words(const batch_plan& plan) {
 
 bool is_for_people(const guides::output& as) {
   return as.format == "text" || as.format == "markdown";
+}
+
+std::int64_t most_gpus(const plan_request& request) {
+  std::int64_t gpus = total_gpus(request.on);
+  for (const cluster_choice& other : request.others) gpus = std::max(gpus, total_gpus(other.on));
+  return gpus;
 }
 
 std::string gpus_of(const plan_request& request) {

@@ -61,6 +61,8 @@ void add_options(CLI::App& app, arguments& to);
 [[nodiscard]] std::string in_words(const gpuplan::batch_plan& plan);
 /// Whether people read it: they take the parts of a batch side by side, programs one by one.
 [[nodiscard]] bool is_for_people(const guides::output& as);
+/// Of the largest of the clusters.
+[[nodiscard]] std::int64_t most_gpus(const gpuplan::plan_request& request);
 /// "64 x h100_sxm5_80gb", or of several clusters all there are: "8 x a, 16 x b".
 [[nodiscard]] std::string gpus_of(const gpuplan::plan_request& request);
 /// As much of the GPU's id as tells it from the request's others: "h100".

@@ -176,6 +176,30 @@ std::string instead(const plan_request& request, const lifted_limit& lifted) {
   return alone + " together with " + instead(request, *lifted.with, lifted.plan);
 }
 
+// Options for code that divides the model among GPUs, and has a plan.
+std::vector<std::string> codes_that_plan(const request& given) {
+  const auto plans = [&](const arguments& asked) {
+    try {
+      named_request named = request_of(asked);
+      named.request.goal = given.goal;
+      const transformer_memory_of memory_of{.fragmentation = asked.fragmentation / 100};
+      return static_cast<bool>(plan_training(named.request, memory_of, 1));
+    } catch (const guides::bad_request&) {  // no code of this model, or for these options
+      return false;
+    }
+  };
+  std::vector<std::string> codes;
+  arguments asked = given.asked;
+  asked.sharding = "fsdp2";
+  if (plans(asked)) codes.emplace_back("--sharding fsdp2");
+  asked.sharding = "";
+  for (const char* code : {"torchtitan", "megatron-te"}) {
+    asked.setup.framework = code;
+    if (plans(asked)) codes.emplace_back(std::string("--framework ") + code);
+  }
+  return codes;
+}
+
 std::string answer_to(const request& given, const guides::output& as) {
   named_request named = request_of(given.asked);
   plan_request& request = named.request;
@@ -194,11 +218,12 @@ std::string answer_to(const request& given, const guides::output& as) {
       why += separator + instead(request, lifted);
       separator = ", or ";
     }
-    if (found.why().code == errc::exceeds_gpu_memory &&
+    if (found.why().code == errc::exceeds_gpu_memory && most_gpus(request) > 1 &&
         request.setup.framework.sharding == sharding_code::none)
-      why += std::string(separator) +
-             "what divides the model among GPUs, as --sharding fsdp2, or "
-             "--framework torchtitan or megatron-te";
+      for (const std::string& code : codes_that_plan(given)) {
+        why += separator + code;
+        separator = ", or ";
+      }
     throw guides::bad_request(why);
   }
   const training_plan& best = found->best();

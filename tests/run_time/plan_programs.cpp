@@ -485,6 +485,11 @@ TEST_CASE("what shares among replicas can be chosen") {
     return planned(how);
   };
   CHECK(has(sharing({}).err, "--sharding fsdp2"));
+  CHECK(!has(sharing({"--gpus", "1"}).err, "--sharding fsdp2"));  // which has no other's memory
+  const outcome too_large = planned({"llama-3-70b", "--batch", "64"});
+  CHECK(has(too_large.err, "each of these would do"));
+  CHECK(!has(too_large.err, "--sharding"));
+  CHECK(!has(too_large.err, "--framework"));
   CHECK(has(sharing({"--sharding", "fsdp2"}).out, "ZeRO-3"));
   const outcome megatron = sharing({"--framework", "megatron-te", "--sharding", "fsdp2"});
   CHECK(megatron.status == 2);
