@@ -232,6 +232,9 @@ named_request request_of(const arguments& given) {
   }
   setups::named_setup named = setups::model_of(setup);
   set_sharding(given, named.setup);
+  // Its tensor ranks always have parts of the sequence, which of others is a choice.
+  named.setup.parallelism.sequence_parallel =
+      named.setup.framework.layers == layer_code::torchtitan;
   named_request made{.name = named.name, .precisions = given.precisions};
   plan_request& request = made.request;
   const std::size_t kinds = given.gpus.size();
@@ -280,7 +283,8 @@ named_request request_of(const arguments& given) {
                    .context_parallel = any,
                    .expert_parallel = any,
                    .zero_stage = range<std::int64_t>{0, 3},
-                   .recompute = true};
+                   .recompute = true,
+                   .sequence_parallel = !request.setup.parallelism.sequence_parallel};
   // One GPU shares with nobody.
   if (gpus == 1 && request.setup.framework.sharding != sharding_code::fsdp2)
     request.space.zero_stage = range<std::int64_t>{0, 0};
@@ -308,12 +312,17 @@ std::string in_words(const training_plan& plan) {
     if (ranks > 1) add(letter + std::to_string(ranks));
   };
   degree("t", division.tensor_parallel);
+  if (divides_sequence(plan)) words += "s";
   degree("c", division.context_parallel);
   degree("e", division.expert_parallel);
   degree("p", division.pipeline_parallel);
   degree("v", division.virtual_pipeline);
   if (division.zero_stage > 0) add("ZeRO-" + std::to_string(division.zero_stage));
   return words.empty() ? "replicas" : words;
+}
+
+bool divides_sequence(const training_plan& plan) {
+  return plan.division.tensor_parallel > 1 && plan.division.sequence_parallel;
 }
 
 std::string in_words(const batch_plan& plan) {

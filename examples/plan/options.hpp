@@ -55,8 +55,11 @@ void add_options(CLI::App& app, arguments& to);
 /// `guides::bad_request`.
 [[nodiscard]] named_request request_of(const arguments& given);
 
-/// "t4 c2 e2 p8 v2 ZeRO-1": the degrees above 1 of tensor, context, expert, pipeline and chunks.
+/// "t4s c2 e2 p8 v2 ZeRO-1": the degrees above 1 of tensor, context, expert, pipeline and chunks,
+/// and an s where tensor ranks have a part each of the sequence between their products.
 [[nodiscard]] std::string in_words(const gpuplan::training_plan& plan);
+/// Whether its tensor ranks do.
+[[nodiscard]] bool divides_sequence(const gpuplan::training_plan& plan);
 /// "8x2x4": replicas, micro-batch, accumulation.
 [[nodiscard]] std::string in_words(const gpuplan::batch_plan& plan);
 /// Whether people read it: they take the parts of a batch side by side, programs one by one.

@@ -66,7 +66,8 @@ gpuplan::plan_request gpt2_on_2_gpus() {
                    .context_parallel = any,
                    .expert_parallel = any,
                    .zero_stage = range<std::int64_t>{0, 3},
-                   .recompute = true};
+                   .recompute = true,
+                   .sequence_parallel = true};
   return request;
 }
 
@@ -94,6 +95,41 @@ TEST_CASE("the first row is the best plan") {
   CHECK(rows[0]["accumulation"] == best.batch.accumulation);
   CHECK(rows[0]["step_s"].get<double>() == doctest::Approx(in(best.step, 1_s)).epsilon(0.01));
   CHECK(rows[1]["slower_pct"].get<double>() >= 0);
+}
+
+TEST_CASE("tensor ranks may divide the sequence too, and torchtitan's always do") {
+  plan_program::arguments asked;
+  asked.setup.model = "gpt3-175b";
+  asked.setup.framework = "megatron-te";
+  asked.total = {64};
+  asked.batch = 128;
+  const gpuplan::transformer_memory_of memory_of{};
+  gpuplan::plan_request request = plan_program::request_of(asked).request;
+  const auto with = gpuplan::plan_training(request, memory_of, 1);
+  request.space.sequence_parallel = false;
+  const auto without = gpuplan::plan_training(request, memory_of, 1);
+  REQUIRE(with);
+  REQUIRE(without);
+  CHECK(with->best().division.sequence_parallel);
+  CHECK(with->best().step < without->best().step);
+
+  const auto divides = [](const std::string& model, const std::string& framework) {
+    bool any = false;
+    for (const json& row : json_answer(
+             planned, {model, "--framework", framework, "--gpus", "64", "--batch", "128"})) {
+      const bool is_divided = row["sequence_parallel"] == "yes";
+      const bool is_several = row["tensor_parallel"] > 1;
+      const std::string degree = "t" + std::to_string(row["tensor_parallel"].get<int>());
+      CAPTURE(row.dump());
+      CHECK(has(row["division"], degree + "s") == is_divided);
+      if (framework == "torchtitan") CHECK(is_divided == is_several);
+      if (!is_several) CHECK(!is_divided);
+      any = any || is_divided;
+    }
+    return any;
+  };
+  CHECK(divides("gpt3-175b", "megatron-te"));
+  CHECK(divides("llama-3-70b", "torchtitan"));
 }
 
 TEST_CASE("each number of GPUs has a row, and what does not fit a reason") {
@@ -348,20 +384,20 @@ TEST_CASE("a plan's time is told with its parts, its range and what it achieves"
 
 TEST_CASE("parts are those of the model with other layers where these are a limit") {
   const json rows = json_answer(planned,
-                                {"llama-3-8b",
+                                {"llama-2-13b",
                                  "--framework",
                                  "megatron-te",
                                  "--gpu",
-                                 "rtx_4090",
+                                 "rtx_3090",
                                  "--gpus",
                                  "24",
                                  "--batch",
-                                 "96",
+                                 "120",
                                  "--plans",
                                  "1"});
   const json* more = nullptr;
   for (const json& row : rows)
-    if (row["plan"] == "33 layers") more = &row;
+    if (row["plan"].get<std::string>().ends_with(" layers")) more = &row;
   REQUIRE(more != nullptr);
   CHECK(sum_of_parts(*more) == doctest::Approx((*more)["step_s"].get<double>()).epsilon(1e-9));
   CHECK((*more)["slower_pct"].get<double>() < 0);
