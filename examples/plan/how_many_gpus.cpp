@@ -238,7 +238,7 @@ std::string answer_to(const arguments& given, const guides::output& as) {
   if (!is_for_people(as)) return guides::render(for_programs(rows), as);
 
   const std::string title =
-      named.name + ", " + io::decimal(given.tokens / 1e9, -1) + " billion tokens, on 1 to ";
+      what_of(named) + ", " + io::decimal(given.tokens / 1e9, -1) + " billion tokens, on 1 to ";
   std::string tables;
   std::size_t begin = 0;
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {

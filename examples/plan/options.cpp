@@ -334,6 +334,18 @@ bool is_for_people(const guides::output& as) {
   return as.format == "text" || as.format == "markdown";
 }
 
+std::int64_t tokens_of_sample(const training_setup& setup) {
+  return setup.model.kind == model_kind::vision ? setup.model.image.tokens()
+                                                : setup.sequence_length;
+}
+
+std::string what_of(const named_request& asked) {
+  const training_setup& setup = asked.request.setup;
+  const bool is_vision = setup.model.kind == model_kind::vision;
+  return asked.name + " (" + setup.framework.name + "; " + (is_vision ? "images" : "sequences") +
+         " of " + std::to_string(tokens_of_sample(setup)) + " tokens)";
+}
+
 std::int64_t most_gpus(const plan_request& request) {
   std::int64_t gpus = total_gpus(request.on);
   for (const cluster_choice& other : request.others) gpus = std::max(gpus, total_gpus(other.on));

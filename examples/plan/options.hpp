@@ -66,6 +66,10 @@ void add_options(CLI::App& app, arguments& to);
 [[nodiscard]] bool is_for_people(const guides::output& as);
 /// Of the largest of the clusters.
 [[nodiscard]] std::int64_t most_gpus(const gpuplan::plan_request& request);
+/// Of its sequence, or of its image: patches and what is beside them.
+[[nodiscard]] std::int64_t tokens_of_sample(const gpuplan::training_setup& setup);
+/// "llama-3-8b (torchtitan; sequences of 4096 tokens)".
+[[nodiscard]] std::string what_of(const named_request& asked);
 /// "64 x h100_sxm5_80gb", or of several clusters all there are: "8 x a, 16 x b".
 [[nodiscard]] std::string gpus_of(const gpuplan::plan_request& request);
 /// As much of the GPU's id as tells it from the request's others: "h100".

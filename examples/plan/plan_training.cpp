@@ -228,7 +228,7 @@ std::string answer_to(const request& given, const guides::output& as) {
   }
   const training_plan& best = found->best();
   listing list{named, best, is_for_people(as)};
-  list.begin(named.name + " on " + gpus_of(request) + ": " + std::to_string(found->evaluated) +
+  list.begin(what_of(named) + " on " + gpus_of(request) + ": " + std::to_string(found->evaluated) +
              " plans worked out, " + std::to_string(found->excluded) + " excluded by a bound" +
              (list.for_people ? "; batches are replicas x samples x accumulation" : ""));
   std::vector<named_plan> plans;

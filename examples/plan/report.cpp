@@ -95,6 +95,8 @@ described_plan describe(const named_request& asked,
       .gpu = model.on.gpu.id,
       .gpus = plan.gpus,
       .plan = plan,
+      .framework = model.setup.framework.name,
+      .sequence_length = tokens_of_sample(model.setup),
       .precision = asked.precisions[plan.setup],
       .parts = model.breakdown(plan.batch),
       .by_stack = step_ranges_of(model, plan.batch, stack_of(model.setup.framework)),
@@ -200,6 +202,8 @@ void add_columns(io::table& to) {
   const auto add = [&](const std::string& name) { to.columns.push_back({.name = name}); };
   for (const char* name : {"gpu",
                            "gpus",
+                           "framework",
+                           "sequence_length",
                            "precision",
                            "division",
                            "recompute",
@@ -247,7 +251,9 @@ void add_cells(std::vector<cell>& to, const described_plan& of) {
   const parallelism& division = plan.division;
   const range<duration> step = of.by_stack.all;
   to.insert(to.end(),
-            {of.precision,
+            {of.framework,
+             of.sequence_length,
+             of.precision,
              in_words(plan),
              recomputed(plan),
              division.tensor_parallel,

@@ -23,6 +23,8 @@ struct described_plan {
   std::string gpu;
   std::int64_t gpus = 0;
   gpuplan::known<gpuplan::training_plan> plan{};
+  std::string framework{};
+  std::int64_t sequence_length = 0;  // of images, their tokens
   std::string precision{};
   gpuplan::step_breakdown parts{};
   gpuplan::step_ranges by_stack{};

@@ -210,7 +210,10 @@ void add_model_options(CLI::App& app, arguments& to) {
       ->check(CLI::IsMember(framework_names()))
       ->type_name("")
       ->group(group);
-  app.add_option("--sequence-length", to.setup.sequence_length, "Tokens of a sequence")
+  app.add_option("--sequence-length",
+                 to.setup.sequence_length,
+                 "Tokens of a sequence (default: 4096 of decoders, else 512, and no more than the "
+                 "model has positions)")
       ->group(group)
       ->type_name("")
       ->check(CLI::PositiveNumber);

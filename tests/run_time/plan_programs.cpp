@@ -470,6 +470,21 @@ TEST_CASE("people see where the time goes, and by what it may be another") {
   CHECK(!has(timed.out, "was timed"));
 }
 
+TEST_CASE("what is trained is said: by which code, and how long its sequences are") {
+  for (const auto& program : {planned, counted}) {
+    const std::vector<std::string> asked{
+        "gpt2", "--framework", "torch-gpt", "--gpus", "2", "--batch", "8", "--tokens", "1e6"};
+    CHECK(has(program(asked).out, "gpt2 (torch.nn, GPT; sequences of 1024 tokens)"));
+    for (const json& row : json_answer(program, asked)) {
+      CHECK(row["framework"] == "torch.nn, GPT");
+      CHECK(row["sequence_length"] == 1024);
+    }
+    std::vector<std::string> shorter = asked;
+    shorter.insert(shorter.end(), {"--sequence-length", "256"});
+    CHECK(json_answer(program, shorter)[0]["sequence_length"] == 256);
+  }
+}
+
 TEST_CASE("GPUs are counted in nodes, or all together") {
   const std::vector<std::string> model{"gpt2", "--framework", "torch-gpt", "--batch", "96"};
   const auto gpus = [&](std::vector<std::string> how) {
