@@ -156,12 +156,14 @@ void add_options(CLI::App& app, arguments& to) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME,...");
-  add_numbers(app,
-              "--gpus",
-              to.total,
-              std::int64_t{1},
-              std::int64_t{1} << 26,
-              "GPUs (default: one node's); this and the next five of all kinds, or of each: 8,16");
+  add_numbers(
+      app,
+      "--gpus",
+      to.total,
+      std::int64_t{1},
+      std::int64_t{1} << 26,
+      "GPUs (default: one node's): one number for all kinds, or one for each (8,16); so also "
+      "--nodes to --power");
   add_numbers(app,
               "--nodes",
               to.nodes,
@@ -238,14 +240,14 @@ named_request request_of(const arguments& given) {
   named_request made{.name = named.name, .precisions = given.precisions};
   plan_request& request = made.request;
   const std::size_t kinds = given.gpus.size();
-  const auto check_count = [&](const char* option, std::size_t numbers) {
+  const auto check_count = [&](const char* option, std::size_t numbers, const char* instead = "") {
     if (numbers > 1 && numbers != kinds)
       throw guides::bad_request(std::string(option) + " has " + std::to_string(numbers) +
                                 " numbers, and --gpu " + std::to_string(kinds) +
                                 (kinds == 1 ? " kind" : " kinds") +
-                                ": give one number for all, or one for each");
+                                ": give one number for all, or one for each" + instead);
   };
-  check_count("--gpus", given.total.size());
+  check_count("--gpus", given.total.size(), "; how_many_gpus compares numbers of GPUs");
   check_count("--nodes", given.nodes.size());
   check_count("--gpus-per-node", given.gpus_per_node.size());
   check_count("--network", given.network.size());

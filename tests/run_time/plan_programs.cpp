@@ -263,6 +263,9 @@ TEST_CASE("numbers that are neither one nor one for each kind are refused") {
   const outcome two_prices = planned({"gpt2", "--batch", "8", "--price", "1,2"});
   CHECK(two_prices.status == 2);
   CHECK(two_prices.err.find("--price has 2 numbers, and --gpu 1 kind") != std::string::npos);
+  const outcome two_clusters = planned({"gpt2", "--batch", "8", "--gpus", "8,16"});
+  CHECK(two_clusters.status == 2);
+  CHECK(has(two_clusters.err, "how_many_gpus compares numbers of GPUs"));
 }
 
 TEST_CASE("what is no number is no limit") {
