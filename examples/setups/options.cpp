@@ -171,6 +171,8 @@ void choose_sharding(const arguments& given, training_setup& to) {
     throw bad_request("--sharding fsdp2: it has the ZeRO stages 2 and 3, which --zero gives");
 }
 
+CLI::Range positive_count() { return {std::int64_t{1}, std::int64_t{1} << 30}; }
+
 // The model with its code; how it trains is not checked.
 named_setup read_model(const arguments& given) {
   if (given.model.empty() && given.config_file.empty())
@@ -215,8 +217,8 @@ void add_model_options(CLI::App& app, arguments& to) {
                  "Tokens of a sequence (default: 4096 of decoders, else 512, and no more than the "
                  "model has positions)")
       ->group(group)
-      ->type_name("")
-      ->check(CLI::PositiveNumber);
+      ->type_name("N")
+      ->check(positive_count());
   add_words<attention_kernel>(
       app, "--attention", "What computes attention", attentions, [&to](const auto& is) {
         to.setup.attention = is;
@@ -232,7 +234,7 @@ void add_model_options(CLI::App& app, arguments& to) {
 void add_setup_options(CLI::App& app, arguments& to) {
   const char* group = "Training";
   const auto count = [&](const char* name, std::int64_t& value, const char* what) {
-    app.add_option(name, value, what)->group(group)->type_name("")->check(CLI::PositiveNumber);
+    app.add_option(name, value, what)->group(group)->type_name("N")->check(positive_count());
   };
   count("--micro-batch", to.plan.micro_batch, "Samples of one forward and backward (default: 1)");
   count("--accumulation", to.plan.accumulation, "Micro-batches of a step (default: 1)");

@@ -280,6 +280,13 @@ TEST_CASE("what is no number is no limit") {
     }
 }
 
+TEST_CASE("a sequence has tokens") {
+  const outcome none = planned({"gpt2", "--batch", "8", "--sequence-length", "0"});
+  CHECK(none.status == 2);
+  CHECK(has(none.err, "--sequence-length"));
+  CHECK(none.err.size() < 200);
+}
+
 TEST_CASE("what contradicts itself is refused") {
   const outcome falling = planned({"gpt2", "--batch", "256", "--largest-batch", "128"});
   CHECK(falling.status == 2);
