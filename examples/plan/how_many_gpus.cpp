@@ -217,7 +217,8 @@ class listing {
 std::string answer_to(const arguments& given, const guides::output& as) {
   const named_request named = request_of(given);
   const plan_request& request = named.request;
-  if (request.samples == 0) throw guides::bad_request("--tokens says how long the run is");
+  if (request.samples == 0)
+    throw guides::bad_request("--tokens, or --samples, says how long the run is");
   const transformer_memory_of memory_of{.fragmentation = given.fragmentation / 100};
   named_request one = named;
   one.request.others = {};
@@ -237,8 +238,7 @@ std::string answer_to(const arguments& given, const guides::output& as) {
   compare(rows);
   if (!is_for_people(as)) return guides::render(for_programs(rows), as);
 
-  const std::string title =
-      what_of(named) + ", " + io::decimal(given.tokens / 1e9, -1) + " billion tokens, on 1 to ";
+  const std::string title = what_of(named) + ", " + run_in_words(given) + ", on 1 to ";
   std::string tables;
   std::size_t begin = 0;
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "guides/front_end.hpp"
@@ -214,7 +215,19 @@ void add_options(CLI::App& app, arguments& to) {
              std::int64_t{1},
              std::int64_t{1} << 30,
              "Where the batch may be larger: at most (default: the same)");
-  add_number(app, "--tokens", to.tokens, 1.0, 1e18, "Tokens of the run, in its samples' lengths");
+  add_number(app,
+             "--tokens",
+             to.tokens,
+             1.0,
+             1e18,
+             "Tokens of the run, in samples of --sequence-length, or images of their patches");
+  add_number(app,
+             "--samples",
+             to.samples,
+             std::int64_t{1},
+             std::int64_t{1} << 60,
+             "Samples of the run, instead of --tokens");
+  app.get_option("--samples")->excludes("--tokens");
   add_number(app, "--days", to.days, 1e-6, 1e6, "The run must end in so many days");
   add_number(app, "--dollars", to.dollars, 1e-6, 1e15, "The run may cost so much");
   add_number(app,
@@ -290,12 +303,13 @@ named_request request_of(const arguments& given) {
   // One GPU shares with nobody.
   if (gpus == 1 && request.setup.framework.sharding != sharding_code::fsdp2)
     request.space.zero_stage = range<std::int64_t>{0, 0};
+  request.samples = given.samples;
   if (given.tokens > 0) {
-    const double samples = given.tokens / static_cast<double>(request.setup.sequence_length);
+    const double samples = given.tokens / static_cast<double>(tokens_of_sample(request.setup));
     request.samples = static_cast<std::int64_t>(std::ceil(samples));
   }
   if (request.samples == 0 && (given.days > 0 || given.dollars > 0))
-    throw guides::bad_request("--tokens says how long the run is that has a limit");
+    throw guides::bad_request("--tokens, or --samples, says how long the run is that has a limit");
   if (given.days > 0) request.finish_in = 24 * given.days * 1_h;
   if (given.dollars > 0) {
     if (given.price.empty()) throw guides::bad_request("--price says what the money pays for");
@@ -346,6 +360,15 @@ std::string what_of(const named_request& asked) {
   const bool is_vision = setup.model.kind == model_kind::vision;
   return asked.name + " (" + setup.framework.name + "; " + (is_vision ? "images" : "sequences") +
          " of " + std::to_string(tokens_of_sample(setup)) + " tokens)";
+}
+
+std::string run_in_words(const arguments& given) {
+  if (given.tokens == 0)
+    return std::to_string(given.samples) + (given.samples == 1 ? " sample" : " samples");
+  for (const auto& [unit, name] :
+       {std::pair{1e12, " trillion"}, std::pair{1e9, " billion"}, std::pair{1e6, " million"}})
+    if (given.tokens >= unit) return io::decimal(given.tokens / unit, -1) + name + " tokens";
+  return io::decimal(given.tokens, -1) + (given.tokens == 1 ? " token" : " tokens");
 }
 
 std::int64_t most_gpus(const plan_request& request) {

@@ -35,6 +35,7 @@ struct arguments {
   std::int64_t batch = 0;
   std::int64_t largest_batch = 0;  // 0: the same
   double tokens = 0;               // of the run; 0: not known
+  std::int64_t samples = 0;        // of the run, instead
   double days = 0;
   double dollars = 0;
   double fragmentation = 15;
@@ -64,6 +65,8 @@ void add_options(CLI::App& app, arguments& to);
 [[nodiscard]] std::string in_words(const gpuplan::batch_plan& plan);
 /// Whether people read it: they take the parts of a batch side by side, programs one by one.
 [[nodiscard]] bool is_for_people(const guides::output& as);
+/// "1.5 billion tokens", "1 token", "512 samples".
+[[nodiscard]] std::string run_in_words(const arguments& given);
 /// Of the largest of the clusters.
 [[nodiscard]] std::int64_t most_gpus(const gpuplan::plan_request& request);
 /// Of its sequence, or of its image: patches and what is beside them.

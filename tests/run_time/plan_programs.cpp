@@ -311,6 +311,28 @@ TEST_CASE("a run has as many samples as its tokens need") {
   }
 }
 
+TEST_CASE("a run is of samples, of tokens in sequences, or of tokens in images") {
+  const auto hours = [](const char* unit, const char* many) {
+    return json_answer(
+               counted,
+               {"vit-base-patch16-224", "--batch", "1024", unit, many, "--gpus", "1"})[0]["hours"]
+        .get<double>();
+  };
+  // 14 x 14 patches of 16 x 16 in 224 x 224, and one token beside them
+  CHECK(hours("--samples", "1024000") > 0);
+  CHECK(hours("--tokens", "201728000") == hours("--samples", "1024000"));
+  CHECK(hours("--samples", "1024001") == doctest::Approx(1.001 * hours("--samples", "1024000")));
+  const auto title = [](const std::string& unit, const std::string& many) {
+    return counted({"gpt2", "--batch", "8", "--gpus", "1", unit, many}).out;
+  };
+  CHECK(has(title("--tokens", "1"), ", 1 token, "));
+  CHECK(has(title("--tokens", "1500"), ", 1500 tokens, "));
+  CHECK(has(title("--tokens", "2.5e6"), ", 2.5 million tokens, "));
+  CHECK(has(title("--tokens", "3e12"), ", 3 trillion tokens, "));
+  CHECK(has(title("--samples", "64"), ", 64 samples, "));
+  CHECK(counted({"gpt2", "--batch", "8", "--samples", "8", "--tokens", "8"}).status == 2);
+}
+
 TEST_CASE("beyond a node its number of GPUs doubles") {
   const auto counts_of = [](const std::string& in_node, const std::string& nodes) {
     std::vector<int> counts;
