@@ -12,12 +12,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -115,6 +117,35 @@ void add_numbers(CLI::App& app,
 template <class Number>
 Number of_kind(const std::vector<Number>& numbers, std::size_t kind) {
   return numbers.size() == 1 ? numbers[0] : numbers[kind];
+}
+
+// "4", or from one to another: "1-8".
+template <class Range>
+void add_degrees(CLI::App& app,
+                 const char* name,
+                 Range& to,
+                 std::int64_t least,
+                 std::int64_t most,
+                 const char* what) {
+  app.add_option_function<std::string>(
+         name,
+         [name, least, most, &to](const std::string& text) {
+           std::int64_t ends[2] = {0, 0};
+           const char* const end = text.data() + text.size();
+           auto read = std::from_chars(text.data(), end, ends[0]);
+           ends[1] = ends[0];
+           if (read.ec == std::errc{} && read.ptr != end && *read.ptr == '-')
+             read = std::from_chars(read.ptr + 1, end, ends[1]);
+           if (read.ec != std::errc{} || read.ptr != end || ends[0] < least || ends[1] < ends[0] ||
+               ends[1] > most)
+             throw CLI::ValidationError(name,
+                                        text + " is no number from " + std::to_string(least) +
+                                            " to " + std::to_string(most) +
+                                            ", and no two of them as 2-8");
+           to = range<std::int64_t>{ends[0], ends[1]};
+         },
+         what)
+      ->type_name("N|N-N");
 }
 
 // Whole nodes, or a part of one.
@@ -236,6 +267,34 @@ void add_options(CLI::App& app, arguments& to) {
              0.0,
              1000.0,
              "Percent of the peak that the allocator cannot use (default: 15)");
+  const std::int64_t most = std::int64_t{1} << 26;
+  const std::size_t before = app.get_options().size();
+  add_degrees(app, "--tensor-parallel", to.tensor_parallel, 1, most, "GPUs that share each layer");
+  add_degrees(app, "--pipeline-parallel", to.pipeline_parallel, 1, most, "Stages of layers");
+  add_degrees(
+      app, "--virtual-pipeline", to.virtual_pipeline, 1, most, "Chunks of layers of a stage");
+  add_degrees(
+      app, "--context-parallel", to.context_parallel, 1, most, "GPUs that share each sequence");
+  add_degrees(app, "--expert-parallel", to.expert_parallel, 1, most, "GPUs that share the experts");
+  add_degrees(app, "--zero", to.zero_stage, 0, 3, "ZeRO stage: 0 to 3");
+  app.add_option_function<std::string>(
+         "--recompute",
+         [&to](const std::string& name) {
+           to.recompute = name == "none"        ? recompute_mode::none
+                          : name == "attention" ? recompute_mode::selective
+                                                : recompute_mode::full;
+         },
+         "What is computed again")
+      ->check(CLI::IsMember(std::vector<std::string>{"none", "attention", "layers"}));
+  add_degrees(app,
+              "--micro-batch",
+              to.micro_batch,
+              1,
+              most,
+              "Samples of one forward and backward (default: 1-64)");
+  const auto all = app.get_options();
+  for (std::size_t at = before; at < all.size(); ++at)
+    app.get_option(all[at]->get_name())->group("Plans to choose from (default: all there are)");
 }
 
 named_request request_of(const arguments& given) {
@@ -250,6 +309,7 @@ named_request request_of(const arguments& given) {
   // Its tensor ranks always have parts of the sequence, which of others is a choice.
   named.setup.parallelism.sequence_parallel =
       named.setup.framework.layers == layer_code::torchtitan;
+  if (given.recompute) named.setup.recompute = *given.recompute;
   named_request made{.name = named.name, .precisions = given.precisions};
   plan_request& request = made.request;
   const std::size_t kinds = given.gpus.size();
@@ -292,16 +352,20 @@ named_request request_of(const arguments& given) {
   request.effective_batch = {given.batch, largest};
   const std::int64_t gpus = most_gpus(request);
   const range<std::int64_t> any{1, gpus};
-  request.space = {.tensor_parallel = any,
-                   .pipeline_parallel = any,
-                   .virtual_pipeline = range<std::int64_t>{1, 1 << 10},
-                   .context_parallel = any,
-                   .expert_parallel = any,
-                   .zero_stage = range<std::int64_t>{0, 3},
-                   .recompute = true,
-                   .sequence_parallel = !request.setup.parallelism.sequence_parallel};
+  const auto searched = [](const known<range<std::int64_t>>& asked, range<std::int64_t> all) {
+    return asked ? *asked : all;
+  };
+  request.space = {.tensor_parallel = searched(given.tensor_parallel, any),
+                   .pipeline_parallel = searched(given.pipeline_parallel, any),
+                   .virtual_pipeline = searched(given.virtual_pipeline, {1, 1 << 10}),
+                   .context_parallel = searched(given.context_parallel, any),
+                   .expert_parallel = searched(given.expert_parallel, any),
+                   .zero_stage = searched(given.zero_stage, {0, 3}),
+                   .recompute = !given.recompute,
+                   .sequence_parallel = !request.setup.parallelism.sequence_parallel,
+                   .micro_batch = given.micro_batch};
   // One GPU shares with nobody.
-  if (gpus == 1 && request.setup.framework.sharding != sharding_code::fsdp2)
+  if (gpus == 1 && !given.zero_stage && request.setup.framework.sharding != sharding_code::fsdp2)
     request.space.zero_stage = range<std::int64_t>{0, 0};
   request.samples = given.samples;
   if (given.tokens > 0) {

@@ -3,6 +3,7 @@
 // What is planned, as command lines say it.
 
 #include <gpuplan/planner.hpp>
+#include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
 
 #include <cstdint>
@@ -39,6 +40,15 @@ struct arguments {
   double days = 0;
   double dollars = 0;
   double fragmentation = 15;
+  // What plans there are to choose from; absent: all.
+  gpuplan::known<gpuplan::range<std::int64_t>> tensor_parallel{};
+  gpuplan::known<gpuplan::range<std::int64_t>> pipeline_parallel{};
+  gpuplan::known<gpuplan::range<std::int64_t>> virtual_pipeline{};
+  gpuplan::known<gpuplan::range<std::int64_t>> context_parallel{};
+  gpuplan::known<gpuplan::range<std::int64_t>> expert_parallel{};
+  gpuplan::known<gpuplan::range<std::int64_t>> zero_stage{};
+  gpuplan::known<gpuplan::recompute_mode> recompute{};
+  gpuplan::range<std::int64_t> micro_batch = gpuplan::plan_space{}.micro_batch;
 };
 
 /// What there is to plan, with the name of the model.
@@ -52,7 +62,8 @@ struct named_request {
 
 void add_options(CLI::App& app, arguments& to);
 
-/// What the options say: all degrees that the framework has code for are searched. Throws
+/// What the options say: all degrees that the framework has code for are searched, but for those
+/// that are given. Throws
 /// `guides::bad_request`.
 [[nodiscard]] named_request request_of(const arguments& given);
 

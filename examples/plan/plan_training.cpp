@@ -130,14 +130,9 @@ std::string without(const lifted_limit& lifted) {
       return "t across nodes";
     case plan_limit::layers:
       return std::to_string(lifted.layers) + " layers";
-    case plan_limit::gpus:
-    case plan_limit::larger_batch:
-    case plan_limit::smaller_batch:
-    case plan_limit::recompute:
-    case plan_limit::degrees:
-      break;
+    default:
+      return text(lifted.limit);
   }
-  return text(lifted.limit);
 }
 // With three figures or more, and never less than it is: less would not do.
 std::string rounded_up(double value, int digits) {
@@ -161,13 +156,9 @@ std::string instead(const plan_request& request, plan_limit limit, const trainin
     case plan_limit::larger_batch:
     case plan_limit::smaller_batch:
       return batch;
-    case plan_limit::tensor_within_node:
-    case plan_limit::recompute:
-    case plan_limit::degrees:
-    case plan_limit::layers:
-      break;
+    default:
+      return text(limit);
   }
-  return text(limit);
 }
 // What would do by itself where there is no plan, or only both together.
 std::string instead(const plan_request& request, const lifted_limit& lifted) {

@@ -579,6 +579,70 @@ TEST_CASE("what shares among replicas can be chosen") {
   CHECK(has(megatron.err, "has its own"));
 }
 
+TEST_CASE("of plans those can be asked for that have given degrees") {
+  const std::vector<std::string> model{
+      "gpt3-6.7b", "--framework", "megatron-te", "--gpus", "16", "--batch", "64"};
+  const auto of = [&](const std::vector<std::string>& degrees) {
+    std::vector<std::string> arguments = model;
+    arguments.insert(arguments.end(), degrees.begin(), degrees.end());
+    return arguments;
+  };
+  const json best = json_answer(planned, model)[0];
+  const json rows = json_answer(planned,
+                                of({"--tensor-parallel",
+                                    "4",
+                                    "--pipeline-parallel",
+                                    "2-4",
+                                    "--virtual-pipeline",
+                                    "1",
+                                    "--zero",
+                                    "0-1",
+                                    "--recompute",
+                                    "layers",
+                                    "--micro-batch",
+                                    "2"}));
+  CHECK(rows[0]["step_s"].get<double>() > best["step_s"].get<double>());
+  int plans = 0;
+  for (const json& row : rows) {
+    if (row["plan"] == "best" || row["plan"] == "2nd" || row["plan"] == "3rd") {
+      ++plans;
+      CAPTURE(row.dump());
+      CHECK(row["tensor_parallel"] == 4);
+      CHECK((row["pipeline_parallel"] == 2 || row["pipeline_parallel"] == 4));
+      CHECK(row["virtual_pipeline"] == 1);
+      CHECK(row["zero_stage"] <= 1);
+      CHECK(row["recompute"] == "layers");
+      CHECK(row["micro_batch"] == 2);
+    }
+    if (row["plan"] == "degrees") CHECK(row["slower_pct"].get<double>() < 0);
+  }
+  CHECK(plans == 3);
+  // The best plan by its own numbers is the best.
+  const auto text = [&](const char* column) {
+    return best[column].is_string() ? best[column].get<std::string>()
+                                    : std::to_string(best[column].get<int>());
+  };
+  const json again = json_answer(planned,
+                                 of({"--tensor-parallel",
+                                     text("tensor_parallel"),
+                                     "--pipeline-parallel",
+                                     text("pipeline_parallel"),
+                                     "--virtual-pipeline",
+                                     text("virtual_pipeline"),
+                                     "--context-parallel",
+                                     text("context_parallel"),
+                                     "--zero",
+                                     text("zero_stage"),
+                                     "--recompute",
+                                     text("recompute"),
+                                     "--micro-batch",
+                                     text("micro_batch")}));
+  CHECK(again[0]["step_s"] == best["step_s"]);
+  for (const char* wrong : {"0", "8-2", "a", "2-", "-2", "2-3-4", "1.5", "999999999999"})
+    CHECK(planned(of({"--tensor-parallel", wrong})).status == 2);
+  CHECK(has(planned(of({"--zero", "4"})).err, "4 is no number from 0 to 3"));
+}
+
 TEST_CASE("help reads like a manual") {
   for (const outcome& help : {planned({"--help"}), counted({"--help"})}) {
     CHECK(help.status == 0);
