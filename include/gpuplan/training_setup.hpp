@@ -150,16 +150,17 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
 }
 
 // Megatron-Core's stages, and chunks of them, are equally long; its ranks have equal parts of
-// layers.
+// layers. DeepSpeed's pipeline engine has neither chunks nor ZeRO-2.
 constexpr failure flaw_of_megatron_division(const training_setup& setup) {
   const parallelism& division = setup.parallelism;
   const transformer& model = setup.model;
   const std::int64_t ranks = division.tensor_parallel;
   const std::int64_t chunks = division.pipeline_parallel * division.virtual_pipeline;
-  const bool divides_unequally =
-      setup.framework.sharding == sharding_code::deepspeed && division.virtual_pipeline == 1;
+  const bool is_deepspeed = setup.framework.sharding == sharding_code::deepspeed;
+  if (is_deepspeed && division.zero_stage > 1 && division.pipeline_parallel > 1)
+    return without_code("this zero_stage of stages");
   if (model.num_hidden_layers < division.pipeline_parallel ||
-      (!divides_unequally && model.num_hidden_layers % chunks != 0))
+      (!is_deepspeed && model.num_hidden_layers % chunks != 0))
     return without_code("unequal stages");
   if (model.num_attention_heads % ranks != 0 || model.intermediate_size % ranks != 0 ||
       (model.key_value_heads() % ranks != 0 && ranks % model.key_value_heads() != 0))
@@ -191,7 +192,8 @@ constexpr failure flaw_of_division(const training_setup& setup) {
   const bool is_titan = layers == layer_code::torchtitan;
   const std::int64_t ranks = division.tensor_parallel;
   if (!is_of_megatron && division.pipeline_parallel > 1) return without_code("pipeline_parallel");
-  if (division.virtual_pipeline > 1 && (!is_of_megatron || division.pipeline_parallel == 1))
+  const bool has_chunks = is_of_megatron && setup.framework.sharding != sharding_code::deepspeed;
+  if (division.virtual_pipeline > 1 && (!has_chunks || division.pipeline_parallel == 1))
     return without_code("virtual_pipeline");
   const bool has_engine = setup.framework.transformer_engine;
   if (division.schedule != pipeline_schedule::one_f_one_b)

@@ -57,6 +57,12 @@ constexpr training_setup fully_sharded = with(llama, sharding_code::fsdp2, 3);
 constexpr training_setup deepspeed =
     with(with(hugging_face, sharding_code::deepspeed, 2), bf16_master);
 constexpr training_setup megatron = with(with(llama, catalog::megatron_core), bf16_master);
+constexpr training_setup staged_deepspeed = [] {
+  training_setup setup = with(with(megatron, catalog::megatron_deepspeed), bf16_master);
+  setup.parallelism.zero_stage = 1;
+  setup.parallelism.pipeline_parallel = 2;
+  return setup;
+}();
 constexpr training_setup engine = with(megatron, catalog::megatron_transformer_engine);
 constexpr training_setup torchtitan =
     with(with(llama, catalog::torchtitan), sharding_code::fsdp2, 3);
@@ -122,6 +128,10 @@ TEST_CASE("divisions that a code has not") {
     of.parallelism.virtual_pipeline = 2;
   }));
   STATIC_CHECK(refuses(megatron, "virtual_pipeline", [](training_setup& of) {
+    of.parallelism.virtual_pipeline = 2;
+  }));
+  STATIC_CHECK(accepts(staged_deepspeed, [](training_setup&) {}));
+  STATIC_CHECK(refuses(staged_deepspeed, "virtual_pipeline", [](training_setup& of) {
     of.parallelism.virtual_pipeline = 2;
   }));
   STATIC_CHECK(refuses(megatron, "memory of this schedule", [](training_setup& of) {
@@ -237,6 +247,13 @@ TEST_CASE("ZeRO stages and what lies on the host") {
   STATIC_CHECK(are_refused);
   STATIC_CHECK(refuses(
       with(megatron, sharding_code::megatron, 2), "this zero_stage", [](training_setup&) {}));
+  STATIC_CHECK(refuses(staged_deepspeed, "this zero_stage of stages", [](training_setup& of) {
+    of.parallelism.zero_stage = 2;
+  }));
+  STATIC_CHECK(accepts(staged_deepspeed, [](training_setup& of) {
+    of.parallelism.pipeline_parallel = 1;
+    of.parallelism.zero_stage = 2;
+  }));
   STATIC_CHECK(refuses(with(llama, sharding_code::megatron, 1),
                        "this sharding of such layers",
                        [](training_setup&) {}));
