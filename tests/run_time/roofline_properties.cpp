@@ -81,6 +81,24 @@ TEST_CASE("a faster device or link never makes a step longer") {
   }
 }
 
+TEST_CASE("weights that are kept until the backward pass are no slower than those gathered again") {
+  dice roll{std::mt19937_64{19}};
+  int faster = 0;
+  int rounds = 0;
+  while (rounds < 1000) {
+    random_step step = roll_step(roll);
+    if (step.model.setup.framework.sharding != sharding_code::fsdp2) continue;
+    ++rounds;
+    step.model.setup.parallelism.zero_stage = 3;
+    const duration gathered_again = step.model.step(step.plan);
+    step.model.setup.parallelism.zero_stage = 2;
+    const duration kept = step.model.step(step.plan);
+    CHECK(static_cast<bool>(kept <= gathered_again * (1 + 1e-12)));
+    faster += kept < 0.999 * gathered_again ? 1 : 0;
+  }
+  CHECK(faster > 300);
+}
+
 TEST_CASE("parts add up, and none is below nothing") {
   dice roll{std::mt19937_64{18}};
   for (int i = 0; i < 2000; ++i) {

@@ -375,9 +375,15 @@ class step_composer {
   constexpr bool shares_in_passes() const {
     return division_.zero_stage >= 2 && terms_.parameter_exchange;
   }
+  // FSDP's ranks gather weights for each forward pass, and where they do not keep them until the
+  // backward pass (ZeRO-3), for that again. DeepSpeed's keep those of ZeRO-2 from step to step.
+  constexpr bool gathers_in_passes() const {
+    const bool frees_them = setup_.framework.sharding == sharding_code::fsdp2;
+    return division_.zero_stage == 3 || (division_.zero_stage == 2 && frees_them);
+  }
   // To gather weights for a pass, and to add their gradients up.
   constexpr double gather_time(double parameters) const {
-    if (division_.zero_stage != 3) return 0;
+    if (!gathers_in_passes()) return 0;
     return factors_.sharing * exchanges_.sharing_time(parameters * exchanges_.element_bytes());
   }
   constexpr double scatter_time(double parameters) const {
@@ -393,8 +399,9 @@ class step_composer {
     const double each = of.parameters / count(layers);
     const double gather = gather_time(each);
     const double scatter = scatter_time(each);
+    const double again = division_.zero_stage == 3 ? gather : 0;
     double before = count(layers) * gather;
-    double behind = before + count(layers) * scatter;
+    double behind = count(layers) * (again + scatter);
     if (costs_.hides_gathers) {
       const double contention = exchanges_.contention();
       const double forward = time.forward_pass;
@@ -402,7 +409,7 @@ class step_composer {
       before =
           sharded_pass({layers, forward / count(layers), gather, 0, contention, false}) - forward;
       behind = sharded_pass(
-                   {layers, backward / count(layers), gather, scatter, contention, is_below_head}) -
+                   {layers, backward / count(layers), again, scatter, contention, is_below_head}) -
                backward;
     }
     time.parameter = before + behind;
@@ -453,7 +460,7 @@ class step_composer {
                            ? exchanges_.exposed_of_buckets(backward, what, held, each, slowed)
                            : slowed * exchanges_.of_all(what, held, each);
     }
-    if (terms_.parameter_exchange && (stage == 1 || stage == 2)) {
+    if (terms_.parameter_exchange && stage != 0 && !gathers_in_passes()) {
       const collective what = collective::all_gather;
       const double each = bits_per_element(setup_.precision.weights) / 8.0;
       step.parameters =
