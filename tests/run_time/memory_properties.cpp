@@ -230,6 +230,34 @@ TEST_CASE("states fall as more of them are shared, and the whole where nothing i
   }
 }
 
+TEST_CASE("memory of kernels that write no scores is a line through millions of tokens") {
+  const auto of_tokens = [](std::int64_t tokens, std::int64_t context, attention_kernel kernel) {
+    training_setup setup{
+        .model = catalog::llama_3_8b, .sequence_length = tokens, .precision = bf16_mixed};
+    setup.framework = context > 1 ? catalog::torchtitan : catalog::torch_llama;
+    setup.framework.sharding = sharding_code::fsdp2;
+    setup.attention = kernel;
+    setup.parallelism.context_parallel = context;
+    setup.parallelism.zero_stage = 3;
+    return transformer_memory{setup};
+  };
+  const batch_plan plan{1, 8, 1};
+  const auto needed = [&](std::int64_t tokens, std::int64_t context) {
+    const auto memory = of_tokens(tokens, context, attention_kernel::automatic);
+    REQUIRE(validate(memory));
+    REQUIRE(validate(memory, plan));
+    return memory.required(plan).value();
+  };
+  for (const std::int64_t context : {1, 8}) {
+    const std::int64_t most = context * (std::int64_t{1} << 20);
+    const double all = needed(most, context);
+    const double half = needed(most / 2, context);
+    CHECK(all - half == doctest::Approx(2 * (half - needed(most / 4, context))).epsilon(1e-3));
+  }
+  for (const attention_kernel kernel : {attention_kernel::math, attention_kernel::written_out})
+    CHECK(validate(of_tokens(1 << 20, 1, kernel), plan).why().code == errc::overflow);
+}
+
 TEST_CASE("a step takes less with more tensor parallelism") {
   for (const std::int64_t batch : {1, 4})
     for (const std::int64_t stage : {0, 1}) {

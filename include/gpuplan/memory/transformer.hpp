@@ -109,7 +109,8 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
   const std::int64_t longest =
       setup.target_length > setup.sequence_length ? setup.target_length : setup.sequence_length;
   const double texts = d(plan.micro_batch) * d(setup.encodings);
-  const double tokens = is_vision ? d(model.image.tokens()) : d(longest);
+  const double tokens = is_vision ? d(model.image.tokens())
+                                  : d(ceil_div(longest, setup.parallelism.context_parallel));
   const double heads = d(model.num_attention_heads);
   const double layers = d(model.layers()) + 4;
   const named_fact widths[] = {{fact::hidden_size, model.hidden_size},
@@ -121,7 +122,12 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
   for (const named_fact& width : widths)
     if (width.value > widest.value) widest = width;
   const double head = d(model.query_dim() + model.value_dim()) + 64;
-  const double width = 4 * d(widest.value) + heads * (head + tokens) + texts;
+  // of scores, or of biases by distance, one for each head; a kernel reads one mask at most
+  const bool writes_scores = setup.attention == attention_kernel::written_out ||
+                             setup.attention == attention_kernel::math ||
+                             setup.framework.layers == layer_code::t5;
+  const double squares = writes_scores ? heads : 1;
+  const double width = 4 * d(widest.value) + heads * head + squares * tokens + texts;
   const double in_flight = 2 * d(setup.parallelism.pipeline_parallel);
   const double most = 0x1p62;
   if (2048 * texts * tokens * width * layers * in_flight >= most)
