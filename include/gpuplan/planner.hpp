@@ -274,8 +274,10 @@ class planner {
     free.goal = plan_goal::least_memory;
     free.evaluates_all = false;
     planner least(free, bytes::from_value(infinity), memory_of_, times_of_);
-    const auto found = least.run(1);
-    if (!found) return failed(least.refusal_) ? least.refusal_ : found.why();
+    const auto found = least.run(1, std::numeric_limits<double>::max(), false);
+    if (!found) return found.why();
+    if (found->count == 0)
+      return failed(least.refusal_) ? least.refusal_ : failure(errc::not_finite).about("required");
     const training_plan& smallest = found->best();
     if (smallest.required <= bytes::from_value(budget_)) return why_too_much(devices, true);
     return exceeds_gpu_memory(smallest.batch, smallest.required, bytes::from_value(budget_));

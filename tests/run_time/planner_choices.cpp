@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -341,4 +342,36 @@ TEST_CASE("a limit that memory keeps from being met is missed by the best plan t
     ++of_money;
   }
   CHECK((of_time > 30 && of_money > 30));
+}
+
+namespace {
+
+// Of what nobody can say, or of no end.
+struct refusing_memory {
+  double size = 0;
+
+  bytes required(const batch_plan&) const { return bytes::from_value(size); }
+  friend result<refusing_memory> validate(const refusing_memory& memory) {
+    if (memory.size == 0) return failure(errc::overflow, named_fact{fact::sequence_length, 7});
+    return memory;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a memory model's refusal of all setups is told, whatever the goal and the budget") {
+  dice roll{std::mt19937_64(12)};
+  plan_request request = random_request(roll);
+  const auto refuses = [](const training_setup&) { return refusing_memory{}; };
+  const auto knows_no_end = [](const training_setup&) {
+    return refusing_memory{std::numeric_limits<double>::infinity()};
+  };
+  for (const plan_goal goal : {plan_goal::least_time, plan_goal::least_memory}) {
+    request.goal = goal;
+    for (const bytes& budget : {1_GB, 1e9 * 1_GB}) {
+      const failure why = plan_training(request, budget, refuses).why();
+      CHECK((why.code == errc::overflow && why[fact::sequence_length] == 7));
+    }
+    CHECK(plan_training(request, 1_GB, knows_no_end).why().code == errc::not_finite);
+  }
 }
