@@ -267,7 +267,7 @@ class planner {
                      named_fact{fact::effective_batch_low, request_.effective_batch.low()},
                      named_fact{fact::effective_batch_high, request_.effective_batch.high()},
                      devices);
-    if (counts.refused == plans) return why_too_much(devices, false);
+    if (counts.refused == plans) return why_too_much(devices);
     plan_request free = request_;
     free.finish_in = {};
     free.at_most = {};
@@ -279,14 +279,13 @@ class planner {
     if (found->count == 0)
       return failed(least.refusal_) ? least.refusal_ : failure(errc::not_finite).about("required");
     const training_plan& smallest = found->best();
-    if (smallest.required <= bytes::from_value(budget_)) return why_too_much(devices, true);
+    if (smallest.required <= bytes::from_value(budget_)) return why_too_much(devices);
     return exceeds_gpu_memory(smallest.batch, smallest.required, bytes::from_value(budget_));
   }
-  // By the plan whose run ends first, and by the cheapest that ends in time; within the budget
-  // where there are plans that only memory keeps from the limits.
-  constexpr failure why_too_much(const named_fact& devices, bool within_budget) const {
+  // By the plan whose run ends first, and by the cheapest that ends in time.
+  constexpr failure why_too_much(const named_fact& devices) const {
     if (request_.finish_in) {
-      const double time = least_of_run(plan_goal::least_time, {}, within_budget);
+      const double time = least_of_run(plan_goal::least_time, {});
       if (time > request_.finish_in->value() || !request_.at_most)
         return failure(errc::no_plan_in_time,
                        devices,
@@ -294,26 +293,28 @@ class planner {
                        named_fact{fact::at_most_minutes,
                                   static_cast<std::int64_t>(request_.finish_in->value() / 60)});
     }
-    const money least =
-        money::from_value(least_of_run(plan_goal::least_money, request_.finish_in, within_budget));
+    const money least = money::from_value(least_of_run(plan_goal::least_money, request_.finish_in));
     return failure(errc::no_plan_for_money,
                    devices,
                    named_fact{fact::cents, as_fact(in(least, 1_usd) * 100)},
                    named_fact{fact::at_most_cents,
                               static_cast<std::int64_t>(in(*request_.at_most, 1_usd) * 100)});
   }
-  // The least time, or money, that a run takes in whole steps.
-  constexpr double least_of_run(plan_goal goal,
-                                const known<duration>& finish_in,
-                                bool within_budget) const {
+  // The least time, or money, that a run takes in whole steps: within the budget, but where no plan
+  // is within it, in any memory.
+  constexpr double least_of_run(plan_goal goal, const known<duration>& finish_in) const {
     plan_request free = request_;
     free.goal = goal;
     free.finish_in = finish_in;
     free.at_most = {};
     free.evaluates_all = false;
-    const auto best_of = [&](const plan_request& asked) { return best_run(asked, within_budget); };
-    const training_plan best = *shortest_run(free, best_of);
-    const planned_run run = run_of(free, best);
+    const auto shortest = [&](bool within_budget) {
+      return shortest_run(
+          free, [&](const plan_request& asked) { return best_run(asked, within_budget); });
+    };
+    known<training_plan> best = shortest(true);
+    if (!best) best = shortest(false);
+    const planned_run run = run_of(free, *best);
     return goal == plan_goal::least_money ? run.cost->value() : run.time.value();
   }
   // The best plan, or none; where memory is no matter, it is not asked for.
@@ -388,10 +389,11 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// at the least batch. Interleaved schedules take accumulations that the stages divide. Plans as
 /// good are in order of clusters, GPUs, then degrees. Errors: those of the request; of the cluster
 /// that is nearest to a plan, where none has one: `no_such_division`, or why the first one is none;
-/// `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one would take;
-/// `exceeds_gpu_memory` of the plan that needs least; `out_of_bounds` of more than 512 combinations
-/// of setups, tensor, context and expert degrees, sequence parallelism and recomputation, or 1,024
-/// of pipelines and ZeRO stages.
+/// `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one within the
+/// budget would take, or where none is within it, the best one of all; `exceeds_gpu_memory` of the
+/// plan that needs least; what the memory model refuses all setups for; `out_of_bounds` of more
+/// than 512 combinations of setups, tensor, context and expert degrees, sequence parallelism and
+/// recomputation, or 1,024 of pipelines and ZeRO stages.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,

@@ -308,6 +308,7 @@ TEST_CASE("a limit that memory keeps from being met is missed by the best plan t
   for (int round = 0; round < 400; ++round) {
     plan_request request = random_request(roll);
     request.space.recompute = true;
+    request.samples = 100'000'000;
     const memory_budget budget = bytes::from_value(1e6 * static_cast<double>(roll.from(40, 200)));
     request.goal = plan_goal::least_time;
     const auto fastest = planned(request, budget);
