@@ -104,8 +104,6 @@ class planner {
   rank ranks_[plan_answer::most_plans]{};
   int wanted_ = plan_answer::most_plans;
   double ceiling_ = infinity;
-  double least_required_ = infinity;  // of what was asked
-  plan_candidate least_{};
   failure refusal_{};                                     // of a setup by the memory model
   plan_candidate postponed_[candidate_list::capacity]{};  // of less accumulation than they may have
   int postponed_count_ = 0;
@@ -152,13 +150,7 @@ class planner {
       if (const auto valid = validate(model); !valid) return refused(valid.why());
     if constexpr (requires { validate(model, plan); })
       if (const auto valid = validate(model, plan); !valid) return refused(valid.why());
-    const double here = model.required(plan).value();
-    if (here < least_required_) {
-      least_required_ = here;
-      least_ = of;
-      least_.of.low = least_.of.high = accumulation;
-    }
-    return here;
+    return model.required(plan).value();
   }
   constexpr double refused(const failure& why) {
     if (!failed(refusal_)) refusal_ = why;
