@@ -127,3 +127,17 @@ TEST_CASE("parts add up, and none is below nothing") {
     CHECK(static_cast<bool>(parts.total() <= around.high()));
   }
 }
+
+TEST_CASE("one GPU alone exchanges nothing") {
+  dice roll{std::mt19937_64{20}};
+  for (int i = 0; i < 1000; ++i) {
+    random_step step = roll_step(roll);
+    step.model.setup.parallelism = {.zero_stage = step.model.setup.parallelism.zero_stage};
+    step.plan.data_parallel = 1;
+    const step_breakdown parts = step.model.breakdown(step.plan);
+    CHECK(parts.gradient_exchange == 0_s);
+    CHECK(parts.parameter_exchange == 0_s);
+    CHECK(parts.tensor_exchange + parts.pipeline_exchange == 0_s);
+    CHECK(parts.context_exchange + parts.expert_exchange == 0_s);
+  }
+}

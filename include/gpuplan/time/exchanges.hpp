@@ -126,13 +126,15 @@ class division_exchanges {
     const double buckets = ceil(1 / share);
     const double last = 1 - (buckets - 1) * share;
     const auto exchange = [&](double part) { return slowed * of_all(what, held, part * each); };
-    return bucketed({static_cast<std::int64_t>(buckets),
-                     share * work,
-                     exchange(share),
-                     last * work,
-                     exchange(last),
-                     contention_}) -
-           work;
+    const double of_bucket = exchange(share);
+    if (of_bucket == 0) return 0;
+    const double beside = bucketed({static_cast<std::int64_t>(buckets),
+                                    share * work,
+                                    of_bucket,
+                                    last * work,
+                                    exchange(last),
+                                    contention_});
+    return larger_of(0, beside - work);  // shares of the work add up to it but for rounding
   }
   // Likewise beside all of it.
   constexpr double exposed(double work, double exchange) const {

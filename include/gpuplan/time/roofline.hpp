@@ -389,6 +389,14 @@ class step_composer {
   constexpr double scatter_time(double parameters) const {
     return factors_.sharing * exchanges_.scatter_time(parameters * exchanges_.gradient_bytes());
   }
+  // How much longer a pass takes with a layer's exchanges beside each.
+  constexpr double exposed_of_pass(
+      std::int64_t layers, double work, double gather, double scatter, bool first_is_there) const {
+    if (gather == 0 && scatter == 0) return 0;
+    const double beside = sharded_pass(
+        {layers, work / count(layers), gather, scatter, exchanges_.contention(), first_is_there});
+    return larger_of(0, beside - work);
+  }
   // Layers, where ranks share their weights. The last one's are gathered for the backward pass
   // while the head is computed, where there is one.
   constexpr micro_batch_time shared(const shared_time& of,
@@ -398,19 +406,14 @@ class step_composer {
     if (!shares_in_passes() || layers == 0) return time;
     const double each = of.parameters / count(layers);
     const double gather = gather_time(each);
-    const double scatter = scatter_time(each);
     const double again = division_.zero_stage == 3 ? gather : 0;
+    const double scatter = scatter_time(each);
     double before = count(layers) * gather;
     double behind = count(layers) * (again + scatter);
     if (costs_.hides_gathers) {
-      const double contention = exchanges_.contention();
       const double forward = time.forward_pass;
-      const double backward = time.total() - forward;
-      before =
-          sharded_pass({layers, forward / count(layers), gather, 0, contention, false}) - forward;
-      behind = sharded_pass(
-                   {layers, backward / count(layers), again, scatter, contention, is_below_head}) -
-               backward;
+      before = exposed_of_pass(layers, forward, gather, 0, false);
+      behind = exposed_of_pass(layers, time.total() - forward, again, scatter, is_below_head);
     }
     time.parameter = before + behind;
     time.forward_pass += before;
