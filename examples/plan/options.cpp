@@ -468,7 +468,7 @@ std::string in_words(const failure& why) {
     return io::decimal(static_cast<double>(why[of]) / 1000, 1);
   };
   switch (why.code) {
-    case errc::exceeds_gpu_memory:
+    case errc::no_plan_in_memory:
       return "needs " + thousandths(fact::needed_MB) + " GB of memory, has " +
              thousandths(fact::gpu_has_MB);
     case errc::no_plan_in_time:

@@ -209,7 +209,7 @@ std::string answer_to(const request& given, const guides::output& as) {
       why += separator + instead(request, lifted);
       separator = ", or ";
     }
-    if (found.why().code == errc::exceeds_gpu_memory && most_gpus(request) > 1 &&
+    if (found.why().code == errc::no_plan_in_memory && most_gpus(request) > 1 &&
         request.setup.framework.sharding == sharding_code::none)
       for (const std::string& code : codes_that_plan(given)) {
         why += separator + code;

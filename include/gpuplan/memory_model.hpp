@@ -83,8 +83,11 @@ constexpr std::int64_t MB_at_most(bytes memory) {
   return MB < 4.6e12 ? static_cast<std::int64_t>(MB) : std::int64_t{4'600'000'000'000};
 }
 
-constexpr failure exceeds_gpu_memory(const batch_plan& plan, bytes required, memory_budget gpu) {
-  return failure(errc::exceeds_gpu_memory,
+constexpr failure exceeds_gpu_memory(const batch_plan& plan,
+                                     bytes required,
+                                     memory_budget gpu,
+                                     errc code = errc::exceeds_gpu_memory) {
+  return failure(code,
                  named_fact{fact::micro_batch, plan.micro_batch},
                  named_fact{fact::data_parallel, plan.data_parallel},
                  named_fact{fact::accumulation, plan.accumulation},

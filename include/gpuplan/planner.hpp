@@ -272,7 +272,8 @@ class planner {
       return failed(least.refusal_) ? least.refusal_ : failure(errc::not_finite).about("required");
     const training_plan& smallest = found->best();
     if (smallest.required <= bytes::from_value(budget_)) return why_too_much(devices);
-    return exceeds_gpu_memory(smallest.batch, smallest.required, bytes::from_value(budget_));
+    return exceeds_gpu_memory(
+        smallest.batch, smallest.required, bytes::from_value(budget_), errc::no_plan_in_memory);
   }
   // By the plan whose run ends first, and by the cheapest that ends in time.
   constexpr failure why_too_much(const named_fact& devices) const {
@@ -382,7 +383,7 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// good are in order of clusters, GPUs, then degrees. Errors: those of the request; of the cluster
 /// that is nearest to a plan, where none has one: `no_such_division`, or why the first one is none;
 /// `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one within the
-/// budget would take, or where none is within it, the best one of all; `exceeds_gpu_memory` of the
+/// budget would take, or where none is within it, the best one of all; `no_plan_in_memory` of the
 /// plan that needs least; what the memory model refuses all setups for; `out_of_bounds` of more
 /// than 512 combinations of setups, tensor, context and expert degrees, sequence parallelism and
 /// recomputation, or 1,024 of pipelines and ZeRO stages.

@@ -103,7 +103,7 @@ constexpr double distance_of(const failure& why) {
     return static_cast<double>(why[needed]) / (most > 0 ? most : 1);
   };
   switch (why.code) {
-    case errc::exceeds_gpu_memory:
+    case errc::no_plan_in_memory:
       return times(fact::needed_MB, fact::gpu_has_MB);
     case errc::no_plan_in_time:
       return times(fact::minutes, fact::at_most_minutes);

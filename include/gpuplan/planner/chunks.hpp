@@ -245,7 +245,8 @@ constexpr result<plan_answer> answer_after() {
     const auto found = now.found.answer(request);
     if (!found || !now.is_for_least_memory) return found;
     const training_plan& least = found->best();
-    return exceeds_gpu_memory(least.batch, least.required, cluster_of(request, least).gpu);
+    return exceeds_gpu_memory(
+        least.batch, least.required, cluster_of(request, least).gpu, errc::no_plan_in_memory);
   }
 }
 
@@ -264,7 +265,7 @@ constexpr failure flaw_of_constant(const plan_request& request) {
 /// constant expression of its own, and each replay of a memory that can be asked in chunks, so that
 /// none meets a compiler's limit; a space without tensor-parallel degrees is one part. Where
 /// several plans are as good, those of less tensor parallelism come first. What would be best
-/// beyond the budget is not looked for. Where there is no plan, the error is `exceeds_gpu_memory`
+/// beyond the budget is not looked for. Where there is no plan, the error is `no_plan_in_memory`
 /// of the plan that needs least of those that keep to the other limits, or as of `plan_training`;
 /// `out_of_bounds` of more than 32 questions for memory in a part, and of other setups to choose.
 template <int Plans = 1,
