@@ -156,6 +156,8 @@ std::string instead(const plan_request& request, plan_limit limit, const trainin
     case plan_limit::larger_batch:
     case plan_limit::smaller_batch:
       return batch;
+    case plan_limit::micro_batch:
+      return "micro-batches of " + std::to_string(plan.batch.micro_batch);
     default:
       return text(limit);
   }

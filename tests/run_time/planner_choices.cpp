@@ -267,6 +267,10 @@ TEST_CASE("a request without one of its limits has the plan that is said") {
       const auto with_batch = [](plan_request& other, std::int64_t size) {
         other.effective_batch = size;
       };
+      if (one.limit == plan_limit::micro_batch) {
+        CHECK(plan.batch.micro_batch > request.space.micro_batch.high());
+        CHECK(plan.batch.micro_batch <= 16 * request.space.micro_batch.high());
+      }
       if (one.limit == plan_limit::larger_batch)
         none_before(batch.high() + 1, plan.batch.effective_batch() - 1, with_batch);
       if (one.limit == plan_limit::smaller_batch)

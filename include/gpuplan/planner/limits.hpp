@@ -26,6 +26,7 @@ enum class plan_limit {
   tensor_within_node,  // tensor parallelism across nodes
   recompute,           // modes other than the setup's
   degrees,             // others than in the space; all that there are, ZeRO's stages too
+  micro_batch,         // above `space.micro_batch`, up to 16 times
   layers               // one to four more, which more stages may divide
 };
 inline constexpr int plan_limit_count = static_cast<int>(plan_limit::layers) + 1;
@@ -40,6 +41,7 @@ inline constexpr int plan_limit_count = static_cast<int>(plan_limit::layers) + 1
                                                    "tensor parallelism in a node",
                                                    "recomputation",
                                                    "degrees",
+                                                   "larger micro-batch",
                                                    "layers"};
   return names[static_cast<int>(limit)];
 }
@@ -111,6 +113,11 @@ class limit_finder {
       space.context_parallel = space.expert_parallel = any;
       space.zero_stage = range<std::int64_t>{0, 3};
     });
+    const std::int64_t most = request_.space.micro_batch.high();
+    if (most < request_.effective_batch.high())
+      look(plan_limit::micro_batch, [most](plan_request& free) {
+        free.space.micro_batch = {free.space.micro_batch.low(), most_times * most};
+      });
     if (best)
       lift_layers();
     else

@@ -38,6 +38,7 @@ struct plan_space {
   known<range<std::int64_t>> zero_stage{};
   bool recompute = false;          // all three modes
   bool sequence_parallel = false;  // with and without it, where several ranks share a layer
+  // Small models and short sequences may take more: `plan_limit::micro_batch` tells.
   range<std::int64_t> micro_batch{1, 64};
 };
 
