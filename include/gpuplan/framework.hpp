@@ -161,7 +161,7 @@ struct software_costs {
   double hidden_expert_exchange = 0;    // behind other micro-batches or shared experts
   double hidden_pipeline_exchange = 0;  // behind the next micro-batch
   bool hides_gradients = true;          // behind the backward pass of the last micro-batch
-  bool hides_gathers = true;     // of ZeRO-3's weights, and of their gradients, behind layers
+  bool hides_gathers = true;     // of weights that passes gather, and of gradients, behind layers
   bandwidth gathered_at_most{};  // of a rank, by ZeRO-3: 0 as the links allow
   bool hides_parameters = true;  // behind the forward pass: ZeRO-1's, which stage 3 always does
   double contention = 0;         // s lost for each s of communication that runs beside kernels
