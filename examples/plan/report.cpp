@@ -69,10 +69,6 @@ stack_range stack_of(const framework& by) {
     stack.untimed = catalog::megatron_transformer_engine.costs;
   return stack;
 }
-bool is_timed(const framework& by) { return !(by.costs == software_costs{}); }
-bool is_timed(const device_efficiency& reached) {
-  return reached.products != device_efficiency{}.products;
-}
 
 cell share(double part, double whole) { return {100 * part / whole, 1}; }
 cell seconds(duration time) { return in(time, 1_s); }

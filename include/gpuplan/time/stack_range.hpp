@@ -43,6 +43,15 @@ struct step_ranges {
   range<duration> contention;
 };
 
+/// Whether steps of this software were timed: it has costs of its own.
+[[nodiscard]] constexpr bool is_timed(const framework& by) {
+  return !(by.costs == software_costs{});
+}
+/// Whether steps on a device that reaches this were: its share of products is not the default.
+[[nodiscard]] constexpr bool is_timed(const device_efficiency& reached) {
+  return reached.products != device_efficiency{}.products;
+}
+
 namespace detail {
 
 // The step as estimated, and its ends by some of the inputs.
@@ -62,7 +71,7 @@ class stack_ends {
     slow_.host_per_step = stack.host.high() * own.host_per_step;
     fast_.contention *= stack.contention.low();
     slow_.contention *= stack.contention.high();
-    if (!(own == software_costs{})) return;
+    if (is_timed(model.setup.framework)) return;
     slow_.element_traffic = larger_of(slow_.element_traffic, stack.untimed.element_traffic);
     slow_.host_per_operator = stack.untimed.host_per_operator;
     slow_.host_per_step = stack.untimed.host_per_step;
@@ -89,8 +98,7 @@ class stack_ends {
     software_costs& costs = model.setup.framework.costs;
     if (vary.product_rate) {
       costs.product_rate = to.product_rate;
-      if (model.efficiency.products == device_efficiency{}.products)
-        model.efficiency.products = products;
+      if (!is_timed(model.efficiency)) model.efficiency.products = products;
     }
     if (vary.element_traffic) costs.element_traffic = to.element_traffic;
     if (vary.host) costs.host_per_operator = to.host_per_operator;
