@@ -266,7 +266,8 @@ constexpr failure flaw_of_constant(const plan_request& request) {
 /// none meets a compiler's limit; a space without tensor-parallel degrees is one part. Where
 /// several plans are as good, those of less tensor parallelism come first. What would be best
 /// beyond the budget is not looked for. Where there is no plan, the error is `no_plan_in_memory`
-/// of the plan that needs least of those that keep to the other limits, or as of `plan_training`;
+/// of the plan that needs least of those that keep to the other limits, or as of `plan_training`,
+/// though with the time or money that the best plan in any memory would take;
 /// `out_of_bounds` of more than 32 questions for memory in a part, and of other setups to choose.
 template <int Plans = 1,
           detail::returns_constant<plan_request> Request,
