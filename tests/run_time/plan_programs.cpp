@@ -1,7 +1,5 @@
 // What plan_training and how_many_gpus print is what the planner answers.
 
-#include "plan/command_line.hpp"
-
 #include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
@@ -17,18 +15,11 @@
 #include "check.hpp"
 #include "json_answer.hpp"
 #include "plan/options.hpp"
-#include "program_output.hpp"
+#include "plan_program_runs.hpp"
 
 using nlohmann::json;
 
 namespace {
-
-outcome planned(const std::vector<std::string>& arguments) {
-  return output_of(plan_program::plan_training, arguments, "plan_training");
-}
-outcome counted(const std::vector<std::string>& arguments) {
-  return output_of(plan_program::how_many_gpus, arguments, "how_many_gpus");
-}
 
 double sum_of_parts(const json& row) {
   double parts = 0;
@@ -259,80 +250,6 @@ TEST_CASE("the time and the money that would do by themselves do") {
   }
 }
 
-TEST_CASE("numbers that are neither one nor one for each kind are refused") {
-  const outcome two_prices = planned({"gpt2", "--batch", "8", "--price", "1,2"});
-  CHECK(two_prices.status == 2);
-  CHECK(two_prices.err.find("--price has 2 numbers, and --gpu 1 kind") != std::string::npos);
-  const outcome two_clusters = planned({"gpt2", "--batch", "8", "--gpus", "8,16"});
-  CHECK(two_clusters.status == 2);
-  CHECK(has(two_clusters.err, "how_many_gpus compares numbers of GPUs"));
-}
-
-TEST_CASE("what is no number is no limit") {
-  for (const char* option :
-       {"--tokens", "--days", "--dollars", "--price", "--power", "--network", "--fragmentation"})
-    for (const char* number : {"nan", "-nan", "inf"}) {
-      CAPTURE(option);
-      CAPTURE(number);
-      const outcome refused = planned({"gpt2", "--batch", "8", option, number});
-      CHECK(refused.status == 2);
-      CHECK(has(refused.err, option));
-    }
-}
-
-TEST_CASE("a sequence has tokens") {
-  const outcome none = planned({"gpt2", "--batch", "8", "--sequence-length", "0"});
-  CHECK(none.status == 2);
-  CHECK(has(none.err, "--sequence-length"));
-  CHECK(none.err.size() < 200);
-}
-
-TEST_CASE("what contradicts itself is refused") {
-  const outcome falling = planned({"gpt2", "--batch", "256", "--largest-batch", "128"});
-  CHECK(falling.status == 2);
-  CHECK(falling.err.find("--largest-batch is less than --batch") != std::string::npos);
-  const outcome twice =
-      planned({"gpt2", "--batch", "8", "--gpu", "a100_sxm4_80gb,rtx_4090,a100_sxm4_80gb"});
-  CHECK(twice.status == 2);
-  CHECK(twice.err.find("a100_sxm4_80gb twice") != std::string::npos);
-}
-
-TEST_CASE("a run has as many samples as its tokens need") {
-  plan_program::arguments asked;
-  asked.setup.model = "llama-3-8b";
-  asked.setup.framework = "torchtitan";
-  asked.setup.setup.sequence_length = 8192;
-  asked.batch = 512;
-  for (const auto& [tokens, samples] :
-       {std::pair{4194304.0, 512}, std::pair{4194305.0, 513}, std::pair{1.0, 1}}) {
-    asked.tokens = tokens;
-    const gpuplan::plan_request request = plan_program::request_of(asked).request;
-    CHECK(request.samples == samples);
-  }
-}
-
-TEST_CASE("a run is of samples, of tokens in sequences, or of tokens in images") {
-  const auto hours = [](const char* unit, const char* many) {
-    return json_answer(
-               counted,
-               {"vit-base-patch16-224", "--batch", "1024", unit, many, "--gpus", "1"})[0]["hours"]
-        .get<double>();
-  };
-  // 14 x 14 patches of 16 x 16 in 224 x 224, and one token beside them
-  CHECK(hours("--samples", "1024000") > 0);
-  CHECK(hours("--tokens", "201728000") == hours("--samples", "1024000"));
-  CHECK(hours("--samples", "1024001") == doctest::Approx(1.001 * hours("--samples", "1024000")));
-  const auto title = [](const std::string& unit, const std::string& many) {
-    return counted({"gpt2", "--batch", "8", "--gpus", "1", unit, many}).out;
-  };
-  CHECK(has(title("--tokens", "1"), ", 1 token, "));
-  CHECK(has(title("--tokens", "1500"), ", 1500 tokens, "));
-  CHECK(has(title("--tokens", "2.5e6"), ", 2.5 million tokens, "));
-  CHECK(has(title("--tokens", "3e12"), ", 3 trillion tokens, "));
-  CHECK(has(title("--samples", "64"), ", 64 samples, "));
-  CHECK(counted({"gpt2", "--batch", "8", "--samples", "8", "--tokens", "8"}).status == 2);
-}
-
 TEST_CASE("beyond a node its number of GPUs doubles") {
   const auto counts_of = [](const std::string& in_node, const std::string& nodes) {
     std::vector<int> counts;
@@ -355,12 +272,6 @@ TEST_CASE("beyond a node its number of GPUs doubles") {
   CHECK(counts_of("8", "3") == std::vector<int>{1, 2, 4, 8, 16, 24});
   CHECK(counts_of("1", "4") == std::vector<int>{1, 2, 4});
   CHECK(counts_of("5", "1") == std::vector<int>{1, 2, 4, 5});
-}
-
-TEST_CASE("what cannot be planned is said, with status 2") {
-  const outcome none = planned(
-      {"gpt2", "--framework", "torch-gpt", "--gpu", "rtx_4090", "--batch", "8", "--days", "1"});
-  CHECK(none.status == 2);
 }
 
 TEST_CASE("degrees that do not divide heads or sequences are no plans") {
@@ -515,148 +426,4 @@ TEST_CASE("what is trained is said: by which code, and how long its sequences ar
     shorter.insert(shorter.end(), {"--sequence-length", "256"});
     CHECK(json_answer(program, shorter)[0]["sequence_length"] == 256);
   }
-}
-
-TEST_CASE("GPUs are counted in nodes, or all together") {
-  const std::vector<std::string> model{"gpt2", "--framework", "torch-gpt", "--batch", "96"};
-  const auto gpus = [&](std::vector<std::string> how) {
-    how.insert(how.begin(), model.begin(), model.end());
-    return planned(how);
-  };
-  CHECK(gpus({"--gpus", "16"}).out == gpus({"--nodes", "2"}).out);
-  CHECK(gpus({"--gpus", "4"}).out == gpus({"--gpus-per-node", "4"}).out);
-  CHECK(has(gpus({"--gpus", "12", "--gpus-per-node", "4"}).out, "on 12 x a100_sxm4_80gb"));
-  const outcome uneven = gpus({"--gpus", "12"});
-  CHECK(uneven.status == 2);
-  CHECK(has(uneven.err, "--gpus 12: nodes have 8 GPUs, so 8 or 16"));
-  CHECK(gpus({"--gpus", "16", "--nodes", "2"}).status == 2);
-}
-
-TEST_CASE("precisions are choices where code and GPUs have them") {
-  const json rows = json_answer(planned,
-                                {"qwen2.5-0.5b",
-                                 "--gpu",
-                                 "h100_sxm5_80gb",
-                                 "--gpus",
-                                 "1",
-                                 "--batch",
-                                 "4",
-                                 "--sequence-length",
-                                 "1024",
-                                 "--precision",
-                                 "bf16,fp8,fp32"});
-  CHECK(rows[0]["precision"] == "fp8");
-  CHECK(rows[1]["precision"] == "bf16");
-  const auto refused = [](std::vector<std::string> arguments, const char* why) {
-    arguments.insert(arguments.end(), {"--batch", "8"});
-    const outcome o = planned(arguments);
-    CHECK(o.status == 2);
-    CHECK_MESSAGE(has(o.err, why), o.err);
-  };
-  refused({"gpt2", "--gpu", "h100_sxm5_80gb", "--precision", "fp8"}, "--precision fp8: what");
-  refused({"qwen2.5-0.5b", "--precision", "fp8"}, "a100_sxm4_80gb has no dense rate");
-  refused({"gpt2", "--gpu", "v100_sxm2_32gb"}, "--precision bf16: v100_sxm2_32gb has no");
-  refused({"llama-3-8b", "--framework", "torchtitan", "--precision", "fp16"},
-          "torchtitan does not train in it");
-  refused({"gpt2", "--precision", "bf16,bf16"}, "bf16 twice");
-}
-
-TEST_CASE("what shares among replicas can be chosen") {
-  const std::vector<std::string> llama{"tinyllama-1.1b", "--batch", "16", "--gpu", "rtx_4070"};
-  const auto sharing = [&](std::vector<std::string> how) {
-    how.insert(how.begin(), llama.begin(), llama.end());
-    return planned(how);
-  };
-  CHECK(has(sharing({}).err, "--sharding fsdp2"));
-  CHECK(!has(sharing({"--gpus", "1"}).err, "--sharding fsdp2"));  // which has no other's memory
-  const outcome too_large = planned({"llama-3-70b", "--batch", "64"});
-  CHECK(has(too_large.err, "each of these would do"));
-  CHECK(!has(too_large.err, "--sharding"));
-  CHECK(!has(too_large.err, "--framework"));
-  CHECK(has(sharing({"--sharding", "fsdp2"}).out, "ZeRO-3"));
-  const outcome megatron = sharing({"--framework", "megatron-te", "--sharding", "fsdp2"});
-  CHECK(megatron.status == 2);
-  CHECK(has(megatron.err, "has its own"));
-}
-
-TEST_CASE("of plans those can be asked for that have given degrees") {
-  const std::vector<std::string> model{
-      "gpt3-6.7b", "--framework", "megatron-te", "--gpus", "16", "--batch", "64"};
-  const auto of = [&](const std::vector<std::string>& degrees) {
-    std::vector<std::string> arguments = model;
-    arguments.insert(arguments.end(), degrees.begin(), degrees.end());
-    return arguments;
-  };
-  const json best = json_answer(planned, model)[0];
-  const json rows = json_answer(planned,
-                                of({"--tensor-parallel",
-                                    "4",
-                                    "--pipeline-parallel",
-                                    "2-4",
-                                    "--virtual-pipeline",
-                                    "1",
-                                    "--zero",
-                                    "0-1",
-                                    "--recompute",
-                                    "layers",
-                                    "--micro-batch",
-                                    "2"}));
-  CHECK(rows[0]["step_s"].get<double>() > best["step_s"].get<double>());
-  int plans = 0;
-  for (const json& row : rows) {
-    if (row["plan"] == "best" || row["plan"] == "2nd" || row["plan"] == "3rd") {
-      ++plans;
-      CAPTURE(row.dump());
-      CHECK(row["tensor_parallel"] == 4);
-      CHECK((row["pipeline_parallel"] == 2 || row["pipeline_parallel"] == 4));
-      CHECK(row["virtual_pipeline"] == 1);
-      CHECK(row["zero_stage"] <= 1);
-      CHECK(row["recompute"] == "layers");
-      CHECK(row["micro_batch"] == 2);
-    }
-    if (row["plan"] == "degrees") CHECK(row["slower_pct"].get<double>() < 0);
-  }
-  CHECK(plans == 3);
-  // The best plan by its own numbers is the best.
-  const auto text = [&](const char* column) {
-    return best[column].is_string() ? best[column].get<std::string>()
-                                    : std::to_string(best[column].get<int>());
-  };
-  const json again = json_answer(planned,
-                                 of({"--tensor-parallel",
-                                     text("tensor_parallel"),
-                                     "--pipeline-parallel",
-                                     text("pipeline_parallel"),
-                                     "--virtual-pipeline",
-                                     text("virtual_pipeline"),
-                                     "--context-parallel",
-                                     text("context_parallel"),
-                                     "--zero",
-                                     text("zero_stage"),
-                                     "--recompute",
-                                     text("recompute"),
-                                     "--micro-batch",
-                                     text("micro_batch")}));
-  CHECK(again[0]["step_s"] == best["step_s"]);
-  for (const char* wrong : {"0", "8-2", "a", "2-", "-2", "2-3-4", "1.5", "999999999999"})
-    CHECK(planned(of({"--tensor-parallel", wrong})).status == 2);
-  CHECK(has(planned(of({"--zero", "4"})).err, "4 is no number from 0 to 3"));
-}
-
-TEST_CASE("help reads like a manual") {
-  for (const outcome& help : {planned({"--help"}), counted({"--help"})}) {
-    CHECK(help.status == 0);
-    for (const char* inside : {"TEXT", "INT", "FLOAT", "->", " in [", "{", "POSITIVE", "VALUE,"})
-      CHECK_MESSAGE(!has(help.out, inside), inside);
-    for (const char* part : {"--batch N ",
-                             "(required)",
-                             "--format text|markdown|csv|json",
-                             "--framework NAME",
-                             "megatron-deepspeed",
-                             "--padding-mask  ",
-                             "not with --nodes"})
-      CHECK_MESSAGE(has(help.out, part), part);
-  }
-  CHECK(has(planned({"--help"}).out, "--goal time|money|memory"));
-  CHECK(has(planned({"gpt2", "--batch", "8", "--goal", "speed"}).err, "speed not in {time,money"));
 }
