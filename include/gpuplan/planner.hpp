@@ -44,11 +44,8 @@ class planner {
         times_of_(times_of),
         all_(request, times_of) {}
 
-  // Plans that the goal counts as more than `ceiling` are of no interest; nor is, where it is not
-  // asked for, what would be best beyond the budget.
-  constexpr result<plan_answer> run(int wanted,
-                                    double ceiling = infinity,
-                                    bool looks_beyond_memory = true) {
+  // Plans that the goal counts as more than `ceiling` are of no interest.
+  constexpr result<plan_answer> run(int wanted, double ceiling = infinity) {
     wanted_ = wanted;
     ceiling_ = ceiling;
     if (all_.has_too_many())
@@ -77,7 +74,6 @@ class planner {
     answer_.excluded = counts.excluded;
     if (answer_.count == 0 && ceiling_ < infinity) return answer_;
     if (answer_.count == 0) return why_none(counts);
-    if (looks_beyond_memory && request_.goal != plan_goal::least_memory) find_beyond_memory();
     return answer_;
   }
 
@@ -240,12 +236,6 @@ class planner {
             .step = duration::from_value(of.step(accumulation))};
   }
 
-  constexpr void find_beyond_memory() {
-    const candidate_list found = all_.lowest(1, nullptr, ranks_[0].value, as_it_is);
-    if (found.size() == 0 || !(found[0].bound < ranks_[0].value)) return;
-    answer_.beyond_memory = plan_of(found[0], found[0].of.high);
-  }
-
   // What keeps every plan out, and how far off the nearest is.
   constexpr failure why_none(const plan_counts& counts) const {
     const named_fact devices{fact::devices, all_.most_gpus()};
@@ -266,7 +256,7 @@ class planner {
     free.goal = plan_goal::least_memory;
     free.evaluates_all = false;
     planner least(free, bytes::from_value(infinity), memory_of_, times_of_);
-    const auto found = least.run(1, std::numeric_limits<double>::max(), false);
+    const auto found = least.run(1, std::numeric_limits<double>::max());
     if (!found) return found.why();
     if (found->count == 0)
       return failed(least.refusal_) ? least.refusal_ : failure(errc::not_finite).about("required");
@@ -319,7 +309,7 @@ class planner {
       return search.plan_of(found[0], found[0].of.high);
     }
     // Beneath a ceiling a search does not look for reasons.
-    const auto found = search.run(1, std::numeric_limits<double>::max(), false);
+    const auto found = search.run(1, std::numeric_limits<double>::max());
     if (!found || found->count == 0) return {};
     return found->best();
   }
@@ -357,7 +347,6 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
     if (const auto valid = validate(times_of, request.setup, request.on); !valid)
       return valid.why();
   if (const failure flaw = flaw_of_count(plans); failed(flaw)) return flaw;
-  const bool says_all = at_most == infinity;
   gathered_plans found;
   for (std::size_t at = 0; at <= request.others.size(); ++at) {
     const plan_request here = request_on(request, at);
@@ -366,10 +355,9 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
     const auto there = memory_on(memory_of, here.on.gpu);
     const double known = ceiling_on(request, here.on, at_most);
     const double ceiling = smaller_of(known, found.ceiling(request, here.on, plans));
-    found.add(
-        request, planner(here, most, there, times_of).run(plans, ceiling, says_all), at, plans);
+    found.add(request, planner(here, most, there, times_of).run(plans, ceiling), at, plans);
   }
-  return found.answer(request);
+  return found.answer();
 }
 
 }  // namespace detail

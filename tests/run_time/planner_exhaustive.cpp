@@ -307,15 +307,17 @@ void compare(plan_request request,
     request.at_most = 1000 * per_sample * (1_s * request.on.price_per_gpu->each) *
                       static_cast<double>(total_gpus(request.on)) * 0.7;
   // In whole steps.
-  const auto meets = [&](const training_plan& plan) {
+  const auto is_in_limits = [&](const training_plan& plan) {
     const std::int64_t batch = plan.batch.effective_batch();
     const auto steps = static_cast<double>((1000 + batch - 1) / batch);
     const double seconds = steps * plan.step.value();
     const double each = request.on.price_per_gpu->each.value();
-    return plan.required <= budget &&
-           (!request.finish_in || seconds <= request.finish_in->value()) &&
+    return (!request.finish_in || seconds <= request.finish_in->value()) &&
            (!request.at_most ||
             static_cast<double>(plan.gpus) * seconds * each <= request.at_most->value());
+  };
+  const auto meets = [&](const training_plan& plan) {
+    return plan.required <= budget && is_in_limits(plan);
   };
   std::vector<training_plan> feasible;
   for (const training_plan& plan : plans)
@@ -331,7 +333,9 @@ void compare(plan_request request,
   }
   sums.with_answer += 1;
   sums.excluded += answer->excluded;
-  sums.memory_binds += answer->beyond_memory ? 1 : 0;
+  sums.memory_binds += std::ranges::any_of(plans, [&](const training_plan& plan) {
+    return is_in_limits(plan) && value_of(request, plan) < best[0];
+  });
   const auto expected = std::min(best.size(), static_cast<std::size_t>(wanted));
   sums.wrong += static_cast<std::size_t>(answer->count) != expected;
   sums.wrong += answer->evaluated + answer->excluded != static_cast<std::int64_t>(plans.size());

@@ -22,8 +22,6 @@ struct plan_answer {
   std::int64_t evaluated = 0;  // plans whose time was worked out,
   std::int64_t excluded = 0;   // and those that a bound excluded: no better than what was found
   std::int64_t asked = 0;      // how often the memory model was
-  // What would be best if memory had no limit, where that is better: then memory binds.
-  known<training_plan> beyond_memory{};
 
   [[nodiscard]] constexpr const training_plan& best() const { return plans[0]; }
   /// The best plan of another division. Precondition: `count` is at least 2.
@@ -126,13 +124,9 @@ class gathered_plans {
  public:
   constexpr const plan_answer& plans() const { return all_; }
 
-  constexpr result<plan_answer> answer(const plan_request& request) const {
+  constexpr result<plan_answer> answer() const {
     if (all_.count == 0) return failed(why_) ? why_ : failure(errc::no_runs);
-    plan_answer answer = all_;
-    if (answer.beyond_memory &&
-        !(goal_value(request, *answer.beyond_memory) < goal_value(request, answer.best())))
-      answer.beyond_memory = {};
-    return answer;
+    return all_;
   }
   // What a search on this cluster need not go beyond, in what it counts.
   constexpr double ceiling(const plan_request& request, const cluster& on, int wanted) const {
@@ -151,13 +145,6 @@ class gathered_plans {
     for (training_plan plan : *more) {
       plan.cluster = cluster;
       add(request, plan, wanted);
-    }
-    if (more->beyond_memory) {
-      training_plan plan = *more->beyond_memory;
-      plan.cluster = cluster;
-      if (!all_.beyond_memory ||
-          goal_value(request, plan) < goal_value(request, *all_.beyond_memory))
-        all_.beyond_memory = plan;
     }
     all_.evaluated += more->evaluated;
     all_.excluded += more->excluded;

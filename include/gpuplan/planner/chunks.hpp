@@ -181,10 +181,10 @@ constexpr search_progress advanced(const plan_request& request,
   result<plan_answer> found = failure(errc::no_runs);
   if constexpr (asked_in_chunks<decltype(there(training_setup{}))>) {
     found = planner(here, budget, answered_memory_of(there, progress), roofline_times{})
-                .run(wanted, ceiling, false);
+                .run(wanted, ceiling);
     if (progress.asks) return progress;
   } else {
-    found = planner(here, budget, there, roofline_times{}).run(wanted, ceiling, false);
+    found = planner(here, budget, there, roofline_times{}).run(wanted, ceiling);
   }
   progress.found.add(counted, found, at, wanted);
   progress.answered = 0;
@@ -242,7 +242,7 @@ constexpr result<plan_answer> answer_after() {
       return failure(errc::out_of_bounds, named_fact{fact::at_most, now.answered})
           .about("questions for memory");
     const plan_request request = Request{}();
-    const auto found = now.found.answer(request);
+    const auto found = now.found.answer();
     if (!found || !now.is_for_least_memory) return found;
     const training_plan& least = found->best();
     return exceeds_gpu_memory(
@@ -264,11 +264,11 @@ constexpr failure flaw_of_constant(const plan_request& request) {
 /// transformer_memory_of{}; })`. Each cluster with each tensor-parallel degree is searched in a
 /// constant expression of its own, and each replay of a memory that can be asked in chunks, so that
 /// none meets a compiler's limit; a space without tensor-parallel degrees is one part. Where
-/// several plans are as good, those of less tensor parallelism come first. What would be best
-/// beyond the budget is not looked for. Where there is no plan, the error is `no_plan_in_memory`
-/// of the plan that needs least of those that keep to the other limits, or as of `plan_training`,
-/// though with the time or money that the best plan in any memory would take;
-/// `out_of_bounds` of more than 32 questions for memory in a part, and of other setups to choose.
+/// several plans are as good, those of less tensor parallelism come first. Where there is no plan, the
+/// error is `no_plan_in_memory` of the plan that needs least of those that keep to the other limits,
+/// or as of `plan_training`, though with the time or money that the best plan in any memory would
+/// take; `out_of_bounds` of more than 32 questions for memory in a part, and of other setups to
+/// choose.
 template <int Plans = 1,
           detail::returns_constant<plan_request> Request,
           detail::returns_memory_of_setups Memory>
