@@ -264,11 +264,11 @@ constexpr failure flaw_of_constant(const plan_request& request) {
 /// transformer_memory_of{}; })`. Each cluster with each tensor-parallel degree is searched in a
 /// constant expression of its own, and each replay of a memory that can be asked in chunks, so that
 /// none meets a compiler's limit; a space without tensor-parallel degrees is one part. Where
-/// several plans are as good, those of less tensor parallelism come first. Where there is no plan, the
-/// error is `no_plan_in_memory` of the plan that needs least of those that keep to the other limits,
-/// or as of `plan_training`, though with the time or money that the best plan in any memory would
-/// take; `out_of_bounds` of more than 32 questions for memory in a part, and of other setups to
-/// choose.
+/// several plans are as good, those of less tensor parallelism come first. Where there is no plan,
+/// the error is `no_plan_in_memory` of the plan that needs least of those that keep to the other
+/// limits, or as of `plan_training`, though with the time or money that the best plan in any memory
+/// would take; `out_of_bounds` of more than 32 questions for memory in a part, and of other setups
+/// to choose.
 template <int Plans = 1,
           detail::returns_constant<plan_request> Request,
           detail::returns_memory_of_setups Memory>
