@@ -86,17 +86,33 @@ struct layer_range {
   return {layers_before(stage), layers_before(stage + 1)};
 }
 
-/// The division itself where every degree is from 1 to 2^20 and no other schedule than 1F1B goes
-/// through several chunks of a stage. Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
+/// The division itself where every degree and `virtual_pipeline` are from 1 to 2^20, `zero_stage`
+/// from 0 to 3, `shard_group` from 0 to 2^20, and no other schedule than 1F1B goes through several
+/// chunks of a stage. Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
 [[nodiscard]] constexpr result<parallelism> validate(const parallelism& division) {
   const std::int64_t most = std::int64_t{1} << 20;
   for (const named_fact degree : {named_fact{fact::tensor_parallel, division.tensor_parallel},
                                   named_fact{fact::pipeline_parallel, division.pipeline_parallel},
-                                  named_fact{fact::expert_parallel, division.expert_parallel}}) {
+                                  named_fact{fact::expert_parallel, division.expert_parallel},
+                                  named_fact{fact::virtual_pipeline, division.virtual_pipeline},
+                                  named_fact{fact::context_parallel, division.context_parallel}}) {
     if (degree.value < 1) return failure(errc::not_positive, degree);
     if (degree.value > most)
       return failure(errc::out_of_bounds, degree, named_fact{fact::at_most, most});
   }
+  const auto is_from_0_to = [](std::int64_t last, std::int64_t value) {
+    return value >= 0 && value <= last;
+  };
+  if (!is_from_0_to(3, division.zero_stage))
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::zero_stage, division.zero_stage},
+                   named_fact{fact::at_least, 0},
+                   named_fact{fact::at_most, 3});
+  if (!is_from_0_to(most, division.shard_group))
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::shard_group, division.shard_group},
+                   named_fact{fact::at_least, 0},
+                   named_fact{fact::at_most, most});
   if (division.schedule != pipeline_schedule::one_f_one_b && division.virtual_pipeline > 1)
     return failure(errc::no_such_code).about("chunks in this schedule");
   return division;

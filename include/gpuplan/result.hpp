@@ -104,11 +104,16 @@ namespace gpuplan {
   X(encodings)                       \
   X(recompute_span)                  \
   X(recompute_period)                \
+  X(recompute_layers)                \
   X(lora_rank)                       \
   X(last_layers)                     \
   X(tensor_parallel)                 \
   X(pipeline_parallel)               \
   X(expert_parallel)                 \
+  X(context_parallel)                \
+  X(virtual_pipeline)                \
+  X(zero_stage)                      \
+  X(shard_group)                     \
   X(percent)                         \
   X(low_thousandths)                 \
   X(high_thousandths)                \

@@ -131,8 +131,6 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
                      : sharding == sharding_code::megatron)
     return without_code("this sharding of such layers");
   if (division.shard_group != 0 && !gathers) return without_code("shard_group");
-  if (division.shard_group < 0)
-    return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}).about("shard_group");
   if (gathers && division.optimizer_on_host != division.weights_on_host)
     return without_code("weights or optimizer on host");
   if (!gathers && division.weights_on_host) return without_code("weights_on_host");
@@ -210,8 +208,6 @@ constexpr failure flaw_of_division(const training_setup& setup) {
         .about("stage");
   if (place.tensor_rank != 0 || place.expert_rank != 0)
     return without_code("ranks other than the first");
-  if (division.virtual_pipeline < 1 || division.context_parallel < 1)
-    return without_code("no chunks or parts of sequences");
   if (divides_sequence_unequally(setup)) return without_code("unequal parts of a sequence");
   if (is_of_megatron)
     if (const failure why = flaw_of_megatron_division(setup); failed(why)) return why;
@@ -258,8 +254,6 @@ constexpr failure flaw_of_recomputation(const training_setup& setup) {
     return without_code("recompute_period");
   if (setup.recompute_layers != 0 && layers == layer_code::t5)
     return without_code("recompute_layers");
-  if (setup.recompute_layers < 0)
-    return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}).about("recompute_layers");
   if (setup.saves_costly_results && layers != layer_code::torchtitan)
     return without_code("saves_costly_results");
   return {};
@@ -367,6 +361,34 @@ constexpr failure flaw_of_training(const training_setup& setup) {
   return {};
 }
 
+// What any estimate of a setup reads, whoever's code it is: lengths, counts of recomputation, a
+// probability.
+constexpr failure flaw_of_lengths(const training_setup& setup) {
+  const std::int64_t longest = std::int64_t{1} << 32;
+  const bool reads_tokens = setup.model.kind != model_kind::vision;
+  for (const named_fact count :
+       {named_fact{fact::sequence_length, reads_tokens ? setup.sequence_length : 1},
+        named_fact{fact::decoder_sequence_length,
+                   setup.target_length != 0 ? setup.target_length : 1},
+        named_fact{fact::encodings, setup.encodings},
+        named_fact{fact::recompute_span, setup.recompute_span},
+        named_fact{fact::recompute_period, setup.recompute_period}})
+    if (count.value < 1 || count.value > longest)
+      return failure(errc::out_of_bounds,
+                     count,
+                     named_fact{fact::at_least, 1},
+                     named_fact{fact::at_most, longest});
+  if (setup.recompute_layers < 0 || setup.recompute_layers > longest)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::recompute_layers, setup.recompute_layers},
+                   named_fact{fact::at_least, 0},
+                   named_fact{fact::at_most, longest});
+  if (!(setup.dropout >= 0 && setup.dropout <= 1))
+    return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}, named_fact{fact::at_most, 1})
+        .about("dropout");
+  return {};
+}
+
 constexpr failure flaw_of_combination(const training_setup& setup) {
   for (const failure& why : {flaw_of_precision(setup),
                              flaw_of_fp8(setup),
@@ -397,20 +419,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   if (setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter &&
       setup.model.relative_attention_buckets != 0)
     return failure(errc::no_such_code).about("re-entrant checkpoints of layers that share a bias");
-  const std::int64_t longest = std::int64_t{1} << 32;
-  const bool reads_tokens = setup.model.kind != model_kind::vision;
-  for (const named_fact count :
-       {named_fact{fact::sequence_length, reads_tokens ? setup.sequence_length : 1},
-        named_fact{fact::decoder_sequence_length,
-                   setup.target_length != 0 ? setup.target_length : 1},
-        named_fact{fact::encodings, setup.encodings},
-        named_fact{fact::recompute_span, setup.recompute_span},
-        named_fact{fact::recompute_period, setup.recompute_period}})
-    if (count.value < 1 || count.value > longest)
-      return failure(errc::out_of_bounds,
-                     count,
-                     named_fact{fact::at_least, 1},
-                     named_fact{fact::at_most, longest});
+  if (const failure why = detail::flaw_of_lengths(setup); detail::failed(why)) return why;
   // An encoder without a head trains on the texts of a sample beside each other.
   const named_fact texts{fact::encodings, setup.encodings};
   const bool compares_texts =
@@ -424,9 +433,6 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   if (setup.target_length != 0 && setup.framework.layers != layer_code::t5)
     return detail::without_code("target_length");
   if (const failure why = detail::flaw_of_combination(setup); detail::failed(why)) return why;
-  if (!(setup.dropout >= 0 && setup.dropout <= 1))
-    return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}, named_fact{fact::at_most, 1})
-        .about("dropout");
   return setup;
 }
 

@@ -61,4 +61,21 @@ TEST_CASE("degrees are from 1 to 2^20, and named where they are not") {
       {.pipeline_parallel = most + 1}, errc::out_of_bounds, fact::pipeline_parallel, most + 1));
   STATIC_CHECK(
       rejects({.expert_parallel = most + 1}, errc::out_of_bounds, fact::expert_parallel, most + 1));
+  STATIC_CHECK(rejects({.virtual_pipeline = 0}, errc::not_positive, fact::virtual_pipeline, 0));
+  STATIC_CHECK(rejects({.virtual_pipeline = std::int64_t{1} << 62},
+                       errc::out_of_bounds,
+                       fact::virtual_pipeline,
+                       std::int64_t{1} << 62));
+  STATIC_CHECK(rejects({.context_parallel = 0}, errc::not_positive, fact::context_parallel, 0));
+  STATIC_CHECK(rejects(
+      {.context_parallel = most + 1}, errc::out_of_bounds, fact::context_parallel, most + 1));
+}
+
+TEST_CASE("stages of ZeRO are from 0 to 3, groups of ranks that share up to 2^20") {
+  STATIC_CHECK(validate(parallelism{.zero_stage = 3, .shard_group = most}));
+  STATIC_CHECK(rejects({.zero_stage = -1}, errc::out_of_bounds, fact::zero_stage, -1));
+  STATIC_CHECK(rejects({.zero_stage = 4}, errc::out_of_bounds, fact::zero_stage, 4));
+  STATIC_CHECK(rejects({.shard_group = -1}, errc::out_of_bounds, fact::shard_group, -1));
+  STATIC_CHECK(
+      rejects({.shard_group = most + 1}, errc::out_of_bounds, fact::shard_group, most + 1));
 }

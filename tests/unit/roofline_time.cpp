@@ -281,6 +281,42 @@ TEST_CASE("a roofline needs peaks of its formats, and links between its devices"
   STATIC_CHECK(with([](roofline_time& of) { of.on.gpus_per_node = 0; }).code != errc::none);
 }
 
+TEST_CASE("what a step is worked out from is checked") {
+  CONSTEXPR auto refused = [](auto change) {
+    roofline_time changed = replicated;
+    change(changed);
+    return validate(changed).why();
+  };
+  STATIC_CHECK(validate(replicated));
+  STATIC_CHECK(refused([](roofline_time& of) { of.setup.sequence_length = 0; }) ==
+               failure(errc::out_of_bounds,
+                       named_fact{fact::sequence_length, 0},
+                       named_fact{fact::at_least, 1},
+                       named_fact{fact::at_most, std::int64_t{1} << 32}));
+  STATIC_CHECK(refused([](roofline_time& of) {
+                 of.setup.sequence_length = -512;
+               })[fact::sequence_length] == -512);
+  STATIC_CHECK(refused([](roofline_time& of) { of.setup.parallelism.context_parallel = 0; }).code ==
+               errc::not_positive);
+  STATIC_CHECK(refused([](roofline_time& of) { of.setup.recompute_period = 0; }).code ==
+               errc::out_of_bounds);
+  STATIC_CHECK(refused([](roofline_time& of) { of.setup.recompute_layers = -1; }).code ==
+               errc::out_of_bounds);
+  STATIC_CHECK(refused([](roofline_time& of) { of.setup.dropout = detail::not_a_number; }).code ==
+               errc::out_of_bounds);
+  STATIC_CHECK(refused([](roofline_time& of) { of.efficiency.products = 0; }).code ==
+               errc::not_positive);
+  STATIC_CHECK(refused([](roofline_time& of) {
+                 of.efficiency.memory = detail::not_a_number;
+               }).code == errc::not_finite);
+  STATIC_CHECK(refused([](roofline_time& of) { of.on.gpu.sm_count = 0; }).code ==
+               errc::not_positive);
+  STATIC_CHECK(refused([](roofline_time& of) { of.setup.framework.costs.contention = -1; }).code ==
+               errc::out_of_bounds);
+  STATIC_CHECK(refused([](roofline_time& of) { of.setup.framework.bucket_bytes = 0; }).code ==
+               errc::not_positive);
+}
+
 TEST_CASE("clocks fall with the cube root of the power limit") {
   STATIC_CHECK(clock_share(catalog::hopper, 700_W) == 1);
   STATIC_CHECK(clock_share(catalog::hopper, 900_W) == 1);

@@ -84,6 +84,15 @@ template <any_quantity Quantity>
       .about(name);
 }
 
+// A point may be NaN.
+[[nodiscard]] constexpr failure check_between(double value,
+                                              std::int64_t least,
+                                              std::int64_t most,
+                                              const char* name) {
+  if (is_nan(value)) return failure(errc::not_finite).about(name);
+  return check_between(range<double>(value), least, most, name);
+}
+
 [[nodiscard]] constexpr failure check_at_least(std::int64_t value, std::int64_t least, fact name) {
   if (value >= least) return {};
   return failure(errc::out_of_bounds, named_fact{name, value}, named_fact{fact::at_least, least});

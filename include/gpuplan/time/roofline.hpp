@@ -86,20 +86,81 @@ constexpr failure flaw_of_ceilings(const precision_recipe& precision, const clus
   return link ? failure() : link.why();
 }
 
+// What divides, multiplies or bounds times must be a positive number, or a share.
+constexpr failure flaw_of_software(const framework& by) {
+  const software_costs& costs = by.costs;
+  struct number {
+    double value;
+    const char* name;
+  };
+  for (const number& share : {number{costs.hidden_tensor_exchange, "hidden_tensor_exchange"},
+                              number{costs.hidden_expert_exchange, "hidden_expert_exchange"},
+                              number{costs.hidden_pipeline_exchange, "hidden_pipeline_exchange"}})
+    if (const failure why = check_between(share.value, 0, 1, share.name); failed(why)) return why;
+  constexpr std::int64_t most = 1'000'000'000;
+  for (const number& cost : {number{costs.element_traffic, "element_traffic"},
+                             number{costs.score_traffic, "score_traffic"},
+                             number{costs.host_per_operator.value(), "host_per_operator"},
+                             number{costs.host_of_backward, "host_of_backward"},
+                             number{costs.host_per_step.value(), "host_per_step"},
+                             number{costs.contention, "contention"}})
+    if (const failure why = check_between(cost.value, 0, most, cost.name); failed(why)) return why;
+  const double gathered = costs.gathered_at_most.value();
+  if (!is_finite(gathered) || gathered < 0)
+    return failure(is_finite(gathered) ? errc::negative : errc::not_finite)
+        .about("gathered_at_most");
+  if (by.bucket_bytes < 1) return failure(errc::not_positive).about("bucket_bytes");
+  if (by.zero.reduce_bucket < 1) return failure(errc::not_positive).about("reduce_bucket");
+  return {};
+}
+
+// Of a device's rates, those that a time is divided by. Precondition: it has the formats' peaks.
+constexpr failure flaw_of_rates(const roofline_time& model) {
+  const gpu_spec& gpu = model.on.gpu;
+  if (gpu.sm_count < 1) return failure(errc::not_positive).about("sm_count");
+  const device_efficiency& reached = model.efficiency;
+  if (!is_finite(reached.kernel_floor.value()) || reached.kernel_floor < duration{})
+    return failure(errc::negative).about("kernel_floor");
+  if (!is_finite(reached.board_power.value()))
+    return failure(errc::not_finite).about("board_power");
+  const kernel_rates rates = kernel_rates_of(model.setup, gpu, reached);
+  struct rate {
+    double value;
+    const char* name;
+  };
+  for (const rate& each : {rate{rates.linear, "products"},
+                           rate{rates.half, "products"},
+                           rate{rates.attention_forward, "attention_forward"},
+                           rate{rates.attention_backward, "attention_backward"},
+                           rate{rates.bytes, "memory"},
+                           rate{rates.odd, "odd_products"},
+                           rate{rates.unaligned, "unaligned_products"}}) {
+    if (!is_finite(each.value)) return failure(errc::not_finite).about(each.name);
+    // Below one a second times would outgrow what doubles hold.
+    if (!(each.value > 1e-3)) return failure(errc::not_positive).about(each.name);
+  }
+  return {};
+}
+
 }  // namespace detail
 
-/// The model itself where its shape, division and cluster are valid, the device has a peak for the
-/// setup's formats, the cluster's links are known where it has several devices or nodes, the loader
-/// delivers and stragglers are no faster. What the framework has code for is no matter of time.
-/// Errors: those of the model, the division and the cluster; `unsupported_format`, `not_known`,
-/// `not_positive`, `not_finite`, `out_of_bounds` of straggling.
+/// The model itself where its shape, division, lengths and cluster are valid, the device has a
+/// peak for the setup's formats, shares and costs of device and framework are positive numbers, the
+/// cluster's links are known where it has several devices or nodes, the loader delivers and
+/// stragglers are no faster. What the framework has code for is no matter of time. Errors: those of
+/// the model, the division and the cluster; `unsupported_format`, `not_known`, `not_positive`,
+/// `not_finite`, `negative`, `out_of_bounds`.
 [[nodiscard]] constexpr result<roofline_time> validate(const roofline_time& model) {
   if (const auto valid = validate(model.setup.model); !valid) return valid.why();
   if (const auto valid = validate(model.setup.parallelism); !valid) return valid.why();
+  if (const failure why = detail::flaw_of_lengths(model.setup); detail::failed(why)) return why;
   if (const auto valid = validate(model.on); !valid) return valid.why();
   if (const failure why = detail::flaw_of_ceilings(model.setup.precision, model.on);
       detail::failed(why))
     return why;
+  if (const failure why = detail::flaw_of_software(model.setup.framework); detail::failed(why))
+    return why;
+  if (const failure why = detail::flaw_of_rates(model); detail::failed(why)) return why;
   if (model.loader) {
     for (const failure& why : {detail::flaw(model.loader->per_sample, "per_sample"),
                                detail::flaw(model.loader->per_node, "per_node")})
