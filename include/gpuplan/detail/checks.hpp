@@ -43,6 +43,12 @@ namespace gpuplan::detail {
   return {};
 }
 
+// A point may be NaN.
+[[nodiscard]] constexpr failure check_positive(double value, const char* name) {
+  if (is_nan(value)) return failure(errc::not_finite).about(name);
+  return check_positive(range<double>(value), name);
+}
+
 // The same of a quantity; `thousand` is a thousand of the unit that the fact is counted in.
 template <any_quantity Quantity>
 [[nodiscard]] constexpr failure check_positive(range<Quantity> value,

@@ -86,24 +86,27 @@ constexpr failure flaw_of_ceilings(const precision_recipe& precision, const clus
   return link ? failure() : link.why();
 }
 
+struct named_number {
+  double value;
+  const char* name;
+};
+
 // What divides, multiplies or bounds times must be a positive number, or a share.
 constexpr failure flaw_of_software(const framework& by) {
   const software_costs& costs = by.costs;
-  struct number {
-    double value;
-    const char* name;
-  };
-  for (const number& share : {number{costs.hidden_tensor_exchange, "hidden_tensor_exchange"},
-                              number{costs.hidden_expert_exchange, "hidden_expert_exchange"},
-                              number{costs.hidden_pipeline_exchange, "hidden_pipeline_exchange"}})
+  for (const named_number& share :
+       {named_number{costs.hidden_tensor_exchange, "hidden_tensor_exchange"},
+        named_number{costs.hidden_expert_exchange, "hidden_expert_exchange"},
+        named_number{costs.hidden_pipeline_exchange, "hidden_pipeline_exchange"}})
     if (const failure why = check_between(share.value, 0, 1, share.name); failed(why)) return why;
   constexpr std::int64_t most = 1'000'000'000;
-  for (const number& cost : {number{costs.element_traffic, "element_traffic"},
-                             number{costs.score_traffic, "score_traffic"},
-                             number{costs.host_per_operator.value(), "host_per_operator"},
-                             number{costs.host_of_backward, "host_of_backward"},
-                             number{costs.host_per_step.value(), "host_per_step"},
-                             number{costs.contention, "contention"}})
+  for (const named_number& cost :
+       {named_number{costs.element_traffic, "element_traffic"},
+        named_number{costs.score_traffic, "score_traffic"},
+        named_number{costs.host_per_operator.value(), "host_per_operator"},
+        named_number{costs.host_of_backward, "host_of_backward"},
+        named_number{costs.host_per_step.value(), "host_per_step"},
+        named_number{costs.contention, "contention"}})
     if (const failure why = check_between(cost.value, 0, most, cost.name); failed(why)) return why;
   const double gathered = costs.gathered_at_most.value();
   if (!is_finite(gathered) || gathered < 0)
@@ -119,25 +122,32 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
   const gpu_spec& gpu = model.on.gpu;
   if (gpu.sm_count < 1) return failure(errc::not_positive).about("sm_count");
   const device_efficiency& reached = model.efficiency;
-  if (!is_finite(reached.kernel_floor.value()) || reached.kernel_floor < duration{})
-    return failure(errc::negative).about("kernel_floor");
+  const duration floor = reached.kernel_floor;
+  if (!is_finite(floor.value())) return failure(errc::not_finite).about("kernel_floor");
+  if (floor < duration{}) return failure(errc::negative).about("kernel_floor");
   if (!is_finite(reached.board_power.value()))
     return failure(errc::not_finite).about("board_power");
+  for (const named_number& share :
+       {named_number{reached.products, "products"},
+        named_number{reached.products_fp8, "products_fp8"},
+        named_number{reached.products_fp4, "products_fp4"},
+        named_number{reached.products_fp8_by_row, "products_fp8_by_row"},
+        named_number{reached.odd_products, "odd_products"},
+        named_number{reached.unaligned_products, "unaligned_products"},
+        named_number{reached.attention_forward, "attention_forward"},
+        named_number{reached.attention_backward, "attention_backward"},
+        named_number{reached.memory, "memory"},
+        named_number{model.setup.framework.costs.product_rate, "product_rate"}})
+    if (const failure why = check_positive(share.value, share.name); failed(why)) return why;
+  // What a device does in a second: below one time would outgrow what doubles hold.
   const kernel_rates rates = kernel_rates_of(model.setup, gpu, reached);
-  struct rate {
-    double value;
-    const char* name;
-  };
-  for (const rate& each : {rate{rates.linear, "products"},
-                           rate{rates.half, "products"},
-                           rate{rates.attention_forward, "attention_forward"},
-                           rate{rates.attention_backward, "attention_backward"},
-                           rate{rates.bytes, "memory"},
-                           rate{rates.odd, "odd_products"},
-                           rate{rates.unaligned, "unaligned_products"}}) {
-    if (!is_finite(each.value)) return failure(errc::not_finite).about(each.name);
-    // Below one a second times would outgrow what doubles hold.
-    if (!(each.value > 1e-3)) return failure(errc::not_positive).about(each.name);
+  for (const named_number& rate : {named_number{rates.linear, "rate of products"},
+                                   named_number{rates.half, "rate of products"},
+                                   named_number{rates.attention_forward, "rate of attention"},
+                                   named_number{rates.attention_backward, "rate of attention"},
+                                   named_number{rates.bytes, "memory_bandwidth"}}) {
+    if (!is_finite(rate.value)) return failure(errc::not_finite).about(rate.name);
+    if (rate.value < 1) return failure(errc::not_positive).about(rate.name);
   }
   return {};
 }
