@@ -252,21 +252,18 @@ constexpr bytes less_context(bytes reported) {
 /// as `+me`, in any case. Errors: `no_mig`, `unknown_mig_profile` with the nearest name.
 [[nodiscard]] constexpr result<mig_slice> mig(const gpu_spec& gpu, std::string_view name) {
   if (gpu.mig.empty()) return failure(errc::no_mig).about(gpu.id);
-  const detail::plain_name wanted(name.substr(0, name.find_first_of("+-")));
-  const char* nearest = "";
-  int least = 64;
+  name = name.substr(0, name.find_first_of("+-"));
+  const detail::plain_name wanted(name);
+  detail::nearest_name nearest(name, wanted);
   for (const mig_slice& slice : gpu.mig) {
     for (const char* known : {slice.name, slice.alias}) {
       if (*known == '\0') continue;
-      const int distance = detail::edit_distance(wanted, detail::plain_name(known), least);
-      if (distance == 0) return slice;
-      if (distance < least) {
-        least = distance;
-        nearest = known;
-      }
+      const detail::plain_name candidate(known);
+      if (candidate == wanted) return slice;
+      nearest.offer(known, candidate, known);
     }
   }
-  return failure(errc::unknown_mig_profile).about(nearest);
+  return failure(errc::unknown_mig_profile).about(nearest.id());
 }
 
 /// The share of `gpu`'s SMs, and so of its peak rates, that a slice gets: less than its name says,

@@ -125,6 +125,7 @@ TEST_CASE("a MIG profile is found by either name, with a suffix, in any case") {
   CONSTEXPR auto none = mig(imaginary, "4g.41gb");
   STATIC_CHECK(none.why().code == errc::unknown_mig_profile);
   STATIC_CHECK(none.why().subject == "4g.40gb"sv);
+  STATIC_CHECK(mig(imaginary, "40gb").why().subject == "4g.40gb"sv);
   STATIC_CHECK(mig(imaginary, "").why().code == errc::unknown_mig_profile);
   STATIC_CHECK(mig(imaginary, "1c.4g.40gb").why().subject == "4g.40gb"sv);
 
@@ -169,21 +170,29 @@ TEST_CASE("names are compared by letters and digits") {
                    .size == 63);
 }
 
-TEST_CASE("an edit distance counts the characters to change") {
+TEST_CASE("a distance counts the characters to change for a name to stand in another") {
   using detail::plain_name;
-  constexpr int no_limit = 64;
   CONSTEXPR auto distance = [](const char* a, const char* b, int limit) {
-    return detail::edit_distance(plain_name(a), plain_name(b), limit);
+    return detail::infix_distance(plain_name(a), plain_name(b), limit);
   };
-  STATIC_CHECK(distance("kitten", "sitting", no_limit) == 3);
-  STATIC_CHECK(distance("sitting", "kitten", no_limit) == 3);
-  STATIC_CHECK(distance("saturday", "sunday", no_limit) == 3);
-  STATIC_CHECK(distance("", "abc", no_limit) == 3);
-  STATIC_CHECK(distance("abc", "", no_limit) == 3);
-  STATIC_CHECK(distance("abc", "abc", no_limit) == 0);
-  STATIC_CHECK(distance("kitten", "sitting", 3) == 3);
-  STATIC_CHECK(distance("kitten", "sitting", 2) == 2);
-  STATIC_CHECK(distance("a", "abcdef", 4) == 4);
+  STATIC_CHECK(distance("kitten", "sitting", 64) == 2);
+  STATIC_CHECK(distance("sitting", "kitten", 64) == 3);
+  STATIC_CHECK(distance("a6000", "rtxa6000", 64) == 0);
+  STATIC_CHECK(distance("", "abc", 64) == 0);
+  STATIC_CHECK(distance("abc", "", 64) == 3);
+  STATIC_CHECK(distance("sitting", "kitten", 3) == 3);
+  STATIC_CHECK(distance("sitting", "kitten", 1) > 1);
+}
+
+TEST_CASE("a word is letters alone or digits alone") {
+  using detail::marked_name;
+  STATIC_CHECK(marked_name("A100-80GB").end_of_word(0) == 1);
+  STATIC_CHECK(marked_name("A100-80GB").end_of_word(1) == 4);
+  STATIC_CHECK(marked_name("A100-80GB").end_of_word(4) == 4);
+  STATIC_CHECK(marked_name("A100-80GB").has_word("gb"));
+  STATIC_CHECK(marked_name("llama-33b, llama-3").has_word("3"));
+  STATIC_CHECK(!marked_name("llama-33b").has_word("3"));
+  STATIC_CHECK(!marked_name("a16").has_word("1"));
 }
 
 #ifndef GPUPLAN_TEST_AT_COMPILE_TIME

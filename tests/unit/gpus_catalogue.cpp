@@ -234,8 +234,15 @@ TEST_CASE("an unknown name is a failure with the nearest id") {
   STATIC_CHECK(nearest("rtx_4091").subject == "rtx_4090"sv);
   STATIC_CHECK(nearest("NVIDIA GeForce RTX 4O90").subject == "rtx_4090"sv);
   STATIC_CHECK(nearest("h100_nlv").subject == "h100_nvl"sv);
-  // One that begins so comes before one with fewer characters to change, which is the A10.
+  // One that has the words comes before one with fewer characters to change, which is the A10.
   STATIC_CHECK(nearest("a100").subject == "a100_sxm4_40gb"sv);
+  STATIC_CHECK(nearest("a6000").subject == "rtx_a6000"sv);
+  STATIC_CHECK(nearest("h100").subject == "h100_sxm5_80gb"sv);
+  STATIC_CHECK(nearest("h100-sxm-80gb").subject == "h100_sxm5_80gb"sv);
+  STATIC_CHECK(nearest("4090").subject == "rtx_4090"sv);
+  STATIC_CHECK(nearest("A100-80GB").subject == "a100_pcie_80gb"sv);  // a driver's "A100 80GB PCIe"
+  STATIC_CHECK(nearest("NVIDIA GeForce RTX 4090 D").subject == "rtx_4090"sv);
+  STATIC_CHECK(nearest("mi300").subject == "mi300x"sv);
   STATIC_CHECK(nearest("").code == errc::unknown_gpu);
   STATIC_CHECK(nearest("NVIDIA").code == errc::unknown_gpu);
   STATIC_CHECK(nearest("a name of more than sixty-three letters and digits, which is more than any "

@@ -137,7 +137,10 @@ TEST_CASE("an unknown name is a failure with the nearest id") {
   STATIC_CHECK(nearest("bert-base").subject == "bert-base-uncased"sv);
   STATIC_CHECK(nearest("openai/gpt-oss-21b").subject == "gpt-oss-20b"sv);
   STATIC_CHECK(nearest("Qwen/Qwen2.5-7B-Instruct").subject == "qwen2.5-7b"sv);
-  STATIC_CHECK(nearest("opt13b").subject == "opt-1.3b"sv);
+  STATIC_CHECK(nearest("opt13b").subject == "opt-13b"sv);
+  STATIC_CHECK(nearest("llama3").subject == "meta-llama-3-8b"sv);
+  STATIC_CHECK(nearest("lama-3-8b").subject == "meta-llama-3-8b"sv);
+  STATIC_CHECK(nearest("mixtral").subject == "mixtral-8x7b-v0.1"sv);
   STATIC_CHECK(nearest("").code == errc::unknown_model);
   STATIC_CHECK(nearest("meta-llama/").code == errc::unknown_model);
 }

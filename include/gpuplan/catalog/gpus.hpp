@@ -2101,14 +2101,14 @@ constexpr plain_name plain_gpu_name(std::string_view name) {
 // The device with this name, or the id of the one whose name is nearest.
 constexpr result<gpu_spec> find_whole_gpu(std::string_view name) {
   const plain_name wanted = plain_gpu_name(name);
-  nearest_name nearest(wanted);
+  nearest_name nearest(name, wanted);
   for (const gpu_spec* gpu : catalog::gpus) {
     for (const char* known :
          {gpu->id, gpu->driver_names[0], gpu->driver_names[1], gpu->driver_names[2]}) {
       if (known == nullptr) continue;
       const plain_name candidate = plain_gpu_name(known);
       if (candidate == wanted) return *gpu;
-      nearest.offer(candidate, gpu->id);
+      nearest.offer(known, candidate, gpu->id);
     }
   }
   return failure(errc::unknown_gpu).about(nearest.id());

@@ -357,9 +357,9 @@ namespace gpuplan::catalog {
   }
   if (matches == 1) return *meant;
 
-  gpuplan::detail::nearest_name nearest(wanted);
+  gpuplan::detail::nearest_name nearest(name, wanted);
   for (const published_model& model : models)
-    nearest.offer(gpuplan::detail::plain_model_name(model.id), model.id);
+    nearest.offer(model.id, gpuplan::detail::plain_model_name(model.id), model.id);
   return failure(errc::unknown_model).about(nearest.id());
 }
 
