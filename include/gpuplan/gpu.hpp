@@ -192,8 +192,8 @@ constexpr result<compute_rate> rate_or_failure(const gpu_spec& gpu,
                                                accumulator sum) {
   if (const auto found = rate(rates, format, sum)) return *found;
   return failure(errc::unsupported_format,
-                 named_fact{fact::element_bits, bits_per_element(format)},
-                 named_fact{fact::accumulator_bits, sum == accumulator::fp16 ? 16 : 32})
+                 named_fact{fact::format, format},
+                 named_fact{fact::accumulator, sum})
       .about(gpu.id);
 }
 

@@ -114,7 +114,10 @@ struct layer_range {
                    named_fact{fact::at_least, 0},
                    named_fact{fact::at_most, most});
   if (division.schedule != pipeline_schedule::one_f_one_b && division.virtual_pipeline > 1)
-    return failure(errc::no_such_code).about("chunks in this schedule");
+    return failure(errc::no_such_code,
+                   {{fact::virtual_pipeline, division.virtual_pipeline},
+                    {fact::schedule, division.schedule},
+                    {fact::takes, 1}});
   return division;
 }
 

@@ -23,14 +23,42 @@ constexpr void rejected() {
 #include <gpuplan/detail/errors.inc>
 }
 
+// A failure's facts, and behind them the numbers that would have been taken.
+struct known_facts {
+  named_fact facts[failure::most_facts + numbers_taken::most]{};
+  unsigned count = 0;
+
+  constexpr explicit known_facts(const failure& why) {
+    for (; count < why.count; ++count) facts[count] = why.facts[count];
+    const numbers_taken taken(why);
+    for (unsigned i = 0; i < taken.count; ++i)
+      facts[count++] = named_fact{fact::takes, taken.numbers[i]};
+  }
+};
+
+template <named_fact Known>
+constexpr auto value_of() {
+  if constexpr (Known.kind == fact_kind::yes_no)
+    return Known.value != 0;
+  else if constexpr (Known.kind == fact_kind::fraction)
+    return millionths{Known.value};
+#define GPUPLAN_CAST(enumeration, ...) \
+  else if constexpr (Known.kind ==     \
+                     fact_kind::enumeration) return static_cast<enumeration>(Known.value);
+  GPUPLAN_FACT_ENUMERATIONS(GPUPLAN_CAST)
+#undef GPUPLAN_CAST
+  else return Known.value;
+}
+
 template <failure Why, std::size_t Index>
 constexpr auto fact_at() {
-  if constexpr (Index >= 2 * Why.count) {
-    return Why.subject[Index - 2 * Why.count];
+  constexpr known_facts known(Why);
+  if constexpr (Index >= 2 * known.count) {
+    return Why.subject[Index - 2 * known.count];
   } else if constexpr (Index % 2 == 0) {
-    return Why.facts[Index / 2].name;
+    return known.facts[Index / 2].name;
   } else {
-    return Why.facts[Index / 2].value;
+    return value_of<known.facts[Index / 2]>();
   }
 }
 
@@ -62,7 +90,8 @@ template <class Computation>
     constexpr auto answer = Computation{}();
     if constexpr (!answer) {
       constexpr failure why = answer.why();
-      detail::explain<why>(std::make_index_sequence<2 * why.count + why.subject_size()>{});
+      detail::explain<why>(
+          std::make_index_sequence<2 * detail::known_facts(why).count + why.subject_size()>{});
     }
     return detail::value_or_default(answer);
   } else {

@@ -4,12 +4,14 @@
 // for the whole library, with one text each, which compile errors (require.hpp) and run-time
 // messages share.
 
+#include <concepts>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 
 namespace gpuplan {
 
-// Facts are integers; where they have a unit, it ends the name.
+// Facts are integers, yes or no, or enumerators; where they have a unit, it ends the name.
 #define GPUPLAN_FACTS(X)             \
   X(micro_batch)                     \
   X(data_parallel)                   \
@@ -124,8 +126,135 @@ namespace gpuplan {
   X(handle)                          \
   X(cells)                           \
   X(columns)                         \
-  X(element_bits)                    \
-  X(accumulator_bits)
+  X(format)                          \
+  X(accumulator)                     \
+  X(takes)                           \
+  X(layers)                          \
+  X(sharding)                        \
+  X(transformer_engine)              \
+  X(compiles_layers)                 \
+  X(compiles_loss)                   \
+  X(loss_parallel)                   \
+  X(checkpoints_reenter)             \
+  X(reduces_every_micro_batch)       \
+  X(model_kind)                      \
+  X(gated_mlp)                       \
+  X(fused_qkv)                       \
+  X(fused_gate_up)                   \
+  X(parallel_attention)              \
+  X(attention_sinks)                 \
+  X(attention_bias)                  \
+  X(attention_out_bias)              \
+  X(mlp_bias)                        \
+  X(norm_bias)                       \
+  X(norm)                            \
+  X(norm_at)                         \
+  X(norm_affine)                     \
+  X(final_norm)                      \
+  X(embedding_norm)                  \
+  X(qk_norm)                         \
+  X(layer_scale)                     \
+  X(head)                            \
+  X(head_dense)                      \
+  X(lm_head_bias)                    \
+  X(tied_embeddings)                 \
+  X(router_bias)                     \
+  X(shared_expert_gate)              \
+  X(schedule)                        \
+  X(tokens_of_context_rank)          \
+  X(chunks_of_sequence)              \
+  X(key_value_heads_of_rank)         \
+  X(layers_of_stage)                 \
+  X(context_ranks)                   \
+  X(sequence_parallel)               \
+  X(shares_kept_inputs)              \
+  X(optimizer_on_host)               \
+  X(weights_on_host)                 \
+  X(tensor_rank)                     \
+  X(expert_rank)                     \
+  X(precision_weights)               \
+  X(precision_compute)               \
+  X(precision_reduced)               \
+  X(master_weights)                  \
+  X(fp32_gradients)                  \
+  X(under_autocast)                  \
+  X(fp8_linears)                     \
+  X(fp4_linears)                     \
+  X(scales_by_row)                   \
+  X(fp8_block)                       \
+  X(tokens)                          \
+  X(query_size)                      \
+  X(key_value_size)                  \
+  X(optimizer_kind)                  \
+  X(optimizer_code)                  \
+  X(optimizer_loop)                  \
+  X(optimizer_states)                \
+  X(pages_states)                    \
+  X(clips_gradients)                 \
+  X(trains)                          \
+  X(adapter_weights)                 \
+  X(adapter_magnitudes)              \
+  X(adapter_base_block)              \
+  X(recompute)                       \
+  X(saves_costly_results)            \
+  X(attention)                       \
+  X(padding_mask)                    \
+  X(target_length)                   \
+  X(dropout)
+
+// Enumerations of the descriptions that a fact's value can be of, declared here since facts come
+// first, and how their enumerators are spelled, in order.
+#define GPUPLAN_FACT_ENUMERATIONS(X)                                             \
+  X(number_format, "fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8") \
+  X(accumulator, "fp32", "fp16")                                                 \
+  X(model_kind, "decoder", "encoder", "encoder_decoder", "vision")               \
+  X(norm_kind, "rms_norm", "layer_norm")                                         \
+  X(norm_position, "before", "after_residual", "after_sublayer", "around")       \
+  X(qk_norm_scope, "none", "head", "full_width")                                 \
+  X(head_kind, "none", "language_model", "classifier")                           \
+  X(layer_code,                                                                  \
+    "gpt",                                                                       \
+    "llama",                                                                     \
+    "gpt2",                                                                      \
+    "decoder",                                                                   \
+    "bert",                                                                      \
+    "vit",                                                                       \
+    "t5",                                                                        \
+    "opt",                                                                       \
+    "gpt_neox",                                                                  \
+    "gptj",                                                                      \
+    "lit_gpt",                                                                   \
+    "megatron_core",                                                             \
+    "torchtitan")                                                                \
+  X(sharding_code, "none", "fsdp2", "deepspeed", "megatron")                     \
+  X(pipeline_schedule, "one_f_one_b", "gpipe", "zero_bubble")                    \
+  X(recompute_mode, "none", "selective", "full")                                 \
+  X(training, "full", "frozen", "head", "last_layers", "adapters")               \
+  X(attention_kernel, "automatic", "flash", "efficient", "math", "written_out")  \
+  X(optimizer_kind,                                                              \
+    "sgd",                                                                       \
+    "sgd_momentum",                                                              \
+    "adamw",                                                                     \
+    "adafactor",                                                                 \
+    "lion",                                                                      \
+    "muon",                                                                      \
+    "rmsprop",                                                                   \
+    "adagrad")                                                                   \
+  X(optimizer_code, "torch", "bitsandbytes", "torchao")                          \
+  X(optimizer_loop, "foreach", "fused", "parameter")                             \
+  X(non_finite, "nan", "infinity", "-infinity")
+
+#define GPUPLAN_DECLARED(enumeration, ...) enum class enumeration;
+GPUPLAN_FACT_ENUMERATIONS(GPUPLAN_DECLARED)
+#undef GPUPLAN_DECLARED
+
+/// What a fact's value is where it is no finite number.
+enum class non_finite { nan, infinity, negative_infinity };
+
+/// What a compile error shows of a number with a fraction.
+struct millionths {
+  std::int64_t count = 0;
+};
 
 /// What went wrong.
 enum class errc {
@@ -166,12 +295,84 @@ enum class fact {
   return "";
 }
 
+/// What a fact's value is.
+enum class fact_kind {
+  number,
+  fraction,  // counted in millionths
+  yes_no,
+#define GPUPLAN_ENUMERATOR(enumeration, ...) enumeration,
+  GPUPLAN_FACT_ENUMERATIONS(GPUPLAN_ENUMERATOR)
+#undef GPUPLAN_ENUMERATOR
+};
+
+namespace detail {
+
+template <class Enumeration>
+inline constexpr fact_kind kind_of = fact_kind::number;
+#define GPUPLAN_KIND(enumeration, ...) \
+  template <>                          \
+  inline constexpr fact_kind kind_of<enumeration> = fact_kind::enumeration;
+GPUPLAN_FACT_ENUMERATIONS(GPUPLAN_KIND)
+#undef GPUPLAN_KIND
+
+}  // namespace detail
+
+/// A fact and its value: a number, yes or no, or an enumerator of a description. A number with a
+/// fraction is rounded to millionths, from 10^12 on to integers, and cut to 64 bits.
 struct named_fact {
   fact name{};
+  fact_kind kind = fact_kind::number;
   std::int64_t value = 0;
+
+  constexpr named_fact() = default;
+  constexpr named_fact(fact of, std::int64_t number) : name(of), value(number) {}
+  constexpr named_fact(fact of, std::same_as<bool> auto holds)
+      : name(of), kind(fact_kind::yes_no), value(holds) {}
+  constexpr named_fact(fact of, std::same_as<double> auto number) : name(of) {
+    const double most = __builtin_inf();
+    if (!(number < most && number > -most)) {
+      *this = {of,
+               number > 0   ? non_finite::infinity
+               : number < 0 ? non_finite::negative_infinity
+                            : non_finite::nan};
+      return;
+    }
+    const double size = number < 0 ? -number : number;
+    const bool has_fraction = size < 1e12;
+    kind = has_fraction ? fact_kind::fraction : fact_kind::number;
+    const double scaled = has_fraction ? size * 1e6 + 0.5 : size < 9e18 ? size : 9e18;
+    value = static_cast<std::int64_t>(scaled);
+    if (number < 0) value = -value;
+  }
+  template <class Enumeration>
+  requires(detail::kind_of<Enumeration> !=
+           fact_kind::number) constexpr named_fact(fact of, Enumeration enumerator)
+      : name(of),
+        kind(detail::kind_of<Enumeration>),
+        value(static_cast<std::int64_t>(enumerator)) {}
 
   friend constexpr bool operator==(const named_fact&, const named_fact&) = default;
 };
+
+/// The value of a fact that is no number, as it is spelled in code.
+[[nodiscard]] constexpr const char* word_of(const named_fact& known) {
+  switch (known.kind) {
+    case fact_kind::number:
+    case fact_kind::fraction:
+      break;
+    case fact_kind::yes_no:
+      return known.value != 0 ? "true" : "false";
+#define GPUPLAN_CASE(enumeration, ...)                                        \
+  case fact_kind::enumeration: {                                              \
+    constexpr const char* words[] = {__VA_ARGS__};                            \
+    constexpr std::int64_t count = sizeof(words) / sizeof(words[0]);          \
+    return known.value >= 0 && known.value < count ? words[known.value] : ""; \
+  }
+      GPUPLAN_FACT_ENUMERATIONS(GPUPLAN_CASE)
+#undef GPUPLAN_CASE
+  }
+  return "";
+}
 
 /// An error with its facts. All members are public so that it can be a template argument, which is
 /// how the facts get into a compile error.
@@ -188,6 +389,10 @@ struct failure {
   constexpr explicit failure(errc error, Facts... known)
       : code(error), count(sizeof...(known)), facts{known...} {
     static_assert(sizeof...(known) <= most_facts);
+  }
+  /// Precondition: there is room for the facts.
+  constexpr failure(errc error, std::initializer_list<named_fact> known) : code(error) {
+    for (const named_fact& each : known) facts[count++] = each;
   }
 
   /// Adds a fact. Precondition: there is room for it.
@@ -225,24 +430,75 @@ namespace detail {
 
 }  // namespace detail
 
-/// A failure as one line of text: `sentence: fact value, fact value`.
+namespace detail {
+
+// Up to eight values, smallest first, that would be taken where a number was refused for what it
+// has to divide or to be a multiple of.
+struct numbers_taken {
+  static constexpr int most = 8;
+
+  std::int64_t numbers[most]{};
+  unsigned count = 0;
+
+  constexpr explicit numbers_taken(const failure& why) {
+    const std::int64_t refused = why.facts[0].value;
+    const std::int64_t other = why.facts[1].value;
+    if (other < 1) return;
+    if (why.code == errc::not_a_multiple) {
+      const std::int64_t below = refused / other * other;
+      if (below > 0) add(below);
+      if (below <= INT64_MAX - other) add(below + other);
+    } else if (why.code == errc::does_not_divide) {
+      add_divisors(other, refused);
+    }
+  }
+
+ private:
+  // Of all divisors below 2^12, and what they leave: the four nearest to the number on either side.
+  constexpr void add_divisors(std::int64_t whole, std::int64_t number) {
+    std::int64_t below[4]{};  // nearest first
+    std::int64_t above[4]{};
+    const auto offer = [number](std::int64_t(&nearest)[4], std::int64_t divisor) {
+      for (std::int64_t& held : nearest) {
+        if (held == divisor) return;
+        const std::int64_t distance = divisor < number ? number - divisor : divisor - number;
+        const std::int64_t of_held = held < number ? number - held : held - number;
+        if (held != 0 && of_held < distance) continue;
+        const std::int64_t pushed = held;
+        held = divisor;
+        divisor = pushed;
+        if (divisor == 0) return;
+      }
+    };
+    for (std::int64_t divisor = 1; divisor < 4096 && divisor <= whole / divisor; ++divisor) {
+      if (whole % divisor != 0) continue;
+      for (const std::int64_t each : {divisor, whole / divisor})
+        offer(each < number ? below : above, each);
+    }
+    for (int i = 4; i > 0; --i)
+      if (below[i - 1] != 0) add(below[i - 1]);
+    for (const std::int64_t divisor : above)
+      if (divisor != 0) add(divisor);
+  }
+  constexpr void add(std::int64_t number) { numbers[count++] = number; }
+};
+
+}  // namespace detail
+
+/// A failure as one line of text: `sentence: fact value, fact value`; where a value was refused for
+/// what stands beside it, a sentence with the value and with what would be taken.
 class failure_text {
  public:
   constexpr explicit failure_text(const failure& why) {
-    append(text(why.code));
-    const char* separator = ": ";
-    if (why.subject[0] != '\0') {
-      append(separator);
-      append(why.subject);
-      separator = ", ";
-    }
-    for (unsigned i = 0; i < why.count; ++i) {
-      append(separator);
-      append(text(why.facts[i].name));
-      append(" ");
-      append(why.facts[i].value);
-      separator = ", ";
-    }
+    const bool has_facts = why.subject[0] == '\0' && why.count > 0;
+    if (has_facts && why.code == errc::no_such_code)
+      append_not_taken(why);
+    else if (has_facts && why.code == errc::does_not_divide)
+      append_with_numbers(why, " does not divide ");
+    else if (has_facts && why.code == errc::not_a_multiple)
+      append_with_numbers(why, " is no multiple of ");
+    else
+      append_sentence(why);
   }
 
   [[nodiscard]] constexpr const char* c_str() const { return characters_; }
@@ -252,6 +508,82 @@ class failure_text {
   char characters_[512]{};
   int size_ = 0;
 
+  constexpr void append_sentence(const failure& why) {
+    append(text(why.code));
+    const char* separator = ": ";
+    if (why.subject[0] != '\0') {
+      append(separator);
+      append(why.subject);
+      separator = ", ";
+    }
+    for (unsigned i = 0; i < why.count; ++i) {
+      append(separator);
+      append(why.facts[i]);
+      separator = ", ";
+    }
+  }
+  static constexpr bool says_what_is_taken(fact name) {
+    return name == fact::takes || name == fact::at_least || name == fact::at_most;
+  }
+  // "zero_stage 7 is not taken beside sharding fsdp2; 2 or 3 is"
+  constexpr void append_not_taken(const failure& why) {
+    append(why.facts[0]);
+    append(" is not taken");
+    const char* separator = " beside ";
+    unsigned taken = 0;
+    for (unsigned i = 1; i < why.count; ++i) {
+      taken += says_what_is_taken(why.facts[i].name);
+      if (says_what_is_taken(why.facts[i].name)) continue;
+      append(separator);
+      append(why.facts[i]);
+      separator = ", ";
+    }
+    for (unsigned i = 1, listed = 0; i < why.count; ++i) {
+      const named_fact& each = why.facts[i];
+      if (!says_what_is_taken(each.name)) continue;
+      append(separator_in_list(listed++, taken));
+      append(each.name == fact::at_least  ? "at least "
+             : each.name == fact::at_most ? "at most "
+                                          : "");
+      append_value(each);
+    }
+    if (taken != 0) append(" is");
+  }
+  // "tensor_parallel 6 does not divide num_attention_heads 32; 1, 2, 4, 8, 16 or 32 do"
+  constexpr void append_with_numbers(const failure& why, const char* relation) {
+    append(why.facts[0]);
+    append(relation);
+    append(why.facts[1]);
+    const detail::numbers_taken taken(why);
+    for (unsigned i = 0; i < taken.count; ++i) {
+      append(separator_in_list(i, taken.count));
+      append(taken.numbers[i]);
+    }
+    const bool divides = why.code == errc::does_not_divide;
+    if (taken.count != 0)
+      append(taken.count > 1 ? (divides ? " do" : " are") : (divides ? " does" : " is"));
+  }
+  static constexpr const char* separator_in_list(unsigned listed, unsigned count) {
+    return listed == 0 ? "; " : listed + 1 == count ? " or " : ", ";
+  }
+
+  constexpr void append(const named_fact& known) {
+    append(text(known.name));
+    append(" ");
+    append_value(known);
+  }
+  constexpr void append_value(const named_fact& known) {
+    if (known.kind == fact_kind::number) return append(known.value);
+    if (known.kind != fact_kind::fraction) return append(word_of(known));
+    constexpr std::int64_t million = 1'000'000;
+    std::int64_t rest = known.value % million;
+    if (rest < 0) rest = -rest;
+    if (known.value < 0 && known.value > -million) append("-");
+    append(known.value / million);
+    if (rest != 0) append(".");
+    for (std::int64_t place = million / 10; rest != 0; rest %= place, place /= 10)
+      append(rest / place);
+  }
   constexpr void append(const char* more) {
     for (; *more != '\0' && size_ < 511; ++more) characters_[size_++] = *more;
   }

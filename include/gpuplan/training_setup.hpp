@@ -56,94 +56,180 @@ namespace detail {
 // Whether the framework compiles such layers, and such a loss.
 constexpr failure flaw_of_compilation(const training_setup& setup) {
   const transformer& model = setup.model;
-  const bool compiles = setup.framework.compiles_layers || setup.framework.compiles_loss;
-  if (compiles && setup.framework.layers != layer_code::torchtitan)
-    return without_code("torch.compile");
-  if (setup.framework.compiles_loss && setup.framework.loss_parallel)
-    return without_code("compiled loss of divided logits");
-  if (!setup.framework.compiles_layers) return {};
-  if (setup.trains.what != training::full) return without_code("frozen compiled layers");
+  const framework& by = setup.framework;
+  const named_fact compiles_layers{fact::compiles_layers, by.compiles_layers};
+  const named_fact compiles_loss{fact::compiles_loss, by.compiles_loss};
+  if (by.layers != layer_code::torchtitan)
+    if (const failure why =
+            flaw_if_any({compiles_layers, compiles_loss}, {fact::layers, by.layers});
+        failed(why))
+      return why;
+  if (by.compiles_loss && by.loss_parallel)
+    return without_code({compiles_loss, {fact::loss_parallel, true}, {fact::takes, false}});
+  if (!by.compiles_layers) return {};
+  if (setup.trains.what != training::full)
+    return without_code(
+        {{fact::trains, setup.trains.what}, compiles_layers, {fact::takes, training::full}});
   if (setup.parallelism.tensor_parallel > 1)
-    return without_code("compiled layers of several ranks");
-  if (model.norm != norm_kind::rms_norm || !model.norm_affine)
-    return without_code("compiled layer norms");
+    return without_code({{fact::tensor_parallel, setup.parallelism.tensor_parallel},
+                         compiles_layers,
+                         {fact::takes, 1}});
+  if (model.norm != norm_kind::rms_norm)
+    return without_code(
+        {{fact::norm, model.norm}, compiles_layers, {fact::takes, norm_kind::rms_norm}});
+  if (!model.norm_affine)
+    return without_code({{fact::norm_affine, false}, compiles_layers, {fact::takes, true}});
   if (model.key_value_heads() == model.num_attention_heads)
-    return without_code("compiled layers without groups");
+    return without_code({{fact::num_key_value_heads, model.key_value_heads()},
+                         compiles_layers,
+                         {fact::at_most, model.num_attention_heads - 1}});
   return {};
 }
 
 constexpr failure flaw_of_precision(const training_setup& setup) {
   const precision_recipe& recipe = setup.precision;
-  const sharding_code sharding = setup.framework.sharding;
-  const bool gathers = sharding == sharding_code::fsdp2;
-  if (recipe.weights != number_format::fp32 && !is_half(recipe.weights))
-    return without_code("weights in this format");
+  const named_fact sharding{fact::sharding, setup.framework.sharding};
+  const named_fact weights{fact::precision_weights, recipe.weights};
+  const named_fact compute{fact::precision_compute, recipe.compute};
+  const named_fact reduced{fact::precision_reduced, recipe.reduced};
+  const named_fact fp32{fact::takes, number_format::fp32};
+  const named_fact bf16{fact::takes, number_format::bf16};
+  const named_fact fp16{fact::takes, number_format::fp16};
+  const bool gathers = setup.framework.sharding == sharding_code::fsdp2;
+  const bool is_deepspeed = setup.framework.sharding == sharding_code::deepspeed;
+  const bool has_half_weights = is_half(recipe.weights);
+  if (recipe.weights != number_format::fp32 && !has_half_weights)
+    return without_code({weights, fp32, bf16, fp16});
   if (recipe.compute != number_format::fp32 && recipe.compute != number_format::tf32 &&
       !is_half(recipe.compute))
-    return without_code("products in this format");
-  if (!gathers && !is_half(recipe.compute) && is_half(recipe.weights))
-    return without_code("fp32 products of such weights");
-  if (gathers && recipe.under_autocast) return without_code("autocast of gathered weights");
-  if (recipe.reduced != number_format::fp32 && !(gathers && is_half(recipe.reduced)))
-    return without_code("reduction in this format");
-  if (recipe.master_weights && (gathers || !is_half(recipe.weights)))
-    return without_code("master weights");
-  if (!recipe.master_weights && sharding == sharding_code::deepspeed)
-    return without_code("no master weights");
-  const bool sums = sharding == sharding_code::deepspeed || sharding == sharding_code::megatron;
-  if (recipe.fp32_gradients && !sums) return without_code("fp32 gradients");
-  return {};
+    return without_code({compute, fp32, {fact::takes, number_format::tf32}, bf16, fp16});
+  if (!gathers && !is_half(recipe.compute) && has_half_weights)
+    return without_code({compute, weights, sharding, bf16, fp16});
+  if (gathers)
+    if (const failure why = flaw_if_any({{fact::under_autocast, recipe.under_autocast},
+                                         {fact::master_weights, recipe.master_weights}},
+                                        sharding);
+        failed(why))
+      return why;
+  if (recipe.reduced != number_format::fp32 && !gathers)
+    return without_code({reduced, sharding, fp32});
+  if (recipe.reduced != number_format::fp32 && !is_half(recipe.reduced))
+    return without_code({reduced, fp32, bf16, fp16});
+  if (recipe.master_weights && !has_half_weights)
+    return without_code({{fact::master_weights, true}, weights, {fact::takes, false}});
+  if (!recipe.master_weights && is_deepspeed)
+    return without_code({{fact::master_weights, false}, sharding, {fact::takes, true}});
+  if (is_deepspeed || setup.framework.sharding == sharding_code::megatron) return {};
+  return flaw_if_any({{fact::fp32_gradients, recipe.fp32_gradients}}, sharding);
 }
 
 constexpr failure flaw_of_fp8(const training_setup& setup) {
-  if (setup.precision.fp4_linears) return without_code("fp4_linears");
-  if (setup.precision.scales_by_row) return without_code("scales_by_row");
-  if (!setup.precision.fp8_linears) return {};
-  const layer_code layers = setup.framework.layers;
-  const sharding_code sharding = setup.framework.sharding;
-  if (!is_plain(layers) && layers != layer_code::decoder) return without_code("fp8_linears");
-  if (setup.precision.compute != number_format::bf16)
-    return without_code("fp8 beside such products");
-  if (sharding == sharding_code::deepspeed || setup.parallelism.tensor_parallel > 1 ||
-      setup.trains.what == training::adapters)
-    return without_code("such layers in fp8");
+  const precision_recipe& recipe = setup.precision;
+  const named_fact layers{fact::layers, setup.framework.layers};
+  const named_fact fp8{fact::fp8_linears, recipe.fp8_linears};
+  if (const failure why = flaw_if_any(
+          {{fact::fp4_linears, recipe.fp4_linears}, {fact::scales_by_row, recipe.scales_by_row}},
+          layers);
+      failed(why))
+    return why;
+  if (!recipe.fp8_linears) return {};
+  if (!is_plain(setup.framework.layers) && setup.framework.layers != layer_code::decoder)
+    return without_code({fp8, layers, {fact::takes, false}});
+  if (recipe.compute != number_format::bf16)
+    return without_code(
+        {{fact::precision_compute, recipe.compute}, fp8, {fact::takes, number_format::bf16}});
+  if (setup.framework.sharding == sharding_code::deepspeed)
+    return without_code({fp8, {fact::sharding, setup.framework.sharding}, {fact::takes, false}});
+  if (setup.parallelism.tensor_parallel > 1)
+    return without_code(
+        {fp8, {fact::tensor_parallel, setup.parallelism.tensor_parallel}, {fact::takes, false}});
+  if (setup.trains.what == training::adapters)
+    return without_code({fp8, {fact::trains, setup.trains.what}, {fact::takes, false}});
   const transformer& model = setup.model;
-  for (const std::int64_t width : {model.hidden_size,
-                                   model.intermediate_size,
-                                   model.num_attention_heads * model.query_dim(),
-                                   model.key_value_heads() * model.query_dim()})
-    if (width % 16 != 0) return without_code("such widths in fp8");
-  return {};
+  const std::int64_t head_dim = model.query_dim();
+  return flaw_if_no_multiple({{fact::hidden_size, model.hidden_size},
+                              {fact::intermediate_size, model.intermediate_size},
+                              {fact::query_size, model.num_attention_heads * head_dim},
+                              {fact::key_value_size, model.key_value_heads() * head_dim}},
+                             {fact::fp8_block, 16});
 }
 
-// Which ZeRO stages there are, and what of them lies on the host.
+// Which ZeRO stages there are.
+constexpr failure flaw_of_zero_stage(const training_setup& setup) {
+  const int stage = setup.parallelism.zero_stage;
+  const named_fact zero_stage{fact::zero_stage, stage};
+  const named_fact sharding{fact::sharding, setup.framework.sharding};
+  switch (setup.framework.sharding) {
+    case sharding_code::fsdp2:
+      if (stage == 2 || stage == 3) return {};
+      return without_code({zero_stage, sharding, {fact::takes, 2}, {fact::takes, 3}});
+    case sharding_code::deepspeed:
+      if (stage >= 0 && stage <= 3) return {};
+      return without_code({zero_stage,
+                           sharding,
+                           {fact::takes, 0},
+                           {fact::takes, 1},
+                           {fact::takes, 2},
+                           {fact::takes, 3}});
+    case sharding_code::none:
+    case sharding_code::megatron:
+      break;
+  }
+  if (stage == 0 || stage == 1) return {};
+  return without_code({zero_stage, sharding, {fact::takes, 0}, {fact::takes, 1}});
+}
+
+// Whose layers can be shared, and what of them lies on the host.
 constexpr failure flaw_of_sharding(const training_setup& setup) {
   const parallelism& division = setup.parallelism;
-  const sharding_code sharding = setup.framework.sharding;
-  const bool gathers = sharding == sharding_code::fsdp2;
-  const bool is_deepspeed = sharding == sharding_code::deepspeed;
+  const layer_code code = setup.framework.layers;
+  const sharding_code by = setup.framework.sharding;
+  const named_fact layers{fact::layers, code};
+  const named_fact sharding{fact::sharding, by};
+  const named_fact zero_stage{fact::zero_stage, division.zero_stage};
+  const bool gathers = by == sharding_code::fsdp2;
+  const bool is_deepspeed = by == sharding_code::deepspeed;
   const int stage = division.zero_stage;
-  const int least = gathers ? 2 : 0;
-  const int most = gathers || is_deepspeed ? 3 : 1;
-  if (stage < least || stage > most) return without_code("this zero_stage");
-  const bool is_of_megatron = is_megatron(setup.framework.layers);
-  if (is_of_megatron ? sharding == sharding_code::none || gathers
-                     : sharding == sharding_code::megatron)
-    return without_code("this sharding of such layers");
-  if (division.shard_group != 0 && !gathers) return without_code("shard_group");
+  if (is_megatron(code) && (by == sharding_code::none || gathers))
+    return without_code({sharding,
+                         layers,
+                         {fact::takes, sharding_code::deepspeed},
+                         {fact::takes, sharding_code::megatron}});
+  if (!is_megatron(code) && by == sharding_code::megatron)
+    return without_code({sharding,
+                         layers,
+                         {fact::takes, sharding_code::none},
+                         {fact::takes, sharding_code::fsdp2},
+                         {fact::takes, sharding_code::deepspeed}});
+  if (!gathers)
+    if (const failure why = flaw_if_any({{fact::shard_group, division.shard_group},
+                                         {fact::weights_on_host, division.weights_on_host}},
+                                        sharding);
+        failed(why))
+      return why;
+  const named_fact on_host{fact::optimizer_on_host, division.optimizer_on_host};
   if (gathers && division.optimizer_on_host != division.weights_on_host)
-    return without_code("weights or optimizer on host");
-  if (!gathers && division.weights_on_host) return without_code("weights_on_host");
-  const bool is_in_buffer = stage == 1 && setup.precision.fp32_gradients &&
-                            setup.precision.weights == number_format::bf16;
-  if (!gathers && division.optimizer_on_host && (!is_deepspeed || stage == 0 || is_in_buffer))
-    return without_code("optimizer_on_host");
+    return without_code({on_host,
+                         {fact::weights_on_host, division.weights_on_host},
+                         sharding,
+                         {fact::takes, division.weights_on_host}});
+  if (!gathers && division.optimizer_on_host) {
+    if (!is_deepspeed) return without_code({on_host, sharding, {fact::takes, false}});
+    if (stage == 0) return without_code({on_host, zero_stage, {fact::takes, false}});
+    if (stage == 1 && setup.precision.fp32_gradients &&
+        setup.precision.weights == number_format::bf16)
+      return without_code({on_host,
+                           zero_stage,
+                           {fact::fp32_gradients, true},
+                           {fact::precision_weights, setup.precision.weights},
+                           {fact::takes, false}});
+  }
   if (!gathers && !setup.framework.reduces_every_micro_batch)
-    return without_code("late reduction of gradients");
-  const layer_code layers = setup.framework.layers;
+    return without_code({{fact::reduces_every_micro_batch, false}, sharding, {fact::takes, true}});
   const bool has_hooks =
-      layers == layer_code::decoder || layers == layer_code::gpt2 || layers == layer_code::bert;
-  if (is_deepspeed && stage == 3 && !has_hooks) return without_code("ZeRO-3 of such layers");
+      code == layer_code::decoder || code == layer_code::gpt2 || code == layer_code::bert;
+  if (is_deepspeed && stage == 3 && !has_hooks)
+    return without_code({zero_stage, sharding, layers, {fact::at_most, 2}});
   return {};
 }
 
@@ -153,81 +239,148 @@ constexpr failure flaw_of_megatron_division(const training_setup& setup) {
   const parallelism& division = setup.parallelism;
   const transformer& model = setup.model;
   const std::int64_t ranks = division.tensor_parallel;
-  const std::int64_t chunks = division.pipeline_parallel * division.virtual_pipeline;
+  const named_fact tensor_parallel{fact::tensor_parallel, ranks};
+  const named_fact stages{fact::pipeline_parallel, division.pipeline_parallel};
   const bool is_deepspeed = setup.framework.sharding == sharding_code::deepspeed;
   if (is_deepspeed && division.zero_stage > 1 && division.pipeline_parallel > 1)
-    return without_code("this zero_stage of stages");
-  if (model.num_hidden_layers < division.pipeline_parallel ||
-      (!is_deepspeed && model.num_hidden_layers % chunks != 0))
-    return without_code("unequal stages");
-  if (model.num_attention_heads % ranks != 0 || model.intermediate_size % ranks != 0 ||
-      (model.key_value_heads() % ranks != 0 && ranks % model.key_value_heads() != 0))
-    return without_code("unequal parts of a layer");
-  // Within attention a context rank has all tokens of a part of a tensor rank's heads.
-  const std::int64_t heads = model.num_attention_heads / ranks;
+    return without_code({{fact::zero_stage, division.zero_stage},
+                         {fact::sharding, setup.framework.sharding},
+                         stages,
+                         {fact::takes, 0},
+                         {fact::takes, 1}});
+  if (model.num_hidden_layers < division.pipeline_parallel)
+    return without_code({stages,
+                         {fact::num_hidden_layers, model.num_hidden_layers},
+                         {fact::at_most, model.num_hidden_layers}});
+  if (!is_deepspeed) {
+    if (const failure why =
+            flaw_if_indivisible(stages, {{fact::num_hidden_layers, model.num_hidden_layers}});
+        failed(why))
+      return why;
+    const std::int64_t layers = model.num_hidden_layers / division.pipeline_parallel;
+    if (const failure why = flaw_if_indivisible({fact::virtual_pipeline, division.virtual_pipeline},
+                                                {{fact::layers_of_stage, layers}});
+        failed(why))
+      return why;
+  }
+  if (const failure why =
+          flaw_if_indivisible(tensor_parallel,
+                              {{fact::num_attention_heads, model.num_attention_heads},
+                               {fact::intermediate_size, model.intermediate_size}});
+      failed(why))
+    return why;
+  if (ranks % model.key_value_heads() != 0)
+    if (const failure why = flaw_if_indivisible(
+            tensor_parallel, {{fact::num_key_value_heads, model.key_value_heads()}});
+        failed(why))
+      return why;
+  // Within attention a context rank has all tokens of a part of a tensor rank's heads; their number
+  // is a multiple of that of its keys and values.
   const std::int64_t groups = model.key_value_heads() > ranks ? model.key_value_heads() / ranks : 1;
-  if (heads % division.context_parallel != 0 || groups % division.context_parallel != 0)
-    return without_code("unequal heads of context ranks");
-  return {};
+  return flaw_if_indivisible({fact::context_parallel, division.context_parallel},
+                             {{fact::key_value_heads_of_rank, groups}});
 }
 
 // A context rank has two chunks of a sequence, one from either end; along the sequence, each of its
 // tensor ranks an equal part of their tokens.
-constexpr bool divides_sequence_unequally(const training_setup& setup) {
+constexpr failure flaw_of_sequence(const training_setup& setup) {
   const parallelism& division = setup.parallelism;
   const std::int64_t context = division.context_parallel;
-  const std::int64_t own = setup.sequence_length / context;
-  if (context > 1 && (setup.sequence_length % context != 0 || own % 2 != 0)) return true;
+  if (context > 1)
+    if (const failure why = flaw_if_no_multiple({{fact::sequence_length, setup.sequence_length}},
+                                                {fact::chunks_of_sequence, 2 * context});
+        failed(why))
+      return why;
   const bool is_along =
       division.sequence_parallel || setup.framework.layers == layer_code::torchtitan;
-  return is_along && own % division.tensor_parallel != 0;
+  if (!is_along) return {};
+  return flaw_if_indivisible({fact::tensor_parallel, division.tensor_parallel},
+                             {{fact::tokens_of_context_rank, setup.sequence_length / context}});
 }
 
 constexpr failure flaw_of_division(const training_setup& setup) {
   const parallelism& division = setup.parallelism;
-  const layer_code layers = setup.framework.layers;
-  const bool is_of_megatron = is_megatron(layers);
-  const bool is_titan = layers == layer_code::torchtitan;
+  const named_fact layers{fact::layers, setup.framework.layers};
+  const named_fact sharding{fact::sharding, setup.framework.sharding};
+  const named_fact tensor_parallel{fact::tensor_parallel, division.tensor_parallel};
+  const named_fact stages{fact::pipeline_parallel, division.pipeline_parallel};
+  const named_fact chunks{fact::virtual_pipeline, division.virtual_pipeline};
+  const named_fact one{fact::takes, 1};
+  const bool is_of_megatron = is_megatron(setup.framework.layers);
+  const bool is_titan = setup.framework.layers == layer_code::torchtitan;
   const std::int64_t ranks = division.tensor_parallel;
-  if (!is_of_megatron && division.pipeline_parallel > 1) return without_code("pipeline_parallel");
-  const bool has_chunks = is_of_megatron && setup.framework.sharding != sharding_code::deepspeed;
-  if (division.virtual_pipeline > 1 && (!has_chunks || division.pipeline_parallel == 1))
-    return without_code("virtual_pipeline");
-  const bool has_engine = setup.framework.transformer_engine;
+  if (!is_of_megatron && division.pipeline_parallel > 1) return without_code({stages, layers, one});
+  if (division.virtual_pipeline > 1) {
+    if (!is_of_megatron) return without_code({chunks, layers, one});
+    if (setup.framework.sharding == sharding_code::deepspeed)
+      return without_code({chunks, sharding, one});
+    if (division.pipeline_parallel == 1) return without_code({chunks, stages, one});
+  }
   if (division.schedule != pipeline_schedule::one_f_one_b)
-    return without_code("memory of this schedule");
-  if (!has_engine && division.expert_parallel > 1) return without_code("expert_parallel");
+    return without_code(
+        {{fact::schedule, division.schedule}, {fact::takes, pipeline_schedule::one_f_one_b}});
+  const bool has_engine = setup.framework.transformer_engine;
+  const named_fact engine{fact::transformer_engine, has_engine};
+  if (!has_engine && division.expert_parallel > 1)
+    return without_code({{fact::expert_parallel, division.expert_parallel}, engine, one});
   if (!has_engine && !is_titan && division.context_parallel > 1)
-    return without_code("context_parallel");
-  if (!is_of_megatron && division.shares_kept_inputs) return without_code("shares_kept_inputs");
+    return without_code({{fact::context_parallel, division.context_parallel}, layers, engine, one});
+  if (!is_of_megatron)
+    if (const failure why =
+            flaw_if_any({{fact::shares_kept_inputs, division.shares_kept_inputs}}, layers);
+        failed(why))
+      return why;
   const model_rank& place = setup.place;
   if (place.stage < 0 || place.stage >= division.pipeline_parallel)
     return failure(errc::out_of_bounds,
-                   named_fact{fact::at_least, 0},
-                   named_fact{fact::at_most, division.pipeline_parallel - 1})
-        .about("stage");
-  if (place.tensor_rank != 0 || place.expert_rank != 0)
-    return without_code("ranks other than the first");
-  if (divides_sequence_unequally(setup)) return without_code("unequal parts of a sequence");
+                   {{fact::stage, place.stage},
+                    {fact::at_least, 0},
+                    {fact::at_most, division.pipeline_parallel - 1}});
+  if (place.tensor_rank != 0)
+    return without_code({{fact::tensor_rank, place.tensor_rank}, {fact::takes, 0}});
+  if (place.expert_rank != 0)
+    return without_code({{fact::expert_rank, place.expert_rank}, {fact::takes, 0}});
+  if (const failure why = flaw_of_sequence(setup); failed(why)) return why;
   if (is_of_megatron)
     if (const failure why = flaw_of_megatron_division(setup); failed(why)) return why;
-  if (setup.framework.loss_parallel && (ranks == 1 || is_of_megatron))
-    return without_code("loss_parallel");
+  const named_fact loss_parallel{fact::loss_parallel, setup.framework.loss_parallel};
+  if (setup.framework.loss_parallel && is_of_megatron)
+    return without_code({loss_parallel, layers, {fact::takes, false}});
+  if (setup.framework.loss_parallel && ranks == 1)
+    return without_code({loss_parallel, tensor_parallel, {fact::takes, false}});
   if (ranks == 1 || is_of_megatron) return {};
-  if (layers != layer_code::llama && !is_titan) return without_code("tensor_parallel");
+  if (setup.framework.layers != layer_code::llama && !is_titan)
+    return without_code({tensor_parallel, layers, one});
   const transformer& model = setup.model;
-  if (model.num_attention_heads % ranks != 0 || model.key_value_heads() % ranks != 0 ||
-      model.intermediate_size % ranks != 0)
-    return without_code("unequal parts of a layer");
-  if (model.attention_bias || model.attention_out_bias || model.mlp_bias || model.norm_bias)
-    return without_code("biases under tensor_parallel");
+  const bool has_groups = model.key_value_heads() != model.num_attention_heads;
+  if (const failure why =
+          flaw_if_indivisible(tensor_parallel,
+                              {{has_groups ? fact::num_key_value_heads : fact::num_attention_heads,
+                                model.key_value_heads()},
+                               {fact::intermediate_size, model.intermediate_size}});
+      failed(why))
+    return why;
+  if (const failure why = flaw_if_any({{fact::attention_bias, model.attention_bias},
+                                       {fact::attention_out_bias, model.attention_out_bias},
+                                       {fact::mlp_bias, model.mlp_bias},
+                                       {fact::norm_bias, model.norm_bias}},
+                                      tensor_parallel);
+      failed(why))
+    return why;
+  const named_fact along{fact::sequence_parallel, division.sequence_parallel};
   if (setup.trains.what != training::full && (division.sequence_parallel || is_titan))
-    return without_code("frozen parts of layers");
+    return without_code({{fact::trains, setup.trains.what},
+                         tensor_parallel,
+                         is_titan ? layers : along,
+                         {fact::takes, training::full}});
   if (is_titan) return {};
-  if (setup.framework.sharding != sharding_code::none || division.zero_stage != 0)
-    return without_code("sharding of divided layers");
+  if (const failure why =
+          flaw_if_any({sharding, {fact::zero_stage, division.zero_stage}}, tensor_parallel);
+      failed(why))
+    return why;
   if (setup.optimizer.clips_gradients && !division.sequence_parallel)
-    return without_code("norms of parts and wholes");
+    return without_code(
+        {{fact::clips_gradients, true}, tensor_parallel, along, {fact::takes, false}});
   return {};
 }
 
@@ -235,84 +388,128 @@ constexpr failure flaw_of_division(const training_setup& setup) {
 constexpr failure flaw_of_experts(const training_setup& setup) {
   const parallelism& division = setup.parallelism;
   const expert_mixture& moe = setup.model.moe;
+  const named_fact experts{fact::num_experts, moe.num_experts};
   if (division.context_parallel > 1 && setup.model.is_latent())
-    return without_code("latent context parallelism");
+    return without_code({{fact::context_parallel, division.context_parallel},
+                         {fact::kv_lora_rank, setup.model.mla.kv_lora_rank},
+                         {fact::takes, 1}});
   if (moe.num_experts == 0) return {};
-  if (division.tensor_parallel > 1) return without_code("experts in tensor parallelism");
-  if (moe.num_experts % division.expert_parallel != 0)
-    return without_code("experts for so many ranks");
-  return {};
+  if (division.tensor_parallel > 1)
+    return without_code(
+        {{fact::tensor_parallel, division.tensor_parallel}, experts, {fact::takes, 1}});
+  return flaw_if_indivisible({fact::expert_parallel, division.expert_parallel}, {experts});
 }
 
 constexpr failure flaw_of_recomputation(const training_setup& setup) {
-  const layer_code layers = setup.framework.layers;
-  const bool is_of_megatron = is_megatron(layers);
-  if (setup.recompute == recompute_mode::selective && !is_plain(layers) && !is_of_megatron)
-    return without_code("selective recomputation");
-  if (setup.recompute_span > 1 && !is_of_megatron) return without_code("recompute_span");
-  if (setup.recompute_period > 1 && (is_of_megatron || layers == layer_code::t5))
-    return without_code("recompute_period");
-  if (setup.recompute_layers != 0 && layers == layer_code::t5)
-    return without_code("recompute_layers");
-  if (setup.saves_costly_results && layers != layer_code::torchtitan)
-    return without_code("saves_costly_results");
-  return {};
+  const layer_code code = setup.framework.layers;
+  const named_fact layers{fact::layers, code};
+  const bool is_of_megatron = is_megatron(code);
+  if (setup.recompute == recompute_mode::selective && !is_plain(code) && !is_of_megatron)
+    return without_code({{fact::recompute, setup.recompute},
+                         layers,
+                         {fact::takes, recompute_mode::none},
+                         {fact::takes, recompute_mode::full}});
+  if (setup.recompute_span > 1 && !is_of_megatron)
+    return without_code({{fact::recompute_span, setup.recompute_span}, layers, {fact::takes, 1}});
+  if (setup.recompute_period > 1 && (is_of_megatron || code == layer_code::t5))
+    return without_code(
+        {{fact::recompute_period, setup.recompute_period}, layers, {fact::takes, 1}});
+  if (code == layer_code::t5)
+    if (const failure why = flaw_if_any({{fact::recompute_layers, setup.recompute_layers}}, layers);
+        failed(why))
+      return why;
+  if (code == layer_code::torchtitan) return {};
+  return flaw_if_any({{fact::saves_costly_results, setup.saves_costly_results}}, layers);
 }
 
 // Which kernels take what there is (sdp_utils.cpp of PyTorch).
 constexpr failure flaw_of_attention(const training_setup& setup) {
   const transformer& model = setup.model;
-  const layer_code layers = setup.framework.layers;
+  const layer_code code = setup.framework.layers;
+  const named_fact layers{fact::layers, code};
+  const named_fact attention{fact::attention, setup.attention};
   const bool is_chosen = setup.attention != attention_kernel::automatic;
-  if (setup.attention == attention_kernel::flash && layers == layer_code::t5)
-    return without_code("flash attention with a bias by distance");
-  if (layers == layer_code::torchtitan && is_chosen && setup.attention != attention_kernel::flash)
-    return without_code("attention but by kernel");
-  const bool is_flash = setup.attention == attention_kernel::flash ||
-                        (!is_chosen && layers == layer_code::torchtitan);
-  if (setup.framework.transformer_engine && is_chosen && !is_flash)
-    return without_code("attention but by kernel");
-  if (!is_flash) return {};
-  if (!is_half(setup.precision.compute)) return without_code("flash attention in fp32");
-  if (model.query_dim() > 256) return without_code("flash attention of wide heads");
-  const bool is_windowed = model.sliding_window != 0 && layers == layer_code::decoder &&
-                           model.sliding_window <= setup.sequence_length;
-  if ((setup.padding_mask || is_windowed) && !is_megatron(layers))
-    return without_code("flash attention with a mask");
-  return {};
+  if (setup.attention == attention_kernel::flash && code == layer_code::t5)
+    return without_code({attention,
+                         layers,
+                         {fact::takes, attention_kernel::automatic},
+                         {fact::takes, attention_kernel::efficient},
+                         {fact::takes, attention_kernel::math},
+                         {fact::takes, attention_kernel::written_out}});
+  const bool has_flash_alone = code == layer_code::torchtitan || setup.framework.transformer_engine;
+  if (has_flash_alone && is_chosen && setup.attention != attention_kernel::flash)
+    return without_code({attention,
+                         layers,
+                         {fact::takes, attention_kernel::automatic},
+                         {fact::takes, attention_kernel::flash}});
+  if (setup.attention != attention_kernel::flash && (is_chosen || code != layer_code::torchtitan))
+    return {};
+  if (!is_half(setup.precision.compute))
+    return without_code({{fact::precision_compute, setup.precision.compute},
+                         attention,
+                         layers,
+                         {fact::takes, number_format::bf16},
+                         {fact::takes, number_format::fp16}});
+  if (model.query_dim() > 256)
+    return without_code(
+        {{fact::head_dim, model.query_dim()}, attention, layers, {fact::at_most, 256}});
+  if (is_megatron(code)) return {};
+  if (model.sliding_window != 0 && code == layer_code::decoder &&
+      model.sliding_window <= setup.sequence_length)
+    return without_code({{fact::sliding_window, model.sliding_window},
+                         attention,
+                         {fact::sequence_length, setup.sequence_length},
+                         {fact::takes, 0},
+                         {fact::at_least, setup.sequence_length + 1}});
+  return flaw_if_any({{fact::padding_mask, setup.padding_mask}}, attention);
 }
 
 constexpr failure flaw_of_optimizer(const training_setup& setup) {
   const optimizer& by = setup.optimizer;
   const sharding_code sharding = setup.framework.sharding;
   const bool has_own = by.code != optimizer_code::torch;
+  const named_fact engine{fact::sharding, sharding};
+  const named_fact kind{fact::optimizer_kind, by.kind};
+  const named_fact code{fact::optimizer_code, by.code};
+  const named_fact loop{fact::optimizer_loop, by.loop};
+  const named_fact states{fact::optimizer_states, by.states};
+  const named_fact adamw{fact::takes, optimizer_kind::adamw};
+  const named_fact fp32{fact::takes, number_format::fp32};
+  const named_fact int8{fact::takes, number_format::int8};
+  const named_fact torch{fact::takes, optimizer_code::torch};
   switch (by.code) {
     case optimizer_code::torch:
       // AnyPrecisionAdamW
       if (by.states != number_format::fp32 && by.states != setup.precision.weights &&
           (by.states != number_format::bf16 || by.kind != optimizer_kind::adamw ||
            by.loop != optimizer_loop::parameter))
-        return without_code("states in this format");
+        return without_code({states, code, kind, loop, fp32});
       if (is_half(by.states) && setup.precision.master_weights)
-        return without_code("states in this format");
+        return without_code({states, {fact::master_weights, true}, fp32});
       break;
     case optimizer_code::bitsandbytes:
       if (by.kind != optimizer_kind::adamw && by.kind != optimizer_kind::lion)
-        return without_code("such an optimizer");
+        return without_code({kind, code, adamw, {fact::takes, optimizer_kind::lion}});
       if (by.states != number_format::fp32 && by.states != number_format::int8)
-        return without_code("states in this format");
-      if (sharding != sharding_code::none) return without_code("an optimizer of parts");
+        return without_code({states, code, fp32, int8});
+      if (sharding != sharding_code::none) return without_code({code, engine, torch});
       break;
     case optimizer_code::torchao:
-      if (by.kind != optimizer_kind::adamw) return without_code("such an optimizer");
-      if (by.states != number_format::int8) return without_code("states in this format");
+      if (by.kind != optimizer_kind::adamw) return without_code({kind, code, adamw});
+      if (by.states != number_format::int8) return without_code({states, code, int8});
       break;
   }
-  if (by.pages_states && by.code != optimizer_code::bitsandbytes)
-    return without_code("pages_states");
-  if (has_own && (setup.precision.master_weights || setup.parallelism.tensor_parallel > 1))
-    return without_code("such an optimizer here");
+  if (by.code != optimizer_code::bitsandbytes)
+    if (const failure why = flaw_if_any({{fact::pages_states, by.pages_states}}, code); failed(why))
+      return why;
+  const named_fact tensor_parallel{fact::tensor_parallel, setup.parallelism.tensor_parallel};
+  const bool divides_layers = setup.parallelism.tensor_parallel > 1;
+  if (has_own && setup.precision.master_weights)
+    return without_code({code, {fact::master_weights, true}, torch});
+  if (has_own && divides_layers) return without_code({code, tensor_parallel, torch});
   const bool is_fused = by.loop == optimizer_loop::fused && !has_own;
+  const named_fact foreach{fact::takes, optimizer_loop::foreach};
+  const named_fact parameter{fact::takes, optimizer_loop::parameter};
   switch (by.kind) {
     case optimizer_kind::adamw:
       return {};
@@ -320,45 +517,57 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
     case optimizer_kind::sgd_momentum:
     case optimizer_kind::adagrad:
       if (is_fused && sharding == sharding_code::fsdp2)
-        return without_code("fused optimizer of parts");
+        return without_code({loop, kind, engine, foreach, parameter});
       break;
     case optimizer_kind::lion:
     case optimizer_kind::rmsprop:
     case optimizer_kind::adafactor:
-      if (is_fused) return without_code("fused optimizer");
+      if (is_fused) return without_code({loop, kind, foreach, parameter});
       break;
     case optimizer_kind::muon:
       break;
   }
   if (sharding == sharding_code::deepspeed || sharding == sharding_code::megatron)
-    return without_code("optimizers other than AdamW");
+    return without_code({kind, engine, adamw});
   const bool takes_matrices =
       by.kind == optimizer_kind::muon || by.kind == optimizer_kind::adafactor;
-  const bool divides_layers = setup.parallelism.tensor_parallel > 1;
-  if (takes_matrices && (sharding == sharding_code::fsdp2 || divides_layers))
-    return without_code("an optimizer of parts");
+  if (takes_matrices && sharding == sharding_code::fsdp2)
+    return without_code({kind, engine, adamw});
   if (by.kind == optimizer_kind::muon && setup.parallelism.zero_stage != 0)
-    return without_code("two optimizers in shares");
-  if (divides_layers && (by.kind == optimizer_kind::adagrad || by.kind == optimizer_kind::lion))
-    return without_code("an optimizer of parts");
+    return without_code({kind, {fact::zero_stage, setup.parallelism.zero_stage}, adamw});
+  if (divides_layers &&
+      (takes_matrices || by.kind == optimizer_kind::adagrad || by.kind == optimizer_kind::lion))
+    return without_code({kind, tensor_parallel, adamw});
   return {};
 }
 
 // What is left frozen, and who has code for that.
 constexpr failure flaw_of_training(const training_setup& setup) {
   if (setup.trains.what == training::full) return {};
-  const sharding_code sharding = setup.framework.sharding;
-  if (is_megatron(setup.framework.layers) || sharding == sharding_code::deepspeed)
-    return without_code("frozen parameters");
+  const sharding_code by = setup.framework.sharding;
+  const named_fact trains{fact::trains, setup.trains.what};
+  const named_fact sharding{fact::sharding, by};
+  const named_fact all{fact::takes, training::full};
+  if (is_megatron(setup.framework.layers))
+    return without_code({trains, {fact::layers, setup.framework.layers}, all});
+  if (by == sharding_code::deepspeed) return without_code({trains, sharding, all});
   if (setup.trains.what != training::adapters) return {};
   const lora& adapters = setup.trains.adapters;
-  if (setup.parallelism.tensor_parallel > 1) return without_code("adapters of divided layers");
-  if (sharding != sharding_code::fsdp2) return {};
+  if (setup.parallelism.tensor_parallel > 1)
+    return without_code({trains,
+                         {fact::tensor_parallel, setup.parallelism.tensor_parallel},
+                         all,
+                         {fact::takes, training::frozen},
+                         {fact::takes, training::head},
+                         {fact::takes, training::last_layers}});
+  if (by != sharding_code::fsdp2) return {};
   if (adapters.weights != setup.precision.weights)
-    return without_code("adapters in another format");
-  if (adapters.magnitudes) return without_code("magnitudes of parts");
-  if (adapters.base.block != 0) return without_code("parts of quantised weights");
-  return {};
+    return without_code({{fact::adapter_weights, adapters.weights},
+                         sharding,
+                         {fact::takes, setup.precision.weights}});
+  return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes},
+                      {fact::adapter_base_block, adapters.base.block}},
+                     sharding);
 }
 
 // What any estimate of a setup reads, whoever's code it is: lengths, counts of recomputation, a
@@ -384,8 +593,8 @@ constexpr failure flaw_of_lengths(const training_setup& setup) {
                    named_fact{fact::at_least, 0},
                    named_fact{fact::at_most, longest});
   if (!(setup.dropout >= 0 && setup.dropout <= 1))
-    return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}, named_fact{fact::at_most, 1})
-        .about("dropout");
+    return failure(errc::out_of_bounds,
+                   {{fact::dropout, setup.dropout}, {fact::at_least, 0}, {fact::at_most, 1}});
   return {};
 }
 
@@ -409,16 +618,23 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
 /// The setup itself where its model and division are valid, the framework has code for such models
 /// and for what is done with them, lengths are from 1 to 2^32 (of a vision model they are not
 /// read), and dropout is a probability. Errors: those of the model and of the division;
-/// `no_such_code` with what there is none for; `out_of_bounds`.
+/// `no_such_code`, `does_not_divide` and `not_a_multiple` with the field, what it stands beside and
+/// what would be taken; `out_of_bounds`.
 [[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {
   if (const auto valid = validate(setup.model); !valid) return valid.why();
+  // First: it says which stages this framework has, not which there are.
+  if (const failure why = detail::flaw_of_zero_stage(setup); detail::failed(why)) return why;
   if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
   if (const failure why = detail::flaw_of_code(setup.model, setup.framework); detail::failed(why))
     return why;
   // Its gradient would leave the layer that is computed again.
   if (setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter &&
       setup.model.relative_attention_buckets != 0)
-    return failure(errc::no_such_code).about("re-entrant checkpoints of layers that share a bias");
+    return detail::without_code(
+        {{fact::recompute, setup.recompute},
+         {fact::checkpoints_reenter, true},
+         {fact::relative_attention_buckets, setup.model.relative_attention_buckets},
+         {fact::takes, recompute_mode::none}});
   if (const failure why = detail::flaw_of_lengths(setup); detail::failed(why)) return why;
   // An encoder without a head trains on the texts of a sample beside each other.
   const named_fact texts{fact::encodings, setup.encodings};
@@ -429,9 +645,14 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
                    texts,
                    named_fact{fact::at_least, 2},
                    named_fact{fact::at_most, most_texts_beside});
-  if (texts.value != 1 && !compares_texts) return detail::without_code("encodings");
-  if (setup.target_length != 0 && setup.framework.layers != layer_code::t5)
-    return detail::without_code("target_length");
+  const named_fact layers{fact::layers, setup.framework.layers};
+  if (texts.value != 1 && !compares_texts)
+    return detail::without_code({texts, layers, {fact::head, setup.model.head}, {fact::takes, 1}});
+  if (setup.framework.layers != layer_code::t5)
+    if (const failure why =
+            detail::flaw_if_any({{fact::target_length, setup.target_length}}, layers);
+        detail::failed(why))
+      return why;
   if (const failure why = detail::flaw_of_combination(setup); detail::failed(why)) return why;
   return setup;
 }
@@ -441,17 +662,26 @@ namespace detail {
 // What is wrong with a valid batch on a valid setup's division, or no failure.
 constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& plan) {
   const parallelism& division = setup.parallelism;
-  if (plan.data_parallel * division.context_parallel % division.expert_parallel != 0)
-    return failure(errc::no_such_code, named_fact{fact::data_parallel, plan.data_parallel})
-        .about("experts for so many ranks");
-  if (division.shard_group != 0 && plan.data_parallel % division.shard_group != 0)
-    return failure(errc::no_such_code, named_fact{fact::data_parallel, plan.data_parallel})
-        .about("unequal shard groups");
+  const named_fact replicas{fact::data_parallel, plan.data_parallel};
+  if (const failure why = flaw_if_indivisible(
+          {fact::expert_parallel, division.expert_parallel},
+          {{fact::context_ranks, plan.data_parallel * division.context_parallel}});
+      failed(why))
+    return why;
+  if (division.shard_group != 0)
+    if (const failure why =
+            flaw_if_indivisible({fact::shard_group, division.shard_group}, {replicas});
+        failed(why))
+      return why;
   if (plan.data_parallel > 1 && division.tensor_parallel > 1 &&
       setup.framework.layers == layer_code::llama)
-    return without_code("replicas of divided layers");
-  if (setup.precision.fp8_linears && plan.micro_batch * setup.sequence_length % 16 != 0)
-    return without_code("so many tokens in fp8");
+    return without_code({replicas,
+                         {fact::tensor_parallel, division.tensor_parallel},
+                         {fact::layers, setup.framework.layers},
+                         {fact::takes, 1}});
+  if (setup.precision.fp8_linears)
+    return flaw_if_no_multiple({{fact::tokens, plan.micro_batch * setup.sequence_length}},
+                               {fact::fp8_block, 16});
   return {};
 }
 
@@ -464,12 +694,12 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   if (const auto valid = validate(setup); !valid) return valid.why();
   if (const auto valid = validate(plan); !valid) return valid.why();
   if (const failure why = detail::flaw_of_batch(setup, plan); detail::failed(why)) return why;
-  if (setup.parallelism.virtual_pipeline > 1 &&
-      plan.accumulation % setup.parallelism.pipeline_parallel != 0)
-    return failure(errc::no_such_code,
-                   named_fact{fact::accumulation, plan.accumulation},
-                   named_fact{fact::pipeline_parallel, setup.parallelism.pipeline_parallel})
-        .about("interleaving of so many");
+  if (setup.parallelism.virtual_pipeline > 1)
+    if (const failure why = detail::flaw_if_no_multiple(
+            {{fact::accumulation, plan.accumulation}},
+            {fact::pipeline_parallel, setup.parallelism.pipeline_parallel});
+        detail::failed(why))
+      return why;
   return setup;
 }
 

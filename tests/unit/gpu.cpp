@@ -83,14 +83,14 @@ TEST_CASE("a peak that is not stated is a failure that names the device and the 
   STATIC_CHECK(!fp8);
   STATIC_CHECK(fp8.why().code == errc::unsupported_format);
   STATIC_CHECK(fp8.why().subject == "imaginary"sv);
-  STATIC_CHECK(fp8.why()[fact::element_bits] == 8);
-  STATIC_CHECK(fp8.why()[fact::accumulator_bits] == 32);
+  STATIC_CHECK(fp8.why().facts[0] == named_fact{fact::format, number_format::fp8});
+  STATIC_CHECK(fp8.why().facts[1] == named_fact{fact::accumulator, accumulator::fp32});
   STATIC_CHECK(!peak(imaginary, number_format::fp4));
   STATIC_CHECK(!peak(imaginary, number_format::bf16, accumulator::fp16));
   STATIC_CHECK(!peak(imaginary, number_format::fp32, accumulator::fp16));
   STATIC_CHECK(!sparse_peak(imaginary, number_format::tf32));
-  STATIC_CHECK(
-      peak(imaginary, number_format::fp8, accumulator::fp16).why()[fact::accumulator_bits] == 16);
+  STATIC_CHECK(peak(imaginary, number_format::fp8, accumulator::fp16).why().facts[1] ==
+               named_fact{fact::accumulator, accumulator::fp16});
 }
 
 TEST_CASE("links give the rate of one direction") {

@@ -1,5 +1,6 @@
 #include "check.hpp"
 
+#include <gpuplan/precision.hpp>
 #include <gpuplan/require.hpp>
 #include <gpuplan/result.hpp>
 
@@ -54,6 +55,90 @@ TEST_CASE("failures read as one line") {
                    named_fact{fact::accumulation, std::numeric_limits<std::int64_t>::max()}),
            "the product of these values does not fit into 64 bits: micro_batch "
            "-9223372036854775808, accumulation 9223372036854775807"));
+}
+
+TEST_CASE("a value that is not taken reads as a sentence, with what is") {
+  STATIC_CHECK(
+      says(failure(errc::no_such_code, {{fact::zero_stage, 7}, {fact::takes, 2}, {fact::takes, 3}}),
+           "zero_stage 7 is not taken; 2 or 3 is"));
+  STATIC_CHECK(says(failure(errc::no_such_code,
+                            {{fact::precision_compute, number_format::fp32},
+                             {fact::fp8_linears, true},
+                             {fact::head_dim, 512},
+                             {fact::takes, number_format::bf16}}),
+                    "precision_compute fp32 is not taken beside fp8_linears true, head_dim 512; "
+                    "bf16 is"));
+  STATIC_CHECK(says(
+      failure(errc::no_such_code,
+              {{fact::head_dim, 0}, {fact::takes, 8}, {fact::at_least, 16}, {fact::at_most, 256}}),
+      "head_dim 0 is not taken; 8, at least 16 or at most 256 is"));
+}
+
+namespace {
+
+constexpr bool names_divisors(std::int64_t number, std::int64_t whole, std::string_view expected) {
+  return says(failure(errc::does_not_divide,
+                      {{fact::tensor_parallel, number}, {fact::num_attention_heads, whole}}),
+              expected);
+}
+constexpr bool names_multiples(std::int64_t number, std::int64_t of, std::string_view expected) {
+  return says(
+      failure(errc::not_a_multiple, {{fact::accumulation, number}, {fact::pipeline_parallel, of}}),
+      expected);
+}
+
+}  // namespace
+
+TEST_CASE("a number that does not divide is refused with the nearest that do") {
+  STATIC_CHECK(names_divisors(6,
+                              32,
+                              "tensor_parallel 6 does not divide num_attention_heads 32; 1, 2, 4, "
+                              "8, 16 or 32 do"));
+  STATIC_CHECK(names_divisors(
+      12,
+      14336,
+      "tensor_parallel 12 does not divide num_attention_heads 14336; 2, 4, 7, 8, 14, 16, 28 or 32 "
+      "do"));
+  STATIC_CHECK(
+      names_divisors(2, 1, "tensor_parallel 2 does not divide num_attention_heads 1; 1 does"));
+  STATIC_CHECK(names_divisors(100,
+                              36,
+                              "tensor_parallel 100 does not divide num_attention_heads 36; 9, 12, "
+                              "18 or 36 do"));
+  STATIC_CHECK(
+      names_multiples(7, 4, "accumulation 7 is no multiple of pipeline_parallel 4; 4 or 8 are"));
+  STATIC_CHECK(names_multiples(3, 4, "accumulation 3 is no multiple of pipeline_parallel 4; 4 is"));
+  // What has no such numbers is left at its sentence.
+  STATIC_CHECK(names_multiples(3, 0, "accumulation 3 is no multiple of pipeline_parallel 0"));
+  STATIC_CHECK(says(failure(errc::does_not_divide),
+                    "the first number does not divide the second; those that would do are named "
+                    "last"));
+}
+
+TEST_CASE("numbers with a fraction, and those that are none") {
+  struct number {
+    double value = 0;
+    std::string_view text;
+  };
+  CONSTEXPR bool are_told = [] {
+    const double infinity = std::numeric_limits<double>::infinity();
+    for (const number& each : {number{1.5, "1.5"},
+                               number{-0.25, "-0.25"},
+                               number{-2.000001, "-2.000001"},
+                               number{3, "3"},
+                               number{0.1, "0.1"},
+                               number{1e12, "1000000000000"},
+                               number{-1e300, "-9000000000000000000"},
+                               number{infinity, "infinity"},
+                               number{-infinity, "-infinity"},
+                               number{std::numeric_limits<double>::quiet_NaN(), "nan"}})
+      if (!std::string_view(
+               failure_text(failure(errc::negative, named_fact{fact::dropout, each.value})).c_str())
+               .ends_with(each.text))
+        return false;
+    return true;
+  }();
+  STATIC_CHECK(are_told);
 }
 
 TEST_CASE("a subject is cut to its room, and a fact can be added") {

@@ -7,9 +7,38 @@
 #include <gpuplan/precision.hpp>
 #include <gpuplan/result.hpp>
 
+#include <cstdint>
+#include <initializer_list>
+
 namespace gpuplan::detail {
 
 constexpr failure without_code(const char* what) { return failure(errc::no_such_code).about(what); }
+
+// The value there is no code for, what it stands beside, and what would be taken.
+constexpr failure without_code(std::initializer_list<named_fact> known) {
+  return failure(errc::no_such_code, known);
+}
+// The first of these that is there (not 0, `false` or `none`), where there is code for none.
+constexpr failure flaw_if_any(std::initializer_list<named_fact> fields, named_fact beside) {
+  for (const named_fact& field : fields) {
+    named_fact taken = field;
+    taken.name = fact::takes;
+    taken.value = 0;
+    if (field.value != 0) return without_code({field, beside, taken});
+  }
+  return {};
+}
+// Likewise where a number must divide others, or be a multiple of one.
+constexpr failure flaw_if_indivisible(named_fact number, std::initializer_list<named_fact> wholes) {
+  for (const named_fact& whole : wholes)
+    if (whole.value % number.value != 0) return failure(errc::does_not_divide, {number, whole});
+  return {};
+}
+constexpr failure flaw_if_no_multiple(std::initializer_list<named_fact> numbers, named_fact of) {
+  for (const named_fact& number : numbers)
+    if (number.value % of.value != 0) return failure(errc::not_a_multiple, {number, of});
+  return {};
+}
 
 constexpr bool is_half(number_format format) {
   return format == number_format::bf16 || format == number_format::fp16;
@@ -21,65 +50,109 @@ constexpr bool is_megatron(layer_code code) { return code == layer_code::megatro
 
 // Of models as a person writes them with torch.nn.
 constexpr failure flaw_of_plain_code(const transformer& model, layer_code code) {
-  if (model.gated_mlp != (code == layer_code::llama)) return without_code("gated MLP, or none");
-  if (model.fused_qkv != (code == layer_code::gpt))
-    return without_code("fused query, key and value");
-  if (model.fused_gate_up) return without_code("fused gate");
-  if (model.parallel_attention) return without_code("attention beside the MLP");
-  if (model.norm_at != norm_position::before || model.norms_per_layer != 2 || !model.final_norm ||
-      model.embedding_norm || !model.norm_affine)
-    return without_code("norms elsewhere");
-  if (model.sliding_window != 0) return without_code("sliding window");
-  if (model.head != head_kind::language_model || model.lm_head_bias || model.head_dense)
-    return without_code("such a head");
-  if (model.type_vocab_size != 0 || model.relative_attention_buckets != 0)
-    return without_code("such an embedding");
-  if (code == layer_code::llama) return {};
-  if (model.qk_norm != qk_norm_scope::none) return without_code("norms of query and key");
-  if (model.key_value_heads() != model.num_attention_heads) return without_code("grouped heads");
-  return {};
+  const named_fact layers{fact::layers, code};
+  const bool is_llama = code == layer_code::llama;
+  if (model.gated_mlp != is_llama)
+    return without_code({{fact::gated_mlp, model.gated_mlp}, layers, {fact::takes, is_llama}});
+  if (model.fused_qkv == is_llama)
+    return without_code({{fact::fused_qkv, model.fused_qkv}, layers, {fact::takes, !is_llama}});
+  if (!model.final_norm)
+    return without_code({{fact::final_norm, false}, layers, {fact::takes, true}});
+  if (!model.norm_affine)
+    return without_code({{fact::norm_affine, false}, layers, {fact::takes, true}});
+  if (model.norms_per_layer != 2 && model.norm_at == norm_position::before)
+    return without_code({{fact::norms_per_layer, model.norms_per_layer}, layers, {fact::takes, 2}});
+  if (model.head != head_kind::language_model)
+    return without_code(
+        {{fact::head, model.head}, layers, {fact::takes, head_kind::language_model}});
+  if (const failure why =
+          flaw_if_any({{fact::fused_gate_up, model.fused_gate_up},
+                       {fact::parallel_attention, model.parallel_attention},
+                       {fact::norm_at, model.norm_at},
+                       {fact::embedding_norm, model.embedding_norm},
+                       {fact::sliding_window, model.sliding_window},
+                       {fact::lm_head_bias, model.lm_head_bias},
+                       {fact::head_dense, model.head_dense},
+                       {fact::type_vocab_size, model.type_vocab_size},
+                       {fact::relative_attention_buckets, model.relative_attention_buckets}},
+                      layers);
+      failed(why))
+    return why;
+  if (is_llama) return {};
+  if (model.key_value_heads() != model.num_attention_heads)
+    return without_code({{fact::num_key_value_heads, model.key_value_heads()},
+                         layers,
+                         {fact::takes, model.num_attention_heads}});
+  return flaw_if_any({{fact::qk_norm, model.qk_norm}}, layers);
 }
 
 constexpr failure flaw_of_torchtitan(const transformer& model) {
-  if (!model.gated_mlp) return without_code("plain MLP");
-  if (model.attention_bias || model.attention_out_bias || model.mlp_bias ||
-      (model.norm_bias && model.norm_affine))
-    return without_code("biases");
-  if (model.qk_norm != qk_norm_scope::none) return without_code("norms of query and key");
-  if (model.position_rows != 0) return without_code("learned positions");
-  if (model.has_tied_head()) return without_code("tied head");
-  return {};
+  const named_fact layers{fact::layers, layer_code::torchtitan};
+  if (!model.gated_mlp)
+    return without_code({{fact::gated_mlp, false}, layers, {fact::takes, true}});
+  return flaw_if_any({{fact::attention_bias, model.attention_bias},
+                      {fact::attention_out_bias, model.attention_out_bias},
+                      {fact::mlp_bias, model.mlp_bias},
+                      {fact::norm_bias, model.norm_bias && model.norm_affine},
+                      {fact::qk_norm, model.qk_norm},
+                      {fact::position_rows, model.position_rows},
+                      {fact::tied_embeddings, model.has_tied_head()}},
+                     layers);
 }
 
 // Whether the framework's layer code has what the model has.
 constexpr failure flaw_of_code(const transformer& model, const framework& by) {
   const layer_code code = by.layers;
+  const named_fact layers{fact::layers, code};
   model_kind kind = model_kind::decoder;
   if (code == layer_code::bert) kind = model_kind::encoder;
   if (code == layer_code::vit) kind = model_kind::vision;
   if (code == layer_code::t5) kind = model_kind::encoder_decoder;
-  if (model.kind != kind) return without_code("kind of model");
+  if (model.kind != kind)
+    return without_code({{fact::model_kind, model.kind}, layers, {fact::takes, kind}});
   if (code == layer_code::bert || code == layer_code::vit) {
-    if (model.gated_mlp) return without_code("gated MLP");
-    if (model.norm != norm_kind::layer_norm) return without_code("RMS norms");
-    if (model.key_value_heads() * model.query_dim() != model.hidden_size)
-      return without_code("heads that make another width");
+    if (model.gated_mlp)
+      return without_code({{fact::gated_mlp, true}, layers, {fact::takes, false}});
+    if (model.norm != norm_kind::layer_norm)
+      return without_code({{fact::norm, model.norm}, layers, {fact::takes, norm_kind::layer_norm}});
+    const std::int64_t heads = model.key_value_heads();
+    if (heads * model.query_dim() != model.hidden_size)
+      return without_code({{fact::hidden_size, model.hidden_size},
+                           {fact::num_key_value_heads, heads},
+                           {fact::head_dim, model.query_dim()},
+                           layers,
+                           {fact::takes, heads * model.query_dim()}});
     if (code == layer_code::vit && model.head != head_kind::classifier)
-      return without_code("head without classes");
+      return without_code({{fact::head, model.head}, layers, {fact::takes, head_kind::classifier}});
   }
   if (code == layer_code::torchtitan)
     if (const failure why = flaw_of_torchtitan(model); failed(why)) return why;
   const expert_mixture& moe = model.moe;
+  const named_fact engine{fact::transformer_engine, by.transformer_engine};
+  if (!by.transformer_engine)
+    if (const failure why = flaw_if_any(
+            {{fact::num_experts, moe.num_experts}, {fact::kv_lora_rank, model.mla.kv_lora_rank}},
+            engine);
+        failed(why))
+      return why;
   if (moe.num_experts != 0) {
-    if (!by.transformer_engine) return without_code("experts");
-    if (moe.shared_expert_gate) return without_code("gate of shared experts");
-    if (moe.router_bias || model.mlp_bias || !model.gated_mlp) return without_code("such experts");
+    const named_fact experts{fact::num_experts, moe.num_experts};
+    if (!model.gated_mlp)
+      return without_code({{fact::gated_mlp, false}, experts, layers, {fact::takes, true}});
+    if (const failure why = flaw_if_any({{fact::shared_expert_gate, moe.shared_expert_gate},
+                                         {fact::router_bias, moe.router_bias},
+                                         {fact::mlp_bias, model.mlp_bias}},
+                                        experts);
+        failed(why))
+      return why;
   }
-  if (model.is_latent() && !by.transformer_engine) return without_code("latent attention");
-  if (model.attention_sinks) return without_code("attention sinks");
-  if (model.mtp_layers != 0) return without_code("multi-token prediction");
-  if (model.layer_scale) return without_code("layer scale");
-  if (model.embedding_dim != 0) return without_code("narrow embedding");
+  if (const failure why = flaw_if_any({{fact::attention_sinks, model.attention_sinks},
+                                       {fact::mtp_layers, model.mtp_layers},
+                                       {fact::layer_scale, model.layer_scale},
+                                       {fact::embedding_dim, model.embedding_dim}},
+                                      layers);
+      failed(why))
+    return why;
   if (is_plain(code)) return flaw_of_plain_code(model, code);
   return {};
 }
