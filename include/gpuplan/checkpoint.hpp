@@ -24,7 +24,7 @@ namespace gpuplan {
           detail::check_positive(per_parameter, 1_GB, fact::checkpoint_MB, "per_parameter");
       detail::failed(why))
     return why;
-  return parameters * per_parameter;
+  return detail::positive_answer(bytes(parameters * per_parameter), "size");
 }
 
 /// The checkpoints that a run writes: one after every `save_every` steps, `steps / save_every`
@@ -85,12 +85,14 @@ constexpr failure exceeds_quota(const checkpoint_storage& storage, bytes other, 
 }
 
 /// What `count` checkpoints take together with what else the quota must hold. Errors: a negative
-/// count, `validate`.
+/// count, `validate`, a sum that is not finite.
 [[nodiscard]] constexpr result<range<bytes>> storage_needed(const checkpoint_storage& storage,
                                                             std::int64_t count) {
   if (const auto valid = validate(storage); !valid) return valid.why();
   if (count < 0) return failure(errc::negative, named_fact{fact::checkpoints, count});
-  return storage.used + storage.final_model + static_cast<double>(count) * storage.checkpoint;
+  return detail::finite_answer(
+      storage.used + storage.final_model + static_cast<double>(count) * storage.checkpoint,
+      "storage");
 }
 
 namespace detail {
@@ -155,8 +157,8 @@ constexpr std::int64_t checkpoints_within(bytes quota, bytes other, bytes each) 
 /// d` with `x = sqrt(d / (2 M))` for d < 2 M, else M. J. T. Daly, "A higher order estimate of the
 /// optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22(3), 2006;
 /// its first term is J. W. Young's, "A first order approximation to the optimum checkpoint
-/// interval", CACM 17(9), 1974. Valid for failures that strike at a constant rate. Errors: a time
-/// that is not positive and finite.
+/// interval", CACM 17(9), 1974. Valid for failures that strike at a constant rate. Errors: a time,
+/// also the interval, that is not positive and finite.
 [[nodiscard]] constexpr result<duration> save_interval_for_failures(
     duration stall, duration mean_time_between_failures) {
   if (const failure why = detail::check_positive(stall, "stall"); detail::failed(why)) return why;
@@ -166,10 +168,11 @@ constexpr std::int64_t checkpoints_within(bytes quota, bytes other, bytes each) 
     return why;
   const double d = stall.value();
   const double m = mean_time_between_failures.value();
-  if (d >= 2 * m) return mean_time_between_failures;
-  const double x = detail::sqrt(d / (2 * m));
+  if (d / 2 >= m) return mean_time_between_failures;
+  const double x = detail::sqrt(d / m / 2);
   // sqrt(2 d m) as 2 m x, which cannot overflow before its result does
-  return duration::from_value(2 * m * x * (1 + x / 3 + x * x / 9) - d);
+  return detail::positive_answer(duration::from_value(2 * (m * x) * (1 + x / 3 + x * x / 9) - d),
+                                 "interval");
 }
 
 }  // namespace gpuplan

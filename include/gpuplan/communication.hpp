@@ -133,6 +133,8 @@ struct device_group {
 [[nodiscard]] constexpr device_group group_of(std::int64_t ranks,
                                               std::int64_t stride,
                                               std::int64_t devices_per_node) {
+  if (ranks < 1 || stride < 1 || devices_per_node < 1)
+    detail::precondition_violated(failure(errc::not_positive).about("group"));
   const std::int64_t in_node = devices_per_node / stride;
   const std::int64_t at_least_one = in_node < 1 ? 1 : in_node;
   return {ranks, ranks < at_least_one ? ranks : at_least_one};
@@ -224,7 +226,8 @@ namespace detail {
 /// the median; of each row, fitted to the others, by 7.2 %; of a machine with constants from other
 /// kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their hops differ.
 /// Other collectives, and groups across more than 4 nodes, are not measured. Preconditions: a group
-/// of at least 1; `between_nodes` stated where it spans nodes; an algorithm that the collective has
+/// of at least 1; links with a rate, `between_nodes` stated where it spans nodes; a message of no
+/// less than no bytes; an algorithm that the collective has
 /// there, `fastest` or `ring` for all but all-reduce.
 [[nodiscard]] constexpr duration collective_time(
     collective what,
@@ -236,8 +239,12 @@ namespace detail {
     detail::precondition_violated(failure(errc::not_positive).about("group"));
   if (group.nodes() > 1 && !links.between_nodes)
     detail::precondition_violated(failure(errc::not_known).about("between_nodes"));
-  const detail::exchange found =
-      detail::exchange_of(what, detail::numbers_of(links), {group.ranks, group.per_node});
+  const detail::interconnect_numbers numbers = detail::numbers_of(links);
+  if (!(numbers.inside.rate > 0) || (group.nodes() > 1 && !(numbers.between.rate > 0)))
+    detail::precondition_violated(failure(errc::not_positive).about("rate of a link"));
+  if (!detail::is_finite(message.value()) || message < bytes{})
+    detail::precondition_violated(failure(errc::negative).about("message"));
+  const detail::exchange found = detail::exchange_of(what, numbers, {group.ranks, group.per_node});
   if (by == collective_algorithm::fastest)
     return duration::from_value(found.seconds(message.value()));
   if (by == collective_algorithm::ring)

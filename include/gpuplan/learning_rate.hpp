@@ -40,7 +40,8 @@ concept learning_rate_rule = requires(const Rule& rule,
 };
 
 /// The learning rate at `effective_batch` (samples of one optimizer step) by a rule. Errors:
-/// `validate(tuned)`, a batch below 1 (`errc::not_positive`), and those of the rule.
+/// `validate(tuned)`, a batch below 1 (`errc::not_positive`), a learning rate that comes out
+/// neither positive nor finite, and those of the rule.
 template <learning_rate_rule Rule>
 [[nodiscard]] constexpr result<range<double>> scaled_learning_rate(
     const tuned_rate& tuned, range<std::int64_t> effective_batch, const Rule& rule) {
@@ -67,7 +68,6 @@ namespace detail {
 [[nodiscard]] constexpr result<range<double>> grown_beta(double beta,
                                                          range<double> k,
                                                          const char* name) {
-  if (is_nan(beta)) return failure(errc::not_finite).about(name);
   if (const failure why = check_between(beta, 0, 1, name); failed(why)) return why;
   if (beta == 1) return about_range(errc::out_of_bounds, beta, name);
   const range<double> grown = 1.0 - k * (1 - beta);
@@ -83,7 +83,8 @@ namespace detail {
 struct linear_rule {
   [[nodiscard]] constexpr result<range<double>> learning_rate(
       const tuned_rate& tuned, range<std::int64_t> effective_batch) const {
-    return tuned.learning_rate * detail::growth(tuned, effective_batch);
+    return detail::positive_answer(tuned.learning_rate * detail::growth(tuned, effective_batch),
+                                   "learning_rate");
   }
 };
 
@@ -93,7 +94,9 @@ struct linear_rule {
 struct square_root_rule {
   [[nodiscard]] constexpr result<range<double>> learning_rate(
       const tuned_rate& tuned, range<std::int64_t> effective_batch) const {
-    return tuned.learning_rate * detail::sqrt(detail::growth(tuned, effective_batch));
+    return detail::positive_answer(
+        tuned.learning_rate * detail::sqrt(detail::growth(tuned, effective_batch)),
+        "learning_rate");
   }
 };
 
@@ -131,15 +134,19 @@ struct adam_sde_rule {
     if (effective_batch.low() < 1)
       return failure(errc::not_positive,
                      named_fact{fact::effective_batch_low, effective_batch.low()});
-    if (!(epsilon >= 0)) return failure(errc::negative).about("epsilon");
     if (!detail::is_finite(epsilon)) return failure(errc::not_finite).about("epsilon");
+    if (epsilon < 0) return failure(errc::negative).about("epsilon");
     const range<double> k = detail::growth(tuned, effective_batch);
     const range<double> root = detail::sqrt(k);
     const auto grown1 = detail::grown_beta(beta1, k, "beta1");
     if (!grown1) return grown1.why();
     const auto grown2 = detail::grown_beta(beta2, k, "beta2");
     if (!grown2) return grown2.why();
-    return adam_settings{tuned.learning_rate * root, *grown1, *grown2, epsilon / root};
+    const auto rate = detail::positive_answer(tuned.learning_rate * root, "learning_rate");
+    if (!rate) return rate.why();
+    const auto scaled = detail::finite_answer(epsilon / root, "epsilon");
+    if (!scaled) return scaled.why();
+    return adam_settings{*rate, *grown1, *grown2, *scaled};
   }
 
   [[nodiscard]] constexpr result<range<double>> learning_rate(
@@ -176,7 +183,8 @@ struct noise_scale_rule {
                        share_of_ceiling(tuned_batch, noise_scale.high());
       return hull(range(a), range(b));
     };
-    return tuned.learning_rate * hull(factor(least_batch), factor(most_batch));
+    return detail::positive_answer(
+        tuned.learning_rate * hull(factor(least_batch), factor(most_batch)), "learning_rate");
   }
 
   /// The learning rate that no batch takes the optimum beyond: `lr (1 + B_noise / B)` of the tuned
@@ -185,7 +193,8 @@ struct noise_scale_rule {
     if (const auto valid = validate(tuned); !valid) return valid.why();
     if (const failure why = detail::check_positive(noise_scale, "noise_scale"); detail::failed(why))
       return why;
-    return tuned.learning_rate * (1.0 + noise_scale / tuned.effective_batch);
+    return detail::positive_answer(
+        tuned.learning_rate * (1.0 + noise_scale / tuned.effective_batch), "learning_rate");
   }
 
  private:
@@ -202,23 +211,24 @@ struct batch_trade_off {
   range<double> least_samples{};  // at a very small one
 
   /// The critical batch size, `least_samples / least_steps`: there, training takes twice the least
-  /// steps and twice the least samples. Errors: a part that is not positive and finite.
+  /// steps and twice the least samples. Errors: a part, or an answer, that is not positive and
+  /// finite.
   [[nodiscard]] constexpr result<range<double>> critical_batch() const {
     if (const failure why = flaw(); detail::failed(why)) return why;
-    return least_samples / least_steps;
+    return detail::positive_answer(least_samples / least_steps, "critical_batch");
   }
 
   /// The optimizer steps at `effective_batch` B: `least_steps + least_samples / B`. Errors as
   /// above, a batch below 1.
   [[nodiscard]] constexpr result<range<double>> steps(range<std::int64_t> effective_batch) const {
     if (const failure why = flaw(effective_batch.low()); detail::failed(why)) return why;
-    return least_steps + least_samples / effective_batch;
+    return detail::positive_answer(least_steps + least_samples / effective_batch, "steps");
   }
 
   /// The samples at `effective_batch` B: `least_samples + B least_steps`. Errors as above.
   [[nodiscard]] constexpr result<range<double>> samples(range<std::int64_t> effective_batch) const {
     if (const failure why = flaw(effective_batch.low()); detail::failed(why)) return why;
-    return least_samples + effective_batch * least_steps;
+    return detail::positive_answer(least_samples + effective_batch * least_steps, "samples");
   }
 
  private:

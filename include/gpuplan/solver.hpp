@@ -272,9 +272,14 @@ struct uneven_batch {
   std::int64_t gpus_with_larger_share = 0;  // all where the shares are equal
 
   /// The share of all GPUs' sample slots that stays empty: `1 - effective / (GPUs * larger_share)`.
+  /// Precondition: `solve_uneven_batch` gave it.
   [[nodiscard]] constexpr double idle_share() const {
-    return 1 - static_cast<double>(effective_batch) /
-                   (static_cast<double>(data_parallel) * static_cast<double>(larger_share));
+    if (data_parallel < 1 || larger_share < 1)
+      detail::precondition_violated(
+          failure(errc::not_positive, named_fact{fact::data_parallel, data_parallel}));
+    // One slot is empty on each of the others.
+    return static_cast<double>(data_parallel - gpus_with_larger_share) /
+           (static_cast<double>(data_parallel) * static_cast<double>(larger_share));
   }
 };
 
@@ -299,8 +304,7 @@ template <memory_model Model>
   const std::int64_t smaller = effective_batch / data_parallel;
   const std::int64_t accumulation = most ? detail::ceil_div(larger, *most) : 1;
   const batch_plan fullest{detail::ceil_div(larger, accumulation), data_parallel, accumulation};
-  if (!fits(fullest, gpu, model))
-    return detail::exceeds_gpu_memory(fullest, model.required(fullest), gpu);
+  if (const auto fitting = check(fullest, gpu, model); !fitting) return fitting.why();
   return uneven_batch{.effective_batch = effective_batch,
                       .data_parallel = data_parallel,
                       .micro_batch = fullest.micro_batch,

@@ -31,7 +31,7 @@ concept scaling_model = requires(const Model& model, std::int64_t devices) {
     return why;
   if (const failure why = detail::check_positive(speedup, "speedup"); detail::failed(why))
     return why;
-  return speedup / static_cast<double>(devices);
+  return detail::positive_answer(speedup / static_cast<double>(devices), "efficiency");
 }
 
 /// The efficiency that a model gives; errors as the model's.
@@ -63,7 +63,7 @@ template <scaling_model Model>
   if (const failure why = detail::check_positive(speedup, "speedup"); detail::failed(why))
     return why;
   const double n = static_cast<double>(devices);
-  return (n / speedup - 1.0) / (n - 1);
+  return detail::finite_answer((n / speedup - 1.0) / (n - 1), "serial fraction");
 }
 
 /// Amdahl's law (AFIPS 1967): a share of the work, 0 to 1, does not spread over devices. The
@@ -135,11 +135,12 @@ struct scaling_table {
     const double n = static_cast<double>(devices);
     scaling_entry below{};
     for (const scaling_entry& above : entries) {
-      if (above.devices == devices) return n * above.efficiency;
+      if (above.devices == devices) return detail::positive_answer(n * above.efficiency, "speedup");
       if (above.devices > devices) {
         const double part = static_cast<double>(devices - below.devices) /
                             static_cast<double>(above.devices - below.devices);
-        return n / ((1 - part) / below.efficiency + part / above.efficiency);
+        const range<double> overhead = (1 - part) / below.efficiency + part / above.efficiency;
+        return detail::positive_answer(n / overhead, "speedup");
       }
       below = above;
     }
@@ -188,7 +189,7 @@ template <std::size_t Count>
 /// The share of the time that a speed-up saves: `1 - 1 / factor`. Negative for a slow-down.
 [[nodiscard]] constexpr result<range<double>> time_saved(range<double> factor) {
   if (const failure why = detail::check_positive(factor, "factor"); detail::failed(why)) return why;
-  return 1.0 - 1.0 / factor;
+  return detail::finite_answer(1.0 - 1.0 / factor, "time saved");
 }
 
 /// The share by which a speed-up raises the rate: `factor - 1`. Negative for a slow-down.
@@ -315,7 +316,10 @@ namespace detail {
   }
   // Where shares and factors are all but points, rounding may put the least above the most.
   const double one_end = least_time(shares, least);
-  return 1.0 / hull(range<double>(one_end), -least_time(shares, minus_most));
+  const auto time = positive_answer(hull(range<double>(one_end), -least_time(shares, minus_most)),
+                                    "time of a step");
+  if (!time) return time;
+  return positive_answer(1.0 / *time, "speedup");
 }
 
 }  // namespace detail
@@ -341,6 +345,7 @@ template <std::size_t Count>
     if (const failure why = detail::check_positive(factor, "factor"); detail::failed(why))
       return why;
     product = product * factor;
+    if (const auto so_far = detail::positive_answer(product, "product"); !so_far) return so_far;
   }
   return product;
 }

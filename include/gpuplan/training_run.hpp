@@ -100,28 +100,29 @@ struct training_run {
 
 // ---- hours
 
-/// The time of `steps` at a step time: `steps x step`. Errors: fewer than 1 step, a time that is
-/// not positive and finite.
+/// The time of `steps` at a step time: `steps x step`. Errors: fewer than 1 step, a time, also that
+/// of all steps, that is not positive and finite.
 [[nodiscard]] constexpr result<range<duration>> training_time(std::int64_t steps,
                                                               range<duration> step) {
   if (steps < 1) return failure(errc::not_positive, named_fact{fact::steps, steps});
   if (const failure why = detail::check_positive(step, "step"); detail::failed(why)) return why;
-  return static_cast<double>(steps) * step;
+  return detail::positive_answer(static_cast<double>(steps) * step, "time");
 }
 
 /// The time of `samples` at a throughput of all GPUs together: `samples / throughput`. Errors:
-/// fewer than 1 sample, a rate that is not positive and finite.
+/// fewer than 1 sample, a rate or a time that is not positive and finite.
 [[nodiscard]] constexpr result<range<duration>> training_time(std::int64_t samples,
                                                               range<sample_rate> throughput) {
   if (samples < 1) return failure(errc::not_positive, named_fact{fact::samples, samples});
   const range<double> per_second(throughput.low().value(), throughput.high().value());
   if (const failure why = detail::check_positive(per_second, "throughput"); detail::failed(why))
     return why;
-  return static_cast<double>(samples) / per_second * 1_s;
+  return detail::positive_answer(static_cast<double>(samples) / per_second * 1_s, "time");
 }
 
 /// The time of `steps` of a plan by a time model. Errors: fewer than 1 step; what `validate` says
-/// of the plan and of the model; a step time that is not positive and finite.
+/// of the plan, of the model and of the plan by that model; a step time that is not positive and
+/// finite.
 template <time_model Model>
 [[nodiscard]] constexpr result<range<duration>> training_time(std::int64_t steps,
                                                               const batch_plan& plan,
@@ -129,6 +130,8 @@ template <time_model Model>
   if (const auto valid = validate(plan); !valid) return valid.why();
   if constexpr (requires { validate(model); })
     if (const auto valid = validate(model); !valid) return valid.why();
+  if constexpr (requires { validate(model, plan); })
+    if (const auto valid = validate(model, plan); !valid) return valid.why();
   const duration step = model.step(plan);
   if (const failure why = detail::check_positive(step, "step"); detail::failed(why)) return why;
   return training_time(steps, step);
@@ -150,7 +153,10 @@ struct run_ratios {
     return why;
   if (const failure why = detail::check_positive(ratios.speed, "speed"); detail::failed(why))
     return why;
-  return reference * ratios.work / ratios.speed;
+  // A product beyond all numbers has no quotient.
+  const auto worked = detail::positive_answer(reference * ratios.work, "time");
+  if (!worked) return worked;
+  return detail::positive_answer(*worked / ratios.speed, "time");
 }
 
 // ---- day by day

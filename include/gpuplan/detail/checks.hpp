@@ -90,13 +90,44 @@ template <any_quantity Quantity>
       .about(name);
 }
 
-// A point may be NaN.
+// A point may be no finite number.
 [[nodiscard]] constexpr failure check_between(double value,
                                               std::int64_t least,
                                               std::int64_t most,
                                               const char* name) {
-  if (is_nan(value)) return failure(errc::not_finite).about(name);
+  if (!is_finite(value)) return failure(errc::not_finite).about(name);
   return check_between(range<double>(value), least, most, name);
+}
+
+// An answer's ends as plain numbers.
+[[nodiscard]] constexpr range<double> ends_of(range<double> answer) { return answer; }
+[[nodiscard]] constexpr range<double> ends_of(double answer) {
+  return is_nan(answer) ? range<double>(infinity) : range<double>(answer);
+}
+template <any_quantity Quantity>
+[[nodiscard]] constexpr range<double> ends_of(Quantity answer) {
+  return ends_of(answer.value());
+}
+template <any_quantity Quantity>
+[[nodiscard]] constexpr range<double> ends_of(range<Quantity> answer) {
+  return {answer.low().value(), answer.high().value()};
+}
+
+// The answer itself where it is a finite number, or two; else `not_finite` with its name: inputs
+// that are finite each may be too large together.
+template <class Answer>
+[[nodiscard]] constexpr result<Answer> finite_answer(Answer answer, const char* name) {
+  const range<double> ends = ends_of(answer);
+  if (!is_finite(ends.low()) || !is_finite(ends.high()))
+    return failure(errc::not_finite).about(name);
+  return answer;
+}
+
+// Likewise, and above zero: too small together they round to it.
+template <class Answer>
+[[nodiscard]] constexpr result<Answer> positive_answer(Answer answer, const char* name) {
+  if (const failure why = check_positive(ends_of(answer), name); failed(why)) return why;
+  return answer;
 }
 
 [[nodiscard]] constexpr failure check_at_least(std::int64_t value, std::int64_t least, fact name) {

@@ -63,7 +63,7 @@ struct group_numbers {
 // Steps in a row of a tree of so many leaves.
 [[nodiscard]] constexpr double depth(std::int64_t leaves) {
   int levels = 0;
-  for (std::int64_t reached = 1; reached < leaves; reached *= 2) ++levels;
+  for (std::int64_t rest = leaves - 1; rest > 0; rest /= 2) ++levels;
   return levels;
 }
 

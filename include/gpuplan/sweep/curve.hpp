@@ -5,6 +5,7 @@
 
 #include <gpuplan/detail/checks.hpp>
 #include <gpuplan/detail/math.hpp>
+#include <gpuplan/gpu.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/sweep/fit.hpp>
@@ -13,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace gpuplan {
 
@@ -85,7 +87,6 @@ struct measured_curve {   // NOLINT(readability-identifier-naming): of the loop 
 namespace detail {
 
 constexpr failure flaw_of_tolerance(double tolerance) {
-  if (is_nan(tolerance)) return failure(errc::not_finite).about("line_tolerance");
   return check_between(tolerance, 0, 1, "line_tolerance");
 }
 
@@ -304,13 +305,18 @@ constexpr failure flaw_of(const measured_curve<Quantity>& curve) {
     return failure(errc::out_of_bounds).about("outliers");
   if (!(curve.scatter.low() > -1 && is_finite(curve.scatter.high())))
     return about_range(errc::out_of_bounds, curve.scatter, "scatter");
+  // No batch that a plan can have leads beyond what doubles hold.
+  for (const straight_line<Quantity>& one : {curve.lower, curve.upper})
+    if (!is_finite(one.at(std::numeric_limits<std::int64_t>::max()).value() *
+                   (1 + curve.scatter.high())))
+      return failure(errc::not_finite).about("line");
   return {};
 }
 
-// The curve of the rows that ran, up to below `below`.
+// The curve of the rows that ran, where `below` is known those below it.
 template <any_quantity Quantity>
 constexpr result<measured_curve<Quantity>> curve_of(sweep_rows rows,
-                                                    std::int64_t below,
+                                                    const known<std::int64_t>& below,
                                                     double tolerance,
                                                     Quantity (*value_of)(const sweep_row&)) {
   if (const failure why = flaw_of(rows); failed(why)) return why;
@@ -318,14 +324,17 @@ constexpr result<measured_curve<Quantity>> curve_of(sweep_rows rows,
   measured_curve<Quantity> curve;
   const sweep_row* one = nullptr;
   std::int64_t count = 0;
+  const auto counts = [&](const sweep_row& row) {
+    return ran(row) && (!below || row.micro_batch < *below);
+  };
   for (const sweep_row& row : rows)
-    if (ran(row) && row.micro_batch < below) ++count;
+    if (counts(row)) ++count;
   if (count > most_curve_rows)
     return failure(errc::out_of_bounds,
                    named_fact{fact::rows_that_ran, count},
                    named_fact{fact::at_most, most_curve_rows});
   for (const sweep_row& row : rows) {
-    if (!ran(row) || row.micro_batch >= below) continue;
+    if (!counts(row)) continue;
     if (curve.rows == 0) one = &row;
     std::int64_t to = curve.rows++;
     for (; to > 0 && curve.micro_batches[to - 1] > row.micro_batch; --to) {

@@ -19,7 +19,8 @@ struct sweep_diagnosis {
   bool memory_tight = false;      // memory above its band: near running out
 };
 
-/// Reads one row on `gpu`. Errors: as `validate`; `row_ran_out` for a row without measurements.
+/// Reads one row on `gpu`. Errors: as `validate`; `row_ran_out` for a row without measurements;
+/// `not_finite` where the GPU has next to no memory.
 [[nodiscard]] constexpr result<sweep_diagnosis> diagnose(const sweep_row& row,
                                                          memory_budget gpu,
                                                          const sweep_thresholds& thresholds) {
@@ -31,6 +32,8 @@ struct sweep_diagnosis {
 
   sweep_diagnosis found{.data_share = row.data.value() / step_time(row).value(),
                         .memory_share = in(row.memory, gpu.size())};
+  if (!detail::is_finite(found.memory_share))
+    return failure(errc::not_finite).about("memory_share");
   found.loading_bound = row.data > thresholds.data_time || found.data_share > thresholds.data_share;
   found.under_utilised = row.gpu_utilisation < thresholds.utilisation.low();
   found.compute_bound =

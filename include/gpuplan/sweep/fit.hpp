@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace gpuplan {
 
@@ -165,8 +166,13 @@ constexpr result<fitted_line> fit_line(sweep_rows rows,
   }
   found.root_mean_square = sqrt(squares / static_cast<double>(found.rows));
   found.r_squared = 1 - weighted_squares / sum_yy;
-  if (!(line.per_sample > 0 && is_finite(line.per_sample) && is_finite(line.fixed)))
-    return does_not_rise(found.rows);
+  for (const double one : {line.fixed,
+                           line.per_sample,
+                           found.root_mean_square,
+                           found.largest_relative,
+                           found.r_squared})
+    if (!is_finite(one)) return failure(errc::not_finite).about("line");
+  if (!(line.per_sample > 0)) return does_not_rise(found.rows);
   return line;
 }
 
@@ -175,7 +181,7 @@ constexpr result<fitted_line> fit_line(sweep_rows rows,
 /// The line through the memory of the rows that ran, by least squares. Errors: as `validate`;
 /// `too_few_rows` with fewer than two different micro-batches; `mixed_rows` where workers,
 /// precision or pinned memory are not the same in all rows; `does_not_rise` where the line does
-/// not.
+/// not; `not_finite` where values are too large for sums of their squares.
 [[nodiscard]] constexpr result<memory_fit> fit_memory(sweep_rows rows, fit_weighting weighting) {
   const auto line =
       detail::fit_line(rows, weighting, [](const sweep_row& row) { return row.memory.value(); });

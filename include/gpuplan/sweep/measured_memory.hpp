@@ -7,7 +7,6 @@
 #include <gpuplan/sweep/rows.hpp>
 
 #include <cstdint>
-#include <limits>
 
 namespace gpuplan {
 
@@ -69,6 +68,14 @@ constexpr bytes measured_memory::required(const batch_plan& plan) const {
   if (const failure why = detail::flaw_of_memory("while_accumulating", model.while_accumulating);
       detail::failed(why))
     return why;
+  if (model.ran_out_at && *model.ran_out_at <= model.curve.span().high())
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::micro_batch, *model.ran_out_at},
+                   named_fact{fact::at_least, model.curve.span().high()})
+        .about("ran_out_at");
+  if (model.ran_out_of)
+    if (const failure why = detail::flaw_of_budget(*model.ran_out_of); detail::failed(why))
+      return why.about("ran_out_of");
   return model;
 }
 
@@ -104,11 +111,13 @@ struct extrapolated_memory {
 /// micro-batch that did and what it ran out of.
 [[nodiscard]] constexpr result<batch_plan> validate(const extrapolated_memory& model,
                                                     const batch_plan& plan) {
+  const measured_memory& measured = model.model;
   if (detail::is_finite(model.required(plan).value())) return plan;
+  if (!measured.ran_out_at || !measured.ran_out_of) return failure(errc::not_finite).about("line");
   return failure(errc::ran_out_when_measured,
                  named_fact{fact::micro_batch, plan.micro_batch},
-                 named_fact{fact::at_least, *model.model.ran_out_at},
-                 named_fact{fact::gpu_has_MB, detail::MB_at_most(*model.model.ran_out_of)});
+                 named_fact{fact::at_least, *measured.ran_out_at},
+                 named_fact{fact::gpu_has_MB, detail::MB_at_most(*measured.ran_out_of)});
 }
 
 /// The model with its word beyond what was measured taken for good: `solve_batch(request,
@@ -127,12 +136,12 @@ struct extrapolated_memory {
   if (gpu)
     if (const failure why = detail::flaw_of_budget(*gpu); detail::failed(why)) return why;
   measured_memory model{.ran_out_of = gpu};
-  std::int64_t below = std::numeric_limits<std::int64_t>::max();
   for (const sweep_row& row : rows)
-    if (!detail::ran(row) && row.micro_batch < below) model.ran_out_at = below = row.micro_batch;
+    if (!detail::ran(row) && (!model.ran_out_at || row.micro_batch < *model.ran_out_at))
+      model.ran_out_at = row.micro_batch;
   if (!model.ran_out_at) model.ran_out_of = {};
   const auto curve = detail::curve_of<bytes>(
-      rows, below, line_tolerance, [](const sweep_row& row) { return row.memory; });
+      rows, model.ran_out_at, line_tolerance, [](const sweep_row& row) { return row.memory; });
   if (!curve) return curve.why();
   model.curve = *curve;
   return model;

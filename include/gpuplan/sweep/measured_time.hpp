@@ -7,7 +7,6 @@
 #include <gpuplan/time_model.hpp>
 
 #include <cstdint>
-#include <limits>
 
 namespace gpuplan {
 
@@ -84,10 +83,9 @@ struct extrapolated_time {
 /// The time model of the rows that ran. Errors: as `measured_memory_of`, but for those of the GPU.
 [[nodiscard]] constexpr result<measured_time> measured_time_of(
     sweep_rows rows, double line_tolerance = usual_line_tolerance) {
-  const auto curve = detail::curve_of<duration>(
-      rows, std::numeric_limits<std::int64_t>::max(), line_tolerance, [](const sweep_row& row) {
-        return row.data + row.forward + row.backward;
-      });
+  const auto curve = detail::curve_of<duration>(rows, {}, line_tolerance, [](const sweep_row& row) {
+    return row.data + row.forward + row.backward;
+  });
   if (!curve) return curve.why();
   double once[most_curve_rows]{};
   std::int64_t count = 0;
@@ -159,7 +157,6 @@ constexpr std::int64_t batch_at_saturation_of(const measured_time& model,
 [[nodiscard]] constexpr result<saturation_batch> batch_at_saturation(const measured_time& model,
                                                                      double share) {
   if (const auto valid = validate(model); !valid) return valid.why();
-  if (detail::is_nan(share)) return failure(errc::not_finite).about("share");
   if (const failure why = detail::check_between(share, 0, 1, "share"); detail::failed(why))
     return why;
   const measured_curve<duration>& curve = model.micro_batch;

@@ -120,6 +120,10 @@ constexpr failure flaw_of(const sweep_row& row, std::int64_t index) {
                    where,
                    named_fact{fact::needed_MB, as_fact(in(row.memory, 1_MB))})
         .about("memory");
+  if (!is_finite(throughput(row).value()))
+    return failure(errc::not_finite, where).about("throughput");
+  if (!is_finite(samples_per_s_per_GB(row)))
+    return failure(errc::not_finite, where).about("throughput / memory");
   return {};
 }
 
@@ -176,7 +180,6 @@ struct sweep_thresholds {
 /// The thresholds themselves where the shares are from 0 to 1 and the time is a positive number.
 [[nodiscard]] constexpr result<sweep_thresholds> validate(const sweep_thresholds& thresholds) {
   if (!(thresholds.data_time > duration{})) return failure(errc::not_positive).about("data_time");
-  if (detail::is_nan(thresholds.data_share)) return failure(errc::not_finite).about("data_share");
   if (const failure why = detail::check_between(thresholds.data_share, 0, 1, "data_share");
       detail::failed(why))
     return why;

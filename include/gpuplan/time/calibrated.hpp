@@ -170,6 +170,12 @@ constexpr time_factors factors_around(const time_factors& around,
   return model;
 }
 
+/// The plan where the roofline takes it. Errors: as of that.
+[[nodiscard]] constexpr result<batch_plan> validate(const calibrated_time& model,
+                                                    const batch_plan& plan) {
+  return validate(model.model, plan);
+}
+
 /// The factors that timed parts give on the setup and cluster of `model`: of each what was timed
 /// over what the roofline says, and 1 of what was not. Exact for the micro-batch and degrees that
 /// they were timed with. Errors: those of the roofline and of the plan; `not_positive` or
@@ -177,7 +183,7 @@ constexpr time_factors factors_around(const time_factors& around,
 [[nodiscard]] constexpr result<time_factors> calibrate(const roofline_time& model,
                                                        const timed_parts& timed) {
   if (const auto valid = validate(model); !valid) return valid.why();
-  if (const auto valid = validate(timed.at); !valid) return valid.why();
+  if (const auto valid = validate(model, timed.at); !valid) return valid.why();
   const detail::step_composer said(model, timed.at);
   const parameter_counts held = parameters(model.setup.model, model.setup.parallelism, {});
   struct timed_part {

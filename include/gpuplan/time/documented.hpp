@@ -44,8 +44,6 @@ struct documented_time {
   if (const failure why = detail::check_positive(model.step_time, "step_time"); detail::failed(why))
     return why;
   if (const auto valid = validate(model.measured_at); !valid) return valid.why();
-  if (detail::is_nan(model.serial_fraction))
-    return failure(errc::not_finite).about("serial_fraction");
   if (const failure why = detail::check_between(model.serial_fraction, 0, 1, "serial_fraction");
       detail::failed(why))
     return why;

@@ -105,7 +105,8 @@ class division_exchanges {
     if (ranks == 1) return 0;
     const double send =
         seconds(collective::send, passed_on / count(ranks - 1), ranks, division_.tensor_parallel);
-    return ring_pass(ranks, attention / count(ranks), send, contention_) - attention;
+    // parts of attention add up to it but for rounding
+    return larger_of(0, ring_pass(ranks, attention / count(ranks), send, contention_) - attention);
   }
   // Of gradients, or of weights that ranks share: `each` bytes of all that a rank holds.
   constexpr double of_all(collective what, const parameter_counts& held, double each) const {

@@ -56,7 +56,7 @@ struct roofline_time {
   double straggling = 1;
   time_terms terms{};
 
-  /// Precondition: `validate` accepts this, and the plan.
+  /// Precondition: `validate` accepts this, and the plan on it.
   [[nodiscard]] constexpr step_breakdown breakdown(const batch_plan& plan) const;
   [[nodiscard]] constexpr duration step(const batch_plan& plan) const {
     return breakdown(plan).total();
@@ -72,6 +72,9 @@ struct roofline_time {
 
 namespace detail {
 
+// Of FLOPs or bytes in a second: below it times would outgrow what doubles hold.
+inline constexpr double least_rate = 1;
+
 // What of a device and its links has to be known, and is not.
 constexpr failure flaw_of_ceilings(const precision_recipe& precision, const cluster& on) {
   if (const auto rate = peak(on.gpu, precision.compute); !rate) return rate.why();
@@ -79,17 +82,25 @@ constexpr failure flaw_of_ceilings(const precision_recipe& precision, const clus
     if (const auto rate = peak(on.gpu, number_format::fp8); !rate) return rate.why();
   if (precision.fp4_linears)
     if (const auto rate = peak(on.gpu, number_format::fp4); !rate) return rate.why();
+  const auto is_too_slow = [](bandwidth link) { return link.value() < least_rate; };
   if (total_gpus(on) == 1) return {};
-  if (const auto links = interconnect_of(on); !links) return links.why();
+  const auto inside = inside_node_ceiling(on);
+  if (!inside) return inside.why();
+  if (is_too_slow(inside->value)) return failure(errc::not_positive).about("inside_node");
   if (on.nodes == 1) return {};
   const auto link = link_between_nodes(on);
-  return link ? failure() : link.why();
+  if (!link) return link.why();
+  if (is_too_slow(*link)) return failure(errc::not_positive).about("between_nodes");
+  return {};
 }
 
 struct named_number {
   double value;
   const char* name;
 };
+
+// How many times as long something takes, and s that something takes, at most.
+inline constexpr std::int64_t most_times = 1'000'000'000;
 
 // What divides, multiplies or bounds times must be a positive number, or a share.
 constexpr failure flaw_of_software(const framework& by) {
@@ -99,7 +110,6 @@ constexpr failure flaw_of_software(const framework& by) {
         named_number{costs.hidden_expert_exchange, "hidden_expert_exchange"},
         named_number{costs.hidden_pipeline_exchange, "hidden_pipeline_exchange"}})
     if (const failure why = check_between(share.value, 0, 1, share.name); failed(why)) return why;
-  constexpr std::int64_t most = 1'000'000'000;
   for (const named_number& cost :
        {named_number{costs.element_traffic, "element_traffic"},
         named_number{costs.score_traffic, "score_traffic"},
@@ -107,7 +117,8 @@ constexpr failure flaw_of_software(const framework& by) {
         named_number{costs.host_of_backward, "host_of_backward"},
         named_number{costs.host_per_step.value(), "host_per_step"},
         named_number{costs.contention, "contention"}})
-    if (const failure why = check_between(cost.value, 0, most, cost.name); failed(why)) return why;
+    if (const failure why = check_between(cost.value, 0, most_times, cost.name); failed(why))
+      return why;
   const double gathered = costs.gathered_at_most.value();
   if (!is_finite(gathered) || gathered < 0)
     return failure(is_finite(gathered) ? errc::negative : errc::not_finite)
@@ -139,7 +150,6 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
         named_number{reached.memory, "memory"},
         named_number{model.setup.framework.costs.product_rate, "product_rate"}})
     if (const failure why = check_positive(share.value, share.name); failed(why)) return why;
-  // What a device does in a second: below one time would outgrow what doubles hold.
   const kernel_rates rates = kernel_rates_of(model.setup, gpu, reached);
   for (const named_number& rate : {named_number{rates.linear, "rate of products"},
                                    named_number{rates.half, "rate of products"},
@@ -147,7 +157,7 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
                                    named_number{rates.attention_backward, "rate of attention"},
                                    named_number{rates.bytes, "memory_bandwidth"}}) {
     if (!is_finite(rate.value)) return failure(errc::not_finite).about(rate.name);
-    if (rate.value < 1) return failure(errc::not_positive).about(rate.name);
+    if (rate.value < least_rate) return failure(errc::not_positive).about(rate.name);
   }
   return {};
 }
@@ -175,11 +185,45 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
     for (const failure& why : {detail::flaw(model.loader->per_sample, "per_sample"),
                                detail::flaw(model.loader->per_node, "per_node")})
       if (detail::failed(why)) return why;
+    if (model.loader->per_node.value() < detail::least_rate)
+      return failure(errc::not_positive).about("per_node");
+    if (!detail::to_int64(model.loader->per_sample.value()).ok)
+      return failure(errc::overflow).about("per_sample");
   }
-  if (!detail::is_finite(model.straggling)) return failure(errc::not_finite).about("straggling");
-  if (model.straggling < 1)
-    return failure(errc::out_of_bounds, named_fact{fact::at_least, 1}).about("straggling");
+  if (const failure why =
+          detail::check_between(model.straggling, 1, detail::most_times, "straggling");
+      detail::failed(why))
+    return why;
   return model;
+}
+
+/// The plan where it is valid, its ranks are no more than the cluster's devices, and it interleaves
+/// micro-batches in groups of stages. Errors: those of the plan; `overflow`, `out_of_bounds` of
+/// devices, `no_such_code`.
+[[nodiscard]] constexpr result<batch_plan> validate(const roofline_time& model,
+                                                    const batch_plan& plan) {
+  if (const auto valid = validate(plan); !valid) return valid.why();
+  const parallelism& division = model.setup.parallelism;
+  const auto inside = detail::checked_product(division.tensor_parallel, division.context_parallel);
+  const auto ranks =
+      detail::checked_product(inside, plan.data_parallel, division.pipeline_parallel);
+  const std::int64_t most = total_gpus(model.on);
+  if (!ranks.ok)
+    return failure(errc::overflow,
+                   named_fact{fact::data_parallel, plan.data_parallel},
+                   named_fact{fact::tensor_parallel, division.tensor_parallel},
+                   named_fact{fact::context_parallel, division.context_parallel},
+                   named_fact{fact::pipeline_parallel, division.pipeline_parallel});
+  if (ranks.value > most)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::devices, ranks.value},
+                   named_fact{fact::at_most, most});
+  if (division.virtual_pipeline > 1 && plan.accumulation % division.pipeline_parallel != 0)
+    return failure(errc::no_such_code,
+                   named_fact{fact::accumulation, plan.accumulation},
+                   named_fact{fact::pipeline_parallel, division.pipeline_parallel})
+        .about("interleaving of so many");
+  return plan;
 }
 
 namespace detail {
