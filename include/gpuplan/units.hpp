@@ -37,17 +37,20 @@ struct sample_base_unit
 struct token_base_unit
     : boost::units::base_unit<token_base_unit, token_dimension::dimension_type, 0x6750000a> {};
 
-namespace detail {
-
 // One homogeneous system: mixing Boost's information and SI systems would give heterogeneous units,
-// whose ratios silently lose their scale factor.
-using unit_system = boost::units::make_system<boost::units::information::byte_base_unit,
+// whose ratios silently lose their scale factor. A type of its own, since a list of its units would
+// fill the half of every compile error; and here, for argument-dependent lookup.
+struct base_units : boost::units::make_system<boost::units::information::byte_base_unit,
                                               boost::units::si::second_base_unit,
                                               flop_base_unit,
                                               dollar_base_unit,
                                               joule_base_unit,
                                               sample_base_unit,
-                                              token_base_unit>::type;
+                                              token_base_unit>::type::type {};
+
+namespace detail {
+
+using unit_system = boost::units::homogeneous_system<base_units>;
 
 template <class Dimension>
 using quantity_of =
@@ -105,6 +108,21 @@ template <class Unit, detail::other_scalar Scalar>
 [[nodiscard]] constexpr auto operator/(boost::units::quantity<Unit, double> whole, Scalar parts) {
   return whole / static_cast<double>(parts);
 }
+
+// Quantities of different kinds have no sum. Clang lists every other candidate beside a deleted
+// one, and not beside one that is unavailable.
+#if defined(__clang__)
+#define GPUPLAN_NO_OPERATOR(op, sentence) \
+  __attribute__((unavailable(sentence))) constexpr A operator op(A left, B) { return left; }
+#else
+#define GPUPLAN_NO_OPERATOR(op, sentence) void operator op(A, B) = delete;
+#endif
+template <any_quantity A, any_quantity B>
+requires(!std::same_as<A, B>) GPUPLAN_NO_OPERATOR(+, "gpuplan: only quantities of one kind add up")
+template <any_quantity A, any_quantity B>
+requires(!std::same_as<A, B>)
+    GPUPLAN_NO_OPERATOR(-, "gpuplan: only quantities of one kind have a difference")
+#undef GPUPLAN_NO_OPERATOR
 
 /// How many `unit` make up `value`, as a plain number: `in(21.4_GB, 1_MB) == 21400`.
 template <any_quantity Quantity>
