@@ -89,18 +89,39 @@ concept divisible = requires(A a, B b) {
   a / b;
 };
 
+// Not constexpr on purpose: the line that calls one of these is the compile error, and the comment
+// on it the sentence.
+template <class T>
+[[noreturn]] void inverted_range(T low, T high) {
+  if constexpr (integer<T>)
+    precondition_violated(failure(errc::inverted_range,
+                                  {{fact::low, static_cast<std::int64_t>(low)},
+                                   {fact::high, static_cast<std::int64_t>(high)}}));
+  else if constexpr (any_quantity<T>)
+    inverted_range(low.value(), high.value());
+  else
+    precondition_violated(
+        failure(errc::inverted_range,
+                {{fact::low, static_cast<double>(low)}, {fact::high, static_cast<double>(high)}}));
+}
+[[noreturn]] inline void division_by_zero() {
+  precondition_violated(failure(errc::division_by_range_with_zero));
+}
+
 }  // namespace detail
 
 /// The closed interval from `low()` to `high()` of a number or quantity. It never ends below its
 /// start, and no end is NaN: breaking that is a compile error in a constant expression and a
-/// `plan_error` (`errc::inverted_range`) at run time. `{120, 144}` and a bare `128` convert to it.
+/// `plan_error` (`errc::inverted_range`, with quantities in base units) at run time. `{120, 144}`
+/// and a bare `128` convert to it.
 template <class T>
 class range {
  public:
   constexpr range() = default;
   constexpr range(T point) : range(point, point) {}  // NOLINT(google-explicit-constructor)
   constexpr range(T low, T high) : low_(low), high_(high) {
-    if (!(low <= high)) detail::precondition_violated(failure(errc::inverted_range));
+    if (!(low <= high))
+      detail::inverted_range(low, high);  // gpuplan: a range must not end below its start
   }
 
   [[nodiscard]] constexpr T low() const { return low_; }
@@ -205,7 +226,8 @@ requires detail::multipliable<A, B>
 template <class A, class B>
 requires detail::divisible<A, B>
 [[nodiscard]] constexpr auto operator/(range<A> a, range<B> b) {
-  if (b.contains(B{})) detail::precondition_violated(failure(errc::division_by_range_with_zero));
+  if (b.contains(B{}))
+    detail::division_by_zero();  // gpuplan: a range that contains zero cannot divide
   const auto p = detail::quotient(a.low(), b.low());
   const auto q = detail::quotient(a.low(), b.high());
   const auto r = detail::quotient(a.high(), b.low());

@@ -117,6 +117,8 @@ namespace gpuplan {
   X(zero_stage)                      \
   X(shard_group)                     \
   X(percent)                         \
+  X(low)                             \
+  X(high)                            \
   X(low_thousandths)                 \
   X(high_thousandths)                \
   X(at_least)                        \

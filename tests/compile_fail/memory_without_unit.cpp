@@ -1,6 +1,6 @@
 // expect-match: memory_without_unit.cpp:8:[0-9]+: error:
 // expect-match: (could not convert|no viable conversion|no known conversion)
-// max-lines: 30
+// max-lines: 22
 #include <gpuplan/memory/affine.hpp>
 
 using namespace gpuplan;
