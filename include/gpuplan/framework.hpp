@@ -209,7 +209,9 @@ struct framework {
   // Megatron
   bool softmax_in_fp32 = false;        // of attention written out
   bool fuses_softmax = false;          // and its scale and mask: one kernel
-  bool fuses_bias_activation = false;  // one function, which is computed again in the backward
+  // The activation with the bias before it is one function, which is computed again in the
+  // backward; without gate and bias the activation stays as it is.
+  bool fuses_bias_activation = false;
   bool compiles_functions = false;     // such functions are one kernel, without temporaries
   bool fuses_loss = false;             // its gradient is bf16
   bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket

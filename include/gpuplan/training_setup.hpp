@@ -544,6 +544,7 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
 // What is left frozen, and who has code for that.
 constexpr failure flaw_of_training(const training_setup& setup) {
   if (setup.trains.what == training::full) return {};
+  const transformer& model = setup.model;
   const sharding_code by = setup.framework.sharding;
   const named_fact trains{fact::trains, setup.trains.what};
   const named_fact sharding{fact::sharding, by};
@@ -551,13 +552,29 @@ constexpr failure flaw_of_training(const training_setup& setup) {
   if (is_megatron(setup.framework.layers))
     return without_code({trains, {fact::layers, setup.framework.layers}, all});
   if (by == sharding_code::deepspeed) return without_code({trains, sharding, all});
+  // PyTorch's optimizers want parameters, and a loss to go back from.
+  if (setup.trains.what == training::frozen)
+    return without_code({trains,
+                         all,
+                         {fact::takes, training::head},
+                         {fact::takes, training::last_layers},
+                         {fact::takes, training::adapters}});
+  if (setup.trains.what == training::head && model.head == head_kind::none)
+    return failure(errc::no_such_target, {trains, {fact::head, model.head}});
+  const std::int64_t last = setup.trains.last_layers;
+  if (setup.trains.what == training::last_layers && (last < 1 || last > model.layers()))
+    return failure(
+        errc::out_of_bounds,
+        {{fact::last_layers, last}, {fact::at_least, 1}, {fact::at_most, model.layers()}});
+  if (setup.framework.layers == layer_code::lit_gpt && setup.trains.what != training::adapters)
+    return without_code(
+        {trains, {fact::layers, setup.framework.layers}, all, {fact::takes, training::adapters}});
   if (setup.trains.what != training::adapters) return {};
   const lora& adapters = setup.trains.adapters;
   if (setup.parallelism.tensor_parallel > 1)
     return without_code({trains,
                          {fact::tensor_parallel, setup.parallelism.tensor_parallel},
                          all,
-                         {fact::takes, training::frozen},
                          {fact::takes, training::head},
                          {fact::takes, training::last_layers}});
   if (by != sharding_code::fsdp2) return {};

@@ -460,6 +460,24 @@ TEST_CASE("frozen parameters and adapters") {
                        }));
 }
 
+TEST_CASE("a step trains something that the model has") {
+  const auto trains = [](training what, std::int64_t last = 0) {
+    return [=](training_setup& of) { of.trains = {.what = what, .last_layers = last}; };
+  };
+  STATIC_CHECK(refuses(llama,
+                       "trains frozen is not taken; full, head, last_layers or adapters is",
+                       trains(training::frozen)));
+  STATIC_CHECK(accepts(llama, trains(training::last_layers, 1)));
+  STATIC_CHECK(accepts(llama, trains(training::last_layers, 4)));
+  STATIC_CHECK(!accepts(llama, trains(training::last_layers, 0)));
+  STATIC_CHECK(!accepts(llama, trains(training::last_layers, 5)));
+  constexpr training_setup lit = with(llama, catalog::lit_gpt);
+  STATIC_CHECK(accepts(lit, [](training_setup&) {}));
+  STATIC_CHECK(refuses(lit,
+                       "trains last_layers is not taken beside layers lit_gpt; full or adapters is",
+                       trains(training::last_layers, 1)));
+}
+
 TEST_CASE("models that plain codes have not") {
   STATIC_CHECK(refuses(llama,
                        "gated_mlp false is not taken beside layers llama; true is",

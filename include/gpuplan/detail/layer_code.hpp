@@ -100,6 +100,20 @@ constexpr failure flaw_of_torchtitan(const transformer& model) {
                      layers);
 }
 
+// GPTNeoXForCausalLM: attention and MLP beside each other, each behind a norm of its own.
+constexpr failure flaw_of_gpt_neox(const transformer& model) {
+  const named_fact layers{fact::layers, layer_code::gpt_neox};
+  if (!model.parallel_attention)
+    return without_code({{fact::parallel_attention, false}, layers, {fact::takes, true}});
+  if (model.norms_per_layer != 2)
+    return without_code({{fact::norms_per_layer, model.norms_per_layer}, layers, {fact::takes, 2}});
+  if (model.key_value_heads() != model.num_attention_heads)
+    return without_code({{fact::num_key_value_heads, model.key_value_heads()},
+                         layers,
+                         {fact::takes, model.num_attention_heads}});
+  return flaw_if_any({{fact::gated_mlp, model.gated_mlp}}, layers);
+}
+
 // Whether the framework's layer code has what the model has.
 constexpr failure flaw_of_code(const transformer& model, const framework& by) {
   const layer_code code = by.layers;
@@ -125,6 +139,8 @@ constexpr failure flaw_of_code(const transformer& model, const framework& by) {
     if (code == layer_code::vit && model.head != head_kind::classifier)
       return without_code({{fact::head, model.head}, layers, {fact::takes, head_kind::classifier}});
   }
+  if (code == layer_code::gpt_neox)
+    if (const failure why = flaw_of_gpt_neox(model); failed(why)) return why;
   if (code == layer_code::torchtitan)
     if (const failure why = flaw_of_torchtitan(model); failed(why)) return why;
   const expert_mixture& moe = model.moe;

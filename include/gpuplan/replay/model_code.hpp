@@ -104,6 +104,8 @@ class model_code : public recomputer {
   /// Divides the model among tensor-parallel ranks.
   constexpr virtual void divide_among_ranks() {}
   constexpr virtual void make_batch() = 0;
+  /// Makes what a step leaves behind for the next.
+  constexpr virtual void make_leftovers() {}
   /// One micro-batch, to the loss, or to what `outer_loss` makes it of outside the model.
   constexpr virtual value forward() = 0;
   constexpr virtual value outer_loss(const tensor& result) { return t.share(result); }
@@ -145,9 +147,14 @@ class model_code : public recomputer {
   [[nodiscard]] constexpr bool trains_end() const {
     return trains_all() || setup.trains.what == training::last_layers;
   }
-  /// A head of its own, or the table that a head shares.
+  /// A head of its own.
   [[nodiscard]] constexpr bool trains_head() const {
     return trains_end() || setup.trains.what == training::head;
+  }
+  /// The token table: with all, or as the head's matrix.
+  [[nodiscard]] constexpr bool trains_table() const {
+    if (trains_all() || !model.has_tied_head()) return trains_all();
+    return trains_head() && (setup.trains.what == training::head || setup.trains.tied_head);
   }
 
   // -- modules
@@ -248,6 +255,11 @@ class model_code : public recomputer {
     if (bias) made.bias = parameter(sizes{out}, trains || adapters.trains_bias(kind));
     adapt(made, kind, out, in);
     return made;
+  }
+  /// No loss reads the layer.
+  constexpr void leave_idle(const module& made) {
+    for (const int parameter : {made.weight, made.bias})
+      if (parameter != none) t.parameters[parameter].is_idle = true;
   }
   /// What its parameters belong to, for people.
   constexpr void name(const module& made, const char* as) {

@@ -60,8 +60,10 @@ class optimizer_states {
   constexpr void make_all() {
     if (is_scaled()) make_scale();
     for (int of = 0; of < count_; ++of)
-      for (int at = 0; at < parts_[of].parameters.size(); ++at)
-        make_states(parts_[of], parts_[of].parameters[at]);
+      for (int at = 0; at < parts_[of].parameters.size(); ++at) {
+        const int parameter = parts_[of].parameters[at];
+        if (!t_.parameters[parameter].is_idle) make_states(parts_[of], parameter);
+      }
   }
 
   /// The loss as backward begins with it: that of fp16 is scaled (GradScaler).

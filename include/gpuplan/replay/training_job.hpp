@@ -59,6 +59,7 @@ class training_job_here {
       shards_->step();
     else
       states_.make_all();
+    code_->make_leftovers();
   }
   /// Bytes in use, by what they are for.
   [[nodiscard]] constexpr const std::int64_t* alive() const { return tape_.alive; }

@@ -30,6 +30,7 @@ class bert_code : public hugging_face_code {
     const bool classifies = model.head == head_kind::classifier;
     if (model.pooler || (classifies && code().pools))
       dense_ = linear_module(operator_kind::pooler, width, width, true, trains_head());
+    if (model.pooler && !(classifies && code().pools)) leave_idle(dense_);
     t.touch(8 * model.position_rows);  // the numbers of positions, written again
     if (classifies) {
       if (!code().pools)

@@ -31,7 +31,7 @@ class gpt2_code : public hugging_face_code {
       blocks_.push(made);
     }
     t.unit = none;
-    ln_f_ = norm_module(width, trains_end());
+    ln_f_ = norm_module(width, trains_final_norm());
     lm_head_ = head_module(tokens_);
   }
 

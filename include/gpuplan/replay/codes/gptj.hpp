@@ -38,7 +38,7 @@ class gptj_code : public hugging_face_code {
       blocks_.push(made);
     }
     t.unit = none;
-    norm_ = norm_module(width, trains_end());
+    norm_ = norm_module(width, trains_final_norm());
     // The tables are made once more where weights are initialised.
     for (std::int64_t at = 0; at < layers; ++at) static_cast<void>(sinusoids());
     for (int at = 0; at < tables_.size(); ++at) add_buffer(tables_[at], blocks_[at].up.weight);

@@ -42,10 +42,6 @@ class hugging_face_code : public model_code {
     final_format_ = weight_format;
     weight_format = element::fp32;
   }
-  /// A table that trains with the head it is tied to, or with all.
-  [[nodiscard]] constexpr bool trains_table() const {
-    return trains_all() || (model.has_tied_head() && setup.trains.tied_head && trains_head());
-  }
   constexpr module head_module(const module& table) {
     if (!model.has_tied_head())
       return linear_module(operator_kind::head,

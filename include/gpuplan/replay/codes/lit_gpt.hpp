@@ -46,6 +46,16 @@ class lit_gpt final : public model_code {
     t.what = purpose::working;
   }
 
+  /// The logits of the last micro-batch.
+  constexpr void make_leftovers() override {
+    const std::int64_t tokens = setup.sequence_length;
+    const bool casts = setup.framework.logits == logits_code::to_fp32;
+    const element format = casts ? element::fp32 : weight_format;
+    for (std::int64_t at = 0; at < tokens; at += chunk)
+      logits_.push(
+          kept(t.make({plan.micro_batch, at_most(chunk, tokens - at), model.vocab_size}, format)));
+  }
+
   constexpr value forward() override {
     t.begin(moment::forward);
     value x = embedding(t, ids_, tokens_.weight);

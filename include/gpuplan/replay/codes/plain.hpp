@@ -19,7 +19,7 @@ class plain_decoder : public model_code {
   constexpr void construct() override {
     const std::int64_t width = model.hidden_size;
     const bool tied = model.has_tied_head();
-    tokens_ = token_table(model.vocab_size, width, tied ? trains_head() : trains_all());
+    tokens_ = token_table(model.vocab_size, width, trains_table());
     if (model.position_rows != 0)
       positions_ = table_module(model.position_rows, width, trains_all());
     make_rotary_tables();
@@ -30,7 +30,7 @@ class plain_decoder : public model_code {
       modules_.push(made);
     }
     t.unit = none;
-    norm_ = norm_module(width, trains_end());
+    norm_ = norm_module(width, trains_final_norm());
     // a tied head is built like any, then replaced
     if (tied) {
       t.touch(t.parameters[tokens_.weight].data.bytes());

@@ -23,6 +23,7 @@ class vit_code : public hugging_face_code {
     }
     t.unit = none;
     norm_ = norm_module(width, trains_final_norm());
+    if (code().norms_first_token) leave_idle(norm_);
     initialize();
     classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
     if (code().truncates_weights) truncate(t.parameters[classes_.weight].data.count());

@@ -151,6 +151,7 @@ struct parameter_record {
   bool casts_whole_gradient = false;     // and that in the format of the parts
   int node = none;                       // in the present graph
   bool trains = true;
+  bool is_idle = false;   // trains, but no loss reads it: it has no gradient, and no states
   int unit = none;        // of sharding: the layer it belongs to, or none
   tensor cast{};          // under autocast
   tensor recast{};        // likewise, of a recomputation

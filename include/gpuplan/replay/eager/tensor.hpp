@@ -3,12 +3,15 @@
 // Tensors as eager mode has them, without their elements: a storage, sizes, strides, a format, and
 // the node of the graph that made it. Private.
 
+#include <gpuplan/result.hpp>
+
 #include <cstdint>
 #include <initializer_list>
 
 namespace gpuplan::eager {
 
-/// An array that grows, in constant expressions too. Elements are never destroyed one by one.
+/// An array that grows, in constant expressions too. Elements are never destroyed one by one. An
+/// index that is none of its own is a compile error, at run time a `plan_error`: in every build.
 template <class T>
 class growing_array {
  public:
@@ -18,9 +21,9 @@ class growing_array {
   constexpr ~growing_array() { delete[] data_; }
 
   [[nodiscard]] constexpr int size() const { return size_; }
-  constexpr T& operator[](int at) { return data_[at]; }
-  constexpr const T& operator[](int at) const { return data_[at]; }
-  constexpr T& back() { return data_[size_ - 1]; }
+  constexpr T& operator[](int at) { return data_[own(at)]; }
+  constexpr const T& operator[](int at) const { return data_[own(at)]; }
+  constexpr T& back() { return data_[own(size_ - 1)]; }
   /// The new element's place.
   constexpr int push(const T& element) {
     if (size_ == capacity_) grow();
@@ -30,6 +33,14 @@ class growing_array {
   constexpr void resize_down(int size) { size_ = size; }
 
  private:
+  [[nodiscard]] constexpr int own(int at) const {
+    if (at < 0 || at >= size_)
+      detail::precondition_violated(failure(errc::out_of_bounds,
+                                            named_fact{fact::at_least, 0},
+                                            named_fact{fact::at_most, size_ - 1})
+                                        .about("index of a replayed step"));
+    return at;
+  }
   constexpr void grow() {
     capacity_ = capacity_ == 0 ? 64 : 4 * capacity_;
     T* larger = new T[static_cast<unsigned>(capacity_)];
