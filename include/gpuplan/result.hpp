@@ -168,6 +168,7 @@ namespace gpuplan {
   X(key_value_heads_of_rank)         \
   X(layers_of_stage)                 \
   X(context_ranks)                   \
+  X(channels)                        \
   X(sequence_parallel)               \
   X(shares_kept_inputs)              \
   X(optimizer_on_host)               \

@@ -3,6 +3,7 @@
 // What is trained, and how: all but the batch.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/detail/layer_code.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/model.hpp>
@@ -596,19 +597,22 @@ constexpr failure flaw_of_lengths(const training_setup& setup) {
        {named_fact{fact::sequence_length, reads_tokens ? setup.sequence_length : 1},
         named_fact{fact::decoder_sequence_length,
                    setup.target_length != 0 ? setup.target_length : 1},
-        named_fact{fact::encodings, setup.encodings},
-        named_fact{fact::recompute_span, setup.recompute_span},
-        named_fact{fact::recompute_period, setup.recompute_period}})
+        named_fact{fact::encodings, setup.encodings}})
     if (count.value < 1 || count.value > longest)
       return failure(errc::out_of_bounds,
                      count,
                      named_fact{fact::at_least, 1},
                      named_fact{fact::at_most, longest});
-  if (setup.recompute_layers < 0 || setup.recompute_layers > longest)
+  // Layers: a model has no more.
+  const auto flaw_of_layers = [](named_fact count, std::int64_t least) -> failure {
+    if (count.value >= least && count.value <= most_layers) return {};
     return failure(errc::out_of_bounds,
-                   named_fact{fact::recompute_layers, setup.recompute_layers},
-                   named_fact{fact::at_least, 0},
-                   named_fact{fact::at_most, longest});
+                   {count, {fact::at_least, least}, {fact::at_most, most_layers}});
+  };
+  for (const failure& why : {flaw_of_layers({fact::recompute_span, setup.recompute_span}, 1),
+                             flaw_of_layers({fact::recompute_period, setup.recompute_period}, 1),
+                             flaw_of_layers({fact::recompute_layers, setup.recompute_layers}, 0)})
+    if (failed(why)) return why;
   if (!(setup.dropout >= 0 && setup.dropout <= 1))
     return failure(errc::out_of_bounds,
                    {{fact::dropout, setup.dropout}, {fact::at_least, 0}, {fact::at_most, 1}});
@@ -634,9 +638,9 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
 
 /// The setup itself where its model and division are valid, the framework has code for such models
 /// and for what is done with them, lengths are from 1 to 2^32 (of a vision model they are not
-/// read), and dropout is a probability. Errors: those of the model and of the division;
-/// `no_such_code`, `does_not_divide` and `not_a_multiple` with the field, what it stands beside and
-/// what would be taken; `out_of_bounds`.
+/// read), counts of layers to 2^16, and dropout is a probability. Errors: those of the model and of
+/// the division; `no_such_code`, `does_not_divide` and `not_a_multiple` with the field, what it
+/// stands beside and what would be taken; `out_of_bounds`.
 [[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {
   if (const auto valid = validate(setup.model); !valid) return valid.why();
   // First: it says which stages this framework has, not which there are.
@@ -680,9 +684,16 @@ namespace detail {
 constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& plan) {
   const parallelism& division = setup.parallelism;
   const named_fact replicas{fact::data_parallel, plan.data_parallel};
-  if (const failure why = flaw_if_indivisible(
-          {fact::expert_parallel, division.expert_parallel},
-          {{fact::context_ranks, plan.data_parallel * division.context_parallel}});
+  const checked_integer ranks = checked_product(plan.data_parallel, division.context_parallel);
+  if (!ranks.ok)
+    return failure(errc::overflow, {replicas, {fact::context_parallel, division.context_parallel}});
+  const checked_integer tokens = checked_product(plan.micro_batch, setup.sequence_length);
+  if (setup.precision.fp8_linears && !tokens.ok)
+    return failure(
+        errc::overflow,
+        {{fact::micro_batch, plan.micro_batch}, {fact::sequence_length, setup.sequence_length}});
+  if (const failure why = flaw_if_indivisible({fact::expert_parallel, division.expert_parallel},
+                                              {{fact::context_ranks, ranks.value}});
       failed(why))
     return why;
   if (division.shard_group != 0)
@@ -697,8 +708,7 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
                          {fact::layers, setup.framework.layers},
                          {fact::takes, 1}});
   if (setup.precision.fp8_linears)
-    return flaw_if_no_multiple({{fact::tokens, plan.micro_batch * setup.sequence_length}},
-                               {fact::fp8_block, 16});
+    return flaw_if_no_multiple({{fact::tokens, tokens.value}}, {fact::fp8_block, 16});
   return {};
 }
 

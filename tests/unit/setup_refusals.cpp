@@ -530,3 +530,51 @@ TEST_CASE("batches that a division has not") {
 }
 
 }  // namespace
+
+TEST_CASE("counts of layers and of channels have bounds, and products are checked") {
+  constexpr auto code_of = [](auto change) {
+    training_setup of = hugging_face;
+    of.recompute = recompute_mode::full;
+    change(of);
+    return validate(of).why().code;
+  };
+  STATIC_CHECK(code_of([](training_setup& of) { of.recompute_layers = INT64_MAX; }) ==
+               errc::out_of_bounds);
+  STATIC_CHECK(code_of([](training_setup& of) { of.recompute_period = std::int64_t{1} << 32; }) ==
+               errc::out_of_bounds);
+  STATIC_CHECK(code_of([](training_setup& of) { of.recompute_period = 1 << 16; }) == errc::none);
+  // Periods whose product leaves 64 bits.
+  constexpr training_setup windows = [] {
+    training_setup of = with(hugging_face, catalog::hugging_face_qwen);
+    of.recompute = recompute_mode::full;
+    of.recompute_period = 1 << 16;
+    of.model.sliding_window = 8;
+    of.model.global_layer_step = std::int64_t{1} << 40;
+    return of;
+  }();
+  STATIC_CHECK(validate(windows));
+  STATIC_CHECK(detail::layer_period(windows) == 4);
+  constexpr auto pipeline = [] {
+    training_setup of = megatron;
+    of.parallelism.pipeline_parallel = 4;
+    of.parallelism.virtual_pipeline = std::int64_t{1} << 62;
+    return validate(of).why().code;
+  }();
+  STATIC_CHECK(pipeline == errc::out_of_bounds);
+  constexpr batch_plan many{.data_parallel = std::int64_t{1} << 62};
+  constexpr auto ranks = [] {
+    training_setup of = with(llama, catalog::torchtitan);
+    of.parallelism.zero_stage = 3;
+    of.parallelism.context_parallel = 2;
+    return of;
+  }();
+  STATIC_CHECK(validate(ranks));
+  STATIC_CHECK(validate(ranks, many).why().code == errc::overflow);
+  constexpr auto channels = [](std::int64_t count) {
+    return validate(transformer_memory{.setup = llama, .channels = count}).why().code;
+  };
+  STATIC_CHECK(channels(1024) == errc::none);
+  STATIC_CHECK(channels(-1000) == errc::out_of_bounds);
+  STATIC_CHECK(channels(0) == errc::out_of_bounds);
+  STATIC_CHECK(channels(1025) == errc::out_of_bounds);
+}

@@ -78,8 +78,8 @@ struct device_needs {
                                               std::int64_t channels) {
   device_needs needs;
   if (setup.framework.loads_all_kernels) needs.kernels = kernels_loaded_at_once;
-  needs.communication =
-      nccl_connection * (nccl_connections * channels * communicators(setup, plan));
+  const auto connections = static_cast<double>(nccl_connections * communicators(setup, plan));
+  needs.communication = nccl_connection * (connections * static_cast<double>(channels));
   return needs;
 }
 [[nodiscard]] constexpr device_needs needs_of(const training_setup& setup,

@@ -227,13 +227,16 @@ constexpr step_peaks replayed_peaks(training_setup setup,
   return memory.peaks();
 }
 
-// Layers that differ from each other repeat after so many.
+// Layers that differ from each other repeat after so many; none do where that is more than all.
 constexpr std::int64_t layer_period(const training_setup& setup) {
   const transformer& model = setup.model;
-  std::int64_t period = setup.recompute == recompute_mode::full ? setup.recompute_period : 1;
-  if (model.sliding_window != 0 && model.global_layer_step > 1) period *= model.global_layer_step;
-  if (model.moe.num_experts != 0) period *= model.moe.moe_layer_step;
-  return period;
+  const bool has_windows = model.sliding_window != 0 && model.global_layer_step > 1;
+  const checked_integer period =
+      checked_product(setup.recompute == recompute_mode::full ? setup.recompute_period : 1,
+                      has_windows ? model.global_layer_step : 1,
+                      model.moe.num_experts != 0 ? model.moe.moe_layer_step : 1);
+  const std::int64_t all = model.layers();
+  return period.ok && period.value < all ? period.value : all;
 }
 
 // Whether a layer more adds the same wherever it stands: not where parameters lie one behind the

@@ -77,7 +77,8 @@ struct transformer_memory {
 };
 
 /// The model itself where its setup makes one. Errors: those of the setup's parts; `no_such_code`
-/// where the framework's code cannot have such a model; `out_of_bounds` of the fragmentation.
+/// where the framework's code cannot have such a model; `out_of_bounds` of the fragmentation, which
+/// is from 0 to 10, and of the channels, from 1 to 1024.
 [[nodiscard]] constexpr result<transformer_memory> validate(const transformer_memory& memory) {
   if (const auto valid = validate(memory.setup); !valid) return valid.why();
   if (const auto valid = validate(memory.setup.trains, memory.setup.model); !valid)
@@ -86,6 +87,11 @@ struct transformer_memory {
     return failure(
                errc::out_of_bounds, named_fact{fact::at_least, 0}, named_fact{fact::at_most, 10})
         .about("fragmentation");
+  const std::int64_t most_channels = 1024;
+  if (memory.channels < 1 || memory.channels > most_channels)
+    return failure(
+        errc::out_of_bounds,
+        {{fact::channels, memory.channels}, {fact::at_least, 1}, {fact::at_most, most_channels}});
   return memory;
 }
 namespace detail {
