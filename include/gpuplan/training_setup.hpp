@@ -49,6 +49,15 @@ struct training_setup {
   gpuplan::framework framework{};
 };
 
+/// The tokens of one sequence as the layers see it: an image's own; of an encoder-decoder's decoder
+/// `target_length`, where it is stated.
+[[nodiscard]] constexpr std::int64_t tokens_of_sequence(const training_setup& setup,
+                                                        bool in_decoder) {
+  if (setup.model.kind == model_kind::vision) return setup.model.image.tokens();
+  const bool has_own = in_decoder && setup.model.kind == model_kind::encoder_decoder;
+  return has_own && setup.target_length != 0 ? setup.target_length : setup.sequence_length;
+}
+
 /// The texts of a sample that a sentence encoder compares at most.
 inline constexpr std::int64_t most_texts_beside = 5;
 

@@ -40,10 +40,17 @@ class division_exchanges {
   constexpr double contention() const { return contention_; }
   constexpr double element_bytes() const { return is_half(setup_.precision.compute) ? 2 : 4; }
   // The result of a sublayer.
-  constexpr double stream_bytes() const {
-    const double tokens =
-        count(plan.micro_batch) * count(setup_.sequence_length) / count(division_.context_parallel);
+  constexpr double stream_bytes(bool in_decoder) const {
+    const double tokens = count(plan.micro_batch) * count(setup_.encodings) *
+                          count(tokens_of_sequence(setup_, in_decoder)) /
+                          count(division_.context_parallel);
     return tokens * count(setup_.model.hidden_size) * element_bytes();
+  }
+  // Of a weight that is gathered: frozen ones may be in four bits, with a scale for each block.
+  constexpr double gathered_bytes() const {
+    const quantised_base& base = setup_.trains.adapters.base;
+    if (setup_.trains.what != training::adapters || base.block == 0) return element_bytes();
+    return 0.5 + (base.scale_block != 0 ? 1.0 : 4.0) / count(base.block);
   }
   // Of a gradient's element on its way.
   constexpr double gradient_bytes() const {
@@ -97,7 +104,8 @@ class division_exchanges {
         division_.tensor_parallel * division_.context_parallel * plan.data_parallel;
     const bool scatters = setup_.framework.sharding != sharding_code::deepspeed;
     const double parts = scatters ? count(division_.tensor_parallel) : 1;
-    return seconds(collective::send, stream_bytes() / parts, 2, ranks_between);
+    const double most = larger_of(stream_bytes(false), stream_bytes(true));
+    return seconds(collective::send, most / parts, 2, ranks_between);
   }
   // A ring of context parallelism, beside attention in as many parts.
   constexpr double ring_time(double attention, double passed_on) const {

@@ -61,14 +61,16 @@ struct layer_cost {
   pass_cost forward{};
   pass_cost backward{};
   pass_cost again{};
+  double adapters = 0;  // parameters of the adapters that train in it
 };
 
 [[nodiscard]] constexpr layer_cost operator+(const layer_cost& a, const layer_cost& b) {
-  return {a.forward + b.forward, a.backward + b.backward, a.again + b.again};
+  return {
+      a.forward + b.forward, a.backward + b.backward, a.again + b.again, a.adapters + b.adapters};
 }
 
 [[nodiscard]] constexpr layer_cost operator*(double count, const layer_cost& a) {
-  return {count * a.forward, count * a.backward, count * a.again};
+  return {count * a.forward, count * a.backward, count * a.again, count * a.adapters};
 }
 
 namespace detail {
@@ -85,23 +87,77 @@ constexpr bool stops_early(const framework& by) {
          by.sharding != sharding_code::deepspeed;
 }
 
+// What of a part of the model gets a gradient.
+struct gradients_wanted {
+  bool values = true;   // what operators read
+  bool weights = true;  // what they own
+
+  constexpr bool any() const { return values || weights; }
+};
+
+// Of layers: those that train, or those before them where the last ones train. Adapters stand in
+// every layer, so that gradients go through all: of the first layer's inputs that is too many.
+constexpr gradients_wanted gradients_in_layers(const trainable& trains, bool that_train) {
+  switch (trains.what) {
+    case training::full:
+      return {};
+    case training::adapters:
+      return {true, false};
+    case training::last_layers:
+      return {that_train, that_train};
+    case training::head:
+    case training::frozen:
+      break;
+  }
+  return {false, false};
+}
+// Of what is before the layers: the table.
+constexpr gradients_wanted gradients_before_layers(const training_setup& setup) {
+  const trainable& trains = setup.trains;
+  const bool is_tied = setup.model.has_tied_head();
+  const bool table = trains.what == training::full || (trains.what == training::head && is_tied) ||
+                     (trains.what == training::last_layers && is_tied && trains.tied_head) ||
+                     (trains.what == training::adapters &&
+                      (trains.adapters.copy_embedding || trains.adapters.targets.embedding));
+  return {trains.what == training::full, table};
+}
+// And of the head.
+constexpr gradients_wanted gradients_behind_layers(const training_setup& setup) {
+  const trainable& trains = setup.trains;
+  switch (trains.what) {
+    case training::full:
+      return {};
+    case training::adapters:
+      return {true, trains.adapters.copy_head};
+    case training::last_layers:
+      return {true, !setup.model.has_tied_head() || trains.tied_head};
+    case training::head:
+      return {false, true};
+    case training::frozen:
+      break;
+  }
+  return {false, false};
+}
+
 // Costs operators as they are visited: those of one layer, or before or behind the layers.
 class cost_visitor {
  public:
   constexpr cost_visitor(const training_setup& the_setup,
                          const kernel_rates& the_rates,
-                         std::int64_t micro_batch)
+                         std::int64_t micro_batch,
+                         const gradients_wanted& wanted,
+                         bool in_decoder = false)
       : model_(the_setup.model),
         setup_(the_setup),
         on_(the_rates),
-        batch_(static_cast<double>(micro_batch)),
+        batch_(static_cast<double>(micro_batch) * static_cast<double>(the_setup.encodings)),
         ways_(static_cast<double>(the_setup.parallelism.tensor_parallel)),
         rings_(static_cast<double>(the_setup.parallelism.context_parallel)),
-        sequence_(static_cast<double>(the_setup.model.kind == model_kind::vision
-                                          ? the_setup.model.image.tokens()
-                                          : the_setup.sequence_length)),
+        sequence_(static_cast<double>(tokens_of_sequence(the_setup, in_decoder))),
+        memory_(static_cast<double>(tokens_of_sequence(the_setup, false))),
         element_(detail::is_half(the_setup.precision.compute) ? 2 : 4),
-        gradient_(gradient_traffic(the_setup, element_)) {
+        gradient_(gradient_traffic(the_setup, element_)),
+        wanted_(wanted) {
     own_ = batch_ * sequence_ / rings_;
     alone_ = the_setup.parallelism.sequence_parallel ? own_ / ways_ : own_;
   }
@@ -134,7 +190,7 @@ class cost_visitor {
     stream(sent, 4, 4 * element_, 4 * element_);
     if (setup_.parallelism.expert_parallel == 1) return;
     cost.forward.routings += 2;
-    cost.backward.routings += 2;
+    if (wanted_.any()) cost.backward.routings += 2;
   }
   constexpr void scale(std::int64_t width) {
     stream(alone_ * static_cast<double>(width), 1, 2 * element_, 4 * element_);
@@ -149,7 +205,7 @@ class cost_visitor {
     if (drops) keep();
     if (!sublayer_is_divided_) return;
     cost.forward.reductions += 1;
-    cost.backward.reductions += 1;
+    if (wanted_.any()) cost.backward.reductions += 1;
     sublayer_is_divided_ = false;
   }
 
@@ -174,14 +230,16 @@ class cost_visitor {
     if (op.kind == operator_kind::down || op.kind == operator_kind::shared_down)
       add_activation(tokens * in);
     keep();
+    add_adapter(op, tokens, in, out);
+    make_whole(op, in * out);
     multiply(tokens, in, out, 1, op.from != slot::image, !is_head && is_of_layer(op.kind));
-    if (op.bias && !is_head) cost.backward.elements += tokens * out * element_;
+    if (op.bias && !is_head && wanted_.weights) cost.backward.elements += tokens * out * element_;
     if (is_head) add_loss(tokens, out);
   }
 
   constexpr void attention(const attention_operator& op) {
     const double heads = ceil_div(static_cast<double>(op.heads), ways_);
-    const double keys = op.pooled ? sequence_ : sequence_;
+    const double keys = op.keys == token_set::memory ? memory_ : sequence_;
     const double queries = op.pooled ? 1 : sequence_ / rings_;
     const bool own = op.keys == token_set::own && !op.pooled;
     const double pairs =
@@ -198,10 +256,12 @@ class cost_visitor {
       const double moving = batch_ * heads * (queries + keys) * dims * element_ / on_.bytes;
       cost.forward.attention +=
           larger_of(larger_of(flops * waves / on_.attention_forward, moving), on_.floor);
-      cost.backward.attention += larger_of(
-          larger_of(2.5 * flops * waves / on_.attention_backward, 2.5 * moving), on_.floor);
       cost.forward.operators += 1;
-      cost.backward.operators += 1;
+      if (wanted_.any()) {
+        cost.backward.attention += larger_of(
+            larger_of(2.5 * flops * waves / on_.attention_backward, 2.5 * moving), on_.floor);
+        cost.backward.operators += 1;
+      }
     }
     keep();
     const double values = own_ * element_ * static_cast<double>(op.query_dim);
@@ -220,7 +280,7 @@ class cost_visitor {
       // with their gradients in the backward pass.
       const double part = own_ * element_ * groups_here() * dims * (rings_ - 1);
       cost.forward.passed_on += part;
-      cost.backward.passed_on += 2 * part;
+      if (wanted_.any()) cost.backward.passed_on += 2 * part;
     }
   }
 
@@ -239,8 +299,10 @@ class cost_visitor {
   double ways_;
   double rings_;
   double sequence_;
+  double memory_;  // tokens of a sequence that a decoder reads of its encoder
   double element_;
-  double gradient_;   // bytes that a product for a weight's gradient writes, and reads to add to
+  double gradient_;  // bytes that a product for a weight's gradient writes, and reads to add to
+  gradients_wanted wanted_;
   double own_ = 0;    // tokens of the rank's part of sequences
   double alone_ = 0;  // those between sublayers: sequence parallelism divides them further
   bool sublayer_is_divided_ = false;
@@ -270,8 +332,9 @@ class cost_visitor {
         return batch_;
       case token_set::patches:
         return batch_ * static_cast<double>(model_.image.patches());
-      case token_set::own:
       case token_set::memory:
+        return batch_ * memory_ / rings_;
+      case token_set::own:
         break;
     }
     return own_;
@@ -287,8 +350,9 @@ class cost_visitor {
   constexpr void stream(double elements, double operators, double forward, double backward) {
     const double traffic = elements * setup_.framework.costs.element_traffic;
     cost.forward.elements += traffic * forward;
-    cost.backward.elements += traffic * backward;
     cost.forward.operators += operators;
+    if (!wanted_.any()) return;
+    cost.backward.elements += traffic * backward;
     cost.backward.operators += operators;
   }
   constexpr void add_norm(double elements) {
@@ -326,20 +390,60 @@ class cost_visitor {
     const auto time = [&](double m, double n, double k, double result) {
       return product_time({m, n, k, batch}, rate, width, result, on_);
     };
+    gradient_of_input = gradient_of_input && wanted_.values;
     cost.forward.products += time(tokens, out, in, element_);
-    const double of_weights = time(out, in, tokens, gradient_);
-    cost.backward.products += of_weights;
-    cost.backward.weights += of_weights;
-    if (gradient_of_input) cost.backward.products += time(tokens, in, out, element_);
     cost.forward.operators += 1;
-    cost.backward.operators += gradient_of_input ? 2 : 1;
+    if (wanted_.weights) {
+      const double of_weights = time(out, in, tokens, gradient_);
+      cost.backward.products += of_weights;
+      cost.backward.weights += of_weights;
+      cost.backward.operators += 1;
+    }
+    if (gradient_of_input) {
+      cost.backward.products += time(tokens, in, out, element_);
+      cost.backward.operators += 1;
+    }
     if (width < element_) {  // casts of operands, once for each layout that products read
       const double cast = element_ + 2 * width;
       // Transformer Engine keeps those of weights from one micro-batch to the next.
       const double weights = setup_.framework.transformer_engine ? 0 : in * out;
       cost.forward.elements += (tokens * in + weights) * batch * cast;
-      cost.backward.elements += tokens * out * batch * cast;
+      if (wanted_.any()) cost.backward.elements += tokens * out * batch * cast;
     }
+  }
+  // Beside a product its adapter's two, whose result is scaled and added to its own.
+  constexpr void add_adapter(
+      const linear_operator& op, double tokens, double in, double out, double batch = 1) {
+    if (setup_.trains.what != training::adapters) return;
+    const lora& adapters = setup_.trains.adapters;
+    if (!is_adapted(adapters, model_, op)) return;
+    const double rank = static_cast<double>(adapters.rank);
+    const gradients_wanted frozen_beside = wanted_;
+    wanted_.weights = true;
+    multiply(tokens, in, rank, batch, op.from != slot::image, false);
+    multiply(tokens, rank, out, batch, true, false);
+    wanted_ = frozen_beside;
+    stream(tokens * batch * out, 2, 5 * element_, 3 * element_);
+    cost.adapters += batch * rank * (in + out);
+  }
+  // A matrix that is stored in four bits is made whole for its product, and again for the gradient
+  // of what it read: a kernel reads codes and scales, and writes it in the format of products;
+  // scales of 8 bits are made whole before, by two kernels.
+  constexpr void make_whole(const linear_operator& op, double elements) {
+    const quantised_base& base = setup_.trains.adapters.base;
+    if (setup_.trains.what != training::adapters || base.block == 0 ||
+        op.kind == operator_kind::head || op.kind == operator_kind::head_dense)
+      return;
+    const bool has_small_scales = base.scale_block != 0;
+    const double scales = elements / static_cast<double>(base.block);
+    const double traffic =
+        elements * (0.5 + element_) + scales * (has_small_scales ? 1 + 4 * 4 : 4);
+    const double operators = has_small_scales ? 3 : 1;
+    cost.forward.elements += traffic;
+    cost.forward.operators += operators;
+    if (!wanted_.values) return;
+    cost.backward.elements += traffic;
+    cost.backward.operators += operators;
   }
   // Each rank has its experts' tokens of all ranks, as many as it sends where they are balanced.
   constexpr void expert(const linear_operator& op) {
@@ -352,6 +456,8 @@ class cost_visitor {
     const double out = static_cast<double>(op.out) / (narrows ? 1 : parts);
     if (op.kind == operator_kind::expert_down) add_activation(tokens * experts * in);
     keep();
+    add_adapter(op, tokens, in, out, experts);
+    make_whole(op, in * out * experts);
     multiply(tokens, in, out, experts, true, true);
     // Products of many matrices at once do not add biases.
     if (op.bias) stream(tokens * experts * out, 1, 2 * element_, element_);
@@ -370,8 +476,6 @@ class cost_visitor {
       return product_time({m, n, k, batch}, rate, element_, element_, on_);
     };
     cost.forward.attention += time(queries, keys, dim) + time(queries, value, keys);
-    cost.backward.attention += time(queries, dim, keys) + time(keys, dim, queries) +
-                               time(queries, keys, value) + time(keys, value, queries);
     const double scores = batch * queries * keys * setup_.framework.costs.score_traffic;
     // Megatron-LM's fused softmax takes multiples of four heads (fused_softmax.py).
     const bool fused = setup_.framework.fuses_softmax && divides(4, batch);
@@ -381,8 +485,11 @@ class cost_visitor {
     const double softmax = fused ? 2 * element_ : 6 * element_ + 4;
     const double drop = dropped * (2 * element_ + 1);
     cost.forward.attention += scores * (softmax + drop) / on_.bytes;
-    cost.backward.attention += scores * (1.5 * softmax + drop) / on_.bytes;
     cost.forward.operators += fused ? 3 : 8;
+    if (!wanted_.any()) return;
+    cost.backward.attention += time(queries, dim, keys) + time(keys, dim, queries) +
+                               time(queries, keys, value) + time(keys, value, queries);
+    cost.backward.attention += scores * (1.5 * softmax + drop) / on_.bytes;
     cost.backward.operators += fused ? 5 : 12;
   }
 };
@@ -400,17 +507,21 @@ constexpr double recomputed_share(const training_setup& setup) {
 }  // namespace detail
 
 /// The cost of one micro-batch through one layer of a kind that the model has, with a window or
-/// without. Preconditions: `validate` accepts model and division, whose degrees divide the model.
+/// without; where the last layers train, of one of these or of one before. Preconditions:
+/// `validate` accepts model and division, whose degrees divide the model.
 [[nodiscard]] constexpr layer_cost cost_of_layer(const training_setup& setup,
                                                  const kernel_rates& on,
                                                  std::int64_t micro_batch,
                                                  layer_kind kind,
-                                                 bool windowed) {
-  detail::cost_visitor visitor(setup, on, micro_batch);
+                                                 bool windowed,
+                                                 bool trains = true) {
+  const detail::gradients_wanted wanted = detail::gradients_in_layers(setup.trains, trains);
+  detail::cost_visitor visitor(setup, on, micro_batch, wanted, kind == layer_kind::cross);
   visitor.windowed = windowed;
   visitor.causal = setup.model.kind == model_kind::decoder || kind == layer_kind::cross;
   visit_layer(setup.model, kind, visitor);
   layer_cost cost = visitor.cost;
+  if (!wanted.any()) return cost;  // nor does anything need its values again
   switch (setup.recompute) {
     case recompute_mode::none:
       break;
@@ -433,15 +544,20 @@ constexpr double recomputed_share(const training_setup& setup) {
 [[nodiscard]] constexpr layer_cost cost_of_input(const training_setup& setup,
                                                  const kernel_rates& on,
                                                  std::int64_t micro_batch) {
-  detail::cost_visitor visitor(setup, on, micro_batch);
+  const detail::gradients_wanted wanted = detail::gradients_before_layers(setup);
+  detail::cost_visitor visitor(setup, on, micro_batch, wanted);
   if (setup.model.kind != model_kind::vision) visitor.look_up();
   visit_input(setup.model, visitor);
-  return visitor.cost;
+  if (setup.model.kind != model_kind::encoder_decoder) return visitor.cost;
+  detail::cost_visitor decoder(setup, on, micro_batch, wanted, true);
+  decoder.look_up();
+  return visitor.cost + decoder.cost;
 }
 [[nodiscard]] constexpr layer_cost cost_of_output(const training_setup& setup,
                                                   const kernel_rates& on,
                                                   std::int64_t micro_batch) {
-  detail::cost_visitor visitor(setup, on, micro_batch);
+  detail::cost_visitor visitor(
+      setup, on, micro_batch, detail::gradients_behind_layers(setup), true);
   visit_output(setup.model, visitor);
   return visitor.cost;
 }

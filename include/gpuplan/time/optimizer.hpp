@@ -17,7 +17,9 @@ namespace gpuplan {
 /// is not counted, 107.
 [[nodiscard]] constexpr double optimizer_bytes(const training_setup& setup) {
   const optimizer& by = setup.optimizer;
-  const double weights = bits_per_element(setup.precision.weights) / 8.0;
+  const bool adapts = setup.trains.what == training::adapters;
+  const double weights =
+      bits_per_element(adapts ? setup.trains.adapters.weights : setup.precision.weights) / 8.0;
   const double gradient = setup.precision.fp32_gradients ? 4 : weights;
   const double updated = setup.precision.master_weights ? 4 : weights;
   const double state =

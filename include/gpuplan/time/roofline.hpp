@@ -173,6 +173,8 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
 [[nodiscard]] constexpr result<roofline_time> validate(const roofline_time& model) {
   if (const auto valid = validate(model.setup.model); !valid) return valid.why();
   if (const auto valid = validate(model.setup.parallelism); !valid) return valid.why();
+  if (const auto valid = validate(model.setup.trains, model.setup.model); !valid)
+    return valid.why();
   if (const failure why = detail::flaw_of_lengths(model.setup); detail::failed(why)) return why;
   if (const auto valid = validate(model.on); !valid) return valid.why();
   if (const failure why = detail::flaw_of_ceilings(model.setup.precision, model.on);
@@ -242,7 +244,12 @@ class step_composer {
         costs_(given.setup.framework.costs),
         on_(kernel_rates_of(given.setup, given.on.gpu, given.efficiency, given.terms)
                 .slowed(given.straggling)),
-        exchanges_(given.setup, given.on, given.terms) {}
+        exchanges_(given.setup, given.on, given.terms) {
+    const trainable& trains = setup_.trains;
+    if (trains.what != training::full)
+      trained_share_ = count(trainable_parameters(setup_.model, trains)) /
+                       count(parameters(setup_.model).total());
+  }
   constexpr step_composer(const roofline_time& given,
                           const batch_plan& plan,
                           const time_factors& factors = {})
@@ -309,15 +316,18 @@ class step_composer {
     recomputed_share_ = recomputed_share(setup_);
     layer_counts all = layers_between(model, 0, model.layers());
     all.add(mtp_layer_kind(model), model.mtp_layers);
-    layers_are_alike_ = true;
+    layers_are_alike_ = setup_.trains.what != training::last_layers;
     tabulate(layer_kind::dense, all.dense);
     tabulate(layer_kind::experts, all.experts);
     tabulate(layer_kind::cross, all.cross);
     if (!terms_.ends) return;
     const double table =
         count(model.token_width()) * count(model.vocab_size) / count(division_.tensor_parallel);
-    input_ = time_of(cost_of_input(setup_, on_, micro_batch), table);
-    output_ = time_of(cost_of_output(setup_, on_, micro_batch), model.has_tied_head() ? 0 : table);
+    const double head = model.has_tied_head() ? 0 : table;
+    input_ = time_of(
+        cost_of_input(setup_, on_, micro_batch), table, gradients_before_layers(setup_), false);
+    output_ = time_of(
+        cost_of_output(setup_, on_, micro_batch), head, gradients_behind_layers(setup_), true);
   }
 
   // One micro-batch on all stages one after another, whatever their number.
@@ -347,7 +357,7 @@ class step_composer {
     const layer_kind kind = setup_.model.kind == model_kind::encoder_decoder
                                 ? layer_kind::cross
                                 : mtp_layer_kind(setup_.model);
-    return layers_[static_cast<int>(kind)][0].time.total();
+    return layers_[static_cast<int>(kind)][0][0].time.total();
   }
   // Of one send between stages.
   constexpr double of_hop() const { return exchanges_.hop_time(); }
@@ -369,11 +379,13 @@ class step_composer {
   struct shared_time {
     micro_batch_time time{};  // without what sharing takes
     double parameters = 0;
+    double trained = 0;  // of these, or of adapters beside them
 
     constexpr void add(std::int64_t times, const shared_time& of) {
       if (times == 0) return;
       time = time + count(times) * of.time;
       parameters += count(times) * of.parameters;
+      trained += count(times) * of.trained;
     }
   };
 
@@ -387,17 +399,18 @@ class step_composer {
   division_exchanges exchanges_;
   double recomputed_share_ = 1;  // of a stage's layers
   bool layers_are_alike_ = true;
-  shared_time layers_[3][2]{};  // by kind, without a window and with one
+  double trained_share_ = 1;       // of the parameters
+  shared_time layers_[3][2][2]{};  // by kind, without a window and with one, training and before
   shared_time input_{};
   shared_time output_{};
 
   static constexpr double count(std::int64_t value) { return static_cast<double>(value); }
 
   // `launch`: over what the host takes for an operator of the forward pass.
-  constexpr pass_time time_of(const pass_cost& pass, double launch = 1) const {
+  constexpr pass_time time_of(const pass_cost& pass, bool in_decoder, double launch = 1) const {
     pass_time time{.kernels = pass.kernels(on_)};
     const std::int64_t tensor_ranks = division_.tensor_parallel;
-    const double stream = exchanges_.stream_bytes();
+    const double stream = exchanges_.stream_bytes(in_decoder);
     if (terms_.tensor_exchange && tensor_ranks > 1)
       time.tensor = pass.reductions * (1 - costs_.hidden_tensor_exchange) *
                     exchanges_.seconds(collective::all_reduce, stream, tensor_ranks, 1);
@@ -415,10 +428,13 @@ class step_composer {
                                 (costs_.launches_ahead ? time.total() : time.kernels));
     return time;
   }
-  constexpr shared_time time_of(const layer_cost& cost, double parameters) const {
-    const pass_time forward = time_of(cost.forward);
-    const pass_time backward = time_of(cost.backward, costs_.host_of_backward);
-    const pass_time again = terms_.recompute ? time_of(cost.again) : pass_time{};
+  constexpr shared_time time_of(const layer_cost& cost,
+                                double parameters,
+                                const gradients_wanted& wanted,
+                                bool in_decoder) const {
+    const pass_time forward = time_of(cost.forward, in_decoder);
+    const pass_time backward = time_of(cost.backward, in_decoder, costs_.host_of_backward);
+    const pass_time again = terms_.recompute ? time_of(cost.again, in_decoder) : pass_time{};
     return {.time = {.forward = forward.kernels,
                      .backward = backward.kernels,
                      .recompute = again.kernels,
@@ -428,7 +444,8 @@ class step_composer {
                      .host = forward.host + backward.host + again.host,
                      .forward_pass = forward.total(),
                      .weights = cost.backward.weights},
-            .parameters = parameters};
+            .parameters = parameters,
+            .trained = (wanted.weights ? parameters : 0) + cost.adapters};
   }
 
   constexpr void tabulate(layer_kind kind, std::int64_t layers) {
@@ -442,11 +459,20 @@ class step_composer {
         kind == layer_kind::cross ? 0 : model.windowed_layers_before(model.layers());
     layers_are_alike_ = layers_are_alike_ && layers == model.layers() + model.mtp_layers &&
                         (windowed == 0 || windowed == model.layers());
+    const bool some_before = setup_.trains.what == training::last_layers;
     for (const bool has_window : {false, true}) {
       if (has_window && windowed == 0) continue;
-      layer_cost cost = cost_of_layer(setup_, on_, exchanges_.plan.micro_batch, kind, has_window);
-      cost.again = recomputed_share_ * cost.again;
-      layers_[static_cast<int>(kind)][has_window ? 1 : 0] = time_of(cost, parameters);
+      for (const bool trains : {true, false}) {
+        if (!trains && !some_before) continue;
+        layer_cost cost =
+            cost_of_layer(setup_, on_, exchanges_.plan.micro_batch, kind, has_window, trains);
+        cost.again = recomputed_share_ * cost.again;
+        layers_[static_cast<int>(kind)][has_window ? 1 : 0][trains ? 0 : 1] =
+            time_of(cost,
+                    parameters,
+                    gradients_in_layers(setup_.trains, trains),
+                    kind == layer_kind::cross);
+      }
     }
   }
 
@@ -460,27 +486,44 @@ class step_composer {
     return enough < last - stage ? enough : last - stage;
   }
 
-  constexpr micro_batch_time of_stage(const layer_range& range, bool is_first, bool is_last) const {
+  // Adds layers of which all train as the setup says, or none (`before`), and says how many.
+  constexpr std::int64_t add_layers(const layer_range& range,
+                                    bool before,
+                                    bool with_mtp,
+                                    shared_time& sum) const {
     const transformer& model = setup_.model;
     layer_counts layers = layers_between(model, range.first, range.last);
-    if (is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
+    if (with_mtp) layers.add(mtp_layer_kind(model), model.mtp_layers);
     // Windows are dealt to the kinds of layers in proportion.
     const std::int64_t windowed =
         model.windowed_layers_before(range.last) - model.windowed_layers_before(range.first);
     const std::int64_t of_experts =
         layers.experts == 0 ? 0 : windowed * layers.experts / (layers.dense + layers.experts);
-    shared_time sum;
     const auto add = [&](layer_kind kind, std::int64_t all, std::int64_t with_window) {
-      const shared_time* const each = layers_[static_cast<int>(kind)];
-      sum.add(all - with_window, each[0]);
-      sum.add(with_window, each[1]);
+      const auto& each = layers_[static_cast<int>(kind)];
+      sum.add(all - with_window, each[0][before ? 1 : 0]);
+      sum.add(with_window, each[1][before ? 1 : 0]);
     };
     if (layers.dense != 0) add(layer_kind::dense, layers.dense, windowed - of_experts);
     if (layers.experts != 0) add(layer_kind::experts, layers.experts, of_experts);
     if (layers.cross != 0) add(layer_kind::cross, layers.cross, 0);
+    return layers.dense + layers.experts + layers.cross;
+  }
+
+  constexpr micro_batch_time of_stage(const layer_range& range, bool is_first, bool is_last) const {
+    const transformer& model = setup_.model;
+    const std::int64_t frozen = setup_.trains.what == training::last_layers
+                                    ? model.layers() - setup_.trains.last_layers
+                                    : 0;
+    const std::int64_t split = frozen < range.first  ? range.first
+                               : frozen > range.last ? range.last
+                                                     : frozen;
+    shared_time sum;
+    std::int64_t layers = 0;
+    if (split > range.first) layers += add_layers({range.first, split}, true, false, sum);
+    layers += add_layers({split, range.last}, false, is_last, sum);
     sum.time = factors_.layer * sum.time;
-    micro_batch_time time =
-        shared(sum, layers.dense + layers.experts + layers.cross, is_last && terms_.ends);
+    micro_batch_time time = shared(sum, layers, is_last && terms_.ends);
     if (!terms_.ends) return time;
     if (is_first) time = time + of_end(input_, factors_.input);
     if (!is_last) return time;
@@ -499,7 +542,7 @@ class step_composer {
   // To gather weights for a pass, and to add their gradients up.
   constexpr double gather_time(double parameters) const {
     if (!gathers_in_passes()) return 0;
-    return factors_.sharing * exchanges_.sharing_time(parameters * exchanges_.element_bytes());
+    return factors_.sharing * exchanges_.sharing_time(parameters * exchanges_.gathered_bytes());
   }
   constexpr double scatter_time(double parameters) const {
     return factors_.sharing * exchanges_.scatter_time(parameters * exchanges_.gradient_bytes());
@@ -522,7 +565,7 @@ class step_composer {
     const double each = of.parameters / count(layers);
     const double gather = gather_time(each);
     const double again = division_.zero_stage == 3 ? gather : 0;
-    const double scatter = scatter_time(each);
+    const double scatter = scatter_time(of.trained / count(layers));
     double before = count(layers) * gather;
     double behind = count(layers) * (again + scatter);
     if (costs_.hides_gathers) {
@@ -540,7 +583,7 @@ class step_composer {
     micro_batch_time time = factor * of.time;
     if (!shares_in_passes()) return time;
     double before = gather_time(of.parameters);
-    double behind = scatter_time(of.parameters);
+    double behind = scatter_time(of.trained);
     if (costs_.hides_gathers) {
       behind = exchanges_.exposed(time.total() - time.forward_pass, behind);
       before = exchanges_.exposed(time.forward_pass, before);
@@ -566,8 +609,16 @@ class step_composer {
             given_.loader->prefetches};
   }
 
+  // Of a rank's parameters, those that train: as many as of the model.
+  constexpr parameter_counts trained_of(const parameter_counts& held) const {
+    if (setup_.trains.what == training::full) return held;
+    return {.other = static_cast<std::int64_t>(ceil(trained_share_ * count(held.total())))};
+  }
+
   // What comes behind the last micro-batch, or with it.
-  constexpr void add_end(const parameter_counts& held, step_line& step) const {
+  constexpr void add_end(const parameter_counts& held_here, step_line& step) const {
+    const parameter_counts held = trained_of(held_here);
+    if (held.total() == 0) return;
     const int stage = division_.zero_stage;
     const double slowed = factors_.sharing;
     if (terms_.gradient_exchange && stage < 2) {
