@@ -519,3 +519,112 @@ TEST_CASE("hidden gradients show by their last bucket") {
   STATIC_CHECK(step.gradient_exchange.value() > 0);
   STATIC_CHECK(step.gradient_exchange.value() < all / 56);
 }
+
+// A model's layers and head on one A10G, as LitGPT fine-tunes them.
+constexpr roofline_time tuning(const trainable& trains) {
+  return {.setup = {.model = catalog::mistral_7b_v0_1,
+                    .trains = trains,
+                    .sequence_length = 128,
+                    .precision = bf16_pure,
+                    .framework = catalog::lit_gpt},
+          .on = {.gpu = catalog::a10g},
+          .efficiency = catalog::efficiency_of(catalog::a10g)};
+}
+constexpr roofline_time with_adapters(const quantised_base& base) {
+  return tuning({.what = training::adapters,
+                 .adapters = {.rank = 32, .weights = number_format::bf16, .base = base}});
+}
+constexpr batch_plan of_two{.micro_batch = 2};
+
+TEST_CASE("what does not train takes no gradient") {
+  CONSTEXPR step_breakdown all = tuning({}).breakdown(of_two);
+  CONSTEXPR step_breakdown none = tuning({.what = training::frozen}).breakdown(of_two);
+  CONSTEXPR step_breakdown head = tuning({.what = training::head}).breakdown(of_two);
+  CONSTEXPR step_breakdown last =
+      tuning({.what = training::last_layers, .last_layers = 8}).breakdown(of_two);
+  CONSTEXPR step_breakdown adapted = with_adapters({}).breakdown(of_two);
+  STATIC_CHECK(none.forward == all.forward);
+  STATIC_CHECK(none.backward == duration{} && none.optimizer == duration{});
+  STATIC_CHECK(head.backward > duration{} && head.backward < 0.05 * all.backward);
+  // a quarter of the layers, and the head
+  STATIC_CHECK(last.backward > 0.25 * all.backward && last.backward < 0.35 * all.backward);
+  // the product for the gradient of what was read is left, of two
+  STATIC_CHECK(adapted.backward > 0.4 * all.backward && adapted.backward < 0.7 * all.backward);
+  STATIC_CHECK(adapted.optimizer < 0.01 * all.optimizer);
+  STATIC_CHECK(validate(tuning({.what = training::last_layers, .last_layers = 33})).why().code ==
+               errc::out_of_bounds);
+}
+
+TEST_CASE("four-bit matrices are made whole for every product") {
+  CONSTEXPR step_breakdown whole = with_adapters({}).breakdown(of_two);
+  CONSTEXPR step_breakdown four_bit = with_adapters(four_bit_base).breakdown(of_two);
+  CONSTEXPR step_breakdown twice = with_adapters(double_quantised_base).breakdown(of_two);
+  // 32 layers of 218,103,808 weights are read in 4.5 bits and written in 16
+  CONSTEXPR roofline_time on = with_adapters({});
+  CONSTEXPR double rate =
+      kernel_rates_of(on.setup, on.on.gpu, on.efficiency).elements * dequantising_share;
+  CONSTEXPR double seconds = 32 * 218103808.0 * 20.5 / 8 / rate;
+  STATIC_CHECK(near((four_bit.forward - whole.forward).value(), seconds, 1e-9));
+  STATIC_CHECK(near((four_bit.backward - whole.backward).value(), seconds, 1e-9));
+  STATIC_CHECK(twice.forward > four_bit.forward);
+  // As published: 206 ms more of a micro-batch of two (of up to 512 tokens).
+  STATIC_CHECK(near((four_bit.total() - whole.total()).value(), 0.206, 0.06));
+  // What is computed again makes them whole again.
+  CONSTEXPR step_breakdown again = [] {
+    roofline_time model = with_adapters(four_bit_base);
+    model.setup.recompute = recompute_mode::full;
+    return model.breakdown(of_two);
+  }();
+  STATIC_CHECK(again.recompute.value() > seconds);
+}
+
+constexpr roofline_time t5_with(std::int64_t length, std::int64_t target) {
+  return {.setup = {.model = catalog::t5_base,
+                    .sequence_length = length,
+                    .target_length = target,
+                    .precision = bf16_mixed,
+                    .framework = catalog::hugging_face_t5},
+          .on = {.gpu = catalog::a100_sxm4_80gb},
+          .efficiency = catalog::ampere};
+}
+
+TEST_CASE("a decoder's layers see its own tokens, and its encoder's across") {
+  const auto step = [](std::int64_t length, std::int64_t target) {
+    return t5_with(length, target).step({.micro_batch = 8});
+  };
+  STATIC_CHECK(step(512, 0) == step(512, 512));
+  STATIC_CHECK(step(512, 128) < step(512, 512));
+  STATIC_CHECK(step(512, 2048) > step(512, 512));
+  // What the decoder reads of its encoder grows with that.
+  CONSTEXPR auto cross = [](std::int64_t length) {
+    return cost_of_layer(t5_with(length, 128).setup, flops_alone, 1, layer_kind::cross, false);
+  };
+  STATIC_CHECK(cross(1024).forward.attention > cross(512).forward.attention);
+  STATIC_CHECK(cross(1024).forward.products > cross(512).forward.products);
+  // Twelve encoder layers of 512 tokens, as many of the decoder of 128.
+  CONSTEXPR double encoder =
+      cost_of_layer(t5_with(512, 128).setup, flops_alone, 1, layer_kind::dense, false)
+          .forward.products;
+  STATIC_CHECK(cross(512).forward.products < encoder);
+}
+
+TEST_CASE("ranks exchange what an image's tokens are, and every text of a sample is timed") {
+  CONSTEXPR auto parts = [] {
+    roofline_time model{.setup = {.model = catalog::vit_base_patch16_224,
+                                  .precision = bf16_mixed,
+                                  .framework = catalog::hugging_face_vit},
+                        .on = {.gpu = catalog::h100_sxm5_80gb, .gpus_per_node = 2},
+                        .efficiency = catalog::hopper};
+    model.setup.parallelism.tensor_parallel = 2;
+    return model.breakdown({.micro_batch = 32});
+  }();
+  STATIC_CHECK(parts.tensor_exchange > 1_ms);
+  CONSTEXPR auto texts = [](std::int64_t encodings) {
+    const training_setup setup{.model = catalog::bert_base_uncased,
+                               .sequence_length = 128,
+                               .encodings = encodings,
+                               .precision = bf16_mixed};
+    return cost_of_layer(setup, flops_alone, 16, layer_kind::dense, false).forward.products;
+  };
+  STATIC_CHECK(near(texts(2), 2 * texts(1)));
+}
