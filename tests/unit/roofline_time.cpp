@@ -567,8 +567,17 @@ TEST_CASE("four-bit matrices are made whole for every product") {
   STATIC_CHECK(near((four_bit.forward - whole.forward).value(), seconds, 1e-9));
   STATIC_CHECK(near((four_bit.backward - whole.backward).value(), seconds, 1e-9));
   STATIC_CHECK(twice.forward > four_bit.forward);
-  // As published: 206 ms more of a micro-batch of two (of up to 512 tokens).
-  STATIC_CHECK(near((four_bit.total() - whole.total()).value(), 0.206, 0.06));
+  // As published: 206 ms more of a micro-batch of two of up to 512 tokens. Launches hide some of it
+  // where there are few tokens, and their number is not known.
+  CONSTEXPR double longer = [] {
+    const auto step = [](const quantised_base& base) {
+      roofline_time model = with_adapters(base);
+      model.setup.sequence_length = 256;
+      return model.step(of_two);
+    };
+    return (step(four_bit_base) - step({})).value();
+  }();
+  STATIC_CHECK(near(longer, 0.206, 0.06));
   // What is computed again makes them whole again.
   CONSTEXPR step_breakdown again = [] {
     roofline_time model = with_adapters(four_bit_base);
@@ -627,4 +636,25 @@ TEST_CASE("ranks exchange what an image's tokens are, and every text of a sample
     return cost_of_layer(setup, flops_alone, 16, layer_kind::dense, false).forward.products;
   };
   STATIC_CHECK(near(texts(2), 2 * texts(1)));
+}
+
+TEST_CASE("code that nobody timed is no faster than its like that was") {
+  CONSTEXPR auto step = [](framework by) {
+    by.sharding = sharding_code::fsdp2;
+    const roofline_time model{.setup = {.model = catalog::llama_3_1_8b,
+                                        .sequence_length = 8192,
+                                        .precision = bf16_mixed,
+                                        .parallelism = {.zero_stage = 3},
+                                        .framework = by},
+                              .on = {.gpu = catalog::h100_sxm5_80gb,
+                                     .nodes = 16,
+                                     .gpus_per_node = 8,
+                                     .between_nodes = 400_GBps},
+                              .efficiency = catalog::hopper};
+    return model.step({.data_parallel = 128});
+  };
+  STATIC_CHECK(step(catalog::hugging_face_llama) >= step(catalog::torchtitan));
+  STATIC_CHECK(is_timed(catalog::torchtitan) && is_timed(catalog::torch_llama));
+  STATIC_CHECK(!is_timed(catalog::hugging_face_llama) && !is_timed(catalog::lit_gpt) &&
+               !is_timed(catalog::megatron_core) && !is_timed(framework{}));
 }

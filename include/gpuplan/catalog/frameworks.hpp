@@ -2,8 +2,8 @@
 
 // Frameworks, as far as memory and time tell them apart. Operators, orders and formats were read
 // from their sources, and checked against recorded steps of the versions named. Their `costs` were
-// fitted to published steps as device_efficiencies.hpp says: where a framework has none, no step of
-// it was there to fit them to.
+// fitted to published steps as device_efficiencies.hpp says; where no step of a framework was there
+// to fit them to, they are those of its like, and say so.
 
 #include <gpuplan/framework.hpp>
 #include <gpuplan/units.hpp>
@@ -18,6 +18,25 @@ inline constexpr software_costs eager_torch{.element_traffic = 1.1,
                                             .host_per_operator = 97_us,
                                             .host_of_backward = 0.47};
 
+/// The same of other code without compilation, whose operators Python launches one by one too, with
+/// what torchtitan loses by exchanges beside kernels, which are of the same library. No step of
+/// such code was timed but LitGPT's: phi-1.5 with adapters on an A100 takes 97 ms a micro-batch (95
+/// estimated), in four bits 106 (115).
+inline constexpr software_costs eager_code = [] {
+  software_costs changed = eager_torch;
+  changed.contention = 0.105;
+  changed.of_its_like = true;
+  return changed;
+}();
+/// Likewise of LLaMA and its like, with what torchtitan, the published code most like it, loses of
+/// its products and once a step.
+inline constexpr software_costs eager_decoder = [] {
+  software_costs changed = eager_code;
+  changed.product_rate = 0.95;
+  changed.host_per_step = 60_ms;
+  return changed;
+}();
+
 /// A GPT as a person writes it with torch.nn: one linear layer for query, key and value.
 inline constexpr framework torch_gpt{
     .name = "torch.nn, GPT", .layers = layer_code::gpt, .costs = eager_torch};
@@ -30,7 +49,8 @@ inline constexpr framework torch_llama_fp32{.name = "torch.nn, LLaMA in fp32",
                                             .layers = layer_code::llama,
                                             .rms_norm = rms_norm_code::written_out,
                                             .rotary = rotary_code::halves_fp32,
-                                            .grouped_heads = grouped_heads_code::repeated};
+                                            .grouped_heads = grouped_heads_code::repeated,
+                                            .costs = eager_code};
 /// A BERT likewise, with the head for masked tokens.
 inline constexpr framework torch_bert{.name = "torch.nn, BERT",
                                       .layers = layer_code::bert,
@@ -43,64 +63,73 @@ inline constexpr framework torch_vit{
 // transformers 5.23.
 
 /// GPT2LMHeadModel.
-inline constexpr framework hugging_face_gpt2{.name = "transformers, GPT2LMHeadModel",
-                                             .layers = layer_code::gpt2};
+inline constexpr framework hugging_face_gpt2{
+    .name = "transformers, GPT2LMHeadModel", .layers = layer_code::gpt2, .costs = eager_code};
 
 /// OPTForCausalLM.
-inline constexpr framework hugging_face_opt{.name = "transformers, OPTForCausalLM",
-                                            .layers = layer_code::opt};
+inline constexpr framework hugging_face_opt{
+    .name = "transformers, OPTForCausalLM", .layers = layer_code::opt, .costs = eager_code};
 
 /// GPTNeoXForCausalLM, which rotates a quarter of each head.
 inline constexpr framework hugging_face_gpt_neox{
     .name = "transformers, GPTNeoXForCausalLM",
     .layers = layer_code::gpt_neox,
-    .decoder = {.rotary_percent = 25, .drops_embedding = true, .holds_undropped_embedding = true}};
+    .decoder = {.rotary_percent = 25, .drops_embedding = true, .holds_undropped_embedding = true},
+    .costs = eager_code};
 
 /// GPTJForCausalLM, whose table of angles is as long as the sequences.
 inline constexpr framework hugging_face_gptj{.name = "transformers, GPTJForCausalLM",
                                              .layers = layer_code::gptj,
-                                             .decoder = {.most_rotated = 64}};
+                                             .decoder = {.most_rotated = 64},
+                                             .costs = eager_code};
 
 /// T5ForConditionalGeneration of T5's first version, which scales the decoder's output,
 inline constexpr framework hugging_face_t5{.name = "transformers, T5ForConditionalGeneration",
                                            .layers = layer_code::t5,
                                            .rms_norm = rms_norm_code::written_out,
-                                           .scales_decoder_outputs = true};
+                                           .scales_decoder_outputs = true,
+                                           .costs = eager_code};
 /// and of version 1.1 and what followed it.
 inline constexpr framework hugging_face_t5_1_1{
     .name = "transformers, T5ForConditionalGeneration 1.1",
     .layers = layer_code::t5,
-    .rms_norm = rms_norm_code::written_out};
+    .rms_norm = rms_norm_code::written_out,
+    .costs = eager_code};
 
 /// LlamaForCausalLM; MistralForCausalLM, whose model may have a window.
 inline constexpr framework hugging_face_llama{.name = "transformers, LlamaForCausalLM",
                                               .layers = layer_code::decoder,
                                               .rms_norm = rms_norm_code::written_out,
                                               .rotary = rotary_code::rotate_half,
-                                              .logits = logits_code::to_fp32};
+                                              .logits = logits_code::to_fp32,
+                                              .costs = eager_decoder};
 /// Qwen2ForCausalLM, Qwen3ForCausalLM: layers with a window have a mask of their own.
 inline constexpr framework hugging_face_qwen{.name = "transformers, Qwen2ForCausalLM",
                                              .layers = layer_code::decoder,
                                              .rms_norm = rms_norm_code::written_out,
                                              .rotary = rotary_code::rotate_half,
                                              .logits = logits_code::to_fp32,
-                                             .decoder = {.masks_by_kind = true}};
+                                             .decoder = {.masks_by_kind = true},
+                                             .costs = eager_decoder};
 /// GemmaForCausalLM,
 inline constexpr framework hugging_face_gemma{.name = "transformers, GemmaForCausalLM",
                                               .layers = layer_code::decoder,
                                               .rms_norm = rms_norm_code::written_out_shifted,
                                               .rotary = rotary_code::rotate_half,
                                               .logits = logits_code::to_fp32,
-                                              .decoder = {.scales_embedding = true}};
+                                              .decoder = {.scales_embedding = true},
+                                              .costs = eager_decoder};
 /// Gemma2ForCausalLM,
-inline constexpr framework hugging_face_gemma_2{
-    .name = "transformers, Gemma2ForCausalLM",
-    .layers = layer_code::decoder,
-    .rms_norm = rms_norm_code::written_out_shifted,
-    .rotary = rotary_code::rotate_half,
-    .logits = logits_code::to_fp32,
-    .decoder = {
-        .masks_by_kind = true, .scales_embedding = true, .caps_scores = true, .caps_logits = true}};
+inline constexpr framework hugging_face_gemma_2{.name = "transformers, Gemma2ForCausalLM",
+                                                .layers = layer_code::decoder,
+                                                .rms_norm = rms_norm_code::written_out_shifted,
+                                                .rotary = rotary_code::rotate_half,
+                                                .logits = logits_code::to_fp32,
+                                                .decoder = {.masks_by_kind = true,
+                                                            .scales_embedding = true,
+                                                            .caps_scores = true,
+                                                            .caps_logits = true},
+                                                .costs = eager_decoder};
 /// Gemma3ForCausalLM.
 inline constexpr framework hugging_face_gemma_3{.name = "transformers, Gemma3ForCausalLM",
                                                 .layers = layer_code::decoder,
@@ -110,7 +139,8 @@ inline constexpr framework hugging_face_gemma_3{.name = "transformers, Gemma3For
                                                 .decoder = {.masks_by_kind = true,
                                                             .rotates_by_kind = true,
                                                             .normalizes_turned_heads = true,
-                                                            .scales_embedding = true}};
+                                                            .scales_embedding = true},
+                                                .costs = eager_decoder};
 /// PhiForCausalLM,
 inline constexpr framework hugging_face_phi{
     .name = "transformers, PhiForCausalLM",
@@ -122,7 +152,8 @@ inline constexpr framework hugging_face_phi{
                 .builds_rotary_first = true,
                 .normalizes_turned_heads = true,
                 .drops_embedding = true,
-                .drops_residual = true}};
+                .drops_residual = true},
+    .costs = eager_decoder};
 /// Phi3ForCausalLM.
 inline constexpr framework hugging_face_phi_3{
     .name = "transformers, Phi3ForCausalLM",
@@ -130,7 +161,8 @@ inline constexpr framework hugging_face_phi_3{
     .rms_norm = rms_norm_code::written_out,
     .rotary = rotary_code::rotate_half,
     .logits = logits_code::to_fp32,
-    .decoder = {.rotary_parts = rotary_parts_code::in_rotation, .drops_residual = true}};
+    .decoder = {.rotary_parts = rotary_parts_code::in_rotation, .drops_residual = true},
+    .costs = eager_decoder};
 /// OlmoForCausalLM, Olmo2ForCausalLM.
 inline constexpr framework hugging_face_olmo{
     .name = "transformers, OlmoForCausalLM",
@@ -138,11 +170,14 @@ inline constexpr framework hugging_face_olmo{
     .rms_norm = rms_norm_code::written_out_whole,
     .rotary = rotary_code::rotate_half,
     .logits = logits_code::to_fp32,
-    .decoder = {.rotates_in_fp32 = true, .views_behind_projections = true}};
+    .decoder = {.rotates_in_fp32 = true, .views_behind_projections = true},
+    .costs = eager_decoder};
 
 /// BertForMaskedLM, BertForSequenceClassification, BertModel.
-inline constexpr framework hugging_face_bert{
-    .name = "transformers, BERT", .layers = layer_code::bert, .encoder = {.pools = true}};
+inline constexpr framework hugging_face_bert{.name = "transformers, BERT",
+                                             .layers = layer_code::bert,
+                                             .encoder = {.pools = true},
+                                             .costs = eager_code};
 /// Likewise RoBERTa.
 inline constexpr framework hugging_face_roberta{
     .name = "transformers, RoBERTa",
@@ -150,21 +185,25 @@ inline constexpr framework hugging_face_roberta{
     .encoder = {.positions = position_numbers::counted_after_cache,
                 .positions_behind_norm = true,
                 .drops_before_dense = true,
-                .gelu_in_head = true}};
+                .gelu_in_head = true},
+    .costs = eager_code};
 /// Likewise MPNet, which writes its attention out, with a bias by distance.
-inline constexpr framework hugging_face_mpnet{
-    .name = "transformers, MPNet",
-    .layers = layer_code::bert,
-    .encoder = {
-        .positions = position_numbers::counted, .drops_before_dense = true, .gelu_in_head = true}};
+inline constexpr framework hugging_face_mpnet{.name = "transformers, MPNet",
+                                              .layers = layer_code::bert,
+                                              .encoder = {.positions = position_numbers::counted,
+                                                          .drops_before_dense = true,
+                                                          .gelu_in_head = true},
+                                              .costs = eager_code};
 /// Likewise DistilBERT.
 inline constexpr framework hugging_face_distilbert{
     .name = "transformers, DistilBERT",
     .layers = layer_code::bert,
-    .encoder = {.outputs_inside = true, .shares_head_bias = false}};
+    .encoder = {.outputs_inside = true, .shares_head_bias = false},
+    .costs = eager_code};
 
 /// ViTForImageClassification.
-inline constexpr framework hugging_face_vit{.name = "transformers, ViT", .layers = layer_code::vit};
+inline constexpr framework hugging_face_vit{
+    .name = "transformers, ViT", .layers = layer_code::vit, .costs = eager_code};
 /// CLIPForImageClassification.
 inline constexpr framework hugging_face_clip{
     .name = "transformers, CLIP",
@@ -176,7 +215,8 @@ inline constexpr framework hugging_face_clip{
                .adds_to_residual = true,
                .drops_hidden = false,
                .means_patches = true,
-               .norms_first_token = true}};
+               .norms_first_token = true},
+    .costs = eager_code};
 /// SiglipForImageClassification.
 inline constexpr framework hugging_face_siglip{
     .name = "transformers, SigLIP",
@@ -187,7 +227,8 @@ inline constexpr framework hugging_face_siglip{
                .adds_to_residual = true,
                .drops_hidden = false,
                .means_patches = true,
-               .truncates_weights = true}};
+               .truncates_weights = true},
+    .costs = eager_code};
 
 /// LitGPT 0.5 under Lightning Fabric in bf16-true. Its models differ in its configuration: what of
 /// a head is rotated, and Gemma's norms and embedding.
@@ -196,15 +237,23 @@ inline constexpr framework lit_gpt{.name = "LitGPT",
                                    .rms_norm = rms_norm_code::written_out,
                                    .grouped_heads = grouped_heads_code::repeated,
                                    .logits = logits_code::to_fp32,
-                                   .builds_in_fp32 = false};
+                                   .builds_in_fp32 = false,
+                                   .costs = eager_code};
 inline constexpr framework lit_gpt_gemma{.name = "LitGPT, Gemma",
                                          .layers = layer_code::lit_gpt,
                                          .rms_norm = rms_norm_code::written_out_shifted,
                                          .grouped_heads = grouped_heads_code::repeated,
                                          .logits = logits_code::to_fp32,
                                          .decoder = {.scales_embedding = true},
-                                         .builds_in_fp32 = false};
+                                         .builds_in_fp32 = false,
+                                         .costs = eager_code};
 
+/// Megatron-Core's layers, as Megatron-Bridge's published steps have them.
+inline constexpr software_costs megatron_costs{.element_traffic = 4.2,
+                                               .host_per_operator = 178_us,
+                                               .host_per_step = 22_ms,
+                                               .hides_gradients = false,
+                                               .hides_parameters = false};
 /// Megatron-Core 0.16 without Transformer Engine and Apex: softmax and its mask written out, the
 /// activation a function of its own.
 inline constexpr framework megatron_core{.name = "Megatron-Core",
@@ -212,7 +261,12 @@ inline constexpr framework megatron_core{.name = "Megatron-Core",
                                          .sharding = sharding_code::megatron,
                                          .builds_in_fp32 = false,
                                          .softmax_in_fp32 = true,
-                                         .fuses_bias_activation = true};
+                                         .fuses_bias_activation = true,
+                                         .costs = [] {
+                                           software_costs changed = megatron_costs;
+                                           changed.of_its_like = true;
+                                           return changed;
+                                         }()};
 /// Megatron-Core with Transformer Engine 2.11, whose fused loss it uses, and gradients of weights
 /// that products add into the buffers.
 inline constexpr framework megatron_transformer_engine{.name = "Megatron-Core, Transformer Engine",
@@ -223,11 +277,7 @@ inline constexpr framework megatron_transformer_engine{.name = "Megatron-Core, T
                                                        .compiles_functions = true,
                                                        .fuses_loss = true,
                                                        .transformer_engine = true,
-                                                       .costs = {.element_traffic = 4.2,
-                                                                 .host_per_operator = 178_us,
-                                                                 .host_per_step = 22_ms,
-                                                                 .hides_gradients = false,
-                                                                 .hides_parameters = false}};
+                                                       .costs = megatron_costs};
 
 /// torchtitan of December 2024, on fully_shard of PyTorch 2.15: key-value heads are copied to all
 /// heads, and logits are in fp32 for the loss. Not compiled; a setup says `compiles_layers`. Of a
@@ -296,8 +346,7 @@ inline constexpr framework hugging_face_gpt2_zero_3 = [] {
   framework changed = hugging_face_gpt2;
   changed.name = "transformers, GPT2LMHeadModel, ZeRO-3";
   changed.sharding = sharding_code::deepspeed;
-  changed.costs.hides_gathers = false;
-  changed.costs.gathered_at_most = 4.4_GBps;
+  changed.costs = {.hides_gathers = false, .gathered_at_most = 4.4_GBps};
   return changed;
 }();
 

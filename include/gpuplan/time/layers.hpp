@@ -444,12 +444,11 @@ class cost_visitor {
     const double traffic =
         (elements * (0.5 + element_) + scales * (has_small_scales ? 1 + 4 * 4 : 4)) /
         dequantising_share;
-    const double operators = has_small_scales ? 3 : 1;
     cost.forward.elements += traffic;
-    cost.forward.operators += operators;
+    cost.forward.operators += 1;
     if (!wanted_.values) return;
     cost.backward.elements += traffic;
-    cost.backward.operators += operators;
+    cost.backward.operators += 1;
   }
   // Each rank has its experts' tokens of all ranks, as many as it sends where they are balanced.
   constexpr void expert(const linear_operator& op) {

@@ -45,7 +45,7 @@ struct step_ranges {
 
 /// Whether steps of this software were timed: it has costs of its own.
 [[nodiscard]] constexpr bool is_timed(const framework& by) {
-  return !(by.costs == software_costs{});
+  return !by.costs.of_its_like && !(by.costs == software_costs{});
 }
 /// Whether steps on a device that reaches this were: its share of products is not the default.
 [[nodiscard]] constexpr bool is_timed(const device_efficiency& reached) {
@@ -59,7 +59,8 @@ class stack_ends {
  public:
   constexpr stack_ends(const roofline_time& model, const batch_plan& plan, const stack_range& stack)
       : model_(model), plan_(plan), stack_(stack) {
-    const software_costs& own = model.setup.framework.costs;
+    const bool has_own = is_timed(model.setup.framework);
+    const software_costs own = has_own ? model.setup.framework.costs : software_costs{};
     fast_ = slow_ = own;
     fast_.product_rate *= stack.product_rate.high();
     slow_.product_rate *= stack.product_rate.low();
@@ -71,7 +72,7 @@ class stack_ends {
     slow_.host_per_step = stack.host.high() * own.host_per_step;
     fast_.contention *= stack.contention.low();
     slow_.contention *= stack.contention.high();
-    if (is_timed(model.setup.framework)) return;
+    if (has_own) return;
     slow_.element_traffic = larger_of(slow_.element_traffic, stack.untimed.element_traffic);
     slow_.host_per_operator = stack.untimed.host_per_operator;
     slow_.host_per_step = stack.untimed.host_per_step;
