@@ -46,6 +46,22 @@ training_setup random_division(dice& roll) {
   return setup;
 }
 
+// By DeepSpeed's pipeline engine, whose stages may be unequal.
+training_setup random_pipeline(dice& roll) {
+  training_setup setup = random_division(roll);
+  setup.framework = catalog::megatron_deepspeed;
+  setup.model.num_hidden_layers = one_of<std::int64_t>(roll, {3, 4, 5, 8});
+  setup.precision = *one_of(roll, {&bf16_megatron, &bf16_master, &fp16_master});
+  parallelism& division = setup.parallelism;
+  division.pipeline_parallel = one_of<std::int64_t>(roll, {1, 1, 2, 3, 4});
+  division.virtual_pipeline = 1;
+  division.context_parallel = 1;
+  division.zero_stage = static_cast<int>(roll.from(0, 2));
+  division.ends_are_layers = roll.one_in(3);
+  division.shares_kept_inputs = roll.one_in(3);
+  return setup;
+}
+
 // Layers that choose experts, all or some; with latent attention or without, shared experts or
 // none.
 training_setup random_mixture(dice& roll) {
@@ -128,14 +144,19 @@ TEST_CASE("what is at least needed is, with experts and without") {
   floor_sums of_layers;
   floor_sums of_experts;
   floor_sums of_replicas;
+  floor_sums of_pipelines;
   for (int division = 0; division < 400; ++division) {
     of_layers.add(roll, random_division(roll));
     of_experts.add(roll, random_mixture(roll));
     of_replicas.add(roll, random_replicas(roll));
+    of_pipelines.add(roll, random_pipeline(roll));
   }
   MESSAGE(of_layers.valid, " of ", of_layers.nearness / of_layers.valid);
   MESSAGE(of_experts.valid, " with experts of ", of_experts.nearness / of_experts.valid);
   MESSAGE(of_replicas.valid, " of other code of ", of_replicas.nearness / of_replicas.valid);
+  MESSAGE(of_pipelines.valid, " by DeepSpeed of ", of_pipelines.nearness / of_pipelines.valid);
+  CHECK(of_pipelines.valid > 200);
+  CHECK(of_pipelines.nearness > 0.85 * of_pipelines.valid);
   CHECK(of_replicas.valid > 40);
   CHECK(of_replicas.nearness > 0.3 * of_replicas.valid);
   CHECK(of_layers.valid > 200);
@@ -254,8 +275,8 @@ TEST_CASE("passes that do as ones before are told as if they were replayed") {
   int valid = 0;
   int interleaved = 0;
   int unlike = 0;
-  for (int division = 0; division < 150; ++division) {
-    training_setup setup = random_division(roll);
+  for (int division = 0; division < 250; ++division) {
+    training_setup setup = roll.one_in(3) ? random_pipeline(roll) : random_division(roll);
     setup.parallelism.shares_kept_inputs = roll.one_in(3);
     setup.padding_mask = roll.one_in(3);
     setup.place.stage = roll.from(0, setup.parallelism.pipeline_parallel - 1);

@@ -162,6 +162,8 @@ struct transformer_memory_of {
                           !division.optimizer_on_host && !division.weights_on_host &&
                           division.zero_stage <= 1 && layers % division.pipeline_parallel == 0 &&
                           by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
+    if (!is_known && is_megatron_by_deepspeed(setup))
+      return of_deepspeed_at_least(setup, plan, of(of_rank.total()));
     if (!is_known)
       return larger(of_torchtitan_at_least(setup, plan), of_states_at_least(setup, plan, of_rank));
     const std::int64_t last = division.pipeline_parallel - 1;
@@ -206,6 +208,37 @@ struct transformer_memory_of {
       each = 2 * weight;
     return bytes::from_value(held * each * (1 + fragmentation)) +
            needs_of(setup, plan, channels).total();
+  }
+  static constexpr bool is_megatron_by_deepspeed(const training_setup& setup) {
+    const parallelism& division = setup.parallelism;
+    const optimizer& by = setup.optimizer;
+    return setup.framework.layers == layer_code::megatron_core &&
+           setup.framework.sharding == sharding_code::deepspeed && division.zero_stage <= 2 &&
+           setup.trains.what == training::full && !division.optimizer_on_host &&
+           by.kind == optimizer_kind::adamw && by.code == optimizer_code::torch &&
+           by.states == number_format::fp32;
+  }
+  // Of the first stage as its first backward begins, as a later one does, and at the optimizer's
+  // step: the weights, what it has of their masters and moments, gradients, and what layers keep.
+  constexpr bytes of_deepspeed_at_least(const training_setup& setup,
+                                        const batch_plan& plan,
+                                        double held) const {
+    const int zero = setup.parallelism.zero_stage;
+    const double own = zero == 0 ? held : held / of(plan.data_parallel);
+    const double weight = bits_per_element(setup.precision.weights) / 8.0;
+    // BF16_Optimizer sums gradients in a buffer of fp32, and drops those of a backward.
+    const bool is_in_buffer = zero == 1 && setup.precision.fp32_gradients &&
+                              setup.precision.weights == number_format::bf16;
+    const double fixed = held * (weight + (is_in_buffer ? 4 : 0)) + 12 * own;
+    const bool keeps_gradients = zero <= 1 && !is_in_buffer;
+    double in_step = kept_by_stage(setup, plan, 0);
+    if (keeps_gradients && plan.accumulation > setup.parallelism.pipeline_parallel)
+      in_step += held * weight;
+    const bool has_roots = setup.optimizer.loop == optimizer_loop::foreach;
+    const double at_step =
+        (is_in_buffer ? 0 : 4 * own) + (zero == 0 ? held * weight : 0) + (has_roots ? 4 * own : 0);
+    const double most = fixed + (at_step > in_step ? at_step : in_step);
+    return bytes::from_value(most * (1 + fragmentation)) + needs_of(setup, plan, channels).total();
   }
   // Its key-value heads are copied to all heads. A part of the weights and of the optimizer's
   // states, the weights that were gathered where they stay so, what layers keep, and the logits and

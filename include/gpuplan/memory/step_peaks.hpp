@@ -295,17 +295,19 @@ constexpr repetition repeated_layers(const training_setup& setup, const batch_pl
   return {fewer, period, (layers - fewer) / period};
 }
 
-// Micro-batches of a step. There is a first, one between, and a last; pipelines fill up before.
-// Megatron-Core's last stage notes the loss of each.
+// Micro-batches of a step. There is a first, one between, and a last; a stage holds one for each
+// stage from it on. Megatron-Core's last stage notes the loss of each.
 constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t all = plan.accumulation;
   if (setup.framework.layers != layer_code::megatron_core) return {all < 3 ? all : 3, 1, 0};
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
   const bool in_turns = setup.parallelism.virtual_pipeline > 1;
   const std::int64_t period = in_turns ? stages : 1;
-  const std::int64_t fewer = (in_turns ? 3 * stages : stages + 2) + all % period;
+  const std::int64_t on_their_way = stages - setup.place.stage;
+  const std::int64_t fewer = (in_turns ? 3 * stages : on_their_way + 2) + all % period;
   if (all <= fewer + period) return {all, period, 0};
-  const bool notes_losses = setup.place.stage == stages - 1;
+  const bool notes_losses =
+      setup.framework.sharding == sharding_code::megatron && setup.place.stage == stages - 1;
   return {fewer, period, notes_losses ? (all - fewer) / period : 0};
 }
 
