@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 
 namespace gpuplan::detail {
 
@@ -165,14 +166,17 @@ class plan_enumeration {
     return has_tables && !request_.evaluates_all && request_.goal != plan_goal::least_memory;
   }
   constexpr std::int64_t devices_per_node() const { return request_.on.gpus_per_node; }
-  // The next number of GPUs: of a node any, then whole nodes.
-  constexpr std::int64_t next_gpus(std::int64_t after) const {
+  // The next number of GPUs that so many ranks of a model divide: of a node any, then whole nodes.
+  constexpr std::int64_t next_gpus(std::int64_t after, std::int64_t ranks) const {
     const std::int64_t in_node = devices_per_node();
-    return after < in_node ? after + 1 : (after / in_node + 1) * in_node;
+    const std::int64_t next = (after / ranks + 1) * ranks;
+    if (next <= in_node) return next;
+    const std::int64_t nodes = std::lcm(ranks, in_node);
+    return ((after < in_node ? in_node : after) / nodes + 1) * nodes;
   }
-  constexpr std::int64_t first_gpus() const {
+  constexpr std::int64_t first_gpus(std::int64_t ranks = 1) const {
     const std::int64_t all = total_gpus(request_.on);
-    return next_gpus(searched(request_.space.gpus, all, all).low - 1);
+    return next_gpus(searched(request_.space.gpus, all, all).low - 1, ranks);
   }
   constexpr std::int64_t largest_micro_batch() const {
     const std::int64_t asked = request_.space.micro_batch.high();
@@ -213,14 +217,12 @@ class plan_enumeration {
     degrees.zero_stage = static_cast<int>(of.zero);
   }
 
-  // Numbers of GPUs that so many ranks of a model divide.
-  constexpr bool has_gpus_for(std::int64_t ranks) const {
-    const std::int64_t high = most_gpus();
-    if (ranks > high) return false;
-    for (std::int64_t many = first_gpus(); many <= high; many = next_gpus(many))
-      if (many % ranks == 0) return true;
-    return false;
+  // Beyond these, micro-batches of all replicas are more than a batch.
+  constexpr std::int64_t most_gpus(std::int64_t ranks, std::int64_t b) const {
+    const std::int64_t most = request_.effective_batch.high() / b * ranks;
+    return most < most_gpus() ? most : most_gpus();
   }
+  constexpr bool has_gpus_for(std::int64_t ranks) const { return first_gpus(ranks) <= most_gpus(); }
 
   constexpr void find_families() {
     for (std::size_t which = 0; which <= request_.setups.size(); ++which)
@@ -239,8 +241,12 @@ class plan_enumeration {
     const degree_span expert =
         searched(space.expert_parallel, as_set.expert_parallel, experts == 0 ? 1 : experts);
     for (std::int64_t t = tensor.low; t <= tensor.high; ++t)
-      for (std::int64_t c = context.low; c <= context.high; ++c) {
+      for (std::int64_t c = context.low; c <= context.high && c <= most / t; ++c) {
         if (!has_gpus_for(t * c)) continue;
+        if (failed(flaw_) && !can_divide_layers(setup, t, c)) {
+          if (c > setup.sequence_length) break;
+          continue;
+        }
         for (std::int64_t e = expert.low; e <= expert.high; ++e) {
           if (experts != 0 && experts % e != 0) continue;
           for (int mode = 0; mode < 3; ++mode)
@@ -255,6 +261,15 @@ class plan_enumeration {
                             .setup = which});
         }
       }
+  }
+  // Else no code divides them so, whatever the stages: of all degrees few are left.
+  static constexpr bool can_divide_layers(const training_setup& setup,
+                                          std::int64_t tensor,
+                                          std::int64_t context) {
+    return setup.model.num_attention_heads % tensor == 0 &&
+           (context == 1 || setup.sequence_length % (2 * context) == 0) &&
+           (tensor == 1 || setup.model.moe.num_experts == 0) &&
+           (context == 1 || !setup.model.is_latent());
   }
   constexpr void add_family(plan_family family) {
     if (family_count_ == most_families) {
@@ -374,26 +389,28 @@ class plan_enumeration {
              pipeline.in_chunks * in_chunks.count();
     }
   };
-  constexpr batches batches_of(const pipeline_divisions& pipeline,
-                               std::int64_t many,
-                               std::int64_t b) const {
+  constexpr std::int64_t ranks_of(const pipeline_divisions& pipeline) const {
     const parallelism& degrees = time_.setup.parallelism;
-    const std::int64_t ranks = degrees.tensor_parallel * degrees.context_parallel * pipeline.stages;
-    if (many % ranks != 0) return {};
-    const std::int64_t samples = b * (many / ranks);
-    if (samples > request_.effective_batch.high()) return {};
-    if (failed(flaw_of_batch(time_.setup, {b, many / ranks, 1}))) return {};
+    return degrees.tensor_parallel * degrees.context_parallel * pipeline.stages;
+  }
+  constexpr batches batches_of(const pipeline_divisions& pipeline,
+                               std::int64_t data_parallel,
+                               std::int64_t b) const {
+    const std::int64_t samples = b * data_parallel;
+    if (failed(flaw_of_batch(time_.setup, {b, data_parallel, 1}))) return {};
     batches found{.plain = accumulations_for(request_.effective_batch, samples, 1)};
     if (pipeline.in_chunks != 0)
       found.in_chunks = accumulations_for(request_.effective_batch, samples, pipeline.stages);
     return found;
   }
   constexpr std::int64_t plans_of(std::int64_t b) const {
-    const std::int64_t high = most_gpus();
     std::int64_t plans = 0;
-    for (int at = 0; at < pipeline_count_; ++at)
-      for (std::int64_t many = first_gpus(); many <= high; many = next_gpus(many))
-        plans += batches_of(pipelines_[at], many, b).plans(pipelines_[at]);
+    for (int at = 0; at < pipeline_count_; ++at) {
+      const std::int64_t ranks = ranks_of(pipelines_[at]);
+      const std::int64_t high = most_gpus(ranks, b);
+      for (std::int64_t many = first_gpus(ranks); many <= high; many = next_gpus(many, ranks))
+        plans += batches_of(pipelines_[at], many / ranks, b).plans(pipelines_[at]);
+    }
     return plans;
   }
 
@@ -404,10 +421,9 @@ class plan_enumeration {
                        double limit,
                        candidate_list& found,
                        const Refine& refine) {
-    const std::int64_t high = most_gpus();
     const bool share_differs = time_.setup.recompute_layers != 0;
     // Of one number of GPUs, so that what is hopeless is so for all plans of a division.
-    const bool rules_out = first_gpus() == high && !request_.evaluates_all;
+    const bool rules_out = first_gpus() == most_gpus() && !request_.evaluates_all;
     bool is_tabulated = false;
     double all_stages = 0;
     const auto is_excluded = [&](double bound) {
@@ -415,9 +431,11 @@ class plan_enumeration {
     };
     for (int at = 0; at < pipeline_count_; ++at) {
       const pipeline_divisions& pipeline = pipelines_[at];
+      const std::int64_t ranks = ranks_of(pipeline);
+      const std::int64_t high = most_gpus(ranks, b);
       double busiest = 0;
-      for (std::int64_t many = first_gpus(); many <= high; many = next_gpus(many)) {
-        const batches all = batches_of(pipeline, many, b);
+      for (std::int64_t many = first_gpus(ranks); many <= high; many = next_gpus(many, ranks)) {
+        const batches all = batches_of(pipeline, many / ranks, b);
         if (all.plans(pipeline) == 0 || is_refused(pipeline, b)) continue;
         if constexpr (has_tables) {
           // What weights' sharing takes is not in bounds.
