@@ -78,15 +78,18 @@ class planner {
   }
 
  private:
-  // A plan's place among others: by what the goal counts, then by time, then the simpler one.
+  // A plan's place among others: by what the goal counts, then by time, then by memory, then the
+  // simpler one.
   struct rank {
     double value = infinity;
     double per_sample = 0;
+    double required = 0;
     plan_group group{};
 
     friend constexpr bool operator<(const rank& a, const rank& b) {
       if (a.value != b.value) return a.value < b.value;
       if (a.per_sample != b.per_sample) return a.per_sample < b.per_sample;
+      if (a.required != b.required) return a.required < b.required;
       return a.group < b.group;
     }
   };
@@ -208,6 +211,7 @@ class planner {
     const rank place{
         request_.goal == plan_goal::least_memory ? needed : all_.value_of(of.group, per_sample),
         per_sample,
+        needed,
         of.group};
     int at = answer_.count;
     for (int there = 0; there < answer_.count; ++there)
@@ -367,9 +371,10 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// never wait, a sample takes less time the more are accumulated, and memory rises with micro-batch
 /// and accumulation. Times are those of `roofline_time`, of `calibrated_time` with the factors of
 /// `times_of`, or of another time model, which is asked about each plan that memory does not refuse
-/// at the least batch. Interleaved schedules take accumulations that the stages divide. Plans as
-/// good are in order of clusters, GPUs, then degrees. Errors: those of the request; of the cluster
-/// that is nearest to a plan, where none has one: `no_such_division`, or why the first one is none;
+/// at the least batch. Interleaved schedules take accumulations that the stages divide. Of plans
+/// that the goal counts the same, the faster comes first, then the one of less memory, then they
+/// are in order of clusters, GPUs and degrees. Errors: those of the request; of the cluster that is
+/// nearest to a plan, where none has one: `no_such_division`, or why the first one is none;
 /// `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one within the
 /// budget would take, or where none is within it, the best one of all; `no_plan_in_memory` of the
 /// plan that needs least; what the memory model refuses all setups for; `out_of_bounds` of more

@@ -244,7 +244,17 @@ struct tally {
   std::int64_t memory_binds = 0;
   std::int64_t fronts = 0;  // of several plans
   std::int64_t of_setups = 0;
+  std::int64_t ties = 0;  // answers of which another plan is as fast and takes more memory
 };
+
+// Whether the answer's order is the one that is stated: what the goal counts, time, memory.
+bool is_in_order(const plan_request& request, const training_plan& a, const training_plan& b) {
+  const double first = value_of(request, a);
+  const double second = value_of(request, b);
+  if (first != second) return first < second;
+  if (a.per_sample() != b.per_sample()) return a.per_sample() < b.per_sample();
+  return a.required <= b.required;
+}
 
 // Whether a front has, for every feasible plan, one that is as good and needs no more, and nothing
 // that is not feasible.
@@ -347,6 +357,17 @@ void compare(plan_request request,
     sums.wrong += !(plan.required == memory_of(setup_of(request, plan)).required(plan.batch));
     for (int other = 0; other < at; ++other)
       sums.wrong += same_division(plan, answer->plans[other]);
+    if (at > 0) sums.wrong += !is_in_order(request, answer->plans[at - 1], plan);
+  }
+  // Of plans that take the same time, none takes less memory than the best.
+  for (training_plan plan : feasible) {
+    const training_plan& first = answer->best();
+    if (request.goal == plan_goal::least_memory || plan.gpus != first.gpus ||
+        !(plan.per_sample() ==
+          time_of(first) * (1.0 / static_cast<double>(first.batch.effective_batch()))))
+      continue;
+    sums.wrong += plan.required < first.required;
+    sums.ties += first.required < plan.required;
   }
   if (is_roofline && request.goal != plan_goal::least_memory && roll.one_in(4)) {
     const auto front = front_of(request, budget, memory_of, 0);
@@ -400,5 +421,6 @@ TEST_CASE("branch and bound finds what brute force finds, in 2,500 random spaces
   CHECK(sums.memory_binds > 300);
   CHECK(sums.fronts > 50);
   CHECK(sums.of_setups > 1000);
+  CHECK(sums.ties > 20);
   CHECK(sums.excluded > 20000);
 }

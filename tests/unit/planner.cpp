@@ -9,6 +9,9 @@
 #include <gpuplan/memory/affine.hpp>
 #include <gpuplan/planner.hpp>
 
+#include <cstdint>
+#include <span>
+
 using namespace gpuplan;
 
 namespace {
@@ -150,4 +153,120 @@ TEST_CASE("where there is no plan, the reason is one to act on") {
   CONSTEXPR failure unknown =
       plan_training(with(request(4), 0, 60_s), 20_GB, by_parameters{}).why();
   STATIC_CHECK(unknown.code == errc::not_known);
+}
+
+namespace {
+
+// What keeps a request out whose space, or division, `change` has made.
+template <class Change>
+constexpr failure flaw_with(const Change& change) {
+  plan_request asked = request(4);
+  change(asked);
+  return plan_training(asked, 20_GB, by_parameters{}).why();
+}
+
+constexpr bool is_out_of_bounds(const failure& why, fact name, std::int64_t value) {
+  return why.code == errc::out_of_bounds && why[name] == value;
+}
+
+constexpr std::int64_t too_many = (std::int64_t{1} << 20) + 1;
+
+// Of a range of the space that begins below 1, and of one that ends beyond 2^20.
+constexpr bool is_bounded(known<range<std::int64_t>> plan_space::*degree, fact name) {
+  const auto of = [&](const range<std::int64_t>& with) {
+    return flaw_with([&](plan_request& asked) { asked.space.*degree = with; });
+  };
+  return is_out_of_bounds(of({0, 4}), name, 0) &&
+         is_out_of_bounds(of({1, too_many}), name, too_many);
+}
+
+}  // namespace
+
+TEST_CASE("degrees, micro-batches and GPUs that are none or too many are named") {
+  STATIC_CHECK(is_bounded(&plan_space::gpus, fact::devices));
+  STATIC_CHECK(is_bounded(&plan_space::tensor_parallel, fact::tensor_parallel));
+  STATIC_CHECK(is_bounded(&plan_space::pipeline_parallel, fact::pipeline_parallel));
+  STATIC_CHECK(is_bounded(&plan_space::virtual_pipeline, fact::virtual_pipeline));
+  STATIC_CHECK(is_bounded(&plan_space::context_parallel, fact::context_parallel));
+  STATIC_CHECK(is_bounded(&plan_space::expert_parallel, fact::expert_parallel));
+  CONSTEXPR failure none = flaw_with([](plan_request& asked) { asked.space.micro_batch = {0, 4}; });
+  STATIC_CHECK(is_out_of_bounds(none, fact::micro_batch, 0));
+  CONSTEXPR failure micro_batch = flaw_with([](plan_request& asked) {
+    asked.space.micro_batch = {1, too_many};
+  });
+  STATIC_CHECK(is_out_of_bounds(micro_batch, fact::micro_batch, too_many));
+  CONSTEXPR failure stage = flaw_with([](plan_request& asked) {
+    asked.space.zero_stage = range<std::int64_t>{0, 4};
+  });
+  STATIC_CHECK(is_out_of_bounds(stage, fact::zero_stage, 4));
+  CONSTEXPR failure cluster = flaw_with([](plan_request& asked) {
+    asked.on.nodes = too_many;
+    asked.on.between_nodes = 200_GBps;
+  });
+  STATIC_CHECK(is_out_of_bounds(cluster, fact::devices, 4 * too_many));
+}
+
+TEST_CASE("a division that no degree is searched of is checked too") {
+  CONSTEXPR failure context =
+      flaw_with([](plan_request& asked) { asked.setup.parallelism.context_parallel = 0; });
+  STATIC_CHECK(context.code == errc::not_positive);
+  STATIC_CHECK(context[fact::context_parallel] == 0);
+  CONSTEXPR failure of_other = [] {
+    training_setup other = request(4).setup;
+    other.parallelism.tensor_parallel = -1;
+    return flaw_with([&](plan_request& asked) { asked.setups = std::span(&other, 1); });
+  }();
+  STATIC_CHECK(of_other.code == errc::not_positive);
+  STATIC_CHECK(of_other[fact::tensor_parallel] == -1);
+}
+
+namespace {
+
+// Less where a mask pads, of which no time is.
+struct by_mask {
+  constexpr affine_memory operator()(const training_setup& setup) const {
+    return {.fixed = setup.padding_mask ? 1_GB : 2_GB, .per_sample = 1_MB};
+  }
+};
+constexpr plan_answer with_and_without_mask(plan_goal goal, int plans) {
+  plan_request asked = request(4);
+  asked.goal = goal;
+  training_setup other = asked.setup;
+  other.padding_mask = true;
+  asked.setups = std::span(&other, 1);
+  return *plan_training(asked, 20_GB, by_mask{}, plans);
+}
+
+// Less on smaller GPUs.
+struct by_gpu {
+  bytes fixed = 2_GB;
+
+  constexpr by_gpu on(const gpu_spec& gpu) const {
+    return {usable_memory(gpu) < 50_GB ? 1_GB : 2_GB};
+  }
+  constexpr affine_memory operator()(const training_setup&) const {
+    return {.fixed = fixed, .per_sample = 1_MB};
+  }
+};
+constexpr plan_answer on_large_and_small() {
+  plan_request asked = request(4);
+  cluster_choice smaller{asked.on, asked.efficiency};
+  smaller.on.gpu.memory = 40_GB;
+  asked.others = std::span(&smaller, 1);
+  return *plan_training(asked, by_gpu{}, 2);
+}
+
+}  // namespace
+
+TEST_CASE("of plans with the same time, the one of less memory is the better one") {
+  CONSTEXPR plan_answer fastest = with_and_without_mask(plan_goal::least_time, 2);
+  STATIC_CHECK(fastest.best().step == fastest.runner_up().step);
+  STATIC_CHECK(fastest.best().setup == 1 && fastest.runner_up().setup == 0);
+  CONSTEXPR plan_answer cheapest = with_and_without_mask(plan_goal::least_money, 2);
+  STATIC_CHECK(cheapest.best().step == cheapest.runner_up().step);
+  STATIC_CHECK(cheapest.best().setup == 1 && cheapest.runner_up().setup == 0);
+  STATIC_CHECK(with_and_without_mask(plan_goal::least_time, 1).best().setup == 1);
+  CONSTEXPR plan_answer of_clusters = on_large_and_small();
+  STATIC_CHECK(of_clusters.best().step == of_clusters.runner_up().step);
+  STATIC_CHECK(of_clusters.best().cluster == 1 && of_clusters.runner_up().cluster == 0);
 }

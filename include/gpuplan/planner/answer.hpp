@@ -160,7 +160,9 @@ class gathered_plans {
     const double value = goal_value(request, plan);
     const auto comes_before = [&](const training_plan& other) {
       const double others = goal_value(request, other);
-      return value < others || (value == others && plan.per_sample() < other.per_sample());
+      if (value != others) return value < others;
+      if (plan.per_sample() != other.per_sample()) return plan.per_sample() < other.per_sample();
+      return plan.required < other.required;
     };
     int at = all_.count;
     if (at == wanted) {

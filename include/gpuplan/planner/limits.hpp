@@ -26,7 +26,7 @@ enum class plan_limit {
   tensor_within_node,  // tensor parallelism across nodes
   recompute,           // modes other than the setup's
   degrees,             // others than in the space; all that there are, ZeRO's stages too
-  micro_batch,         // above `space.micro_batch`, up to 16 times
+  micro_batch,         // above `space.micro_batch`, up to 16 times and 2^20
   layers               // one to four more, which more stages may divide
 };
 inline constexpr int plan_limit_count = static_cast<int>(plan_limit::layers) + 1;
@@ -107,16 +107,17 @@ class limit_finder {
     if (!request_.space.recompute)
       look(plan_limit::recompute, [](plan_request& free) { free.space.recompute = true; });
     look(plan_limit::degrees, [](plan_request& free) {
-      const range<std::int64_t> any{1, std::int64_t{1} << 20};
+      const range<std::int64_t> any{1, most_of_a_degree};
       plan_space& space = free.space;
       space.tensor_parallel = space.pipeline_parallel = space.virtual_pipeline = any;
       space.context_parallel = space.expert_parallel = any;
       space.zero_stage = range<std::int64_t>{0, 3};
     });
     const std::int64_t most = request_.space.micro_batch.high();
-    if (most < request_.effective_batch.high())
-      look(plan_limit::micro_batch, [most](plan_request& free) {
-        free.space.micro_batch = {free.space.micro_batch.low(), most_times * most};
+    const std::int64_t more = smaller(most_times * most, most_of_a_degree);
+    if (most < request_.effective_batch.high() && most < more)
+      look(plan_limit::micro_batch, [more](plan_request& free) {
+        free.space.micro_batch = {free.space.micro_batch.low(), more};
       });
     if (best)
       lift_layers();
@@ -128,6 +129,8 @@ class limit_finder {
  private:
   static constexpr std::int64_t most_times = 16;
   static constexpr double more_than_any = 0x1p1000;
+
+  static constexpr std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
   const plan_request& request_;
   const known<memory_budget>& budget_;
@@ -277,7 +280,7 @@ class limit_finder {
       if (now < in_node) found = nearest(now, in_node, on_any);
       if (!found && here.on.between_nodes)
         found = nearest(now < in_node ? 1 : now / in_node,
-                        ceil_div(most_times * now, in_node),
+                        smaller(ceil_div(most_times * now, in_node), most_of_a_degree / in_node),
                         [&](std::int64_t from, std::int64_t to) {
                           return on_any((from - 1) * in_node + 1, to * in_node);
                         });
@@ -331,11 +334,11 @@ class limit_finder {
 }  // namespace detail
 
 /// The limits of a request that bind, each found by planning without it. Where the request has no
-/// plan, the fewest GPUs, up to 16 times as many, and the nearest batches are exact too: more of
-/// them are looked at than lie before. Two limits at once are looked at of memory, time, money and
-/// GPUs. A search that is refused, as of too many degrees, binds nothing. Takes as long as ten to
-/// fifty calls of `plan_training`: more than compilers allow one constant expression. Errors: those
-/// of the request itself.
+/// plan, the fewest GPUs, up to 16 times as many and 2^20, and the nearest batches are exact too:
+/// more of them are looked at than lie before. Two limits at once are looked at of memory, time,
+/// money and GPUs. A search that is refused, as of too many degrees, binds nothing. Takes as long
+/// as ten to fifty calls of `plan_training`: more than compilers allow one constant expression.
+/// Errors: those of the request itself.
 template <memory_of_setups MemoryOf>
 [[nodiscard]] constexpr result<plan_limits> limits_of(const plan_request& request,
                                                       memory_budget budget,

@@ -99,20 +99,40 @@ struct training_plan {
 
 namespace detail {
 
+// Of a space, degrees, micro-batches and GPUs alike.
+inline constexpr std::int64_t most_of_a_degree = std::int64_t{1} << 20;
+
 constexpr failure flaw_of_degrees(const known<range<std::int64_t>>& degrees,
                                   fact name,
                                   const char* subject,
-                                  std::int64_t least = 1) {
-  if (!degrees || degrees->low() >= least) return {};
-  return failure(errc::out_of_bounds,
-                 named_fact{name, degrees->low()},
-                 named_fact{fact::at_least, least})
-      .about(subject);
+                                  std::int64_t least = 1,
+                                  std::int64_t most = most_of_a_degree) {
+  if (!degrees) return {};
+  for (const std::int64_t end : {degrees->low(), degrees->high()})
+    if (end < least || end > most)
+      return failure(errc::out_of_bounds,
+                     named_fact{name, end},
+                     named_fact{fact::at_least, least},
+                     named_fact{fact::at_most, most})
+          .about(subject);
+  return {};
+}
+
+// Of the division, what is not searched is taken from the setup.
+constexpr failure flaw_of_planned(const training_setup& setup) {
+  if (const auto valid = validate(setup.model); !valid) return valid.why();
+  if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
+  return {};
 }
 
 // Prices are compared where money is the limit, or the goal on several clusters.
 constexpr failure flaw_of_cluster(const plan_request& request, const cluster& on) {
   if (const auto valid = validate(on); !valid) return valid.why();
+  if (total_gpus(on) > most_of_a_degree)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::devices, total_gpus(on)},
+                   named_fact{fact::at_most, most_of_a_degree})
+        .about("gpus");
   const bool compares_money =
       request.at_most || (request.goal == plan_goal::least_money && !request.others.empty());
   if (compares_money && !on.price_per_gpu) return failure(errc::not_known).about("price_per_gpu");
@@ -165,29 +185,30 @@ struct planned_run {
 }
 
 /// The request itself where its clusters, numbers and limits make sense and the device has a peak
-/// for its formats. Whether a division is valid is asked of each. Errors: those of the clusters and
-/// the models; `not_positive`, `out_of_bounds`, `overflow`, `not_known` of a price, a link or the
-/// run's samples that a limit or a choice asks for; `unsupported_format`.
+/// for its formats. Degrees, micro-batches and GPUs of the space are from 1 to 2^20, ZeRO stages
+/// from 0 to 3, and a cluster has 2^20 GPUs at most. Whether a division is valid is asked of each.
+/// Errors: those of the clusters, the models and the setups' divisions; `not_positive`,
+/// `out_of_bounds`, `overflow`, `not_known` of a price, a link or the run's samples that a limit or
+/// a choice asks for; `unsupported_format`.
 [[nodiscard]] constexpr result<plan_request> validate(const plan_request& request) {
-  if (const auto valid = validate(request.setup.model); !valid) return valid.why();
+  if (const failure why = detail::flaw_of_planned(request.setup); detail::failed(why)) return why;
   for (const training_setup& setup : request.setups)
-    if (const auto valid = validate(setup.model); !valid) return valid.why();
+    if (const failure why = detail::flaw_of_planned(setup); detail::failed(why)) return why;
   if (request.effective_batch.low() < 1)
     return failure(errc::not_positive,
                    named_fact{fact::effective_batch_low, request.effective_batch.low()});
   if (request.effective_batch.high() > detail::most_samples_per_gpu)
     return detail::too_many_samples_per_gpu(request.effective_batch.high());
   const plan_space& space = request.space;
-  if (space.micro_batch.low() < 1)
-    return failure(errc::not_positive, named_fact{fact::micro_batch, space.micro_batch.low()});
   for (const failure& why :
        {detail::flaw_of_degrees(space.gpus, fact::devices, "gpus"),
+        detail::flaw_of_degrees(space.micro_batch, fact::micro_batch, ""),
         detail::flaw_of_degrees(space.tensor_parallel, fact::tensor_parallel, ""),
         detail::flaw_of_degrees(space.pipeline_parallel, fact::pipeline_parallel, ""),
-        detail::flaw_of_degrees(space.virtual_pipeline, fact::at_most, "virtual_pipeline"),
-        detail::flaw_of_degrees(space.context_parallel, fact::at_most, "context_parallel"),
+        detail::flaw_of_degrees(space.virtual_pipeline, fact::virtual_pipeline, ""),
+        detail::flaw_of_degrees(space.context_parallel, fact::context_parallel, ""),
         detail::flaw_of_degrees(space.expert_parallel, fact::expert_parallel, ""),
-        detail::flaw_of_degrees(space.zero_stage, fact::stage, "zero_stage", 0)})
+        detail::flaw_of_degrees(space.zero_stage, fact::zero_stage, "", 0, 3)})
     if (detail::failed(why)) return why;
   if (const failure why = detail::flaw_of_cluster(request, request.on); detail::failed(why))
     return why;
