@@ -424,8 +424,9 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
 }
 
 /// What trains, where it is a part of the model. Errors: `not_positive` or `overflow` for a rank,
-/// `out_of_bounds` for more last layers than there are, `splits_fused_layer`, `no_such_target` also
-/// for a head that the model has not. Precondition: `validate` accepts the model.
+/// `out_of_bounds` for more last layers than there are or a block of four-bit elements that is
+/// none, `splits_fused_layer`, `no_such_target` also for a head that the model has not.
+/// Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr result<trainable> validate(const trainable& trains,
                                                    const transformer& model) {
   if (trains.what == training::last_layers &&
@@ -444,6 +445,15 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
   const std::int64_t all = parameters(model).total();
   if (8 * static_cast<double>(rank.value) * static_cast<double>(all) >= 0x1p62)
     return failure(errc::overflow, rank, named_fact{fact::parameters, all}).about(model.name);
+  const std::int64_t longest = std::int64_t{1} << 32;
+  for (const named_fact block :
+       {named_fact{fact::adapter_base_block, adapters.base.block},
+        named_fact{fact::adapter_base_scale_block, adapters.base.scale_block}})
+    if (block.value < 0 || block.value > longest)
+      return failure(errc::out_of_bounds,
+                     block,
+                     named_fact{fact::at_least, 0},
+                     named_fact{fact::at_most, longest});
   const lora_targets& targets = adapters.targets;
   if (model.fused_qkv && !model.is_latent() &&
       (targets.query != targets.key || targets.key != targets.value))

@@ -198,6 +198,7 @@ namespace gpuplan {
   X(adapter_weights)                 \
   X(adapter_magnitudes)              \
   X(adapter_base_block)              \
+  X(adapter_base_scale_block)        \
   X(recompute)                       \
   X(saves_costly_results)            \
   X(attention)                       \

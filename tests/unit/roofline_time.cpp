@@ -578,6 +578,9 @@ TEST_CASE("four-bit matrices are made whole for every product") {
     return (step(four_bit_base) - step({})).value();
   }();
   STATIC_CHECK(near(longer, 0.206, 0.06));
+  STATIC_CHECK(validate(with_adapters({.block = -64})).why()[fact::adapter_base_block] == -64);
+  STATIC_CHECK(validate(with_adapters({.block = 64, .scale_block = -1})).why().code ==
+               errc::out_of_bounds);
   // What is computed again makes them whole again.
   CONSTEXPR step_breakdown again = [] {
     roofline_time model = with_adapters(four_bit_base);

@@ -564,7 +564,8 @@ class step_composer {
     if (!shares_in_passes() || layers == 0) return time;
     const double each = of.parameters / count(layers);
     const double gather = gather_time(each);
-    const double again = division_.zero_stage == 3 ? gather : 0;
+    const bool returns = time.backward > 0;  // else nothing needs weights again
+    const double again = division_.zero_stage == 3 && returns ? gather : 0;
     const double scatter = scatter_time(of.trained / count(layers));
     double before = count(layers) * gather;
     double behind = count(layers) * (again + scatter);
