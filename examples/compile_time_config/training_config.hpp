@@ -61,7 +61,7 @@ struct training_plan {
     return failure(errc::out_of_bounds,
                    named_fact{fact::checkpoints, *saved},
                    named_fact{fact::at_most, room->low()})
-        .about("save_every");
+        .about(fact::save_every);
 
   return training_plan{.memory_needed = c.memory.required(c.batch),
                        .memory_allowed = allowed.size(),

@@ -35,7 +35,7 @@ constexpr failure too_many_samples_per_gpu(std::int64_t samples) {
   return failure(errc::out_of_bounds,
                  named_fact{fact::samples, samples},
                  named_fact{fact::at_most, most_samples_per_gpu})
-      .about("samples of each GPU");
+      .about(fact::samples_of_gpu);
 }
 
 }  // namespace detail

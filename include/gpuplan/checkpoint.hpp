@@ -21,10 +21,10 @@ namespace gpuplan {
                                                       bytes per_parameter) {
   if (parameters < 1) return failure(errc::not_positive, named_fact{fact::parameters, parameters});
   if (const failure why =
-          detail::check_positive(per_parameter, 1_GB, fact::checkpoint_MB, "per_parameter");
+          detail::check_positive(per_parameter, 1_GB, fact::checkpoint_MB, fact::per_parameter);
       detail::failed(why))
     return why;
-  return detail::positive_answer(bytes(parameters * per_parameter), "size");
+  return detail::positive_answer(bytes(parameters * per_parameter), fact::size);
 }
 
 /// The checkpoints that a run writes: one after every `save_every` steps, `steps / save_every`
@@ -33,7 +33,7 @@ namespace gpuplan {
                                                                std::int64_t save_every) {
   if (steps < 1) return failure(errc::not_positive, named_fact{fact::steps, steps});
   if (save_every < 1)
-    return failure(errc::not_positive, named_fact{fact::steps, save_every}).about("save_every");
+    return failure(errc::not_positive, named_fact{fact::steps, save_every}).about(fact::save_every);
   return steps / save_every;
 }
 
@@ -50,7 +50,7 @@ struct checkpoint_storage {
 
 namespace detail {
 
-constexpr failure flaw_of_size(range<bytes> size, const char* name) {
+constexpr failure flaw_of_size(range<bytes> size, fact name) {
   if (size.low() < bytes{})
     return failure(errc::negative, named_fact{fact::needed_MB, thousandths(in(size.low(), 1_GB))})
         .about(name);
@@ -69,16 +69,16 @@ constexpr failure exceeds_quota(const checkpoint_storage& storage, bytes other, 
 /// The storage itself where its sizes are finite, the quota and the checkpoint positive, and none
 /// negative.
 [[nodiscard]] constexpr result<checkpoint_storage> validate(const checkpoint_storage& storage) {
-  if (const failure why = detail::check_positive(storage.quota, 1_GB, fact::free_MB, "quota");
+  if (const failure why = detail::check_positive(storage.quota, 1_GB, fact::free_MB, fact::quota);
       detail::failed(why))
     return why;
   if (const failure why =
-          detail::check_positive(storage.checkpoint, 1_GB, fact::checkpoint_MB, "checkpoint");
+          detail::check_positive(storage.checkpoint, 1_GB, fact::checkpoint_MB, fact::checkpoint);
       detail::failed(why))
     return why;
-  if (const failure why = detail::flaw_of_size(storage.used, "used"); detail::failed(why))
+  if (const failure why = detail::flaw_of_size(storage.used, fact::used); detail::failed(why))
     return why;
-  if (const failure why = detail::flaw_of_size(storage.final_model, "final_model");
+  if (const failure why = detail::flaw_of_size(storage.final_model, fact::final_model);
       detail::failed(why))
     return why;
   return storage;
@@ -92,7 +92,7 @@ constexpr failure exceeds_quota(const checkpoint_storage& storage, bytes other, 
   if (count < 0) return failure(errc::negative, named_fact{fact::checkpoints, count});
   return detail::finite_answer(
       storage.used + storage.final_model + static_cast<double>(count) * storage.checkpoint,
-      "storage");
+      fact::storage);
 }
 
 namespace detail {
@@ -123,7 +123,7 @@ constexpr std::int64_t checkpoints_within(bytes quota, bytes other, bytes each) 
   if (const auto valid = validate(storage); !valid) return valid.why();
   if (storage.checkpoint.low() * detail::most_checkpoints < storage.quota)
     return failure(errc::out_of_bounds, named_fact{fact::at_most, detail::most_checkpoints})
-        .about("checkpoints");
+        .about(fact::checkpoints);
   const range<bytes> other = storage.used + storage.final_model;
   const std::int64_t certain =
       detail::checkpoints_within(storage.quota, other.high(), storage.checkpoint.high());
@@ -161,9 +161,10 @@ constexpr std::int64_t checkpoints_within(bytes quota, bytes other, bytes each) 
 /// also the interval, that is not positive and finite.
 [[nodiscard]] constexpr result<duration> save_interval_for_failures(
     duration stall, duration mean_time_between_failures) {
-  if (const failure why = detail::check_positive(stall, "stall"); detail::failed(why)) return why;
+  if (const failure why = detail::check_positive(stall, fact::stall); detail::failed(why))
+    return why;
   if (const failure why =
-          detail::check_positive(mean_time_between_failures, "mean_time_between_failures");
+          detail::check_positive(mean_time_between_failures, fact::mean_time_between_failures);
       detail::failed(why))
     return why;
   const double d = stall.value();
@@ -172,7 +173,7 @@ constexpr std::int64_t checkpoints_within(bytes quota, bytes other, bytes each) 
   const double x = detail::sqrt(d / m / 2);
   // sqrt(2 d m) as 2 m x, which cannot overflow before its result does
   return detail::positive_answer(duration::from_value(2 * (m * x) * (1 + x / 3 + x * x / 9) - d),
-                                 "interval");
+                                 fact::interval);
 }
 
 }  // namespace gpuplan

@@ -54,35 +54,36 @@ struct cluster {
     return failure(errc::overflow,
                    named_fact{fact::nodes, given.nodes},
                    named_fact{fact::gpus_per_node, given.gpus_per_node});
-  const auto link = [](const known<bandwidth>& rate, const char* name) {
+  const auto link = [](const known<bandwidth>& rate, fact name) {
     return rate ? detail::check_positive(*rate, 1_GBps, fact::MBps, name) : failure();
   };
-  if (const failure why = link(given.inside_node, "inside_node"); failed(why)) return why;
-  if (const failure why = link(given.between_nodes, "between_nodes"); failed(why)) return why;
+  if (const failure why = link(given.inside_node, fact::inside_node); failed(why)) return why;
+  if (const failure why = link(given.between_nodes, fact::between_nodes); failed(why)) return why;
   if (given.power_per_gpu) {
     const failure why =
-        detail::check_positive(*given.power_per_gpu, 1_W, fact::milliwatts, "power_per_gpu");
+        detail::check_positive(*given.power_per_gpu, 1_W, fact::milliwatts, fact::power_per_gpu);
     if (failed(why)) return why;
   }
   if (given.price_per_gpu) {
     const price each = given.price_per_gpu->each;
-    if (!detail::is_finite(each.value())) return failure(errc::not_finite).about("price_per_gpu");
+    if (!detail::is_finite(each.value()))
+      return failure(errc::not_finite, named_fact{fact::price_per_gpu, each.value()});
     if (each < price{})
       return failure(
                  errc::negative,
                  named_fact{fact::cents_per_hour, detail::thousandths(in(each, 10_usd_per_hour))})
-          .about("price_per_gpu");
+          .about(fact::price_per_gpu);
     if (*given.price_per_gpu->date == '\0')
-      return failure(errc::undated_price).about("price_per_gpu");
+      return failure(errc::undated_price).about(fact::price_per_gpu);
   }
   if (given.time_in_queue) {
     const range<duration> wait = *given.time_in_queue;
     if (wait.low() < 0_s)
       return failure(errc::negative,
                      named_fact{fact::time_us, detail::thousandths(in(wait.low(), 1_ms))})
-          .about("time_in_queue");
+          .about(fact::time_in_queue);
     if (!detail::is_finite(wait.high().value()))
-      return failure(errc::not_finite).about("time_in_queue");
+      return failure(errc::not_finite, named_fact{fact::time_in_queue, wait.high().value()});
   }
   return given;
 }
@@ -110,7 +111,7 @@ struct cluster {
 /// cooling. Errors: `not_known`.
 [[nodiscard]] constexpr result<power> total_power(const cluster& given) {
   const known<power> each = given.power_per_gpu ? given.power_per_gpu : given.gpu.tdp;
-  if (!each) return failure(errc::not_known).about("power_per_gpu");
+  if (!each) return failure(errc::not_known).about(fact::power_per_gpu);
   return total_gpus(given) * *each;
 }
 
@@ -129,7 +130,7 @@ struct cluster {
 [[nodiscard]] constexpr result<ceiling<bandwidth>> inside_node_ceiling(const cluster& given) {
   if (given.inside_node) return ceiling<bandwidth>{*given.inside_node, ceiling_origin::stated};
   const auto link = peer_ceiling(given.gpu);
-  if (!link) return failure(errc::not_known).about("inside_node");
+  if (!link) return failure(errc::not_known).about(fact::inside_node);
   return link;
 }
 
@@ -143,7 +144,7 @@ struct cluster {
 /// What one node sends to the others, each direction. Errors: `not_known`.
 [[nodiscard]] constexpr result<bandwidth> link_between_nodes(const cluster& given) {
   if (given.between_nodes) return *given.between_nodes;
-  return failure(errc::not_known).about("between_nodes");
+  return failure(errc::not_known).about(fact::between_nodes);
 }
 
 }  // namespace gpuplan

@@ -134,7 +134,7 @@ struct device_group {
                                               std::int64_t stride,
                                               std::int64_t devices_per_node) {
   if (ranks < 1 || stride < 1 || devices_per_node < 1)
-    detail::precondition_violated(failure(errc::not_positive).about("group"));
+    detail::precondition_violated(failure(errc::not_positive).about(fact::group));
   const std::int64_t in_node = devices_per_node / stride;
   const std::int64_t at_least_one = in_node < 1 ? 1 : in_node;
   return {ranks, ranks < at_least_one ? ranks : at_least_one};
@@ -236,14 +236,14 @@ namespace detail {
     const interconnect& links,
     collective_algorithm by = collective_algorithm::fastest) {
   if (group.ranks < 1 || group.per_node < 1)
-    detail::precondition_violated(failure(errc::not_positive).about("group"));
+    detail::precondition_violated(failure(errc::not_positive).about(fact::group));
   if (group.nodes() > 1 && !links.between_nodes)
-    detail::precondition_violated(failure(errc::not_known).about("between_nodes"));
+    detail::precondition_violated(failure(errc::not_known).about(fact::between_nodes));
   const detail::interconnect_numbers numbers = detail::numbers_of(links);
   if (!(numbers.inside.rate > 0) || (group.nodes() > 1 && !(numbers.between.rate > 0)))
-    detail::precondition_violated(failure(errc::not_positive).about("rate of a link"));
+    detail::precondition_violated(failure(errc::not_positive).about(fact::link_rate));
   if (!detail::is_finite(message.value()) || message < bytes{})
-    detail::precondition_violated(failure(errc::negative).about("message"));
+    detail::precondition_violated(failure(errc::negative).about(fact::message));
   const detail::exchange found = detail::exchange_of(what, numbers, {group.ranks, group.per_node});
   if (by == collective_algorithm::fastest)
     return duration::from_value(found.seconds(message.value()));
@@ -251,7 +251,7 @@ namespace detail {
     return duration::from_value(found.ring.seconds(message.value()));
   const bool across = by == collective_algorithm::tree;
   if (!found.has_other || across != (group.nodes() > 1))
-    detail::precondition_violated(failure(errc::not_known).about("algorithm"));
+    detail::precondition_violated(failure(errc::not_known).about(fact::algorithm));
   return duration::from_value(found.other.seconds(message.value()));
 }
 

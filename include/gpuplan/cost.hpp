@@ -16,7 +16,7 @@ namespace gpuplan {
 namespace detail {
 
 constexpr failure flaw_of_run(range<duration> time, std::int64_t devices) {
-  if (const failure why = check_positive(time, "time"); failed(why)) return why;
+  if (const failure why = check_positive(time, fact::time); failed(why)) return why;
   return check_at_least(devices, 1, fact::devices);
 }
 
@@ -30,7 +30,7 @@ constexpr failure flaw_of_run(range<duration> time, std::int64_t devices) {
 [[nodiscard]] constexpr result<range<duration>> gpu_time(range<duration> time,
                                                          std::int64_t devices) {
   if (const failure why = detail::flaw_of_run(time, devices); detail::failed(why)) return why;
-  return detail::finite_answer(static_cast<double>(devices) * time, "time");
+  return detail::finite_answer(static_cast<double>(devices) * time, fact::time);
 }
 
 /// The money for all devices, `devices x time x price`, at a price per device: `3_usd_per_hour`.
@@ -45,9 +45,10 @@ constexpr failure flaw_of_run(range<duration> time, std::int64_t devices) {
     return failure(errc::negative,
                    named_fact{fact::cents_per_hour,
                               detail::thousandths(in(each.low(), 10_usd_per_hour))})
-        .about("price");
-  if (!detail::is_finite(each.high().value())) return failure(errc::not_finite).about("price");
-  return detail::finite_answer(*held * each, "cost");
+        .about(fact::price);
+  if (!detail::is_finite(each.high().value()))
+    return failure(errc::not_finite, named_fact{fact::price, each.high().value()});
+  return detail::finite_answer(*held * each, fact::cost);
 }
 
 /// The energy of all devices, `devices x time x draw`, at a power per device. At its TDP that is an
@@ -58,10 +59,10 @@ constexpr failure flaw_of_run(range<duration> time, std::int64_t devices) {
                                                           range<power> draw) {
   const auto held = gpu_time(time, devices);
   if (!held) return held.why();
-  if (const failure why = detail::check_positive(draw, 1_W, fact::milliwatts, "power");
+  if (const failure why = detail::check_positive(draw, 1_W, fact::milliwatts, fact::power);
       detail::failed(why))
     return why;
-  return detail::positive_answer(*held * draw, "energy");
+  return detail::positive_answer(*held * draw, fact::energy);
 }
 
 /// What one cost is as a multiple of another: `cost / reference`. Where both depend on the same
@@ -69,13 +70,13 @@ constexpr failure flaw_of_run(range<duration> time, std::int64_t devices) {
 /// Errors: a cost, or a quotient, that is not positive and finite.
 [[nodiscard]] constexpr result<range<double>> relative_cost(range<money> cost,
                                                             range<money> reference) {
-  if (const failure why = detail::check_positive(cost, 10_usd, fact::cents, "cost");
+  if (const failure why = detail::check_positive(cost, 10_usd, fact::cents, fact::cost);
       detail::failed(why))
     return why;
-  if (const failure why = detail::check_positive(reference, 10_usd, fact::cents, "reference");
+  if (const failure why = detail::check_positive(reference, 10_usd, fact::cents, fact::reference);
       detail::failed(why))
     return why;
-  return detail::positive_answer(cost / reference, "cost / reference");
+  return detail::positive_answer(cost / reference, fact::cost_over_reference);
 }
 
 // ---- which run to take
@@ -93,19 +94,23 @@ struct priced_run {
 /// not negative. Errors: `not_positive`, `negative`, `not_finite`.
 [[nodiscard]] constexpr result<priced_run> validate(const priced_run& run) {
   if (run.devices < 1) return failure(errc::not_positive, named_fact{fact::devices, run.devices});
-  if (const failure why = detail::check_positive(run.time, "time"); detail::failed(why)) return why;
-  if (!detail::is_finite(run.cost.value())) return failure(errc::not_finite).about("cost");
+  if (const failure why = detail::check_positive(run.time, fact::time); detail::failed(why))
+    return why;
+  if (!detail::is_finite(run.cost.value()))
+    return failure(errc::not_finite, named_fact{fact::cost, run.cost.value()});
   if (run.cost < money{})
     return failure(errc::negative,
                    named_fact{fact::cents, detail::thousandths(in(run.cost, 10_usd))})
-        .about("cost");
+        .about(fact::cost);
   return run;
 }
 
 /// The run at the price per device. Errors as `cost`.
 [[nodiscard]] constexpr result<priced_run> priced(duration time, std::int64_t devices, price each) {
-  if (detail::is_nan(time.value())) return failure(errc::not_finite).about("time");
-  if (detail::is_nan(each.value())) return failure(errc::not_finite).about("price");
+  if (detail::is_nan(time.value()))
+    return failure(errc::not_finite, named_fact{fact::time, time.value()});
+  if (detail::is_nan(each.value()))
+    return failure(errc::not_finite, named_fact{fact::price, each.value()});
   const auto total = cost(range<duration>(time), devices, range<price>(each));
   if (!total) return total.why();
   return priced_run{devices, time, total->low()};
@@ -198,7 +203,7 @@ constexpr result<std::size_t> least(std::span<const priced_run> runs,
                    named_fact{fact::devices, slower.devices},
                    named_fact{fact::devices, faster.devices});
   return detail::finite_answer(price((faster.cost - slower.cost) / (slower.time - faster.time)),
-                               "price");
+                               fact::price);
 }
 
 }  // namespace gpuplan

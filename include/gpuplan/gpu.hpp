@@ -270,7 +270,7 @@ constexpr bytes less_context(bytes reported) {
 /// 16 of 132 for the "1g" of an H100. Precondition: `gpu.sm_count` is stated.
 [[nodiscard]] constexpr double sm_share(const gpu_spec& gpu, const mig_slice& slice) {
   if (gpu.sm_count < 1)
-    detail::precondition_violated(failure(errc::not_positive).about("sm_count"));
+    detail::precondition_violated(failure(errc::not_positive).about(fact::sm_count));
   return static_cast<double>(slice.sm_count) / gpu.sm_count;
 }
 

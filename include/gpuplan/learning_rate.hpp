@@ -22,7 +22,7 @@ struct tuned_rate {
 
 /// The setting itself where its learning rate is positive and finite and its batch at least 1.
 [[nodiscard]] constexpr result<tuned_rate> validate(const tuned_rate& tuned) {
-  if (const failure why = detail::check_positive(tuned.learning_rate, "learning_rate");
+  if (const failure why = detail::check_positive(tuned.learning_rate, fact::learning_rate);
       detail::failed(why))
     return why;
   if (tuned.effective_batch < 1)
@@ -65,9 +65,7 @@ namespace detail {
 }
 
 // beta at k times the batch.
-[[nodiscard]] constexpr result<range<double>> grown_beta(double beta,
-                                                         range<double> k,
-                                                         const char* name) {
+[[nodiscard]] constexpr result<range<double>> grown_beta(double beta, range<double> k, fact name) {
   if (const failure why = check_between(beta, 0, 1, name); failed(why)) return why;
   if (beta == 1) return about_range(errc::out_of_bounds, beta, name);
   const range<double> grown = 1.0 - k * (1 - beta);
@@ -84,7 +82,7 @@ struct linear_rule {
   [[nodiscard]] constexpr result<range<double>> learning_rate(
       const tuned_rate& tuned, range<std::int64_t> effective_batch) const {
     return detail::positive_answer(tuned.learning_rate * detail::growth(tuned, effective_batch),
-                                   "learning_rate");
+                                   fact::learning_rate);
   }
 };
 
@@ -96,7 +94,7 @@ struct square_root_rule {
       const tuned_rate& tuned, range<std::int64_t> effective_batch) const {
     return detail::positive_answer(
         tuned.learning_rate * detail::sqrt(detail::growth(tuned, effective_batch)),
-        "learning_rate");
+        fact::learning_rate);
   }
 };
 
@@ -134,17 +132,18 @@ struct adam_sde_rule {
     if (effective_batch.low() < 1)
       return failure(errc::not_positive,
                      named_fact{fact::effective_batch_low, effective_batch.low()});
-    if (!detail::is_finite(epsilon)) return failure(errc::not_finite).about("epsilon");
-    if (epsilon < 0) return failure(errc::negative).about("epsilon");
+    if (!detail::is_finite(epsilon))
+      return failure(errc::not_finite, named_fact{fact::epsilon, epsilon});
+    if (epsilon < 0) return failure(errc::negative, named_fact{fact::epsilon, epsilon});
     const range<double> k = detail::growth(tuned, effective_batch);
     const range<double> root = detail::sqrt(k);
-    const auto grown1 = detail::grown_beta(beta1, k, "beta1");
+    const auto grown1 = detail::grown_beta(beta1, k, fact::beta1);
     if (!grown1) return grown1.why();
-    const auto grown2 = detail::grown_beta(beta2, k, "beta2");
+    const auto grown2 = detail::grown_beta(beta2, k, fact::beta2);
     if (!grown2) return grown2.why();
-    const auto rate = detail::positive_answer(tuned.learning_rate * root, "learning_rate");
+    const auto rate = detail::positive_answer(tuned.learning_rate * root, fact::learning_rate);
     if (!rate) return rate.why();
-    const auto scaled = detail::finite_answer(epsilon / root, "epsilon");
+    const auto scaled = detail::finite_answer(epsilon / root, fact::epsilon);
     if (!scaled) return scaled.why();
     return adam_settings{*rate, *grown1, *grown2, *scaled};
   }
@@ -169,7 +168,8 @@ struct noise_scale_rule {
   /// Errors: a noise scale that is not positive and finite.
   [[nodiscard]] constexpr result<range<double>> learning_rate(
       const tuned_rate& tuned, range<std::int64_t> effective_batch) const {
-    if (const failure why = detail::check_positive(noise_scale, "noise_scale"); detail::failed(why))
+    if (const failure why = detail::check_positive(noise_scale, fact::noise_scale);
+        detail::failed(why))
       return why;
     // Rises with the batch at every noise scale, and rises or falls with the noise scale at every
     // batch: the ends of both hold the range.
@@ -184,17 +184,18 @@ struct noise_scale_rule {
       return hull(range(a), range(b));
     };
     return detail::positive_answer(
-        tuned.learning_rate * hull(factor(least_batch), factor(most_batch)), "learning_rate");
+        tuned.learning_rate * hull(factor(least_batch), factor(most_batch)), fact::learning_rate);
   }
 
   /// The learning rate that no batch takes the optimum beyond: `lr (1 + B_noise / B)` of the tuned
   /// setting. Errors: `validate(tuned)`, a noise scale that is not positive and finite.
   [[nodiscard]] constexpr result<range<double>> ceiling(const tuned_rate& tuned) const {
     if (const auto valid = validate(tuned); !valid) return valid.why();
-    if (const failure why = detail::check_positive(noise_scale, "noise_scale"); detail::failed(why))
+    if (const failure why = detail::check_positive(noise_scale, fact::noise_scale);
+        detail::failed(why))
       return why;
     return detail::positive_answer(
-        tuned.learning_rate * (1.0 + noise_scale / tuned.effective_batch), "learning_rate");
+        tuned.learning_rate * (1.0 + noise_scale / tuned.effective_batch), fact::learning_rate);
   }
 
  private:
@@ -215,27 +216,28 @@ struct batch_trade_off {
   /// finite.
   [[nodiscard]] constexpr result<range<double>> critical_batch() const {
     if (const failure why = flaw(); detail::failed(why)) return why;
-    return detail::positive_answer(least_samples / least_steps, "critical_batch");
+    return detail::positive_answer(least_samples / least_steps, fact::critical_batch);
   }
 
   /// The optimizer steps at `effective_batch` B: `least_steps + least_samples / B`. Errors as
   /// above, a batch below 1.
   [[nodiscard]] constexpr result<range<double>> steps(range<std::int64_t> effective_batch) const {
     if (const failure why = flaw(effective_batch.low()); detail::failed(why)) return why;
-    return detail::positive_answer(least_steps + least_samples / effective_batch, "steps");
+    return detail::positive_answer(least_steps + least_samples / effective_batch, fact::steps);
   }
 
   /// The samples at `effective_batch` B: `least_samples + B least_steps`. Errors as above.
   [[nodiscard]] constexpr result<range<double>> samples(range<std::int64_t> effective_batch) const {
     if (const failure why = flaw(effective_batch.low()); detail::failed(why)) return why;
-    return detail::positive_answer(least_samples + effective_batch * least_steps, "samples");
+    return detail::positive_answer(least_samples + effective_batch * least_steps, fact::samples);
   }
 
  private:
   [[nodiscard]] constexpr failure flaw(std::int64_t effective_batch = 1) const {
-    if (const failure why = detail::check_positive(least_steps, "least_steps"); detail::failed(why))
+    if (const failure why = detail::check_positive(least_steps, fact::least_steps);
+        detail::failed(why))
       return why;
-    if (const failure why = detail::check_positive(least_samples, "least_samples");
+    if (const failure why = detail::check_positive(least_samples, fact::least_samples);
         detail::failed(why))
       return why;
     if (effective_batch < 1)
@@ -258,9 +260,9 @@ struct warm_up {
   /// `steps`, rates that are negative or not finite.
   [[nodiscard]] constexpr result<range<double>> learning_rate(std::int64_t step) const {
     for (const range<double>& rate : {from, to}) {
-      if (rate.low() < 0) return detail::about_range(errc::negative, rate, "learning_rate");
+      if (rate.low() < 0) return detail::about_range(errc::negative, rate, fact::learning_rate);
       if (!detail::is_finite(rate.high()))
-        return detail::about_range(errc::not_finite, rate, "learning_rate");
+        return detail::about_range(errc::not_finite, rate, fact::learning_rate);
     }
     if (steps < 0) return failure(errc::negative, named_fact{fact::steps, steps});
     if (step < 0) return failure(errc::negative, named_fact{fact::step, step});

@@ -91,7 +91,7 @@ class surface_points {
     number_format format,
     const matmul_shape& shape,
     accumulator sum = accumulator::fp32) {
-  const failure unknown = failure(errc::not_known).about("surface");
+  const failure unknown = failure(errc::not_known).about(fact::surface);
   if (!gpu.measured) return unknown;
   const detail::surface_points points((*gpu.measured)->surface, format, sum);
   if (const measured_point* exact = points.find(shape); exact != nullptr)

@@ -41,7 +41,7 @@ class memory_budget {
 
 namespace detail {
 
-constexpr failure share_out_of_bounds(const char* name) {
+constexpr failure share_out_of_bounds(fact name) {
   return failure(errc::out_of_bounds, named_fact{fact::at_least, 0}, named_fact{fact::at_most, 1})
       .about(name);
 }
@@ -64,7 +64,7 @@ inline constexpr head_room aggressive{.share = 0.00};
 /// to 1.
 [[nodiscard]] constexpr memory_budget keep_free(head_room room, memory_budget gpu) {
   if (!(room.share >= 0 && room.share <= 1))
-    detail::precondition_violated(detail::share_out_of_bounds("head_room"));
+    detail::precondition_violated(detail::share_out_of_bounds(fact::head_room));
   return gpu.size() * (1 - room.share);
 }
 
@@ -96,7 +96,7 @@ constexpr failure exceeds_gpu_memory(const batch_plan& plan,
 }
 
 // What is wrong with a memory figure of this name, or no failure.
-constexpr failure flaw_of_memory(const char* name, bytes memory) {
+constexpr failure flaw_of_memory(fact name, bytes memory) {
   if (memory < bytes{})
     return failure(errc::negative, named_fact{fact::needed_MB, -MB_at_least(-memory)}).about(name);
   if (!(memory.value() < std::numeric_limits<double>::infinity()))
@@ -108,7 +108,7 @@ constexpr failure flaw_of_memory(const char* name, bytes memory) {
 constexpr failure flaw_of_budget(memory_budget gpu) {
   if (gpu.size() <= bytes{})
     return failure(errc::not_positive, named_fact{fact::gpu_has_MB, -MB_at_least(-gpu.size())});
-  return flaw_of_memory("gpu", gpu.size());
+  return flaw_of_memory(fact::gpu, gpu.size());
 }
 
 // The first thing wrong with a budget or a model, or no failure.
@@ -151,7 +151,7 @@ template <memory_model Model>
   if constexpr (requires { validate(model, plan); })
     if (const auto valid = validate(model, plan); !valid) return valid.why();
   const bytes required = model.required(plan);
-  if (const failure flaw = detail::flaw_of_memory("required", required); detail::failed(flaw))
+  if (const failure flaw = detail::flaw_of_memory(fact::required, required); detail::failed(flaw))
     return flaw;
   if (!(required <= gpu.size())) return detail::exceeds_gpu_memory(plan, required, gpu);
   return plan;

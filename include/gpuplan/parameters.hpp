@@ -457,9 +457,9 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
   const lora_targets& targets = adapters.targets;
   if (model.fused_qkv && !model.is_latent() &&
       (targets.query != targets.key || targets.key != targets.value))
-    return failure(errc::splits_fused_layer).about("query, key and value");
+    return failure(errc::splits_fused_layer).about(fact::fused_qkv);
   if (model.fused_gate_up && model.gated_mlp && targets.gate != targets.up)
-    return failure(errc::splits_fused_layer).about("gate and up");
+    return failure(errc::splits_fused_layer).about(fact::fused_gate_up);
   if (detail::adapted(model, adapters).adapted_layers == 0)
     return failure(errc::no_such_target, rank).about(model.name);
   return trains;
@@ -503,20 +503,20 @@ constexpr failure flaw_of(const connector& between) {
   bool ended = false;
   for (const std::int64_t width : between.widths) {
     const named_fact fact{fact::hidden_size, width};
-    if (width < 0) return failure(errc::negative, fact).about("connector");
+    if (width < 0) return failure(errc::negative, fact).about(fact::connector);
     if (width > most_of_a_dimension)
       return failure(errc::out_of_bounds, fact, named_fact{fact::at_most, most_of_a_dimension})
-          .about("connector");
+          .about(fact::connector);
     // A width behind a zero would be passed over.
     if (ended && width != 0)
-      return failure(errc::not_positive, named_fact{fact::hidden_size, 0}).about("connector");
+      return failure(errc::not_positive, named_fact{fact::hidden_size, 0}).about(fact::connector);
     ended = width == 0;
   }
   if (between.widths[0] != 0 && between.widths[1] == 0)
-    return failure(errc::not_positive, named_fact{fact::hidden_size, 0}).about("connector");
+    return failure(errc::not_positive, named_fact{fact::hidden_size, 0}).about(fact::connector);
   if (between.layers() != 0 && between.tokens < 1)
     return failure(errc::not_positive, named_fact{fact::sequence_length, between.tokens})
-        .about("connector");
+        .about(fact::connector);
   return {};
 }
 

@@ -49,7 +49,7 @@ class planner {
     wanted_ = wanted;
     ceiling_ = ceiling;
     if (all_.has_too_many())
-      return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about("degrees");
+      return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about(fact::degrees);
     const auto refine = [this](plan_candidate& of,
                                const training_setup& setup,
                                const parameter_counts& held) { refine_by_floor(of, setup, held); };
@@ -263,7 +263,8 @@ class planner {
     const auto found = least.run(1, std::numeric_limits<double>::max());
     if (!found) return found.why();
     if (found->count == 0)
-      return failed(least.refusal_) ? least.refusal_ : failure(errc::not_finite).about("required");
+      return failed(least.refusal_) ? least.refusal_
+                                    : failure(errc::not_finite).about(fact::required);
     const training_plan& smallest = found->best();
     if (smallest.required <= bytes::from_value(budget_)) return why_too_much(devices);
     return exceeds_gpu_memory(

@@ -27,13 +27,15 @@ constexpr void rejected() {
 struct known_facts {
   named_fact facts[failure::most_facts + numbers_taken::most]{};
   unsigned count = 0;
+  bool has_field = false;  // which goes first
 
-  constexpr explicit known_facts(const failure& why) {
+  constexpr explicit known_facts(const failure& why) : has_field(why.field != fact::none) {
     for (; count < why.count; ++count) facts[count] = why.facts[count];
     const numbers_taken taken(why);
     for (unsigned i = 0; i < taken.count; ++i)
       facts[count++] = named_fact{fact::takes, taken.numbers[i]};
   }
+  [[nodiscard]] constexpr std::size_t size() const { return 2 * count + has_field; }
 };
 
 template <named_fact Known>
@@ -53,12 +55,15 @@ constexpr auto value_of() {
 template <failure Why, std::size_t Index>
 constexpr auto fact_at() {
   constexpr known_facts known(Why);
-  if constexpr (Index >= 2 * known.count) {
-    return Why.subject[Index - 2 * known.count];
-  } else if constexpr (Index % 2 == 0) {
-    return known.facts[Index / 2].name;
+  constexpr std::size_t place = Index - known.has_field;
+  if constexpr (known.has_field && Index == 0) {
+    return Why.field;
+  } else if constexpr (place >= 2 * known.count) {
+    return Why.subject[place - 2 * known.count];
+  } else if constexpr (place % 2 == 0) {
+    return known.facts[place / 2].name;
   } else {
-    return value_of<known.facts[Index / 2]>();
+    return value_of<known.facts[place / 2]>();
   }
 }
 
@@ -91,7 +96,7 @@ template <class Computation>
     if constexpr (!answer) {
       constexpr failure why = answer.why();
       detail::explain<why>(
-          std::make_index_sequence<2 * detail::known_facts(why).count + why.subject_size()>{});
+          std::make_index_sequence<detail::known_facts(why).size() + why.subject_size()>{});
     }
     return detail::value_or_default(answer);
   } else {

@@ -13,6 +13,7 @@ namespace gpuplan {
 
 // Facts are integers, yes or no, or enumerators; where they have a unit, it ends the name.
 #define GPUPLAN_FACTS(X)             \
+  X(none)                            \
   X(micro_batch)                     \
   X(data_parallel)                   \
   X(nodes)                           \
@@ -31,8 +32,6 @@ namespace gpuplan {
   X(low_MB)                          \
   X(high_MB)                         \
   X(gpu_has_MB)                      \
-  X(fixed_MB)                        \
-  X(per_sample_KB)                   \
   X(different_batches)               \
   X(row)                             \
   X(line)                            \
@@ -204,7 +203,140 @@ namespace gpuplan {
   X(attention)                       \
   X(padding_mask)                    \
   X(target_length)                   \
-  X(dropout)
+  X(dropout)                         \
+  X(algorithm)                       \
+  X(backward)                        \
+  X(between_nodes)                   \
+  X(board_power)                     \
+  X(bucket_bytes)                    \
+  X(checkpoint)                      \
+  X(combined_factor)                 \
+  X(command)                         \
+  X(communication)                   \
+  X(connector)                       \
+  X(cost)                            \
+  X(critical_batch)                  \
+  X(data)                            \
+  X(data_share)                      \
+  X(data_time)                       \
+  X(degrees)                         \
+  X(efficiency)                      \
+  X(energy)                          \
+  X(epsilon)                         \
+  X(factor)                          \
+  X(factors)                         \
+  X(final_model)                     \
+  X(finish_in)                       \
+  X(fixed)                           \
+  X(forward)                         \
+  X(fragmentation)                   \
+  X(front_goal)                      \
+  X(gathered_at_most)                \
+  X(gpu)                             \
+  X(gpu_utilisation)                 \
+  X(gpus)                            \
+  X(gres)                            \
+  X(group)                           \
+  X(head_room)                       \
+  X(host_share)                      \
+  X(inside_node)                     \
+  X(interval)                        \
+  X(kernel_floor)                    \
+  X(learning_rate)                   \
+  X(least_samples)                   \
+  X(least_steps)                     \
+  X(line_tolerance)                  \
+  X(link_rate)                       \
+  X(log)                             \
+  X(mean_time_between_failures)      \
+  X(memory)                          \
+  X(memory_saving)                   \
+  X(memory_share)                    \
+  X(message)                         \
+  X(mixed_precision)                 \
+  X(node_list)                       \
+  X(noise_scale)                     \
+  X(once)                            \
+  X(optimizer)                       \
+  X(outliers)                        \
+  X(per_node)                        \
+  X(per_parameter)                   \
+  X(per_sample)                      \
+  X(pinned_memory)                   \
+  X(power)                           \
+  X(power_per_gpu)                   \
+  X(price)                           \
+  X(price_per_gpu)                   \
+  X(product)                         \
+  X(questions)                       \
+  X(quota)                           \
+  X(ran_out_at)                      \
+  X(ran_out_of)                      \
+  X(rate_gained)                     \
+  X(reduce_bucket)                   \
+  X(reference)                       \
+  X(required)                        \
+  X(samples_of_gpu)                  \
+  X(save_every)                      \
+  X(scatter)                         \
+  X(script)                          \
+  X(serial_fraction)                 \
+  X(setups)                          \
+  X(share)                           \
+  X(size)                            \
+  X(sm_count)                        \
+  X(speed)                           \
+  X(speedup)                         \
+  X(stage_time)                      \
+  X(stages)                          \
+  X(stall)                           \
+  X(step_time)                       \
+  X(storage)                         \
+  X(straggling)                      \
+  X(sum)                             \
+  X(surface)                         \
+  X(throughput)                      \
+  X(throughput_per_memory)           \
+  X(time)                            \
+  X(time_in_queue)                   \
+  X(time_of_step)                    \
+  X(time_saved)                      \
+  X(timed_steps)                     \
+  X(used)                            \
+  X(utilisation)                     \
+  X(value)                           \
+  X(wall_time)                       \
+  X(while_accumulating)              \
+  X(work)                            \
+  X(attention_backward)              \
+  X(attention_forward)               \
+  X(beta1)                           \
+  X(beta2)                           \
+  X(contention)                      \
+  X(cost_over_reference)             \
+  X(element_traffic)                 \
+  X(hidden_expert_exchange)          \
+  X(hidden_pipeline_exchange)        \
+  X(hidden_tensor_exchange)          \
+  X(hop)                             \
+  X(host_of_backward)                \
+  X(host_per_operator)               \
+  X(host_per_step)                   \
+  X(input)                           \
+  X(layer)                           \
+  X(memory_bandwidth)                \
+  X(odd_products)                    \
+  X(output)                          \
+  X(product_rate)                    \
+  X(products)                        \
+  X(products_fp4)                    \
+  X(products_fp8)                    \
+  X(products_fp8_by_row)             \
+  X(rate_of_attention)               \
+  X(rate_of_products)                \
+  X(score_traffic)                   \
+  X(sharing)                         \
+  X(unaligned_products)
 
 // Enumerations of the descriptions that a fact's value can be of, declared here since facts come
 // first, and how their enumerators are spelled, in order.
@@ -386,7 +518,8 @@ struct failure {
   errc code = errc::none;
   unsigned count = 0;  // of the facts in use
   named_fact facts[most_facts]{};
-  char subject[32]{};  // a name that the facts cannot hold, cut to 31 characters
+  fact field = fact::none;  // what the facts are of, where they do not name it
+  char subject[32]{};       // a name of the caller's, cut to 31 characters
 
   constexpr failure() = default;
   template <class... Facts>
@@ -402,9 +535,16 @@ struct failure {
   /// Adds a fact. Precondition: there is room for it.
   constexpr void add(fact name, std::int64_t value) { facts[count++] = {name, value}; }
 
-  /// The same failure about the thing of this name.
+  /// The same failure about this field.
+  [[nodiscard]] constexpr failure about(fact of) const {
+    failure named = *this;
+    named.field = of;
+    return named;
+  }
+  /// The same failure about the caller's thing of this name.
   [[nodiscard]] constexpr failure about(const char* name) const {
     failure named(code);
+    named.field = field;
     named.count = count;
     for (unsigned i = 0; i < count; ++i) named.facts[i] = facts[i];
     for (int i = 0; name[i] != '\0' && i < 31; ++i) named.subject[i] = name[i];
@@ -515,6 +655,11 @@ class failure_text {
   constexpr void append_sentence(const failure& why) {
     append(text(why.code));
     const char* separator = ": ";
+    if (why.field != fact::none) {
+      append(separator);
+      append(text(why.field));
+      separator = ", ";
+    }
     if (why.subject[0] != '\0') {
       append(separator);
       append(why.subject);

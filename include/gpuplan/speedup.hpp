@@ -29,9 +29,9 @@ concept scaling_model = requires(const Model& model, std::int64_t devices) {
                                                                  std::int64_t devices) {
   if (const failure why = detail::check_at_least(devices, 1, fact::devices); detail::failed(why))
     return why;
-  if (const failure why = detail::check_positive(speedup, "speedup"); detail::failed(why))
+  if (const failure why = detail::check_positive(speedup, fact::speedup); detail::failed(why))
     return why;
-  return detail::positive_answer(speedup / static_cast<double>(devices), "efficiency");
+  return detail::positive_answer(speedup / static_cast<double>(devices), fact::efficiency);
 }
 
 /// The efficiency that a model gives; errors as the model's.
@@ -60,10 +60,10 @@ template <scaling_model Model>
                                                          std::int64_t devices) {
   if (const failure why = detail::check_at_least(devices, 2, fact::devices); detail::failed(why))
     return why;
-  if (const failure why = detail::check_positive(speedup, "speedup"); detail::failed(why))
+  if (const failure why = detail::check_positive(speedup, fact::speedup); detail::failed(why))
     return why;
   const double n = static_cast<double>(devices);
-  return detail::finite_answer((n / speedup - 1.0) / (n - 1), "serial fraction");
+  return detail::finite_answer((n / speedup - 1.0) / (n - 1), fact::serial_fraction);
 }
 
 /// Amdahl's law (AFIPS 1967): a share of the work, 0 to 1, does not spread over devices. The
@@ -75,7 +75,7 @@ struct amdahl_scaling {
   [[nodiscard]] constexpr result<range<double>> speedup(std::int64_t devices) const {
     if (const failure why = detail::check_at_least(devices, 1, fact::devices); detail::failed(why))
       return why;
-    if (const failure why = detail::check_between(serial_fraction, 0, 1, "serial_fraction");
+    if (const failure why = detail::check_between(serial_fraction, 0, 1, fact::serial_fraction);
         detail::failed(why))
       return why;
     // Written so that f stands there once: interval arithmetic is exact only then.
@@ -96,9 +96,10 @@ struct single_process_scaling {
   [[nodiscard]] constexpr result<range<double>> speedup(std::int64_t devices) const {
     if (const failure why = detail::check_at_least(devices, 1, fact::devices); detail::failed(why))
       return why;
-    if (const failure why = detail::check_positive(host_share, "host_share"); detail::failed(why))
+    if (const failure why = detail::check_positive(host_share, fact::host_share);
+        detail::failed(why))
       return why;
-    if (const failure why = detail::check_between(host_share, 0, 1, "host_share");
+    if (const failure why = detail::check_between(host_share, 0, 1, fact::host_share);
         detail::failed(why))
       return why;
     const double n = static_cast<double>(devices);
@@ -135,12 +136,13 @@ struct scaling_table {
     const double n = static_cast<double>(devices);
     scaling_entry below{};
     for (const scaling_entry& above : entries) {
-      if (above.devices == devices) return detail::positive_answer(n * above.efficiency, "speedup");
+      if (above.devices == devices)
+        return detail::positive_answer(n * above.efficiency, fact::speedup);
       if (above.devices > devices) {
         const double part = static_cast<double>(devices - below.devices) /
                             static_cast<double>(above.devices - below.devices);
         const range<double> overhead = (1 - part) / below.efficiency + part / above.efficiency;
-        return detail::positive_answer(n / overhead, "speedup");
+        return detail::positive_answer(n / overhead, fact::speedup);
       }
       below = above;
     }
@@ -158,7 +160,7 @@ template <std::size_t Count>
   for (const scaling_entry& entry : table.entries) {
     if (entry.devices <= previous)
       return failure(errc::not_rising, named_fact{fact::devices, entry.devices});
-    if (const failure why = detail::check_positive(entry.efficiency, "efficiency");
+    if (const failure why = detail::check_positive(entry.efficiency, fact::efficiency);
         detail::failed(why))
       return why;
     previous = entry.devices;
@@ -171,30 +173,32 @@ template <std::size_t Count>
 /// How many times as fast something runs whose time falls by `share`, 0 to below 1:
 /// `1 / (1 - share)`. "40 % faster" read so is 1.67 times.
 [[nodiscard]] constexpr result<range<double>> factor_of_time_saved(range<double> share) {
-  if (const failure why = detail::check_between(share, 0, 1, "time saved"); detail::failed(why))
+  if (const failure why = detail::check_between(share, 0, 1, fact::time_saved); detail::failed(why))
     return why;
-  if (share.high() == 1) return detail::about_range(errc::out_of_bounds, share, "time saved");
+  if (share.high() == 1) return detail::about_range(errc::out_of_bounds, share, fact::time_saved);
   return 1.0 / (1.0 - share);
 }
 
 /// How many times as fast something runs whose rate grows by `share` of itself, at least 0:
 /// `1 + share`. "40 % faster" read so is 1.4 times.
 [[nodiscard]] constexpr result<range<double>> factor_of_rate_gained(range<double> share) {
-  if (share.low() < 0) return detail::about_range(errc::negative, share, "rate gained");
+  if (share.low() < 0) return detail::about_range(errc::negative, share, fact::rate_gained);
   if (!detail::is_finite(share.high()))
-    return detail::about_range(errc::not_finite, share, "rate gained");
+    return detail::about_range(errc::not_finite, share, fact::rate_gained);
   return 1.0 + share;
 }
 
 /// The share of the time that a speed-up saves: `1 - 1 / factor`. Negative for a slow-down.
 [[nodiscard]] constexpr result<range<double>> time_saved(range<double> factor) {
-  if (const failure why = detail::check_positive(factor, "factor"); detail::failed(why)) return why;
-  return detail::finite_answer(1.0 - 1.0 / factor, "time saved");
+  if (const failure why = detail::check_positive(factor, fact::factor); detail::failed(why))
+    return why;
+  return detail::finite_answer(1.0 - 1.0 / factor, fact::time_saved);
 }
 
 /// The share by which a speed-up raises the rate: `factor - 1`. Negative for a slow-down.
 [[nodiscard]] constexpr result<range<double>> rate_gained(range<double> factor) {
-  if (const failure why = detail::check_positive(factor, "factor"); detail::failed(why)) return why;
+  if (const failure why = detail::check_positive(factor, fact::factor); detail::failed(why))
+    return why;
   return factor - 1.0;
 }
 
@@ -230,7 +234,7 @@ struct optimisation {
 
 /// The optimisation itself where its factor is positive and finite.
 [[nodiscard]] constexpr result<optimisation> validate(const optimisation& step) {
-  if (const failure why = detail::check_positive(step.factor, "factor"); detail::failed(why))
+  if (const failure why = detail::check_positive(step.factor, fact::factor); detail::failed(why))
     return why;
   return step;
 }
@@ -259,13 +263,13 @@ struct phase_shares {
   double high = 0;
   for (int p = 0; p < phase_count; ++p) {
     const range<double> share = shares[static_cast<phase>(p)];
-    if (const failure why = detail::check_between(share, 0, 1, "share"); detail::failed(why))
+    if (const failure why = detail::check_between(share, 0, 1, fact::share); detail::failed(why))
       return why;
     low += share.low();
     high += share.high();
   }
   if (low > 1 + 1e-9 || high < 1 - 1e-9)
-    return detail::about_range(errc::no_such_shares, {low, high}, "sum");
+    return detail::about_range(errc::no_such_shares, {low, high}, fact::sum);
   return shares;
 }
 
@@ -309,17 +313,18 @@ namespace detail {
       if (const auto valid = validate(steps[i]); !valid) return valid.why();
       if (steps[i].touches.contains(static_cast<phase>(p))) factor = factor * steps[i].factor;
     }
-    if (const failure why = check_positive(factor, "combined factor"); failed(why)) return why;
+    if (const failure why = check_positive(factor, fact::combined_factor); failed(why)) return why;
     least[p] = 1 / factor.high();
     minus_most[p] = -1 / factor.low();
-    if (!is_finite(minus_most[p])) return about_range(errc::not_finite, factor, "combined factor");
+    if (!is_finite(minus_most[p]))
+      return about_range(errc::not_finite, factor, fact::combined_factor);
   }
   // Where shares and factors are all but points, rounding may put the least above the most.
   const double one_end = least_time(shares, least);
   const auto time = positive_answer(hull(range<double>(one_end), -least_time(shares, minus_most)),
-                                    "time of a step");
+                                    fact::time_of_step);
   if (!time) return time;
-  return positive_answer(1.0 / *time, "speedup");
+  return positive_answer(1.0 / *time, fact::speedup);
 }
 
 }  // namespace detail
@@ -342,10 +347,10 @@ template <std::size_t Count>
     const range<double> (&factors)[Count]) {
   range<double> product = 1.0;
   for (const range<double>& factor : factors) {
-    if (const failure why = detail::check_positive(factor, "factor"); detail::failed(why))
+    if (const failure why = detail::check_positive(factor, fact::factor); detail::failed(why))
       return why;
     product = product * factor;
-    if (const auto so_far = detail::positive_answer(product, "product"); !so_far) return so_far;
+    if (const auto so_far = detail::positive_answer(product, fact::product); !so_far) return so_far;
   }
   return product;
 }

@@ -105,8 +105,8 @@ struct training_run {
 [[nodiscard]] constexpr result<range<duration>> training_time(std::int64_t steps,
                                                               range<duration> step) {
   if (steps < 1) return failure(errc::not_positive, named_fact{fact::steps, steps});
-  if (const failure why = detail::check_positive(step, "step"); detail::failed(why)) return why;
-  return detail::positive_answer(static_cast<double>(steps) * step, "time");
+  if (const failure why = detail::check_positive(step, fact::step); detail::failed(why)) return why;
+  return detail::positive_answer(static_cast<double>(steps) * step, fact::time);
 }
 
 /// The time of `samples` at a throughput of all GPUs together: `samples / throughput`. Errors:
@@ -115,9 +115,9 @@ struct training_run {
                                                               range<sample_rate> throughput) {
   if (samples < 1) return failure(errc::not_positive, named_fact{fact::samples, samples});
   const range<double> per_second(throughput.low().value(), throughput.high().value());
-  if (const failure why = detail::check_positive(per_second, "throughput"); detail::failed(why))
+  if (const failure why = detail::check_positive(per_second, fact::throughput); detail::failed(why))
     return why;
-  return detail::positive_answer(static_cast<double>(samples) / per_second * 1_s, "time");
+  return detail::positive_answer(static_cast<double>(samples) / per_second * 1_s, fact::time);
 }
 
 /// The time of `steps` of a plan by a time model. Errors: fewer than 1 step; what `validate` says
@@ -133,7 +133,7 @@ template <time_model Model>
   if constexpr (requires { validate(model, plan); })
     if (const auto valid = validate(model, plan); !valid) return valid.why();
   const duration step = model.step(plan);
-  if (const failure why = detail::check_positive(step, "step"); detail::failed(why)) return why;
+  if (const failure why = detail::check_positive(step, fact::step); detail::failed(why)) return why;
   return training_time(steps, step);
 }
 
@@ -147,16 +147,16 @@ struct run_ratios {
 /// Errors: a time or a ratio that is not positive and finite.
 [[nodiscard]] constexpr result<range<duration>> training_time(range<duration> reference,
                                                               const run_ratios& ratios) {
-  if (const failure why = detail::check_positive(reference, "reference"); detail::failed(why))
+  if (const failure why = detail::check_positive(reference, fact::reference); detail::failed(why))
     return why;
-  if (const failure why = detail::check_positive(ratios.work, "work"); detail::failed(why))
+  if (const failure why = detail::check_positive(ratios.work, fact::work); detail::failed(why))
     return why;
-  if (const failure why = detail::check_positive(ratios.speed, "speed"); detail::failed(why))
+  if (const failure why = detail::check_positive(ratios.speed, fact::speed); detail::failed(why))
     return why;
   // A product beyond all numbers has no quotient.
-  const auto worked = detail::positive_answer(reference * ratios.work, "time");
+  const auto worked = detail::positive_answer(reference * ratios.work, fact::time);
   if (!worked) return worked;
-  return detail::positive_answer(*worked / ratios.speed, "time");
+  return detail::positive_answer(*worked / ratios.speed, fact::time);
 }
 
 // ---- day by day
@@ -259,11 +259,11 @@ class schedule {
     return static_cast<std::int64_t>(stages_.size());
   }
   [[nodiscard]] constexpr failure flaw() const {
-    if (stages_.empty()) return failure(errc::not_positive).about("stages");
+    if (stages_.empty()) return failure(errc::not_positive).about(fact::stages);
     duration total{};
     std::int64_t index = 0;
     for (const duration& time : stages_) {
-      if (failure why = detail::check_positive(time, "stage time"); detail::failed(why)) {
+      if (failure why = detail::check_positive(time, fact::stage_time); detail::failed(why)) {
         why.add(fact::stage, index);
         return why;
       }
@@ -275,7 +275,7 @@ class schedule {
                  errc::out_of_bounds,
                  named_fact{fact::days, detail::thousandths(detail::ceil(in(total, 1_d)) / 1e3)},
                  named_fact{fact::at_most, most_days})
-          .about("stages");
+          .about(fact::stages);
     return {};
   }
 };

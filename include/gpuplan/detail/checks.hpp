@@ -29,7 +29,7 @@ namespace gpuplan::detail {
   return static_cast<std::int64_t>(away > 9e18 ? 9e18 : away < -9e18 ? -9e18 : away);
 }
 
-[[nodiscard]] constexpr failure about_range(errc code, range<double> value, const char* name) {
+[[nodiscard]] constexpr failure about_range(errc code, range<double> value, fact name) {
   return failure(code,
                  named_fact{fact::low_thousandths, thousandths(value.low())},
                  named_fact{fact::high_thousandths, thousandths(value.high())})
@@ -37,15 +37,15 @@ namespace gpuplan::detail {
 }
 
 // No end of a range is NaN: `range` sees to that.
-[[nodiscard]] constexpr failure check_positive(range<double> value, const char* name) {
+[[nodiscard]] constexpr failure check_positive(range<double> value, fact name) {
   if (!(value.low() > 0)) return about_range(errc::not_positive, value, name);
   if (!is_finite(value.high())) return about_range(errc::not_finite, value, name);
   return {};
 }
 
 // A point may be NaN.
-[[nodiscard]] constexpr failure check_positive(double value, const char* name) {
-  if (is_nan(value)) return failure(errc::not_finite).about(name);
+[[nodiscard]] constexpr failure check_positive(double value, fact name) {
+  if (is_nan(value)) return failure(errc::not_finite, named_fact{name, value});
   return check_positive(range<double>(value), name);
 }
 
@@ -54,11 +54,12 @@ template <any_quantity Quantity>
 [[nodiscard]] constexpr failure check_positive(range<Quantity> value,
                                                std::type_identity_t<Quantity> thousand,
                                                fact counted,
-                                               const char* name) {
+                                               fact name) {
   if (!(value.low() > Quantity{}))
     return failure(errc::not_positive, named_fact{counted, thousandths(in(value.low(), thousand))})
         .about(name);
-  if (!is_finite(value.high().value())) return failure(errc::not_finite).about(name);
+  if (!is_finite(value.high().value()))
+    return failure(errc::not_finite, named_fact{name, value.high().value()});
   return {};
 }
 // A point may be NaN.
@@ -66,21 +67,21 @@ template <any_quantity Quantity>
 [[nodiscard]] constexpr failure check_positive(Quantity value,
                                                std::type_identity_t<Quantity> thousand,
                                                fact counted,
-                                               const char* name) {
-  if (is_nan(value.value())) return failure(errc::not_finite).about(name);
+                                               fact name) {
+  if (is_nan(value.value())) return failure(errc::not_finite, named_fact{name, value.value()});
   return check_positive(range<Quantity>(value), thousand, counted, name);
 }
-[[nodiscard]] constexpr failure check_positive(duration value, const char* name) {
+[[nodiscard]] constexpr failure check_positive(duration value, fact name) {
   return check_positive(value, 1_ms, fact::time_us, name);
 }
-[[nodiscard]] constexpr failure check_positive(range<duration> value, const char* name) {
+[[nodiscard]] constexpr failure check_positive(range<duration> value, fact name) {
   return check_positive(value, 1_ms, fact::time_us, name);
 }
 
 [[nodiscard]] constexpr failure check_between(range<double> value,
                                               std::int64_t least,
                                               std::int64_t most,
-                                              const char* name) {
+                                              fact name) {
   if (range(static_cast<double>(least), static_cast<double>(most)).contains(value)) return {};
   return failure(errc::out_of_bounds,
                  named_fact{fact::low_thousandths, thousandths(value.low())},
@@ -94,8 +95,8 @@ template <any_quantity Quantity>
 [[nodiscard]] constexpr failure check_between(double value,
                                               std::int64_t least,
                                               std::int64_t most,
-                                              const char* name) {
-  if (!is_finite(value)) return failure(errc::not_finite).about(name);
+                                              fact name) {
+  if (!is_finite(value)) return failure(errc::not_finite, named_fact{name, value});
   return check_between(range<double>(value), least, most, name);
 }
 
@@ -116,7 +117,7 @@ template <any_quantity Quantity>
 // The answer itself where it is a finite number, or two; else `not_finite` with its name: inputs
 // that are finite each may be too large together.
 template <class Answer>
-[[nodiscard]] constexpr result<Answer> finite_answer(Answer answer, const char* name) {
+[[nodiscard]] constexpr result<Answer> finite_answer(Answer answer, fact name) {
   const range<double> ends = ends_of(answer);
   if (!is_finite(ends.low()) || !is_finite(ends.high()))
     return failure(errc::not_finite).about(name);
@@ -125,7 +126,7 @@ template <class Answer>
 
 // Likewise, and above zero: too small together they round to it.
 template <class Answer>
-[[nodiscard]] constexpr result<Answer> positive_answer(Answer answer, const char* name) {
+[[nodiscard]] constexpr result<Answer> positive_answer(Answer answer, fact name) {
   if (const failure why = check_positive(ends_of(answer), name); failed(why)) return why;
   return answer;
 }

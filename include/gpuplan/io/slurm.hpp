@@ -49,11 +49,11 @@ constexpr failure flaw_of_wall_time(duration limit) {
   // and rounds them up to minutes.
   constexpr std::int64_t most_days = 24'854;
   if (!gpuplan::detail::is_finite(limit.value()))
-    return failure(errc::not_finite).about("wall_time");
-  if (!(limit > 0_s)) return failure(errc::not_positive).about("wall_time");
+    return failure(errc::not_finite, named_fact{fact::wall_time, limit.value()});
+  if (!(limit > 0_s)) return failure(errc::not_positive).about(fact::wall_time);
   if (limit > most_days * 1_d)
     return failure(errc::out_of_bounds, named_fact{fact::at_most_days, most_days})
-        .about("wall_time");
+        .about(fact::wall_time);
   return {};
 }
 
@@ -70,18 +70,18 @@ constexpr failure flaw_of_wall_time(duration limit) {
     return failure(errc::overflow,
                    named_fact{fact::gpus_per_node, job.gpus_per_node},
                    named_fact{fact::nodes, job.nodes});
-  if (job.script.empty()) return failure(errc::malformed_name).about("script");
-  if (job.command.empty()) return failure(errc::malformed_name).about("command");
-  for (const failure& flaw : {detail::flaw_of_name("gres", job.gres, "._-"),
-                              detail::flaw_of_name("node_list", job.node_list, "._-[],"),
-                              detail::flaw_of_name("script", job.script, "._-/+=@"),
-                              detail::flaw_of_name("log", job.log, "._-/+=@%"),
+  if (job.script.empty()) return failure(errc::malformed_name).about(fact::script);
+  if (job.command.empty()) return failure(errc::malformed_name).about(fact::command);
+  for (const failure& flaw : {detail::flaw_of_name(fact::gres, job.gres, "._-"),
+                              detail::flaw_of_name(fact::node_list, job.node_list, "._-[],"),
+                              detail::flaw_of_name(fact::script, job.script, "._-/+=@"),
+                              detail::flaw_of_name(fact::log, job.log, "._-/+=@%"),
                               detail::flaw_of_wall_time(job.wall_time)})
     if (gpuplan::detail::failed(flaw)) return flaw;
   for (std::size_t i = 0; i < job.command.size(); ++i)
     if (static_cast<unsigned char>(job.command[i]) < ' ' || job.command[i] == '\x7f')
       return failure(errc::malformed_name, named_fact{fact::position, static_cast<std::int64_t>(i)})
-          .about("command");
+          .about(fact::command);
   return job;
 }
 

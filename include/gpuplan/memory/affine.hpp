@@ -26,9 +26,9 @@ struct affine_memory {
 
 /// The model itself where both parts are finite and not negative.
 [[nodiscard]] constexpr result<affine_memory> validate(const affine_memory& model) {
-  if (const failure flaw = detail::flaw_of_memory("fixed", model.fixed); detail::failed(flaw))
+  if (const failure flaw = detail::flaw_of_memory(fact::fixed, model.fixed); detail::failed(flaw))
     return flaw;
-  if (const failure flaw = detail::flaw_of_memory("per_sample", model.per_sample);
+  if (const failure flaw = detail::flaw_of_memory(fact::per_sample, model.per_sample);
       detail::failed(flaw))
     return flaw;
   return model;
@@ -58,7 +58,7 @@ struct memory_saving {
                                            const memory_saving& saving) {
   for (const double share : {saving.fixed, saving.per_sample})
     if (!(share >= 0 && share <= 1))
-      detail::precondition_violated(detail::share_out_of_bounds("memory_saving"));
+      detail::precondition_violated(detail::share_out_of_bounds(fact::memory_saving));
   return {.fixed = model.fixed * (1 - saving.fixed),
           .per_sample = model.per_sample * (1 - saving.per_sample)};
 }

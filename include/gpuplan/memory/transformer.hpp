@@ -85,8 +85,8 @@ struct transformer_memory {
     return valid.why();
   if (!(memory.fragmentation >= 0 && memory.fragmentation <= 10))
     return failure(
-               errc::out_of_bounds, named_fact{fact::at_least, 0}, named_fact{fact::at_most, 10})
-        .about("fragmentation");
+        errc::out_of_bounds,
+        {{fact::fragmentation, memory.fragmentation}, {fact::at_least, 0}, {fact::at_most, 10}});
   const std::int64_t most_channels = 1024;
   if (memory.channels < 1 || memory.channels > most_channels)
     return failure(

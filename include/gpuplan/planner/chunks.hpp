@@ -240,7 +240,7 @@ constexpr result<plan_answer> answer_after() {
   } else {
     if (!now.is_done)
       return failure(errc::out_of_bounds, named_fact{fact::at_most, now.answered})
-          .about("questions for memory");
+          .about(fact::questions);
     const plan_request request = Request{}();
     const auto found = now.found.answer();
     if (!found || !now.is_for_least_memory) return found;
@@ -253,7 +253,7 @@ constexpr result<plan_answer> answer_after() {
 // Answers of a memory are told apart by the division and the batch alone.
 constexpr failure flaw_of_constant(const plan_request& request) {
   if (!request.setups.empty())
-    return failure(errc::out_of_bounds, named_fact{fact::at_most, 0}).about("setups to choose");
+    return failure(errc::out_of_bounds, named_fact{fact::at_most, 0}).about(fact::setups);
   return validate(request).why();
 }
 

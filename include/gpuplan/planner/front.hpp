@@ -32,7 +32,7 @@ template <memory_of_setups MemoryOf>
                                                     const MemoryOf& memory_of,
                                                     double step = 0.01) {
   if (request.goal == plan_goal::least_memory || !(step >= 0 && step < 1))
-    detail::precondition_violated(failure(errc::out_of_bounds).about("goal or step of a front"));
+    detail::precondition_violated(failure(errc::out_of_bounds).about(fact::front_goal));
   plan_front front;
   double left = budget.size().value();
   while (front.count < plan_front::most_plans) {

@@ -104,7 +104,6 @@ inline constexpr std::int64_t most_of_a_degree = std::int64_t{1} << 20;
 
 constexpr failure flaw_of_degrees(const known<range<std::int64_t>>& degrees,
                                   fact name,
-                                  const char* subject,
                                   std::int64_t least = 1,
                                   std::int64_t most = most_of_a_degree) {
   if (!degrees) return {};
@@ -113,8 +112,7 @@ constexpr failure flaw_of_degrees(const known<range<std::int64_t>>& degrees,
       return failure(errc::out_of_bounds,
                      named_fact{name, end},
                      named_fact{fact::at_least, least},
-                     named_fact{fact::at_most, most})
-          .about(subject);
+                     named_fact{fact::at_most, most});
   return {};
 }
 
@@ -132,10 +130,11 @@ constexpr failure flaw_of_cluster(const plan_request& request, const cluster& on
     return failure(errc::out_of_bounds,
                    named_fact{fact::devices, total_gpus(on)},
                    named_fact{fact::at_most, most_of_a_degree})
-        .about("gpus");
+        .about(fact::gpus);
   const bool compares_money =
       request.at_most || (request.goal == plan_goal::least_money && !request.others.empty());
-  if (compares_money && !on.price_per_gpu) return failure(errc::not_known).about("price_per_gpu");
+  if (compares_money && !on.price_per_gpu)
+    return failure(errc::not_known).about(fact::price_per_gpu);
   for (const training_setup& setup : request.setups)
     if (const failure why = flaw_of_ceilings(setup.precision, on); failed(why)) return why;
   return flaw_of_ceilings(request.setup.precision, on);
@@ -201,14 +200,14 @@ struct planned_run {
     return detail::too_many_samples_per_gpu(request.effective_batch.high());
   const plan_space& space = request.space;
   for (const failure& why :
-       {detail::flaw_of_degrees(space.gpus, fact::devices, "gpus"),
-        detail::flaw_of_degrees(space.micro_batch, fact::micro_batch, ""),
-        detail::flaw_of_degrees(space.tensor_parallel, fact::tensor_parallel, ""),
-        detail::flaw_of_degrees(space.pipeline_parallel, fact::pipeline_parallel, ""),
-        detail::flaw_of_degrees(space.virtual_pipeline, fact::virtual_pipeline, ""),
-        detail::flaw_of_degrees(space.context_parallel, fact::context_parallel, ""),
-        detail::flaw_of_degrees(space.expert_parallel, fact::expert_parallel, ""),
-        detail::flaw_of_degrees(space.zero_stage, fact::zero_stage, "", 0, 3)})
+       {detail::flaw_of_degrees(space.gpus, fact::gpus),
+        detail::flaw_of_degrees(space.micro_batch, fact::micro_batch),
+        detail::flaw_of_degrees(space.tensor_parallel, fact::tensor_parallel),
+        detail::flaw_of_degrees(space.pipeline_parallel, fact::pipeline_parallel),
+        detail::flaw_of_degrees(space.virtual_pipeline, fact::virtual_pipeline),
+        detail::flaw_of_degrees(space.context_parallel, fact::context_parallel),
+        detail::flaw_of_degrees(space.expert_parallel, fact::expert_parallel),
+        detail::flaw_of_degrees(space.zero_stage, fact::zero_stage, 0, 3)})
     if (detail::failed(why)) return why;
   if (const failure why = detail::flaw_of_cluster(request, request.on); detail::failed(why))
     return why;
@@ -218,14 +217,14 @@ struct planned_run {
   if (request.samples < 0)
     return failure(errc::negative, named_fact{fact::samples, request.samples});
   if ((request.finish_in || request.at_most) && request.samples == 0)
-    return failure(errc::not_known).about("samples");
+    return failure(errc::not_known).about(fact::samples);
   if (request.finish_in)
-    if (const failure why = detail::check_positive(*request.finish_in, "finish_in");
+    if (const failure why = detail::check_positive(*request.finish_in, fact::finish_in);
         detail::failed(why))
       return why;
   if (request.at_most) {
     if (const failure why =
-            detail::check_positive(*request.at_most, 10_usd, fact::cents, "at_most");
+            detail::check_positive(*request.at_most, 10_usd, fact::cents, fact::at_most);
         detail::failed(why))
       return why;
   }

@@ -87,7 +87,7 @@ struct measured_curve {   // NOLINT(readability-identifier-naming): of the loop 
 namespace detail {
 
 constexpr failure flaw_of_tolerance(double tolerance) {
-  return check_between(tolerance, 0, 1, "line_tolerance");
+  return check_between(tolerance, 0, 1, fact::line_tolerance);
 }
 
 // Within the span. The first and the last row are no outliers.
@@ -291,25 +291,28 @@ constexpr failure flaw_of(const measured_curve<Quantity>& curve) {
     if (i > 0 && curve.micro_batches[i] <= curve.micro_batches[i - 1])
       return failure(
           errc::not_rising, where, named_fact{fact::micro_batch, curve.micro_batches[i]});
-    if (!is_finite(curve.values[i].value())) return failure(errc::not_finite, where).about("value");
-    if (!(curve.values[i] > Quantity{})) return failure(errc::not_positive, where).about("value");
+    if (!is_finite(curve.values[i].value()))
+      return failure(errc::not_finite, where).about(fact::value);
+    if (!(curve.values[i] > Quantity{}))
+      return failure(errc::not_positive, where).about(fact::value);
   }
   for (const straight_line<Quantity>& one : {curve.lower, curve.line, curve.upper})
     if (!is_finite(one.fixed.value()) || !is_finite(one.per_sample.value()))
-      return failure(errc::not_finite).about("line");
-  if (!(curve.line.per_sample > Quantity{})) return failure(errc::not_positive).about("per_sample");
+      return failure(errc::not_finite, named_fact{fact::line, one.per_sample.value()});
+  if (!(curve.line.per_sample > Quantity{}))
+    return failure(errc::not_positive).about(fact::per_sample);
   if (!(curve.lower.per_sample <= curve.line.per_sample &&
         curve.line.per_sample <= curve.upper.per_sample))
-    return failure(errc::inverted_range).about("per_sample");
+    return failure(errc::inverted_range).about(fact::per_sample);
   if (curve.outliers[0] || curve.outliers[curve.rows - 1])
-    return failure(errc::out_of_bounds).about("outliers");
+    return failure(errc::out_of_bounds).about(fact::outliers);
   if (!(curve.scatter.low() > -1 && is_finite(curve.scatter.high())))
-    return about_range(errc::out_of_bounds, curve.scatter, "scatter");
+    return about_range(errc::out_of_bounds, curve.scatter, fact::scatter);
   // No batch that a plan can have leads beyond what doubles hold.
   for (const straight_line<Quantity>& one : {curve.lower, curve.upper})
     if (!is_finite(one.at(std::numeric_limits<std::int64_t>::max()).value() *
                    (1 + curve.scatter.high())))
-      return failure(errc::not_finite).about("line");
+      return failure(errc::not_finite).about(fact::line);
   return {};
 }
 

@@ -33,7 +33,7 @@ struct sweep_diagnosis {
   sweep_diagnosis found{.data_share = row.data.value() / step_time(row).value(),
                         .memory_share = in(row.memory, gpu.size())};
   if (!detail::is_finite(found.memory_share))
-    return failure(errc::not_finite).about("memory_share");
+    return failure(errc::not_finite, named_fact{fact::memory_share, found.memory_share});
   found.loading_bound = row.data > thresholds.data_time || found.data_share > thresholds.data_share;
   found.under_utilised = row.gpu_utilisation < thresholds.utilisation.low();
   found.compute_bound =

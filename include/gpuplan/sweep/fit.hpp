@@ -81,9 +81,9 @@ constexpr failure flaw_of_setting(sweep_rows rows,
       return failure(errc::mixed_rows,
                      named_fact{fact::row, index},
                      named_fact{fact::workers, row.workers})
-          .about(row.workers != first.workers                   ? "workers"
-                 : row.mixed_precision != first.mixed_precision ? "mixed_precision"
-                                                                : "pinned_memory");
+          .about(row.workers != first.workers                   ? fact::workers
+                 : row.mixed_precision != first.mixed_precision ? fact::mixed_precision
+                                                                : fact::pinned_memory);
     ++index;
   }
   return {};
@@ -171,7 +171,7 @@ constexpr result<fitted_line> fit_line(sweep_rows rows,
                            found.root_mean_square,
                            found.largest_relative,
                            found.r_squared})
-    if (!is_finite(one)) return failure(errc::not_finite).about("line");
+    if (!is_finite(one)) return failure(errc::not_finite, named_fact{fact::line, one});
   if (!(line.per_sample > 0)) return does_not_rise(found.rows);
   return line;
 }

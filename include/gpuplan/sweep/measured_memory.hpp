@@ -65,17 +65,18 @@ constexpr bytes measured_memory::required(const batch_plan& plan) const {
 /// `inverted_range`, with the row or the name of the field.
 [[nodiscard]] constexpr result<measured_memory> validate(const measured_memory& model) {
   if (const failure why = detail::flaw_of(model.curve); detail::failed(why)) return why;
-  if (const failure why = detail::flaw_of_memory("while_accumulating", model.while_accumulating);
+  if (const failure why =
+          detail::flaw_of_memory(fact::while_accumulating, model.while_accumulating);
       detail::failed(why))
     return why;
   if (model.ran_out_at && *model.ran_out_at <= model.curve.span().high())
     return failure(errc::out_of_bounds,
                    named_fact{fact::micro_batch, *model.ran_out_at},
                    named_fact{fact::at_least, model.curve.span().high()})
-        .about("ran_out_at");
+        .about(fact::ran_out_at);
   if (model.ran_out_of)
     if (const failure why = detail::flaw_of_budget(*model.ran_out_of); detail::failed(why))
-      return why.about("ran_out_of");
+      return why.about(fact::ran_out_of);
   return model;
 }
 
@@ -113,7 +114,8 @@ struct extrapolated_memory {
                                                     const batch_plan& plan) {
   const measured_memory& measured = model.model;
   if (detail::is_finite(model.required(plan).value())) return plan;
-  if (!measured.ran_out_at || !measured.ran_out_of) return failure(errc::not_finite).about("line");
+  if (!measured.ran_out_at || !measured.ran_out_of)
+    return failure(errc::not_finite).about(fact::line);
   return failure(errc::ran_out_when_measured,
                  named_fact{fact::micro_batch, plan.micro_batch},
                  named_fact{fact::at_least, *measured.ran_out_at},

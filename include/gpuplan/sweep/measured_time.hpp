@@ -45,10 +45,11 @@ constexpr duration measured_time::step(const batch_plan& plan) const {
 /// `inverted_range`, with the row or the name of the field.
 [[nodiscard]] constexpr result<measured_time> validate(const measured_time& model) {
   if (const failure why = detail::flaw_of(model.micro_batch); detail::failed(why)) return why;
-  if (!detail::is_finite(model.once.value())) return failure(errc::not_finite).about("once");
+  if (!detail::is_finite(model.once.value()))
+    return failure(errc::not_finite, named_fact{fact::once, model.once.value()});
   if (model.once < duration{})
     return failure(errc::negative, named_fact{fact::time_us, detail::as_fact(in(model.once, 1_us))})
-        .about("once");
+        .about(fact::once);
   return model;
 }
 
@@ -157,7 +158,7 @@ constexpr std::int64_t batch_at_saturation_of(const measured_time& model,
 [[nodiscard]] constexpr result<saturation_batch> batch_at_saturation(const measured_time& model,
                                                                      double share) {
   if (const auto valid = validate(model); !valid) return valid.why();
-  if (const failure why = detail::check_between(share, 0, 1, "share"); detail::failed(why))
+  if (const failure why = detail::check_between(share, 0, 1, fact::share); detail::failed(why))
     return why;
   const measured_curve<duration>& curve = model.micro_batch;
   if (!(curve.lower.per_sample > duration{})) return detail::does_not_rise(curve.rows);
@@ -170,7 +171,7 @@ constexpr std::int64_t batch_at_saturation_of(const measured_time& model,
                      named_fact{fact::percent, detail::as_fact(share * 100)},
                      named_fact{fact::at_least, 0},
                      named_fact{fact::at_most, 99})
-          .about("share");
+          .about(fact::share);
     batches = is_first ? range<std::int64_t>(batch) : hull(batches, batch);
     is_first = false;
   }

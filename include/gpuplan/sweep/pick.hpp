@@ -139,7 +139,7 @@ constexpr result<sweep_pick> pick_any(sweep_rows rows, pick_rule rule) {
 [[nodiscard]] constexpr result<range<std::int64_t>> batches_in(range<double> memory_share,
                                                                memory_budget gpu,
                                                                const affine_memory& model) {
-  if (const failure why = detail::check_between(memory_share, 0, 1, "memory_share");
+  if (const failure why = detail::check_between(memory_share, 0, 1, fact::memory_share);
       detail::failed(why))
     return why;
   const auto largest = max_micro_batch(gpu.size() * memory_share.high(), model);

@@ -77,7 +77,7 @@ using sweep_rows = std::span<const sweep_row>;
 
 namespace detail {
 
-constexpr failure flaw_of_time(std::int64_t index, duration time, const char* name) {
+constexpr failure flaw_of_time(std::int64_t index, duration time, fact name) {
   if (!is_finite(time.value()))
     return failure(errc::not_finite, named_fact{fact::row, index}).about(name);
   if (time < duration{})
@@ -96,34 +96,37 @@ constexpr failure flaw_of(const sweep_row& row, std::int64_t index) {
   if (row.workers < 0)
     return failure(errc::negative, where, named_fact{fact::workers, row.workers});
   if (row.status == sweep_status::out_of_memory) return {};
-  if (const failure why = flaw_of_time(index, row.data, "data"); failed(why)) return why;
-  if (const failure why = flaw_of_time(index, row.forward, "forward"); failed(why)) return why;
-  if (const failure why = flaw_of_time(index, row.backward, "backward"); failed(why)) return why;
-  if (const failure why = flaw_of_time(index, row.optimizer, "optimizer"); failed(why)) return why;
-  if (const failure why = flaw_of_time(index, row.communication, "communication"); failed(why))
+  if (const failure why = flaw_of_time(index, row.data, fact::data); failed(why)) return why;
+  if (const failure why = flaw_of_time(index, row.forward, fact::forward); failed(why)) return why;
+  if (const failure why = flaw_of_time(index, row.backward, fact::backward); failed(why))
     return why;
-  if (const failure why = flaw_of_time(index, step_time(row), "step time"); failed(why)) return why;
+  if (const failure why = flaw_of_time(index, row.optimizer, fact::optimizer); failed(why))
+    return why;
+  if (const failure why = flaw_of_time(index, row.communication, fact::communication); failed(why))
+    return why;
+  if (const failure why = flaw_of_time(index, step_time(row), fact::step_time); failed(why))
+    return why;
   if (step_time(row) == duration{})
-    return failure(errc::not_positive, where, named_fact{fact::time_us, 0}).about("step time");
+    return failure(errc::not_positive, where, named_fact{fact::time_us, 0}).about(fact::step_time);
   if (!is_finite(row.gpu_utilisation))
-    return failure(errc::not_finite, where).about("gpu_utilisation");
+    return failure(errc::not_finite, where).about(fact::gpu_utilisation);
   if (row.gpu_utilisation < 0 || row.gpu_utilisation > 1)
     return failure(errc::out_of_bounds,
                    where,
                    named_fact{fact::percent, as_fact(row.gpu_utilisation * 100)},
                    named_fact{fact::at_least, 0},
                    named_fact{fact::at_most, 100})
-        .about("gpu_utilisation");
-  if (!is_finite(row.memory.value())) return failure(errc::not_finite, where).about("memory");
+        .about(fact::gpu_utilisation);
+  if (!is_finite(row.memory.value())) return failure(errc::not_finite, where).about(fact::memory);
   if (!(row.memory > bytes{}))
     return failure(errc::not_positive,
                    where,
                    named_fact{fact::needed_MB, as_fact(in(row.memory, 1_MB))})
-        .about("memory");
+        .about(fact::memory);
   if (!is_finite(throughput(row).value()))
-    return failure(errc::not_finite, where).about("throughput");
+    return failure(errc::not_finite, where).about(fact::throughput);
   if (!is_finite(samples_per_s_per_GB(row)))
-    return failure(errc::not_finite, where).about("throughput / memory");
+    return failure(errc::not_finite, where).about(fact::throughput_per_memory);
   return {};
 }
 
@@ -179,14 +182,15 @@ struct sweep_thresholds {
 
 /// The thresholds themselves where the shares are from 0 to 1 and the time is a positive number.
 [[nodiscard]] constexpr result<sweep_thresholds> validate(const sweep_thresholds& thresholds) {
-  if (!(thresholds.data_time > duration{})) return failure(errc::not_positive).about("data_time");
-  if (const failure why = detail::check_between(thresholds.data_share, 0, 1, "data_share");
+  if (!(thresholds.data_time > duration{}))
+    return failure(errc::not_positive).about(fact::data_time);
+  if (const failure why = detail::check_between(thresholds.data_share, 0, 1, fact::data_share);
       detail::failed(why))
     return why;
-  if (const failure why = detail::check_between(thresholds.utilisation, 0, 1, "utilisation");
+  if (const failure why = detail::check_between(thresholds.utilisation, 0, 1, fact::utilisation);
       detail::failed(why))
     return why;
-  if (const failure why = detail::check_between(thresholds.memory_share, 0, 1, "memory_share");
+  if (const failure why = detail::check_between(thresholds.memory_share, 0, 1, fact::memory_share);
       detail::failed(why))
     return why;
   return thresholds;

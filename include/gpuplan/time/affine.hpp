@@ -25,12 +25,13 @@ struct affine_time {
 
 /// The model itself where both parts are finite, `fixed` is not negative and `per_sample` positive.
 [[nodiscard]] constexpr result<affine_time> validate(const affine_time& model) {
-  if (!detail::is_finite(model.fixed.value())) return failure(errc::not_finite).about("fixed");
+  if (!detail::is_finite(model.fixed.value()))
+    return failure(errc::not_finite, named_fact{fact::fixed, model.fixed.value()});
   if (model.fixed < duration{})
     return failure(errc::negative,
                    named_fact{fact::time_us, detail::as_fact(in(model.fixed, 1_us))})
-        .about("fixed");
-  if (const failure why = detail::check_positive(model.per_sample, "per_sample");
+        .about(fact::fixed);
+  if (const failure why = detail::check_positive(model.per_sample, fact::per_sample);
       detail::failed(why))
     return why;
   return model;
@@ -51,7 +52,7 @@ struct affine_time {
 [[nodiscard]] constexpr result<std::int64_t> batch_at_saturation(const affine_time& model,
                                                                  double share) {
   if (const auto valid = validate(model); !valid) return valid.why();
-  if (detail::is_nan(share)) return failure(errc::not_finite).about("share");
+  if (detail::is_nan(share)) return failure(errc::not_finite, named_fact{fact::share, share});
   const auto reaches = [&](std::int64_t n) {
     if (share == 1) return model.fixed == duration{};  // the sum below may round to its larger part
     return model.per_sample * n >= share * model.step({.micro_batch = n});
@@ -62,7 +63,7 @@ struct affine_time {
                    named_fact{fact::percent, detail::as_fact(share * 100)},
                    named_fact{fact::at_least, 0},
                    named_fact{fact::at_most, share <= 1 ? 99 : 100})
-        .about("share");
+        .about(fact::share);
   return batch;
 }
 

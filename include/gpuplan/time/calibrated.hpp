@@ -164,8 +164,9 @@ constexpr time_factors factors_around(const time_factors& around,
   if (const auto valid = validate(model.model); !valid) return valid.why();
   for (const auto factor : detail::time_parts) {
     const double value = model.factors.*factor;
-    if (!detail::is_finite(value)) return failure(errc::not_finite).about("factors");
-    if (value < 0) return failure(errc::negative).about("factors");
+    if (!detail::is_finite(value))
+      return failure(errc::not_finite, named_fact{fact::factors, value});
+    if (value < 0) return failure(errc::negative, named_fact{fact::factors, value});
   }
   return model;
 }
@@ -190,17 +191,19 @@ constexpr time_factors factors_around(const time_factors& around,
     double time_factors::*factor;
     known<duration> timed;
     double said;
-    const char* name;
+    fact name;
   };
   time_factors factors;
   for (const timed_part& one :
-       {timed_part{&time_factors::layer, timed.layer, said.of_layer(), "layer"},
-        timed_part{&time_factors::input, timed.input, said.of_input(), "input"},
-        timed_part{&time_factors::output, timed.output, said.of_output(), "output"},
-        timed_part{&time_factors::hop, timed.hop, said.of_hop(), "hop"},
-        timed_part{&time_factors::sharing, timed.sharing, said.of_gradients(held), "sharing"},
-        timed_part{
-            &time_factors::optimizer, timed.optimizer, said.line(held).optimizer, "optimizer"}}) {
+       {timed_part{&time_factors::layer, timed.layer, said.of_layer(), fact::layer},
+        timed_part{&time_factors::input, timed.input, said.of_input(), fact::input},
+        timed_part{&time_factors::output, timed.output, said.of_output(), fact::output},
+        timed_part{&time_factors::hop, timed.hop, said.of_hop(), fact::hop},
+        timed_part{&time_factors::sharing, timed.sharing, said.of_gradients(held), fact::sharing},
+        timed_part{&time_factors::optimizer,
+                   timed.optimizer,
+                   said.line(held).optimizer,
+                   fact::optimizer}}) {
     if (!one.timed) continue;
     if (const failure why = detail::check_positive(*one.timed, one.name); detail::failed(why))
       return why;
@@ -217,9 +220,9 @@ constexpr time_factors factors_around(const time_factors& around,
 /// `not_positive` or `not_finite` of a time, `too_few_rows` where there is none.
 [[nodiscard]] constexpr result<time_factors> calibrate(std::span<const timed_step> steps,
                                                        double scatter = 0.005) {
-  if (steps.empty()) return failure(errc::too_few_rows).about("timed steps");
+  if (steps.empty()) return failure(errc::too_few_rows).about(fact::timed_steps);
   for (const timed_step& step : steps)
-    if (const failure why = detail::check_positive(step.time, "time of a step");
+    if (const failure why = detail::check_positive(step.time, fact::time_of_step);
         detail::failed(why))
       return why;
   // Which stage is the busiest, and what hides which exchange, changes with the factors.

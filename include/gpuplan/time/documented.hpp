@@ -41,10 +41,11 @@ struct documented_time {
 /// The model itself where its step time is positive and finite, its plan valid, and its serial
 /// fraction from 0 to 1.
 [[nodiscard]] constexpr result<documented_time> validate(const documented_time& model) {
-  if (const failure why = detail::check_positive(model.step_time, "step_time"); detail::failed(why))
+  if (const failure why = detail::check_positive(model.step_time, fact::step_time);
+      detail::failed(why))
     return why;
   if (const auto valid = validate(model.measured_at); !valid) return valid.why();
-  if (const failure why = detail::check_between(model.serial_fraction, 0, 1, "serial_fraction");
+  if (const failure why = detail::check_between(model.serial_fraction, 0, 1, fact::serial_fraction);
       detail::failed(why))
     return why;
   return model;

@@ -86,17 +86,17 @@ constexpr failure flaw_of_ceilings(const precision_recipe& precision, const clus
   if (total_gpus(on) == 1) return {};
   const auto inside = inside_node_ceiling(on);
   if (!inside) return inside.why();
-  if (is_too_slow(inside->value)) return failure(errc::not_positive).about("inside_node");
+  if (is_too_slow(inside->value)) return failure(errc::not_positive).about(fact::inside_node);
   if (on.nodes == 1) return {};
   const auto link = link_between_nodes(on);
   if (!link) return link.why();
-  if (is_too_slow(*link)) return failure(errc::not_positive).about("between_nodes");
+  if (is_too_slow(*link)) return failure(errc::not_positive).about(fact::between_nodes);
   return {};
 }
 
 struct named_number {
   double value;
-  const char* name;
+  fact name;
 };
 
 // How many times as long something takes, and s that something takes, at most.
@@ -106,56 +106,60 @@ inline constexpr std::int64_t most_times = 1'000'000'000;
 constexpr failure flaw_of_software(const framework& by) {
   const software_costs& costs = by.costs;
   for (const named_number& share :
-       {named_number{costs.hidden_tensor_exchange, "hidden_tensor_exchange"},
-        named_number{costs.hidden_expert_exchange, "hidden_expert_exchange"},
-        named_number{costs.hidden_pipeline_exchange, "hidden_pipeline_exchange"}})
+       {named_number{costs.hidden_tensor_exchange, fact::hidden_tensor_exchange},
+        named_number{costs.hidden_expert_exchange, fact::hidden_expert_exchange},
+        named_number{costs.hidden_pipeline_exchange, fact::hidden_pipeline_exchange}})
     if (const failure why = check_between(share.value, 0, 1, share.name); failed(why)) return why;
   for (const named_number& cost :
-       {named_number{costs.element_traffic, "element_traffic"},
-        named_number{costs.score_traffic, "score_traffic"},
-        named_number{costs.host_per_operator.value(), "host_per_operator"},
-        named_number{costs.host_of_backward, "host_of_backward"},
-        named_number{costs.host_per_step.value(), "host_per_step"},
-        named_number{costs.contention, "contention"}})
+       {named_number{costs.element_traffic, fact::element_traffic},
+        named_number{costs.score_traffic, fact::score_traffic},
+        named_number{costs.host_per_operator.value(), fact::host_per_operator},
+        named_number{costs.host_of_backward, fact::host_of_backward},
+        named_number{costs.host_per_step.value(), fact::host_per_step},
+        named_number{costs.contention, fact::contention}})
     if (const failure why = check_between(cost.value, 0, most_times, cost.name); failed(why))
       return why;
   const double gathered = costs.gathered_at_most.value();
   if (!is_finite(gathered) || gathered < 0)
     return failure(is_finite(gathered) ? errc::negative : errc::not_finite)
-        .about("gathered_at_most");
-  if (by.bucket_bytes < 1) return failure(errc::not_positive).about("bucket_bytes");
-  if (by.zero.reduce_bucket < 1) return failure(errc::not_positive).about("reduce_bucket");
+        .about(fact::gathered_at_most);
+  if (by.bucket_bytes < 1)
+    return failure(errc::not_positive, named_fact{fact::bucket_bytes, by.bucket_bytes});
+  if (by.zero.reduce_bucket < 1)
+    return failure(errc::not_positive, named_fact{fact::reduce_bucket, by.zero.reduce_bucket});
   return {};
 }
 
 // Of a device's rates, those that a time is divided by. Precondition: it has the formats' peaks.
 constexpr failure flaw_of_rates(const roofline_time& model) {
   const gpu_spec& gpu = model.on.gpu;
-  if (gpu.sm_count < 1) return failure(errc::not_positive).about("sm_count");
+  if (gpu.sm_count < 1)
+    return failure(errc::not_positive, named_fact{fact::sm_count, gpu.sm_count});
   const device_efficiency& reached = model.efficiency;
   const duration floor = reached.kernel_floor;
-  if (!is_finite(floor.value())) return failure(errc::not_finite).about("kernel_floor");
-  if (floor < duration{}) return failure(errc::negative).about("kernel_floor");
+  if (!is_finite(floor.value()))
+    return failure(errc::not_finite, named_fact{fact::kernel_floor, floor.value()});
+  if (floor < duration{}) return failure(errc::negative).about(fact::kernel_floor);
   if (!is_finite(reached.board_power.value()))
-    return failure(errc::not_finite).about("board_power");
+    return failure(errc::not_finite, named_fact{fact::board_power, reached.board_power.value()});
   for (const named_number& share :
-       {named_number{reached.products, "products"},
-        named_number{reached.products_fp8, "products_fp8"},
-        named_number{reached.products_fp4, "products_fp4"},
-        named_number{reached.products_fp8_by_row, "products_fp8_by_row"},
-        named_number{reached.odd_products, "odd_products"},
-        named_number{reached.unaligned_products, "unaligned_products"},
-        named_number{reached.attention_forward, "attention_forward"},
-        named_number{reached.attention_backward, "attention_backward"},
-        named_number{reached.memory, "memory"},
-        named_number{model.setup.framework.costs.product_rate, "product_rate"}})
+       {named_number{reached.products, fact::products},
+        named_number{reached.products_fp8, fact::products_fp8},
+        named_number{reached.products_fp4, fact::products_fp4},
+        named_number{reached.products_fp8_by_row, fact::products_fp8_by_row},
+        named_number{reached.odd_products, fact::odd_products},
+        named_number{reached.unaligned_products, fact::unaligned_products},
+        named_number{reached.attention_forward, fact::attention_forward},
+        named_number{reached.attention_backward, fact::attention_backward},
+        named_number{reached.memory, fact::memory},
+        named_number{model.setup.framework.costs.product_rate, fact::product_rate}})
     if (const failure why = check_positive(share.value, share.name); failed(why)) return why;
   const kernel_rates rates = kernel_rates_of(model.setup, gpu, reached);
-  for (const named_number& rate : {named_number{rates.linear, "rate of products"},
-                                   named_number{rates.half, "rate of products"},
-                                   named_number{rates.attention_forward, "rate of attention"},
-                                   named_number{rates.attention_backward, "rate of attention"},
-                                   named_number{rates.bytes, "memory_bandwidth"}}) {
+  for (const named_number& rate : {named_number{rates.linear, fact::rate_of_products},
+                                   named_number{rates.half, fact::rate_of_products},
+                                   named_number{rates.attention_forward, fact::rate_of_attention},
+                                   named_number{rates.attention_backward, fact::rate_of_attention},
+                                   named_number{rates.bytes, fact::memory_bandwidth}}) {
     if (!is_finite(rate.value)) return failure(errc::not_finite).about(rate.name);
     if (rate.value < least_rate) return failure(errc::not_positive).about(rate.name);
   }
@@ -188,12 +192,12 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
                                detail::flaw(model.loader->per_node, "per_node")})
       if (detail::failed(why)) return why;
     if (model.loader->per_node.value() < detail::least_rate)
-      return failure(errc::not_positive).about("per_node");
+      return failure(errc::not_positive).about(fact::per_node);
     if (!detail::to_int64(model.loader->per_sample.value()).ok)
-      return failure(errc::overflow).about("per_sample");
+      return failure(errc::overflow).about(fact::per_sample);
   }
   if (const failure why =
-          detail::check_between(model.straggling, 1, detail::most_times, "straggling");
+          detail::check_between(model.straggling, 1, detail::most_times, fact::straggling);
       detail::failed(why))
     return why;
   return model;
