@@ -551,6 +551,11 @@ struct failure {
     return named;
   }
 
+  /// What is at fault: the field, or the first fact; `fact::none` where there is neither.
+  [[nodiscard]] constexpr fact at_fault() const {
+    return field == fact::none && count > 0 ? facts[0].name : field;
+  }
+
   /// The number of characters of `subject`.
   [[nodiscard]] constexpr unsigned subject_size() const {
     unsigned size = 0;

@@ -1,5 +1,5 @@
 // expect-match: gpuplan: this value lies outside the bounds that are stated beside it
-// expect-match: fact::checkpoints, 5L?, .*fact::at_most, 3L?, .*'s', '?a'?
+// expect-match: fact::save_every, .*fact::checkpoints, 5L?, .*fact::at_most, 3L?
 // forbid-match: no error
 #include "compile_time_config/training_config.hpp"
 

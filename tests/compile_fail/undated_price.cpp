@@ -1,5 +1,5 @@
 // expect-match: gpuplan: a price needs the day on which it was true
-// expect-match: errc::undated_price.*'p', 'r', 'i', 'c', 'e'
+// expect-match: errc::undated_price.*fact::price_per_gpu
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/require.hpp>

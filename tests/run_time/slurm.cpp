@@ -131,7 +131,7 @@ TEST_CASE("a name cannot smuggle in a line, an option or a command") {
 TEST_CASE("a refusal names the field and the place") {
   slurm_job job = four_gpus();
   job.log = "logs/my run.out";
-  CHECK(std::string(slurm_script(ten_by_three, job).why().subject) == "log");
+  CHECK(slurm_script(ten_by_three, job).why().at_fault() == fact::log);
   CHECK(slurm_script(ten_by_three, job).why()[fact::position] == 7);
   job = four_gpus();
   job.command = "python train.py\nrm -r data";

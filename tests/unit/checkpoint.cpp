@@ -118,7 +118,7 @@ TEST_CASE("the size of a checkpoint") {
                failure(errc::not_positive, named_fact{fact::parameters, 0}));
   STATIC_CHECK(
       checkpoint_size(1, 0_B).why() ==
-      failure(errc::not_positive, named_fact{fact::checkpoint_MB, 0}).about("per_parameter"));
+      failure(errc::not_positive, named_fact{fact::checkpoint_MB, 0}).about(fact::per_parameter));
 }
 
 TEST_CASE("how many checkpoints a run writes") {
@@ -128,7 +128,7 @@ TEST_CASE("how many checkpoints a run writes") {
   STATIC_CHECK(checkpoints_saved(0, 1).why() ==
                failure(errc::not_positive, named_fact{fact::steps, 0}));
   STATIC_CHECK(checkpoints_saved(1, 0).why() ==
-               failure(errc::not_positive, named_fact{fact::steps, 0}).about("save_every"));
+               failure(errc::not_positive, named_fact{fact::steps, 0}).about(fact::save_every));
 }
 
 TEST_CASE("how many checkpoints a quota holds") {
@@ -153,24 +153,25 @@ TEST_CASE("the save interval against failures") {
   STATIC_CHECK(*save_interval_for_failures(2_h, 1_h) == 1_h);
   STATIC_CHECK(*save_interval_for_failures(5_h, 1_h) == 1_h);
   STATIC_CHECK(save_interval_for_failures(0_s, 1_h).why() ==
-               failure(errc::not_positive, named_fact{fact::time_us, 0}).about("stall"));
+               failure(errc::not_positive, named_fact{fact::time_us, 0}).about(fact::stall));
   STATIC_CHECK(save_interval_for_failures(1_s, -1_s).why() ==
                failure(errc::not_positive, named_fact{fact::time_us, -1'000'000})
-                   .about("mean_time_between_failures"));
+                   .about(fact::mean_time_between_failures));
   STATIC_CHECK(!save_interval_for_failures(1_s, duration::from_value(detail::not_a_number)));
 }
 
 TEST_CASE("bad storage is named") {
   STATIC_CHECK(!validate(checkpoint_storage{}));
   STATIC_CHECK(checkpoints_that_fit({}).why() ==
-               failure(errc::not_positive, named_fact{fact::free_MB, 0}).about("quota"));
-  STATIC_CHECK(checkpoints_that_fit(home_with(1_GB, 0_GB, {0_GB, 1_GB})).why() ==
-               failure(errc::not_positive, named_fact{fact::checkpoint_MB, 0}).about("checkpoint"));
+               failure(errc::not_positive, named_fact{fact::free_MB, 0}).about(fact::quota));
+  STATIC_CHECK(
+      checkpoints_that_fit(home_with(1_GB, 0_GB, {0_GB, 1_GB})).why() ==
+      failure(errc::not_positive, named_fact{fact::checkpoint_MB, 0}).about(fact::checkpoint));
   STATIC_CHECK(checkpoints_that_fit(home_with(-1_GB, 0_GB, 1_GB)).why() ==
-               failure(errc::negative, named_fact{fact::needed_MB, -1000}).about("used"));
+               failure(errc::negative, named_fact{fact::needed_MB, -1000}).about(fact::used));
   STATIC_CHECK(
       storage_needed(home_with(0_GB, bytes::from_value(detail::infinity), 1_GB), 1).why() ==
-      failure(errc::not_finite).about("final_model"));
+      failure(errc::not_finite).about(fact::final_model));
   STATIC_CHECK(storage_needed(home, -1).why() ==
                failure(errc::negative, named_fact{fact::checkpoints, -1}));
   STATIC_CHECK(checkpoints_that_fit(home_with(20_GB, {1_GB, 2_GB}, {3_GB, 4_GB})).why() ==
@@ -185,5 +186,5 @@ TEST_CASE("bad storage is named") {
                failure(errc::not_positive, named_fact{fact::steps, 0}));
   STATIC_CHECK(checkpoints_that_fit({.quota = 10_TB, .checkpoint = 1_B}).why() ==
                failure(errc::out_of_bounds, named_fact{fact::at_most, std::int64_t{1} << 40})
-                   .about("checkpoints"));
+                   .about(fact::checkpoints));
 }

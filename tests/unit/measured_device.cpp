@@ -101,7 +101,7 @@ TEST_CASE("a cluster of measured devices adds up what was measured") {
   STATIC_CHECK(is(*inside_node_ceiling({.gpu = measured, .inside_node = 20_GBps}),
                   20_GBps,
                   ceiling_origin::stated));
-  STATIC_CHECK(inside_node_ceiling({}).why().subject == "inside_node"sv);
+  STATIC_CHECK(inside_node_ceiling({}).why().at_fault() == fact::inside_node);
 }
 
 TEST_CASE("a point of a surface is a share of the data sheet's peak") {

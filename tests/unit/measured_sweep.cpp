@@ -462,7 +462,7 @@ TEST_CASE("what no model is made of") {
   STATIC_CHECK(flaw_after([](auto& rows) {
                  rows[1].optimizer = 1_s;
                  rows[1].forward = rows[1].backward = 0_s;
-               }) == failure(errc::not_positive, named_fact{fact::row, 1}).about("value"));
+               }) == failure(errc::not_positive, named_fact{fact::row, 1}).about(fact::value));
   STATIC_CHECK(flaw_after([](auto& rows) { rows[1].memory = -1_MB; }).code == errc::not_positive);
   STATIC_CHECK(measured_memory_of(on_a_line<33>(1, 1)).why() ==
                failure(errc::out_of_bounds,
@@ -481,7 +481,7 @@ TEST_CASE("models that were changed by hand") {
   STATIC_CHECK(flaw_of_model([](auto& s) { s.memory.curve.micro_batches[0] = 0; }).code ==
                errc::not_positive);
   STATIC_CHECK(flaw_of_model([](auto& s) { s.memory.curve.values[2] = 0_B; }) ==
-               failure(errc::not_positive, named_fact{fact::row, 2}).about("value"));
+               failure(errc::not_positive, named_fact{fact::row, 2}).about(fact::value));
   STATIC_CHECK(flaw_of_model([](auto& s) { s.memory.curve.outliers[12] = true; }).code ==
                errc::out_of_bounds);
   STATIC_CHECK(flaw_of_model([](auto& s) { s.memory.while_accumulating = -1_B; }).code ==

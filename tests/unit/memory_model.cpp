@@ -81,33 +81,33 @@ TEST_CASE("bad plans, budgets and models are refused by name") {
   STATIC_CHECK(check({}, -24_GB, groot).why() ==
                failure(errc::not_positive, named_fact{fact::gpu_has_MB, -24'000}));
   STATIC_CHECK(check({}, bytes_of(not_a_number), groot).why() ==
-               failure(errc::not_finite).about("gpu"));
+               failure(errc::not_finite).about(fact::gpu));
   STATIC_CHECK(check({}, bytes_of(infinity), groot).why().code == errc::not_finite);
   STATIC_CHECK(check({}, mig_slice{.memory = bytes_of(1e300)}, groot));
   STATIC_CHECK(check({}, gpu_spec{}, groot).why() ==  // its memory is not stated
                failure(errc::not_positive, named_fact{fact::gpu_has_MB, -645}));
   STATIC_CHECK(check({}, 24_GB, affine_memory{.fixed = 7_GB, .per_sample = -1.2_GB}).why() ==
-               failure(errc::negative, named_fact{fact::needed_MB, -1200}).about("per_sample"));
+               failure(errc::negative, named_fact{fact::needed_MB, -1200}).about(fact::per_sample));
   STATIC_CHECK(check({}, 24_GB, affine_memory{.fixed = bytes_of(not_a_number)}).why() ==
-               failure(errc::not_finite).about("fixed"));
+               failure(errc::not_finite).about(fact::fixed));
   STATIC_CHECK(check({}, 24_GB, affine_memory{.per_sample = bytes_of(infinity)}).why() ==
-               failure(errc::not_finite).about("per_sample"));
+               failure(errc::not_finite).about(fact::per_sample));
 }
 
 #ifndef GPUPLAN_TEST_AT_COMPILE_TIME
 // clang calculates with NaN at run time only.
 TEST_CASE("a device whose memory is no number is refused") {
   CHECK(check({}, gpu_spec{.memory = bytes_of(not_a_number)}, groot).why() ==
-        failure(errc::not_finite).about("gpu"));
+        failure(errc::not_finite).about(fact::gpu));
 }
 #endif
 
 TEST_CASE("answers that are no memory are refused") {
   STATIC_CHECK(check({}, 24_GB, answers_with{not_a_number}).why() ==
-               failure(errc::not_finite).about("required"));
+               failure(errc::not_finite).about(fact::required));
   STATIC_CHECK(check({}, 24_GB, answers_with{infinity}).why().code == errc::not_finite);
   STATIC_CHECK(check({}, 24_GB, answers_with{-5e9}).why() ==
-               failure(errc::negative, named_fact{fact::needed_MB, -5000}).about("required"));
+               failure(errc::negative, named_fact{fact::needed_MB, -5000}).about(fact::required));
   STATIC_CHECK(check({}, 24_GB, answers_with{0}));
 }
 

@@ -273,7 +273,7 @@ TEST_CASE("a roofline needs peaks of its formats, and links between its devices"
                errc::unsupported_format);
   CONSTEXPR failure network = with([](roofline_time& of) { of.on.nodes = 2; });
   STATIC_CHECK(network.code == errc::not_known);
-  STATIC_CHECK(network.subject == std::string_view("between_nodes"));
+  STATIC_CHECK(network.at_fault() == fact::between_nodes);
   STATIC_CHECK(with([](roofline_time& of) { of.setup.parallelism.tensor_parallel = 0; }).code ==
                errc::not_positive);
   STATIC_CHECK(with([](roofline_time& of) { of.setup.model.num_hidden_layers = -1; }).code !=

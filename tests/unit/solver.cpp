@@ -100,7 +100,7 @@ TEST_CASE("what would take too long to search is refused") {
   STATIC_CHECK(slow == failure(errc::out_of_bounds,
                                named_fact{fact::samples, prime},
                                named_fact{fact::at_most, std::int64_t{1} << 40})
-                           .about("samples of each GPU"));
+                           .about(fact::samples_of_gpu));
   CONSTEXPR batch_request small{.effective_batch = prime, .data_parallel = 1, .gpu = 1024_B};
   STATIC_CHECK(*solve_batch(small, tiny) == batch_plan{1, 1, prime});
   CONSTEXPR batch_request wide{

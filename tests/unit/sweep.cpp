@@ -106,7 +106,7 @@ constexpr failure flaw_after(Change change) {
   return validate(rows).why();
 }
 
-constexpr failure not_finite(const char* field) {
+constexpr failure not_finite(fact field) {
   return failure(errc::not_finite, named_fact{fact::row, 1}).about(field);
 }
 
@@ -242,33 +242,33 @@ TEST_CASE("bad rows are named by index and field") {
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.workers = -1; }) ==
                failure(errc::negative, named_fact{fact::row, 1}, named_fact{fact::workers, -1}));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.data = seconds(not_a_number); }) ==
-               not_finite("data"));
+               not_finite(fact::data));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.forward = seconds(infinite); }) ==
-               not_finite("forward"));
+               not_finite(fact::forward));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.optimizer = seconds(-infinite); }) ==
-               not_finite("optimizer"));
+               not_finite(fact::optimizer));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.backward = -0.0000015 * 1_s; }) ==
                failure(errc::negative, named_fact{fact::row, 1}, named_fact{fact::time_us, -2})
-                   .about("backward"));
+                   .about(fact::backward));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.communication = seconds(not_a_number); }) ==
-               not_finite("communication"));
+               not_finite(fact::communication));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.data = r.forward = r.backward = 0_s; }) ==
                failure(errc::not_positive, named_fact{fact::row, 1}, named_fact{fact::time_us, 0})
-                   .about("step time"));
+                   .about(fact::step_time));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.gpu_utilisation = not_a_number; }) ==
-               not_finite("gpu_utilisation"));
+               not_finite(fact::gpu_utilisation));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.gpu_utilisation = 93.75; }) ==
                failure(errc::out_of_bounds,
                        named_fact{fact::row, 1},
                        named_fact{fact::percent, 9375},
                        named_fact{fact::at_least, 0},
                        named_fact{fact::at_most, 100})
-                   .about("gpu_utilisation"));
+                   .about(fact::gpu_utilisation));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.memory = byte_count(not_a_number); }) ==
-               not_finite("memory"));
+               not_finite(fact::memory));
   STATIC_CHECK(flaw_after([](sweep_row& r) { r.memory = 0_B; }) ==
                failure(errc::not_positive, named_fact{fact::row, 1}, named_fact{fact::needed_MB, 0})
-                   .about("memory"));
+                   .about(fact::memory));
   // Of a row that ran out only the setting is read.
   STATIC_CHECK(flaw_after([](sweep_row& r) { r = ran_out(16); }) == failure());
   STATIC_CHECK(flaw_after([](sweep_row& r) { r = ran_out(0); }).code == errc::not_positive);
@@ -280,7 +280,7 @@ TEST_CASE("every reader refuses bad rows") {
     bad[2].memory = byte_count(not_a_number);
     return bad;
   }();
-  CONSTEXPR failure why = failure(errc::not_finite, named_fact{fact::row, 2}).about("memory");
+  CONSTEXPR failure why = failure(errc::not_finite, named_fact{fact::row, 2}).about(fact::memory);
   STATIC_CHECK(pick_highest_throughput(rows).why() == why);
   STATIC_CHECK(pick_best_efficiency(rows).why() == why);
   STATIC_CHECK(pick_recommended(rows, 8_GB, {}).why() == why);
@@ -318,7 +318,7 @@ TEST_CASE("bad thresholds, devices") {
                        named_fact{fact::high_thousandths, 95'000},
                        named_fact{fact::at_least, 0},
                        named_fact{fact::at_most, 1})
-                   .about("utilisation"));
+                   .about(fact::utilisation));
   STATIC_CHECK(diagnose(by_hand[0], 8_GB, {.memory_share = {-1, 1}}).why().code ==
                errc::out_of_bounds);
 }

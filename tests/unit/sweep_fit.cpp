@@ -261,7 +261,7 @@ TEST_CASE("a line below zero at batch zero is reported, and no decision is taken
   CONSTEXPR auto time = fit_time(rows, fit_weighting::absolute);
   STATIC_CHECK(near(saturation_throughput(time->model).value(), 0.5));
   STATIC_CHECK(batch_at_saturation(time->model, 0.5).why() ==
-               failure(errc::negative, named_fact{fact::time_us, -1'000'000}).about("fixed"));
+               failure(errc::negative, named_fact{fact::time_us, -1'000'000}).about(fact::fixed));
 }
 
 TEST_CASE("too few rows, mixed rows, rows that do not rise") {
@@ -283,7 +283,7 @@ TEST_CASE("too few rows, mixed rows, rows that do not rise") {
   }();
   STATIC_CHECK(fit_memory(mixed, fit_weighting::absolute).why() ==
                failure(errc::mixed_rows, named_fact{fact::row, 2}, named_fact{fact::workers, 8})
-                   .about("workers"));
+                   .about(fact::workers));
   STATIC_CHECK(pick_highest_throughput(mixed)->candidates == 3);
   CONSTEXPR auto formats = [] {
     row_array<3> rows = by_hand;
@@ -292,7 +292,7 @@ TEST_CASE("too few rows, mixed rows, rows that do not rise") {
   }();
   STATIC_CHECK(fit_time(formats, fit_weighting::absolute).why() ==
                failure(errc::mixed_rows, named_fact{fact::row, 1}, named_fact{fact::workers, 4})
-                   .about("mixed_precision"));
+                   .about(fact::mixed_precision));
   CONSTEXPR auto pinned = [] {
     row_array<3> rows = by_hand;
     rows[2].pinned_memory = true;
@@ -300,7 +300,7 @@ TEST_CASE("too few rows, mixed rows, rows that do not rise") {
   }();
   STATIC_CHECK(fit_memory(pinned, fit_weighting::relative).why() ==
                failure(errc::mixed_rows, named_fact{fact::row, 2}, named_fact{fact::workers, 4})
-                   .about("pinned_memory"));
+                   .about(fact::pinned_memory));
 
   CONSTEXPR failure flat = failure(errc::does_not_rise, named_fact{fact::rows_that_ran, 2});
   CONSTEXPR row_array<2> level{row(1, 0.1, 3e9), row(7, 0.1, 3e9)};
@@ -316,7 +316,7 @@ TEST_CASE("bad shares and lines") {
                                                               named_fact{fact::percent, 100},
                                                               named_fact{fact::at_least, 0},
                                                               named_fact{fact::at_most, 99})
-                                                          .about("share"));
+                                                          .about(fact::share));
   STATIC_CHECK(*batch_at_saturation({.fixed = 0_s, .per_sample = 1_s}, 1) == 1);
   STATIC_CHECK(batch_at_saturation({.fixed = 1e-9 * 1_s, .per_sample = 1_s}, 1).why().code ==
                errc::out_of_bounds);

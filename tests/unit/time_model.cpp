@@ -100,13 +100,14 @@ TEST_CASE("a documented throughput") {
 TEST_CASE("bad time models are named") {
   STATIC_CHECK(validate(measured).why() == failure());
   STATIC_CHECK(validate(with_step(0_s)).why() ==
-               failure(errc::not_positive, named_fact{fact::time_us, 0}).about("step_time"));
-  STATIC_CHECK(validate(with_step(-1.5_ms)).why() ==
-               failure(errc::not_positive, named_fact{fact::time_us, -1500}).about("step_time"));
+               failure(errc::not_positive, named_fact{fact::time_us, 0}).about(fact::step_time));
+  STATIC_CHECK(
+      validate(with_step(-1.5_ms)).why() ==
+      failure(errc::not_positive, named_fact{fact::time_us, -1500}).about(fact::step_time));
   STATIC_CHECK(validate(with_step(duration::from_value(detail::not_a_number))).why() ==
-               failure(errc::not_finite).about("step_time"));
+               failure(errc::not_finite, named_fact{fact::step_time, detail::not_a_number}));
   STATIC_CHECK(validate(with_step(duration::from_value(detail::infinity))).why() ==
-               failure(errc::not_finite).about("step_time"));
+               failure(errc::not_finite, named_fact{fact::step_time, detail::infinity}));
   STATIC_CHECK(validate(documented_time{.step_time = 1_s, .measured_at = {0, 1, 1}}).why() ==
                failure(errc::not_positive, named_fact{fact::micro_batch, 0}));
   STATIC_CHECK(validate(with_fraction(1.5)).why() ==
@@ -115,8 +116,8 @@ TEST_CASE("bad time models are named") {
                        named_fact{fact::high_thousandths, 1500},
                        named_fact{fact::at_least, 0},
                        named_fact{fact::at_most, 1})
-                   .about("serial_fraction"));
+                   .about(fact::serial_fraction));
   STATIC_CHECK(validate(with_fraction(-0.1)).why().code == errc::out_of_bounds);
   STATIC_CHECK(validate(with_fraction(detail::not_a_number)).why() ==
-               failure(errc::not_finite).about("serial_fraction"));
+               failure(errc::not_finite, named_fact{fact::serial_fraction, detail::not_a_number}));
 }

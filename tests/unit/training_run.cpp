@@ -232,27 +232,27 @@ TEST_CASE("bad times are named") {
   STATIC_CHECK(training_time(0, range(1_s)).why() ==
                failure(errc::not_positive, named_fact{fact::steps, 0}));
   STATIC_CHECK(training_time(1, range(-2_ms, 1_s)).why() ==
-               failure(errc::not_positive, named_fact{fact::time_us, -2000}).about("step"));
+               failure(errc::not_positive, named_fact{fact::time_us, -2000}).about(fact::step));
   STATIC_CHECK(training_time(1, range(duration::from_value(detail::infinity))).why() ==
-               failure(errc::not_finite).about("step"));
+               failure(errc::not_finite, named_fact{fact::step, detail::infinity}));
   STATIC_CHECK(training_time(-1, range(1_samples_per_s)).why() ==
                failure(errc::not_positive, named_fact{fact::samples, -1}));
   STATIC_CHECK(training_time(1, range(0_samples_per_s, 1_samples_per_s)).why() ==
                failure(errc::not_positive,
                        named_fact{fact::low_thousandths, 0},
                        named_fact{fact::high_thousandths, 1000})
-                   .about("throughput"));
-  STATIC_CHECK(training_time(0_h, {}).why().subject[0] == 'r');
-  STATIC_CHECK(training_time(1_h, {.work = 0}).why().subject[0] == 'w');
+                   .about(fact::throughput));
+  STATIC_CHECK(training_time(0_h, {}).why().at_fault() == fact::reference);
+  STATIC_CHECK(training_time(1_h, {.work = 0}).why().at_fault() == fact::work);
   STATIC_CHECK(training_time(1_h, {.speed = {-1, 1}}).why() ==
                failure(errc::not_positive,
                        named_fact{fact::low_thousandths, -1000},
                        named_fact{fact::high_thousandths, 1000})
-                   .about("speed"));
+                   .about(fact::speed));
   STATIC_CHECK(training_time(1, {0, 1, 1}, documented_time{.step_time = 1_s}).why() ==
                failure(errc::not_positive, named_fact{fact::micro_batch, 0}));
   STATIC_CHECK(training_time(1, {1, 1, 1}, documented_time{}).why() ==
-               failure(errc::not_positive, named_fact{fact::time_us, 0}).about("step_time"));
+               failure(errc::not_positive, named_fact{fact::time_us, 0}).about(fact::step_time));
 }
 
 TEST_CASE("a schedule by stage and day") {
@@ -263,14 +263,17 @@ TEST_CASE("a schedule by stage and day") {
 }
 
 TEST_CASE("bad schedules are empty and say why") {
-  STATIC_CHECK(why_not(std::span<const duration>()) == failure(errc::not_positive).about("stages"));
+  STATIC_CHECK(why_not(std::span<const duration>()) ==
+               failure(errc::not_positive).about(fact::stages));
   STATIC_CHECK(why_not(0_h) ==
                failure(errc::not_positive, named_fact{fact::time_us, 0}, named_fact{fact::stage, 1})
-                   .about("stage time"));
+                   .about(fact::stage_time));
   STATIC_CHECK(why_not(duration::from_value(detail::not_a_number)) ==
-               failure(errc::not_finite, named_fact{fact::stage, 1}).about("stage time"));
+               failure(errc::not_finite,
+                       named_fact{fact::stage_time, detail::not_a_number},
+                       named_fact{fact::stage, 1}));
   STATIC_CHECK(why_not(10'000'000_d) == failure(errc::out_of_bounds,
                                                 named_fact{fact::days, 10'000'001},
                                                 named_fact{fact::at_most, 10'000'000})
-                                            .about("stages"));
+                                            .about(fact::stages));
 }

@@ -32,7 +32,7 @@ struct slurm_job {
 
 namespace detail {
 
-constexpr failure flaw_of_name(const char* field, std::string_view name, std::string_view also) {
+constexpr failure flaw_of_name(fact field, std::string_view name, std::string_view also) {
   for (std::size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
     const bool usual = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -225,10 +225,9 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
                    named_fact{fact::devices, ranks.value},
                    named_fact{fact::at_most, most});
   if (division.virtual_pipeline > 1 && plan.accumulation % division.pipeline_parallel != 0)
-    return failure(errc::no_such_code,
+    return failure(errc::not_a_multiple,
                    named_fact{fact::accumulation, plan.accumulation},
-                   named_fact{fact::pipeline_parallel, division.pipeline_parallel})
-        .about("interleaving of so many");
+                   named_fact{fact::pipeline_parallel, division.pipeline_parallel});
   return plan;
 }
 
