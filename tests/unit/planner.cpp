@@ -183,7 +183,7 @@ constexpr bool is_bounded(known<range<std::int64_t>> plan_space::*degree, fact n
 }  // namespace
 
 TEST_CASE("degrees, micro-batches and GPUs that are none or too many are named") {
-  STATIC_CHECK(is_bounded(&plan_space::gpus, fact::devices));
+  STATIC_CHECK(is_bounded(&plan_space::gpus, fact::gpus));
   STATIC_CHECK(is_bounded(&plan_space::tensor_parallel, fact::tensor_parallel));
   STATIC_CHECK(is_bounded(&plan_space::pipeline_parallel, fact::pipeline_parallel));
   STATIC_CHECK(is_bounded(&plan_space::virtual_pipeline, fact::virtual_pipeline));

@@ -69,9 +69,8 @@ enum class said_outcome { ran, out_of_memory, not_measured };
 inline void require_valid(const sweep_row& row) {
   const failure why = gpuplan::detail::flaw_of(row, 0);
   if (!gpuplan::detail::failed(why)) return;
-  std::string name(why.subject);
-  if (name.empty()) name = text(why.facts[1].name);
-  throw unreadable(name + ": " + text(why.code));
+  const fact name = why.field != fact::none ? why.field : why.facts[1].name;
+  throw unreadable(std::string(text(name)) + ": " + text(why.code));
 }
 
 // The same of the times alone, each by its name: their sum may still be 0.
