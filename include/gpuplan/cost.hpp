@@ -45,9 +45,9 @@ constexpr failure flaw_of_run(range<duration> time, std::int64_t devices) {
     return failure(errc::negative,
                    named_fact{fact::cents_per_hour,
                               detail::thousandths(in(each.low(), 10_usd_per_hour))})
-        .about(fact::price);
+        .about(fact::price_per_hour);
   if (!detail::is_finite(each.high().value()))
-    return failure(errc::not_finite, named_fact{fact::price, each.high().value()});
+    return failure(errc::not_finite, named_fact{fact::price_per_hour, each.high().value()});
   return detail::finite_answer(*held * each, fact::cost);
 }
 
@@ -59,10 +59,10 @@ constexpr failure flaw_of_run(range<duration> time, std::int64_t devices) {
                                                           range<power> draw) {
   const auto held = gpu_time(time, devices);
   if (!held) return held.why();
-  if (const failure why = detail::check_positive(draw, 1_W, fact::milliwatts, fact::power);
+  if (const failure why = detail::check_positive(draw, 1_W, fact::milliwatts, fact::power_draw);
       detail::failed(why))
     return why;
-  return detail::positive_answer(*held * draw, fact::energy);
+  return detail::positive_answer(*held * draw, fact::energy_used);
 }
 
 /// What one cost is as a multiple of another: `cost / reference`. Where both depend on the same
@@ -110,7 +110,7 @@ struct priced_run {
   if (detail::is_nan(time.value()))
     return failure(errc::not_finite, named_fact{fact::time, time.value()});
   if (detail::is_nan(each.value()))
-    return failure(errc::not_finite, named_fact{fact::price, each.value()});
+    return failure(errc::not_finite, named_fact{fact::price_per_hour, each.value()});
   const auto total = cost(range<duration>(time), devices, range<price>(each));
   if (!total) return total.why();
   return priced_run{devices, time, total->low()};
@@ -203,7 +203,7 @@ constexpr result<std::size_t> least(std::span<const priced_run> runs,
                    named_fact{fact::devices, slower.devices},
                    named_fact{fact::devices, faster.devices});
   return detail::finite_answer(price((faster.cost - slower.cost) / (slower.time - faster.time)),
-                               fact::price);
+                               fact::price_per_hour);
 }
 
 }  // namespace gpuplan

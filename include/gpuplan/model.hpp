@@ -283,9 +283,9 @@ constexpr failure flaw_if_not_positive(std::initializer_list<named_fact> dimensi
 }
 
 // What may only be there where something else is.
-constexpr failure flaw_if_present(named_fact dimension, const char* where_not) {
+constexpr failure flaw_if_present(named_fact dimension, named_fact beside) {
   if (dimension.value == 0) return {};
-  return failure(errc::out_of_bounds, dimension, named_fact{fact::at_most, 0}).about(where_not);
+  return failure(errc::out_of_bounds, dimension, beside, named_fact{fact::at_most, 0});
 }
 
 constexpr failure flaw_of_attention(const transformer& model) {
@@ -309,7 +309,8 @@ constexpr failure flaw_of_experts(const transformer& model) {
   const expert_mixture& moe = model.moe;
   if (moe.num_experts == 0) return {};
   const named_fact experts{fact::num_experts, moe.num_experts};
-  if (model.kind != model_kind::decoder) return flaw_if_present(experts, "not a decoder");
+  if (model.kind != model_kind::decoder)
+    return flaw_if_present(experts, {fact::model_kind, model.kind});
   if (const failure why =
           flaw_if_not_positive({{fact::num_experts_per_tok, moe.num_experts_per_tok},
                                 {fact::moe_intermediate_size, moe.moe_intermediate_size},
@@ -408,15 +409,17 @@ constexpr failure flaw_of_size(const transformer& model) {
 constexpr failure flaw_of_stack(const transformer& model) {
   const named_fact decoder_layers{fact::num_decoder_layers, model.num_decoder_layers};
   if (model.kind != model_kind::encoder_decoder) {
-    if (const failure why = flaw_if_present(decoder_layers, "not an encoder-decoder"); failed(why))
+    if (const failure why = flaw_if_present(decoder_layers, {fact::model_kind, model.kind});
+        failed(why))
       return why;
   } else {
     if (model.num_decoder_layers < 1) return failure(errc::not_positive, decoder_layers);
-    if (model.parallel_attention) return flaw_if_present(decoder_layers, "parallel attention");
+    if (model.parallel_attention)
+      return flaw_if_present(decoder_layers, {fact::parallel_attention, true});
   }
   if (model.kind != model_kind::decoder || model.head != head_kind::language_model)
     if (const failure why =
-            flaw_if_present({fact::mtp_layers, model.mtp_layers}, "not a decoder with such a head");
+            flaw_if_present({fact::mtp_layers, model.mtp_layers}, {fact::head, model.head});
         failed(why))
       return why;
   if (model.moe_layers_before(model.num_hidden_layers) < model.num_hidden_layers &&

@@ -221,7 +221,7 @@ namespace gpuplan {
   X(data_time)                       \
   X(degrees)                         \
   X(efficiency)                      \
-  X(energy)                          \
+  X(energy_used)                     \
   X(epsilon)                         \
   X(factor)                          \
   X(factors)                         \
@@ -263,9 +263,9 @@ namespace gpuplan {
   X(per_parameter)                   \
   X(per_sample)                      \
   X(pinned_memory)                   \
-  X(power)                           \
+  X(power_draw)                      \
   X(power_per_gpu)                   \
-  X(price)                           \
+  X(price_per_hour)                  \
   X(price_per_gpu)                   \
   X(product)                         \
   X(questions)                       \

@@ -1,7 +1,7 @@
 # Checks the code and the output that README.md shows.
 #   cmake -D README=<file> -D CXX=<compiler> -D FLAGS_FILE=<file> -D PROGRAM_DIR=<folder>
 #         -D WORK_DIR=<scratch folder> -P check.cmake
-# Every ```cpp block must compile as a file of its own. A comment on the line before a block says more:
+# Every ```cpp block must compile as a file of its own, without warnings. A comment on the line before a block says more:
 #   <!-- program: NAME -->       this block is also linked, to a program that later outputs can run
 #   <!-- does not compile -->    this block must not compile
 #   <!-- diagnostic -->          each line of this block is part of what the compiler said of the
@@ -18,6 +18,7 @@ set(ENV{LC_ALL} C)
 set(ENV{WORK} "${WORK_DIR}")
 cmake_path(GET README PARENT_PATH readme_dir)
 
+set(warnings -Wall -Wextra -Werror)
 set(cpp_blocks 0)
 set(output_blocks 0)
 set(diagnostic "")
@@ -36,9 +37,9 @@ macro(check_cpp_block)
   set(source "${WORK_DIR}/block_at_line_${block_line}.cpp")
   file(WRITE "${source}" "${block}")
   if(note MATCHES "^program: (.+)$")
-    compile("${source}" -o "${WORK_DIR}/${CMAKE_MATCH_1}")
+    compile("${source}" ${warnings} -o "${WORK_DIR}/${CMAKE_MATCH_1}")
   else()
-    compile("${source}" -fsyntax-only)
+    compile("${source}" ${warnings} -fsyntax-only)
   endif()
   if(note STREQUAL "does not compile")
     if(exit_code EQUAL 0)

@@ -37,6 +37,7 @@ check_good("<!-- program: two -->\n```cpp\n#include <cstdio>\nint main() { std::
 check_good("<!-- output: echo 'int three();' >\"$WORK/three.hpp\"; echo 3 -->\n```\n3\n```\n\
 ```cpp\n#include \"three.hpp\"\nint f() { return three(); }\n```\n")
 check_bad("does not compile" "```cpp\nint f( {\n```\n")
+check_bad("does not compile" "```cpp\nint f() { int unread = 1; return 2; }\n```\n")
 check_bad("does not compile" "<!-- program: two -->\n```cpp\nint f();\n```\n")
 check_bad("compiles but must not" "<!-- does not compile -->\n```cpp\nint f();\n```\n")
 check_bad("compiler did not say" "${good_failure}<!-- diagnostic -->\n```text\nanother\n```\n")

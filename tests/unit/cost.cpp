@@ -179,13 +179,15 @@ TEST_CASE("bad costs are named") {
   STATIC_CHECK(gpu_time(1_h, 0).why() == failure(errc::out_of_bounds,
                                                  named_fact{fact::devices, 0},
                                                  named_fact{fact::at_least, 1}));
-  STATIC_CHECK(cost(1_h, 1, {-0.5_usd_per_hour, 1_usd_per_hour}).why() ==
-               failure(errc::negative, named_fact{fact::cents_per_hour, -50}).about(fact::price));
+  STATIC_CHECK(
+      cost(1_h, 1, {-0.5_usd_per_hour, 1_usd_per_hour}).why() ==
+      failure(errc::negative, named_fact{fact::cents_per_hour, -50}).about(fact::price_per_hour));
   STATIC_CHECK(cost(1_h, 1, price::from_value(detail::infinity)).why() ==
-               failure(errc::not_finite, named_fact{fact::price, detail::infinity}));
+               failure(errc::not_finite, named_fact{fact::price_per_hour, detail::infinity}));
   STATIC_CHECK(cost(1_h, -1, 1_usd_per_hour).why()[fact::devices] == -1);
-  STATIC_CHECK(energy_used(1_h, 1, 0_W).why() ==
-               failure(errc::not_positive, named_fact{fact::milliwatts, 0}).about(fact::power));
+  STATIC_CHECK(
+      energy_used(1_h, 1, 0_W).why() ==
+      failure(errc::not_positive, named_fact{fact::milliwatts, 0}).about(fact::power_draw));
   STATIC_CHECK(energy_used(1_h, 0, 1_W).why().code == errc::out_of_bounds);
   STATIC_CHECK(relative_cost(-1_usd, 1_usd).why() ==
                failure(errc::not_positive, named_fact{fact::cents, -100}).about(fact::cost));
@@ -193,7 +195,7 @@ TEST_CASE("bad costs are named") {
   STATIC_CHECK(priced(no_time, 1, 1_usd_per_hour).why() ==
                failure(errc::not_finite, named_fact{fact::time, detail::not_a_number}));
   STATIC_CHECK(priced(1_h, 1, price::from_value(detail::not_a_number)).why() ==
-               failure(errc::not_finite, named_fact{fact::price, detail::not_a_number}));
+               failure(errc::not_finite, named_fact{fact::price_per_hour, detail::not_a_number}));
   STATIC_CHECK(priced(1_h, 0, 1_usd_per_hour).why().code == errc::out_of_bounds);
   STATIC_CHECK(cheapest({}).why().code == errc::no_runs);
   STATIC_CHECK(fastest({}).why().code == errc::no_runs);
