@@ -2,6 +2,7 @@
 
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/flops.hpp>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/result.hpp>
 
@@ -135,6 +136,9 @@ void add_words(CLI::App& app,
       ->type_name("");
 }
 
+// Whether it fits the model is for `validate`.
+CLI::Validator dimension() { return guides::whole_number(0, detail::most_of_a_dimension); }
+
 using edit = std::function<void(transformer&)>;
 
 // What is asked for, as far as the command line says it.
@@ -168,6 +172,7 @@ void add_shape(CLI::App& app, arguments& to) {
              });
            },
            one.about)
+        ->transform(dimension())
         ->group(group)
         ->type_name("");
   }
@@ -231,7 +236,7 @@ void add_shape(CLI::App& app, arguments& to) {
 void add_training(CLI::App& app, arguments& to) {
   const char* group = "Training";
   const auto count = [&](const char* name, std::int64_t& value, const char* what) {
-    return app.add_option(name, value, what)->group(group)->type_name("");
+    return app.add_option(name, value, what)->transform(dimension())->group(group)->type_name("");
   };
   app.add_option_function<std::int64_t>(
          "--sequence-length",
@@ -240,6 +245,7 @@ void add_training(CLI::App& app, arguments& to) {
            to.has_length = true;
          },
          "Tokens of a sequence")
+      ->transform(dimension())
       ->group(group)
       ->type_name("");
   count("--decoder-sequence-length",
@@ -261,6 +267,7 @@ void add_training(CLI::App& app, arguments& to) {
            to.pass.trains.last_layers = value;
          },
          "So many of the last layers train")
+      ->transform(dimension())
       ->group(group)
       ->type_name("")
       ->excludes("--train");
@@ -271,6 +278,7 @@ void add_training(CLI::App& app, arguments& to) {
            to.pass.trains.adapters.rank = value;
          },
          "Low-rank adapters train, of this rank")
+      ->transform(dimension())
       ->group(group)
       ->type_name("")
       ->excludes("--train")
@@ -330,7 +338,7 @@ void take_from_config(const std::string& file, request& to) {
   try {
     const model_config read = read_config(guides::read_file("--config", file));
     to.shape = read.shape;
-    to.name = file;
+    to.name = io::printable(file);
     to.remarks.push_back("a config.json of model type " + read.model_type);
     std::string unknown;
     for (const std::string& key : read.unknown_keys) unknown += (unknown.empty() ? "" : ", ") + key;

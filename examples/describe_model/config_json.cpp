@@ -1,5 +1,8 @@
 #include "describe_model/config_json.hpp"
 
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/io/json_depth.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +21,7 @@ using gpuplan::norm_kind;
 using gpuplan::norm_position;
 using gpuplan::qk_norm_scope;
 using gpuplan::transformer;
+using gpuplan::detail::most_of_a_dimension;
 using nlohmann::json;
 
 // Keys that change no matrix of a model: how it is initialised, trained, sampled or stored.
@@ -51,6 +55,12 @@ constexpr std::string_view keys_without_shape =
     "summary_use_proj swiglu_alpha swiglu_limit task_specific_params topk_group topk_method "
     "torch_dtype transformers_version unk_token_id use_cache use_mrope verbose ";
 
+// What a message shows of a file's text.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t most = 160;
+  return text.size() <= most ? text : text.substr(0, most) + "...";
+}
+
 bool has_no_shape(const std::string& key) {
   return keys_without_shape.find(" " + key + " ") != std::string_view::npos;
 }
@@ -68,12 +78,18 @@ class config {
   [[nodiscard]] std::int64_t integer(const char* key) {
     if (!has(key)) throw config_error(std::string("config.json has no ") + key);
     const json& value = object_.at(key);
-    const bool fits = value.is_number_unsigned()
-                          ? value.get<std::uint64_t>() <=
-                                static_cast<std::uint64_t>(gpuplan::detail::most_of_a_dimension)
-                          : value.is_number_integer();
-    if (!fits) wrong(key, "a whole number up to 2^40");
+    if (!value.is_number_unsigned() ||
+        value.get<std::uint64_t>() > static_cast<std::uint64_t>(most_of_a_dimension))
+      wrong(key, "a whole number from 0 to 2^40");
     return value.get<std::int64_t>();
+  }
+  // A dimension that is a multiple of what a key has.
+  [[nodiscard]] std::int64_t product(const char* key, std::int64_t value, std::int64_t times) {
+    const gpuplan::detail::checked_integer all = gpuplan::detail::checked_product(value, times);
+    if (!all.ok || all.value > most_of_a_dimension)
+      throw config_error(std::string(key) + " is " + std::to_string(value) + ", and " +
+                         std::to_string(times) + " times that is more than 2^40");
+    return all.value;
   }
   [[nodiscard]] std::int64_t integer(const char* key, std::int64_t absent) {
     return has(key) ? integer(key) : absent;
@@ -102,7 +118,8 @@ class config {
     return object_.at(key).get<std::vector<json>>();
   }
   [[noreturn]] void wrong(const char* key, const std::string& wanted) const {
-    throw config_error(std::string(key) + " must be " + wanted + ", not " + object_.at(key).dump());
+    throw config_error(std::string(key) + " must be " + wanted + ", not " +
+                       shortened(object_.at(key).dump()));
   }
   // A value that would make another model than the reader's.
   void only(const char* key, bool wanted) {
@@ -193,8 +210,8 @@ void read_routed_experts(config& from, transformer& model) {
   model.moe.num_experts = from.integer("n_routed_experts");
   model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
   model.moe.moe_intermediate_size = from.integer("moe_intermediate_size");
-  model.moe.shared_expert_intermediate_size =
-      from.integer("n_shared_experts", 0) * model.moe.moe_intermediate_size;
+  model.moe.shared_expert_intermediate_size = from.product(
+      "n_shared_experts", from.integer("n_shared_experts", 0), model.moe.moe_intermediate_size);
   model.moe.first_k_dense_layers = from.integer("first_k_dense_replace");
   if (from.integer("moe_layer_freq", 1) != 1) from.wrong("moe_layer_freq", "1 for this reader");
   model.mtp_layers = from.integer("num_nextn_predict_layers", 0);
@@ -231,7 +248,8 @@ void read_falcon(config& from, transformer& model) {
   read_heads(from, model);
   make_classic(model);
   model.mlp_bias = model.attention_bias = model.attention_out_bias = from.flag("bias", false);
-  model.intermediate_size = from.integer("ffn_hidden_size", 4 * model.hidden_size);
+  model.intermediate_size =
+      from.integer("ffn_hidden_size", from.product("hidden_size", model.hidden_size, 4));
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
   static_cast<void>(from.flag("alibi", false));  // no parameters either way
@@ -250,7 +268,7 @@ void read_gpt2(config& from, transformer& model) {
   model.hidden_size = from.integer("n_embd");
   model.num_attention_heads = from.integer("n_head");
   model.vocab_size = from.integer("vocab_size");
-  model.intermediate_size = from.integer("n_inner", 4 * model.hidden_size);
+  model.intermediate_size = from.integer("n_inner", from.product("n_embd", model.hidden_size, 4));
   model.position_rows = from.integer("n_positions");
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
@@ -265,7 +283,7 @@ void read_bloom(config& from, transformer& model) {
   model.hidden_size = from.integer(width);
   model.num_attention_heads = from.integer(heads);
   model.vocab_size = from.integer("vocab_size");
-  model.intermediate_size = 4 * model.hidden_size;
+  model.intermediate_size = from.product(width, model.hidden_size, 4);
   model.fused_qkv = model.embedding_norm = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
 }
@@ -280,7 +298,7 @@ void read_mpt(config& from, transformer& model) {
   model.attention_bias = model.attention_out_bias = model.mlp_bias = model.norm_bias = false;
   // transformers builds 4 x d_model whatever the file says.
   if (from.integer("expansion_ratio", 4) != 4) from.wrong("expansion_ratio", "4 for this reader");
-  model.intermediate_size = 4 * model.hidden_size;
+  model.intermediate_size = from.product("d_model", model.hidden_size, 4);
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
   static_cast<void>(from.has("learned_pos_emb"));  // ALiBi has none
@@ -657,7 +675,7 @@ void read_head(config& from, const std::string& model_type, transformer& model) 
   } else if (ends_with(name, "Model")) {
     model.head = head_kind::none;
   } else {
-    throw config_error("architectures: this reader does not know " + name);
+    throw config_error("architectures: this reader does not know " + shortened(name));
   }
 }
 
@@ -670,6 +688,9 @@ std::vector<std::string> known_model_types() {
 }
 
 model_config read_config(const std::string& text) {
+  if (gpuplan::io::is_too_deep(text))
+    throw config_error("it nests deeper than " + std::to_string(gpuplan::io::most_json_depth) +
+                       " lists and objects, which no model's does");
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object()) throw config_error("this is not a JSON object");
   config from(object);
@@ -680,8 +701,8 @@ model_config read_config(const std::string& text) {
   if (found == readers().end()) {
     std::string known;
     for (const std::string& name : known_model_types()) known += (known.empty() ? "" : ", ") + name;
-    throw config_error("model_type: this reader does not know " + made.model_type + "; it knows " +
-                       known);
+    throw config_error("model_type: this reader does not know " + shortened(made.model_type) +
+                       "; it knows " + known);
   }
   found->second(from, made.shape);
   read_head(from, made.model_type, made.shape);

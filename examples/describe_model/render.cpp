@@ -149,14 +149,10 @@ void add_bars(io::table& table, const section& from, int width) {
   }
 }
 
-std::string bold(const std::string& line, bool color) {
-  return color ? "\033[1m" + line + "\033[0m" : line;
-}
-
 std::string facts(const section& from, const guides::output& as) {
   int names = 0;
   for (const auto& row : from.rows) names = std::max(names, io::display_width(row[0].text()));
-  std::string out = bold(from.title, as.color) + '\n';
+  std::string out = guides::bold(from.title, as.color) + '\n';
   for (int i = 0; i < io::display_width(from.title); ++i) out += "═";
   out += '\n';
   for (const auto& row : from.rows) {
@@ -175,7 +171,8 @@ std::string text_of(const section& from, const guides::output& as) {
   io::table table = for_people(from);
   if (from.has_bars) add_bars(table, from, as.width);
   std::string out;
-  for (const std::string& line : io::wrap(from.title, as.width)) out += bold(line, as.color) + '\n';
+  for (const std::string& line : io::wrap(from.title, as.width))
+    out += guides::bold(line, as.color) + '\n';
   return out + '\n' + to_text(table, {.width = as.width, .indent = 2, .color = as.color});
 }
 

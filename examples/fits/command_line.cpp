@@ -81,17 +81,17 @@ int run(int argc, char** argv) {
             ->allow_extra_args(false)
             ->type_name("");
         app.add_option("--gpus", asked.several, "GPUs that share the states; 1: none do")
-            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+            ->transform(guides::whole_number(1, 1 << 20))
             ->type_name("")
             ->capture_default_str();
         app.add_option("--lora-rank", asked.lora_rank, "Rank of the adapters")
-            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+            ->transform(guides::whole_number(1, 1 << 20))
             ->type_name("")
             ->capture_default_str();
         app.add_option("--fragmentation",
                        asked.fragmentation,
                        "Percent of the peak that the allocator cannot use")
-            ->check(CLI::Range(0.0, 1000.0))
+            ->check(guides::finite_number(0, 1000))
             ->type_name("")
             ->capture_default_str();
       },

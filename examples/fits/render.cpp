@@ -85,7 +85,7 @@ std::string render(const answer& of, const guides::output& as) {
   if (as.format == "csv" || as.format == "json") return guides::render(for_programs(of), as);
   std::string out;
   if (as.format == "text") {
-    out = (as.color ? "\033[1m" + of.title + "\033[0m" : of.title) + '\n';
+    out = guides::bold(of.title, as.color) + '\n';
     for (int at = 0; at < io::display_width(of.title); ++at) out += "═";
     out += '\n';
     for (const std::string& line : io::wrap(of.note, as.width - 2)) out += "  " + line + '\n';
@@ -96,7 +96,7 @@ std::string render(const answer& of, const guides::output& as) {
       out += (out.empty() ? "" : "\n") + to_markdown(table);
       continue;
     }
-    out += '\n' + (as.color ? "\033[1m" + table.title + "\033[0m" : table.title) + "\n\n";
+    out += '\n' + guides::bold(table.title, as.color) + "\n\n";
     table.title.clear();
     out += to_text(table, {.width = as.width, .indent = 2, .color = as.color});
   }

@@ -1,22 +1,30 @@
 #include "guides/front_end.hpp"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/header.hpp>
+#include <gpuplan/io/table.hpp>
 #include <gpuplan/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <fstream>
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "guides/help_page.hpp"
@@ -32,8 +40,26 @@ constexpr const char* version_text = "gpuplan " GUIDES_TEXT(GPUPLAN_VERSION_MAJO
     GPUPLAN_VERSION_MINOR) "." GUIDES_TEXT(GPUPLAN_VERSION_PATCH);
 
 int complain(const std::string& program, const std::string& what, int status) {
-  std::fprintf(stderr, "%s: %s\n", program.c_str(), what.c_str());
+  using namespace gpuplan::io;
+  std::fprintf(stderr, "%s: %s\n", program.c_str(), printable(what, line_ends::are_kept).c_str());
   return status;
+}
+
+// Text without what a terminal would obey, but for the colours that stay.
+std::string safe(const std::string& text, bool color) {
+  using namespace gpuplan::io;
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = text.find("\033["); color && at != std::string::npos;) {
+    const std::size_t end = text.find_first_not_of("0123456789;", at + 2);
+    if (end != std::string::npos && text[end] == 'm') {
+      out += printable(std::string_view(text).substr(done, at - done), line_ends::are_kept);
+      out += text.substr(at, end + 1 - at);
+      done = end + 1;
+    }
+    at = text.find("\033[", at + 1);
+  }
+  return out + printable(std::string_view(text).substr(done), line_ends::are_kept);
 }
 
 // All of it, or a failure: what a full disk or a closed pipe leaves unsaid must not pass for
@@ -96,7 +122,9 @@ int run_program(int argc,
         2);
   }
   try {
-    return print(program, make(for_standard_output(format, color)));
+    const output as = for_standard_output(format, color);
+    const std::string text = make(as);
+    return print(program, as.format == "text" ? safe(text, as.color) : text);
   } catch (const bad_request& error) {
     return complain(program, error.what(), 2);
   } catch (const std::exception& error) {
@@ -105,31 +133,138 @@ int run_program(int argc,
 }
 
 std::string read_file(const std::string& option, const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  std::ostringstream text;
-  // To take nothing out of an empty file is an error of << alone.
-  const bool is_empty = file && file.peek() == std::ifstream::traits_type::eof() && !file.bad();
-  if (is_empty) return {};
-  if (!file || !(text << file.rdbuf())) throw bad_request(option + ": cannot read " + name);
-  return text.str();
+  const auto refuse = [&](int error) {
+    return bad_request(option + ": cannot read " + name + ": " + std::strerror(error));
+  };
+  const int file = open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw refuse(errno);
+  std::string text;
+  int error = 0;
+  // One byte more than there may be tells of what is too long.
+  while (error == 0 && text.size() <= most_of_a_file) {
+    char some[1 << 16];
+    const ssize_t more = read(file, some, std::min(sizeof some, most_of_a_file + 1 - text.size()));
+    if (more == 0) break;
+    if (more > 0)
+      text.append(some, static_cast<std::size_t>(more));
+    else if (errno != EINTR)
+      error = errno;
+  }
+  struct stat about {};
+  const bool has_size = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
+  close(file);
+  if (error != 0) throw refuse(error);
+  if (text.size() > most_of_a_file)
+    throw bad_request(
+        option + ": " + name + " holds " +
+        (has_size ? std::to_string(about.st_size) : "more than " + std::to_string(most_of_a_file)) +
+        " bytes, and at most " + std::to_string(most_of_a_file) + " are read");
+  return text;
 }
+
+namespace {
+
+// Writes all of it to the disk, or says why it cannot.
+int write_all(int file, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t more = write(file, text.data() + done, text.size() - done);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) return more < 0 ? errno : EIO;
+    done += static_cast<std::size_t>(more);
+  }
+  // What is no file of a disk has nothing to wait for.
+  return fsync(file) != 0 && errno != EINVAL && errno != EROFS ? errno : 0;
+}
+
+// Puts a draft beside a file in its place once it is whole, or says why it cannot.
+int replace(const std::string& name, const std::string& text, mode_t mode) {
+  std::string draft = name + ".XXXXXX";
+  const int file = mkostemp(draft.data(), O_CLOEXEC);
+  if (file < 0) return errno;
+  int error = fchmod(file, mode) != 0 ? errno : write_all(file, text);
+  if (close(file) != 0 && error == 0) error = errno;
+  if (error == 0 && std::rename(draft.c_str(), name.c_str()) != 0) error = errno;
+  if (error != 0) unlink(draft.c_str());
+  return error;
+}
+
+}  // namespace
 
 void write_file(const std::string& option, const std::string& name, const std::string& text) {
-  errno = 0;
-  std::FILE* file = std::fopen(name.c_str(), "wb");
-  const bool written =
-      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (!written || !closed)
-    throw std::runtime_error(option + ": cannot write " + name + ": " + std::strerror(errno));
+  const auto insist = [&](int error) {
+    if (error != 0)
+      throw std::runtime_error(option + ": cannot write " + name + ": " + std::strerror(error));
+  };
+  struct stat about {};
+  if (stat(name.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) {
+    const int file = open(name.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file < 0) insist(errno);
+    const int error = write_all(file, text);
+    close(file);
+    return insist(error);
+  }
+  const bool is_there = about.st_mode != 0;
+  if (is_there && access(name.c_str(), W_OK) != 0) insist(errno);
+  // Where the name is a link, what it points to is replaced.
+  std::error_code unknown;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(name, unknown);
+  const mode_t hidden = umask(0);
+  umask(hidden);
+  insist(replace(
+      unknown ? name : target.string(), text, is_there ? about.st_mode & 07777U : 0666U & ~hidden));
 }
 
-std::string flaw_of_positive(const std::string& number) {
-  char* end = nullptr;
-  const double value = std::strtod(number.c_str(), &end);
-  const bool is_read = end != number.c_str() && *end == '\0';
-  if (!is_read || (value > 0 && std::isfinite(value))) return {};
-  return number + " is no finite number above 0";
+namespace {
+
+// Whether a text is a number and nothing else.
+template <class Number>
+bool reads_as(const std::string& text, Number& value) {
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && stopped == end;
+}
+
+}  // namespace
+
+CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
+  const std::string ends = std::to_string(least) + " to " + std::to_string(most);
+  return {[=](std::string& text) -> std::string {
+            std::int64_t value = 0;
+            if (!reads_as(text, value) || value < least || value > most)
+              return text + " is no whole number from " + ends;
+            text = std::to_string(value);
+            return {};
+          },
+          "INT in [" + ends + "]"};
+}
+
+CLI::Validator finite_number(double least, double most) {
+  const std::string ends =
+      gpuplan::io::decimal(least, -1) + " to " + gpuplan::io::decimal(most, -1);
+  return {[=](std::string& text) -> std::string {
+            double value = 0;
+            const bool is_fine = reads_as(text, value) && least <= value && value <= most;
+            return is_fine ? "" : text + " is no number from " + ends;
+          },
+          "FLOAT in [" + ends + "]"};
+}
+
+CLI::Validator positive_number() {
+  return {[](std::string& text) -> std::string {
+            double value = 0;
+            const bool is_fine = reads_as(text, value) && value > 0 && std::isfinite(value);
+            return is_fine ? "" : text + " is no finite number above 0";
+          },
+          ""};
+}
+
+CLI::Validator identifier() {
+  return {[](std::string& name) -> std::string {
+            return gpuplan::io::is_identifier(name)
+                       ? ""
+                       : name + " is no identifier of C++, or one that it keeps for itself";
+          },
+          ""};
 }
 
 int run(int argc, char** argv, std::initializer_list<guide> held) {

@@ -4,6 +4,8 @@
 
 #include <gpuplan/io/table.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <stdexcept>
@@ -14,7 +16,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace guides {
 
@@ -36,16 +39,29 @@ int run_program(int argc,
                 const std::function<void(CLI::App&)>& add,
                 const std::function<std::string(const output&)>& make);
 
-/// What a file holds. Throws `bad_request`, after the option that named it, where it cannot be
-/// read.
+/// The most that `read_file` takes: a hundred times what a config.json or a sweep's table has.
+inline constexpr std::size_t most_of_a_file = std::size_t{4} << 20;
+
+/// What a file holds, or a pipe or device until its end. Throws `bad_request`, after the option
+/// that named it, where it cannot be read or holds more than `most_of_a_file`.
 [[nodiscard]] std::string read_file(const std::string& option, const std::string& name);
 
-/// Makes a file of this text. Throws, after the option, where it cannot be written.
+/// Makes a file of this text, in place of an earlier one only once all of it is on the disk; what
+/// is no regular file, such as a pipe, is written to. Throws, after the option, where it cannot be
+/// written; an earlier file is then as it was.
 void write_file(const std::string& option, const std::string& name, const std::string& text);
 
-/// Empty where an argument is a finite number above 0, or none that can be read, which is for the
-/// option itself to say; else what is wrong with it: a check for options.
-[[nodiscard]] std::string flaw_of_positive(const std::string& number);
+/// Lets through whole numbers in decimal digits from `least` to `most`, and hands them on without
+/// leading zeros, which would make them octal: for `CLI::Option::transform`.
+[[nodiscard]] CLI::Validator whole_number(std::int64_t least, std::int64_t most);
+
+/// Lets through finite decimal numbers from `least` to `most`, or above 0: for
+/// `CLI::Option::check`.
+[[nodiscard]] CLI::Validator finite_number(double least, double most);
+[[nodiscard]] CLI::Validator positive_number();
+
+/// Lets through what a constant of C++ can be called.
+[[nodiscard]] CLI::Validator identifier();
 
 struct guide {
   const char* id;       // "000"

@@ -1,5 +1,6 @@
 #include "guides/render.hpp"
 
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/csv.hpp>
 #include <gpuplan/io/json.hpp>
 #include <gpuplan/io/markdown.hpp>
@@ -155,10 +156,6 @@ void align(std::vector<io::table>& blocks, int line) {
   }
 }
 
-std::string bold(const std::string& line, bool color) {
-  return color ? "\033[1m" + line + "\033[0m" : line;
-}
-
 std::string repeated(const char* sign, int count) {
   std::string out;
   for (int i = 0; i < count; ++i) out += sign;
@@ -229,6 +226,11 @@ io::table summary(const std::vector<report>& reports) {
 }
 
 }  // namespace
+
+std::string bold(const std::string& line, bool color) {
+  const std::string shown = io::printable(line);
+  return color ? "\033[1m" + shown + "\033[0m" : shown;
+}
 
 io::table flat(const std::vector<report>& reports) {
   io::table out{.columns = {{.name = "guide"},

@@ -22,6 +22,9 @@ struct output {
   bool color = false;           // of text
 };
 
+/// A line in bold where `color` is, `printable`.
+[[nodiscard]] std::string bold(const std::string& line, bool color);
+
 /// One row per cell of every table: guide, table, row, quantity, documented, computed, unit,
 /// verdict, note.
 [[nodiscard]] gpuplan::io::table flat(const std::vector<report>& reports);

@@ -66,7 +66,7 @@ int run(int argc, char** argv, const surroundings& around) {
       [&](CLI::App& app) {
         app.footer(list_of_parts() + examples);
         app.add_option("--device", asked.device, "Which device, from 0, as CUDA counts them")
-            ->check(CLI::Range(0, 1 << 16))
+            ->transform(guides::whole_number(0, 1 << 16))
             ->type_name("")
             ->capture_default_str();
         app.add_option("--only", asked.only, "Measure this part; may be given again")
@@ -79,11 +79,11 @@ int run(int argc, char** argv, const surroundings& around) {
                        "llama-3.1-8b")
             ->type_name("");
         app.add_option("--micro-batch", asked.micro_batch, "Of that model")
-            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+            ->transform(guides::whole_number(1, 1 << 20))
             ->type_name("")
             ->capture_default_str();
         app.add_option("--sequence-length", asked.sequence_length, "Of that model")
-            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+            ->transform(guides::whole_number(1, 1 << 24))
             ->type_name("")
             ->capture_default_str();
         app.add_flag("--quick", asked.quick, "Seconds for each measurement; spreads are wider");
@@ -92,12 +92,7 @@ int run(int argc, char** argv, const surroundings& around) {
         app.add_option("--header", to.header, "Write it to this file as a header of constants")
             ->type_name("FILE");
         app.add_option("--name", to.name, "Of the constant in that header")
-            ->check(
-                [](const std::string& name) {
-                  const bool is_fine = gpuplan::io::is_identifier(name);
-                  return is_fine ? std::string() : name + " is no identifier of C++";
-                },
-                "")
+            ->check(guides::identifier())
             ->type_name("")
             ->capture_default_str();
         app.add_flag("--quiet", quiet, "Do not show how far it is");

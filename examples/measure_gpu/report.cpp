@@ -273,7 +273,7 @@ std::string render(const report& of, const guides::output& as) {
     for (const std::string& warning : of.warnings) out += "\nWarning: " + warning + "\n";
     return out;
   }
-  std::string out = as.color ? "\033[1m" + table.title + "\033[0m" : table.title;
+  std::string out = guides::bold(table.title, as.color);
   out += '\n';
   for (int at = 0; at < io::display_width(table.title); ++at) out += "═";
   out += '\n';

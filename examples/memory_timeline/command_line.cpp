@@ -2,6 +2,7 @@
 
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/memory/explanation.hpp>
+#include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/memory/timeline.hpp>
 #include <gpuplan/training_setup.hpp>
 
@@ -42,12 +43,36 @@ struct request {
   bool all = false;
 };
 
+// Megatron's last stage notes the loss of each micro-batch, so none is as the one before.
+constexpr std::int64_t most_drawn = 256;
+
+// The plan with as many micro-batches as show all there is: those between repeat.
+gpuplan::batch_plan drawn(const gpuplan::training_setup& setup, gpuplan::batch_plan plan) {
+  const auto repeated = gpuplan::detail::repeated_micro_batches(setup, plan);
+  if (repeated.steps == 0)
+    plan.accumulation = repeated.fewer;
+  else if (plan.accumulation > most_drawn)
+    throw guides::bad_request(
+        "--accumulation " + std::to_string(plan.accumulation) +
+        ": of Megatron's last stage, where no micro-batch is as the one before, at most " +
+        std::to_string(most_drawn) + " are drawn");
+  return plan;
+}
+
+std::string remark_on(std::int64_t shown, std::int64_t all) {
+  if (shown == all) return {};
+  return "; " + std::to_string(shown) + " of the " + setups::grouped(all) +
+         " micro-batches, since those between the first and the last repeat";
+}
+
 std::string answer_to(const request& asked, const guides::output& as) {
   const setups::named_setup named = setups::setup_of(asked.setup);
-  const gpuplan::batch_plan& plan = asked.setup.plan;
+  const gpuplan::batch_plan plan = drawn(named.setup, asked.setup.plan);
   const std::vector<gpuplan::memory_point> points = gpuplan::timeline_of(named.setup, plan);
   answer made{.title = named.name + ": the memory of a training step",
-              .what = setups::in_words(named.setup, plan) + "; " + named.setup.framework.name,
+              .what = setups::in_words(named.setup, asked.setup.plan) + "; " +
+                      named.setup.framework.name +
+                      remark_on(plan.accumulation, asked.setup.plan.accumulation),
               .lines = lines_of(points, named.setup.model.layers()),
               .why = gpuplan::explain(named.setup, plan)};
   if (asked.all) made.most_pieces = std::numeric_limits<std::size_t>::max();

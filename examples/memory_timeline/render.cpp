@@ -162,9 +162,7 @@ std::string bars(const answer& of, const guides::output& as) {
 }
 
 std::string text_of(const answer& of, const guides::output& as) {
-  const auto bold = [&](const std::string& line) {
-    return as.color ? "\033[1m" + line + "\033[0m" : line;
-  };
+  const auto bold = [&](const std::string& line) { return guides::bold(line, as.color); };
   std::string out = bold(of.title) + '\n';
   for (int at = 0; at < io::display_width(of.title); ++at) out += "═";
   out += '\n';

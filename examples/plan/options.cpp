@@ -87,17 +87,15 @@ std::vector<training_setup> setups_of(const arguments& given, training_setup set
   return setups;
 }
 
-// What a range of numbers lets through: it compares as neither too small nor too large.
-std::string flaw_of_nan(const std::string& number) {
-  return std::isnan(std::strtod(number.c_str(), nullptr)) ? number + " is no number" : "";
+CLI::Validator between(std::int64_t least, std::int64_t most) {
+  return guides::whole_number(least, most);
 }
+CLI::Validator between(double least, double most) { return guides::finite_number(least, most); }
+
 template <class Number>
 void add_number(
     CLI::App& app, const char* name, Number& to, Number least, Number most, const char* what) {
-  app.add_option(name, to, what)
-      ->check(CLI::Range(least, most))
-      ->check(flaw_of_nan)
-      ->type_name("N");
+  app.add_option(name, to, what)->transform(between(least, most))->type_name("N");
 }
 // A number for each kind of GPU, or one for all.
 template <class Number>
@@ -110,8 +108,7 @@ void add_numbers(CLI::App& app,
   app.add_option(name, to, what)
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(least, most))
-      ->check(flaw_of_nan)
+      ->transform(between(least, most))
       ->type_name("N,...");
 }
 template <class Number>
@@ -237,7 +234,7 @@ void add_options(CLI::App& app, arguments& to) {
       ->type_name("NAME,...")
       ->default_str("bf16");
   app.add_option("--batch", to.batch, "Samples of an optimizer step")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->transform(guides::whole_number(1, 1 << 30))
       ->type_name("N")
       ->required();
   add_number(app,

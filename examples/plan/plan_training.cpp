@@ -267,7 +267,7 @@ int plan_training(int argc, char** argv) {
                      asked.lists_smaller,
                      "Lists plans of less and less memory too, which may take a minute");
         app.add_option("--plans", asked.plans, "Plans to list, each of another division")
-            ->check(CLI::Range(1, plan_answer::most_plans))
+            ->transform(guides::whole_number(1, plan_answer::most_plans))
             ->type_name("N")
             ->capture_default_str();
       },

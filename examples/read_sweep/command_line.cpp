@@ -1,6 +1,7 @@
 #include "read_sweep/command_line.hpp"
 
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/measured_sweep.hpp>
 #include <gpuplan/io/sweep/chart.hpp>
 #include <gpuplan/io/sweep/report.hpp>
@@ -110,7 +111,7 @@ io::sweep_judgement judgement(const request& asked, const io::sweep_file& file) 
   } else if (asked.memory_GB > 0) {
     by.device = gpuplan::memory_budget(asked.memory_GB * 1_GB);
   }
-  if (!asked.device.empty()) by.device_name = asked.device;
+  if (!asked.device.empty()) by.device_name = io::printable(asked.device);
   return by;
 }
 
@@ -119,7 +120,7 @@ std::string answer_to(const request& asked,
                       const guides::output& as,
                       std::vector<std::string>& problems) {
   const bool is_standard_input = asked.file == "-";
-  const std::string name = is_standard_input ? "standard input" : asked.file;
+  const std::string name = is_standard_input ? "standard input" : io::printable(asked.file);
   const std::string text = guides::read_file("FILE", is_standard_input ? "/dev/stdin" : asked.file);
   const auto read = io::read_sweep(text);
   if (!read) throw guides::bad_request(name + ": " + gpuplan::failure_text(read.why()).c_str());
@@ -172,13 +173,13 @@ int run(int argc, char** argv) {
             app.add_option("--gpu", asked.gpu, "The device it ran on, such as a100_sxm4_80gb")
                 ->type_name("");
         app.add_option("--memory", asked.memory_GB, "What the device has for tensors, in GB")
-            ->check(guides::flaw_of_positive, "")
+            ->check(guides::positive_number())
             ->excludes(gpu)
             ->type_name("");
         app.add_option("--device", asked.device, "Its name, for the report, picture and header")
             ->type_name("");
         app.add_option("--data-time", asked.data_ms, "Loading bound above this many ms")
-            ->check(guides::flaw_of_positive, "")
+            ->check(guides::positive_number())
             ->type_name("")
             ->capture_default_str();
         const auto usual = [](const std::pair<double, double>& percent) {
@@ -188,10 +189,12 @@ int run(int argc, char** argv) {
         app.add_option("--utilisation",
                        asked.utilisation,
                        "A device is well used from .. to .. %" + usual(asked.utilisation))
+            ->check(guides::finite_number(0, 100))
             ->type_name("");
         app.add_option("--memory-share",
                        asked.memory_share,
                        "Its memory is well filled from .. to .. %" + usual(asked.memory_share))
+            ->check(guides::finite_number(0, 100))
             ->type_name("");
         app.add_option("--bad-lines", asked.bad_lines, "Of lines that cannot be read: refuse, skip")
             ->check(CLI::IsMember(std::vector<std::string>{"refuse", "skip"}))
@@ -221,12 +224,7 @@ int run(int argc, char** argv) {
             ->needs(model)
             ->type_name("FILE");
         app.add_option("--name", asked.name, "Of the constant in that header")
-            ->check(
-                [](const std::string& name) {
-                  const bool is_fine = io::is_identifier(name);
-                  return is_fine ? std::string() : name + " is no identifier of C++";
-                },
-                "")
+            ->check(guides::identifier())
             ->type_name("")
             ->capture_default_str();
       },

@@ -2,6 +2,7 @@
 
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/trainable.hpp>
 
@@ -171,7 +172,7 @@ void choose_sharding(const arguments& given, training_setup& to) {
     throw bad_request("--sharding fsdp2: it has the ZeRO stages 2 and 3, which --zero gives");
 }
 
-CLI::Range positive_count() { return {std::int64_t{1}, std::int64_t{1} << 30}; }
+CLI::Validator positive_count() { return guides::whole_number(1, 1 << 30); }
 
 // The model with its code; how it trains is not checked.
 named_setup read_model(const arguments& given) {
@@ -182,7 +183,7 @@ named_setup read_model(const arguments& given) {
   if (!given.model.empty() && !given.config_file.empty())
     throw bad_request("--config " + given.config_file + ": the model is " + given.model +
                       " already");
-  named_setup made{.name = given.config_file, .setup = given.setup};
+  named_setup made{.name = io::printable(given.config_file), .setup = given.setup};
   std::string known_as;
   if (given.config_file.empty()) {
     made.setup.model = from_catalogue(given.model, known_as);
@@ -218,13 +219,14 @@ void add_model_options(CLI::App& app, arguments& to) {
                  "model has positions)")
       ->group(group)
       ->type_name("N")
-      ->check(positive_count());
+      ->transform(positive_count());
   add_words<attention_kernel>(
       app, "--attention", "What computes attention", attentions, [&to](const auto& is) {
         to.setup.attention = is;
       });
   app.get_option("--attention")->group(group);
   app.add_option("--dropout", to.setup.dropout, "Probability (default: 0)")
+      ->check(guides::finite_number(0, 1))
       ->group(group)
       ->type_name("");
   app.add_flag("--padding-mask", to.setup.padding_mask, "Sequences have a mask of padding")
@@ -234,7 +236,7 @@ void add_model_options(CLI::App& app, arguments& to) {
 void add_setup_options(CLI::App& app, arguments& to) {
   const char* group = "Training";
   const auto count = [&](const char* name, std::int64_t& value, const char* what) {
-    app.add_option(name, value, what)->group(group)->type_name("N")->check(positive_count());
+    app.add_option(name, value, what)->group(group)->type_name("N")->transform(positive_count());
   };
   count("--micro-batch", to.plan.micro_batch, "Samples of one forward and backward (default: 1)");
   count("--accumulation", to.plan.accumulation, "Micro-batches of a step (default: 1)");
@@ -275,7 +277,7 @@ void add_setup_options(CLI::App& app, arguments& to) {
   count("--tensor-parallel", to.setup.parallelism.tensor_parallel, "GPUs that share each layer");
   count("--pipeline-parallel", to.setup.parallelism.pipeline_parallel, "Stages of layers");
   app.add_option("--zero", to.setup.parallelism.zero_stage, "ZeRO stage: 0, 1, 2, 3 (default: 0)")
-      ->check(CLI::Range(0, 3))
+      ->transform(guides::whole_number(0, 3))
       ->group(group)
       ->type_name("");
   std::vector<std::string> known;

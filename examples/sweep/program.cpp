@@ -219,7 +219,7 @@ void add_options(CLI::App& app, sweep_request& asked) {
       [&](const char* name, std::vector<std::int64_t>& into, const char* what, std::int64_t least) {
         app.add_option(name, into, what)
             ->delimiter(',')
-            ->check(CLI::Range(least, most))
+            ->transform(guides::whole_number(least, most))
             ->type_name("N,N...")
             ->capture_default_str();
       };
@@ -234,20 +234,20 @@ void add_options(CLI::App& app, sweep_request& asked) {
       ->type_name("")
       ->capture_default_str();
   app.add_option("--largest-micro-batch", asked.largest_micro_batch, "That a search tries")
-      ->check(CLI::Range(std::int64_t{1}, most))
+      ->transform(guides::whole_number(1, most))
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--seconds", asked.seconds, "For warm-up and measured steps of a setting, at most")
-      ->check(CLI::Range(1e-3, 1e6))
+      ->check(guides::finite_number(1e-3, 1e6))
       ->type_name("")
       ->capture_default_str();
   app.add_option("--memory-limit", asked.memory_limit_MB, "In MB: above it, memory runs out")
-      ->check(guides::flaw_of_positive, "")
+      ->check(guides::positive_number())
       ->type_name("");
   app.add_option("--data", asked.data, "The data set; drawn and written where it is not there")
       ->type_name("FILE");
   app.add_option("--samples", asked.samples, "That it has")
-      ->check(CLI::Range(std::int64_t{1}, most))
+      ->transform(guides::whole_number(1, most))
       ->type_name("N")
       ->capture_default_str();
   auto* output =
@@ -262,11 +262,7 @@ void add_options(CLI::App& app, sweep_request& asked) {
   app.add_option("--header", asked.header, "Write the fastest setting's memory and time as C++")
       ->type_name("FILE");
   app.add_option("--name", asked.name, "Of the constant in that header")
-      ->check(
-          [](const std::string& name) {
-            return io::is_identifier(name) ? std::string() : name + " is no identifier of C++";
-          },
-          "")
+      ->check(guides::identifier())
       ->type_name("")
       ->capture_default_str();
   app.add_flag("--quiet", asked.is_quiet, "Do not show how far it is");

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "guides/front_end.hpp"
 #include "sweep/counted_memory.hpp"
 #include "sweep/data_set.hpp"
 #include "sweep/multilayer_perceptron.hpp"
@@ -93,7 +94,7 @@ int run(int argc, char** argv) {
       [&](CLI::App& app) {
         app.footer(examples);
         app.add_option("--threads", threads, "That compute; by default half of the processor's")
-            ->check(CLI::Range(1, 1024))
+            ->transform(guides::whole_number(1, 1024))
             ->type_name("")
             ->capture_default_str();
       },

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "guides/front_end.hpp"
 #include "measure_gpu/devices.hpp"
 #include "sweep/data_set.hpp"
 #include "sweep/program.hpp"
@@ -90,7 +91,7 @@ int run(int argc, char** argv, const std::function<double()>& now_s) {
       [&](CLI::App& app) {
         app.footer(examples);
         app.add_option("--device", chosen.device, "Which device, from 0, as CUDA counts them")
-            ->check(CLI::Range(0, 1 << 16))
+            ->transform(guides::whole_number(0, 1 << 16))
             ->type_name("")
             ->capture_default_str();
         const auto one_of = [&](const char* name,

@@ -257,7 +257,7 @@ int run(int argc, char** argv) {
         app.add_option("--threads",
                        threads,
                        "That compute on each rank; by default half of the processor's, shared out")
-            ->check(CLI::Range(1, 1024))
+            ->transform(guides::whole_number(1, 1024))
             ->type_name("")
             ->capture_default_str();
       },

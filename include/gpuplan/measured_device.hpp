@@ -378,11 +378,18 @@ constexpr failure flaw(std::span<const Row> rows, const char* name) {
 
 /// The measurement itself where it has a date and its readings are finite, positive and in order;
 /// else `undated_measurement`, or the name of what is wrong, with its row, counted from 0, where it
-/// has rows: `not_positive`, `not_finite`, `not_rising` (quartiles), `out_of_bounds` (samples,
-/// devices), `measured_twice`.
+/// has rows: `not_positive`, `not_finite`, `not_rising` (quartiles), `out_of_bounds` (SMs, samples,
+/// devices, more of its memory than there is), `measured_twice`.
 [[nodiscard]] constexpr result<measured_device> validate(const measured_device& given) {
   using detail::failed;
   if (*given.date == '\0') return failure(errc::undated_measurement).about(given.name);
+  const std::int64_t most_sms = std::int64_t{1} << 20;
+  if (given.sm_count < 0 || given.sm_count > most_sms)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::devices, given.sm_count},
+                   named_fact{fact::at_least, 0},
+                   named_fact{fact::at_most, most_sms})
+        .about("sm_count");
   const failure flaws[] = {detail::flaw(given.memory, "memory"),
                            detail::flaw(given.free_memory, "free_memory"),
                            detail::flaw(given.context_memory, "context_memory"),
@@ -407,6 +414,12 @@ constexpr failure flaw(std::span<const Row> rows, const char* name) {
                            detail::flaw(given.all_reduces, "all_reduces")};
   for (const failure& why : flaws)
     if (failed(why)) return why;
+  if (given.free_memory && given.memory && *given.free_memory > *given.memory)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::needed_MB, detail::as_fact(in(*given.free_memory, 1_MB))},
+                   named_fact{fact::at_least, 0},
+                   named_fact{fact::at_most, detail::as_fact(in(*given.memory, 1_MB))})
+        .about("free_memory");
   return given;
 }
 

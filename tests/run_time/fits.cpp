@@ -135,7 +135,22 @@ TEST_CASE("what cannot be asked is said in a sentence") {
   fails({}, "which model?");
   fails({"gpt2", "--gpu", "rtx_9999"}, "the nearest");
   fails({"gpt2", "--gpus", "0"}, "--gpus");
+  fails({"gpt2", "--gpus", "0x10"}, "0x10 is no whole number from 1 to 1048576");
+  fails({"gpt2", "--gpus", "99999999999999999999"}, "is no whole number");
   fails({"gpt2", "--fragmentation", "-1"}, "--fragmentation");
+  fails({"gpt2", "--fragmentation", "nan"}, "nan is no number from 0 to 1000");
+  fails({"gpt2", "--gpu", "a6000"}, "rtx_a6000");
   fails({"gpt2", "--framework", "megatron-core"}, "Megatron");
   fails({"falcon-7b"}, "no code is known for falcon-7b");
+}
+
+TEST_CASE("numbers are decimal, also with zeros before them") {
+  const std::vector<std::string> asked{"gpt2", "--gpu", "rtx_4090", "--format", "csv", "--gpus"};
+  const auto with = [&](const char* gpus) {
+    std::vector<std::string> arguments = asked;
+    arguments.emplace_back(gpus);
+    return ran(arguments).out;
+  };
+  CHECK(with("010") == with("10"));
+  CHECK(with("010") != with("8"));
 }

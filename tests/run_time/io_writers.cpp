@@ -179,7 +179,7 @@ TEST_CASE("text has escape sequences only where colour is asked for") {
   CHECK(to_text(t).find('\033') == std::string::npos);
   CHECK(to_text(t, {.color = true}).find("\033[31mdiffers\033[0m") != std::string::npos);
   const table sly{.columns = {{.name = "x"}}, .rows = {{"a\033[2Jb\nc\td"}}};
-  CHECK(to_text(sly) == "x\n──────────\na [2Jb c d\n");
+  CHECK(to_text(sly) == "x\n───────────────\na\\u001b[2Jb c d\n");
 }
 
 TEST_CASE("markdown escapes what would be markup") {

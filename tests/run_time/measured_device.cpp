@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "check.hpp"
 #include "imaginary_device.hpp"
@@ -141,6 +142,9 @@ TEST_CASE("what is no measurement is refused with the key at which it is wrong")
   CHECK(flaw([](json& of) { of["copy"]["median"] = "fast"; }) == malformed("median"));
   CHECK(flaw([](json& of) { of["copy"]["samples"] = 2.5; }) == malformed("samples"));
   CHECK(flaw([](json& of) { of["copy"]["clock_MHz"] = 5'000'000'000; }) == malformed("clock_MHz"));
+  CHECK(flaw([](json& of) { of["sm_count"] = 18'446'744'073'709'551'484U; }) ==
+        malformed("sm_count"));
+  CHECK(io::read_measurement(std::string(100'000, '[')).why() == malformed("its nesting"));
   CHECK(flaw([](json& of) { of["error_correction"] = 1; }) == malformed("error_correction"));
   CHECK(flaw([](json& of) { of["matmuls"] = 1; }) == malformed("matmuls"));
   CHECK(flaw([](json& of) { of["matmuls"][0]["format"] = "fp12"; }) == malformed("format"));
@@ -154,6 +158,12 @@ TEST_CASE("what is read is a measurement that makes sense, or is refused") {
   CHECK(flaw([](json& of) { of["copy"]["median"] = -1; }) ==
         failure(errc::not_positive).about("copy"));
   CHECK(flaw([](json& of) { of["matmuls"][1] = of["matmuls"][0]; }).code == errc::measured_twice);
+  const failure sms = flaw([](json& of) { of["sm_count"] = -132; });
+  CHECK(sms.code == errc::out_of_bounds);
+  CHECK(sms.subject == std::string_view("sm_count"));
+  const failure memory = flaw([](json& of) { of["free_memory"] = 1e15; });
+  CHECK(memory.code == errc::out_of_bounds);
+  CHECK(memory.subject == std::string_view("free_memory"));
   io::measurement_record undated = full();
   undated.date.clear();
   CHECK_THROWS_AS(static_cast<void>(to_json(undated)), plan_error);
@@ -172,7 +182,10 @@ TEST_CASE("a header is named as C++ can") {
     return std::int64_t{-1};
   };
   CHECK(refused_at("h100_2") == -1);
-  CHECK(refused_at("_A") == -1);
+  CHECK(refused_at("a_") == -1);
+  for (const char* reserved : {"_A", "_a", "a__b", "class", "co_yield", "std", "gpuplan", "xor_eq"})
+    CHECK(refused_at(reserved) == 0);
+  CHECK(refused_at("classes") == -1);
   CHECK(refused_at("") == 0);
   CHECK(refused_at("2_h100") == 0);
   CHECK(refused_at("h100-2") == 4);

@@ -50,6 +50,20 @@ std::vector<std::string> measured_and(const std::vector<std::string>& more) {
 
 }  // namespace
 
+TEST_CASE("micro-batches between the first and the last are drawn once") {
+  const std::vector<std::string> asked{"gpt2", "--format", "csv", "--accumulation"};
+  const auto with = [&](const char* count) {
+    std::vector<std::string> arguments = asked;
+    arguments.emplace_back(count);
+    return ran(arguments);
+  };
+  CHECK(with("3").out == with("1000000").out);
+  CHECK(has(ran({"gpt2", "--accumulation", "1000000"}).out, "3 of\n  the 1,000,000"));
+  const outcome o = ran({"gpt2", "--framework", "megatron-core", "--accumulation", "1000"});
+  CHECK(o.status == 2);
+  CHECK(has(o.err, "at most 256 are drawn"));
+}
+
 TEST_CASE("a measured peak is in the tables for programs, and its pieces add up to it") {
   const json rows = answer(measured);
   CHECK(value(rows, "peak", "all", "bytes") == 8'619'549'484);

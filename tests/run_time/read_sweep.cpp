@@ -1,3 +1,4 @@
+#include "guides/front_end.hpp"
 #include "read_sweep/command_line.hpp"
 
 #include <gpuplan/io/svg.hpp>
@@ -201,7 +202,15 @@ TEST_CASE("what cannot be done is said in a sentence") {
   fails({sample, "--memory", "nan"}, "nan is no finite number above 0");
   fails({sample, "--memory", "much"}, "--memory");
   fails({sample, "--utilisation", "90", "70"}, "--utilisation: from the lower end");
-  fails({sample, "--memory-share", "0", "120"}, "memory_share");
+  fails({sample, "--data-time", "nan"}, "nan is no finite number above 0");
+  fails({"/dev/zero"}, "/dev/zero holds more than 4194304 bytes");
+  {
+    const temporary_file large(std::string(guides::most_of_a_file + 1, '1'));
+    fails({large.name()}, large.name() + " holds 4194305 bytes, and at most 4194304 are read");
+  }
+  fails({"/tmp/\033[31m\xc2\x9b"}, "/tmp/\\u001b[31m\\u009b: No such file");
+  fails({sample, "--name", "class"}, "class is no identifier of C++, or one that it keeps");
+  fails({sample, "--memory-share", "0", "120"}, "--memory-share: 120 is no number from 0 to 100");
   fails({sample, "--header", "x.hpp", "--model", "m"}, "--date");
   fails({sample, "--header", "x.hpp", "--date", "2026-11-23"}, "--model");
   fails({sample, "--header", "x.hpp", "--date", "2026-02-29", "--model", "m"}, "no day");

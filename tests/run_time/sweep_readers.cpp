@@ -152,7 +152,7 @@ TEST_CASE("a line that cannot be used has its number and its reason") {
       {11, "has 5 cells, and its head 6"},
       {12, "outcome is not known: melted"},
       {13, "forward is no number: 1.5x"},
-      {14, "a quotation mark is not closed"},
+      {14, "a quotation mark is not closed within 100 lines"},
   };
   REQUIRE(file.bad.size() == std::size(expected));
   for (std::size_t i = 0; i < file.bad.size(); ++i) {
@@ -189,11 +189,33 @@ TEST_CASE("bad lines of other formats") {
   CHECK(table.bad[1].reason == "has 5 cells, and its head 4");
 }
 
+TEST_CASE("numbers beyond what anyone measures are refused by name") {
+  const auto why = [](const std::string& row) {
+    const io::sweep_file file = file_of("batch,forward_ms,step_ms,memory_GB\n" + row + "\n");
+    return file.bad.size() == 1 ? file.bad[0].reason : std::string();
+  };
+  CHECK(why("9223372036854775807,1,1,1") == "micro_batch is above 2^40: 9223372036854775807");
+  CHECK(why("1,1e308,1e308,1").find("its step takes") == 0);
+  CHECK(why("1,1e-300,1e-300,1").find("its step takes") == 0);
+  CHECK(why("1,1,1,1e15") == "memory is above 1e18 bytes: 1e15");
+  // A sum rounded to any digit at all.
+  CHECK(file_of("batch,forward_ms,step_ms,memory_GB\n1,1,0e-2147483648,1\n").rows.size() == 1);
+}
+
+TEST_CASE(
+    "a quote is open over a hundred lines at most, so that reading takes a time in proportion") {
+  std::string text = "batch,forward_ms,memory_GB,message\n";
+  for (int line = 0; line < 20'000; ++line) text += "x\",\"\n";
+  const io::sweep_file file = file_of(text + "1,2,3,\n");
+  CHECK(file.bad.size() == 20'000);
+  CHECK(file.rows.size() == 1);
+}
+
 TEST_CASE("a reason is a line that a terminal can show, however long a cell is") {
   const io::sweep_file file =
       file_of("batch,forward_ms,memory_GB\n1,\033[31m\a" + std::string(5000, 'x') + ",1\n");
   REQUIRE(file.bad.size() == 1);
-  CHECK(file.bad[0].reason.rfind("forward is no number:  [31m xxx", 0) == 0);
+  CHECK(file.bad[0].reason.rfind("forward is no number: \\u001b[31m\\u0007xxx", 0) == 0);
   CHECK(file.bad[0].reason.size() < 200);
 }
 

@@ -2,8 +2,10 @@
 
 // Tables as comma-separated values.
 
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>
 
+#include <cstddef>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -11,8 +13,16 @@
 namespace gpuplan::io {
 namespace detail {
 
-[[nodiscard]] inline std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+[[nodiscard]] inline std::string csv_field(std::string_view of) {
+  // The format has tabs and line ends as they are.
+  std::string text;
+  for (std::size_t end = 0; end != std::string_view::npos;) {
+    end = of.find_first_of("\t\r\n");
+    text += printable(of.substr(0, end));
+    if (end != std::string_view::npos) text += of[end];
+    of.remove_prefix(end == std::string_view::npos ? of.size() : end + 1);
+  }
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"') quoted += '"';
@@ -24,7 +34,8 @@ namespace detail {
 }  // namespace detail
 
 /// The table as RFC 4180 has it, in UTF-8: one line of column names, one per row, each ended by CR
-/// LF; numbers and ranges as people read them, without the title. Throws as `validate` says.
+/// LF; numbers and ranges as people read them, without the title; texts are `printable`
+/// but for tabs and line ends. Throws as `validate` says.
 [[nodiscard]] inline std::string to_csv(const table& t) {
   static_cast<void>(validate(t).value_or_throw());
   std::string out;

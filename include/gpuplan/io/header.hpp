@@ -54,20 +54,47 @@ namespace detail {
   return at;
 }
 
-// Throws `malformed_name` where a constant cannot have this name.
-inline void require_identifier(std::string_view name) {
-  if (const std::size_t at = end_of_identifier(name); name.empty() || at < name.size())
-    gpuplan::detail::precondition_violated(
-        failure(errc::malformed_name, named_fact{fact::position, static_cast<std::int64_t>(at)})
-            .about("header name"));
+// Whether C++ has this name for itself: a keyword, what begins with _ or has two of them in a row,
+// or a global name that a header of constants cannot do without.
+[[nodiscard]] constexpr bool is_reserved(std::string_view name) {
+  constexpr std::string_view words =
+      " alignas alignof and and_eq asm auto bitand bitor bool boost break case catch char char16_t "
+      "char32_t char8_t class co_await co_return co_yield compl concept const const_cast consteval "
+      "constexpr constinit continue decltype default delete do double dynamic_cast else enum "
+      "explicit export extern false float for friend goto gpuplan if inline int long main mutable "
+      "namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
+      "register "
+      "reinterpret_cast requires return short signed sizeof static static_assert static_cast std "
+      "struct switch template this thread_local throw true try typedef typeid typename union "
+      "unsigned using virtual void volatile wchar_t while xor xor_eq ";
+  if (name.starts_with('_') || name.find("__") != std::string_view::npos) return true;
+  for (std::size_t at = words.find(name); at != std::string_view::npos;
+       at = words.find(name, at + 1))
+    if (words[at - 1] == ' ' && words[at + name.size()] == ' ') return true;
+  return false;
 }
 
 }  // namespace detail
 
-/// Whether a constant can have this name: letters, digits and _, and no digit first. Words of C++
-/// are not looked for.
+/// Whether a constant can have this name: letters, digits and _, no digit first, and no name that
+/// C++ keeps for itself. Names of C's library, such as `exp`, are not looked for.
 [[nodiscard]] constexpr bool is_identifier(std::string_view name) {
-  return !name.empty() && detail::end_of_identifier(name) == name.size();
+  return !name.empty() && detail::end_of_identifier(name) == name.size() &&
+         !detail::is_reserved(name);
 }
+
+namespace detail {
+
+// Throws `malformed_name` where a constant cannot have this name.
+inline void require_identifier(std::string_view name) {
+  if (is_identifier(name)) return;
+  const std::size_t at = end_of_identifier(name);
+  gpuplan::detail::precondition_violated(
+      failure(errc::malformed_name,
+              named_fact{fact::position, static_cast<std::int64_t>(at < name.size() ? at : 0)})
+          .about("header name"));
+}
+
+}  // namespace detail
 
 }  // namespace gpuplan::io

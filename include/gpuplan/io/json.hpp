@@ -2,6 +2,7 @@
 
 // Tables as JSON. Needs nlohmann/json, which nothing else in include/gpuplan does.
 
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>
 
 #include <cmath>
@@ -40,8 +41,8 @@ namespace detail {
 
 /// The table as an array with one object per row, keyed by the names of the columns in their order;
 /// title and units are left out. A number is a number in full, a range `[low, high]`, nothing is
-/// null; bytes that are not UTF-8 become U+FFFD. Throws as `validate` says, and
-/// `errc::malformed_table` where two columns have one name.
+/// null; control characters are escaped, and bytes that are not UTF-8 become U+FFFD. Throws as
+/// `validate` says, and `errc::malformed_table` where two columns have one name.
 [[nodiscard]] inline std::string to_json(const table& t) {
   static_cast<void>(validate(t).value_or_throw());
   for (std::size_t i = 0; i < t.columns.size(); ++i)
@@ -56,7 +57,11 @@ namespace detail {
       object[t.columns[i].name] = detail::json_value(row[i]);
     rows.push_back(std::move(object));
   }
-  return rows.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  // JSON lets stand what a terminal obeys beyond U+001F; in texts, which alone have it, it has the
+  // escapes of `printable`.
+  return printable(rows.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
+                   line_ends::are_kept) +
+         "\n";
 }
 
 /// Writes `to_json(t)`; failures to write show in the state of `out`.

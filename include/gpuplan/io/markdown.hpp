@@ -2,6 +2,7 @@
 
 // Tables as Markdown (the pipe tables of GitHub Flavored Markdown).
 
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>
 
 #include <ostream>
@@ -14,10 +15,10 @@ namespace detail {
 // What would end a cell or its line, or be taken for markup, is escaped.
 [[nodiscard]] inline std::string markdown_field(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text, line_ends::are_kept)) {
     if (c == '\n') {
       out += "<br>";
-    } else if (c != '\r') {
+    } else {
       if (std::string_view("\\|`*_~<[").find(c) != std::string_view::npos) out += '\\';
       out += c;
     }

@@ -5,6 +5,7 @@
 
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/header.hpp>
+#include <gpuplan/io/json_depth.hpp>
 #include <gpuplan/io/measurement_record.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/measured_device.hpp>
@@ -249,7 +250,10 @@ void read_json(const nlohmann::json& from, const std::string& key, T& to) {
     insist(from.is_number());
     to = from.get<double>();
   } else {
-    insist(from.is_number_integer() && std::in_range<T>(from.get<std::int64_t>()));
+    insist(from.is_number_integer());
+    // What 64 bits with a sign do not hold would come back as another number.
+    insist(from.is_number_unsigned() ? std::in_range<T>(from.get<std::uint64_t>())
+                                     : std::in_range<T>(from.get<std::int64_t>()));
     to = static_cast<T>(from.get<std::int64_t>());
   }
 }
@@ -316,6 +320,7 @@ inline constexpr const char* version_key = "gpuplan_measured_device";
 /// What `to_json` wrote. Errors: `malformed_measurement` with the key that is missing, unknown, or
 /// not of its kind, and as `validate` of the measurement.
 [[nodiscard]] inline result<measurement_record> read_measurement(std::string_view json) {
+  if (is_too_deep(json)) return failure(errc::malformed_measurement).about("its nesting");
   nlohmann::json from = nlohmann::json::parse(json, nullptr, false);
   if (!from.is_object()) return failure(errc::malformed_measurement);
   const auto version = from.find(detail::version_key);

@@ -5,6 +5,7 @@
 
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/text.hpp>
 
 #include <algorithm>
@@ -62,7 +63,8 @@ class progress_line {
   /// Shows a bar on a terminal, and elsewhere what it is of, once.
   void show(const std::string& what, double share) {
     if (to_ == nullptr) return;
-    const std::string line = is_terminal_ ? bar(what, share, width_) : what;
+    const std::string shown = printable(what);
+    const std::string line = is_terminal_ ? bar(shown, share, width_) : shown;
     if (line == last_) return;
     if (is_terminal_)
       std::fprintf(to_, "\r\033[K%s", line.c_str());
@@ -76,7 +78,7 @@ class progress_line {
   void say(const std::string& line) {
     if (to_ == nullptr) return;
     clear();
-    std::fprintf(to_, "%s\n", line.c_str());
+    std::fprintf(to_, "%s\n", printable(line, line_ends::are_kept).c_str());
     std::fflush(to_);
   }
 

@@ -2,6 +2,7 @@
 
 // What pictures in SVG 1.1 are written with: numbers, texts and lines as elements.
 
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>
 
 #include <cmath>
@@ -14,11 +15,11 @@ namespace gpuplan::io {
   return decimal(std::round(value * 100) / 100, -1);
 }
 
-/// A text as the content of an element or as an attribute in double quotes. What XML 1.0 cannot
-/// hold, control characters, becomes a space.
+/// A text as the content of an element or as an attribute in double quotes, `printable`, which
+/// leaves nothing that XML 1.0 cannot hold.
 [[nodiscard]] inline std::string svg_escaped(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     if (c == '&')
       out += "&amp;";
     else if (c == '<')
@@ -28,7 +29,7 @@ namespace gpuplan::io {
     else if (c == '"')
       out += "&quot;";
     else
-      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+      out += c;
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 // Tables as aligned text for a terminal.
 
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>
 
 #include <cstddef>
@@ -20,26 +21,6 @@ struct text_layout {
 };
 
 namespace detail {
-
-// One character of UTF-8 text; a byte that starts none stands for itself.
-struct utf8_character {
-  std::uint32_t code;
-  std::size_t size;
-};
-
-[[nodiscard]] inline utf8_character first_character(std::string_view text) {
-  const auto byte = [text](std::size_t i) -> std::uint32_t {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
-  };
-  const std::uint32_t lead = byte(0);
-  const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-  std::uint32_t code = size == 1 ? lead : lead & (0xffU >> (size + 1));
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80U) return {0xfffd, 1};
-    code = code << 6 | (byte(i) & 0x3fU);
-  }
-  return {code, size};
-}
 
 // The blocks that terminals show two cells wide (Unicode 15, East Asian Width W and F, taken as
 // whole blocks), and those that they show on top of the character before.
@@ -109,13 +90,6 @@ inline constexpr int narrowest_last_column = 20;
 
 [[nodiscard]] inline std::string spaces(int count) {
   return std::string(static_cast<std::size_t>(count < 0 ? 0 : count), ' ');
-}
-
-// A terminal would obey control characters.
-[[nodiscard]] inline std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  return text;
 }
 
 // Select Graphic Rendition of ECMA-48, in the colours that every terminal has.
@@ -209,13 +183,13 @@ struct measured_column {
 
 /// The table as aligned text, after its title, in lines of `layout.width`: the last column is
 /// wrapped, or goes below its row where the others leave it too little; where the others alone are
-/// too wide, every row becomes lines of `name  value`. Control characters become spaces. Throws as
-/// `validate` says.
+/// too wide, every row becomes lines of `name  value`. Texts are `printable`. Throws as `validate`
+/// says.
 [[nodiscard]] inline std::string to_text(const table& t, const text_layout& layout = {}) {
   static_cast<void>(validate(t).value_or_throw());
   std::string out;
   if (!t.title.empty()) {
-    const std::string title = detail::printable(t.title);
+    const std::string title = printable(t.title);
     const int room = layout.width > 0 ? layout.width - layout.indent : display_width(title);
     for (const std::string& line : wrap(title, room))
       out += detail::spaces(layout.indent) + line + "\n";

@@ -4,8 +4,9 @@
 // their cells. Needs nlohmann/json.
 
 #include <gpuplan/detail/text.hpp>
+#include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/json_depth.hpp>
 #include <gpuplan/io/table.hpp>
-#include <gpuplan/io/text.hpp>
 
 #include <array>
 #include <charconv>
@@ -188,15 +189,21 @@ struct head {
 }
 
 [[nodiscard]] inline std::optional<sweep_field> field_named(std::string_view name) {
-  const gpuplan::detail::plain_name wanted(name);
-  for (std::size_t at = 0; at < sweep_fields; ++at) {
-    const sweep_column& column = column_of(static_cast<sweep_field>(at));
-    if (wanted == gpuplan::detail::plain_name(split_head(column.name).name))
-      return static_cast<sweep_field>(at);
-    for (const char* other : column.others)
-      if (other != nullptr && wanted.text() == other) return static_cast<sweep_field>(at);
-  }
-  return std::nullopt;
+  using fields_by_name = std::map<std::string, sweep_field, std::less<>>;
+  static const fields_by_name all = [] {
+    fields_by_name made;
+    for (std::size_t at = 0; at < sweep_fields; ++at) {
+      const sweep_column& column = column_of(static_cast<sweep_field>(at));
+      const gpuplan::detail::plain_name own(split_head(column.name).name);
+      made.emplace(own.text(), static_cast<sweep_field>(at));
+      for (const char* other : column.others)
+        if (other != nullptr) made.emplace(other, static_cast<sweep_field>(at));
+    }
+    return made;
+  }();
+  const auto found = all.find(gpuplan::detail::plain_name(name).text());
+  if (found == all.end()) return std::nullopt;
+  return found->second;
 }
 
 // Where a column of a file goes, and what one of its units is; nothing for a column that is not
@@ -255,7 +262,7 @@ struct sweep_cells {
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
     text = text.substr(0, end) + "...";
   }
-  return printable(std::move(text));
+  return printable(text);
 }
 
 // Why a line cannot be read.
@@ -322,8 +329,9 @@ struct taken_line {
   return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-// Takes one record off a text in CSV (RFC 4180). A quote that nothing ends takes its own line
-// alone, so that what follows can still be read.
+// Takes one record off a text in CSV (RFC 4180). A quote that nothing ends within so many lines
+// takes its own line alone, so that what follows can still be read, in a time that grows with it.
+inline constexpr std::int64_t most_quoted_lines = 100;
 struct csv_record {
   std::vector<std::string> cells{};
   std::int64_t lines = 1;
@@ -335,7 +343,7 @@ struct csv_record {
   record.cells.emplace_back();
   bool in_quotes = false;
   std::size_t at = 0;
-  for (; at < rest.size(); ++at) {
+  for (; at < rest.size() && record.lines <= most_quoted_lines; ++at) {
     const char c = rest[at];
     if (in_quotes) {
       if (c != '"') {
@@ -357,7 +365,7 @@ struct csv_record {
       record.cells.back() += c;
     }
   }
-  if (in_quotes) {
+  if (in_quotes || record.lines > most_quoted_lines) {
     const taken_line line = take_line(rest);
     return {.cells = {std::string(line.text)}, .ended = line.ended, .is_quoted_right = false};
   }
@@ -371,6 +379,7 @@ using places_by_key = std::map<std::string, column_place, std::less<>>;
 [[nodiscard]] inline sweep_cells cells_of_json(std::string_view text,
                                                std::int64_t line,
                                                places_by_key& places) {
+  if (is_too_deep(text)) throw unreadable("nests deeper than " + std::to_string(most_json_depth));
   const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
   if (object.is_discarded() && (text.find("NaN") != std::string_view::npos ||
                                 text.find("Infinity") != std::string_view::npos))

@@ -29,7 +29,7 @@ namespace gpuplan::io {
   std::string line =
       "batch " + std::to_string(t.setting.micro_batch) + ", " + in_words(t.setting) + ": ";
   if (t.outcome != measure::trial_outcome::ran)
-    return line + name(t.outcome) + (t.message.empty() ? "" : ", " + detail::printable(t.message));
+    return line + name(t.outcome) + (t.message.empty() ? "" : ", " + t.message);
   line += decimal(static_cast<double>(t.setting.micro_batch) / t.step.median, 1) + " samples/s, " +
           decimal(1e3 * t.step.median, 2) + " ms";
   if (t.memory_bytes) line += ", " + decimal(*t.memory_bytes / 1e9, 3) + " GB";

@@ -17,6 +17,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -85,13 +86,12 @@ inline void require_valid_times(sweep_row row) {
                                         double value,
                                         double scale,
                                         int numbers) {
-  const std::size_t power = text.find_first_of("eE");
-  const std::size_t point = text.find('.');
-  int digits = 0;
-  if (point != std::string::npos)
-    digits = static_cast<int>(std::min(power, text.size()) - point - 1);
-  if (power != std::string::npos) digits -= std::atoi(text.c_str() + power + 1);
-  return 0.5 * (numbers + 1) * scale * std::pow(10.0, -digits) * (1 + 1e-9) + 1e-12 * value;
+  const std::size_t power = std::min(text.find_first_of("eE"), text.size());
+  const std::size_t point = std::min(text.find('.'), power);
+  // Of the last digit, as a power of ten; a double, since a text may state any.
+  double digit = -static_cast<double>(power - std::min(point + 1, power));
+  if (power < text.size()) digit += std::strtod(text.c_str() + power + 1, nullptr);
+  return 0.5 * (numbers + 1) * scale * std::pow(10.0, digit) * (1 + 1e-9) + 1e-12 * value;
 }
 
 inline constexpr sweep_field phase_fields[] = {sweep_field::data,
@@ -133,13 +133,25 @@ inline void apply_total(read_row& out, sweep_row& row, const sweep_cells& cells,
   }
 }
 
+inline constexpr std::int64_t most_of_a_count = std::int64_t{1} << 40;
+inline constexpr double shortest_step_s = 1e-12;
+inline constexpr double longest_step_s = 1e9;
+inline constexpr double most_memory_bytes = 1e18;
+
 [[nodiscard]] inline read_row row_of(const sweep_cells& cells) {
   read_row out;
   sweep_row row;
-  const auto batch = count_in(cells, sweep_field::micro_batch);
+  // More than anyone can have, and no more than sums of them can hold.
+  const auto count = [&](sweep_field field) {
+    const std::optional<std::int64_t> value = count_in(cells, field);
+    if (value && *value > most_of_a_count)
+      refuse(field, "is above 2^40: " + std::to_string(*value));
+    return value;
+  };
+  const auto batch = count(sweep_field::micro_batch);
   if (!batch) refuse(sweep_field::micro_batch, "is missing");
   row.micro_batch = *batch;
-  row.workers = count_in(cells, sweep_field::workers).value_or(0);
+  row.workers = count(sweep_field::workers).value_or(0);
   row.mixed_precision = truth_in(cells, sweep_field::mixed_precision).value_or(false);
   row.pinned_memory = truth_in(cells, sweep_field::pinned_memory).value_or(false);
   switch (outcome_of(cells.text(sweep_field::outcome))) {
@@ -180,17 +192,23 @@ inline void apply_total(read_row& out, sweep_row& row, const sweep_cells& cells,
   if (phases > 0) require_valid_times(row);
   apply_total(out, row, cells, phases);
   require_valid(row);
+  // Beyond these ends rates and products leave the range of doubles.
+  const double step = step_time(row).value();
+  if (!(step >= shortest_step_s && step <= longest_step_s))
+    throw unreadable("its step takes " + decimal(step, -1) + " s, not from 1e-12 to 1e9 s");
+  if (row.memory.value() > most_memory_bytes)
+    refuse(sweep_field::memory, "is above 1e18 bytes: " + *cells.text(sweep_field::memory));
   if (!memory) row.memory = {};
   out.row = row;
   return out;
 }
 
-inline void add_line(sweep_file& to, const sweep_cells& cells) {
+// `said` is what was said once of the file.
+inline void add_line(sweep_file& to, const sweep_cells& cells, std::set<std::string>& said) {
   try {
     const read_row read = row_of(cells);
     if (!read.remark.empty()) to.remarks.push_back({cells.line, read.remark});
-    const auto is_said = [&](const bad_line& one) { return one.reason == read.general_remark; };
-    if (!read.general_remark.empty() && std::none_of(to.remarks.begin(), to.remarks.end(), is_said))
+    if (!read.general_remark.empty() && said.insert(read.general_remark).second)
       to.remarks.push_back({cells.line, read.general_remark});
     if (!read.row) return;
     to.rows.push_back(*read.row);
@@ -314,6 +332,7 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
 
 [[nodiscard]] inline result<sweep_file> read_printed(std::string_view text) {
   sweep_file out{.format = sweep_format::printed_table};
+  std::set<std::string> said;
   std::optional<std::vector<column_place>> places;
   for (std::int64_t line = 1; !text.empty(); ++line) {
     const auto words = words_of(take_line(text).text);
@@ -323,7 +342,7 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
       if (const failure why = flaw_of_head(*places); gpuplan::detail::failed(why)) return why;
     } else if (!is_rule(words)) {
       try {
-        add_line(out, cells_of_words(words, *places, line));
+        add_line(out, cells_of_words(words, *places, line), said);
       } catch (const unreadable& why) {
         out.bad.push_back({line, why.reason});
       }
@@ -337,6 +356,7 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
 
 [[nodiscard]] inline result<sweep_file> read_csv(std::string_view text) {
   sweep_file out{.format = sweep_format::csv};
+  std::set<std::string> said;
   std::optional<std::vector<column_place>> places;
   for (std::int64_t line = 1; !text.empty();) {
     const csv_record record = take_csv_record(text);
@@ -348,7 +368,9 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
       if (!places) return failure(errc::malformed_sweep).about("micro_batch");
       if (const failure why = flaw_of_head(*places); gpuplan::detail::failed(why)) return why;
     } else if (!record.is_quoted_right) {
-      out.bad.push_back({first, "a quotation mark is not closed"});
+      out.bad.push_back({first,
+                         "a quotation mark is not closed within " +
+                             std::to_string(most_quoted_lines) + " lines"});
     } else if (record.cells.size() != places->size()) {
       out.bad.push_back({first,
                          "has " + std::to_string(record.cells.size()) + " cells, and its head " +
@@ -357,7 +379,7 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
       sweep_cells cells{.line = first};
       for (std::size_t at = 0; at < places->size(); ++at)
         cells.set((*places)[at], std::string(without_spaces_around(record.cells[at])));
-      add_line(out, cells);
+      add_line(out, cells, said);
     }
   }
   return out;
@@ -365,12 +387,13 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
 
 [[nodiscard]] inline sweep_file read_json_lines(std::string_view text) {
   sweep_file out{.format = sweep_format::json_lines};
+  std::set<std::string> said;
   places_by_key places;
   for (std::int64_t line = 1; !text.empty(); ++line) {
     const std::string_view object = without_spaces_around(take_line(text).text);
     if (object.empty()) continue;
     try {
-      add_line(out, cells_of_json(object, line, places));
+      add_line(out, cells_of_json(object, line, places), said);
     } catch (const unreadable& why) {
       out.bad.push_back({line, why.reason});
     }
@@ -385,7 +408,8 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
 /// state their unit, and columns that are not known are passed over. A printed table ends with a
 /// blank line or a rule. Missing workers are 0, missing precision is full, and memory is 0 where no
 /// line has any. Time in no phase counts as forward, also what a total has beyond its phases; where
-/// it has less, they count, and a remark says so. With quartiles of the step, as gpuplan writes
+/// it has less, they count, and a remark says so. Counts reach to 2^40, steps from 1e-12 to 1e9 s,
+/// memory to 1e18 bytes. With quartiles of the step, as gpuplan writes
 /// them, times are medians: the phases are then scaled to the step's. Lines that cannot be used are
 /// in `bad`, with their reasons; for all or nothing see `all_rows`. Errors, of the whole file:
 /// `malformed_sweep` with the column that is missing; `sweep_column_without_unit`.

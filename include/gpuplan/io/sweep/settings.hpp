@@ -9,8 +9,11 @@
 #include <gpuplan/units.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,18 +28,20 @@ struct sweep_series {
 /// The series of a sweep in the order in which they begin in it.
 [[nodiscard]] inline std::vector<sweep_series> series_of(sweep_rows rows) {
   std::vector<sweep_series> all;
-  for (const sweep_row& row : rows) {
-    sweep_setting setting = setting_of(row);
+  std::vector<std::size_t> series(rows.size());  // of each row
+  std::map<std::tuple<std::int64_t, bool, bool>, std::size_t> places;
+  std::vector<std::pair<std::int64_t, std::size_t>> order;  // by micro-batch, then as they come
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    sweep_setting setting = setting_of(rows[at]);
+    order.emplace_back(setting.micro_batch, at);
     setting.micro_batch = 1;
-    auto found = std::find_if(
-        all.begin(), all.end(), [&](const sweep_series& one) { return one.setting == setting; });
-    if (found == all.end()) found = all.insert(all.end(), {.setting = setting});
-    const auto larger = [](std::int64_t batch, const sweep_row& one) {
-      return batch < one.micro_batch;
-    };
-    found->rows.insert(
-        std::upper_bound(found->rows.begin(), found->rows.end(), row.micro_batch, larger), row);
+    const auto [found, is_new] = places.try_emplace(
+        {setting.workers, setting.mixed_precision, setting.pinned_memory}, all.size());
+    if (is_new) all.push_back({.setting = setting});
+    series[at] = found->second;
   }
+  std::sort(order.begin(), order.end());
+  for (const auto& [batch, at] : order) all[series[at]].rows.push_back(rows[at]);
   return all;
 }
 

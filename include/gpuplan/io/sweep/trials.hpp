@@ -3,6 +3,7 @@
 // The results of a sweep, setting by setting: as lines of CSV or JSON, out and in. Needs
 // nlohmann/json.
 
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/csv.hpp>
 #include <gpuplan/io/sweep/columns.hpp>
 #include <gpuplan/io/table.hpp>
@@ -36,13 +37,6 @@ struct trial_origin {
 
 namespace detail {
 
-// A line's end within a line would keep half of it from being told from a whole one.
-[[nodiscard]] inline std::string on_one_line(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  return text;
-}
-
 // A trial's phases, each with the column of its median; quartiles are in the two columns after it.
 template <class Trial, class Visit>
 void visit_phases(Trial& of, Visit visit) {
@@ -74,7 +68,8 @@ using trial_values = std::array<nlohmann::ordered_json, sweep_fields>;
   set(sweep_field::pinned_memory, t.setting.pinned_memory);
   set(sweep_field::outcome, std::string(name(t.outcome)));
   const auto set_text = [&](sweep_field field, const std::string& text) {
-    if (!text.empty()) set(field, on_one_line(text));
+    // A line's end within a line would keep half of it from being told from a whole one.
+    if (!text.empty()) set(field, printable(text));
   };
   set_text(sweep_field::message, t.message);
   set_text(sweep_field::subject, origin.subject);

@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/sweep/columns.hpp>
 #include <gpuplan/io/sweep/trials.hpp>
 #include <gpuplan/measure/sweep/options.hpp>
@@ -59,7 +60,7 @@ class sweep_writer final : public measure::sweep_observer {
         format_(format),
         tell_(std::move(tell)),
         origin_(std::move(origin)) {
-    origin_.subject = detail::on_one_line(std::move(origin_.subject));
+    origin_.subject = printable(origin_.subject);
     descriptor_ = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     // What cannot be read, such as a pipe's end, may still be written.
     if (descriptor_ < 0 && results == earlier::replaced)
