@@ -378,14 +378,14 @@ namespace gpuplan {
     "adagrad")                                                                   \
   X(optimizer_code, "torch", "bitsandbytes", "torchao")                          \
   X(optimizer_loop, "foreach", "fused", "parameter")                             \
-  X(non_finite, "nan", "infinity", "-infinity")
+  X(non_finite, "nan", "infinity", "minus_infinity")
 
 #define GPUPLAN_DECLARED(enumeration, ...) enum class enumeration;
 GPUPLAN_FACT_ENUMERATIONS(GPUPLAN_DECLARED)
 #undef GPUPLAN_DECLARED
 
 /// What a fact's value is where it is no finite number.
-enum class non_finite { nan, infinity, negative_infinity };
+enum class non_finite { nan, infinity, minus_infinity };
 
 /// What a compile error shows of a number with a fraction.
 struct millionths {
@@ -469,7 +469,7 @@ struct named_fact {
     if (!(number < most && number > -most)) {
       *this = {of,
                number > 0   ? non_finite::infinity
-               : number < 0 ? non_finite::negative_infinity
+               : number < 0 ? non_finite::minus_infinity
                             : non_finite::nan};
       return;
     }

@@ -3,7 +3,9 @@
 #include <gpuplan/precision.hpp>
 #include <gpuplan/require.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/training_setup.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -130,7 +132,7 @@ TEST_CASE("numbers with a fraction, and those that are none") {
                                number{1e12, "1000000000000"},
                                number{-1e300, "-9000000000000000000"},
                                number{infinity, "infinity"},
-                               number{-infinity, "-infinity"},
+                               number{-infinity, "minus_infinity"},
                                number{std::numeric_limits<double>::quiet_NaN(), "nan"}})
       if (!std::string_view(
                failure_text(failure(errc::negative, named_fact{fact::dropout, each.value})).c_str())
@@ -139,6 +141,37 @@ TEST_CASE("numbers with a fraction, and those that are none") {
     return true;
   }();
   STATIC_CHECK(are_told);
+}
+
+namespace {
+
+// The enumerator of a value as the compiler spells it; a number in parentheses where there is none.
+template <auto Value>
+constexpr std::string_view spelled() {
+  const std::string_view name = __PRETTY_FUNCTION__;
+  const std::size_t begin = name.find("Value = ") + 8;
+  const std::string_view value = name.substr(begin, name.find_first_of(";]", begin) - begin);
+  return value[0] == '(' ? value : value.substr(value.rfind(':') + 1);
+}
+
+template <class Enumeration, int Index = 0>
+constexpr bool is_spelled_alike() {
+  constexpr Enumeration value = static_cast<Enumeration>(Index);
+  const std::string_view word = word_of(named_fact{fact::takes, value});
+  if constexpr (spelled<value>()[0] == '(')
+    return Index > 0 && word.empty();
+  else
+    return word == spelled<value>() && is_spelled_alike<Enumeration, Index + 1>();
+}
+
+}  // namespace
+
+TEST_CASE("the words of facts are the enumerators of the descriptions, all of them") {
+#define GPUPLAN_CHECK(enumeration, ...) STATIC_CHECK(is_spelled_alike<enumeration>());
+  GPUPLAN_FACT_ENUMERATIONS(GPUPLAN_CHECK)
+#undef GPUPLAN_CHECK
+  STATIC_CHECK(says(failure(errc::negative, named_fact{fact::takes, true}),
+                    "this value must not be negative: takes true"));
 }
 
 TEST_CASE("a subject is cut to its room, and a fact can be added") {

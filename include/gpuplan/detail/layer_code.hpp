@@ -12,8 +12,6 @@
 
 namespace gpuplan::detail {
 
-constexpr failure without_code(const char* what) { return failure(errc::no_such_code).about(what); }
-
 // The value there is no code for, what it stands beside, and what would be taken.
 constexpr failure without_code(std::initializer_list<named_fact> known) {
   return failure(errc::no_such_code, known);
