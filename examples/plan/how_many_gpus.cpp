@@ -18,6 +18,7 @@
 #include "guides/render.hpp"
 #include "plan/command_line.hpp"
 #include "plan/options.hpp"
+#include "plan/remembered_memory.hpp"
 #include "plan/report.hpp"
 
 namespace plan_program {
@@ -32,7 +33,9 @@ constexpr const char* about =
     "cluster the fastest plan that fits, the hours of the run, its GPU-hours, energy and money, "
     "what\n"
     "an hour less costs beside the next fewer GPUs, and what of the throughput of the fewest GPUs\n"
-    "each GPU keeps. \"By stack\" is how fast or slow other software on the same GPUs may be.\n"
+    "each GPU keeps: what is left of it by batches and exchanges, without devices that wait for a\n"
+    "slower one and kernels that exchanges beside them slow, so that measured runs keep less.\n"
+    "\"By stack\" is how fast or slow other software on the same GPUs may be.\n"
     "Dominated is what takes longer and costs more than another row. Below: where the time of a\n"
     "step goes, and what makes a stack fast or slow.";
 constexpr const char* examples =
@@ -50,7 +53,7 @@ struct counted {
 };
 
 // The best plan on each number of one kind of GPU.
-std::vector<counted> counts_of(named_request asked, const transformer_memory_of& memory_of) {
+std::vector<counted> counts_of(named_request asked, const remembered_memory& memory_of) {
   plan_request& request = asked.request;
   std::vector<counted> rows;
   const counted* fewest = nullptr;
@@ -64,6 +67,7 @@ std::vector<counted> counts_of(named_request asked, const transformer_memory_of&
   for (std::int64_t gpus = in_node; gpus < all; gpus *= 2) add(gpus);
   add(all);
   for (counted& row : rows) {
+    memory_of.asked().answered(static_cast<std::size_t>(&row - rows.data()), rows.size());
     request.space.gpus = range<std::int64_t>{row.is.gpus, row.is.gpus};
     const auto found = plan_training(request, memory_of, 1);
     if (!found) {
@@ -208,7 +212,7 @@ class listing {
     } else {
       cells.emplace_back(in(run.gpu_time, 1_h), digits_of(least_cost_));
     }
-    cells.emplace_back(100 * row.efficiency, 1);
+    cells.emplace_back(100 * row.efficiency, 0);
     if (has_money_) cells.emplace_back(row.note);
     return cells;
   }
@@ -219,7 +223,7 @@ std::string answer_to(const arguments& given, const guides::output& as) {
   const plan_request& request = named.request;
   if (request.samples == 0)
     throw guides::bad_request("--tokens, or --samples, says how long the run is");
-  const transformer_memory_of memory_of{.fragmentation = given.fragmentation / 100};
+  const remembered_memory memory_of({.fragmentation = given.fragmentation / 100});
   named_request one = named;
   one.request.others = {};
   std::vector<named_request> kinds{one};

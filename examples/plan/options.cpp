@@ -169,6 +169,11 @@ cluster_choice cluster_of_kind(const arguments& given, std::size_t kind) {
                              .gpus_per_node = of_kind(given.gpus_per_node, kind),
                              .between_nodes = of_kind(given.network, kind) * 1_GBps}};
   if (!given.total.empty()) set_total(made.on, of_kind(given.total, kind));
+  if (total_gpus(made.on) > std::int64_t{1} << 20)
+    throw guides::bad_request("--nodes " + std::to_string(made.on.nodes) + " of " +
+                              std::to_string(made.on.gpus_per_node) + " GPUs have " +
+                              std::to_string(total_gpus(made.on)) +
+                              "; plans are of 1048576 GPUs at most");
   if (!given.price.empty())
     made.on.price_per_gpu =
         dated_price{of_kind(given.price, kind) * 1_usd_per_hour, "today", "the command line"};
@@ -190,7 +195,7 @@ void add_options(CLI::App& app, arguments& to) {
       "--gpus",
       to.total,
       std::int64_t{1},
-      std::int64_t{1} << 26,
+      std::int64_t{1} << 20,
       "GPUs (default: one node's): one number for all kinds, or one for each (8,16); so also "
       "--nodes to --power");
   add_numbers(app,
@@ -264,7 +269,7 @@ void add_options(CLI::App& app, arguments& to) {
              0.0,
              1000.0,
              "Percent of the peak that the allocator cannot use (default: 15)");
-  const std::int64_t most = std::int64_t{1} << 26;
+  const std::int64_t most = std::int64_t{1} << 20;
   const std::size_t before = app.get_options().size();
   add_degrees(app, "--tensor-parallel", to.tensor_parallel, 1, most, "GPUs that share each layer");
   add_degrees(app, "--pipeline-parallel", to.pipeline_parallel, 1, most, "Stages of layers");

@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "guides/render.hpp"
 #include "plan/command_line.hpp"
 #include "plan/options.hpp"
+#include "plan/remembered_memory.hpp"
 #include "plan/report.hpp"
 
 namespace plan_program {
@@ -201,9 +203,12 @@ std::string answer_to(const request& given, const guides::output& as) {
     throw guides::bad_request("--less-memory is of one kind of GPU, and of time or money");
   if (const auto valid = validate(request); !valid)
     throw guides::bad_request(failure_text(valid.why()).c_str());
-  const transformer_memory_of memory_of{.fragmentation = given.asked.fragmentation / 100};
+  const remembered_memory memory_of({.fragmentation = given.asked.fragmentation / 100});
+  const std::size_t questions = given.lists_smaller ? 3 : 2;
   const auto found = plan_training(request, memory_of, given.plans);
+  memory_of.asked().answered(1, questions);
   const auto limits = limits_of(request, memory_of);
+  memory_of.asked().answered(2, questions);
   if (!found) {
     std::string why = failure_text(found.why()).c_str();
     const char* separator = "; each of these would do: ";

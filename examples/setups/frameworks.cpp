@@ -1,7 +1,10 @@
 #include "setups/frameworks.hpp"
 
 #include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/training_setup.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -112,6 +115,30 @@ std::string framework_of(const std::string& model) {
   for (const known_model& one : known_models)
     if (model.compare(0, one.begins.size(), one.begins) == 0) return one.framework;
   return {};
+}
+
+gpuplan::result<bool> runs(const gpuplan::framework& by,
+                           const gpuplan::transformer& model,
+                           std::int64_t sequence_length) {
+  using namespace gpuplan;
+  training_setup setup{.model = model, .sequence_length = sequence_length, .framework = by};
+  if (by.sharding == sharding_code::fsdp2) setup.parallelism.zero_stage = 3;
+  failure why;
+  for (const precision_recipe& recipe : {bf16_mixed, bf16_master, bf16_megatron, fp32_precision}) {
+    setup.precision = recipe;
+    const auto valid = validate(setup);
+    if (valid) return true;
+    if (!detail::failed(why)) why = valid.why();
+  }
+  return why;
+}
+
+std::vector<std::string> frameworks_for(const gpuplan::transformer& model,
+                                        std::int64_t sequence_length) {
+  std::vector<std::string> names;
+  for (const named_framework& one : frameworks)
+    if (runs(one.is, model, sequence_length)) names.emplace_back(one.name);
+  return names;
 }
 
 }  // namespace setups

@@ -3,7 +3,10 @@
 // Whose code trains a model, by name.
 
 #include <gpuplan/framework.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/result.hpp>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,5 +21,14 @@ namespace setups {
 /// The name of the one that is transformers' code for a model: a name of the catalogue, or the
 /// `model_type` of a config.json. Empty where none is known.
 [[nodiscard]] std::string framework_of(const std::string& model);
+
+/// Whether the framework has code that trains such a model, undivided, in one of its usual formats.
+/// Errors: those of the setup in the first of them.
+[[nodiscard]] gpuplan::result<bool> runs(const gpuplan::framework& by,
+                                         const gpuplan::transformer& model,
+                                         std::int64_t sequence_length);
+/// The names of those that do.
+[[nodiscard]] std::vector<std::string> frameworks_for(const gpuplan::transformer& model,
+                                                      std::int64_t sequence_length);
 
 }  // namespace setups

@@ -145,6 +145,17 @@ void choose_framework(const arguments& given, const std::string& known_as, train
   to.framework = framework_named(name);
 }
 
+// Of another architecture it has none; then others may have.
+void check_code(const training_setup& setup) {
+  const auto can = runs(setup.framework, setup.model, setup.sequence_length);
+  if (can) return;
+  std::string others;
+  for (const std::string& one : frameworks_for(setup.model, setup.sequence_length))
+    others += (others.empty() ? "; of --framework these run it: " : ", ") + one;
+  throw bad_request(setup.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
+                    others);
+}
+
 // Shares that nobody has.
 void check_shares(const training_setup& setup, const batch_plan& plan) {
   const int stage = setup.parallelism.zero_stage;
@@ -198,6 +209,7 @@ named_setup read_model(const arguments& given) {
   const bool compares =
       made.setup.model.kind == model_kind::encoder && made.setup.model.head == head_kind::none;
   if (compares) made.setup.encodings = 2;
+  check_code(made.setup);
   return made;
 }
 

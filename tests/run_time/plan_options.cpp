@@ -237,3 +237,25 @@ TEST_CASE("help reads like a manual") {
   CHECK(has(planned({"--help"}).out, "--goal time|money|memory"));
   CHECK(has(planned({"gpt2", "--batch", "8", "--goal", "speed"}).err, "speed not in {time,money"));
 }
+
+TEST_CASE("a framework that has no code for a model is refused with those that have") {
+  const outcome other = planned({"llama-3-8b", "--framework", "gpt2", "--batch", "8"});
+  CHECK(other.status == 2);
+  CHECK(has(other.err, "transformers, GPT2LMHeadModel: "));
+  CHECK(has(other.err, "of --framework these run it: "));
+  CHECK(has(other.err, "llama"));
+  CHECK(has(other.err, "torchtitan"));
+}
+
+TEST_CASE("GPUs and degrees beyond 2^20 are refused by name") {
+  const outcome gpus = planned({"gpt2", "--batch", "8", "--gpus", "67108864"});
+  CHECK(gpus.status == 2);
+  CHECK((has(gpus.err, "--gpus") && has(gpus.err, "1048576")));
+  const outcome nodes =
+      planned({"gpt2", "--batch", "8", "--nodes", "65536", "--gpus-per-node", "1024"});
+  CHECK(nodes.status == 2);
+  CHECK((has(nodes.err, "67108864") && has(nodes.err, "1048576")));
+  const outcome micro_batch = planned({"gpt2", "--batch", "8", "--micro-batch", "1-1048577"});
+  CHECK(micro_batch.status == 2);
+  CHECK(has(micro_batch.err, "--micro-batch"));
+}

@@ -1,0 +1,50 @@
+#include "plan/remembered_memory.hpp"
+
+#include <string>
+#include <utility>
+
+namespace plan_program {
+
+using namespace gpuplan;
+
+void asked_memory::answered(std::size_t questions, std::size_t of_all) {
+  share_ = static_cast<double>(questions) / static_cast<double>(of_all);
+  show();
+}
+
+void asked_memory::show() {
+  if (!line_.is_terminal() || std::chrono::steady_clock::now() - began_ < std::chrono::seconds(1))
+    return;
+  line_.show("looking for plans, " + std::to_string(replayed_) + " training steps replayed",
+             share_);
+}
+
+// All in which setups of one request differ that memory depends on.
+bytes asked_memory::required(const fullest_stage_memory& model, const batch_plan& plan) {
+  const training_setup& setup = model.of.setup;
+  const parallelism& division = setup.parallelism;
+  const precision_recipe& precision = setup.precision;
+  std::vector<std::int64_t> key{plan.micro_batch,
+                                plan.data_parallel,
+                                plan.accumulation,
+                                division.tensor_parallel,
+                                division.pipeline_parallel,
+                                division.virtual_pipeline,
+                                division.context_parallel,
+                                division.expert_parallel,
+                                division.zero_stage,
+                                division.sequence_parallel ? 1 : 0,
+                                static_cast<std::int64_t>(setup.recompute),
+                                setup.model.num_hidden_layers,
+                                static_cast<std::int64_t>(precision.weights),
+                                static_cast<std::int64_t>(precision.compute),
+                                precision.fp8_linears ? 1 : 0,
+                                model.of.channels};
+  const auto found = answers_.find(key);
+  if (found != answers_.end()) return found->second;
+  ++replayed_;
+  show();
+  return answers_.emplace(std::move(key), model.required(plan)).first->second;
+}
+
+}  // namespace plan_program

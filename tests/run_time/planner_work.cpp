@@ -1,0 +1,142 @@
+// How much a question to the planner takes, whatever the model, the framework and the number of
+// GPUs: in replayed steps and in floors of memory, which no machine makes faster or slower.
+
+#include "check.hpp"
+
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/planner.hpp>
+
+#include <cstdint>
+#include <string>
+
+using namespace gpuplan;
+
+namespace {
+
+struct work {
+  std::int64_t replays = 0;
+  std::int64_t floors = 0;
+};
+
+// The planner's own memory, counted.
+struct counted_memory_of {
+  struct model {
+    fullest_stage_memory of{};
+    work* done = nullptr;
+
+    bytes required(const batch_plan& plan) const {
+      ++done->replays;
+      return of.required(plan);
+    }
+    friend auto validate(const model& asked) { return validate(asked.of); }
+    friend auto validate(const model& asked, const batch_plan& plan) {
+      return validate(asked.of, plan);
+    }
+  };
+  transformer_memory_of of{};
+  work* done = nullptr;
+
+  counted_memory_of on(const gpu_spec& gpu) const { return {of.on(gpu), done}; }
+  model operator()(const training_setup& setup) const { return {of(setup), done}; }
+  bytes at_least(const training_setup& setup,
+                 const batch_plan& plan,
+                 const parameter_counts& held) const {
+    ++done->floors;
+    return of.at_least(setup, plan, held);
+  }
+  bytes at_least(const training_setup& setup, const batch_plan& plan) const {
+    return at_least(setup, plan, parameters(setup.model, setup.parallelism, {}));
+  }
+};
+
+const framework* const codes[] = {&catalog::torch_gpt,
+                                  &catalog::torch_llama,
+                                  &catalog::hugging_face_gpt2,
+                                  &catalog::hugging_face_gpt_neox,
+                                  &catalog::hugging_face_t5,
+                                  &catalog::hugging_face_llama,
+                                  &catalog::hugging_face_bert,
+                                  &catalog::hugging_face_vit,
+                                  &catalog::lit_gpt,
+                                  &catalog::torchtitan,
+                                  &catalog::megatron_core,
+                                  &catalog::megatron_transformer_engine,
+                                  &catalog::megatron_deepspeed};
+
+// All degrees that there are, of sequences of 2048 tokens or as many as the model takes.
+plan_request question(const transformer& model, const framework& by, std::int64_t gpus) {
+  plan_request asked;
+  training_setup& setup = asked.setup;
+  setup.model = model;
+  setup.framework = by;
+  setup.precision = by.sharding == sharding_code::megatron    ? bf16_megatron
+                    : by.sharding == sharding_code::deepspeed ? bf16_master
+                                                              : bf16_mixed;
+  if (by.sharding == sharding_code::fsdp2) setup.parallelism.zero_stage = 3;
+  const std::int64_t positions = model.position_rows;
+  setup.sequence_length = positions != 0 && positions < 2048 ? positions : 2048;
+  setup.parallelism.sequence_parallel = by.layers == layer_code::torchtitan;
+  asked.on = {.gpu = gpus < 1024 ? catalog::a100_sxm4_80gb : catalog::h100_sxm5_80gb,
+              .nodes = gpus / 8,
+              .gpus_per_node = 8,
+              .between_nodes = 200_GBps};
+  asked.efficiency = gpus < 1024 ? catalog::ampere : catalog::hopper;
+  asked.effective_batch = gpus < 1024 ? 64 : 2 * gpus;
+  const range<std::int64_t> any{1, gpus};
+  asked.space = {.tensor_parallel = any,
+                 .pipeline_parallel = any,
+                 .virtual_pipeline = range<std::int64_t>{1, 1024},
+                 .context_parallel = any,
+                 .expert_parallel = any,
+                 .zero_stage = range<std::int64_t>{0, 3},
+                 .recompute = true,
+                 .sequence_parallel = !setup.parallelism.sequence_parallel,
+                 .micro_batch = {1, 64}};
+  return asked;
+}
+
+// What a search took, or nothing where the code has no division of the model.
+work work_of(const transformer& model, const framework& by, std::int64_t gpus) {
+  work done;
+  const auto found = plan_training(question(model, by, gpus), counted_memory_of{.done = &done}, 5);
+  if (found) CHECK(found->asked == done.replays);
+  return done;
+}
+
+constexpr std::int64_t most_replays = 100;
+constexpr std::int64_t most_floors = 50'000;
+
+}  // namespace
+
+TEST_CASE("models of the catalogue are planned by few replays, under any framework") {
+  int at = 0;
+  int searched = 0;
+  work most;
+  for (const catalog::published_model& model : catalog::models) {
+    if (!model.has_shape) continue;
+    for (const framework* by : codes)
+      for (const std::int64_t gpus : {8, 64, 1024, 16384}) {
+        if (++at % 149 != 0) continue;  // a sample, of all models, codes and numbers
+        CAPTURE(std::string(model.id));
+        CAPTURE(std::string(by->name));
+        CAPTURE(gpus);
+        const work done = work_of(*model.shape, *by, gpus);
+        searched += done.floors != 0;
+        CHECK(done.replays <= most_replays);
+        CHECK(done.floors <= most_floors);
+        most.replays = done.replays > most.replays ? done.replays : most.replays;
+        most.floors = done.floors > most.floors ? done.floors : most.floors;
+      }
+  }
+  MESSAGE(searched, " searches of at most ", most.replays, " replays and ", most.floors, " floors");
+  CHECK(searched > 10);
+}
+
+TEST_CASE("where no plan fits, what layers keep rules most of them out") {
+  CHECK(work_of(catalog::gpt3_13b, catalog::megatron_deepspeed, 8).replays <= 20);
+  CHECK(work_of(catalog::command_r_v01, catalog::megatron_deepspeed, 8).replays <= 60);
+}
