@@ -4,7 +4,6 @@
 #include <gpuplan/precision.hpp>
 #include <gpuplan/training_setup.hpp>
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -117,11 +116,13 @@ std::string framework_of(const std::string& model) {
   return {};
 }
 
-gpuplan::result<bool> runs(const gpuplan::framework& by,
-                           const gpuplan::transformer& model,
-                           std::int64_t sequence_length) {
+gpuplan::result<bool> runs(const gpuplan::framework& by, const gpuplan::training_setup& given) {
   using namespace gpuplan;
-  training_setup setup{.model = model, .sequence_length = sequence_length, .framework = by};
+  training_setup setup{.model = given.model,
+                       .sequence_length = given.sequence_length,
+                       .target_length = given.target_length,
+                       .encodings = given.encodings,
+                       .framework = by};
   if (by.sharding == sharding_code::fsdp2) setup.parallelism.zero_stage = 3;
   failure why;
   for (const precision_recipe& recipe : {bf16_mixed, bf16_master, bf16_megatron, fp32_precision}) {
@@ -133,11 +134,10 @@ gpuplan::result<bool> runs(const gpuplan::framework& by,
   return why;
 }
 
-std::vector<std::string> frameworks_for(const gpuplan::transformer& model,
-                                        std::int64_t sequence_length) {
+std::vector<std::string> frameworks_for(const gpuplan::training_setup& setup) {
   std::vector<std::string> names;
   for (const named_framework& one : frameworks)
-    if (runs(one.is, model, sequence_length)) names.emplace_back(one.name);
+    if (runs(one.is, setup)) names.emplace_back(one.name);
   return names;
 }
 

@@ -3,10 +3,9 @@
 // Whose code trains a model, by name.
 
 #include <gpuplan/framework.hpp>
-#include <gpuplan/model.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/training_setup.hpp>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,13 +21,11 @@ namespace setups {
 /// `model_type` of a config.json. Empty where none is known.
 [[nodiscard]] std::string framework_of(const std::string& model);
 
-/// Whether the framework has code that trains such a model, undivided, in one of its usual formats.
-/// Errors: those of the setup in the first of them.
+/// Whether the framework has code that trains the setup's model, undivided and whole, in one of its
+/// usual formats. Errors: those of the setup in the first of them.
 [[nodiscard]] gpuplan::result<bool> runs(const gpuplan::framework& by,
-                                         const gpuplan::transformer& model,
-                                         std::int64_t sequence_length);
+                                         const gpuplan::training_setup& setup);
 /// The names of those that do.
-[[nodiscard]] std::vector<std::string> frameworks_for(const gpuplan::transformer& model,
-                                                      std::int64_t sequence_length);
+[[nodiscard]] std::vector<std::string> frameworks_for(const gpuplan::training_setup& setup);
 
 }  // namespace setups

@@ -147,10 +147,10 @@ void choose_framework(const arguments& given, const std::string& known_as, train
 
 // Of another architecture it has none; then others may have.
 void check_code(const training_setup& setup) {
-  const auto can = runs(setup.framework, setup.model, setup.sequence_length);
+  const auto can = runs(setup.framework, setup);
   if (can) return;
   std::string others;
-  for (const std::string& one : frameworks_for(setup.model, setup.sequence_length))
+  for (const std::string& one : frameworks_for(setup))
     others += (others.empty() ? "; of --framework these run it: " : ", ") + one;
   throw bad_request(setup.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
                     others);

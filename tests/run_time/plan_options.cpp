@@ -239,12 +239,16 @@ TEST_CASE("help reads like a manual") {
 }
 
 TEST_CASE("a framework that has no code for a model is refused with those that have") {
-  const outcome other = planned({"llama-3-8b", "--framework", "gpt2", "--batch", "8"});
+  const outcome other = planned({"t5-large", "--framework", "llama", "--batch", "8"});
   CHECK(other.status == 2);
-  CHECK(has(other.err, "transformers, GPT2LMHeadModel: "));
-  CHECK(has(other.err, "of --framework these run it: "));
-  CHECK(has(other.err, "llama"));
-  CHECK(has(other.err, "torchtitan"));
+  CHECK(has(other.err, "transformers, LlamaForCausalLM: "));
+  CHECK(has(other.err, "of --framework these run it: t5, t5-1.1\n"));
+  CHECK(planned({"t5-large", "--framework", "t5", "--batch", "8"}).status == 0);
+}
+
+TEST_CASE("what makes a stack fast or slow, and changes nothing of a step, is no error") {
+  CHECK(planned({"vit-base-patch16-224", "--batch", "64"}).status == 0);
+  CHECK(planned({"bert-base-uncased", "--batch", "64"}).status == 0);
 }
 
 TEST_CASE("GPUs and degrees beyond 2^20 are refused by name") {

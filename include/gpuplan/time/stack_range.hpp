@@ -83,8 +83,10 @@ class stack_ends {
     bool product_rate = false, element_traffic = false, host = false, contention = false;
   };
   constexpr range<duration> by(const inputs& vary) const {
-    return {end(vary, fast_, stack_.untimed_products.high()),
-            end(vary, slow_, stack_.untimed_products.low())};
+    const duration fast = end(vary, fast_, stack_.untimed_products.high());
+    const duration slow = end(vary, slow_, stack_.untimed_products.low());
+    // What changes nothing may round to either side.
+    return fast <= slow ? range<duration>{fast, slow} : range<duration>{slow, fast};
   }
 
  private:
