@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <filesystem>
@@ -96,6 +97,19 @@ earlier_results earlier_in(const measure::sweep_result& sweep, const io::sweep_w
   return found;
 }
 
+// Nothing can stop what hangs, and nothing that waits for it, such as a destructor, may run.
+[[noreturn]] void end_hanging(const sweep_request& asked, const gpuplan::sweep_setting& setting) {
+  std::fprintf(stderr,
+               "\nbatch %lld, %s: a step, set-up or tear-down has not ended in %s s; --hangs-after "
+               "states this limit. %s\n",
+               static_cast<long long>(setting.micro_batch),
+               io::in_words(setting).c_str(),
+               io::decimal(asked.hangs_after_s, -1).c_str(),
+               asked.output.empty() ? "What was measured before it is lost: --output keeps it."
+                                    : "What was measured before it is in the file of --output.");
+  std::_Exit(4);
+}
+
 answer answer_to(const sweep_request& asked,
                  const sweep_subject& subject,
                  const guides::output& as) {
@@ -103,6 +117,7 @@ answer answer_to(const sweep_request& asked,
   io::sweep_display display(asked.is_quiet || !subject.is_reported ? nullptr : stderr);
   measure::sweep_options options = options_of(asked);
   options.interrupted = [&] { return ctrl_c.received(); };
+  options.hangs = [&](const gpuplan::sweep_setting& setting) { end_hanging(asked, setting); };
   std::optional<io::sweep_writer> writer;
   std::vector<std::string> measured_again;
   if (!asked.output.empty() && subject.is_reported) {
@@ -177,6 +192,8 @@ measure::sweep_options options_of(const sweep_request& asked) {
   options.largest_micro_batch = asked.largest_micro_batch;
   options.stop.least_s = 0.1;  // a few steps of less than a millisecond say little
   options.stop.cap_s = asked.seconds;
+  options.step_cap_s = asked.hangs_after_s / 2;
+  options.set_up_cap_s = asked.hangs_after_s;
   return options;
 }
 
@@ -238,6 +255,13 @@ void add_options(CLI::App& app, sweep_request& asked) {
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--seconds", asked.seconds, "For warm-up and measured steps of a setting, at most")
+      ->check(guides::finite_number(1e-3, 1e6))
+      ->type_name("")
+      ->capture_default_str();
+  app.add_option("--hangs-after",
+                 asked.hangs_after_s,
+                 "Seconds: a step or set-up that lasts longer hangs, and ends the program with "
+                 "status 4; a step is asked to stop after half of them")
       ->check(guides::finite_number(1e-3, 1e6))
       ->type_name("")
       ->capture_default_str();

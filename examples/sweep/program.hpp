@@ -29,6 +29,7 @@ struct sweep_request {
   std::vector<std::int64_t> hidden{256, 256};
   std::string data{};  // a file; empty: one in the folder for temporary files
   std::int64_t samples = 12'288;
+  double hangs_after_s = 600;  // what lasts longer, a step or a set-up, ends the program
   double memory_limit_MB = 0;  // 0: none
   std::string output{};        // files, where they have names
   bool resumes = false;
@@ -81,10 +82,11 @@ void add_options(CLI::App& app, sweep_request& asked);
 
 /// A program from its command line to its exit status: makes the subject, runs its sweep with a
 /// progress display, a file of results as they come and Ctrl-C, prints the report, and writes the
-/// picture and the header. The exit status: 0; 1 with a message where not all could be written or
-/// `make` throws; 2 where the command line is wrong; 130 where it was interrupted, once what was
-/// measured is printed, also where that is too little for a header. `add` adds options of the
-/// program's own.
+/// picture and the header. A step that lasts half of `hangs_after_s` is asked to stop; what lasts
+/// all of it hangs: the program ends at once, with what is in the file of results. The exit status:
+/// 0; 1 with a message where not all could be written or `make` throws; 2 where the command line is
+/// wrong; 4 where it hung; 130 where it was interrupted, once what was measured is printed, also
+/// where that is too little for a header. `add` adds options of the program's own.
 int run_sweep_program(int argc,
                       char** argv,
                       const std::string& program,

@@ -34,7 +34,7 @@ constexpr const char* examples =
     "  sweep_cpu --memory-limit 50 --order largest\n"
     "  sweep_cpu --output sweep.csv --resume\n"
     "Exit status: 0; 1 where something could not be measured or written; 2 for a wrong command\n"
-    "line; 130 where Ctrl-C ended it, once what was measured is printed.";
+    "line; 4 where a step hung; 130 where Ctrl-C ended it, once what was measured is printed.";
 
 int half_of_the_processor() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency() / 2));

@@ -30,7 +30,8 @@ constexpr const char* examples =
     "  sweep_cuda --memory-limit 2000 --order largest\n"
     "  sweep_cuda --hidden 4096,4096,4096 --output sweep.csv --resume\n"
     "Exit status: 0; 1 where something could not be measured or written; 2 for a wrong command\n"
-    "line; 3 where there is no device; 130 where Ctrl-C ended it, once what was measured is "
+    "line; 3 where there is no device; 4 where a step hung; 130 where Ctrl-C ended it, once what "
+    "was measured is "
     "printed.";
 
 struct choices {

@@ -44,7 +44,7 @@ constexpr const char* examples =
     "  mpirun -np 2 sweep_mpi --micro-batch 16,64,256 --workers 0,1\n"
     "  mpirun -np 1 sweep_mpi : -np 1 sweep_mpi --memory-limit 60   # one rank has less memory\n"
     "Exit status: 0; 1 where something could not be measured or written; 2 for a wrong command\n"
-    "line; 130 where it was interrupted, once what was measured is printed.";
+    "line; 4 where a step hung; 130 where it was interrupted, once what was measured is printed.";
 
 // Parts of a program that all ranks go through one after the other. One that leaves between two of
 // them tells the others at the next, and none waits for it.

@@ -2,6 +2,8 @@
 
 #include "sweep_cpu/command_line.hpp"
 
+#include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <gpuplan/io/sweep/trials.hpp>
 #include <gpuplan/measure/sweep.hpp>
@@ -92,6 +94,26 @@ TEST_CASE("a training under a sweep learns with every setting") {
   // The same samples from the same start, whoever loads them.
   CHECK(trained.learned()[0].last_loss == doctest::Approx(trained.learned()[2].last_loss));
   CHECK(trained.learned()[1].last_loss == doctest::Approx(trained.learned()[3].last_loss));
+}
+
+TEST_CASE("a step that hangs ends the program, which says where") {
+  const temporary_file said("");
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {  // a step of this takes seconds, and cannot be stopped between its phases
+    if (dup2(open(said.name().c_str(), O_WRONLY), STDERR_FILENO) < 0) _exit(1);
+    std::vector<std::string> all{"sweep_cpu", "--micro-batch", "4096", "--workers", "0"};
+    all.insert(all.end(), {"--hidden", "2048,2048", "--threads", "1", "--hangs-after", "0.01"});
+    std::vector<char*> argv;
+    for (std::string& one : all) argv.push_back(one.data());
+    _exit(sweep_cpu_program::run(static_cast<int>(argv.size()), argv.data()));
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 4);
+  CHECK(has(said.text(), "batch 4096, 0 workers, full precision: a step, set-up or tear-down"));
+  CHECK(has(said.text(), "0.01 s; --hangs-after states this limit"));
 }
 
 TEST_CASE("sweep_cpu prints its report and writes results, picture and header") {

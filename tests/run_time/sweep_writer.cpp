@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <new>
 #include <string>
 #include <vector>
@@ -190,6 +191,28 @@ TEST_CASE("a full disk is told of once, and the sweep goes on") {
   REQUIRE(told.size() == 1);
   CHECK(told[0] == "cannot write /dev/full: No space left on device");
   CHECK(writer.problem() == told[0]);
+}
+
+TEST_CASE("a file that was removed or replaced meanwhile is a failure to write") {
+  const std::vector<trial> trials = some_trials(3);
+  for (const bool is_replaced : {false, true})
+    for (const bool is_last : {false, true}) {
+      const temporary_file file("");
+      std::vector<std::string> told;
+      io::sweep_writer writer(file.name(),
+                              io::sweep_format::json_lines,
+                              io::sweep_writer::earlier::replaced,
+                              [&](const std::string& problem) { told.push_back(problem); });
+      write(writer, {trials[0]});
+      CHECK(writer.problem().empty());
+      std::remove(file.name().c_str());
+      if (is_replaced) std::ofstream(file.name()) << "of another program";
+      if (!is_last) write(writer, {trials[1], trials[2]});
+      CHECK(writer.problem() ==
+            "cannot write " + file.name() + ": it was removed or replaced while the sweep ran");
+      CHECK(told.size() == (is_last ? 0 : 1));
+      if (is_replaced) CHECK(file.text() == "of another program");
+    }
 }
 
 TEST_CASE("a disk that was full for a while has every trial once in the end") {

@@ -48,6 +48,8 @@ inline constexpr transformer qwen3_1_7b_first12{
 };
 
 // What GR00T N1.5 keeps frozen: vision, one linear layer (2,361,344 parameters in print), language.
+// That its total is the published one checks nothing, since the vocabulary was chosen for it. The
+// totals of N1.5 and N1.6 as a whole are not met: no source has the shapes of the rest.
 inline constexpr composite_model gr00t_n1_5_3b_backbone{
     .name = "gr00t-n1.5-3b-backbone",
     .parts = {{.model = siglip_so400m_patch14_224_vision,

@@ -42,7 +42,8 @@ class file_error : public std::runtime_error {
 
 /// Writes one line for each trial that ends, and hands each to the disk before the next begins.
 /// Where it cannot, as on a full disk, it says so once, the sweep goes on, and with every later
-/// trial it tries to write what is missing.
+/// trial it tries to write what is missing. A file that was removed or replaced meanwhile is such a
+/// failure too.
 class sweep_writer final : public measure::sweep_observer {
  public:
   enum class earlier { replaced, kept };
@@ -89,9 +90,24 @@ class sweep_writer final : public measure::sweep_observer {
   /// Lines of that which could not be read.
   [[nodiscard]] const std::vector<bad_line>& bad_lines() const { return kept_.bad; }
   /// Why not all trials are in the file; empty where they are.
-  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] std::string problem() const {
+    return problem_.empty() && is_gone() ? words_of_gone() : problem_;
+  }
 
  private:
+  static constexpr std::size_t most_kept = std::size_t{64} << 20;
+
+  // Whether the name leads to another file by now, or to none.
+  [[nodiscard]] bool is_gone() const {
+    struct stat own {};
+    struct stat named {};
+    return is_regular_ && (fstat(descriptor_, &own) != 0 || stat(file_.c_str(), &named) != 0 ||
+                           own.st_ino != named.st_ino || own.st_dev != named.st_dev);
+  }
+  [[nodiscard]] std::string words_of_gone() const {
+    return "cannot write " + file_ + ": it was removed or replaced while the sweep ran";
+  }
+
   void begin(earlier results) {
     struct stat about {};
     if (fstat(descriptor_, &about) != 0) throw file_error("open", file_, errno);
@@ -107,6 +123,9 @@ class sweep_writer final : public measure::sweep_observer {
   }
 
   void keep(std::size_t size) {
+    if (size > most_kept)
+      throw file_error("cannot go on with " + file_ + ": it has " + std::to_string(size) +
+                       " bytes, and at most " + std::to_string(most_kept) + " are read");
     std::string text(size, '\0');
     std::size_t have = 0;
     while (have < size) {
@@ -140,6 +159,7 @@ class sweep_writer final : public measure::sweep_observer {
 
   // What was written in part is written again over itself: the file never holds a line twice.
   void write_pending() {
+    if (is_gone()) return fail(words_of_gone(), 0);
     std::size_t done = 0;
     while (done < pending_.size()) {
       const char* const from = pending_.data() + done;
@@ -159,10 +179,13 @@ class sweep_writer final : public measure::sweep_observer {
     problem_.clear();
   }
   void fail(int error, std::size_t written) {
+    fail("cannot write " + file_ + ": " + std::strerror(error), written);
+  }
+  void fail(const std::string& why, std::size_t written) {
     // What cannot be written over must not be written again.
     if (!is_regular_) pending_.erase(0, written);
     const bool is_new = problem_.empty();
-    problem_ = "cannot write " + file_ + ": " + std::strerror(error);
+    problem_ = why;
     if (is_new && tell_) tell_(problem_);
   }
 
