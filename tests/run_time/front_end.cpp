@@ -1,9 +1,12 @@
 #include "guides/front_end.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -14,6 +17,7 @@
 
 #include "check.hpp"
 #include "program_output.hpp"
+#include "temporary_file.hpp"
 
 using namespace guides;
 
@@ -273,4 +277,30 @@ TEST_CASE("a guide that fails leaves nothing half-printed") {
   CHECK(has(o.err, "no report today"));
   CHECK(text_of(out).empty());
   std::fclose(out);
+}
+
+TEST_CASE("a file that cannot be written whole is as it was, and one that can has its rights") {
+  const temporary_file file("earlier");
+  REQUIRE(chmod(file.name().c_str(), 0640) == 0);
+  const std::string link = file.name() + ".link";
+  REQUIRE(symlink(file.name().c_str(), link.c_str()) == 0);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 100;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  CHECK_THROWS(guides::write_file("--svg", file.name(), std::string(1000, 'x')));
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  CHECK(file.text() == "earlier");
+  guides::write_file("--svg", link, "later");
+  CHECK(file.text() == "later");
+  struct stat about {};
+  REQUIRE(lstat(link.c_str(), &about) == 0);
+  CHECK(S_ISLNK(about.st_mode));
+  REQUIRE(stat(file.name().c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777U) == 0640);
+  CHECK_THROWS(guides::write_file("--svg", "/dev/full", "x"));
+  std::remove(link.c_str());
 }
