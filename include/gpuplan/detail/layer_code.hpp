@@ -26,6 +26,20 @@ constexpr failure flaw_if_any(std::initializer_list<named_fact> fields, named_fa
   }
   return {};
 }
+// The first of these that is not what alone is taken.
+struct taken_alone {
+  named_fact field{};
+  std::int64_t takes = 1;
+};
+constexpr failure flaw_unless(std::initializer_list<taken_alone> fields, named_fact beside) {
+  for (const taken_alone& one : fields) {
+    named_fact taken = one.field;
+    taken.name = fact::takes;
+    taken.value = one.takes;
+    if (one.field.value != one.takes) return without_code({one.field, beside, taken});
+  }
+  return {};
+}
 // Likewise where a number must divide others, or be a multiple of one.
 constexpr failure flaw_if_indivisible(named_fact number, std::initializer_list<named_fact> wholes) {
   for (const named_fact& whole : wholes)
@@ -92,24 +106,143 @@ constexpr failure flaw_of_torchtitan(const transformer& model) {
                       {fact::attention_out_bias, model.attention_out_bias},
                       {fact::mlp_bias, model.mlp_bias},
                       {fact::norm_bias, model.norm_bias && model.norm_affine},
-                      {fact::qk_norm, model.qk_norm},
-                      {fact::position_rows, model.position_rows},
+                      {fact::parallel_attention, model.parallel_attention},
+                      {fact::fused_qkv, model.fused_qkv},
+                      {fact::fused_gate_up, model.fused_gate_up},
                       {fact::tied_embeddings, model.has_tied_head()}},
                      layers);
 }
 
-// GPTNeoXForCausalLM: attention and MLP beside each other, each behind a norm of its own.
-constexpr failure flaw_of_gpt_neox(const transformer& model) {
-  const named_fact layers{fact::layers, layer_code::gpt_neox};
-  if (!model.parallel_attention)
-    return without_code({{fact::parallel_attention, false}, layers, {fact::takes, true}});
-  if (model.norms_per_layer != 2)
-    return without_code({{fact::norms_per_layer, model.norms_per_layer}, layers, {fact::takes, 2}});
-  if (model.key_value_heads() != model.num_attention_heads)
-    return without_code({{fact::num_key_value_heads, model.key_value_heads()},
-                         layers,
-                         {fact::takes, model.num_attention_heads}});
-  return flaw_if_any({{fact::gated_mlp, model.gated_mlp}}, layers);
+// One matrix for each of query, key and value, of as many heads, and layer norms with biases.
+constexpr failure flaw_of_first_decoders(const transformer& model, layer_code code) {
+  const named_fact layers{fact::layers, code};
+  const bool is_gptj = code == layer_code::gptj;
+  const bool is_neox = code == layer_code::gpt_neox;
+  const bool is_parallel = is_gptj || is_neox;
+  if (const failure why = flaw_unless(
+          {{{fact::gated_mlp, model.gated_mlp}, false},
+           {{fact::norm, model.norm}, static_cast<std::int64_t>(norm_kind::layer_norm)},
+           {{fact::norm_bias, model.norm_bias}, true},
+           {{fact::norm_affine, model.norm_affine}, true},
+           {{fact::parallel_attention, model.parallel_attention}, is_parallel},
+           {{fact::norms_per_layer, model.norms_per_layer}, is_gptj ? 1 : 2},
+           {{fact::fused_qkv, model.fused_qkv}, code == layer_code::gpt2 || is_neox},
+           {{fact::num_key_value_heads, model.key_value_heads()}, model.num_attention_heads},
+           {{fact::mlp_bias, model.mlp_bias}, true}},
+          layers);
+      failed(why))
+    return why;
+  if (is_neox)
+    return flaw_unless(
+        {{{fact::attention_out_bias, model.attention_out_bias}, model.attention_bias}}, layers);
+  return flaw_unless({{{fact::attention_bias, model.attention_bias}, !is_gptj},
+                      {{fact::attention_out_bias, model.attention_out_bias}, !is_gptj}},
+                     layers);
+}
+
+// LlamaForCausalLM and its kin, told apart by what their frameworks say.
+constexpr failure flaw_of_decoder(const transformer& model, const framework& by) {
+  const named_fact layers{fact::layers, by.layers};
+  const bool is_phi = by.decoder.rotary_parts == rotary_parts_code::in_attention;
+  const bool is_phi_3 = by.decoder.rotary_parts == rotary_parts_code::in_rotation;
+  const bool is_olmo = by.rms_norm == rms_norm_code::written_out_whole;
+  const bool is_late_gemma = by.decoder.masks_by_kind && by.decoder.scales_embedding;
+  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  if (!is_olmo)
+    if (const failure why =
+            flaw_unless({{{fact::norm, model.norm},
+                          number(is_phi ? norm_kind::layer_norm : norm_kind::rms_norm)},
+                         {{fact::norm_affine, model.norm_affine}, true},
+                         {{fact::norm_at, model.norm_at},
+                          number(is_late_gemma ? norm_position::around : norm_position::before)}},
+                        layers);
+        failed(why))
+      return why;
+  if (model.norm_at == norm_position::after_residual || (is_olmo && model.norms_per_layer != 2))
+    return without_code(
+        {{fact::norm_at, model.norm_at}, layers, {fact::takes, norm_position::before}});
+  if (model.qk_norm == qk_norm_scope::full_width && !is_olmo)
+    return without_code(
+        {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::none}});
+  const bool norms_heads = by.decoder.masks_by_kind || by.decoder.normalizes_turned_heads;
+  if (model.qk_norm == qk_norm_scope::head && !norms_heads)
+    return without_code(
+        {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::none}});
+  return flaw_unless({{{fact::gated_mlp, model.gated_mlp}, !is_phi},
+                      {{fact::parallel_attention, model.parallel_attention}, is_phi},
+                      {{fact::fused_qkv, model.fused_qkv}, is_phi_3},
+                      {{fact::fused_gate_up, model.fused_gate_up}, is_phi_3}},
+                     layers);
+}
+
+// Megatron-Core, whose norms of layers have biases.
+constexpr failure flaw_of_megatron_code(const transformer& model) {
+  const named_fact layers{fact::layers, layer_code::megatron_core};
+  if (model.norm == norm_kind::layer_norm)
+    if (const failure why = flaw_unless({{{fact::norm_bias, model.norm_bias}, true}}, layers);
+        failed(why))
+      return why;
+  return flaw_if_any({{fact::parallel_attention, model.parallel_attention},
+                      {fact::norm_at, model.norm_at},
+                      {fact::lm_head_bias, model.lm_head_bias}},
+                     layers);
+}
+
+// What is common to decoders: no code of Hugging Face's, LitGPT's or Megatron's has more.
+constexpr failure flaw_of_decoders(const transformer& model, const framework& by) {
+  const layer_code code = by.layers;
+  const named_fact layers{fact::layers, code};
+  if (model.head != head_kind::language_model)
+    return without_code(
+        {{fact::head, model.head}, layers, {fact::takes, head_kind::language_model}});
+  if (!model.final_norm)
+    return without_code({{fact::final_norm, false}, layers, {fact::takes, true}});
+  if (const failure why =
+          flaw_if_any({{fact::type_vocab_size, model.type_vocab_size},
+                       {fact::relative_attention_buckets, model.relative_attention_buckets}},
+                      layers);
+      failed(why))
+    return why;
+  const bool is_of_megatron = is_megatron(code);
+  const bool has_table = code == layer_code::gpt2 || code == layer_code::opt;
+  if (has_table && model.position_rows == 0)
+    return without_code({{fact::position_rows, 0}, layers, {fact::at_least, 1}});
+  if (!has_table && !is_of_megatron)
+    if (const failure why = flaw_if_any({{fact::position_rows, model.position_rows}}, layers);
+        failed(why))
+      return why;
+  // Megatron-LM's forks have a norm behind the embedding, of no account in memory.
+  if (!is_of_megatron)
+    if (const failure why = flaw_if_any({{fact::embedding_norm, model.embedding_norm}}, layers);
+        failed(why))
+      return why;
+  switch (code) {
+    case layer_code::gpt2:
+    case layer_code::opt:
+    case layer_code::gpt_neox:
+    case layer_code::gptj:
+      if (const failure why = flaw_of_first_decoders(model, code); failed(why)) return why;
+      return flaw_if_any({{fact::norm_at, model.norm_at}, {fact::qk_norm, model.qk_norm}}, layers);
+    case layer_code::decoder:
+      return flaw_of_decoder(model, by);
+    case layer_code::megatron_core:
+      return flaw_of_megatron_code(model);
+    default:
+      return flaw_if_any({{fact::norm_at, model.norm_at}, {fact::qk_norm, model.qk_norm}}, layers);
+  }
+}
+
+// Encoders of text, norms behind residuals, and of images, before: with all biases.
+constexpr failure flaw_of_encoders(const transformer& model, layer_code code) {
+  const norm_position at =
+      code == layer_code::bert ? norm_position::after_residual : norm_position::before;
+  return flaw_unless({{{fact::norm_at, model.norm_at}, static_cast<std::int64_t>(at)},
+                      {{fact::norm_bias, model.norm_bias}, true},
+                      {{fact::norm_affine, model.norm_affine}, true},
+                      {{fact::attention_bias, model.attention_bias}, true},
+                      {{fact::attention_out_bias, model.attention_out_bias}, true},
+                      {{fact::mlp_bias, model.mlp_bias}, true}},
+                     {fact::layers, code});
 }
 
 // Whether the framework's layer code has what the model has.
@@ -136,9 +269,13 @@ constexpr failure flaw_of_code(const transformer& model, const framework& by) {
                            {fact::takes, heads * model.query_dim()}});
     if (code == layer_code::vit && model.head != head_kind::classifier)
       return without_code({{fact::head, model.head}, layers, {fact::takes, head_kind::classifier}});
+    if (const failure why = flaw_of_encoders(model, code); failed(why)) return why;
   }
-  if (code == layer_code::gpt_neox)
-    if (const failure why = flaw_of_gpt_neox(model); failed(why)) return why;
+  if (model.norm == norm_kind::rms_norm && !model.norm_affine)
+    return without_code(
+        {{fact::norm_affine, false}, {fact::norm, model.norm}, {fact::takes, true}});
+  if (kind == model_kind::decoder && !is_plain(code))
+    if (const failure why = flaw_of_decoders(model, by); failed(why)) return why;
   if (code == layer_code::torchtitan)
     if (const failure why = flaw_of_torchtitan(model); failed(why)) return why;
   const expert_mixture& moe = model.moe;

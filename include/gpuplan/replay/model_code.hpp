@@ -153,7 +153,10 @@ class model_code : public recomputer {
   }
   /// The token table: with all, or as the head's matrix.
   [[nodiscard]] constexpr bool trains_table() const {
-    if (trains_all() || !model.has_tied_head()) return trains_all();
+    return trains_table(model.has_tied_head());
+  }
+  [[nodiscard]] constexpr bool trains_table(bool is_head) const {
+    if (trains_all() || !is_head) return trains_all();
     return trains_head() && (setup.trains.what == training::head || setup.trains.tied_head);
   }
 

@@ -15,9 +15,10 @@ class t5_code : public hugging_face_code {
 
   constexpr void construct() override {
     const std::int64_t table = 4 * model.vocab_size * model.hidden_size;
-    shared_ = token_table(model.vocab_size, model.hidden_size, trains_table());
+    // transformers 5.23 ties the head to it whatever the configuration says.
+    shared_ = token_table(model.vocab_size, model.hidden_size, trains_table(true));
     // Each stack and the head have a table of their own until they are tied.
-    int tables[3]{none, none, none};
+    int tables[3]{};
     tables[0] = t.new_storage(table);
     add_shared_table();
     build_stack(0, model.num_hidden_layers);
@@ -26,14 +27,8 @@ class t5_code : public hugging_face_code {
     add_shared_table();
     build_stack(model.num_hidden_layers, model.layers());
     decoder_norm_ = norm_module(model.hidden_size, trains_final_norm());
-    if (model.has_tied_head()) {
-      tables[2] = t.new_storage(table);
-      add_shared_table();
-      head_ = shared_;
-    } else {
-      head_ = linear_module(
-          operator_kind::head, model.vocab_size, model.hidden_size, false, trains_head());
-    }
+    tables[2] = t.new_storage(table);
+    add_shared_table();
     for (const int storage : tables) t.release(storage);
   }
 
@@ -58,7 +53,7 @@ class t5_code : public hugging_face_code {
       scaled = scale(t, decoded);
     else
       scaled = value{};
-    const value logits = linear(scaled->defined() ? scaled : decoded, head_);
+    const value logits = linear(scaled->defined() ? scaled : decoded, shared_);
     const std::int64_t count = labels_->count();
     const value rows = view(t, logits, {count, model.vocab_size});
     const value labels = view(t, labels_, sizes{count});
@@ -399,7 +394,7 @@ class t5_code : public hugging_face_code {
     return made;
   }
 
-  module shared_{}, head_{}, encoder_norm_{}, decoder_norm_{};
+  module shared_{}, encoder_norm_{}, decoder_norm_{};
   growing_array<block> blocks_{};
   value made_bias_{}, made_cross_bias_{};
 };
