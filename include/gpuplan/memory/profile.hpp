@@ -328,7 +328,8 @@ namespace detail {
 
 // Each replay is a constant expression of its own, so that none meets a compiler's limit of steps.
 template <const transformer_memory& Memory, batch_plan Plan, std::int64_t Layers>
-inline constexpr step_peaks peaks_in_one_chunk = replayed_peaks(Memory.setup, Plan, Layers, {});
+inline constexpr eager::place_peaks peaks_in_one_chunk =
+    replayed_peaks(Memory.setup, Plan, Layers, {});
 
 template <const transformer_memory& Memory, batch_plan Plan>
 constexpr std::int64_t requested_in_chunks() {

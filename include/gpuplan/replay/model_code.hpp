@@ -259,10 +259,9 @@ class model_code : public recomputer {
     adapt(made, kind, out, in);
     return made;
   }
-  /// No loss reads the layer.
-  constexpr void leave_idle(const module& made) {
-    for (const int parameter : {made.weight, made.bias})
-      if (parameter != none) t.parameters[parameter].is_idle = true;
+  /// No loss reads the parameters from this place on.
+  constexpr void leave_idle(int first) {
+    for (int at = first; at < t.parameters.size(); ++at) t.parameters[at].is_idle = true;
   }
   /// What its parameters belong to, for people.
   constexpr void name(const module& made, const char* as) {

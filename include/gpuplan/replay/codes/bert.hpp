@@ -28,9 +28,10 @@ class bert_code : public hugging_face_code {
       distances_ =
           table_module(model.relative_attention_buckets, model.num_attention_heads, trains_all());
     const bool classifies = model.head == head_kind::classifier;
+    const int behind_layers = t.parameters.size();
     if (model.pooler || (classifies && code().pools))
       dense_ = linear_module(operator_kind::pooler, width, width, true, trains_head());
-    if (model.pooler && !(classifies && code().pools)) leave_idle(dense_);
+    if (!(classifies && code().pools)) leave_idle(behind_layers);
     t.touch(8 * model.position_rows);  // the numbers of positions, written again
     if (classifies) {
       if (!code().pools)

@@ -22,8 +22,9 @@ class vit_code : public hugging_face_code {
       modules_.push(build_layer(trains_layer(at)));
     }
     t.unit = none;
+    const int behind_layers = t.parameters.size();
     norm_ = norm_module(width, trains_final_norm());
-    if (code().norms_first_token) leave_idle(norm_);
+    if (code().norms_first_token) leave_idle(behind_layers);
     initialize();
     classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
     if (code().truncates_weights) truncate(t.parameters[classes_.weight].data.count());

@@ -26,7 +26,7 @@ inline constexpr int purposes = static_cast<int>(purpose::workspace) + 1;
 /// The most that a stretch of a step had in use beyond what was in use before, at each place in the
 /// step that it came by, and the last such place.
 struct stretch_peaks {
-  static constexpr int most_places = 8;
+  static constexpr int most_places = 13;
 
   bool came_by[most_places]{};
   std::int64_t beyond[most_places][purposes]{};
