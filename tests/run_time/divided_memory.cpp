@@ -260,7 +260,7 @@ namespace {
 
 // Every pass of the step replayed.
 step_peaks replayed_in_full(const training_setup& setup, const batch_plan& plan) {
-  eager::summed_memory memory(setup.model.layers());
+  eager::summed_memory memory(eager::stacks_of(setup.model));
   eager::training_job job(memory, setup, plan);
   job.settle();
   memory.start(job.alive());

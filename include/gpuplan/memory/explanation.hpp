@@ -60,7 +60,7 @@ namespace eager {
 /// Finds the allocation that makes the peak of what follows `start`.
 class peak_finder final : public memory_events {
  public:
-  explicit peak_finder(std::int64_t layers) : sums_(layers) {}
+  explicit peak_finder(const transformer& model) : sums_(stacks_of(model)) {}
 
   int allocate(std::int64_t bytes, int stream) override {
     const int block = sums_.allocate(bytes, stream);
@@ -161,7 +161,7 @@ inline std::vector<memory_piece> pieces_of(const std::vector<eager::live_storage
 [[nodiscard]] inline memory_explanation explain(const training_setup& setup,
                                                 const batch_plan& plan,
                                                 const eager::device_traits& device = {}) {
-  eager::peak_finder finder(setup.model.layers());
+  eager::peak_finder finder(setup.model);
   {
     eager::training_job job(finder, setup, plan, device);
     job.settle();

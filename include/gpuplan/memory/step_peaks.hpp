@@ -147,18 +147,20 @@ struct place_peaks {
 };
 
 /// Which layers are where: the first `front` of a stack are in front, all of those in the second
-/// stack come behind `first_stack` ones; one stack has them all.
+/// stack come behind `first_stack` ones, which are all where there is one.
 struct stack_places {
   std::int64_t layers = 0;
   std::int64_t front = 1;
-  std::int64_t first_stack = layers;
+  std::int64_t first_stack = 0;
 };
+
+[[nodiscard]] constexpr stack_places stacks_of(const transformer& model, std::int64_t front = 1) {
+  return {.layers = model.layers(), .front = front, .first_stack = model.num_hidden_layers};
+}
 
 /// Adds up what is asked for, and notes the most at each place.
 class summed_memory final : public memory_events {
  public:
-  constexpr explicit summed_memory(std::int64_t layers)
-      : summed_memory(stack_places{.layers = layers}) {}
   constexpr explicit summed_memory(const stack_places& stacks) : stacks_(stacks) {}
 
   constexpr int allocate(std::int64_t bytes, int /*stream*/) override {
@@ -320,8 +322,7 @@ constexpr eager::place_peaks replayed_peaks(training_setup setup,
   const std::int64_t fewer = setup.model.num_hidden_layers - layers;
   setup.model.num_hidden_layers = layers;
   if (setup.model.num_decoder_layers != 0) setup.model.num_decoder_layers -= fewer;
-  eager::summed_memory memory(
-      eager::stack_places{.layers = setup.model.layers(), .front = front, .first_stack = layers});
+  eager::summed_memory memory(eager::stacks_of(setup.model, front));
   eager::training_job job(memory, setup, plan, device);
   memory.start(job.alive());
   memory.set_repeats(true);

@@ -26,7 +26,7 @@ namespace eager {
 /// Takes down what is in use at each allocation after `start`.
 class recorded_memory final : public memory_events {
  public:
-  explicit recorded_memory(std::int64_t layers) : sums_(layers) {}
+  explicit recorded_memory(const transformer& model) : sums_(stacks_of(model)) {}
 
   int allocate(std::int64_t bytes, int stream) override {
     const int block = sums_.allocate(bytes, stream);
@@ -60,7 +60,7 @@ class recorded_memory final : public memory_events {
 /// Precondition: `validate` accepts setup and plan.
 [[nodiscard]] inline std::vector<memory_point> timeline_of(
     const training_setup& setup, const batch_plan& plan, const eager::device_traits& device = {}) {
-  eager::recorded_memory memory(setup.model.layers());
+  eager::recorded_memory memory(setup.model);
   eager::training_job job(memory, setup, plan, device);
   job.settle();
   memory.start(job.alive());
