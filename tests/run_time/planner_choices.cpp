@@ -70,6 +70,7 @@ plan_request random_request(dice& roll) {
   model.vocab_size = 1000;
   model.position_rows = 512;
   model.norm = norm_kind::layer_norm;
+  model.norm_bias = true;
   request.setup.framework = catalog::megatron_lm;
   request.setup.sequence_length = 512;
   request.setup.precision = bf16_master;

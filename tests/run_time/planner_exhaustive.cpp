@@ -85,6 +85,7 @@ plan_request random_request(dice& roll, std::vector<training_setup>& setups) {
   model.vocab_size = 1000;
   model.position_rows = 512;
   model.norm = norm_kind::layer_norm;
+  model.norm_bias = true;
   if (setup.framework.transformer_engine && roll.coin())
     model.moe = {.num_experts = 4,
                  .num_experts_per_tok = 2,

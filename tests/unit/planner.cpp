@@ -22,6 +22,7 @@ constexpr transformer small{.num_hidden_layers = 4,
                             .num_attention_heads = 16,
                             .vocab_size = 32000,
                             .norm = norm_kind::layer_norm,
+                            .norm_bias = true,
                             .position_rows = 1024};
 
 // Fixed memory for each parameter that a rank holds, and some for each sample.
