@@ -50,9 +50,13 @@ class planner {
     ceiling_ = ceiling;
     if (all_.has_too_many())
       return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about(fact::degrees);
-    const auto refine = [this](plan_candidate& of,
-                               const training_setup& setup,
-                               const parameter_counts& held) { refine_by_floor(of, setup, held); };
+    const auto refine =
+        [this](plan_candidate& of, const training_setup& setup, const parameter_counts& held) {
+          if (is_known_too_large(of))
+            of.bound = infinity;
+          else
+            refine_by_floor(of, setup, held);
+        };
     plan_candidate last{};
     const plan_candidate* behind = nullptr;
     for (bool goes_on = true; goes_on;) {
@@ -94,6 +98,15 @@ class planner {
     }
   };
 
+  // Of a division, the micro-batch from which on memory is too much, with so many accumulations or
+  // more: it rises with both. Looked for when several were too large, one by one.
+  struct too_large {
+    plan_group division{};
+    std::int64_t accumulation = 0;
+    std::int64_t seen = 0;
+    std::int64_t from = std::numeric_limits<std::int64_t>::max();
+  };
+
   const plan_request& request_;
   double budget_;
   const MemoryOf& memory_of_;
@@ -106,6 +119,10 @@ class planner {
   failure refusal_{};                                     // of a setup by the memory model
   plan_candidate postponed_[candidate_list::capacity]{};  // of less accumulation than they may have
   int postponed_count_ = 0;
+  static constexpr int most_too_large = 32;
+  static constexpr std::int64_t patience = 6;  // more than powers of two up to 64 that do not fit
+  too_large too_large_[most_too_large]{};
+  int next_too_large_ = 0;
 
   static constexpr auto as_it_is =
       [](const plan_candidate&, const training_setup&, const parameter_counts&) {};
@@ -168,11 +185,46 @@ class planner {
     return of.low + fitting * of.unit;
   }
 
+  constexpr bool is_known_too_large(const plan_candidate& of) const {
+    for (const too_large& known : too_large_)
+      if (known.seen != 0 && of.group.micro_batch >= known.from &&
+          of.of.low >= known.accumulation && known.division.same_division(of.group))
+        return true;
+    return false;
+  }
+  // Of a candidate that needs more than `most` with the least accumulation.
+  constexpr void note_too_large(const plan_candidate& of, double needed, double most) {
+    if (!(needed < infinity)) return;  // refused, maybe for this micro-batch alone
+    too_large* noted = nullptr;
+    for (too_large& known : too_large_)
+      if (known.seen != 0 && known.division.same_division(of.group)) noted = &known;
+    if (noted == nullptr) {
+      noted = &too_large_[next_too_large_++ % most_too_large];
+      *noted = {.division = of.group};
+    }
+    if (++noted->seen < patience) return;
+    plan_candidate other = of;
+    // With the least accumulation that there is it may be too much, and most is known then.
+    const std::int64_t many = required(of, of.of.unit) > most ? of.of.unit : of.of.low;
+    std::int64_t low = request_.space.micro_batch.low() - 1;
+    std::int64_t high = of.group.micro_batch;
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      other.group.micro_batch = middle;
+      const double there = required(other, many);
+      (there > most && there < infinity ? high : low) = middle;
+    }
+    noted->from = high;
+    noted->accumulation = many;
+    noted->seen = 1;
+  }
+
   constexpr void examine(const plan_candidate& of) {
+    if (is_known_too_large(of)) return;  // since it was found
     if (request_.goal == plan_goal::least_memory) return examine_memory(of);
     const double needed = required(of, of.of.high);
     if (needed <= budget_) return insert(of, of.of.high, needed);
-    if (of.of.count() == 1) return;
+    if (of.of.count() == 1) return note_too_large(of, needed, budget_);
     plan_candidate less = of;
     less.of.high -= less.of.unit;
     if (postponed_count_ == candidate_list::capacity) examine_postponed();
@@ -190,7 +242,11 @@ class planner {
       if (value(of.of.low) > limit())
         of.of.low =
             most_of(of.of, [&](std::int64_t many) { return value(many) > limit(); }) + of.of.unit;
-      if (required(of, of.of.low) > budget_) continue;
+      if (is_known_too_large(of)) continue;
+      if (const double needed = required(of, of.of.low); needed > budget_) {
+        note_too_large(of, needed, budget_);
+        continue;
+      }
       of.of.high = most_of(of.of, [&](std::int64_t many) { return required(of, many) <= budget_; });
       const std::int64_t accumulation = all_.limits().most_accumulation(of);
       if (accumulation != 0) insert(of, accumulation, required(of, accumulation));
@@ -201,7 +257,8 @@ class planner {
   // most that does.
   constexpr void examine_memory(plan_candidate of) {
     const double needed = required(of, of.of.low);
-    if (needed > budget_ || needed > limit()) return;
+    const double most = limit() < budget_ ? limit() : budget_;
+    if (needed > most) return note_too_large(of, needed, most);
     of.of.high = most_of(of.of, [&](std::int64_t many) { return required(of, many) <= needed; });
     insert(of, all_.limits().most_accumulation(of), needed);
   }

@@ -140,3 +140,15 @@ TEST_CASE("where no plan fits, what layers keep rules most of them out") {
   CHECK(work_of(catalog::gpt3_13b, catalog::megatron_deepspeed, 8).replays <= 20);
   CHECK(work_of(catalog::command_r_v01, catalog::megatron_deepspeed, 8).replays <= 60);
 }
+
+TEST_CASE("of thousands of micro-batches few are replayed") {
+  plan_request asked = question(catalog::gpt2, catalog::torch_gpt, 8);
+  asked.effective_batch = {1 << 20, 1 << 21};
+  asked.space.micro_batch = {1, 10'000};
+  for (const plan_goal goal : {plan_goal::least_time, plan_goal::least_memory}) {
+    asked.goal = goal;
+    work done;
+    REQUIRE(plan_training(asked, counted_memory_of{.done = &done}, 1));
+    CHECK(done.replays <= 200);
+  }
+}
