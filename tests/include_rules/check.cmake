@@ -2,68 +2,7 @@
 #   cmake -D INCLUDE_DIR=<folder that holds gpuplan/> -P check.cmake
 cmake_minimum_required(VERSION 3.24)
 
-# A header includes only what stands above it. The headers of a folder share the place of the folder,
-# or of the header of its name, without cycles.
-set(order
-    # foundation
-    version.hpp
-    detail/errors.inc
-    detail/integer.hpp
-    detail/math.hpp
-    units.hpp
-    result.hpp
-    range.hpp
-    require.hpp
-    detail/
-    # descriptions
-    precision.hpp
-    gpu.hpp
-    measured_device.hpp
-    matmul_surface.hpp
-    device_efficiency.hpp
-    cluster.hpp
-    trainable.hpp
-    model.hpp
-    optimizer.hpp
-    parallelism.hpp
-    framework.hpp
-    detail/layer_code.hpp
-    batch.hpp
-    training_setup.hpp
-    # catalogue
-    catalog/
-    # estimators
-    operators.hpp
-    parameters.hpp
-    flops.hpp
-    memory_model.hpp
-    memory/
-    communication.hpp
-    time_model.hpp
-    time/
-    speedup.hpp
-    learning_rate.hpp
-    training_run.hpp
-    cost.hpp
-    checkpoint.hpp
-    # decisions
-    solver.hpp
-    planner.hpp
-    sweep.hpp
-    gpuplan.hpp
-    # training steps replayed: opt-in, for the seconds they take to compile
-    replay/
-    memory/step_peaks.hpp
-    memory/transformer.hpp
-    memory/profile.hpp
-    memory/divisions.hpp
-    memory/timeline.hpp
-    memory/explanation.hpp
-    replay.hpp
-    # edges
-    measure/
-    io/
-    cuda/)
+include("${CMAKE_CURRENT_LIST_DIR}/order.cmake")
 list(FIND order gpuplan.hpp umbrella_place)
 list(FIND order catalog/ catalog_place)
 set(forbidden_above_the_edges "^(iostream|ostream|istream|string|vector|cuda.*|nvml.*)$")
@@ -72,24 +11,6 @@ set(complaints "")
 macro(complain)
   string(APPEND complaints "  " ${ARGN} "\n")
 endmacro()
-
-function(place_of header result)
-  list(FIND order "${header}" place)
-  if(place LESS 0 AND header MATCHES "^([^/]+)/")
-    set(folder "${CMAKE_MATCH_1}")
-    list(FIND order "${folder}/" place)
-    if(place LESS 0)
-      list(FIND order "${folder}.hpp" place)
-    endif()
-  endif()
-  set(${result} ${place} PARENT_SCOPE)
-endfunction()
-
-set(root "${INCLUDE_DIR}/gpuplan")
-file(GLOB_RECURSE headers RELATIVE "${root}" "${root}/*")
-if(NOT headers)
-  message(FATAL_ERROR "no headers in ${root}")
-endif()
 
 foreach(header IN LISTS headers)
   file(READ "${root}/${header}" code)
@@ -104,7 +25,7 @@ foreach(header IN LISTS headers)
   if(code MATCHES "boost(::|/)" AND NOT header STREQUAL "units.hpp")
     complain("${header} names boost, which only units.hpp may")
   endif()
-  string(REGEX MATCHALL "#[ \t]*include[ \t]*[<\"][^>\"\n]+[>\"]" includes "${code}")
+  includes_of("${code}" includes)
   set(uses_${header} "")
   foreach(include IN LISTS includes)
     string(REGEX REPLACE ".*[<\"](.+)[>\"]" "\\1" name "${include}")

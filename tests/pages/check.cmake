@@ -7,15 +7,16 @@
 #   <!-- does not compile -->    this block must not compile
 #   <!-- diagnostic -->          each line of this block is part of what the compiler said of the
 #                                last block that does not compile
+#   <!-- printed by: COMMAND --> this block is what a command prints that need not be seen
 # A ```console block holds commands, each behind "$ " (it goes on where a line ends in \), and below
 # each what it prints. There a line "…" stands for any lines, or none. Commands run in a scratch folder
-# with links to examples/ and benchmarks/ of the project; programs are on the PATH, and what a command
+# with links to the project's folders; programs are on the PATH, and what a command
 # writes can be included by later blocks. MUST_SHOW: a page without code or without output is an error.
 cmake_minimum_required(VERSION 3.24)
 
 file(REMOVE_RECURSE "${WORK_DIR}")
 file(MAKE_DIRECTORY "${WORK_DIR}")
-foreach(folder IN ITEMS examples benchmarks)
+foreach(folder IN ITEMS benchmarks examples include tests)
   if(EXISTS "${SOURCE_DIR}/${folder}")
     file(CREATE_LINK "${SOURCE_DIR}/${folder}" "${WORK_DIR}/${folder}" SYMBOLIC)
   endif()
@@ -165,6 +166,10 @@ while(rest MATCHES "^([^\n]*)\n(.*)$")
       check_console_block()
     elseif(note STREQUAL "diagnostic")
       check_diagnostic_block()
+    elseif(note MATCHES "^printed by: (.+)$")
+      set(command "${CMAKE_MATCH_1}")
+      set(shown "${block}")
+      check_command()
     elseif(note)
       message(FATAL_ERROR "no meaning for the comment before line ${block_line}: ${note}")
     endif()
