@@ -208,14 +208,14 @@ struct framework {
   bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers
 
   // Megatron
-  bool softmax_in_fp32 = false;        // of attention written out
-  bool fuses_softmax = false;          // and its scale and mask: one kernel
+  bool softmax_in_fp32 = false;  // of attention written out
+  bool fuses_softmax = false;    // and its scale and mask: one kernel
   // The activation with the bias before it is one function, which is computed again in the
   // backward; without gate and bias the activation stays as it is.
   bool fuses_bias_activation = false;
-  bool compiles_functions = false;     // such functions are one kernel, without temporaries
-  bool fuses_loss = false;             // its gradient is bf16
-  bool overlaps_reduction = false;     // of gradients with the backward, bucket by bucket
+  bool compiles_functions = false;  // such functions are one kernel, without temporaries
+  bool fuses_loss = false;          // its gradient is bf16
+  bool overlaps_reduction = false;  // of gradients with the backward, bucket by bucket
   // Transformer Engine's layers and optimizer; a fused loss writes its gradient over the logits.
   bool transformer_engine = false;
 
