@@ -86,8 +86,8 @@ constexpr void explain(std::index_sequence<Index...>) {
 /// The value of the `result` that `computation` returns, at compile time; where it is a failure, a
 /// compile error with the sentence of its `errc` and its facts. `computation` is a lambda without
 /// captures, `require([] { return check(...); })`: its type carries the question to the compiler.
-/// Clang warns of a namespace's `constexpr auto plan = require(...)` that nothing reads, as of every
-/// such constant; not of an `inline constexpr` one.
+/// Clang warns of a namespace's `constexpr auto plan = require(...)` that nothing reads, as of
+/// every such constant; not of an `inline constexpr` one.
 ///
 /// `constexpr` and not `consteval`: clang 14 crashes on a second consteval call in one function,
 /// and the answer is a constant either way.

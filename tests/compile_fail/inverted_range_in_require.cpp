@@ -1,7 +1,9 @@
+// clang-format off
 // expect-match: detail::inverted_range\(low, high\);  // gpuplan: a range must not end below its start
 // expect-match: range.*144, 120
 // forbid-match: conditions? is not a constant expression
 // max-lines: 27
+// clang-format on
 #include <gpuplan/require.hpp>
 #include <gpuplan/solver.hpp>
 

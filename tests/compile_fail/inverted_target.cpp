@@ -1,7 +1,9 @@
-// expect-match: inverted_target.cpp:11:[0-9]+:
+// clang-format off
+// expect-match: inverted_target.cpp:13:[0-9]+:
 // expect-match: range.*144, 120
 // expect-match: detail::inverted_range\(low, high\);  // gpuplan: a range must not end below its start
 // max-lines: 20
+// clang-format on
 #include <gpuplan/solver.hpp>
 
 using namespace gpuplan;
