@@ -16,7 +16,7 @@ cmake_minimum_required(VERSION 3.24)
 
 file(REMOVE_RECURSE "${WORK_DIR}")
 file(MAKE_DIRECTORY "${WORK_DIR}")
-foreach(folder IN ITEMS benchmarks examples include tests)
+foreach(folder IN ITEMS benchmarks docs examples include tests)
   if(EXISTS "${SOURCE_DIR}/${folder}")
     file(CREATE_LINK "${SOURCE_DIR}/${folder}" "${WORK_DIR}/${folder}" SYMBOLIC)
   endif()
