@@ -50,12 +50,12 @@ class remembered_memory {
     [[nodiscard]] gpuplan::bytes required(const gpuplan::batch_plan& plan) const {
       return asked->required(of, plan);
     }
-    friend gpuplan::result<gpuplan::fullest_stage_memory> validate(const model& asked) {
-      return gpuplan::validate(asked.of);
+    friend gpuplan::result<gpuplan::fullest_stage_memory> validate(const model& memory) {
+      return gpuplan::validate(memory.of);
     }
-    friend gpuplan::result<gpuplan::batch_plan> validate(const model& asked,
+    friend gpuplan::result<gpuplan::batch_plan> validate(const model& memory,
                                                          const gpuplan::batch_plan& plan) {
-      return gpuplan::validate(asked.of, plan);
+      return gpuplan::validate(memory.of, plan);
     }
   };
 
