@@ -91,3 +91,7 @@ foreach(case IN ITEMS "CLI11 CLI11::CLI11 libcli11-dev" "Eigen3 Eigen3::Eigen li
   absent(${name}_and_network FAILS SAYS ${package} OPTIONS ${absent_one}
          -DFETCHCONTENT_FULLY_DISCONNECTED=ON)
 endforeach()
+stand_in(benchmark benchmark::benchmark_main)
+absent(benchmark BUILDS gpuplan_benchmarks SAYS libbenchmark-dev OPTIONS -DGPUPLAN_BUILD_BENCHMARKS=ON
+       -DCMAKE_DISABLE_FIND_PACKAGE_benchmark=ON
+       "-DFETCHCONTENT_SOURCE_DIR_BENCHMARK=${WORK_DIR}/source_of_benchmark")
