@@ -190,7 +190,8 @@ std::string lack_of(const failure& why) {
     return "what would be taken";
   const bool has_numbers = why.code == errc::does_not_divide || why.code == errc::not_a_multiple;
   if (has_numbers && detail::numbers_taken(why).count == 0) return "numbers that would do";
-  const std::string_view line = failure_text(why).c_str();
+  const failure_text said(why);
+  const std::string_view line = said.c_str();
   if (line.find(text(why.facts[0].name)) == std::string_view::npos) return "its field";
   return std::count(line.begin(), line.end(), ' ') < 6 ? "words" : "";
 }

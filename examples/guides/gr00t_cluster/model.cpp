@@ -66,9 +66,9 @@ constexpr affine_memory with_states(const inputs& given) {
   return {.fixed = states(given) + given.overhead, .per_sample = given.per_sample};
 }
 
-// What a report has of the frozen part is the shape's, whose vocabulary was chosen for it; the whole
-// is the report's alone, since no source has the rest's shape. A run's two files of weights are
-// 7,586,072,344 bytes with their headers.
+// What a report has of the frozen part is the shape's, whose vocabulary was chosen for it; the
+// whole is the report's alone, since no source has the rest's shape. A run's two files of weights
+// are 7,586,072,344 bytes with their headers.
 static_assert(parameters(catalog::gr00t_n1_5_3b_backbone).total() ==
               guide.model.parameters - guide.model.trainable);
 static_assert(weights(guide) == 7585.939328_MB);

@@ -152,9 +152,7 @@ class model_code : public recomputer {
     return trains_end() || setup.trains.what == training::head;
   }
   /// The token table: with all, or as the head's matrix.
-  [[nodiscard]] constexpr bool trains_table() const {
-    return trains_table(model.has_tied_head());
-  }
+  [[nodiscard]] constexpr bool trains_table() const { return trains_table(model.has_tied_head()); }
   [[nodiscard]] constexpr bool trains_table(bool is_head) const {
     if (trains_all() || !is_head) return trains_all();
     return trains_head() && (setup.trains.what == training::head || setup.trains.tied_head);
