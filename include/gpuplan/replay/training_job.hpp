@@ -10,7 +10,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
-#ifdef GPUPLAN_REPLAY_IN_ONE_FILE
+#ifdef GPUPLAN_COMPILED_REPLAY
 #include <memory>
 #endif
 
@@ -127,10 +127,10 @@ class training_job_here {
   optimizer_states states_;
 };
 
-#ifndef GPUPLAN_REPLAY_IN_ONE_FILE
+#ifndef GPUPLAN_COMPILED_REPLAY
 using training_job = training_job_here;
 #else
-// Defined where <gpuplan/replay/in_one_file.hpp> is included.
+// Defined in gpuplan::replay: <gpuplan/replay/src.hpp>.
 training_job_here* build_training_job(memory_events& memory,
                                       const training_setup& setup,
                                       const batch_plan& plan,
@@ -140,7 +140,7 @@ void tear_down(training_job_here* job);
 void settle(training_job_here& job);
 void step(training_job_here& job);
 
-/// A training job on one rank. What runs at run time is compiled in one file of the program.
+/// A training job on one rank. What runs at run time is compiled in gpuplan::replay.
 /// (Without optimisation g++ 12 would keep both branches of `std::is_constant_evaluated()`.)
 class training_job {
  public:

@@ -1,8 +1,9 @@
 #pragma once
 
 // What replays a step at run time takes a compiler some twenty seconds to optimise, in each file
-// that calls it. A program of many such files defines GPUPLAN_REPLAY_IN_ONE_FILE for all of them,
-// and includes this in one. While compiling nothing changes.
+// that calls it. A program of many such files links gpuplan::replay, or without CMake defines
+// GPUPLAN_COMPILED_REPLAY for all of them and includes this in one. While compiling nothing
+// changes.
 
 #include <gpuplan/replay/training_job.hpp>
 

@@ -1,1 +1,0 @@
-#include <gpuplan/replay/in_one_file.hpp>
