@@ -7,7 +7,7 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/limits.hpp>
 
@@ -104,7 +104,7 @@ class calculon_space {
         training_setup& setup = setups_[count_++];
         setup = as_set;
         setup.framework.costs.hides_gradients = hides_gradients;
-        setup.framework.costs.hidden_tensor_exchange = hidden;
+        setup.framework.costs.hidden_tensor_communication = hidden;
       }
   }
   plan_request request() const {

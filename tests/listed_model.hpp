@@ -472,15 +472,15 @@ inline std::int64_t& of_part(gpuplan::parameter_counts& counts, part where) {
 
 // What one rank holds. A token uses the experts with the lowest numbers.
 inline gpuplan::parameter_counts parameters(const model& all,
-                                            const gpuplan::parallelism& division,
+                                            const gpuplan::parallelism& layout,
                                             const gpuplan::model_rank& rank) {
   const std::int64_t layers = all.shape.layers();
-  const std::int64_t last_stage = division.pipeline_parallel - 1;
+  const std::int64_t last_stage = layout.pipeline_parallel - 1;
   const auto stage_of = [&](std::int64_t layer) {
     if (layer == at_the_front) return std::int64_t{0};
     if (layer == at_the_end) return last_stage;
     std::int64_t stage = 0;
-    while (gpuplan::layers_of_stage(division, layers, stage).last <= layer) ++stage;
+    while (gpuplan::layers_of_stage(layout, layers, stage).last <= layer) ++stage;
     return stage;
   };
   gpuplan::parameter_counts counts;
@@ -493,9 +493,9 @@ inline gpuplan::parameter_counts parameters(const model& all,
       if (all.shape.num_decoder_layers != 0)
         here = here || stage_of(all.shape.num_hidden_layers) == rank.stage;
     }
-    if (one.expert >= 0) here = here && one.expert % division.expert_parallel == rank.expert_rank;
+    if (one.expert >= 0) here = here && one.expert % layout.expert_parallel == rank.expert_rank;
     if (!here || layers == 0) continue;
-    const std::int64_t size = elements_on(one, division.tensor_parallel, rank.tensor_rank);
+    const std::int64_t size = elements_on(one, layout.tensor_parallel, rank.tensor_rank);
     of_part(counts, one.where) += size;
     if (one.expert >= all.shape.moe.num_experts_per_tok) counts.idle += size;
   }

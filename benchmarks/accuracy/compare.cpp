@@ -61,8 +61,8 @@ pass_of_row describe_pass(const row& source, const model_index& models) {
   const found_model found = models.find(source.text("model_id"));
   described.why_not = found.why_not;
   if (!described.why_not.empty()) return described;
-  if (!found.model.unknown_products.empty()) {
-    described.why_not = "no column describes: " + found.model.unknown_products;
+  if (!found.model.unknown_matmuls.empty()) {
+    described.why_not = "no column describes: " + found.model.unknown_matmuls;
     return described;
   }
   gpuplan::transformer& shape = described.shape = found.model.shape;
@@ -316,7 +316,7 @@ const std::vector<file_kind>& kinds() {
         "samples"},
        {"dropout", "launch_s", "sm_clock_MHz"}},
       {"products",
-       [](const model_index&, row_comparisons& row) { compare_product(row); },
+       [](const model_index&, row_comparisons& row) { compare_matmul(row); },
        {"id", "gpu", "precision"},
        {"m", "n", "k", "fits", "matmul_s", "matmul_q1_s", "matmul_q3_s", "samples"},
        {"tflops", "sm_clock_MHz"}},

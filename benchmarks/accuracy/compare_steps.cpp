@@ -103,9 +103,9 @@ void compare_layer(row_comparisons& row) {
       quantity::layer_backward, "backward_s", [&] { return predicted(layer.backward_seconds); });
 }
 
-void compare_product(row_comparisons& row) {
-  row.value(quantity::product_time, "matmul_s", [&]() -> prediction {
-    const predicted_step product = predict_product(row.source);
+void compare_matmul(row_comparisons& row) {
+  row.value(quantity::matmul_time, "matmul_s", [&]() -> prediction {
+    const predicted_step product = predict_matmul(row.source);
     if (!product.why_not.empty()) return product.why_not;
     return number(product.seconds);
   });

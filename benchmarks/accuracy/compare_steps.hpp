@@ -21,6 +21,6 @@ void compare_step(row_comparisons& row);
 void compare_layer(row_comparisons& row);
 
 /// Compares what a row of `matmul.csv` measured.
-void compare_product(row_comparisons& row);
+void compare_matmul(row_comparisons& row);
 
 }  // namespace accuracy

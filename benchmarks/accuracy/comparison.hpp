@@ -28,7 +28,7 @@ enum class quantity {
   step_time,
   layer_forward,
   layer_backward,
-  product_time,
+  matmul_time,
   throughput,
   step_mfu,
   bus_bandwidth
@@ -82,7 +82,7 @@ inline constexpr quantity_text quantities[] = {
     {quantity::step_time, "step_time", "s", "of one optimizer step, by roofline_time"},
     {quantity::layer_forward, "layer_forward", "s", "of one layer's kernels, by the same"},
     {quantity::layer_backward, "layer_backward", "s", "likewise of its backward pass"},
-    {quantity::product_time, "product_time", "s", "of one matrix product, by the same"},
+    {quantity::matmul_time, "matmul_time", "s", "of one matrix product, by the same"},
     {quantity::throughput, "throughput", "token/s", "of one GPU, by the same"},
     {quantity::step_mfu, "step_mfu", "%", "model FLOPs by the same, as mfu"},
     {quantity::bus_bandwidth,

@@ -83,7 +83,7 @@ std::string read_deepspeed(const row& source, training_setup& setup) {
   setup.precision =
       source.text("precision") == "fp16" ? gpuplan::fp16_master : gpuplan::bf16_master;
   setup.precision.fp32_gradients = options["grad_accum_dtype"] == "fp32";
-  setup.attention = options["attention"] == "hf eager" ? gpuplan::attention_kernel::written_out
+  setup.attention = options["attention"] == "hf eager" ? gpuplan::attention_kernel::eager
                                                        : gpuplan::attention_kernel::flash;
   setup.dropout = options["dropout"] == "0.0" ? 0 : 0.1;
   setup.optimizer.loop = options["torch_adam"] == "fused" ? gpuplan::optimizer_loop::fused

@@ -27,7 +27,7 @@ std::string not_known(std::string_view option, std::string_view value) {
 }
 
 void read_division(const row& source, training_setup& setup) {
-  setup.parallelism = division_in(source);
+  setup.parallelism = layout_in(source);
   const std::string_view rank = source.text("memory_rank");
   if (rank == "last_stage") setup.place.stage = setup.parallelism.pipeline_parallel - 1;
   if (rank.starts_with("stage_")) setup.place.stage = number_in(rank.substr(6));
@@ -44,7 +44,7 @@ std::string read_megatron(const row& source, training_setup& setup) {
       source.text("precision") == "fp16" ? gpuplan::fp16_master : gpuplan::bf16_master;
   setup.precision.fp32_gradients = is_on("grad_reduce_in_fp32");
   setup.attention = value_in(options, "core_attention") == "local unfused"
-                        ? gpuplan::attention_kernel::written_out
+                        ? gpuplan::attention_kernel::eager
                         : gpuplan::attention_kernel::flash;
   setup.framework.softmax_in_fp32 = is_on("softmax_in_fp32");
   setup.framework.fuses_bias_activation = is_on("bias_activation_fusion");

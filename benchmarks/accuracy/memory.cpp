@@ -91,9 +91,9 @@ std::int64_t replayed_batch(described_setup described, std::int64_t usable) {
 // A batch of as few micro-batches as fill a pipeline and empty it: those between repeat.
 gpuplan::batch_plan short_batch(const described_setup& described) {
   gpuplan::batch_plan plan = described.plan;
-  const gpuplan::parallelism& division = described.setup.parallelism;
+  const gpuplan::parallelism& layout = described.setup.parallelism;
   plan.accumulation =
-      std::min(plan.accumulation, (2 * division.pipeline_parallel + 2) * division.virtual_pipeline);
+      std::min(plan.accumulation, (2 * layout.pipeline_parallel + 2) * layout.virtual_pipeline);
   return plan;
 }
 

@@ -181,7 +181,7 @@ class extras {
  public:
   extras(const row& source, transformer& the_model) : model_(the_model) {
     for (const std::string& clause : split(source.text("extra_params_note"), "; "))
-      if (!is_part(clause) && !has_no_products(clause)) unknown_ = clause;
+      if (!is_part(clause) && !has_no_matmuls(clause)) unknown_ = clause;
     const std::int64_t all = source.integer_or("extra_params", 0);
     if (all < described_)
       source.fail("extra_params",
@@ -189,7 +189,7 @@ class extras {
     model_.other_parameters = all - described_;
   }
 
-  [[nodiscard]] const std::string& unknown_products() const { return unknown_; }
+  [[nodiscard]] const std::string& unknown_matmuls() const { return unknown_; }
 
  private:
   transformer& model_;
@@ -270,7 +270,7 @@ class extras {
     return false;
   }
 
-  static bool has_no_products(const std::string& clause) {
+  static bool has_no_matmuls(const std::string& clause) {
     constexpr std::array<std::string_view, 7> words{
         "relative attention bias", "norm", "scalar", "logit", "bias of", "table of", "tokens"};
     return std::any_of(
@@ -309,7 +309,7 @@ described_model describe_model(const row& source) {
     described.why_not = gpuplan::failure_text(valid.why()).c_str();
     return described;
   }
-  described.unknown_products = extras(source, model).unknown_products();
+  described.unknown_matmuls = extras(source, model).unknown_matmuls();
   if (const auto valid = validate(model); !valid)
     described.why_not = gpuplan::failure_text(valid.why()).c_str();
   return described;

@@ -18,7 +18,7 @@ struct described_model {
   /// Why the row's columns make no model; blank where they do.
   std::string why_not;
   /// What of the model has products that no column describes; blank where nothing has.
-  std::string unknown_products;
+  std::string unknown_matmuls;
 };
 
 /// The model of one row that is no sum of others. Throws `bad_file` for a cell that no model can

@@ -23,7 +23,7 @@ std::string unstated_in(const row& source) {
   if (source.blank("heads")) return "how many heads its attention has is not stated";
   if (source.text("recompute") != "full") return "what it recomputes is not stated";
   if (source.blank("micro_batch") || source.blank("dp") || source.blank("tp") || source.blank("pp"))
-    return "its batch or its division is not stated";
+    return "its batch or its layout is not stated";
   return {};
 }
 
@@ -68,7 +68,7 @@ described_setup read_bigscience(const row& source) {
   setup.precision.fp32_gradients = source.text("grad_bytes") == "4";
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;  // apex.optimizers.FusedAdam
   setup.optimizer.clips_gradients = true;
-  setup.parallelism = division_in(source);
+  setup.parallelism = layout_in(source);
   setup.parallelism.ends_are_layers = says(notes, "counts the two embeddings as layers");
   if (setup.parallelism.zero_stage == 3)
     setup.framework = gpuplan::catalog::megatron_deepspeed_zero_3;
@@ -76,12 +76,12 @@ described_setup read_bigscience(const row& source) {
     setup.framework = gpuplan::catalog::megatron_lm;
   if (runs_transformers(notes)) read_transformers(source, setup);
   setup.recompute = gpuplan::recompute_mode::full;
-  setup.attention = gpuplan::attention_kernel::written_out;
+  setup.attention = gpuplan::attention_kernel::eager;
   setup.dropout = 0.1;  // the scripts leave Megatron's defaults
   described.plan = batch_in(source);
-  if (const std::int64_t division = setup.parallelism.tensor_parallel;
-      setup.model.vocab_size % (128 * division) != 0)
-    setup.model.vocab_size += 128 * division - setup.model.vocab_size % (128 * division);
+  if (const std::int64_t layout = setup.parallelism.tensor_parallel;
+      setup.model.vocab_size % (128 * layout) != 0)
+    setup.model.vocab_size += 128 * layout - setup.model.vocab_size % (128 * layout);
   return described;
 }
 

@@ -30,7 +30,7 @@ described_setup read_llm_foundry(const row& source) {
   }
   setup.precision.fp8_linears = source.text("precision") == "fp8";
   setup.attention = source.flag("flash_attention") ? gpuplan::attention_kernel::flash
-                                                   : gpuplan::attention_kernel::written_out;
+                                                   : gpuplan::attention_kernel::eager;
   setup.optimizer.clips_gradients = true;
   setup.parallelism.zero_stage = static_cast<int>(source.integer_or("zero_stage", 0));
   if (source.text("recompute") == "full") setup.recompute = gpuplan::recompute_mode::full;

@@ -25,13 +25,13 @@ described_setup read_columns(const row& source) {
   if (!setup.model.gated_mlp) setup.model.hidden_act = gpuplan::activation_function::gelu;
   setup.sequence_length = source.integer_or("seq_len", 0);
   setup.attention = source.flag("flash_attention") ? gpuplan::attention_kernel::flash
-                                                   : gpuplan::attention_kernel::written_out;
+                                                   : gpuplan::attention_kernel::eager;
   setup.precision =
       source.text("precision") == "fp16" ? gpuplan::fp16_master : gpuplan::bf16_master;
   setup.precision.fp32_gradients = source.text("grad_bytes") == "4";
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;
   setup.optimizer.clips_gradients = true;
-  setup.parallelism = division_in(source);
+  setup.parallelism = layout_in(source);
   if (source.text("recompute") == "full") setup.recompute = recompute_mode::full;
   described.plan = batch_in(source);
   if (source.blank("grad_accum") && !source.blank("global_batch"))
@@ -48,16 +48,16 @@ described_setup read_megatron_lm(const row& source) {
   setup.framework = setup.parallelism.zero_stage == 3 ? gpuplan::catalog::megatron_zero_3
                                                       : gpuplan::catalog::megatron_lm;
   setup.dropout = 0.1;  // Megatron's default
-  gpuplan::parallelism& division = setup.parallelism;
+  gpuplan::parallelism& layout = setup.parallelism;
   if (source.text("notes").find("composed by its source") != std::string_view::npos) {
     setup.framework = gpuplan::catalog::megatron_lm_profiled;
     // What the ranks cannot divide equally, its profile leaves out.
-    setup.model.vocab_size -= setup.model.vocab_size % division.tensor_parallel;
+    setup.model.vocab_size -= setup.model.vocab_size % layout.tensor_parallel;
   }
-  if (!source.blank("vpp") || division.pipeline_parallel == 1) return described;
-  const std::int64_t layers = setup.model.num_hidden_layers / division.pipeline_parallel;
-  for (std::int64_t chunks = 2; chunks <= layers && division.virtual_pipeline == 1; ++chunks)
-    if (layers % chunks == 0) division.virtual_pipeline = chunks;
+  if (!source.blank("vpp") || layout.pipeline_parallel == 1) return described;
+  const std::int64_t layers = setup.model.num_hidden_layers / layout.pipeline_parallel;
+  for (std::int64_t chunks = 2; chunks <= layers && layout.virtual_pipeline == 1; ++chunks)
+    if (layers % chunks == 0) layout.virtual_pipeline = chunks;
   return described;
 }
 

@@ -26,7 +26,7 @@ described_setup read_simumax(const row& source) {
   setup.framework.costs.hides_parameters = false;
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;
   setup.optimizer.clips_gradients = true;
-  setup.parallelism = division_in(source);
+  setup.parallelism = layout_in(source);
   const std::string_view rank = source.text("memory_rank");
   if (rank == "last") setup.place.stage = setup.parallelism.pipeline_parallel - 1;
   described.plan = batch_in(source);

@@ -18,7 +18,7 @@ using gpuplan::training_setup;
 // torchtitan compiles layers, and its loss since 2025, whether they are whole or not.
 std::string read_framework(const row& source, training_setup& setup) {
   const std::string_view notes = source.text("notes");
-  gpuplan::parallelism& division = setup.parallelism;
+  gpuplan::parallelism& layout = setup.parallelism;
   const bool is_of_2025 = notes.find("2025") != std::string_view::npos;
   setup.framework = is_of_2025 ? gpuplan::catalog::torchtitan_2025 : gpuplan::catalog::torchtitan;
   if (value_in(notes, "async_tp") == "1") {
@@ -26,7 +26,7 @@ std::string read_framework(const row& source, training_setup& setup) {
     setup.framework = gpuplan::catalog::torchtitan_async;
     setup.framework.compiles_loss = compiles_loss;
   }
-  setup.framework.loss_parallel = division.tensor_parallel > 1;
+  setup.framework.loss_parallel = layout.tensor_parallel > 1;
   setup.framework.compiles_layers = source.flag("compile");
   setup.framework.compiles_loss = setup.framework.compiles_loss && source.flag("compile");
   setup.precision.compute = gpuplan::number_format::bf16;
@@ -52,11 +52,11 @@ std::string read_framework(const row& source, training_setup& setup) {
 // and two stages a rank under an interleaved schedule. Recalled, not looked up; its runs with 1F1B
 // and interleaved take 1.28 to 1, and their bubbles by this 1.30.
 void read_pipeline(const row& source, described_setup& described) {
-  gpuplan::parallelism& division = described.setup.parallelism;
-  if (division.pipeline_parallel == 1 || !source.blank("micro_batch")) return;
+  gpuplan::parallelism& layout = described.setup.parallelism;
+  if (layout.pipeline_parallel == 1 || !source.blank("micro_batch")) return;
   const bool interleaves = source.text("notes").find("Interleaved1F1B") != std::string_view::npos;
-  division.virtual_pipeline = source.integer_or("vpp", interleaves ? 2 : 1);
-  described.plan.accumulation = division.pipeline_parallel;
+  layout.virtual_pipeline = source.integer_or("vpp", interleaves ? 2 : 1);
+  described.plan.accumulation = layout.pipeline_parallel;
   described.plan.micro_batch =
       std::max<std::int64_t>(1,
                              source.integer_or("global_batch", 1) /
@@ -73,7 +73,7 @@ described_setup read_torchtitan(const row& source) {
   training_setup& setup = described.setup;
   setup.model = run.shape;
   setup.sequence_length = source.integer_or("seq_len", 0);
-  setup.parallelism = division_in(source);
+  setup.parallelism = layout_in(source);
   described.plan = batch_in(source);
   read_pipeline(source, described);
   described.why_not = read_framework(source, setup);

@@ -297,7 +297,7 @@ described_run describe_run(const row& source) {
   return {.shape = *model, .why_not = {}};
 }
 
-gpuplan::parallelism division_in(const row& source) {
+gpuplan::parallelism layout_in(const row& source) {
   return {.tensor_parallel = source.integer_or("tp", 1),
           .pipeline_parallel = source.integer_or("pp", 1),
           .expert_parallel = source.integer_or("ep", 1),

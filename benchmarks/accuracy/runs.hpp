@@ -22,8 +22,8 @@ struct described_run {
 };
 described_run describe_run(const row& source);
 
-/// The division of a run, and its batch, by their columns: a blank one is 1, or no sharding.
-gpuplan::parallelism division_in(const row& source);
+/// The layout of a run, and its batch, by their columns: a blank one is 1, or no sharding.
+gpuplan::parallelism layout_in(const row& source);
 gpuplan::batch_plan batch_in(const row& source);
 
 /// What of a model in Megatron-Bridge's tables is in no column: layers of multi-token prediction,

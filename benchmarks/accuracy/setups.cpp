@@ -87,7 +87,7 @@ constexpr named<attention_kernel> kernels[] = {
     {"flash", attention_kernel::flash},
     {"efficient", attention_kernel::efficient},
     {"math", attention_kernel::math},
-    {"eager", attention_kernel::written_out},
+    {"eager", attention_kernel::eager},
     {"sdpa", attention_kernel::automatic},
     {"flash+efficient", attention_kernel::automatic},  // layers with a window take another
 };

@@ -66,7 +66,7 @@ predicted_layer predict_layer(const row& source) {
   return predicted;
 }
 
-predicted_step predict_product(const row& source) {
+predicted_step predict_matmul(const row& source) {
   timed_run run;
   if (source.text("precision") != "bf16")
     run.why_not = "products in " + std::string(source.text("precision")) + " are not timed";
@@ -75,11 +75,11 @@ predicted_step predict_product(const row& source) {
   predicted_step predicted{.why_not = run.why_not};
   if (!predicted.why_not.empty()) return predicted;
   const gpuplan::kernel_rates on = rates_of(run);
-  const gpuplan::matrix_product product{.m = source.number("m").value_or(0),
-                                        .n = source.number("n").value_or(0),
-                                        .k = source.number("k").value_or(0)};
+  const gpuplan::matmul product{.m = source.number("m").value_or(0),
+                                .n = source.number("n").value_or(0),
+                                .k = source.number("k").value_or(0)};
   predicted.seconds =
-      gpuplan::product_time(product, on.linear, on.linear_bytes, on.linear_bytes, on);
+      gpuplan::matmul_time(product, on.linear, on.linear_bytes, on.linear_bytes, on);
   return predicted;
 }
 

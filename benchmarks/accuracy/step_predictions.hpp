@@ -35,6 +35,6 @@ struct predicted_layer {
 predicted_layer predict_layer(const row& source);
 
 /// The product of a row of `matmul.csv`.
-predicted_step predict_product(const row& source);
+predicted_step predict_matmul(const row& source);
 
 }  // namespace accuracy

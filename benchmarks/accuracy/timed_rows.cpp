@@ -37,17 +37,17 @@ std::string question_of(const row& source) {
 }
 
 std::string plan_text(const timed_run& run) {
-  const gpuplan::parallelism& division = run.setup.parallelism;
+  const gpuplan::parallelism& layout = run.setup.parallelism;
   std::string text = "dp " + std::to_string(run.plan.data_parallel);
   const auto add = [&](const char* name, std::int64_t value) {
     if (value != 1) text += std::string(" ") + name + " " + std::to_string(value);
   };
-  add("tp", division.tensor_parallel);
-  add("pp", division.pipeline_parallel);
-  add("vpp", division.virtual_pipeline);
-  add("cp", division.context_parallel);
-  add("ep", division.expert_parallel);
-  if (division.zero_stage != 0) text += " zero " + std::to_string(division.zero_stage);
+  add("tp", layout.tensor_parallel);
+  add("pp", layout.pipeline_parallel);
+  add("vpp", layout.virtual_pipeline);
+  add("cp", layout.context_parallel);
+  add("ep", layout.expert_parallel);
+  if (layout.zero_stage != 0) text += " zero " + std::to_string(layout.zero_stage);
   if (run.setup.recompute != gpuplan::recompute_mode::none) text += " recomputed";
   return text + ", " + std::to_string(run.plan.micro_batch) + " x " +
          std::to_string(run.plan.accumulation);

@@ -87,13 +87,12 @@ gpuplan::cluster read_cluster(const row& source, const gpuplan::gpu_spec& gpu) {
 
 // What the row leaves out, or which of its numbers do not fit together; blank where all do.
 std::string gap_in(const row& source, const timed_run& run) {
-  const gpuplan::parallelism& division = run.setup.parallelism;
-  if (source.blank("dp")) return "its division is not stated";
+  const gpuplan::parallelism& layout = run.setup.parallelism;
+  if (source.blank("dp")) return "its layout is not stated";
   const auto ranks = gpuplan::detail::checked_product(
       run.plan.data_parallel,
-      division.tensor_parallel,
-      gpuplan::detail::checked_product(division.pipeline_parallel, division.context_parallel)
-          .value);
+      layout.tensor_parallel,
+      gpuplan::detail::checked_product(layout.pipeline_parallel, layout.context_parallel).value);
   if (!ranks.ok || ranks.value != total_gpus(run.on))
     return "its degrees of parallelism do not multiply to its GPUs";
   const auto batch = source.integer("global_batch");

@@ -9,7 +9,7 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/chunks.hpp>
 #include <gpuplan/require.hpp>

@@ -152,7 +152,7 @@ struct arguments {
   bool has_length = false;
   bool trains_given = false;
   std::vector<std::string> targets;
-  parallelism division{};
+  parallelism layout{};
 };
 
 void add_shape(CLI::App& app, arguments& to) {
@@ -307,9 +307,9 @@ void add_training(CLI::App& app, arguments& to) {
                              [&to](attention_pairs pairs) { to.pass.pairs = pairs; });
   for (const char* name : {"--train", "--recompute", "--attention"})
     app.get_option(name)->group(group);
-  count("--tensor-parallel", to.division.tensor_parallel, "Ranks that share each layer");
-  count("--pipeline-parallel", to.division.pipeline_parallel, "Stages that share the layers");
-  count("--expert-parallel", to.division.expert_parallel, "Ranks that share routed experts");
+  count("--tensor-parallel", to.layout.tensor_parallel, "Ranks that share each layer");
+  count("--pipeline-parallel", to.layout.pipeline_parallel, "Stages that share the layers");
+  count("--expert-parallel", to.layout.expert_parallel, "Ranks that share routed experts");
 }
 
 // ---- from the command line to a request
@@ -394,7 +394,7 @@ void check_parts(const arguments& given, const request& asked) {
     throw bad_request("what trains of " + asked.name +
                       " belongs to its description; --train, --last-layers and --lora-rank are for "
                       "models of one part");
-  if (!(given.division == parallelism{}))
+  if (!(given.layout == parallelism{}))
     throw bad_request(
         "--tensor-parallel, --pipeline-parallel and --expert-parallel divide models "
         "of one part, not " +
@@ -408,25 +408,24 @@ void check_parts(const arguments& given, const request& asked) {
 }
 
 void check_division(const request& asked) {
-  check(validate(asked.division));
+  check(validate(asked.layout));
   struct degree {
     const char* option;
     std::int64_t value;
     std::int64_t most;
     const char* of;
   };
-  for (const degree& one : {degree{"--tensor-parallel",
-                                   asked.division.tensor_parallel,
-                                   asked.shape.num_attention_heads,
-                                   "attention heads"},
-                            degree{"--pipeline-parallel",
-                                   asked.division.pipeline_parallel,
-                                   asked.shape.layers(),
-                                   "layers"},
-                            degree{"--expert-parallel",
-                                   asked.division.expert_parallel,
-                                   asked.shape.moe.num_experts,
-                                   "experts"}})
+  for (const degree& one :
+       {degree{"--tensor-parallel",
+               asked.layout.tensor_parallel,
+               asked.shape.num_attention_heads,
+               "attention heads"},
+        degree{
+            "--pipeline-parallel", asked.layout.pipeline_parallel, asked.shape.layers(), "layers"},
+        degree{"--expert-parallel",
+               asked.layout.expert_parallel,
+               asked.shape.moe.num_experts,
+               "experts"}})
     if (one.value != 1 && one.value > one.most)
       throw bad_request(std::string(one.option) + " " + std::to_string(one.value) +
                         ": the model has " + std::to_string(one.most) + " " + one.of);
@@ -447,7 +446,7 @@ std::string answer(const arguments& given, const guides::output& as) {
   change_shape(given, asked);
   if (asked.parts == nullptr) check(validate(asked.shape));
   take_training(given, asked);
-  asked.division = given.division;
+  asked.layout = given.layout;
   if (asked.parts != nullptr) {
     check_parts(given, asked);
   } else {

@@ -453,12 +453,11 @@ section in_every_convention(const request& asked) {
 
 section what_ranks_hold(const request& asked) {
   const transformer& model = asked.shape;
-  const parallelism& division = asked.division;
+  const parallelism& layout = asked.layout;
   section table{.id = "ranks",
-                .title = "Parameters of a rank: tensor parallel " +
-                         count(division.tensor_parallel) + ", pipeline parallel " +
-                         count(division.pipeline_parallel) + ", expert parallel " +
-                         count(division.expert_parallel),
+                .title = "Parameters of a rank: tensor parallel " + count(layout.tensor_parallel) +
+                         ", pipeline parallel " + count(layout.pipeline_parallel) +
+                         ", expert parallel " + count(layout.expert_parallel),
                 .columns = {{"stage"},
                             {"first layer", measure::integer},
                             {"last layer", measure::integer},
@@ -467,19 +466,19 @@ section what_ranks_hold(const request& asked) {
                             {"of the model", measure::percent}},
                 .has_bars = true};
   const std::int64_t all = parameters(model).total();
-  for (std::int64_t stage = 0; stage < division.pipeline_parallel; ++stage) {
+  for (std::int64_t stage = 0; stage < layout.pipeline_parallel; ++stage) {
     std::int64_t least = 0;
     std::int64_t most = 0;
-    for (std::int64_t tensor = 0; tensor < division.tensor_parallel; ++tensor)
-      for (std::int64_t expert = 0; expert < division.expert_parallel; ++expert) {
+    for (std::int64_t tensor = 0; tensor < layout.tensor_parallel; ++tensor)
+      for (std::int64_t expert = 0; expert < layout.expert_parallel; ++expert) {
         const std::int64_t held =
             parameters(
-                model, division, {.stage = stage, .tensor_rank = tensor, .expert_rank = expert})
+                model, layout, {.stage = stage, .tensor_rank = tensor, .expert_rank = expert})
                 .total();
         least = tensor + expert == 0 ? held : std::min(least, held);
         most = std::max(most, held);
       }
-    const layer_range range = layers_of_stage(division, model.layers(), stage);
+    const layer_range range = layers_of_stage(layout, model.layers(), stage);
     table.rows.push_back(
         {count(stage), range.first, range.last - 1, least, most, share(most, all)});
   }
@@ -500,7 +499,7 @@ std::vector<section> describe(const request& asked) {
   all.push_back(where_parameters_are(asked));
   all.push_back(parameter_totals(asked));
   if (asked.parts == nullptr) all.push_back(what_layers_hold(asked.shape));
-  if (!(asked.division == parallelism{})) all.push_back(what_ranks_hold(asked));
+  if (!(asked.layout == parallelism{})) all.push_back(what_ranks_hold(asked));
   all.push_back(what_operators_take(asked));
   all.push_back(in_every_convention(asked));
   return all;

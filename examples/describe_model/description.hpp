@@ -24,7 +24,7 @@ struct request {
   std::string published_note{};
   std::string published_source{};
   gpuplan::training_pass pass{};
-  gpuplan::parallelism division{};
+  gpuplan::parallelism layout{};
 };
 
 /// How the numbers of a column are to be read.
@@ -55,7 +55,7 @@ struct section {
 };
 
 /// All tables of a model. Precondition: `gpuplan::validate` accepts the shape, the pass and the
-/// division.
+/// layout.
 [[nodiscard]] std::vector<section> describe(const request& asked);
 
 /// The models of the catalogue with their parameters.

@@ -149,7 +149,7 @@ class run_of_parts {
         const auto add_draw = [&](known<reading<compute_rate>>& to, const char* state) {
           if (!to) return;
           reading<compute_rate> with = *to;
-          with.draw = meter_.during(cuda::detail::name_of(best.product) + ", " + state);
+          with.draw = meter_.during(cuda::detail::name_of(best.matmul) + ", " + state);
           to = with;
         };
         add_draw(kept.sustained, "sustained");
@@ -169,9 +169,9 @@ class run_of_parts {
   void model() {
     if (asked_.model.empty()) return;
     surface_of(asked_.model,
-               cuda::shapes_of(cuda::products_of(*catalog::find_model(asked_.model)->shape,
-                                                 asked_.micro_batch,
-                                                 asked_.sequence_length)));
+               cuda::shapes_of(cuda::matmuls_of(*catalog::find_model(asked_.model)->shape,
+                                                asked_.micro_batch,
+                                                asked_.sequence_length)));
   }
 
   void issue() {

@@ -1,6 +1,6 @@
 #include <gpuplan/cost.hpp>
 #include <gpuplan/io/table.hpp>
-#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
@@ -180,7 +180,7 @@ class listing {
     };
     add_columns({"gpus"}, io::alignment::right);
     if (!asked_.request.setups.empty()) add_columns({"precision"}, io::alignment::left);
-    add_columns({"division"}, io::alignment::left);
+    add_columns({"layout"}, io::alignment::left);
     if (recomputes_) add_columns({"recompute"}, io::alignment::left);
     add_columns({"batch"}, io::alignment::right);
     add_columns({"hours"}, io::alignment::point);

@@ -69,7 +69,7 @@ std::vector<training_setup> setups_of(const arguments& given, training_setup set
       throw guides::bad_request("--precision " + name + ": " + setup.framework.name +
                                 " does not train in it");
     setup.precision = *recipe;
-    training_setup alone = setup;  // what any division keeps it from says too little
+    training_setup alone = setup;  // what any layout keeps it from says too little
     alone.parallelism = {.zero_stage = setup.parallelism.zero_stage};
     if (const auto valid = validate(alone); !valid)
       throw guides::bad_request("--precision " + name + ": what " + setup.framework.name +
@@ -387,24 +387,24 @@ named_request request_of(const arguments& given) {
 }
 
 std::string in_words(const training_plan& plan) {
-  const parallelism& division = plan.division;
+  const parallelism& layout = plan.layout;
   std::string words;
   const auto add = [&](const std::string& more) { words += (words.empty() ? "" : " ") + more; };
   const auto degree = [&](const char* letter, std::int64_t ranks) {
     if (ranks > 1) add(letter + std::to_string(ranks));
   };
-  degree("t", division.tensor_parallel);
+  degree("t", layout.tensor_parallel);
   if (divides_sequence(plan)) words += "s";
-  degree("c", division.context_parallel);
-  degree("e", division.expert_parallel);
-  degree("p", division.pipeline_parallel);
-  degree("v", division.virtual_pipeline);
-  if (division.zero_stage > 0) add("ZeRO-" + std::to_string(division.zero_stage));
+  degree("c", layout.context_parallel);
+  degree("e", layout.expert_parallel);
+  degree("p", layout.pipeline_parallel);
+  degree("v", layout.virtual_pipeline);
+  if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
   return words.empty() ? "replicas" : words;
 }
 
 bool divides_sequence(const training_plan& plan) {
-  return plan.division.tensor_parallel > 1 && plan.division.sequence_parallel;
+  return plan.layout.tensor_parallel > 1 && plan.layout.sequence_parallel;
 }
 
 std::string in_words(const batch_plan& plan) {
@@ -477,8 +477,8 @@ std::string in_words(const failure& why) {
       return "takes " + io::decimal(static_cast<double>(why[fact::minutes]) / 60, 1) + " hours";
     case errc::no_plan_for_money:
       return "costs " + io::decimal(static_cast<double>(why[fact::cents]) / 100, 0) + " dollars";
-    case errc::no_such_division:
-      return "no division has so many ranks";
+    case errc::no_such_layout:
+      return "no layout has so many ranks";
     case errc::no_such_batch:
       return "nothing meets the batch";
     default:

@@ -1,6 +1,6 @@
 #include <gpuplan/framework.hpp>
 #include <gpuplan/io/table.hpp>
-#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/front.hpp>
 #include <gpuplan/planner/limits.hpp>
@@ -74,7 +74,7 @@ struct listing {
     }
     if (has_kinds()) table.columns.push_back({.name = "gpu"});
     if (has_precisions()) table.columns.push_back({.name = "precision"});
-    for (const char* name : {"division", "recompute"}) table.columns.push_back({.name = name});
+    for (const char* name : {"layout", "recompute"}) table.columns.push_back({.name = name});
     table.columns.push_back({.name = "batch", .align = io::alignment::right});
     const auto add_number = [&](const char* name) {
       table.columns.push_back({.name = name, .align = io::alignment::point});
@@ -271,7 +271,7 @@ int plan_training(int argc, char** argv) {
         app.add_flag("--less-memory",
                      asked.lists_smaller,
                      "Lists plans of less and less memory too, which may take a minute");
-        app.add_option("--plans", asked.plans, "Plans to list, each of another division")
+        app.add_option("--plans", asked.plans, "Plans to list, each of another layout")
             ->transform(guides::whole_number(1, plan_answer::most_plans))
             ->type_name("N")
             ->capture_default_str();

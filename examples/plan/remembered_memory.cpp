@@ -22,18 +22,18 @@ void asked_memory::show() {
 // All in which setups of one request differ that memory depends on.
 bytes asked_memory::required(const fullest_stage_memory& model, const batch_plan& plan) {
   const training_setup& setup = model.of.setup;
-  const parallelism& division = setup.parallelism;
+  const parallelism& layout = setup.parallelism;
   const precision_recipe& precision = setup.precision;
   std::vector<std::int64_t> key{plan.micro_batch,
                                 plan.data_parallel,
                                 plan.accumulation,
-                                division.tensor_parallel,
-                                division.pipeline_parallel,
-                                division.virtual_pipeline,
-                                division.context_parallel,
-                                division.expert_parallel,
-                                division.zero_stage,
-                                division.sequence_parallel ? 1 : 0,
+                                layout.tensor_parallel,
+                                layout.pipeline_parallel,
+                                layout.virtual_pipeline,
+                                layout.context_parallel,
+                                layout.expert_parallel,
+                                layout.zero_stage,
+                                layout.sequence_parallel ? 1 : 0,
                                 static_cast<std::int64_t>(setup.recompute),
                                 setup.model.num_hidden_layers,
                                 static_cast<std::int64_t>(precision.weights),

@@ -5,7 +5,7 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/progress.hpp>
-#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>

@@ -31,12 +31,18 @@ constexpr step_part step_parts[] = {
     {"forward_s", "forward", &step_breakdown::forward},
     {"backward_s", "backward", &step_breakdown::backward},
     {"recompute_s", "recomputation", &step_breakdown::recompute},
-    {"tensor_exchange_s", "exposed: tensor parallel", &step_breakdown::tensor_exchange},
-    {"context_exchange_s", "exposed: context parallel", &step_breakdown::context_exchange},
-    {"expert_exchange_s", "exposed: tokens to experts", &step_breakdown::expert_exchange},
-    {"pipeline_exchange_s", "exposed: between stages", &step_breakdown::pipeline_exchange},
-    {"gradient_exchange_s", "exposed: gradients", &step_breakdown::gradient_exchange},
-    {"parameter_exchange_s", "exposed: weights (ZeRO)", &step_breakdown::parameter_exchange},
+    {"tensor_communication_s", "exposed: tensor parallel", &step_breakdown::tensor_communication},
+    {"context_communication_s",
+     "exposed: context parallel",
+     &step_breakdown::context_communication},
+    {"expert_communication_s", "exposed: tokens to experts", &step_breakdown::expert_communication},
+    {"pipeline_communication_s",
+     "exposed: between stages",
+     &step_breakdown::pipeline_communication},
+    {"gradient_communication_s", "exposed: gradients", &step_breakdown::gradient_communication},
+    {"parameter_communication_s",
+     "exposed: weights (ZeRO)",
+     &step_breakdown::parameter_communication},
     {"bubble_s", "pipeline bubble", &step_breakdown::bubble},
     {"optimizer_s", "optimizer", &step_breakdown::optimizer},
     {"host_s", "host", &step_breakdown::host}};
@@ -50,8 +56,8 @@ struct stack_input {
 constexpr stack_input stack_inputs[] = {
     {"products",
      "matrix products: library, clocks",
-     &step_ranges::product_rate,
-     &stack_range::product_rate},
+     &step_ranges::matmul_rate,
+     &stack_range::matmul_rate},
     {"elements",
      "element-wise kernels: fused, or not",
      &step_ranges::element_traffic,
@@ -176,9 +182,9 @@ io::table stacks_of(const named_request& asked, const named_plan& plan) {
     if (step.high() - step.low() < shown * best.step) continue;
     const range<double> factor = stack.*input.factor;
     cell times{factor};
-    if (input.step == &step_ranges::product_rate && !is_timed(model.efficiency))
+    if (input.step == &step_ranges::matmul_rate && !is_timed(model.efficiency))
       times = cell{
-          range<double>{factor.low() * stack.untimed_products.low() / stack.untimed_products.high(),
+          range<double>{factor.low() * stack.untimed_matmuls.low() / stack.untimed_matmuls.high(),
                         factor.high()},
           2};
     if (!is_timed(by) && input.step == &step_ranges::host)
@@ -201,7 +207,7 @@ void add_columns(io::table& to) {
                            "framework",
                            "sequence_length",
                            "precision",
-                           "division",
+                           "layout",
                            "recompute",
                            "tensor_parallel",
                            "sequence_parallel",
@@ -244,7 +250,7 @@ void add_cells(std::vector<cell>& to, const described_plan& of) {
     return;
   }
   const training_plan& plan = *of.plan;
-  const parallelism& division = plan.division;
+  const parallelism& layout = plan.layout;
   const range<duration> step = of.by_stack.all;
   to.insert(to.end(),
             {of.framework,
@@ -252,13 +258,13 @@ void add_cells(std::vector<cell>& to, const described_plan& of) {
              of.precision,
              in_words(plan),
              recomputed(plan),
-             division.tensor_parallel,
+             layout.tensor_parallel,
              divides_sequence(plan) ? "yes" : "no",
-             division.context_parallel,
-             division.expert_parallel,
-             division.pipeline_parallel,
-             division.virtual_pipeline,
-             division.zero_stage,
+             layout.context_parallel,
+             layout.expert_parallel,
+             layout.pipeline_parallel,
+             layout.virtual_pipeline,
+             layout.zero_stage,
              plan.batch.data_parallel,
              plan.batch.micro_batch,
              plan.batch.accumulation,

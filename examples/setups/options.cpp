@@ -69,7 +69,7 @@ constexpr word<attention_kernel> attentions[] = {
     {"flash", "FlashAttention", attention_kernel::flash},
     {"efficient", "memory-efficient attention", attention_kernel::efficient},
     {"math", "attention by PyTorch's products", attention_kernel::math},
-    {"written-out", "attention written out", attention_kernel::written_out},
+    {"eager", "attention written out", attention_kernel::eager},
 };
 constexpr word<sharding_code> shardings[] = {
     {"ddp", "", sharding_code::none},

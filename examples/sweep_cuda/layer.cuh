@@ -5,7 +5,7 @@
 
 #include <gpuplan/cuda/cublaslt.cuh>
 #include <gpuplan/cuda/for_each.cuh>
-#include <gpuplan/cuda/matrix_product.cuh>
+#include <gpuplan/cuda/matmul.cuh>
 #include <gpuplan/cuda/random_data.cuh>
 #include <gpuplan/cuda/runtime.cuh>
 #include <gpuplan/precision.hpp>
@@ -49,25 +49,24 @@ template <class T>
 }
 
 /// A product by the algorithm that cuBLASLt thinks fastest.
-class chosen_product {
+class chosen_matmul {
  public:
   /// Throws `cuda::call_error`, and `cuda::measurement_error` where cuBLASLt has none.
-  chosen_product(const workshop& in, const cuda::matrix_product& product)
-      : product_(product, nullptr, false) {
-    const auto found = product_.algorithms(in.library, 1, in.room.bytes());
+  chosen_matmul(const workshop& in, const cuda::matmul& matmul) : matmul_(matmul, nullptr, false) {
+    const auto found = matmul_.algorithms(in.library, 1, in.room.bytes());
     if (found.empty())
-      throw cuda::measurement_error(std::string("cuBLASLt makes no ") + cuda::name(product.pass) +
-                                    " product of this shape on this device");
+      throw cuda::measurement_error(std::string("cuBLASLt makes no ") + cuda::name(matmul.pass) +
+                                    " matmul of this shape on this device");
     algorithm_ = found.front();
   }
 
   /// Puts C = A B on the stream.
   void launch(const workshop& in, const void* a, const void* b, void* c) const {
-    product_.launch(in.library, algorithm_, a, b, c, in.room.data(), in.room.bytes(), in.on);
+    matmul_.launch(in.library, algorithm_, a, b, c, in.room.data(), in.room.bytes(), in.on);
   }
 
  private:
-  cuda::cublaslt_product product_;
+  cuda::cublaslt_matmul matmul_;
   cuda::cublaslt_algorithm algorithm_{};
 };
 
@@ -158,16 +157,16 @@ class layer {
         outputs_(elements(samples, outputs_per_sample_)),
         gradients_(elements(samples, outputs_per_sample_)),
         parts_(elements(parts_of_column(), outputs_per_sample_)),
-        forward_(in,
-                 product({samples, outputs_per_sample_, inputs_per_sample_},
-                         cuda::product_pass::forward)),
+        forward_(
+            in,
+            matmul({samples, outputs_per_sample_, inputs_per_sample_}, cuda::matmul_pass::forward)),
         weight_gradient_(in,
-                         product({outputs_per_sample_, inputs_per_sample_, samples},
-                                 cuda::product_pass::weight_gradient)) {
+                         matmul({outputs_per_sample_, inputs_per_sample_, samples},
+                                cuda::matmul_pass::weight_gradient)) {
     if (!is_first)
       input_gradient_.emplace(in,
-                              product({samples, inputs_per_sample_, outputs_per_sample_},
-                                      cuda::product_pass::input_gradient));
+                              matmul({samples, inputs_per_sample_, outputs_per_sample_},
+                                     cuda::matmul_pass::input_gradient));
   }
 
   [[nodiscard]] std::int64_t outputs_per_sample() const { return outputs_per_sample_; }
@@ -216,11 +215,11 @@ class layer {
   cuda::device_buffer<element> outputs_;
   cuda::device_buffer<element> gradients_;
   cuda::device_buffer<float> parts_;
-  chosen_product forward_;
-  chosen_product weight_gradient_;
-  std::optional<chosen_product> input_gradient_{};
+  chosen_matmul forward_;
+  chosen_matmul weight_gradient_;
+  std::optional<chosen_matmul> input_gradient_{};
 
-  static cuda::matrix_product product(gpuplan::matmul_shape shape, cuda::product_pass pass) {
+  static cuda::matmul matmul(gpuplan::matmul_shape shape, cuda::matmul_pass pass) {
     return {.format = Format, .shape = shape, .pass = pass};
   }
   [[nodiscard]] std::int64_t parts_of_column() const {

@@ -43,7 +43,7 @@ void training_on_ranks::average_gradients() {
 
 void training_on_ranks::tear_down(const sweep_setting& setting) {
   if (!seconds_.empty())
-    exchanges_.push_back(
+    communication_.push_back(
         {.setting = setting, .median_s = measure::sort_into_quartiles(seconds_).median});
   seconds_.clear();
   of_rank_.tear_down();

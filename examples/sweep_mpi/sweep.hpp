@@ -46,7 +46,7 @@ class training_on_ranks {
     double median_s = 0;  // from when all ranks had come to it
   };
   /// Of the settings that made a step, in their order; of a rank alone none.
-  [[nodiscard]] const std::vector<exchange>& exchanges() const { return exchanges_; }
+  [[nodiscard]] const std::vector<exchange>& exchanges() const { return communication_; }
 
  private:
   const ranks& among_;
@@ -54,7 +54,7 @@ class training_on_ranks {
   gpuplan::measure::agreement agree_;
   std::size_t gradient_bytes_ = 0;
   std::vector<double> seconds_{};  // of the setting's all-reduces
-  std::vector<exchange> exchanges_{};
+  std::vector<exchange> communication_{};
 
   void average_gradients();
 };

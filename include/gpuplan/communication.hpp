@@ -5,7 +5,7 @@
 
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/detail/checks.hpp>
-#include <gpuplan/detail/exchange.hpp>
+#include <gpuplan/detail/communication.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/units.hpp>
@@ -44,8 +44,8 @@ struct link_constants {
   bytes ramp{};                // what a device sends well below it flows at half the rate
 };
 
-/// The time of a collective beside its hops and its bytes: the launch of its kernel, and the ranks'
-/// waiting for each other. 40 to 45 us without one of the rows each.
+/// The time of a collective beside its point_to_point and its bytes: the launch of its kernel, and
+/// the ranks' waiting for each other. 40 to 45 us without one of the rows each.
 inline constexpr duration collective_launch = 43_us;
 
 /// Fitted by benchmarks/accuracy/fit_links.cpp to 70 collectives that stas00/ml-engineering
@@ -197,20 +197,20 @@ namespace detail {
 }
 
 // With both algorithms where there are two.
-[[nodiscard]] constexpr exchange exchange_of(collective what,
-                                             const interconnect_numbers& links,
-                                             const group_numbers& group) {
+[[nodiscard]] constexpr communication communication_of(collective what,
+                                                       const interconnect_numbers& links,
+                                                       const group_numbers& group) {
   switch (what) {
     case collective::all_reduce:
-      return all_reduce_exchange(links, group);
+      return all_reduce_communication(links, group);
     case collective::all_to_all:
-      return all_to_all_exchange(links, group);
+      return all_to_all_communication(links, group);
     case collective::broadcast:
-      return broadcast_exchange(links, group);
+      return broadcast_communication(links, group);
     case collective::send:
-      return send_exchange(links, group.nodes() > 1);
+      return send_communication(links, group.nodes() > 1);
     default:
-      return all_gather_exchange(links, group);
+      return all_gather_communication(links, group);
   }
 }
 
@@ -224,11 +224,11 @@ namespace detail {
 /// group's part of the ports where this is less, and s the links' `ramp`. Of 70 measured
 /// all-reduces and reduce-scatters of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.2 % in
 /// the median; of each row, fitted to the others, by 7.2 %; of a machine with constants from other
-/// kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their hops differ.
-/// Other collectives, and groups across more than 4 nodes, are not measured. Preconditions: a group
-/// of at least 1; links with a rate, `between_nodes` stated where it spans nodes; a message of no
-/// less than no bytes; an algorithm that the collective has
-/// there, `fastest` or `ring` for all but all-reduce.
+/// kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their point_to_point
+/// differ. Other collectives, and groups across more than 4 nodes, are not measured. Preconditions:
+/// a group of at least 1; links with a rate, `between_nodes` stated where it spans nodes; a message
+/// of no less than no bytes; an algorithm that the collective has there, `fastest` or `ring` for
+/// all but all-reduce.
 [[nodiscard]] constexpr duration collective_time(
     collective what,
     bytes message,
@@ -244,7 +244,8 @@ namespace detail {
     detail::precondition_violated(failure(errc::not_positive).about(fact::link_rate));
   if (!detail::is_finite(message.value()) || message < bytes{})
     detail::precondition_violated(failure(errc::negative).about(fact::message));
-  const detail::exchange found = detail::exchange_of(what, numbers, {group.ranks, group.per_node});
+  const detail::communication found =
+      detail::communication_of(what, numbers, {group.ranks, group.per_node});
   if (by == collective_algorithm::fastest)
     return duration::from_value(found.seconds(message.value()));
   if (by == collective_algorithm::ring)

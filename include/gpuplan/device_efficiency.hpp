@@ -15,8 +15,8 @@ struct device_efficiency {
   double products_fp8 = 0.75;  // likewise in fp8, of its peak, and fp4
   double products_fp4 = 0.6;
   double products_fp8_by_row = 0.4;  // in fp8 with a scale for each row of both operands
-  double odd_products = 0.38;        // of that, where a dimension is no multiple of 4 bytes,
-  double unaligned_products = 0.5;   // or none of 16
+  double odd_matmuls = 0.38;         // of that, where a dimension is no multiple of 4 bytes,
+  double unaligned_matmuls = 0.5;    // or none of 16
   double attention_forward = 0.52;   // fused attention, of the fp16 and bf16 peak
   double attention_backward = 0.42;  // counting 2.5 times the forward's products
   double memory = 0.8;               // element-wise kernels and the optimizer

@@ -28,10 +28,10 @@ enum class layer_code {
 
 /// How RMS norms are computed.
 enum class rms_norm_code {
-  fused,               // one kernel
-  written_out,         // power, mean, root and product, in fp32; cast, then times the weight
-  written_out_whole,   // cast behind the weight
-  written_out_shifted  // likewise, and the weight counts from 1
+  fused,         // one kernel
+  eager,         // power, mean, root and product, in fp32; cast, then times the weight
+  eager_whole,   // cast behind the weight
+  eager_shifted  // likewise, and the weight counts from 1
 };
 
 /// How rotary positions are applied.
@@ -148,19 +148,19 @@ struct zero_settings {
 /// What a step costs in this software beside the products and bytes of its operators. Which of its
 /// kernels are fused, the fields of `framework` say. What is hidden is a share from 0 to 1.
 struct software_costs {
-  double product_rate = 1;  // of products, over what the device's kernels reach: by library
+  double matmul_rate = 1;  // of products, over what the device's kernels reach: by library
   // Bytes of element-wise kernels, over those counted: below 1 where caches hold some of them,
   // above where kernels are less fused than the fields of `framework` say.
   double element_traffic = 1;
-  double score_traffic = 1;             // likewise of scores, where attention is written out
-  duration host_per_operator{};         // the host's time to launch one operator of a layer
-  double host_of_backward = 0.4;        // of that, where autograd launches it: without Python
-  bool launches_ahead = true;           // while exchanges run; else the host waits for these too
-  duration host_per_step{};             // logging, the loader, the optimizer's launches
-  double hidden_tensor_exchange = 0;    // behind products
-  double hidden_expert_exchange = 0;    // behind other micro-batches or shared experts
-  double hidden_pipeline_exchange = 0;  // behind the next micro-batch
-  bool hides_gradients = true;          // behind the backward pass of the last micro-batch
+  double score_traffic = 1;                // likewise of scores, where attention is written out
+  duration host_per_operator{};            // the host's time to launch one operator of a layer
+  double host_of_backward = 0.4;           // of that, where autograd launches it: without Python
+  bool launches_ahead = true;              // while exchanges run; else the host waits for these too
+  duration host_per_step{};                // logging, the loader, the optimizer's launches
+  double hidden_tensor_communication = 0;  // behind products
+  double hidden_expert_communication = 0;  // behind other micro-batches or shared experts
+  double hidden_pipeline_communication = 0;  // behind the next micro-batch
+  bool hides_gradients = true;               // behind the backward pass of the last micro-batch
   bool hides_gathers = true;     // of weights that passes gather, and of gradients, behind layers
   bandwidth gathered_at_most{};  // of a rank, by ZeRO-3: 0 as the links allow
   bool hides_parameters = true;  // behind the forward pass: ZeRO-1's, which stage 3 always does

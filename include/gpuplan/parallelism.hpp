@@ -52,7 +52,7 @@ struct parallelism {
   friend constexpr bool operator==(const parallelism&, const parallelism&) = default;
 };
 
-/// One place in the division, counted from 0.
+/// One place in the layout, counted from 0.
 struct model_rank {
   std::int64_t stage = 0;
   std::int64_t tensor_rank = 0;
@@ -73,11 +73,11 @@ struct layer_range {
 /// Which of a model's layers a pipeline stage has: all layers, an encoder's before the decoder's,
 /// in order. Where they cannot be divided equally, the last stages have fewer, or none (DeepSpeed's
 /// partition by layers).
-[[nodiscard]] constexpr layer_range layers_of_stage(const parallelism& division,
+[[nodiscard]] constexpr layer_range layers_of_stage(const parallelism& layout,
                                                     std::int64_t layers,
                                                     std::int64_t stage) {
-  const std::int64_t stages = division.pipeline_parallel;
-  const std::int64_t end = division.ends_are_layers ? 1 : 0;
+  const std::int64_t stages = layout.pipeline_parallel;
+  const std::int64_t end = layout.ends_are_layers ? 1 : 0;
   const std::int64_t places = (layers + 2 * end + stages - 1) / stages;
   const auto layers_before = [&](std::int64_t which) {
     const std::int64_t before = which == 0 ? 0 : which * places - end;
@@ -86,16 +86,16 @@ struct layer_range {
   return {layers_before(stage), layers_before(stage + 1)};
 }
 
-/// The division itself where every degree and `virtual_pipeline` are from 1 to 2^20, `zero_stage`
+/// The layout itself where every degree and `virtual_pipeline` are from 1 to 2^20, `zero_stage`
 /// from 0 to 3, `shard_group` from 0 to 2^20, and no other schedule than 1F1B goes through several
 /// chunks of a stage. Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
-[[nodiscard]] constexpr result<parallelism> validate(const parallelism& division) {
+[[nodiscard]] constexpr result<parallelism> validate(const parallelism& layout) {
   const std::int64_t most = std::int64_t{1} << 20;
-  for (const named_fact degree : {named_fact{fact::tensor_parallel, division.tensor_parallel},
-                                  named_fact{fact::pipeline_parallel, division.pipeline_parallel},
-                                  named_fact{fact::expert_parallel, division.expert_parallel},
-                                  named_fact{fact::virtual_pipeline, division.virtual_pipeline},
-                                  named_fact{fact::context_parallel, division.context_parallel}}) {
+  for (const named_fact degree : {named_fact{fact::tensor_parallel, layout.tensor_parallel},
+                                  named_fact{fact::pipeline_parallel, layout.pipeline_parallel},
+                                  named_fact{fact::expert_parallel, layout.expert_parallel},
+                                  named_fact{fact::virtual_pipeline, layout.virtual_pipeline},
+                                  named_fact{fact::context_parallel, layout.context_parallel}}) {
     if (degree.value < 1) return failure(errc::not_positive, degree);
     if (degree.value > most)
       return failure(errc::out_of_bounds, degree, named_fact{fact::at_most, most});
@@ -103,22 +103,22 @@ struct layer_range {
   const auto is_from_0_to = [](std::int64_t last, std::int64_t value) {
     return value >= 0 && value <= last;
   };
-  if (!is_from_0_to(3, division.zero_stage))
+  if (!is_from_0_to(3, layout.zero_stage))
     return failure(errc::out_of_bounds,
-                   named_fact{fact::zero_stage, division.zero_stage},
+                   named_fact{fact::zero_stage, layout.zero_stage},
                    named_fact{fact::at_least, 0},
                    named_fact{fact::at_most, 3});
-  if (!is_from_0_to(most, division.shard_group))
+  if (!is_from_0_to(most, layout.shard_group))
     return failure(errc::out_of_bounds,
-                   named_fact{fact::shard_group, division.shard_group},
+                   named_fact{fact::shard_group, layout.shard_group},
                    named_fact{fact::at_least, 0},
                    named_fact{fact::at_most, most});
-  if (division.schedule != pipeline_schedule::one_f_one_b && division.virtual_pipeline > 1)
+  if (layout.schedule != pipeline_schedule::one_f_one_b && layout.virtual_pipeline > 1)
     return failure(errc::no_such_code,
-                   {{fact::virtual_pipeline, division.virtual_pipeline},
-                    {fact::schedule, division.schedule},
+                   {{fact::virtual_pipeline, layout.virtual_pipeline},
+                    {fact::schedule, layout.schedule},
                     {fact::takes, 1}});
-  return division;
+  return layout;
 }
 
 }  // namespace gpuplan

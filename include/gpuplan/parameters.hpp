@@ -128,12 +128,12 @@ constexpr auto part_of(operator_kind kind) -> std::int64_t parameter_counts::* {
 class parameter_visitor {
  public:
   constexpr parameter_visitor(const transformer& the_model,
-                              const parallelism& the_division = {},
+                              const parallelism& the_layout = {},
                               const model_rank& the_rank = {})
       : model_(the_model),
-        tensor_ways_(the_division.tensor_parallel),
+        tensor_ways_(the_layout.tensor_parallel),
         tensor_rank_(the_rank.tensor_rank),
-        expert_ways_(the_division.expert_parallel),
+        expert_ways_(the_layout.expert_parallel),
         expert_rank_(the_rank.expert_rank) {}
 
   parameter_counts counts{};
@@ -255,21 +255,21 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
 /// evenly is dealt out, without padding. The first stage holds the tables, the last one all that is
 /// behind the layers; where a stage other than the first needs the token table, for a tied head or
 /// a decoder behind an encoder, it holds a copy, counted under `embedding`. Preconditions:
-/// `validate` accepts model and division, and the rank is one of it.
+/// `validate` accepts model and layout, and the rank is one of it.
 [[nodiscard]] constexpr parameter_counts parameters(const transformer& model,
-                                                    const parallelism& division,
+                                                    const parallelism& layout,
                                                     const model_rank& rank = {}) {
-  const std::int64_t stages = division.pipeline_parallel;
-  const layer_range range = layers_of_stage(division, model.layers(), rank.stage);
+  const std::int64_t stages = layout.pipeline_parallel;
+  const layer_range range = layers_of_stage(layout, model.layers(), rank.stage);
   const bool is_first = rank.stage == 0;
   const bool is_last = rank.stage == stages - 1;
-  detail::parameter_visitor visitor(model, division, rank);
+  detail::parameter_visitor visitor(model, layout, rank);
   layer_counts layers = layers_between(model, range.first, range.last);
   if (is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
   visit_layers(model, layers, visitor);
   if (is_first) {
     visit_input(model, visitor);
-    detail::count_tables(model, division.tensor_parallel, rank.tensor_rank, visitor.counts);
+    detail::count_tables(model, layout.tensor_parallel, rank.tensor_rank, visitor.counts);
   }
   if (is_last) {
     detail::visit_end(model, visitor);
@@ -282,7 +282,7 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
   const bool ties = is_last && (model.has_tied_head() || model.mtp_layers != 0);
   if (!is_first && (starts_decoder || ties))
     visitor.counts.embedding +=
-        detail::dealt(model.vocab_size, division.tensor_parallel, rank.tensor_rank) *
+        detail::dealt(model.vocab_size, layout.tensor_parallel, rank.tensor_rank) *
         model.token_width();
   return visitor.counts;
 }

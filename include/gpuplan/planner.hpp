@@ -1,6 +1,6 @@
 #pragma once
 
-// The planner: which division, micro-batch and accumulation train a model fastest, for the least
+// The planner: which layout, micro-batch and accumulation train a model fastest, for the least
 // money or in the least memory, on a cluster, and why not better.
 
 #include <gpuplan/detail/math.hpp>
@@ -21,7 +21,7 @@
 namespace gpuplan {
 
 /// Answers "what does a device need for plans of this setup?" with a memory model: the setup has
-/// the division, in every other way it is the request's. Where `memory_of.at_least(setup, plan)`
+/// the layout, in every other way it is the request's. Where `memory_of.at_least(setup, plan)`
 /// exists, it is bytes that the model never falls below, and cheap: plans are refused by it before
 /// the model is asked. Where `memory_of.on(gpu)` exists, it answers for clusters of that GPU.
 template <class MemoryOf>
@@ -98,10 +98,10 @@ class planner {
     }
   };
 
-  // Of a division, the micro-batch from which on memory is too much, with so many accumulations or
+  // Of a layout, the micro-batch from which on memory is too much, with so many accumulations or
   // more: it rises with both. Looked for when several were too large, one by one.
   struct too_large {
-    plan_group division{};
+    plan_group layout{};
     std::int64_t accumulation = 0;
     std::int64_t seen = 0;
     std::int64_t from = std::numeric_limits<std::int64_t>::max();
@@ -188,7 +188,7 @@ class planner {
   constexpr bool is_known_too_large(const plan_candidate& of) const {
     for (const too_large& known : too_large_)
       if (known.seen != 0 && of.group.micro_batch >= known.from &&
-          of.of.low >= known.accumulation && known.division.same_division(of.group))
+          of.of.low >= known.accumulation && known.layout.same_layout(of.group))
         return true;
     return false;
   }
@@ -197,10 +197,10 @@ class planner {
     if (!(needed < infinity)) return;  // refused, maybe for this micro-batch alone
     too_large* noted = nullptr;
     for (too_large& known : too_large_)
-      if (known.seen != 0 && known.division.same_division(of.group)) noted = &known;
+      if (known.seen != 0 && known.layout.same_layout(of.group)) noted = &known;
     if (noted == nullptr) {
       noted = &too_large_[next_too_large_++ % most_too_large];
-      *noted = {.division = of.group};
+      *noted = {.layout = of.group};
     }
     if (++noted->seen < patience) return;
     plan_candidate other = of;
@@ -272,7 +272,7 @@ class planner {
         of.group};
     int at = answer_.count;
     for (int there = 0; there < answer_.count; ++there)
-      if (ranks_[there].group.same_division(of.group)) at = there;
+      if (ranks_[there].group.same_layout(of.group)) at = there;
     if (at < answer_.count && !(place < ranks_[at])) return;
     if (at == wanted_) {
       if (!(place < ranks_[--at])) return;
@@ -291,7 +291,7 @@ class planner {
     const training_setup& setup = all_.divided(of.group);
     return {.setup = static_cast<std::size_t>(of.group.setup),
             .gpus = of.group.gpus,
-            .division = setup.parallelism,
+            .layout = setup.parallelism,
             .recompute = setup.recompute,
             .batch = batch_of(of, accumulation),
             .step = duration::from_value(of.step(accumulation))};
@@ -300,9 +300,9 @@ class planner {
   // What keeps every plan out, and how far off the nearest is.
   constexpr failure why_none(const plan_counts& counts) const {
     const named_fact devices{fact::devices, all_.most_gpus()};
-    if (!all_.has_divisions()) {
+    if (!all_.has_layouts()) {
       if (failed(all_.flaw())) return all_.flaw();
-      return failure(errc::no_such_division, devices);
+      return failure(errc::no_such_layout, devices);
     }
     const std::int64_t plans = counts.evaluated + counts.excluded;
     if (plans == 0)
@@ -432,7 +432,7 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// at the least batch. Interleaved schedules take accumulations that the stages divide. Of plans
 /// that the goal counts the same, the faster comes first, then the one of less memory, then they
 /// are in order of clusters, GPUs and degrees. Errors: those of the request; of the cluster that is
-/// nearest to a plan, where none has one: `no_such_division`, or why the first one is none;
+/// nearest to a plan, where none has one: `no_such_layout`, or why the first one is none;
 /// `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one within the
 /// budget would take, or where none is within it, the best one of all; `no_plan_in_memory` of the
 /// plan that needs least; what the memory model refuses all setups for; `out_of_bounds` of more

@@ -292,7 +292,7 @@ namespace gpuplan {
   X(stall)                           \
   X(step_time)                       \
   X(storage)                         \
-  X(straggling)                      \
+  X(straggler_slowdown)              \
   X(sum)                             \
   X(surface)                         \
   X(throughput)                      \
@@ -315,28 +315,28 @@ namespace gpuplan {
   X(contention)                      \
   X(cost_over_reference)             \
   X(element_traffic)                 \
-  X(hidden_expert_exchange)          \
-  X(hidden_pipeline_exchange)        \
-  X(hidden_tensor_exchange)          \
-  X(hop)                             \
+  X(hidden_expert_communication)     \
+  X(hidden_pipeline_communication)   \
+  X(hidden_tensor_communication)     \
+  X(point_to_point)                  \
   X(host_of_backward)                \
   X(host_per_operator)               \
   X(host_per_step)                   \
   X(input)                           \
   X(layer)                           \
   X(memory_bandwidth)                \
-  X(odd_products)                    \
+  X(odd_matmuls)                     \
   X(output)                          \
-  X(product_rate)                    \
+  X(matmul_rate)                     \
   X(products)                        \
   X(products_fp4)                    \
   X(products_fp8)                    \
   X(products_fp8_by_row)             \
   X(rate_of_attention)               \
-  X(rate_of_products)                \
+  X(rate_of_matmuls)                 \
   X(score_traffic)                   \
   X(sharing)                         \
-  X(unaligned_products)
+  X(unaligned_matmuls)
 
 // Enumerations of the descriptions that a fact's value can be of, declared here since facts come
 // first, and how their enumerators are spelled, in order.
@@ -366,7 +366,7 @@ namespace gpuplan {
   X(pipeline_schedule, "one_f_one_b", "gpipe", "zero_bubble")                    \
   X(recompute_mode, "none", "selective", "full")                                 \
   X(training, "full", "frozen", "head", "last_layers", "adapters")               \
-  X(attention_kernel, "automatic", "flash", "efficient", "math", "written_out")  \
+  X(attention_kernel, "automatic", "flash", "efficient", "math", "eager")        \
   X(optimizer_kind,                                                              \
     "sgd",                                                                       \
     "sgd_momentum",                                                              \

@@ -18,11 +18,11 @@ namespace gpuplan {
 
 /// What computes softmax(query x key) x value.
 enum class attention_kernel {
-  automatic,   // as PyTorch chooses: flash where it can, else efficient
-  flash,       // FlashAttention-2
-  efficient,   // xFormers' memory-efficient attention
-  math,        // PyTorch's own products, in fp32
-  written_out  // the model's own products
+  automatic,  // as PyTorch chooses: flash where it can, else efficient
+  flash,      // FlashAttention-2
+  efficient,  // xFormers' memory-efficient attention
+  math,       // PyTorch's own products, in fp32
+  eager       // the model's own products
 };
 
 struct training_setup {
@@ -191,15 +191,15 @@ constexpr failure flaw_of_zero_stage(const training_setup& setup) {
 
 // Whose layers can be shared, and what of them lies on the host.
 constexpr failure flaw_of_sharding(const training_setup& setup) {
-  const parallelism& division = setup.parallelism;
+  const parallelism& layout = setup.parallelism;
   const layer_code code = setup.framework.layers;
   const sharding_code by = setup.framework.sharding;
   const named_fact layers{fact::layers, code};
   const named_fact sharding{fact::sharding, by};
-  const named_fact zero_stage{fact::zero_stage, division.zero_stage};
+  const named_fact zero_stage{fact::zero_stage, layout.zero_stage};
   const bool gathers = by == sharding_code::fsdp2;
   const bool is_deepspeed = by == sharding_code::deepspeed;
-  const int stage = division.zero_stage;
+  const int stage = layout.zero_stage;
   if (is_megatron(code) && (by == sharding_code::none || gathers))
     return without_code({sharding,
                          layers,
@@ -212,18 +212,18 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
                          {fact::takes, sharding_code::fsdp2},
                          {fact::takes, sharding_code::deepspeed}});
   if (!gathers)
-    if (const failure why = flaw_if_any({{fact::shard_group, division.shard_group},
-                                         {fact::weights_on_host, division.weights_on_host}},
+    if (const failure why = flaw_if_any({{fact::shard_group, layout.shard_group},
+                                         {fact::weights_on_host, layout.weights_on_host}},
                                         sharding);
         failed(why))
       return why;
-  const named_fact on_host{fact::optimizer_on_host, division.optimizer_on_host};
-  if (gathers && division.optimizer_on_host != division.weights_on_host)
+  const named_fact on_host{fact::optimizer_on_host, layout.optimizer_on_host};
+  if (gathers && layout.optimizer_on_host != layout.weights_on_host)
     return without_code({on_host,
-                         {fact::weights_on_host, division.weights_on_host},
+                         {fact::weights_on_host, layout.weights_on_host},
                          sharding,
-                         {fact::takes, division.weights_on_host}});
-  if (!gathers && division.optimizer_on_host) {
+                         {fact::takes, layout.weights_on_host}});
+  if (!gathers && layout.optimizer_on_host) {
     if (!is_deepspeed) return without_code({on_host, sharding, {fact::takes, false}});
     if (stage == 0) return without_code({on_host, zero_stage, {fact::takes, false}});
     if (stage == 1 && setup.precision.fp32_gradients &&
@@ -245,20 +245,20 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
 
 // Megatron-Core's stages, and chunks of them, are equally long; its ranks have equal parts of
 // layers. DeepSpeed's pipeline engine has neither chunks nor ZeRO-2.
-constexpr failure flaw_of_megatron_division(const training_setup& setup) {
-  const parallelism& division = setup.parallelism;
+constexpr failure flaw_of_megatron_layout(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
   const transformer& model = setup.model;
-  const std::int64_t ranks = division.tensor_parallel;
+  const std::int64_t ranks = layout.tensor_parallel;
   const named_fact tensor_parallel{fact::tensor_parallel, ranks};
-  const named_fact stages{fact::pipeline_parallel, division.pipeline_parallel};
+  const named_fact stages{fact::pipeline_parallel, layout.pipeline_parallel};
   const bool is_deepspeed = setup.framework.sharding == sharding_code::deepspeed;
-  if (is_deepspeed && division.zero_stage > 1 && division.pipeline_parallel > 1)
-    return without_code({{fact::zero_stage, division.zero_stage},
+  if (is_deepspeed && layout.zero_stage > 1 && layout.pipeline_parallel > 1)
+    return without_code({{fact::zero_stage, layout.zero_stage},
                          {fact::sharding, setup.framework.sharding},
                          stages,
                          {fact::takes, 0},
                          {fact::takes, 1}});
-  if (model.num_hidden_layers < division.pipeline_parallel)
+  if (model.num_hidden_layers < layout.pipeline_parallel)
     return without_code({stages,
                          {fact::num_hidden_layers, model.num_hidden_layers},
                          {fact::at_most, model.num_hidden_layers}});
@@ -267,8 +267,8 @@ constexpr failure flaw_of_megatron_division(const training_setup& setup) {
             flaw_if_indivisible(stages, {{fact::num_hidden_layers, model.num_hidden_layers}});
         failed(why))
       return why;
-    const std::int64_t layers = model.num_hidden_layers / division.pipeline_parallel;
-    if (const failure why = flaw_if_indivisible({fact::virtual_pipeline, division.virtual_pipeline},
+    const std::int64_t layers = model.num_hidden_layers / layout.pipeline_parallel;
+    if (const failure why = flaw_if_indivisible({fact::virtual_pipeline, layout.virtual_pipeline},
                                                 {{fact::layers_of_stage, layers}});
         failed(why))
       return why;
@@ -287,72 +287,72 @@ constexpr failure flaw_of_megatron_division(const training_setup& setup) {
   // Within attention a context rank has all tokens of a part of a tensor rank's heads; their number
   // is a multiple of that of its keys and values.
   const std::int64_t groups = model.key_value_heads() > ranks ? model.key_value_heads() / ranks : 1;
-  return flaw_if_indivisible({fact::context_parallel, division.context_parallel},
+  return flaw_if_indivisible({fact::context_parallel, layout.context_parallel},
                              {{fact::key_value_heads_of_rank, groups}});
 }
 
 // A context rank has two chunks of a sequence, one from either end; along the sequence, each of its
 // tensor ranks an equal part of their tokens.
 constexpr failure flaw_of_sequence(const training_setup& setup) {
-  const parallelism& division = setup.parallelism;
-  const std::int64_t context = division.context_parallel;
+  const parallelism& layout = setup.parallelism;
+  const std::int64_t context = layout.context_parallel;
   if (context > 1)
     if (const failure why = flaw_if_no_multiple({{fact::sequence_length, setup.sequence_length}},
                                                 {fact::chunks_of_sequence, 2 * context});
         failed(why))
       return why;
   const bool is_along =
-      division.sequence_parallel || setup.framework.layers == layer_code::torchtitan;
+      layout.sequence_parallel || setup.framework.layers == layer_code::torchtitan;
   if (!is_along) return {};
-  return flaw_if_indivisible({fact::tensor_parallel, division.tensor_parallel},
+  return flaw_if_indivisible({fact::tensor_parallel, layout.tensor_parallel},
                              {{fact::tokens_of_context_rank, setup.sequence_length / context}});
 }
 
-constexpr failure flaw_of_division(const training_setup& setup) {
-  const parallelism& division = setup.parallelism;
+constexpr failure flaw_of_layout(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
   const named_fact layers{fact::layers, setup.framework.layers};
   const named_fact sharding{fact::sharding, setup.framework.sharding};
-  const named_fact tensor_parallel{fact::tensor_parallel, division.tensor_parallel};
-  const named_fact stages{fact::pipeline_parallel, division.pipeline_parallel};
-  const named_fact chunks{fact::virtual_pipeline, division.virtual_pipeline};
+  const named_fact tensor_parallel{fact::tensor_parallel, layout.tensor_parallel};
+  const named_fact stages{fact::pipeline_parallel, layout.pipeline_parallel};
+  const named_fact chunks{fact::virtual_pipeline, layout.virtual_pipeline};
   const named_fact one{fact::takes, 1};
   const bool is_of_megatron = is_megatron(setup.framework.layers);
   const bool is_titan = setup.framework.layers == layer_code::torchtitan;
-  const std::int64_t ranks = division.tensor_parallel;
-  if (!is_of_megatron && division.pipeline_parallel > 1) return without_code({stages, layers, one});
-  if (division.virtual_pipeline > 1) {
+  const std::int64_t ranks = layout.tensor_parallel;
+  if (!is_of_megatron && layout.pipeline_parallel > 1) return without_code({stages, layers, one});
+  if (layout.virtual_pipeline > 1) {
     if (!is_of_megatron) return without_code({chunks, layers, one});
     if (setup.framework.sharding == sharding_code::deepspeed)
       return without_code({chunks, sharding, one});
-    if (division.pipeline_parallel == 1) return without_code({chunks, stages, one});
+    if (layout.pipeline_parallel == 1) return without_code({chunks, stages, one});
   }
-  if (division.schedule != pipeline_schedule::one_f_one_b)
+  if (layout.schedule != pipeline_schedule::one_f_one_b)
     return without_code(
-        {{fact::schedule, division.schedule}, {fact::takes, pipeline_schedule::one_f_one_b}});
+        {{fact::schedule, layout.schedule}, {fact::takes, pipeline_schedule::one_f_one_b}});
   const bool has_engine = setup.framework.transformer_engine;
   const named_fact engine{fact::transformer_engine, has_engine};
-  if (!has_engine && division.expert_parallel > 1)
-    return without_code({{fact::expert_parallel, division.expert_parallel}, engine, one});
-  if (!has_engine && !is_titan && division.context_parallel > 1)
-    return without_code({{fact::context_parallel, division.context_parallel}, layers, engine, one});
+  if (!has_engine && layout.expert_parallel > 1)
+    return without_code({{fact::expert_parallel, layout.expert_parallel}, engine, one});
+  if (!has_engine && !is_titan && layout.context_parallel > 1)
+    return without_code({{fact::context_parallel, layout.context_parallel}, layers, engine, one});
   if (!is_of_megatron)
     if (const failure why =
-            flaw_if_any({{fact::shares_kept_inputs, division.shares_kept_inputs}}, layers);
+            flaw_if_any({{fact::shares_kept_inputs, layout.shares_kept_inputs}}, layers);
         failed(why))
       return why;
   const model_rank& place = setup.place;
-  if (place.stage < 0 || place.stage >= division.pipeline_parallel)
+  if (place.stage < 0 || place.stage >= layout.pipeline_parallel)
     return failure(errc::out_of_bounds,
                    {{fact::stage, place.stage},
                     {fact::at_least, 0},
-                    {fact::at_most, division.pipeline_parallel - 1}});
+                    {fact::at_most, layout.pipeline_parallel - 1}});
   if (place.tensor_rank != 0)
     return without_code({{fact::tensor_rank, place.tensor_rank}, {fact::takes, 0}});
   if (place.expert_rank != 0)
     return without_code({{fact::expert_rank, place.expert_rank}, {fact::takes, 0}});
   if (const failure why = flaw_of_sequence(setup); failed(why)) return why;
   if (is_of_megatron)
-    if (const failure why = flaw_of_megatron_division(setup); failed(why)) return why;
+    if (const failure why = flaw_of_megatron_layout(setup); failed(why)) return why;
   const named_fact loss_parallel{fact::loss_parallel, setup.framework.loss_parallel};
   if (setup.framework.loss_parallel && is_of_megatron)
     return without_code({loss_parallel, layers, {fact::takes, false}});
@@ -377,18 +377,18 @@ constexpr failure flaw_of_division(const training_setup& setup) {
                                       tensor_parallel);
       failed(why))
     return why;
-  const named_fact along{fact::sequence_parallel, division.sequence_parallel};
-  if (setup.trains.what != training::full && (division.sequence_parallel || is_titan))
+  const named_fact along{fact::sequence_parallel, layout.sequence_parallel};
+  if (setup.trains.what != training::full && (layout.sequence_parallel || is_titan))
     return without_code({{fact::trains, setup.trains.what},
                          tensor_parallel,
                          is_titan ? layers : along,
                          {fact::takes, training::full}});
   if (is_titan) return {};
   if (const failure why =
-          flaw_if_any({sharding, {fact::zero_stage, division.zero_stage}}, tensor_parallel);
+          flaw_if_any({sharding, {fact::zero_stage, layout.zero_stage}}, tensor_parallel);
       failed(why))
     return why;
-  if (setup.optimizer.clips_gradients && !division.sequence_parallel)
+  if (setup.optimizer.clips_gradients && !layout.sequence_parallel)
     return without_code(
         {{fact::clips_gradients, true}, tensor_parallel, along, {fact::takes, false}});
   return {};
@@ -396,18 +396,18 @@ constexpr failure flaw_of_division(const training_setup& setup) {
 
 // What Megatron-Core can divide, as far as its code is known.
 constexpr failure flaw_of_experts(const training_setup& setup) {
-  const parallelism& division = setup.parallelism;
+  const parallelism& layout = setup.parallelism;
   const expert_mixture& moe = setup.model.moe;
   const named_fact experts{fact::num_experts, moe.num_experts};
-  if (division.context_parallel > 1 && setup.model.is_latent())
-    return without_code({{fact::context_parallel, division.context_parallel},
+  if (layout.context_parallel > 1 && setup.model.is_latent())
+    return without_code({{fact::context_parallel, layout.context_parallel},
                          {fact::kv_lora_rank, setup.model.mla.kv_lora_rank},
                          {fact::takes, 1}});
   if (moe.num_experts == 0) return {};
-  if (division.tensor_parallel > 1)
+  if (layout.tensor_parallel > 1)
     return without_code(
-        {{fact::tensor_parallel, division.tensor_parallel}, experts, {fact::takes, 1}});
-  return flaw_if_indivisible({fact::expert_parallel, division.expert_parallel}, {experts});
+        {{fact::tensor_parallel, layout.tensor_parallel}, experts, {fact::takes, 1}});
+  return flaw_if_indivisible({fact::expert_parallel, layout.expert_parallel}, {experts});
 }
 
 constexpr failure flaw_of_recomputation(const training_setup& setup) {
@@ -445,7 +445,7 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
                          {fact::takes, attention_kernel::automatic},
                          {fact::takes, attention_kernel::efficient},
                          {fact::takes, attention_kernel::math},
-                         {fact::takes, attention_kernel::written_out}});
+                         {fact::takes, attention_kernel::eager}});
   const bool has_flash_alone = code == layer_code::torchtitan || setup.framework.transformer_engine;
   if (has_flash_alone && is_chosen && setup.attention != attention_kernel::flash)
     return without_code({attention,
@@ -632,7 +632,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   for (const failure& why : {flaw_of_precision(setup),
                              flaw_of_fp8(setup),
                              flaw_of_sharding(setup),
-                             flaw_of_division(setup),
+                             flaw_of_layout(setup),
                              flaw_of_experts(setup),
                              flaw_of_recomputation(setup),
                              flaw_of_compilation(setup),
@@ -645,10 +645,10 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
 
 }  // namespace detail
 
-/// The setup itself where its model and division are valid, the framework has code for such models
+/// The setup itself where its model and layout are valid, the framework has code for such models
 /// and for what is done with them, lengths are from 1 to 2^32 (of a vision model they are not
 /// read), counts of layers to 2^16, and dropout is a probability. Errors: those of the model and of
-/// the division; `no_such_code`, `does_not_divide` and `not_a_multiple` with the field, what it
+/// the layout; `no_such_code`, `does_not_divide` and `not_a_multiple` with the field, what it
 /// stands beside and what would be taken; `out_of_bounds`.
 [[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {
   if (const auto valid = validate(setup.model); !valid) return valid.why();
@@ -689,31 +689,31 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
 
 namespace detail {
 
-// What is wrong with a valid batch on a valid setup's division, or no failure.
+// What is wrong with a valid batch on a valid setup's layout, or no failure.
 constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& plan) {
-  const parallelism& division = setup.parallelism;
+  const parallelism& layout = setup.parallelism;
   const named_fact replicas{fact::data_parallel, plan.data_parallel};
-  const checked_integer ranks = checked_product(plan.data_parallel, division.context_parallel);
+  const checked_integer ranks = checked_product(plan.data_parallel, layout.context_parallel);
   if (!ranks.ok)
-    return failure(errc::overflow, {replicas, {fact::context_parallel, division.context_parallel}});
+    return failure(errc::overflow, {replicas, {fact::context_parallel, layout.context_parallel}});
   const checked_integer tokens = checked_product(plan.micro_batch, setup.sequence_length);
   if (setup.precision.fp8_linears && !tokens.ok)
     return failure(
         errc::overflow,
         {{fact::micro_batch, plan.micro_batch}, {fact::sequence_length, setup.sequence_length}});
-  if (const failure why = flaw_if_indivisible({fact::expert_parallel, division.expert_parallel},
+  if (const failure why = flaw_if_indivisible({fact::expert_parallel, layout.expert_parallel},
                                               {{fact::context_ranks, ranks.value}});
       failed(why))
     return why;
-  if (division.shard_group != 0)
+  if (layout.shard_group != 0)
     if (const failure why =
-            flaw_if_indivisible({fact::shard_group, division.shard_group}, {replicas});
+            flaw_if_indivisible({fact::shard_group, layout.shard_group}, {replicas});
         failed(why))
       return why;
-  if (plan.data_parallel > 1 && division.tensor_parallel > 1 &&
+  if (plan.data_parallel > 1 && layout.tensor_parallel > 1 &&
       setup.framework.layers == layer_code::llama)
     return without_code({replicas,
-                         {fact::tensor_parallel, division.tensor_parallel},
+                         {fact::tensor_parallel, layout.tensor_parallel},
                          {fact::layers, setup.framework.layers},
                          {fact::takes, 1}});
   if (setup.precision.fp8_linears)
@@ -723,7 +723,7 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
 
 }  // namespace detail
 
-/// The setup itself where it is valid, and so is its batch on that division. Errors: those of the
+/// The setup itself where it is valid, and so is its batch on that layout. Errors: those of the
 /// setup and of the plan; `no_such_code`.
 [[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup,
                                                         const batch_plan& plan) {

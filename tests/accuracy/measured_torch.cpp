@@ -158,7 +158,7 @@ TEST_CASE("the time of a product, beside the roofline") {
       compare_text(columns + "p" + shape + "bf16,1,0.0015,0.0015,0.0016,733,64," + h100 + "\nq" +
                    shape + "fp32,1,0.0015,0.0015,0.0016,733,64," + h100 + '\n');
   REQUIRE(all.size() == 2);
-  CHECK(all[0].what == quantity::product_time);
+  CHECK(all[0].what == quantity::matmul_time);
   CHECK(all[0].predicted.value->value() > 2 * 8192.0 * 8192 * 8192 / 989.4e12);
   CHECK(all[0].predicted.value->value() < 2 * 2 * 8192.0 * 8192 * 8192 / 989.4e12);
   CHECK(all[1].predicted.why_not == "products in fp32 are not timed");

@@ -100,10 +100,10 @@ TEST_CASE("without a term, rows that have it are off and others are not") {
   CHECK(error("none", "regret") == 0);
   CHECK(error("recompute", "vtrain_multi") > 5);
   CHECK(error("recompute", "vtrain_single") == 0);
-  CHECK(error("tensor_exchange", "vtrain_multi") > 1);
-  CHECK(error("tensor_exchange", "llm_foundry_mpt") == 0);
-  CHECK(error("expert_exchange", "nemo_megatron_bridge") > 0.1);
-  CHECK(error("expert_exchange", "torchtitan") == 0);
+  CHECK(error("tensor_communication", "vtrain_multi") > 1);
+  CHECK(error("tensor_communication", "llm_foundry_mpt") == 0);
+  CHECK(error("expert_communication", "nemo_megatron_bridge") > 0.1);
+  CHECK(error("expert_communication", "torchtitan") == 0);
   CHECK(error("bubble", "llm_foundry_mpt") == 0);
   CHECK(error("bubble", "torchtitan") > 1);
 }

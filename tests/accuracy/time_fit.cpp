@@ -62,7 +62,7 @@ TEST_CASE("what no row determines stays where it was") {
   std::vector<timed_row> rows = rows_with(0.7, 0.1);
   std::erase_if(rows, [](const timed_row& row) { return row.source != "vtrain_multi"; });
   const time_fit fit = fit_time(
-      rows, {.only = {"products_fp8", "hidden_expert_exchange"}, .folds = 1, .resamples = 0});
+      rows, {.only = {"products_fp8", "hidden_expert_communication"}, .folds = 1, .resamples = 0});
   CHECK(fit.parameters.empty());
   REQUIRE(fit.sources.size() == 1);
   CHECK(fit.sources[0].before.rows == rows.size());

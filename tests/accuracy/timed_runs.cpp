@@ -89,7 +89,7 @@ TEST_CASE("rows that cannot be described say why") {
   CHECK(changed({}).why_not.empty());
   CHECK(changed({{"source", "a_friend"}}).why_not == "which framework ran is not known");
   CHECK(changed({{"layers", ""}}).why_not == "its model's dimensions are blank");
-  CHECK(changed({{"dp", ""}}).why_not == "its division is not stated");
+  CHECK(changed({{"dp", ""}}).why_not == "its layout is not stated");
   CHECK(changed({{"dp", "16"}}).why_not ==
         "its degrees of parallelism do not multiply to its GPUs");
   CHECK(changed({{"grad_accum", "7"}}).why_not ==

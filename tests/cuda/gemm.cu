@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "played_products.hpp"
+#include "played_matmuls.hpp"
 
 namespace {
 
@@ -21,9 +21,9 @@ const gemm_options brief{.sampling = {.warm_up = {.window_s = 0.1},
 
 constexpr matmul_shape small{48, 32, 64};
 
-gemm_result measured(const matrix_product& product, const gemm_options& options = brief) {
+gemm_result measured(const matmul& matmul, const gemm_options& options = brief) {
   session s(virtual_time());
-  gemm_result result = measure_gemm(s, product, options);
+  gemm_result result = measure_gemm(s, matmul, options);
   CHECK(stand_in::live().count("cublasLtCreate") == 0);
   return result;
 }
@@ -33,7 +33,7 @@ doctest::Approx nearly(double x) { return doctest::Approx(x).epsilon(1e-6); }
 
 }  // namespace
 
-TEST_CASE("a product is timed by the fastest algorithm, sustained, in a burst and of zeros") {
+TEST_CASE("a matmul is timed by the fastest algorithm, sustained, in a burst and of zeros") {
   played::reset<number_format::bf16>();
   bool zeros = false;
   stand_in::current_matmul().body = [&](const stand_in::matmul& m) {
@@ -115,8 +115,8 @@ namespace {
 template <number_format Format>
 void check_layouts() {
   CAPTURE(text(Format));
-  for (const product_pass pass :
-       {product_pass::forward, product_pass::input_gradient, product_pass::weight_gradient})
+  for (const matmul_pass pass :
+       {matmul_pass::forward, matmul_pass::input_gradient, matmul_pass::weight_gradient})
     for (const matmul_shape& shape : {small, matmul_shape{20, 80, 16}}) {
       CAPTURE(name(pass));
       played::reset<Format>();
@@ -275,7 +275,7 @@ TEST_CASE("the algorithm is chosen at the clock that lasts") {
   CHECK(stand_in::matmuls().back().algorithm == 1);
 }
 
-TEST_CASE("a wrong product is found, whatever is wrong") {
+TEST_CASE("a wrong matmul is found, whatever is wrong") {
   const auto why_not_with = [](void (*spoil)(const stand_in::matmul&)) {
     played::reset<number_format::bf16>();
     stand_in::current_matmul().body = [spoil](const stand_in::matmul& m) {
@@ -293,11 +293,11 @@ TEST_CASE("a wrong product is found, whatever is wrong") {
                    auto* c = static_cast<__nv_bfloat16*>(m.d_data);
                    c[777] = __nv_bfloat16(static_cast<float>(c[777]) + 8);
                  }),
-                 "the product is wrong"));
+                 "the matmul is wrong"));
   CHECK(contains(why_not_with([](const stand_in::matmul& m) {
                    static_cast<__nv_bfloat16*>(m.d_data)[0] = __nv_bfloat16(100.0F);
                  }),
-                 "the product is wrong"));
+                 "the matmul is wrong"));
   CHECK(contains(why_not_with([](const stand_in::matmul& m) {
                    std::memset(m.d_data, 0xFF, m.d.rows * m.d.columns * 2);
                  }),
@@ -310,16 +310,16 @@ TEST_CASE("a wrong product is found, whatever is wrong") {
                    std::memset(m.d_data, 0xFF, m.d.rows * m.d.columns * 2);
                    played::multiply(other);
                  }),
-                 "the product is wrong"));
+                 "the matmul is wrong"));
 }
 
-TEST_CASE("a wrong product of the own kernel is found, and of zeros") {
+TEST_CASE("a wrong matmul of the own kernel is found, and of zeros") {
   played::reset<number_format::fp16>();
-  play_own_kernel<__half>(80e-3, [](const own_product<__half>& p) { p.c[5] = __half(50.0F); });
+  play_own_kernel<__half>(80e-3, [](const own_gemm_call<__half>& p) { p.c[5] = __half(50.0F); });
   gemm_result result = measured({number_format::fp16, small});
   CHECK(result.sustained.has_value());
   CHECK(!result.own_kernel);
-  CHECK(contains(result.why_no_own_kernel, "the product is wrong"));
+  CHECK(contains(result.why_no_own_kernel, "the matmul is wrong"));
 
   played::reset<number_format::fp16>();
   play_own_kernel<__half>(80e-3);
@@ -331,7 +331,7 @@ TEST_CASE("a wrong product of the own kernel is found, and of zeros") {
   result = measured({number_format::fp16, small});
   CHECK(result.sustained.has_value());
   CHECK(!result.zeros);
-  CHECK(contains(result.why_not, "the product is wrong"));
+  CHECK(contains(result.why_not, "the matmul is wrong"));
 }
 
 TEST_CASE("a shape without room is told, and the device stays usable") {
@@ -379,12 +379,12 @@ TEST_CASE("formats that a device has not are told") {
 }
 
 TEST_CASE("what the own kernel cannot make is told") {
-  const matrix_product fits{number_format::fp16, small};
+  const matmul fits{number_format::fp16, small};
   CHECK(why_no_own_kernel(fits, 80).empty());
   CHECK(contains(why_no_own_kernel(fits, 75), "8.0"));
   CHECK(contains(why_no_own_kernel({number_format::tf32, small}, 90), "bf16 and fp16"));
   CHECK(contains(why_no_own_kernel({number_format::fp16, {16, 16, 12}}, 90), "multiples of 8"));
-  CHECK(contains(why_no_own_kernel({number_format::fp16, small, product_pass::weight_gradient}, 90),
+  CHECK(contains(why_no_own_kernel({number_format::fp16, small, matmul_pass::weight_gradient}, 90),
                  "forward"));
 }
 
@@ -457,7 +457,7 @@ TEST_CASE("the fastest of several shapes is measured again") {
     CHECK(!one.zeros);
     CHECK(!one.own_kernel);
   }
-  CHECK(all.fastest.product.shape == matmul_shape{48, 32, 64});
+  CHECK(all.fastest.matmul.shape == matmul_shape{48, 32, 64});
   CHECK(all.fastest.burst.has_value());
   CHECK(all.fastest.zeros.has_value());
   CHECK(all.fastest.own_kernel.has_value());
@@ -482,12 +482,12 @@ TEST_CASE("the products of a model are measured in their order") {
                          .vocab_size = 40};
   gemm_options options = brief;
   options.burst = options.zeros = options.own_kernel = false;
-  const auto products = products_of(tiny, 1, 24);
+  const auto products = matmuls_of(tiny, 1, 24);
   const auto all = measure_gemms(s, number_format::bf16, products, options);
   REQUIRE(all.size() == products.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     CHECK(all[i].of.shape == products[i].shape);
-    CHECK(all[i].measured.product.pass == products[i].pass);
+    CHECK(all[i].measured.matmul.pass == products[i].pass);
     CHECK(all[i].measured.why_not == "");
     CHECK(all[i].measured.sustained.has_value());
   }

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "played_products.hpp"
+#include "played_matmuls.hpp"
 
 namespace {
 
@@ -34,9 +34,9 @@ TEST_CASE("a grid has every combination once") {
   CHECK(shapes[0] == matmul_shape{1, 3, 4});
   CHECK(shapes[3] == matmul_shape{2, 3, 5});
   CHECK(shapes_of(surface_grid{}).size() == 80);
-  const model_product products[] = {{.shape = {1, 2, 3}, .count = 1},
-                                    {.shape = {1, 2, 3}, .pass = product_pass::weight_gradient},
-                                    {.shape = {3, 2, 1}}};
+  const model_matmul products[] = {{.shape = {1, 2, 3}, .count = 1},
+                                   {.shape = {1, 2, 3}, .pass = matmul_pass::weight_gradient},
+                                   {.shape = {3, 2, 1}}};
   CHECK(shapes_of(products).size() == 2);
 }
 

@@ -21,7 +21,7 @@
 #include "check.hpp"
 #include "json_answer.hpp"
 #include "measure_gpu/command_line.hpp"
-#include "played_products.hpp"
+#include "played_matmuls.hpp"
 #include "program_output.hpp"
 #include "stream_rules.hpp"
 #include "temporary_file.hpp"
@@ -305,7 +305,7 @@ TEST_CASE("a measurement that fails is reported, and the rest is measured") {
   const outcome wrong = ran({"--only", "matmul", "--quick", "--format", "json"});
   CHECK(wrong.status == 1);
   CHECK(wrong.err.find("measure_gpu: matmul, bf16: ") == 0);
-  CHECK(has(wrong.err, "the product is wrong"));
+  CHECK(has(wrong.err, "the matmul is wrong"));
   const json products = json::parse(wrong.out, nullptr, false);
   CHECK(row_of(products, "matmul bf16, sustained").is_null());
   CHECK(!row_of(products, "matmul fp16, sustained").is_null());

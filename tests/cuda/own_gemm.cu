@@ -29,13 +29,13 @@ enum class fault { none, no_barrier, no_wait };  // what the machine leaves out
 template <class Element>
 class block_on_host {
  public:
-  block_on_host(const own_product<Element>& product,
+  block_on_host(const own_gemm_call<Element>& matmul,
                 std::int64_t block_row,
                 std::int64_t block_column,
                 copies when,
                 fault left_out,
                 unsigned seed)
-      : product_(product),
+      : matmul_(matmul),
         block_row_(block_row),
         block_column_(block_column),
         when_(when),
@@ -75,8 +75,8 @@ class block_on_host {
     const auto inside = [&](const Element* begin, std::int64_t rows, std::int64_t pitch) {
       return from >= begin && from + bytes / 2 <= begin + rows * pitch;
     };
-    const bool readable = bytes == 0 || inside(product_.a, product_.m, product_.a_pitch) ||
-                          inside(product_.b, product_.n, product_.b_pitch);
+    const bool readable = bytes == 0 || inside(matmul_.a, matmul_.m, matmul_.a_pitch) ||
+                          inside(matmul_.b, matmul_.n, matmul_.b_pitch);
     const bool aligned = reinterpret_cast<std::uintptr_t>(from) % 16 == 0 &&
                          (to - shared_.data()) % own_gemm::chunk == 0;
     const bool in_buffer = to >= shared_.data() && to + own_gemm::chunk <= &*shared_.end();
@@ -157,7 +157,7 @@ class block_on_host {
     bool done = false;
   };
 
-  own_product<Element> product_;
+  own_gemm_call<Element> matmul_;
   std::int64_t block_row_;
   std::int64_t block_column_;
   copies when_;
@@ -183,7 +183,7 @@ class block_on_host {
 
   static void enter(unsigned low, unsigned high) {
     auto* block = reinterpret_cast<block_on_host*>(std::uintptr_t{high} << 32 | low);
-    own_gemm::make_block(*block, block->product_);
+    own_gemm::make_block(*block, block->matmul_);
     block->fibers_[block->current_].done = true;
   }
   void start(int thread) {
@@ -257,13 +257,13 @@ answer multiply_integers(
   const std::vector<eight> a = fill(m);
   const std::vector<eight> b = fill(n);
   std::vector<Element> c(static_cast<std::size_t>(m * c_pitch), Element(99.0F));
-  const own_product<Element> product{
+  const own_gemm_call<Element> matmul{
       a[0].each, b[0].each, c.data(), m, n, k, pitch, pitch, c_pitch};
 
   answer result;
   for (std::int64_t row = 0; row < m; row += own_gemm::tile_m)
     for (std::int64_t column = 0; column < n; column += own_gemm::tile_n) {
-      const auto block = std::make_unique<block_on_host<Element>>(product,
+      const auto block = std::make_unique<block_on_host<Element>>(matmul,
                                                                   row / own_gemm::tile_m,
                                                                   column / own_gemm::tile_n,
                                                                   when,
@@ -281,8 +281,8 @@ answer multiply_integers(
       }
       float expected = 0;
       for (std::int64_t i = 0; i < k; ++i)
-        expected += static_cast<float>(product.a[row * pitch + i]) *
-                    static_cast<float>(product.b[column * pitch + i]);
+        expected += static_cast<float>(matmul.a[row * pitch + i]) *
+                    static_cast<float>(matmul.b[column * pitch + i]);
       result.wrong += found == expected ? 0 : 1;
     }
   return result;
@@ -301,13 +301,13 @@ void check_exact(std::int64_t m, std::int64_t n, std::int64_t k) {
   }
 }
 
-TEST_CASE("the own matrix product is exact for small integers") {
+TEST_CASE("the own matrix matmul is exact for small integers") {
   check_exact<__nv_bfloat16>(128, 128, 64);
   check_exact<__nv_bfloat16>(256, 128, 32);
   check_exact<__half>(128, 256, 96);
 }
 
-TEST_CASE("the own matrix product is exact at ragged edges") {
+TEST_CASE("the own matrix matmul is exact at ragged edges") {
   check_exact<__half>(1, 1, 1);
   check_exact<__half>(129, 127, 33);
   check_exact<__nv_bfloat16>(100, 130, 47);

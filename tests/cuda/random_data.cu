@@ -67,9 +67,9 @@ TEST_CASE("normal numbers have the moments and the distribution of a normal vari
 
 TEST_CASE("series of different seeds have nothing in common") {
   constexpr int count = 1 << 16;
-  double product = 0;
-  for (int i = 0; i < count; ++i) product += normal_number(1, i) * normal_number(2, i);
-  CHECK(std::abs(product / count) < 5 / std::sqrt(count));
+  double matmul = 0;
+  for (int i = 0; i < count; ++i) matmul += normal_number(1, i) * normal_number(2, i);
+  CHECK(std::abs(matmul / count) < 5 / std::sqrt(count));
   CHECK(normal_number(1, 7) != normal_number(1, 8));
   CHECK(normal_number(1, 1LL << 32) != normal_number(1, 0));
   CHECK(normal_number(1ULL << 32, 0) != normal_number(0, 0));

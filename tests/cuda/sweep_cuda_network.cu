@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "every_call_fails.hpp"
-#include "played_products.hpp"
+#include "played_matmuls.hpp"
 #include "sweep_cuda/network.cuh"
 
 namespace {
@@ -199,7 +199,7 @@ TEST_CASE("every call of a network that fails is told, and nothing leaks") {
   });
 }
 
-TEST_CASE("a product that cuBLASLt does not make is said") {
+TEST_CASE("a matmul that cuBLASLt does not make is said") {
   play_network<number_format::fp32>();
   stand_in::current_matmul().algorithms = 0;
   const problem p;

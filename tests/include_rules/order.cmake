@@ -54,7 +54,7 @@ set(replay
     memory/step_peaks.hpp
     memory/transformer.hpp
     memory/profile.hpp
-    memory/divisions.hpp
+    memory/layouts.hpp
     memory/timeline.hpp
     memory/explanation.hpp
     replay.hpp)

@@ -84,7 +84,7 @@ class Models(unittest.TestCase):
                 again = replace(setting, recompute="selective")
                 self.assert_close(gradients(setting), gradients(again))
 
-    def test_written_out_attention_is_the_same(self):
+    def test_eager_attention_is_the_same(self):
         for setting in MODELS.values():
             self.assert_close(gradients(setting), gradients(replace(setting, attention="eager")))
 

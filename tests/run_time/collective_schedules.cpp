@@ -69,9 +69,9 @@ TEST_CASE("a ring inside a node takes what its steps take") {
     const auto links = links_of(random.real(1e10, 1e12), 0, random.real(0, 1e-5), 0, 16);
     const double message = random.real(1e3, 1e9);
     const device_group group{n, n};
-    CHECK(detail::all_reduce_exchange(links, {n, n}).ring.seconds(message) ==
+    CHECK(detail::all_reduce_communication(links, {n, n}).ring.seconds(message) ==
           doctest::Approx(simulate_ring(links, group, message, 2 * (n - 1))).epsilon(1e-9));
-    CHECK(detail::all_gather_exchange(links, {n, n}).seconds(message) ==
+    CHECK(detail::all_gather_communication(links, {n, n}).seconds(message) ==
           doctest::Approx(simulate_ring(links, group, message, n - 1)).epsilon(1e-9));
   }
 }
@@ -90,9 +90,10 @@ TEST_CASE("a ring across nodes takes what its slowest link and its hops take") {
                                 8);
     const double message = random.real(1e6, 1e9);
     const double simulated = simulate_ring(links, {n, per_node}, message, 2 * (n - 1));
-    const double closed = detail::all_reduce_exchange(links, {n, per_node}).ring.seconds(message);
+    const double closed =
+        detail::all_reduce_communication(links, {n, per_node}).ring.seconds(message);
     // Parts that wait at a slow link hide hops, which the closed form counts one by one.
-    const double hops = detail::all_reduce_exchange(links, {n, per_node}).ring.latency;
+    const double hops = detail::all_reduce_communication(links, {n, per_node}).ring.latency;
     CHECK(std::abs(closed - simulated) < hops);
     sum += closed / simulated - 1;
   }
@@ -115,7 +116,7 @@ TEST_CASE("what passes a device's links in the switch's sums") {
     const double busiest = std::max(*std::max_element(out.begin(), out.end()),
                                     *std::max_element(in.begin(), in.end()));
     const detail::interconnect_numbers links{{1e9, 2e9, 0, 0}, {}, 0, 8};
-    CHECK(detail::all_reduce_exchange(links, {n, n}).other.seconds(1e9) ==
+    CHECK(detail::all_reduce_communication(links, {n, n}).other.seconds(1e9) ==
           doctest::Approx(busiest / 2).epsilon(1e-12));
   }
 }
@@ -139,7 +140,7 @@ TEST_CASE("what passes the ports of nodes in an all-to-all") {
     const int groups = devices / per_node;
     const double by_ports = groups * leaves_a_node / links.between.rate;
     const double inside = stays / per_node / links.inside.rate;
-    CHECK(detail::all_to_all_exchange(links, {n, per_node}).seconds(1e9) ==
+    CHECK(detail::all_to_all_communication(links, {n, per_node}).seconds(1e9) ==
           doctest::Approx(1e9 * std::max(by_ports, inside)).epsilon(1e-12));
   }
 }

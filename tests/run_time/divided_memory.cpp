@@ -1,4 +1,4 @@
-// The fullest stage of random divisions, and what is said to be below it.
+// The fullest stage of random layouts, and what is said to be below it.
 
 #include "check.hpp"
 #include "random_model.hpp"
@@ -7,7 +7,7 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 
 #include <algorithm>
@@ -33,13 +33,13 @@ training_setup random_division(dice& roll) {
   setup.model.vocab_size = 51200;
   setup.sequence_length = one_of<std::int64_t>(roll, {256, 1024});
   setup.precision = roll.coin() ? bf16_megatron : bf16_master;
-  parallelism& division = setup.parallelism;
-  division.tensor_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
-  division.pipeline_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
-  division.virtual_pipeline = division.pipeline_parallel > 1 ? roll.from(1, 2) : 1;
-  division.zero_stage = static_cast<int>(roll.from(0, 1));
-  division.sequence_parallel = division.tensor_parallel > 1 && roll.coin();
-  division.context_parallel = roll.one_in(4) ? 2 : 1;
+  parallelism& layout = setup.parallelism;
+  layout.tensor_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
+  layout.pipeline_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
+  layout.virtual_pipeline = layout.pipeline_parallel > 1 ? roll.from(1, 2) : 1;
+  layout.zero_stage = static_cast<int>(roll.from(0, 1));
+  layout.sequence_parallel = layout.tensor_parallel > 1 && roll.coin();
+  layout.context_parallel = roll.one_in(4) ? 2 : 1;
   setup.recompute = static_cast<recompute_mode>(roll.from(0, 2));
   setup.dropout = roll.coin() ? 0.1 : 0;
   if (roll.coin()) setup.attention = attention_kernel::flash;
@@ -52,13 +52,13 @@ training_setup random_pipeline(dice& roll) {
   setup.framework = catalog::megatron_deepspeed;
   setup.model.num_hidden_layers = one_of<std::int64_t>(roll, {3, 4, 5, 8});
   setup.precision = *one_of(roll, {&bf16_megatron, &bf16_master, &fp16_master});
-  parallelism& division = setup.parallelism;
-  division.pipeline_parallel = one_of<std::int64_t>(roll, {1, 1, 2, 3, 4});
-  division.virtual_pipeline = 1;
-  division.context_parallel = 1;
-  division.zero_stage = static_cast<int>(roll.from(0, 2));
-  division.ends_are_layers = roll.one_in(3);
-  division.shares_kept_inputs = roll.one_in(3);
+  parallelism& layout = setup.parallelism;
+  layout.pipeline_parallel = one_of<std::int64_t>(roll, {1, 1, 2, 3, 4});
+  layout.virtual_pipeline = 1;
+  layout.context_parallel = 1;
+  layout.zero_stage = static_cast<int>(roll.from(0, 2));
+  layout.ends_are_layers = roll.one_in(3);
+  layout.shares_kept_inputs = roll.one_in(3);
   return setup;
 }
 
@@ -80,11 +80,11 @@ training_setup random_mixture(dice& roll) {
                .shared_expert_intermediate_size = roll.coin() ? 512 : 0,
                .first_k_dense_layers = roll.one_in(3) ? roll.from(1, 3) : 0,
                .moe_layer_step = roll.one_in(4) ? 2 : 1};
-  parallelism& division = setup.parallelism;
-  division.tensor_parallel = 1;
-  division.sequence_parallel = false;
-  division.expert_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
-  if (model.is_latent()) division.context_parallel = 1;
+  parallelism& layout = setup.parallelism;
+  layout.tensor_parallel = 1;
+  layout.sequence_parallel = false;
+  layout.expert_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
+  if (model.is_latent()) layout.context_parallel = 1;
   return setup;
 }
 
@@ -115,7 +115,7 @@ training_setup random_replicas(dice& roll) {
   return setup;
 }
 
-// How near `at_least` comes to what is required, of a valid division: never above.
+// How near `at_least` comes to what is required, of a valid layout: never above.
 struct floor_sums {
   int valid = 0;
   int mixtures = 0;
@@ -123,8 +123,8 @@ struct floor_sums {
 
   void add(dice& roll, const training_setup& setup) {
     const transformer_memory_of memory_of{.fragmentation = roll.coin() ? 0.15 : 0};
-    const parallelism& division = setup.parallelism;
-    const std::int64_t unit = division.virtual_pipeline > 1 ? division.pipeline_parallel : 1;
+    const parallelism& layout = setup.parallelism;
+    const std::int64_t unit = layout.virtual_pipeline > 1 ? layout.pipeline_parallel : 1;
     const batch_plan plan{
         roll.from(1, 3), one_of<std::int64_t>(roll, {1, 2, 4, 8}), unit * roll.from(1, 4)};
     const fullest_stage_memory memory = memory_of(setup);
@@ -145,7 +145,7 @@ TEST_CASE("what is at least needed is, with experts and without") {
   floor_sums of_experts;
   floor_sums of_replicas;
   floor_sums of_pipelines;
-  for (int division = 0; division < 400; ++division) {
+  for (int layout = 0; layout < 400; ++layout) {
     of_layers.add(roll, random_division(roll));
     of_experts.add(roll, random_mixture(roll));
     of_replicas.add(roll, random_replicas(roll));
@@ -216,7 +216,7 @@ TEST_CASE("plans of experts are the same without what is at least needed") {
     REQUIRE(with->count == without->count);
     for (int at = 0; at < with->count; ++at) {
       CHECK(with->plans[at].batch == without->plans[at].batch);
-      CHECK(with->plans[at].division == without->plans[at].division);
+      CHECK(with->plans[at].layout == without->plans[at].layout);
       CHECK(with->plans[at].recompute == without->plans[at].recompute);
       CHECK(with->plans[at].required == without->plans[at].required);
     }
@@ -231,7 +231,7 @@ TEST_CASE("no stage is fuller") {
   int valid = 0;
   int pipelines = 0;
   int mixtures = 0;
-  for (int division = 0; division < 300; ++division) {
+  for (int layout = 0; layout < 300; ++layout) {
     const bool has_experts = roll.coin();
     const training_setup setup = has_experts ? random_mixture(roll) : random_division(roll);
     const std::int64_t unit =
@@ -275,7 +275,7 @@ TEST_CASE("passes that do as ones before are told as if they were replayed") {
   int valid = 0;
   int interleaved = 0;
   int unlike = 0;
-  for (int division = 0; division < 250; ++division) {
+  for (int layout = 0; layout < 250; ++layout) {
     training_setup setup = roll.one_in(3) ? random_pipeline(roll) : random_division(roll);
     setup.parallelism.shares_kept_inputs = roll.one_in(3);
     setup.padding_mask = roll.one_in(3);

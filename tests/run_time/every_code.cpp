@@ -93,7 +93,7 @@ precision_recipe precision_of(const framework& code) {
 }
 
 // On one rank, on two of data parallelism, and divided as far as the framework divides.
-case_of_code case_for(const transformer& model, const framework& code, int division) {
+case_of_code case_for(const transformer& model, const framework& code, int layout) {
   case_of_code made;
   training_setup& setup = made.setup;
   setup.model = cut(model);
@@ -105,11 +105,11 @@ case_of_code case_for(const transformer& model, const framework& code, int divis
   const bool gathers = code.sharding == sharding_code::fsdp2;
   parallelism& ranks = setup.parallelism;
   ranks.zero_stage = gathers || &code == &catalog::hugging_face_gpt2_zero_3 ? 3 : 0;
-  if (division == 0) return made;
+  if (layout == 0) return made;
   made.plan = {2, 2, 2};
   const bool is_of_megatron = code.layers == layer_code::megatron_core;
   if (is_of_megatron) ranks.tensor_parallel = 2;
-  if (division == 1) return made;
+  if (layout == 1) return made;
   made.plan = {3, 4, 3};
   if (code.layers == layer_code::torchtitan) ranks.tensor_parallel = 2;
   if (!is_of_megatron) return made;
@@ -134,7 +134,7 @@ std::string answer(const case_of_code& of) {
 
 }  // namespace
 
-// Of what trains and what is computed again each pair has one choice at each division; its
+// Of what trains and what is computed again each pair has one choice at each layout; its
 // neighbours have the others.
 TEST_CASE("every model under every framework has an answer, or is refused") {
   int answers = 0;
@@ -142,10 +142,10 @@ TEST_CASE("every model under every framework has an answer, or is refused") {
   for (const catalog::published_model& model : catalog::models) {
     if (!model.has_shape) continue;
     for (const framework* code : frameworks)
-      for (int division = 0; division < 3; ++division) {
+      for (int layout = 0; layout < 3; ++layout) {
         ++turn;
         for (const bool is_whole : {true, false}) {
-          case_of_code one = case_for(*model.shape, *code, division);
+          case_of_code one = case_for(*model.shape, *code, layout);
           if (!is_whole) one.setup.trains = parts[turn % kinds_of_parts];
           one.setup.recompute = modes[turn / (kinds_of_parts + 1) % 3];
           if (!is_valid(one)) continue;

@@ -548,15 +548,15 @@ roofline_time roll_roofline(extremes& from) {
   change(setup.recompute_period, 1);
   change(setup.recompute_span, 1);
   setup.recompute = from.one_in(2) ? recompute_mode::full : recompute_mode::none;
-  parallelism& division = setup.parallelism;
-  change(division.tensor_parallel, power_of_two(3));
-  change(division.pipeline_parallel, power_of_two(2));
-  change(division.context_parallel, power_of_two(1));
-  change(division.expert_parallel, 1);
-  change(division.virtual_pipeline, power_of_two(1));
-  change(division.shard_group, 0);
-  division.zero_stage = static_cast<int>(from.below(5)) - (from.one_in(12) ? 1 : 0);
-  if (division.zero_stage > 3) division.zero_stage = 0;
+  parallelism& layout = setup.parallelism;
+  change(layout.tensor_parallel, power_of_two(3));
+  change(layout.pipeline_parallel, power_of_two(2));
+  change(layout.context_parallel, power_of_two(1));
+  change(layout.expert_parallel, 1);
+  change(layout.virtual_pipeline, power_of_two(1));
+  change(layout.shard_group, 0);
+  layout.zero_stage = static_cast<int>(from.below(5)) - (from.one_in(12) ? 1 : 0);
+  if (layout.zero_stage > 3) layout.zero_stage = 0;
   if (from.one_in(12)) setup.dropout = from.number();
   change(setup.encodings, 1);
   setup.trains.what = from.one_in(2) ? training::full : static_cast<training>(from.below(5));
@@ -575,11 +575,11 @@ roofline_time roll_roofline(extremes& from) {
   double* const shares[] = {&model.efficiency.products,
                             &model.efficiency.attention_forward,
                             &model.efficiency.memory,
-                            &model.straggling,
+                            &model.straggler_slowdown,
                             &setup.framework.costs.contention,
                             &setup.framework.costs.element_traffic,
-                            &setup.framework.costs.hidden_pipeline_exchange,
-                            &setup.framework.costs.product_rate};
+                            &setup.framework.costs.hidden_pipeline_communication,
+                            &setup.framework.costs.matmul_rate};
   if (from.one_in(6)) *shares[from.below(std::ssize(shares))] = from.number();
   if (from.one_in(12)) setup.framework.costs.host_per_step = from.quantity<duration>();
   if (from.one_in(12))
@@ -605,12 +605,12 @@ TEST_CASE("a step takes a time, of which each part is one, or is refused") {
                                  step.forward,
                                  step.backward,
                                  step.recompute,
-                                 step.tensor_exchange,
-                                 step.context_exchange,
-                                 step.expert_exchange,
-                                 step.pipeline_exchange,
-                                 step.gradient_exchange,
-                                 step.parameter_exchange,
+                                 step.tensor_communication,
+                                 step.context_communication,
+                                 step.expert_communication,
+                                 step.pipeline_communication,
+                                 step.gradient_communication,
+                                 step.parameter_communication,
                                  step.bubble,
                                  step.optimizer,
                                  step.host})

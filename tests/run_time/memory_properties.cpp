@@ -53,10 +53,10 @@ training_setup with_zero(int stage, sharding_code by) {
   if (by == sharding_code::deepspeed) setup.precision = bf16_master;
   return setup;
 }
-training_setup written_out(recompute_mode recompute) {
+training_setup eager(recompute_mode recompute) {
   training_setup setup = gpt;
   setup.framework = catalog::torch_gpt;
-  setup.attention = attention_kernel::written_out;
+  setup.attention = attention_kernel::eager;
   setup.recompute = recompute;
   return setup;
 }
@@ -81,7 +81,7 @@ std::vector<named_setup> setups() {
                          .precision = bf16_mixed,
                          .framework = catalog::hugging_face_bert};
   return {{"GPT-2", gpt},
-          {"GPT, attention written out", written_out(recompute_mode::selective)},
+          {"GPT, attention written out", eager(recompute_mode::selective)},
           {"Llama", llama},
           {"Llama, recomputed", recomputed},
           {"BERT", encoder},
@@ -254,7 +254,7 @@ TEST_CASE("memory of kernels that write no scores is a line through millions of 
     const double half = needed(most / 2, context);
     CHECK(all - half == doctest::Approx(2 * (half - needed(most / 4, context))).epsilon(1e-3));
   }
-  for (const attention_kernel kernel : {attention_kernel::math, attention_kernel::written_out})
+  for (const attention_kernel kernel : {attention_kernel::math, attention_kernel::eager})
     CHECK(validate(of_tokens(1 << 20, 1, kernel), plan).why().code == errc::overflow);
 }
 
@@ -282,13 +282,12 @@ TEST_CASE("recomputation keeps less") {
   // inputs as they are before the kernel copies them.
   for (const std::int64_t batch : {1, 4}) {
     const batch_plan plan{batch, 1, 1};
-    const std::int64_t none = kept(written_out(recompute_mode::none), plan);
-    const std::int64_t selective = kept(written_out(recompute_mode::selective), plan);
-    const std::int64_t full = kept(written_out(recompute_mode::full), plan);
+    const std::int64_t none = kept(eager(recompute_mode::none), plan);
+    const std::int64_t selective = kept(eager(recompute_mode::selective), plan);
+    const std::int64_t full = kept(eager(recompute_mode::full), plan);
     CHECK(selective < none);
     CHECK(full < selective);
-    CHECK(peak(written_out(recompute_mode::full), plan) <=
-          peak(written_out(recompute_mode::none), plan));
+    CHECK(peak(eager(recompute_mode::full), plan) <= peak(eager(recompute_mode::none), plan));
   }
 }
 

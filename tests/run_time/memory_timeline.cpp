@@ -168,7 +168,7 @@ TEST_CASE("setups are as the options say") {
                                 "--precision",
                                 "bf16-master",
                                 "--attention",
-                                "written-out",
+                                "eager",
                                 "--pipeline-parallel",
                                 "2",
                                 "--accumulation",

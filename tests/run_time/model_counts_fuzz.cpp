@@ -224,12 +224,12 @@ TEST_CASE("shapes of any numbers") {
              !near(static_cast<double>(counts.total()), roughly(shape));
     wrong += layer_parameters(shape, layer_kind::dense).total() < 0;
 
-    const parallelism division{extreme(roll), extreme(roll), extreme(roll)};
-    if (validate(division)) {
-      const model_rank rank{roll.from(0, division.pipeline_parallel - 1),
-                            roll.from(0, division.tensor_parallel - 1),
-                            roll.from(0, division.expert_parallel - 1)};
-      const parameter_counts here = parameters(shape, division, rank);
+    const parallelism layout{extreme(roll), extreme(roll), extreme(roll)};
+    if (validate(layout)) {
+      const model_rank rank{roll.from(0, layout.pipeline_parallel - 1),
+                            roll.from(0, layout.tensor_parallel - 1),
+                            roll.from(0, layout.expert_parallel - 1)};
+      const parameter_counts here = parameters(shape, layout, rank);
       wrong += !all_positive(here) || here.total() > counts.total() + counts.embedding;
     }
 

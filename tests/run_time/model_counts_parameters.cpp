@@ -49,34 +49,34 @@ TEST_CASE("one layer, and one of multi-token prediction") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("every rank of random divisions, and all of them together") {
+TEST_CASE("every rank of random layouts, and all of them together") {
   dice roll{std::mt19937_64(3)};
   int wrong = 0;
   int wrong_sums = 0;
-  int lone_groups = 0;  // divisions with more ranks than key-value heads
+  int lone_groups = 0;  // layouts with more ranks than key-value heads
   for (int i = 0; i < 2'000; ++i) {
     const transformer shape = random_model(roll);
-    const parallelism division{.tensor_parallel = roll.from(1, 7),
-                               .pipeline_parallel = roll.from(1, 7),
-                               .expert_parallel = roll.from(1, 6)};
-    lone_groups += shape.key_value_heads() < division.tensor_parallel;
+    const parallelism layout{.tensor_parallel = roll.from(1, 7),
+                             .pipeline_parallel = roll.from(1, 7),
+                             .expert_parallel = roll.from(1, 6)};
+    lone_groups += shape.key_value_heads() < layout.tensor_parallel;
     const listed::model all(shape);
     parameter_counts sum;
-    for (std::int64_t stage = 0; stage < division.pipeline_parallel; ++stage)
-      for (std::int64_t tensor = 0; tensor < division.tensor_parallel; ++tensor)
-        for (std::int64_t expert = 0; expert < division.expert_parallel; ++expert) {
+    for (std::int64_t stage = 0; stage < layout.pipeline_parallel; ++stage)
+      for (std::int64_t tensor = 0; tensor < layout.tensor_parallel; ++tensor)
+        for (std::int64_t expert = 0; expert < layout.expert_parallel; ++expert) {
           const model_rank rank{stage, tensor, expert};
-          const parameter_counts counts = parameters(shape, division, rank);
-          wrong += counts != listed::parameters(all, division, rank);
+          const parameter_counts counts = parameters(shape, layout, rank);
+          wrong += counts != listed::parameters(all, layout, rank);
           sum = sum + counts;
         }
 
     // Each tensor as often as it is held.
     const auto copies = [&](const listed::tensor& one) {
       std::int64_t elements = 0;
-      for (std::int64_t rank = 0; rank < division.tensor_parallel; ++rank)
-        elements += listed::elements_on(one, division.tensor_parallel, rank);
-      return elements * (one.expert >= 0 ? 1 : division.expert_parallel);
+      for (std::int64_t rank = 0; rank < layout.tensor_parallel; ++rank)
+        elements += listed::elements_on(one, layout.tensor_parallel, rank);
+      return elements * (one.expert >= 0 ? 1 : layout.expert_parallel);
     };
     std::int64_t held = 0;
     std::int64_t tables = 0;
@@ -85,14 +85,14 @@ TEST_CASE("every rank of random divisions, and all of them together") {
     const std::int64_t more = sum.total() - held;
     wrong_sums +=
         tables == 0 ? more != 0 : more % tables != 0 || more / tables < 1 || more / tables > 3;
-    if (division.pipeline_parallel == 1) wrong_sums += sum.total() != held + tables;
+    if (layout.pipeline_parallel == 1) wrong_sums += sum.total() != held + tables;
   }
   CHECK(wrong == 0);
   CHECK(wrong_sums == 0);
   CHECK(lone_groups > 100);
 }
 
-TEST_CASE("stages hold all layers in order, none more than an equal division rounded up") {
+TEST_CASE("stages hold all layers in order, none more than an equal layout rounded up") {
   int wrong = 0;
   for (std::int64_t layers = 1; layers <= 40; ++layers)
     for (std::int64_t stages = 1; stages <= 50; ++stages) {

@@ -83,15 +83,16 @@ TEST_CASE("buckets of gradients beside the backward pass") {
   for (int i = 0; i < 2000; ++i) {
     gradient_buckets given{.buckets = random.whole(1, 30),
                            .backward = seconds(random.real(0.1, 2)),
-                           .exchange = seconds(random.real(0, 3)),
+                           .communication = seconds(random.real(0, 3)),
                            .contention = random.real(0, 1)};
     given.last_backward = given.backward * random.real(0, 1);
-    given.last_exchange = given.exchange * random.real(0, 1);
+    given.last_communication = given.communication * random.real(0, 1);
     two_streams streams;
     for (int k = 0; k < given.buckets; ++k) {
       const bool last = k == given.buckets - 1;
       streams.kernels.push_back({(last ? given.last_backward : given.backward).value()});
-      streams.exchanges.push_back({(last ? given.last_exchange : given.exchange).value(), k});
+      streams.exchanges.push_back(
+          {(last ? given.last_communication : given.communication).value(), k});
     }
     CHECK(overlapped_time(given).value() ==
           doctest::Approx(streams.run(given.contention)).epsilon(1e-11));

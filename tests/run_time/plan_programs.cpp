@@ -4,7 +4,7 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -27,12 +27,12 @@ double sum_of_parts(const json& row) {
                            "forward_s",
                            "backward_s",
                            "recompute_s",
-                           "tensor_exchange_s",
-                           "context_exchange_s",
-                           "expert_exchange_s",
-                           "pipeline_exchange_s",
-                           "gradient_exchange_s",
-                           "parameter_exchange_s",
+                           "tensor_communication_s",
+                           "context_communication_s",
+                           "expert_communication_s",
+                           "pipeline_communication_s",
+                           "gradient_communication_s",
+                           "parameter_communication_s",
                            "bubble_s",
                            "optimizer_s",
                            "host_s"})
@@ -101,7 +101,7 @@ TEST_CASE("tensor ranks may divide the sequence too, and torchtitan's always do"
   const auto without = gpuplan::plan_training(request, memory_of, 1);
   REQUIRE(with);
   REQUIRE(without);
-  CHECK(with->best().division.sequence_parallel);
+  CHECK(with->best().layout.sequence_parallel);
   CHECK(with->best().step < without->best().step);
 
   const auto divides = [](const std::string& model, const std::string& framework) {
@@ -112,7 +112,7 @@ TEST_CASE("tensor ranks may divide the sequence too, and torchtitan's always do"
       const bool is_several = row["tensor_parallel"] > 1;
       const std::string degree = "t" + std::to_string(row["tensor_parallel"].get<int>());
       CAPTURE(row.dump());
-      CHECK(has(row["division"], degree + "s") == is_divided);
+      CHECK(has(row["layout"], degree + "s") == is_divided);
       if (framework == "torchtitan") CHECK(is_divided == is_several);
       if (!is_several) CHECK(!is_divided);
       any = any || is_divided;

@@ -40,14 +40,14 @@ struct memory_by_division {
     return {usable_memory(gpu) < 50_GB ? 1.5 : 1};
   }
   rising_memory operator()(const training_setup& setup) const {
-    const parallelism& division = setup.parallelism;
-    const auto held = static_cast<double>(parameters(setup.model, division, {}).total());
+    const parallelism& layout = setup.parallelism;
+    const auto held = static_cast<double>(parameters(setup.model, layout, {}).total());
     const double kept[] = {30, 20, 2};
-    const auto ranks = static_cast<double>(division.tensor_parallel * division.context_parallel);
+    const auto ranks = static_cast<double>(layout.tensor_parallel * layout.context_parallel);
     const auto tokens = static_cast<double>(setup.sequence_length * setup.model.hidden_size);
-    return {.fixed = times * held * (18 - 3 * division.zero_stage),
+    return {.fixed = times * held * (18 - 3 * layout.zero_stage),
             .micro_batch = times * tokens * kept[static_cast<int>(setup.recompute)] / ranks,
-            .in_flight = division.pipeline_parallel};
+            .in_flight = layout.pipeline_parallel};
   }
 };
 

@@ -9,7 +9,7 @@
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/memory/affine.hpp>
-#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/chunks.hpp>
 #include <gpuplan/require.hpp>
@@ -87,7 +87,7 @@ constexpr auto in_a_second = [] {
 };
 
 bool same_plan(const training_plan& a, const training_plan& b) {
-  return a.gpus == b.gpus && a.cluster == b.cluster && a.division == b.division &&
+  return a.gpus == b.gpus && a.cluster == b.cluster && a.layout == b.layout &&
          a.recompute == b.recompute && a.batch == b.batch && a.required == b.required;
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("where nothing fits while compiling, the reason is the nearest plan's"
   CHECK(too_slow.why()[fact::minutes] <= also_too_slow.why()[fact::minutes]);
 }
 
-TEST_CASE("torchtitan's divisions never need less than is said before they are replayed") {
+TEST_CASE("torchtitan's layouts never need less than is said before they are replayed") {
   dice roll{std::mt19937_64(1)};
   const auto one = [&](std::initializer_list<std::int64_t> of) {
     return of.begin()[roll.from(0, static_cast<std::int64_t>(of.size()) - 1)];

@@ -19,7 +19,7 @@ using namespace gpuplan;
 
 namespace {
 
-// Rises with micro-batch and accumulation, and differs from division to division.
+// Rises with micro-batch and accumulation, and differs from layout to layout.
 struct rising_memory {
   double fixed = 0;
   double sample = 0;
@@ -35,15 +35,15 @@ struct rising_memory {
 
 struct memory_by_division {
   rising_memory operator()(const training_setup& setup) const {
-    const parallelism& division = setup.parallelism;
-    const auto held = static_cast<double>(parameters(setup.model, division, {}).total());
-    const auto ranks = static_cast<double>(division.tensor_parallel * division.context_parallel);
+    const parallelism& layout = setup.parallelism;
+    const auto held = static_cast<double>(parameters(setup.model, layout, {}).total());
+    const auto ranks = static_cast<double>(layout.tensor_parallel * layout.context_parallel);
     const double kept[] = {30, 20, 2};
     const auto tokens = static_cast<double>(setup.sequence_length * setup.model.hidden_size);
-    return {.fixed = held * (18 - 3 * division.zero_stage),
+    return {.fixed = held * (18 - 3 * layout.zero_stage),
             .sample = 4 * tokens,
             .micro_batch = tokens * kept[static_cast<int>(setup.recompute)] / ranks,
-            .in_flight = division.pipeline_parallel};
+            .in_flight = layout.pipeline_parallel};
   }
 };
 struct memory_with_floor : memory_by_division {
@@ -130,7 +130,7 @@ plan_request random_request(dice& roll, std::vector<training_setup>& setups) {
   if (roll.one_in(4)) {
     setups.push_back(setup);
     setups.back().framework = catalog::megatron_core;
-    setups.back().framework.costs.hidden_tensor_exchange = 0.5;
+    setups.back().framework.costs.hidden_tensor_communication = 0.5;
     setups.back().parallelism.zero_stage = 1;
     setups.back().recompute_layers = 0;
   }
@@ -177,14 +177,14 @@ void add_plans(const plan_request& request,
                   if (setup_as_set.model.moe.num_experts == 0 && e > 1) continue;
                   if (space.sequence_parallel && along && t == 1) continue;
                   training_plan plan{
-                      .setup = which, .gpus = gpus, .division = as_set, .recompute = recompute};
-                  if (space.sequence_parallel) plan.division.sequence_parallel = along;
-                  plan.division.tensor_parallel = t;
-                  plan.division.pipeline_parallel = p;
-                  plan.division.virtual_pipeline = v;
-                  plan.division.context_parallel = c;
-                  plan.division.expert_parallel = e;
-                  plan.division.zero_stage = static_cast<int>(z);
+                      .setup = which, .gpus = gpus, .layout = as_set, .recompute = recompute};
+                  if (space.sequence_parallel) plan.layout.sequence_parallel = along;
+                  plan.layout.tensor_parallel = t;
+                  plan.layout.pipeline_parallel = p;
+                  plan.layout.virtual_pipeline = v;
+                  plan.layout.context_parallel = c;
+                  plan.layout.expert_parallel = e;
+                  plan.layout.zero_stage = static_cast<int>(z);
                   const training_setup setup = setup_of(request, plan);
                   for (const std::int64_t b : degrees(space.micro_batch, 0, 64))
                     for (std::int64_t m = 1; m <= request.effective_batch.high(); ++m) {
@@ -212,18 +212,18 @@ double value_of(const plan_request& request, const training_plan& plan) {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-12 * std::abs(b); }
 
-bool same_division(const training_plan& a, const training_plan& b) {
-  return a.setup == b.setup && a.gpus == b.gpus && a.division == b.division &&
+bool same_layout(const training_plan& a, const training_plan& b) {
+  return a.setup == b.setup && a.gpus == b.gpus && a.layout == b.layout &&
          a.recompute == b.recompute;
 }
 
-// The best value of each division, in order.
+// The best value of each layout, in order.
 std::vector<double> best_values(const plan_request& request,
                                 const std::vector<training_plan>& plans) {
   std::vector<training_plan> best;
   for (const training_plan& plan : plans) {
     const auto found = std::find_if(best.begin(), best.end(), [&](const training_plan& other) {
-      return same_division(plan, other);
+      return same_layout(plan, other);
     });
     if (found == best.end())
       best.push_back(plan);
@@ -356,8 +356,7 @@ void compare(plan_request request,
     sums.wrong += !meets(plan);
     sums.wrong += !near(plan.step.value(), time_of(plan).value());
     sums.wrong += !(plan.required == memory_of(setup_of(request, plan)).required(plan.batch));
-    for (int other = 0; other < at; ++other)
-      sums.wrong += same_division(plan, answer->plans[other]);
+    for (int other = 0; other < at; ++other) sums.wrong += same_layout(plan, answer->plans[other]);
     if (at > 0) sums.wrong += !is_in_order(request, answer->plans[at - 1], plan);
   }
   // Of plans that take the same time, none takes less memory than the best.
@@ -381,7 +380,7 @@ void compare(plan_request request,
   sums.wrong += !all || all->count != answer->count || all->excluded != 0;
   for (int at = 0; all && at < all->count; ++at)
     sums.wrong += !(all->plans[at].batch == answer->plans[at].batch &&
-                    same_division(all->plans[at], answer->plans[at]));
+                    same_layout(all->plans[at], answer->plans[at]));
 }
 
 }  // namespace
@@ -394,7 +393,8 @@ TEST_CASE("branch and bound finds what brute force finds, in 2,500 random spaces
     const plan_request request = random_request(roll, setups);
     sums.of_setups += !setups.empty();
     roofline_times times;
-    if (roll.one_in(3)) times.factors = {.layer = 1.2, .output = 0.7, .hop = 3, .sharing = 1.5};
+    if (roll.one_in(3))
+      times.factors = {.layer = 1.2, .output = 0.7, .point_to_point = 3, .sharing = 1.5};
     const auto against = [&](const auto& memory_of) {
       if (roll.one_in(3))
         compare(request, roll, memory_of, times, times_by_asking{times, request.efficiency}, sums);

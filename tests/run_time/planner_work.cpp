@@ -7,7 +7,7 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/memory/divisions.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 
 #include <cstdint>
@@ -99,7 +99,7 @@ plan_request question(const transformer& model, const framework& by, std::int64_
   return asked;
 }
 
-// What a search took, or nothing where the code has no division of the model.
+// What a search took, or nothing where the code has no layout of the model.
 work work_of(const transformer& model, const framework& by, std::int64_t gpus) {
   work done;
   const auto found = plan_training(question(model, by, gpus), counted_memory_of{.done = &done}, 5);

@@ -70,26 +70,26 @@ class random_setups {
     return static_cast<Enumeration>(any(static_cast<std::uint64_t>(count)));
   }
   void change(training_setup& of) {
-    parallelism& division = of.parallelism;
+    parallelism& layout = of.parallelism;
     precision_recipe& precision = of.precision;
     transformer& model = of.model;
     const std::function<void()> changes[] = {
-        [&] { division.tensor_parallel = degree(); },
-        [&] { division.pipeline_parallel = degree(); },
-        [&] { division.virtual_pipeline = degree(); },
-        [&] { division.context_parallel = degree(); },
-        [&] { division.expert_parallel = degree(); },
+        [&] { layout.tensor_parallel = degree(); },
+        [&] { layout.pipeline_parallel = degree(); },
+        [&] { layout.virtual_pipeline = degree(); },
+        [&] { layout.context_parallel = degree(); },
+        [&] { layout.expert_parallel = degree(); },
         [&] {
-          division.zero_stage = static_cast<int>(one_of({-1, 0, 1, 2, 3, 7}));
+          layout.zero_stage = static_cast<int>(one_of({-1, 0, 1, 2, 3, 7}));
         },
         [&] {
-          division.shard_group = one_of({-1, 0, 4});
+          layout.shard_group = one_of({-1, 0, 4});
         },
-        [&] { division.sequence_parallel = true; },
-        [&] { division.shares_kept_inputs = true; },
-        [&] { division.optimizer_on_host = true; },
-        [&] { division.weights_on_host = true; },
-        [&] { division.schedule = enumerator<pipeline_schedule>(3); },
+        [&] { layout.sequence_parallel = true; },
+        [&] { layout.shares_kept_inputs = true; },
+        [&] { layout.optimizer_on_host = true; },
+        [&] { layout.weights_on_host = true; },
+        [&] { layout.schedule = enumerator<pipeline_schedule>(3); },
         [&] {
           of.place = {one_of({-1, 0, 1, 4}), one_of({0, 1}), one_of({0, 1})};
         },

@@ -51,7 +51,7 @@ TEST_CASE("every target up to 4096, on up to 64 GPUs, with micro-batches up to 6
     for (std::int64_t target = 1; target <= 4096; ++target) {
       batch_request request{
           .effective_batch = target, .data_parallel = gpus, .gpu = gpu_that_holds(most)};
-      // All divisions at once: the plans for a smaller GPU are the end of this list.
+      // All layouts at once: the plans for a smaller GPU are the end of this list.
       const auto plans = brute_force(target, target, gpus, most);
       impossible += plans.empty();
       wrong += !same(request, plans);

@@ -33,7 +33,7 @@ constexpr roofline_time model_of(std::int64_t stages) {
 constexpr time_factors slow{.layer = 1.25,
                             .input = 1.1,
                             .output = 1.5,
-                            .hop = 2,
+                            .point_to_point = 2,
                             .sharing = 0.8,
                             .optimizer = 1.1,
                             .host = 3};
@@ -136,7 +136,7 @@ constexpr bool composes(const profiled_step& published) {
                             .layer = 4.7610653_ms,
                             .input = 0.4_ms,
                             .output = 18.46399978_ms,
-                            .hop = 0.62502126_ms,
+                            .point_to_point = 0.62502126_ms,
                             .optimizer = 1.97690052_ms + stage_layers * 1.00613642_ms});
   return factors &&
          near(calibrated_time{model, *factors}.step(plan).value(), published.seconds, 1e-5);
@@ -154,9 +154,9 @@ constexpr bool timed_parts_are_met() {
   const roofline_time model = model_of(4);
   const batch_plan plan{2, 4, 8};
   const auto factors = calibrate(model, {.at = plan, .sharing = 50_ms, .optimizer = 7_ms});
-  if (!factors || factors->layer != 1 || factors->hop != 1) return false;
+  if (!factors || factors->layer != 1 || factors->point_to_point != 1) return false;
   const step_breakdown step = calibrated_time{model, *factors}.breakdown(plan);
-  return near(step.gradient_exchange.value(), 50e-3, 1e-12) &&
+  return near(step.gradient_communication.value(), 50e-3, 1e-12) &&
          near(step.optimizer.value(), 7e-3, 1e-12);
 }
 

@@ -29,7 +29,7 @@ TEST_CASE("a communicator of four A100 takes what was measured: 688 MB") {
   STATIC_CHECK(buffers < 1.01 * 688_MB);
 }
 
-TEST_CASE("one device talks to nobody; each direction of a division has a communicator") {
+TEST_CASE("one device talks to nobody; each direction of a layout has a communicator") {
   STATIC_CHECK(communicators(divided(1, 1), {}) == 0);
   STATIC_CHECK(communicators(divided(1, 1), {.data_parallel = 8}) == 1);
   STATIC_CHECK(communicators(divided(8, 1), {}) == 1);

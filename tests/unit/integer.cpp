@@ -79,7 +79,7 @@ TEST_CASE("an overflow is not forgotten by later steps") {
   STATIC_CHECK(is(checked_sum(1, checked_product(2, 3, 4)), 25));
 }
 
-TEST_CASE("division rounds down and up") {
+TEST_CASE("layout rounds down and up") {
   STATIC_CHECK(divisions_meet_their_definition());
   STATIC_CHECK(floor_div(-7, 2) == -4 && ceil_div(-7, 2) == -3);
   STATIC_CHECK(ceil_div(largest, largest) == 1 && ceil_div(largest, largest - 1) == 2);

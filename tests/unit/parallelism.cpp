@@ -8,23 +8,23 @@ namespace {
 
 using namespace gpuplan;
 
-constexpr bool rejects(const parallelism& division, errc code, fact name, std::int64_t value) {
-  const failure why = validate(division).why();
+constexpr bool rejects(const parallelism& layout, errc code, fact name, std::int64_t value) {
+  const failure why = validate(layout).why();
   return why.code == code && why.count != 0 && why.facts[0] == named_fact{name, value};
 }
 
 constexpr parallelism of_stages(std::int64_t stages, bool ends_are_layers) {
-  parallelism division;
-  division.pipeline_parallel = stages;
-  division.ends_are_layers = ends_are_layers;
-  return division;
+  parallelism layout;
+  layout.pipeline_parallel = stages;
+  layout.ends_are_layers = ends_are_layers;
+  return layout;
 }
 
 constexpr std::int64_t most = std::int64_t{1} << 20;
 
 }  // namespace
 
-TEST_CASE("one device is a division") {
+TEST_CASE("one device is a layout") {
   STATIC_CHECK(validate(parallelism{}));
   STATIC_CHECK(*validate(parallelism{8, 4, 2}) == parallelism{8, 4, 2});
   STATIC_CHECK(!(parallelism{8, 4, 2} == parallelism{8, 2, 4}));

@@ -68,8 +68,7 @@ TEST_CASE("the best plan and the runner-up are worked out in one constant expres
   // 1 or 2 tensor-parallel ranks, 4 replicas or 2, micro-batches of 1, 2, 4 and, of 8, 2 replicas.
   STATIC_CHECK(answer->evaluated + answer->excluded == 3 + 4);
   STATIC_CHECK(answer->best().batch.effective_batch() == 16);
-  STATIC_CHECK(answer->best().division.tensor_parallel !=
-               answer->runner_up().division.tensor_parallel);
+  STATIC_CHECK(answer->best().layout.tensor_parallel != answer->runner_up().layout.tensor_parallel);
   STATIC_CHECK(loss_of(answer->runner_up(), answer->best()) > 0);
 }
 
@@ -119,16 +118,16 @@ TEST_CASE("where there is no plan, the reason is one to act on") {
   STATIC_CHECK(memory[fact::gpu_has_MB] == 2000);
   STATIC_CHECK(memory[fact::needed_MB] > 2000);
 
-  CONSTEXPR failure division = plan_training(
-                                   [] {
-                                     plan_request asked = request(4);
-                                     asked.space.tensor_parallel = range<std::int64_t>{3, 3};
-                                     return asked;
-                                   }(),
-                                   20_GB,
-                                   by_parameters{})
-                                   .why();
-  STATIC_CHECK(division.code == errc::no_such_division);
+  CONSTEXPR failure layout = plan_training(
+                                 [] {
+                                   plan_request asked = request(4);
+                                   asked.space.tensor_parallel = range<std::int64_t>{3, 3};
+                                   return asked;
+                                 }(),
+                                 20_GB,
+                                 by_parameters{})
+                                 .why();
+  STATIC_CHECK(layout.code == errc::no_such_layout);
 
   CONSTEXPR failure batch = plan_training(
                                 [] {
@@ -158,7 +157,7 @@ TEST_CASE("where there is no plan, the reason is one to act on") {
 
 namespace {
 
-// What keeps a request out whose space, or division, `change` has made.
+// What keeps a request out whose space, or layout, `change` has made.
 template <class Change>
 constexpr failure flaw_with(const Change& change) {
   plan_request asked = request(4);
@@ -207,7 +206,7 @@ TEST_CASE("degrees, micro-batches and GPUs that are none or too many are named")
   STATIC_CHECK(is_out_of_bounds(cluster, fact::devices, 4 * too_many));
 }
 
-TEST_CASE("a division that no degree is searched of is checked too") {
+TEST_CASE("a layout that no degree is searched of is checked too") {
   CONSTEXPR failure context =
       flaw_with([](plan_request& asked) { asked.setup.parallelism.context_parallel = 0; });
   STATIC_CHECK(context.code == errc::not_positive);

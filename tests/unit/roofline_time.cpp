@@ -52,7 +52,7 @@ constexpr bool layers_take_their_flops(const transformer& model, layer_kind kind
   return near(layer.forward.products, 3 * forward) && near(layer.backward.products, 3 * backward);
 }
 
-constexpr bool tensor_ranks_share_products() {
+constexpr bool tensor_ranks_share_matmuls() {
   training_setup setup{
       .model = catalog::llama_3_8b, .sequence_length = 2048, .precision = bf16_pure};
   const layer_cost whole = cost_of_layer(setup, flops_alone, 1, layer_kind::dense, false);
@@ -80,14 +80,14 @@ constexpr transformer gpt_3_6b{.num_hidden_layers = 30,
                                .norm_bias = true,
                                .position_rows = 2048,
                                .tied_embeddings = true};
-constexpr roofline_time on_a100(parallelism division, std::int64_t nodes) {
+constexpr roofline_time on_a100(parallelism layout, std::int64_t nodes) {
   return {.setup = {.model = gpt_3_6b,
                     .sequence_length = 2048,
                     .precision = fp16_master,
                     .optimizer = {.loop = optimizer_loop::fused, .clips_gradients = true},
-                    .parallelism = division,
+                    .parallelism = layout,
                     .recompute = recompute_mode::full,
-                    .attention = attention_kernel::written_out,
+                    .attention = attention_kernel::eager,
                     .dropout = 0.1,
                     .framework = catalog::megatron_lm},
           .on = {.gpu = catalog::a100_sxm4_80gb,
@@ -104,7 +104,7 @@ constexpr batch_plan of_512{.micro_batch = 8, .data_parallel = 64};
 constexpr bool bubbles_are_those_of_equal_stages() {
   for (const std::int64_t chunks : {1, 5}) {
     roofline_time model = on_a100({.pipeline_parallel = 3, .virtual_pipeline = chunks}, 3);
-    model.terms = {.ends = false, .pipeline_exchange = false};
+    model.terms = {.ends = false, .pipeline_communication = false};
     for (const std::int64_t m : {3, 12, 96}) {
       const step_breakdown step =
           model.breakdown({.micro_batch = 2, .data_parallel = 8, .accumulation = m});
@@ -130,14 +130,14 @@ constexpr bool every_term_takes_time() {
   const batch_plan plan{.micro_batch = 8, .data_parallel = 16, .accumulation = 4};
   const duration all = model.step(plan);
   for (bool time_terms::*term : {&time_terms::waves,
-                                 &time_terms::product_bytes,
+                                 &time_terms::matmul_bytes,
                                  &time_terms::elements,
                                  &time_terms::ends,
                                  &time_terms::latency,
-                                 &time_terms::tensor_exchange,
-                                 &time_terms::pipeline_exchange,
-                                 &time_terms::gradient_exchange,
-                                 &time_terms::parameter_exchange,
+                                 &time_terms::tensor_communication,
+                                 &time_terms::pipeline_communication,
+                                 &time_terms::gradient_communication,
+                                 &time_terms::parameter_communication,
                                  &time_terms::recompute,
                                  &time_terms::bubble,
                                  &time_terms::optimizer}) {
@@ -153,17 +153,17 @@ constexpr bool every_term_takes_time() {
 TEST_CASE("a product takes whole waves of tiles, and writes its result behind them") {
   CONSTEXPR kernel_rates on{.bytes = detail::infinity, .sms = 100};
   // 100 tiles of 256 x 128 are one wave; one more are two.
-  CONSTEXPR double wave = product_time({2560, 1280, 1000}, 1e12, 2, 2, on);
+  CONSTEXPR double wave = matmul_time({2560, 1280, 1000}, 1e12, 2, 2, on);
   STATIC_CHECK(near(wave, 2.0 * 2560 * 1280 * 1000 / 1e12));
-  STATIC_CHECK(product_time({2561, 1280, 1000}, 1e12, 2, 2, on) > 1.2 * wave);
+  STATIC_CHECK(matmul_time({2561, 1280, 1000}, 1e12, 2, 2, on) > 1.2 * wave);
   // A batch of them likewise.
-  STATIC_CHECK(near(product_time({256, 128, 1000, 100}, 1e12, 2, 2, on), wave));
+  STATIC_CHECK(near(matmul_time({256, 128, 1000, 100}, 1e12, 2, 2, on), wave));
   CONSTEXPR kernel_rates slow_memory{.bytes = 1e9, .sms = 100};
   STATIC_CHECK(
-      near(product_time({2560, 1280, 1000}, 1e12, 2, 4, slow_memory),
+      near(matmul_time({2560, 1280, 1000}, 1e12, 2, 4, slow_memory),
            detail::larger_of(wave, (2560.0 + 1280) * 1000 * 2 / 1e9) + 2560.0 * 1280 * 4 / 1e9));
   CONSTEXPR kernel_rates floored{.bytes = 1e15, .sms = 100, .floor = 3e-6};
-  STATIC_CHECK(product_time({8, 8, 8}, 1e15, 2, 2, floored) == 3e-6);
+  STATIC_CHECK(matmul_time({8, 8, 8}, 1e15, 2, 2, floored) == 3e-6);
 }
 
 TEST_CASE("widths that no vector load divides") {
@@ -203,7 +203,7 @@ TEST_CASE("products of layers are those that flops counts") {
   STATIC_CHECK(layers_take_their_flops(catalog::llama_3_8b, layer_kind::dense));
   STATIC_CHECK(layers_take_their_flops(catalog::mixtral_8x7b_v0_1, layer_kind::experts));
   STATIC_CHECK(layers_take_their_flops(catalog::deepseek_v3, layer_kind::experts));
-  STATIC_CHECK(tensor_ranks_share_products());
+  STATIC_CHECK(tensor_ranks_share_matmuls());
 }
 
 TEST_CASE("a published step") {
@@ -212,10 +212,10 @@ TEST_CASE("a published step") {
   STATIC_CHECK(near(step.total().value(), replicated.step(of_512).value()));
   STATIC_CHECK(
       near(step.total().value(),
-           (step.compute() + step.exchange() + step.bubble + step.host + step.data).value()));
+           (step.compute() + step.communication() + step.bubble + step.host + step.data).value()));
   STATIC_CHECK(step.bubble == 0_s);
-  STATIC_CHECK(step.tensor_exchange == 0_s);
-  STATIC_CHECK(step.gradient_exchange > 0_s);
+  STATIC_CHECK(step.tensor_communication == 0_s);
+  STATIC_CHECK(step.gradient_communication > 0_s);
   // The backward pass does twice the forward's products, recomputation the layers' once more.
   STATIC_CHECK(step.backward > 1.6 * step.forward);
   STATIC_CHECK(step.recompute < step.forward);
@@ -338,7 +338,7 @@ TEST_CASE("a range by stack holds the estimate") {
   STATIC_CHECK(replicated.step(of_512) < around.high());
   STATIC_CHECK(around.low() > 0.8 * replicated.step(of_512));
   CONSTEXPR stack_range known{
-      .product_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 1}, .contention = {1, 1}};
+      .matmul_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 1}, .contention = {1, 1}};
   STATIC_CHECK(step_range(replicated, of_512, known).low() == replicated.step(of_512));
   STATIC_CHECK(step_range(replicated, of_512, known).high() == replicated.step(of_512));
 }
@@ -347,16 +347,16 @@ TEST_CASE("each input of a stack alone has a part of its range") {
   CONSTEXPR step_ranges by = step_ranges_of(replicated, of_512);
   CONSTEXPR duration step = replicated.step(of_512);
   STATIC_CHECK(by.all == step_range(replicated, of_512));
-  STATIC_CHECK(by.all.contains(by.product_rate) && by.product_rate.contains(step));
+  STATIC_CHECK(by.all.contains(by.matmul_rate) && by.matmul_rate.contains(step));
   STATIC_CHECK(by.all.contains(by.element_traffic) && by.element_traffic.contains(step));
   STATIC_CHECK(by.all.contains(by.host) && by.host.contains(step));
   STATIC_CHECK(by.all.contains(by.contention) && by.contention.contains(step));
-  STATIC_CHECK(by.product_rate.high() > step);
+  STATIC_CHECK(by.matmul_rate.high() > step);
   STATIC_CHECK(by.element_traffic.low() < step);
   // It hides no exchange behind kernels, so that none contends.
   STATIC_CHECK(by.contention.is_point());
   CONSTEXPR stack_range slower_host{
-      .product_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 3}, .contention = {1, 1}};
+      .matmul_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 3}, .contention = {1, 1}};
   STATIC_CHECK(step_range(replicated, of_512, slower_host) ==
                step_ranges_of(replicated, of_512, slower_host).host);
 }
@@ -391,8 +391,8 @@ TEST_CASE("a stack that nobody timed has the range of others' costs") {
   STATIC_CHECK(by.host.high() == with_costs.step(of_512));
   STATIC_CHECK(by.contention.high() > untimed.step(of_512));
   STATIC_CHECK(step_ranges_of(untimed, of_512, {.untimed = {}}).host.is_point());
-  constexpr stack_range known{.product_rate = {1, 1}};
-  STATIC_CHECK(step_ranges_of(on_another, of_512, known).product_rate ==
+  constexpr stack_range known{.matmul_rate = {1, 1}};
+  STATIC_CHECK(step_ranges_of(on_another, of_512, known).matmul_rate ==
                range<duration>{on_another.step(of_512), reaches_least.step(of_512)});
 }
 
@@ -433,7 +433,7 @@ TEST_CASE("what a step achieves is its FLOPs over its time") {
 // All schedules of equal stages take what their bubbles are published to take.
 constexpr double bubble_of(pipeline_schedule schedule) {
   roofline_time model = on_a100({.pipeline_parallel = 3, .schedule = schedule}, 3);
-  model.terms = {.ends = false, .pipeline_exchange = false};
+  model.terms = {.ends = false, .pipeline_communication = false};
   return model.breakdown({.micro_batch = 2, .data_parallel = 8, .accumulation = 12}).bubble.value();
 }
 
@@ -474,19 +474,19 @@ TEST_CASE("samples are read while the step is computed, or before it") {
   STATIC_CHECK(validate(loading(bandwidth{}, true)).why().code == errc::not_positive);
 }
 
-constexpr roofline_time straggling(double by) {
+constexpr roofline_time straggler_slowdown(double by) {
   roofline_time model = replicated;
-  model.straggling = by;
+  model.straggler_slowdown = by;
   return model;
 }
 
 TEST_CASE("all wait for the slowest device") {
   CONSTEXPR step_breakdown even = replicated.breakdown(of_512);
-  CONSTEXPR step_breakdown uneven = straggling(1.1).breakdown(of_512);
+  CONSTEXPR step_breakdown uneven = straggler_slowdown(1.1).breakdown(of_512);
   STATIC_CHECK(near(uneven.compute().value(), 1.1 * even.compute().value()));
-  STATIC_CHECK(near(uneven.gradient_exchange.value(), even.gradient_exchange.value()));
-  STATIC_CHECK(validate(straggling(0.9)).why().code == errc::out_of_bounds);
-  STATIC_CHECK(validate(straggling(detail::infinity)).why().code == errc::not_finite);
+  STATIC_CHECK(near(uneven.gradient_communication.value(), even.gradient_communication.value()));
+  STATIC_CHECK(validate(straggler_slowdown(0.9)).why().code == errc::out_of_bounds);
+  STATIC_CHECK(validate(straggler_slowdown(detail::infinity)).why().code == errc::not_finite);
 }
 
 // Of 1 GB among so many devices of a node.
@@ -495,7 +495,7 @@ constexpr double all_reduce_time(std::int64_t devices) {
   const cluster on{.gpu = *measured_as(imaginary_device::imaginary, imaginary_device::in_full),
                    .gpus_per_node = 8};
   const time_terms terms{};
-  return detail::division_exchanges(setup, on, terms)
+  return detail::layout_communication(setup, on, terms)
       .seconds(collective::all_reduce, 1e9, devices, 1);
 }
 
@@ -514,10 +514,10 @@ TEST_CASE("hidden gradients show by their last bucket") {
     model.terms.latency = false;
     return model.breakdown({.micro_batch = 8, .data_parallel = 64, .accumulation = 4});
   }();
-  CONSTEXPR double all = replicated.breakdown({8, 64, 4}).gradient_exchange.value();
+  CONSTEXPR double all = replicated.breakdown({8, 64, 4}).gradient_communication.value();
   // 64 million of 3.6 billion gradients to a bucket, 57 of them, the last one not full
-  STATIC_CHECK(step.gradient_exchange.value() > 0);
-  STATIC_CHECK(step.gradient_exchange.value() < all / 56);
+  STATIC_CHECK(step.gradient_communication.value() > 0);
+  STATIC_CHECK(step.gradient_communication.value() < all / 56);
 }
 
 // A model's layers and head on one A10G, as LitGPT fine-tunes them.
@@ -630,7 +630,7 @@ TEST_CASE("ranks exchange what an image's tokens are, and every text of a sample
     model.setup.parallelism.tensor_parallel = 2;
     return model.breakdown({.micro_batch = 32});
   }();
-  STATIC_CHECK(parts.tensor_exchange > 1_ms);
+  STATIC_CHECK(parts.tensor_communication > 1_ms);
   CONSTEXPR auto texts = [](std::int64_t encodings) {
     const training_setup setup{.model = catalog::bert_base_uncased,
                                .sequence_length = 128,

@@ -75,7 +75,7 @@ TEST_CASE("what is there is accepted") {
   STATIC_CHECK(validate(megatron));
 }
 
-TEST_CASE("divisions that a code has not") {
+TEST_CASE("layouts that a code has not") {
   CONSTEXPR bool are_refused = [] {
     for (const training_setup& setup : {llama, hugging_face, fully_sharded, deepspeed}) {
       const bool all =
@@ -496,7 +496,7 @@ TEST_CASE("models that plain codes have not") {
       }));
 }
 
-TEST_CASE("batches that a division has not") {
+TEST_CASE("batches that a layout has not") {
   CONSTEXPR training_setup in_groups = [] {
     training_setup of = fully_sharded;
     of.parallelism.shard_group = 4;

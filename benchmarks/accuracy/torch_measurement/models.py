@@ -45,7 +45,7 @@ class CausalAttention(nn.Module):
 
     def __init__(self, setting):
         super().__init__()
-        self.written_out = setting.attention == "eager"
+        self.eager = setting.attention == "eager"
         self.dropout = setting.dropout
         self.selective = getattr(setting, "recompute", "none") == "selective"
 
@@ -54,7 +54,7 @@ class CausalAttention(nn.Module):
 
     def core(self, q, k, v):
         dropped = self.dropout if self.training else 0.0
-        if not self.written_out:
+        if not self.eager:
             grouped = q.size(1) > k.size(1)
             return F.scaled_dot_product_attention(
                 q, k, v, dropout_p=dropped, is_causal=True, enable_gqa=grouped
@@ -72,14 +72,14 @@ class EncoderAttention(nn.Module):
 
     def __init__(self, setting, softmax_in_fp32):
         super().__init__()
-        self.written_out = setting.attention == "eager"
+        self.eager = setting.attention == "eager"
         self.softmax_in_fp32 = softmax_in_fp32
         self.dropout = setting.dropout
 
     def forward(self, q, k, v):
         dropped = self.dropout if self.training else 0.0
         weights = None
-        if self.written_out:
+        if self.eager:
             weights = (q @ k.transpose(-2, -1)) * q.size(-1) ** -0.5
             if self.softmax_in_fp32:
                 weights = F.softmax(weights, dim=-1, dtype=torch.float32).to(q.dtype)
@@ -155,7 +155,7 @@ class LlamaBlock(nn.Module):
         q, k, v = (heads_of(flat, self.head_dim) for flat in (q, k, v))
         q, k = rotary(q), rotary(k)
         q, k, v = (y.transpose(1, 2) for y in (q, k, v))
-        if self.attention.written_out and self.repeats > 1:
+        if self.attention.eager and self.repeats > 1:
             k, v = (y.repeat_interleave(self.repeats, dim=1) for y in (k, v))
         attended = self.attention(q, k, v)
         return self.out(joined(attended))

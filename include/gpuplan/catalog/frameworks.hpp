@@ -32,7 +32,7 @@ inline constexpr software_costs eager_code = [] {
 /// its products and once a step.
 inline constexpr software_costs eager_decoder = [] {
   software_costs changed = eager_code;
-  changed.product_rate = 0.95;
+  changed.matmul_rate = 0.95;
   changed.host_per_step = 60_ms;
   return changed;
 }();
@@ -47,7 +47,7 @@ inline constexpr framework torch_llama{
 /// copied to all heads.
 inline constexpr framework torch_llama_fp32{.name = "torch.nn, LLaMA in fp32",
                                             .layers = layer_code::llama,
-                                            .rms_norm = rms_norm_code::written_out,
+                                            .rms_norm = rms_norm_code::eager,
                                             .rotary = rotary_code::halves_fp32,
                                             .grouped_heads = grouped_heads_code::repeated,
                                             .costs = eager_code};
@@ -86,27 +86,27 @@ inline constexpr framework hugging_face_gptj{.name = "transformers, GPTJForCausa
 /// T5ForConditionalGeneration of T5's first version, which scales the decoder's output,
 inline constexpr framework hugging_face_t5{.name = "transformers, T5ForConditionalGeneration",
                                            .layers = layer_code::t5,
-                                           .rms_norm = rms_norm_code::written_out,
+                                           .rms_norm = rms_norm_code::eager,
                                            .scales_decoder_outputs = true,
                                            .costs = eager_code};
 /// and of version 1.1 and what followed it.
 inline constexpr framework hugging_face_t5_1_1{
     .name = "transformers, T5ForConditionalGeneration 1.1",
     .layers = layer_code::t5,
-    .rms_norm = rms_norm_code::written_out,
+    .rms_norm = rms_norm_code::eager,
     .costs = eager_code};
 
 /// LlamaForCausalLM; MistralForCausalLM, whose model may have a window.
 inline constexpr framework hugging_face_llama{.name = "transformers, LlamaForCausalLM",
                                               .layers = layer_code::decoder,
-                                              .rms_norm = rms_norm_code::written_out,
+                                              .rms_norm = rms_norm_code::eager,
                                               .rotary = rotary_code::rotate_half,
                                               .logits = logits_code::to_fp32,
                                               .costs = eager_decoder};
 /// Qwen2ForCausalLM, Qwen3ForCausalLM: layers with a window have a mask of their own.
 inline constexpr framework hugging_face_qwen{.name = "transformers, Qwen2ForCausalLM",
                                              .layers = layer_code::decoder,
-                                             .rms_norm = rms_norm_code::written_out,
+                                             .rms_norm = rms_norm_code::eager,
                                              .rotary = rotary_code::rotate_half,
                                              .logits = logits_code::to_fp32,
                                              .decoder = {.masks_by_kind = true},
@@ -114,7 +114,7 @@ inline constexpr framework hugging_face_qwen{.name = "transformers, Qwen2ForCaus
 /// GemmaForCausalLM,
 inline constexpr framework hugging_face_gemma{.name = "transformers, GemmaForCausalLM",
                                               .layers = layer_code::decoder,
-                                              .rms_norm = rms_norm_code::written_out_shifted,
+                                              .rms_norm = rms_norm_code::eager_shifted,
                                               .rotary = rotary_code::rotate_half,
                                               .logits = logits_code::to_fp32,
                                               .decoder = {.scales_embedding = true},
@@ -122,7 +122,7 @@ inline constexpr framework hugging_face_gemma{.name = "transformers, GemmaForCau
 /// Gemma2ForCausalLM,
 inline constexpr framework hugging_face_gemma_2{.name = "transformers, Gemma2ForCausalLM",
                                                 .layers = layer_code::decoder,
-                                                .rms_norm = rms_norm_code::written_out_shifted,
+                                                .rms_norm = rms_norm_code::eager_shifted,
                                                 .rotary = rotary_code::rotate_half,
                                                 .logits = logits_code::to_fp32,
                                                 .decoder = {.masks_by_kind = true,
@@ -133,7 +133,7 @@ inline constexpr framework hugging_face_gemma_2{.name = "transformers, Gemma2For
 /// Gemma3ForCausalLM.
 inline constexpr framework hugging_face_gemma_3{.name = "transformers, Gemma3ForCausalLM",
                                                 .layers = layer_code::decoder,
-                                                .rms_norm = rms_norm_code::written_out_shifted,
+                                                .rms_norm = rms_norm_code::eager_shifted,
                                                 .rotary = rotary_code::rotate_half,
                                                 .logits = logits_code::to_fp32,
                                                 .decoder = {.masks_by_kind = true,
@@ -158,7 +158,7 @@ inline constexpr framework hugging_face_phi{
 inline constexpr framework hugging_face_phi_3{
     .name = "transformers, Phi3ForCausalLM",
     .layers = layer_code::decoder,
-    .rms_norm = rms_norm_code::written_out,
+    .rms_norm = rms_norm_code::eager,
     .rotary = rotary_code::rotate_half,
     .logits = logits_code::to_fp32,
     .decoder = {.rotary_parts = rotary_parts_code::in_rotation, .drops_residual = true},
@@ -167,7 +167,7 @@ inline constexpr framework hugging_face_phi_3{
 inline constexpr framework hugging_face_olmo{
     .name = "transformers, OlmoForCausalLM",
     .layers = layer_code::decoder,
-    .rms_norm = rms_norm_code::written_out_whole,
+    .rms_norm = rms_norm_code::eager_whole,
     .rotary = rotary_code::rotate_half,
     .logits = logits_code::to_fp32,
     .decoder = {.rotates_in_fp32 = true, .views_behind_projections = true},
@@ -234,14 +234,14 @@ inline constexpr framework hugging_face_siglip{
 /// a head is rotated, and Gemma's norms and embedding.
 inline constexpr framework lit_gpt{.name = "LitGPT",
                                    .layers = layer_code::lit_gpt,
-                                   .rms_norm = rms_norm_code::written_out,
+                                   .rms_norm = rms_norm_code::eager,
                                    .grouped_heads = grouped_heads_code::repeated,
                                    .logits = logits_code::to_fp32,
                                    .builds_in_fp32 = false,
                                    .costs = eager_code};
 inline constexpr framework lit_gpt_gemma{.name = "LitGPT, Gemma",
                                          .layers = layer_code::lit_gpt,
-                                         .rms_norm = rms_norm_code::written_out_shifted,
+                                         .rms_norm = rms_norm_code::eager_shifted,
                                          .grouped_heads = grouped_heads_code::repeated,
                                          .logits = logits_code::to_fp32,
                                          .decoder = {.scales_embedding = true},
@@ -285,13 +285,13 @@ inline constexpr framework megatron_transformer_engine{.name = "Megatron-Core, T
 /// four published peaks.
 inline constexpr framework torchtitan{.name = "torchtitan",
                                       .layers = layer_code::torchtitan,
-                                      .rms_norm = rms_norm_code::written_out,
+                                      .rms_norm = rms_norm_code::eager,
                                       .grouped_heads = grouped_heads_code::repeated,
                                       .logits = logits_code::to_fp32,
                                       .sharding = sharding_code::fsdp2,
                                       .keeps_last_layer = true,
                                       .gathers_before_checkpoint = true,
-                                      .costs = {.product_rate = 0.95,
+                                      .costs = {.matmul_rate = 0.95,
                                                 .element_traffic = 1,
                                                 .host_per_operator = 16_us,
                                                 .host_per_step = 60_ms,
@@ -308,7 +308,7 @@ inline constexpr framework torchtitan_2025 = [] {
 inline constexpr framework torchtitan_async = [] {
   framework changed = torchtitan;
   changed.name = "torchtitan, async tensor parallelism";
-  changed.costs.hidden_tensor_exchange = 0.3;
+  changed.costs.hidden_tensor_communication = 0.3;
   return changed;
 }();
 
@@ -337,7 +337,7 @@ inline constexpr framework megatron_deepspeed{.name = "Megatron-DeepSpeed",
 inline constexpr framework megatron_deepspeed_zero_3 = [] {
   framework changed = megatron_deepspeed;
   changed.name = "Megatron-DeepSpeed, ZeRO-3";
-  changed.costs.product_rate = 0.86;
+  changed.costs.matmul_rate = 0.86;
   changed.costs.hides_gathers = false;
   changed.costs.gathered_at_most = 6.3_GBps;
   return changed;
@@ -384,7 +384,7 @@ inline constexpr framework megatron_lm_profiled = [] {
   changed.costs.host_per_operator = 169_us;
   changed.costs.host_of_backward = 0.357;
   changed.costs.host_per_step = 0.73_ms;
-  changed.costs.hidden_pipeline_exchange = 1;
+  changed.costs.hidden_pipeline_communication = 1;
   changed.costs.launches_ahead = false;
   return changed;
 }();
@@ -411,9 +411,9 @@ inline constexpr framework megatron_bridge = [] {
   changed.costs = {.element_traffic = 4.92,
                    .host_per_operator = 264_us,
                    .host_per_step = 274_ms,
-                   .hidden_tensor_exchange = 0.37,
-                   .hidden_expert_exchange = 0.83,
-                   .hidden_pipeline_exchange = 0.5};
+                   .hidden_tensor_communication = 0.37,
+                   .hidden_expert_communication = 0.83,
+                   .hidden_pipeline_communication = 0.5};
   return changed;
 }();
 inline constexpr framework megatron_bridge_2606 = [] {
@@ -422,7 +422,7 @@ inline constexpr framework megatron_bridge_2606 = [] {
   changed.costs.element_traffic = 2.39;
   changed.costs.host_per_operator = 134_us;
   changed.costs.host_per_step = 203_ms;
-  changed.costs.hidden_expert_exchange = 1;
+  changed.costs.hidden_expert_communication = 1;
   return changed;
 }();
 

@@ -2,7 +2,7 @@
 
 // A matrix product as cuBLASLt wants it described. Needs the macro GPUPLAN_CUDA_CUBLASLT.
 
-#include <gpuplan/cuda/matrix_product.cuh>
+#include <gpuplan/cuda/matmul.cuh>
 #include <gpuplan/cuda/runtime.cuh>
 
 #include <cublasLt.h>
@@ -96,28 +96,28 @@ class cublaslt {
 
 /// One product, described to cuBLASLt. It reads matrices by columns, and what lies by rows as its
 /// transpose: C = A B by rows is C^T = B^T A^T by columns, so B is its first operand.
-class cublaslt_product {
+class cublaslt_matmul {
  public:
   /// `unit_scale` is a 1 of fp32 in the device's memory, which fp8's operands are scaled by.
   /// `fast_sums` lets fp8 add up in what precision the matrix units have, as frameworks do in the
   /// forward pass. Throws call_error. Precondition: cuBLASLt has types for the format.
-  cublaslt_product(const matrix_product& product, const float* unit_scale, bool fast_sums)
-      : types_(cublaslt_types_of(product.format).value()) {
-    const auto [m, n, k] = product.shape;
+  cublaslt_matmul(const matmul& matmul, const float* unit_scale, bool fast_sums)
+      : types_(cublaslt_types_of(matmul.format).value()) {
+    const auto [m, n, k] = matmul.shape;
     cublasLtMatmulDesc_t made = nullptr;
     GPUPLAN_CUDA_CALL(cublasLtMatmulDescCreate(&made, types_.compute, types_.scale));
     operation_.reset(made);
-    set(CUBLASLT_MATMUL_DESC_TRANSA, product.b_is_transposed() ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, product.a_is_transposed() ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (product.format == number_format::fp8) {
+    set(CUBLASLT_MATMUL_DESC_TRANSA, matmul.b_is_transposed() ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, matmul.a_is_transposed() ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (matmul.format == number_format::fp8) {
       set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, unit_scale);
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, unit_scale);
       set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(fast_sums ? 1 : 0));
     }
-    first_ = product.b_is_transposed() ? detail::layout_by_columns(types_.operand, k, n)
-                                       : detail::layout_by_columns(types_.operand, n, k);
-    second_ = product.a_is_transposed() ? detail::layout_by_columns(types_.operand, m, k)
-                                        : detail::layout_by_columns(types_.operand, k, m);
+    first_ = matmul.b_is_transposed() ? detail::layout_by_columns(types_.operand, k, n)
+                                      : detail::layout_by_columns(types_.operand, n, k);
+    second_ = matmul.a_is_transposed() ? detail::layout_by_columns(types_.operand, m, k)
+                                       : detail::layout_by_columns(types_.operand, k, m);
     result_ = detail::layout_by_columns(types_.result, n, m);
   }
 

@@ -7,9 +7,9 @@
 #ifdef GPUPLAN_CUDA_CUBLASLT
 #include <gpuplan/cuda/cublaslt.cuh>
 #endif
-#include <gpuplan/cuda/matrix_product.cuh>
+#include <gpuplan/cuda/matmul.cuh>
+#include <gpuplan/cuda/matmul_check.cuh>
 #include <gpuplan/cuda/own_gemm.cuh>
-#include <gpuplan/cuda/product_check.cuh>
 #include <gpuplan/cuda/random_data.cuh>
 #include <gpuplan/cuda/readings.cuh>
 #include <gpuplan/cuda/runtime.cuh>
@@ -57,7 +57,7 @@ struct gemm_reading {
 /// What was measured of one product. Where a reading is missing that was asked for, the texts say
 /// why; they are empty otherwise.
 struct gemm_result {
-  matrix_product product{};
+  matmul matmul{};
   std::optional<gemm_reading> sustained{};
   std::optional<gemm_reading> burst{};
   std::optional<gemm_reading> zeros{};  // sustained
@@ -68,26 +68,25 @@ struct gemm_result {
   /// The time of the chosen algorithm over that of cuBLASLt's first proposal, which frameworks take
   /// unless they are told to try: at most 1.
   double gain_of_choice = 1;
-  product_errors errors{};  // of cuBLASLt's product of normal numbers, over what is allowed
+  matmul_errors errors{};  // of cuBLASLt's matmul of normal numbers, over what is allowed
 };
 
 /// Why this product cannot be measured on a device of this compute capability (89 for 8.9), before
 /// anything is tried; empty where it can.
-[[nodiscard]] inline std::string why_unsupported(const matrix_product& product,
-                                                 int compute_capability) {
+[[nodiscard]] inline std::string why_unsupported(const matmul& matmul, int compute_capability) {
   const auto needs = [&](int least) {
     return compute_capability >= least
                ? std::string()
-               : std::string(text(product.format)) + " needs compute capability " +
+               : std::string(text(matmul.format)) + " needs compute capability " +
                      std::to_string(least / 10) + '.' + std::to_string(least % 10);
   };
   const auto divisible = [&](std::int64_t by) {
-    return product.shape.n % by == 0 && product.shape.k % by == 0
+    return matmul.shape.n % by == 0 && matmul.shape.k % by == 0
                ? std::string()
-               : std::string(text(product.format)) + " needs n and k that are multiples of " +
+               : std::string(text(matmul.format)) + " needs n and k that are multiples of " +
                      std::to_string(by);
   };
-  switch (product.format) {
+  switch (matmul.format) {
     case number_format::fp4:
       return "fp4 has scales for blocks, which are not measured";
     case number_format::fp8: {
@@ -108,12 +107,11 @@ struct gemm_result {
 }
 
 /// Why the own kernel cannot make this product; empty where it can.
-[[nodiscard]] inline std::string why_no_own_kernel(const matrix_product& product,
-                                                   int compute_capability) {
-  if (product.format != number_format::bf16 && product.format != number_format::fp16)
+[[nodiscard]] inline std::string why_no_own_kernel(const matmul& matmul, int compute_capability) {
+  if (matmul.format != number_format::bf16 && matmul.format != number_format::fp16)
     return "the own kernel is of bf16 and fp16";
-  if (product.pass != product_pass::forward) return "the own kernel is of the forward pass";
-  if (product.shape.k % own_gemm::chunk != 0) return "the own kernel needs k in multiples of 8";
+  if (matmul.pass != matmul_pass::forward) return "the own kernel is of the forward pass";
+  if (matmul.shape.k % own_gemm::chunk != 0) return "the own kernel needs k in multiples of 8";
   if (!own_gemm::runs_on(compute_capability)) return "the own kernel needs compute capability 8.0";
   return "";
 }
@@ -121,10 +119,10 @@ struct gemm_result {
 namespace detail {
 
 /// "bf16 8192 x 8192 x 4096 forward".
-inline std::string name_of(const matrix_product& product) {
-  const auto [m, n, k] = product.shape;
-  return std::string(text(product.format)) + ' ' + std::to_string(m) + " x " + std::to_string(n) +
-         " x " + std::to_string(k) + ' ' + name(product.pass);
+inline std::string name_of(const matmul& matmul) {
+  const auto [m, n, k] = matmul.shape;
+  return std::string(text(matmul.format)) + ' ' + std::to_string(m) + " x " + std::to_string(n) +
+         " x " + std::to_string(k) + ' ' + name(matmul.pass);
 }
 
 // Whether an error is of this product alone: there is no room for it, or cuBLASLt refuses it. Any
@@ -181,9 +179,9 @@ inline double seconds_of_one_settled(session& s, const work& launch, std::int64_
 
 // Operands and result of one product on the device.
 template <number_format Format>
-class product_data {
+class matmul_data {
  public:
-  explicit product_data(const matmul_shape& shape)
+  explicit matmul_data(const matmul_shape& shape)
       : a_(size(shape.m, shape.k)),
         b_(size(shape.k, shape.n)),
         c_(size(shape.m, shape.n)),
@@ -202,15 +200,14 @@ class product_data {
     GPUPLAN_CUDA_CALL(cudaMemsetAsync(b_.data(), 0, b_.bytes(), on));
   }
   // Runs a product once and checks what it leaves. Throws measurement_error where that is wrong.
-  product_errors check(session& s, const matrix_product& product, const work& launch) {
+  matmul_errors check(session& s, const matmul& matmul, const work& launch) {
     // No number in all floating-point formats, and -1: neither is the product.
     GPUPLAN_CUDA_CALL(cudaMemsetAsync(c_.data(), 0xFF, c_.bytes(), s.stream()));
     launch(s.stream());
-    const product_errors errors =
-        checker_.check<Format>(product, a(), b(), c_.data(), 3, s.stream());
+    const matmul_errors errors = checker_.check<Format>(matmul, a(), b(), c_.data(), 3, s.stream());
     if (!errors.are_within_bounds())
       throw measurement_error(
-          name_of(product) + ": the product is wrong: the largest error of an element is " +
+          name_of(matmul) + ": the matmul is wrong: the largest error of an element is " +
           std::to_string(errors.elements) + " of what rounding explains, of a row's sum " +
           std::to_string(errors.rows));
     return errors;
@@ -220,7 +217,7 @@ class product_data {
   device_buffer<stored_t<Format>> a_;
   device_buffer<stored_t<Format>> b_;
   device_buffer<result_t<Format>> c_;
-  product_checker checker_;
+  matmul_checker checker_;
 
   static std::size_t size(std::int64_t rows, std::int64_t columns) {
     return checked_bytes(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
@@ -228,16 +225,16 @@ class product_data {
 };
 
 inline gemm_reading read_rate(session& s,
-                              const matrix_product& product,
+                              const matmul& matmul,
                               const work& launch,
                               sampling_options how,
                               load state,
                               std::string_view by) {
-  const std::string what = name_of(product) + ", " + std::string(by);
+  const std::string what = name_of(matmul) + ", " + std::string(by);
   how.what = what;
   how.state = state;
   const sampled timing = sample(s, launch, how);
-  return {flops(product.shape) / timing.median, timing};
+  return {flops(matmul.shape) / timing.median, timing};
 }
 
 #ifdef GPUPLAN_CUDA_CUBLASLT
@@ -253,13 +250,13 @@ class chosen_cublaslt {
  public:
   // Throws measurement_error where no algorithm runs. The operands are filled.
   chosen_cublaslt(session& s,
-                  const matrix_product& product,
-                  const product_data<Format>& data,
+                  const matmul& matmul,
+                  const matmul_data<Format>& data,
                   const gemm_options& options,
                   gemm_result& told)
       : one_(1),
         workspace_(workspace_bytes(10 * s.properties().major + s.properties().minor)),
-        described_(product, one_.data(), options.fast_sums),
+        described_(matmul, one_.data(), options.fast_sums),
         a_(data.a()),
         b_(data.b()),
         c_(data.c()) {
@@ -270,7 +267,7 @@ class chosen_cublaslt {
     const std::vector<cublaslt_algorithm> proposed =
         described_.algorithms(library_, options.proposals, workspace_.bytes());
     if (proposed.empty())
-      throw measurement_error(name_of(product) + ": cuBLASLt has no algorithm for it");
+      throw measurement_error(name_of(matmul) + ": cuBLASLt has no algorithm for it");
     const auto most = static_cast<std::size_t>(std::max(options.timed_proposals, 1));
     std::vector<candidate> running;
     std::string refused;
@@ -302,7 +299,7 @@ class chosen_cublaslt {
   cublaslt library_;
   device_buffer<float> one_;
   device_buffer<std::byte> workspace_;
-  cublaslt_product described_;
+  cublaslt_matmul described_;
   cublaslt_algorithm algorithm_{};
   const stored_t<Format>* a_;
   const stored_t<Format>* b_;
@@ -336,16 +333,16 @@ class chosen_cublaslt {
 
 template <number_format Format>
 void measure_by_cublaslt(session& s,
-                         product_data<Format>& data,
+                         matmul_data<Format>& data,
                          const gemm_options& options,
                          gemm_result& result) {
-  const matrix_product& product = result.product;
+  const matmul& matmul = result.matmul;
   data.fill_with_normal_numbers(s.stream());
-  const chosen_cublaslt<Format> chosen(s, product, data, options, result);
+  const chosen_cublaslt<Format> chosen(s, matmul, data, options, result);
   const work launch = [&](cudaStream_t on) { chosen(on); };
-  result.errors = data.check(s, product, launch);
+  result.errors = data.check(s, matmul, launch);
   const auto read = [&](load state, std::string_view by) {
-    return read_rate(s, product, launch, options.sampling, state, by);
+    return read_rate(s, matmul, launch, options.sampling, state, by);
   };
   // A device that slept may take longer to wake than a burst lasts. It is no reason to go without
   // the readings of the device at work.
@@ -360,7 +357,7 @@ void measure_by_cublaslt(session& s,
   result.sustained = read(load::sustained, "sustained");
   if (options.zeros) {
     data.fill_with_zeros(s.stream());
-    static_cast<void>(data.check(s, product, launch));
+    static_cast<void>(data.check(s, matmul, launch));
     result.zeros = read(load::sustained, "zeros");
   }
   if (!why_no_burst.empty()) throw measurement_error(why_no_burst);
@@ -370,29 +367,29 @@ void measure_by_cublaslt(session& s,
 
 template <number_format Format>
 void measure_own_kernel(session& s,
-                        product_data<Format>& data,
+                        matmul_data<Format>& data,
                         const gemm_options& options,
                         gemm_result& result) {
-  const auto [m, n, k] = result.product.shape;
+  const auto [m, n, k] = result.matmul.shape;
   data.fill_with_normal_numbers(s.stream());
-  const own_product<stored_t<Format>> product{data.a(), data.b(), data.c(), m, n, k, k, k, n};
+  const own_gemm_call<stored_t<Format>> matmul{data.a(), data.b(), data.c(), m, n, k, k, k, n};
   const auto tiles = [](std::int64_t of, int tile) {
     return static_cast<unsigned>((of + tile - 1) / tile);
   };
   const dim3 blocks(tiles(n, own_gemm::tile_n), tiles(m, own_gemm::tile_m));
   const work launch = [&](cudaStream_t on) {
-    GPUPLAN_CUDA_LAUNCH(own_gemm::kernel<<<blocks, own_gemm::threads, 0, on>>>(product));
+    GPUPLAN_CUDA_LAUNCH(own_gemm::kernel<<<blocks, own_gemm::threads, 0, on>>>(matmul));
   };
-  static_cast<void>(data.check(s, result.product, launch));
+  static_cast<void>(data.check(s, result.matmul, launch));
   result.own_kernel =
-      read_rate(s, result.product, launch, options.sampling, load::sustained, "own kernel");
+      read_rate(s, result.matmul, launch, options.sampling, load::sustained, "own kernel");
 }
 
 template <number_format Format>
 void measure_gemm_in(session& s, const gemm_options& options, gemm_result& result) {
   const int capability = 10 * s.properties().major + s.properties().minor;
-  std::optional<product_data<Format>> data;
-  const std::string no_room = reason_where_it_fails([&] { data.emplace(result.product.shape); });
+  std::optional<matmul_data<Format>> data;
+  const std::string no_room = reason_where_it_fails([&] { data.emplace(result.matmul.shape); });
 #ifdef GPUPLAN_CUDA_CUBLASLT
   result.why_not =
       data ? reason_where_it_fails([&] { measure_by_cublaslt<Format>(s, *data, options, result); })
@@ -401,7 +398,7 @@ void measure_gemm_in(session& s, const gemm_options& options, gemm_result& resul
   result.why_not = "built without cuBLASLt";
 #endif
   if (!options.own_kernel) return;
-  result.why_no_own_kernel = why_no_own_kernel(result.product, capability);
+  result.why_no_own_kernel = why_no_own_kernel(result.matmul, capability);
   if (!result.why_no_own_kernel.empty()) return;
   if constexpr (Format == number_format::bf16 || Format == number_format::fp16)
     result.why_no_own_kernel =
@@ -416,16 +413,16 @@ void measure_gemm_in(session& s, const gemm_options& options, gemm_result& resul
 /// missing; all other errors of CUDA are thrown as call_error, for the device is not usable then.
 /// Precondition: the shape's numbers are positive.
 [[nodiscard]] inline gemm_result measure_gemm(session& s,
-                                              const matrix_product& product,
+                                              const matmul& matmul,
                                               const gemm_options& options = {}) {
-  gemm_result result{.product = product};
+  gemm_result result{.matmul = matmul};
   const int capability = 10 * s.properties().major + s.properties().minor;
-  if (std::string why = why_unsupported(product, capability); !why.empty()) {
+  if (std::string why = why_unsupported(matmul, capability); !why.empty()) {
     if (options.own_kernel) result.why_no_own_kernel = why;
     result.why_not = std::move(why);
     return result;
   }
-  switch (product.format) {
+  switch (matmul.format) {
 #define GPUPLAN_CASE(format)                                            \
   case number_format::format:                                           \
     detail::measure_gemm_in<number_format::format>(s, options, result); \
@@ -485,23 +482,23 @@ struct gemm_of_format {
         return rate(a) < rate(b);
       });
   all.fastest =
-      rate(*best) > compute_rate() ? measure_gemm(s, best->product, options) : all.tried.back();
+      rate(*best) > compute_rate() ? measure_gemm(s, best->matmul, options) : all.tried.back();
   return all;
 }
 
 /// A model's product, measured.
 struct model_gemm {
-  model_product of{};
+  model_matmul of{};
   gemm_result measured{};
 };
 
-/// Measures products of a model (products_of), in their order. Throws as measure_gemm.
+/// Measures products of a model (matmuls_of), in their order. Throws as measure_gemm.
 [[nodiscard]] inline std::vector<model_gemm> measure_gemms(session& s,
                                                            number_format format,
-                                                           std::span<const model_product> products,
+                                                           std::span<const model_matmul> products,
                                                            const gemm_options& options = {}) {
   std::vector<model_gemm> all;
-  for (const model_product& one : products)
+  for (const model_matmul& one : products)
     all.push_back(
         {one, measure_gemm(s, {.format = format, .shape = one.shape, .pass = one.pass}, options)});
   return all;
@@ -509,7 +506,7 @@ struct model_gemm {
 
 /// What measured_device.hpp keeps of a product.
 [[nodiscard]] inline measured_matmul measured_matmul_of(const gemm_result& from) {
-  measured_matmul to{.format = from.product.format, .shape = from.product.shape};
+  measured_matmul to{.format = from.matmul.format, .shape = from.matmul.shape};
   const auto keep = [&](const std::optional<gemm_reading>& one, known<reading<compute_rate>>& as) {
     if (one) as = reading_of(one->rate, one->timing);
   };

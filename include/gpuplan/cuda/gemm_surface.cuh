@@ -4,7 +4,7 @@
 // data for measured_device::surface.
 
 #include <gpuplan/cuda/gemm.cuh>
-#include <gpuplan/cuda/matrix_product.cuh>
+#include <gpuplan/cuda/matmul.cuh>
 #include <gpuplan/cuda/session.cuh>
 #include <gpuplan/measured_device.hpp>
 #include <gpuplan/precision.hpp>
@@ -39,9 +39,9 @@ struct surface_grid {
 }
 
 /// The shapes of products, each once, in their order.
-[[nodiscard]] inline std::vector<matmul_shape> shapes_of(std::span<const model_product> products) {
+[[nodiscard]] inline std::vector<matmul_shape> shapes_of(std::span<const model_matmul> products) {
   std::vector<matmul_shape> shapes;
-  for (const model_product& one : products)
+  for (const model_matmul& one : products)
     if (std::find(shapes.begin(), shapes.end(), one.shape) == shapes.end())
       shapes.push_back(one.shape);
   return shapes;
@@ -100,7 +100,7 @@ struct gemm_surface {
   }
   gemm_surface surface{.format = format};
   for (gemm_result& one : results) {
-    const matmul_shape& shape = one.product.shape;
+    const matmul_shape& shape = one.matmul.shape;
     if (one.sustained)
       surface.points.push_back({.format = format, .shape = shape, .rate = one.sustained->rate});
     else

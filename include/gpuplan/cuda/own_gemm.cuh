@@ -16,7 +16,7 @@ namespace gpuplan::cuda {
 /// C = A B^T, all of them by rows: A is m x k, B n x k, C m x n. A linear layer's forward pass is
 /// such a product of activations and weights.
 template <class Element>
-struct own_product {
+struct own_gemm_call {
   static_assert(std::is_same_v<Element, __nv_bfloat16> || std::is_same_v<Element, __half>);
 
   const Element* a;  // 16-byte aligned, as is b
@@ -82,7 +82,7 @@ struct place {
 /// Begins to copy step `step`'s tiles of A and B to their buffer. What is beyond an edge becomes 0.
 #pragma nv_exec_check_disable
 template <class Machine, class Element>
-__host__ __device__ void fetch(Machine& machine, const own_product<Element>& product, int step) {
+__host__ __device__ void fetch(Machine& machine, const own_gemm_call<Element>& matmul, int step) {
   constexpr int copies = tile_rows * chunks_of_row / threads;
   Element* buffer = machine.shared() + step % 2 * (tile_rows * tile_k);
   for (int copy = 0; copy < copies; ++copy) {
@@ -93,11 +93,11 @@ __host__ __device__ void fetch(Machine& machine, const own_product<Element>& pro
     const std::int64_t global_row =
         of_a ? machine.block_row() * tile_m + row : machine.block_column() * tile_n + row - tile_m;
     const std::int64_t global_k = std::int64_t{step} * tile_k + chunk_of_row * chunk;
-    const std::int64_t rows = of_a ? product.m : product.n;
-    const std::int64_t left = global_row < rows ? product.k - global_k : 0;
+    const std::int64_t rows = of_a ? matmul.m : matmul.n;
+    const std::int64_t left = global_row < rows ? matmul.k - global_k : 0;
     const int elements = left < 0 ? 0 : left > chunk ? chunk : static_cast<int>(left);
-    const Element* from = of_a ? product.a : product.b;
-    const std::int64_t pitch = of_a ? product.a_pitch : product.b_pitch;
+    const Element* from = of_a ? matmul.a : matmul.b;
+    const std::int64_t pitch = of_a ? matmul.a_pitch : matmul.b_pitch;
     if (elements != 0) from += global_row * pitch + global_k;
     machine.copy_chunk(buffer + shared_index(row, chunk_of_row),
                        from,
@@ -136,19 +136,19 @@ __host__ __device__ void multiply(Machine& machine,
 /// What one thread does for its block's part of C.
 #pragma nv_exec_check_disable
 template <class Machine, class Element>
-__host__ __device__ void make_block(Machine& machine, const own_product<Element>& product) {
+__host__ __device__ void make_block(Machine& machine, const own_gemm_call<Element>& matmul) {
   const int warp = machine.thread() / 32;
   const int first_row = warp / warps_across * warp_m;
   const int first_column = warp % warps_across * warp_n;
   float sums[warp_m / 16][warp_n / 8][4] = {};
-  const int steps = static_cast<int>((product.k + tile_k - 1) / tile_k);
-  fetch(machine, product, 0);
+  const int steps = static_cast<int>((matmul.k + tile_k - 1) / tile_k);
+  fetch(machine, matmul, 0);
   for (int step = 0; step < steps; ++step) {
     // Behind these two, everyone's copies of this step are there, and nobody reads the other
     // buffer.
     machine.wait_for_copies();
     machine.synchronise();
-    if (step + 1 < steps) fetch(machine, product, step + 1);
+    if (step + 1 < steps) fetch(machine, matmul, step + 1);
     multiply(
         machine, machine.shared() + step % 2 * (tile_rows * tile_k), first_row, first_column, sums);
   }
@@ -159,8 +159,8 @@ __host__ __device__ void make_block(Machine& machine, const own_product<Element>
         const std::int64_t row = machine.block_row() * tile_m + first_row + 16 * i + at.row;
         const std::int64_t column =
             machine.block_column() * tile_n + first_column + 8 * k + at.column;
-        if (row < product.m && column < product.n)
-          product.c[row * product.c_pitch + column] = Element(sums[i][k][number]);
+        if (row < matmul.m && column < matmul.n)
+          matmul.c[row * matmul.c_pitch + column] = Element(sums[i][k][number]);
       }
 }
 
@@ -220,10 +220,10 @@ struct device_machine {
 };
 
 template <class Element>
-__global__ void __launch_bounds__(threads, 2) kernel(const own_product<Element> product) {
+__global__ void __launch_bounds__(threads, 2) kernel(const own_gemm_call<Element> matmul) {
   __shared__ __align__(128) Element buffers[shared_elements];
   device_machine<Element> machine{buffers};
-  make_block(machine, product);
+  make_block(machine, matmul);
 }
 
 /// Whether a device has the instructions: from compute capability 8.0 (80) on.

@@ -145,7 +145,7 @@ constexpr failure flaw_of_decoder(const transformer& model, const framework& by)
   const named_fact layers{fact::layers, by.layers};
   const bool is_phi = by.decoder.rotary_parts == rotary_parts_code::in_attention;
   const bool is_phi_3 = by.decoder.rotary_parts == rotary_parts_code::in_rotation;
-  const bool is_olmo = by.rms_norm == rms_norm_code::written_out_whole;
+  const bool is_olmo = by.rms_norm == rms_norm_code::eager_whole;
   const bool is_late_gemma = by.decoder.masks_by_kind && by.decoder.scales_embedding;
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
   if (!is_olmo)

@@ -13,18 +13,18 @@ namespace gpuplan::detail {
 // they take `alone`. One of them always runs, so both do for kernels + exchanges - alone.
 [[nodiscard]] constexpr double contended(double alone,
                                          double kernels,
-                                         double exchanges,
+                                         double communication,
                                          double contention) {
-  return alone + contention * (kernels + exchanges - alone);
+  return alone + contention * (kernels + communication - alone);
 }
 
 // Gradients in buckets of equal bytes but the last, whose backward is in proportion.
 struct bucket_seconds {
   std::int64_t buckets = 1;
   double backward = 0;       // of a whole bucket's layers
-  double exchange = 0;       // of a whole bucket
+  double communication = 0;  // of a whole bucket
   double last_backward = 0;  // of the last bucket
-  double last_exchange = 0;
+  double last_communication = 0;
   double contention = 0;
 };
 
@@ -34,13 +34,14 @@ struct bucket_seconds {
 [[nodiscard]] constexpr double bucketed(const bucket_seconds& given) {
   const auto whole = static_cast<double>(given.buckets - 1);
   const double kernels = whole * given.backward + given.last_backward;
-  const double exchanges = whole * given.exchange + given.last_exchange;
-  double alone = kernels + given.last_exchange;
+  const double communication = whole * given.communication + given.last_communication;
+  double alone = kernels + given.last_communication;
   if (given.buckets > 1) {
-    alone = longer_of(alone, given.backward + exchanges);
-    alone = longer_of(alone, whole * given.backward + given.exchange + given.last_exchange);
+    alone = longer_of(alone, given.backward + communication);
+    alone =
+        longer_of(alone, whole * given.backward + given.communication + given.last_communication);
   }
-  return contended(alone, kernels, exchanges, given.contention);
+  return contended(alone, kernels, communication, given.contention);
 }
 
 // Like layers whose weights ranks share. One collective at a time; the next layer's weights are
@@ -58,14 +59,14 @@ struct sharded_seconds {
   const auto n = static_cast<double>(given.layers);
   const double first = given.first_is_there ? 0 : given.gather;
   const double kernels = n * given.kernels;
-  const double exchanges = first + (n - 1) * given.gather + n * given.reduce;
+  const double communication = first + (n - 1) * given.gather + n * given.reduce;
   double alone = first + kernels + given.reduce;
   if (given.layers > 1)
     alone = longer_of(alone,
                       first + longer_of(given.gather, given.kernels) +
                           (n - 2) * (given.gather + given.reduce) +
                           longer_of(given.kernels, given.reduce) + given.reduce);
-  return contended(alone, kernels, exchanges, given.contention);
+  return contended(alone, kernels, communication, given.contention);
 }
 
 // A ring in which each of `steps` kernels needs what arrived while the one before ran: attention of

@@ -445,7 +445,7 @@ constexpr eager::place_peaks peaks_of_layers(const training_setup& setup,
 /// The most that one step asks for at each of its moments. Where layers repeat, every layer
 /// allocates and frees the same, so that the peak of each place is a straight line of their number:
 /// two models of few layers are replayed, or the whole one where layers do not repeat.
-/// Micro-batches of a step likewise. Of 11,279 random shapes, settings and divisions without
+/// Micro-batches of a step likewise. Of 11,279 random shapes, settings and layouts without
 /// DeepSpeed and Megatron it is what the replay of all layers asks for, to the byte. Precondition:
 /// `validate` accepts `transformer_memory` of the setup, and it with the plan.
 [[nodiscard]] constexpr step_peaks peaks_of(const training_setup& setup,

@@ -17,14 +17,14 @@ namespace gpuplan {
 struct plan_answer {
   static constexpr int most_plans = 8;
 
-  training_plan plans[most_plans]{};  // best first, of each division and number of GPUs one
+  training_plan plans[most_plans]{};  // best first, of each layout and number of GPUs one
   int count = 0;
   std::int64_t evaluated = 0;  // plans whose time was worked out,
   std::int64_t excluded = 0;   // and those that a bound excluded: no better than what was found
   std::int64_t asked = 0;      // how often the memory model was
 
   [[nodiscard]] constexpr const training_plan& best() const { return plans[0]; }
-  /// The best plan of another division. Precondition: `count` is at least 2.
+  /// The best plan of another layout. Precondition: `count` is at least 2.
   [[nodiscard]] constexpr const training_plan& runner_up() const { return plans[1]; }
   [[nodiscard]] constexpr const training_plan* begin() const { return plans; }
   [[nodiscard]] constexpr const training_plan* end() const { return plans + count; }

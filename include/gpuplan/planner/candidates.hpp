@@ -13,7 +13,7 @@
 
 namespace gpuplan::detail {
 
-// A division on so many GPUs, and a micro-batch.
+// A layout on so many GPUs, and a micro-batch.
 struct plan_group {
   std::int64_t gpus = 0;
   std::int64_t tensor = 1, context = 1, expert = 1;
@@ -26,7 +26,7 @@ struct plan_group {
 
   constexpr std::int64_t model_ranks() const { return tensor * context * pipeline; }
   constexpr std::int64_t data_parallel() const { return gpus / model_ranks(); }
-  constexpr bool same_division(const plan_group& other) const {
+  constexpr bool same_layout(const plan_group& other) const {
     return gpus == other.gpus && tensor == other.tensor && context == other.context &&
            expert == other.expert && recompute == other.recompute && pipeline == other.pipeline &&
            chunks == other.chunks && zero == other.zero && sequence == other.sequence &&

@@ -44,13 +44,13 @@ concept asked_in_chunks = requires {
 
 // What memory was asked for.
 struct memory_question {
-  parallelism division{};
+  parallelism layout{};
   recompute_mode recompute = recompute_mode::none;
   batch_plan batch{};
   bytes answer{};
 
   constexpr bool is_of(const training_setup& setup, const batch_plan& plan) const {
-    return batch == plan && recompute == setup.recompute && division == setup.parallelism;
+    return batch == plan && recompute == setup.recompute && layout == setup.parallelism;
   }
 };
 
@@ -250,7 +250,7 @@ constexpr result<plan_answer> answer_after() {
   }
 }
 
-// Answers of a memory are told apart by the division and the batch alone.
+// Answers of a memory are told apart by the layout and the batch alone.
 constexpr failure flaw_of_constant(const plan_request& request) {
   if (!request.setups.empty())
     return failure(errc::out_of_bounds, named_fact{fact::at_most, 0}).about(fact::setups);

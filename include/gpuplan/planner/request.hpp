@@ -48,7 +48,7 @@ struct cluster_choice {
   device_efficiency efficiency{};
 };
 
-/// What to plan. The division of `setup` is the default of what is not searched.
+/// What to plan. The layout of `setup` is the default of what is not searched.
 struct plan_request {
   training_setup setup{};
   // Other setups to choose from: in another precision, with another framework or another setting of
@@ -74,7 +74,7 @@ struct training_plan {
   std::size_t setup = 0;    // 0: the request's `setup`; from 1: of its `setups`
   std::size_t cluster = 0;  // 0: the request's `on`; from 1: of its `others`
   std::int64_t gpus = 0;
-  parallelism division{};
+  parallelism layout{};
   recompute_mode recompute = recompute_mode::none;
   batch_plan batch{};
   duration step{};
@@ -84,10 +84,10 @@ struct training_plan {
   [[nodiscard]] constexpr duration per_sample() const {
     return 1.0 / static_cast<double>(batch.effective_batch()) * step;
   }
-  /// The setup that it is of, with this division.
+  /// The setup that it is of, with this layout.
   [[nodiscard]] constexpr training_setup applied_to(const training_setup& given) const {
     training_setup divided = given;
-    divided.parallelism = division;
+    divided.parallelism = layout;
     divided.recompute = recompute;
     return divided;
   }
@@ -116,7 +116,7 @@ constexpr failure flaw_of_degrees(const known<range<std::int64_t>>& degrees,
   return {};
 }
 
-// Of the division, what is not searched is taken from the setup.
+// Of the layout, what is not searched is taken from the setup.
 constexpr failure flaw_of_planned(const training_setup& setup) {
   if (const auto valid = validate(setup.model); !valid) return valid.why();
   if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
@@ -185,8 +185,8 @@ struct planned_run {
 
 /// The request itself where its clusters, numbers and limits make sense and the device has a peak
 /// for its formats. Degrees, micro-batches and GPUs of the space are from 1 to 2^20, ZeRO stages
-/// from 0 to 3, and a cluster has 2^20 GPUs at most. Whether a division is valid is asked of each.
-/// Errors: those of the clusters, the models and the setups' divisions; `not_positive`,
+/// from 0 to 3, and a cluster has 2^20 GPUs at most. Whether a layout is valid is asked of each.
+/// Errors: those of the clusters, the models and the setups' layouts; `not_positive`,
 /// `out_of_bounds`, `overflow`, `not_known` of a price, a link or the run's samples that a limit or
 /// a choice asks for; `unsupported_format`.
 [[nodiscard]] constexpr result<plan_request> validate(const plan_request& request) {

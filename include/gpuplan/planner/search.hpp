@@ -47,7 +47,7 @@ class plan_enumeration {
         limits_(asked) {
     if constexpr (has_tables) {
       time_.loader = times.loader;
-      time_.straggling = times.straggling;
+      time_.straggler_slowdown = times.straggler_slowdown;
       time_.terms = times.terms;
     }
     begin_setup(0);
@@ -58,9 +58,9 @@ class plan_enumeration {
   constexpr plan_enumeration& operator=(const plan_enumeration&) = delete;
 
   constexpr const plan_counts& counts() const { return counts_; }
-  // Of the first division that was refused.
+  // Of the first layout that was refused.
   constexpr const failure& flaw() const { return flaw_; }
-  constexpr bool has_divisions() const { return has_divisions_; }
+  constexpr bool has_layouts() const { return has_layouts_; }
   constexpr bool has_too_many() const { return has_too_many_; }
 
   // What the goal counts, of so many seconds a sample.
@@ -75,7 +75,7 @@ class plan_enumeration {
     return searched(request_.space.gpus, all, all).high;
   }
 
-  // The setup with a group's division.
+  // The setup with a group's layout.
   constexpr const training_setup& divided(const plan_group& group) {
     set_family({.tensor = group.tensor,
                 .context = group.context,
@@ -83,7 +83,7 @@ class plan_enumeration {
                 .recompute = group.recompute,
                 .sequence = group.sequence,
                 .setup = group.setup});
-    set_division({.pipeline = group.pipeline, .chunks = group.chunks, .zero = group.zero});
+    set_layout({.pipeline = group.pipeline, .chunks = group.chunks, .zero = group.zero});
     return time_.setup;
   }
 
@@ -104,7 +104,7 @@ class plan_enumeration {
       };
       if (is_excluded(family.bound)) break;
       set_family(family);
-      find_divisions();
+      find_layouts();
       if (family.first_bound < 0) {
         for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b)
           visit(family, b, behind, limit, found, refine);
@@ -120,20 +120,20 @@ class plan_enumeration {
   }
 
  private:
-  struct division {
+  struct layout {
     std::int64_t pipeline = 1, chunks = 1, zero = 0;
     // Micro-batches from here on are refused; 0: none was tried.
     std::int64_t refused_from = 0;
   };
   // Divisions with as many stages.
-  struct pipeline_divisions {
+  struct pipeline_layouts {
     std::int64_t stages = 1;
-    int first = 0;  // in `divisions_`: those of one chunk come first
+    int first = 0;  // in `layouts_`: those of one chunk come first
     int count = 0;
     int in_chunks = 0;
     parameter_counts held{};  // by the first rank
   };
-  static constexpr int most_divisions = 1024;
+  static constexpr int most_layouts = 1024;
   static constexpr int most_pipelines = 256;
   static constexpr int most_bounds = 4096;
   // Bounds are other sums than what they are compared with.
@@ -152,14 +152,14 @@ class plan_enumeration {
   failure flaw_{};
   plan_family families_[most_families]{};
   int family_count_ = 0;
-  division divisions_[most_divisions]{};  // of the family that is visited
-  int division_count_ = 0;
-  pipeline_divisions pipelines_[most_pipelines]{};
+  layout layouts_[most_layouts]{};  // of the family that is visited
+  int layout_count_ = 0;
+  pipeline_layouts pipelines_[most_pipelines]{};
   int pipeline_count_ = 0;
   micro_batch_bound bounds_[most_bounds]{};
   int bound_count_ = 0;
   std::int64_t plans_ = 0;  // all there are
-  bool has_divisions_ = false;
+  bool has_layouts_ = false;
   bool has_too_many_ = false;
 
   constexpr bool prunes() const {
@@ -210,7 +210,7 @@ class plan_enumeration {
     if (request_.space.sequence_parallel) degrees.sequence_parallel = family.sequence != 0;
     time_.setup.recompute = static_cast<recompute_mode>(family.recompute);
   }
-  constexpr void set_division(const division& of) {
+  constexpr void set_layout(const layout& of) {
     parallelism& degrees = time_.setup.parallelism;
     degrees.pipeline_parallel = of.pipeline;
     degrees.virtual_pipeline = of.chunks;
@@ -277,9 +277,9 @@ class plan_enumeration {
       return;
     }
     set_family(family);
-    find_divisions();
-    if (division_count_ == 0) return;
-    has_divisions_ = true;
+    find_layouts();
+    if (layout_count_ == 0) return;
+    has_layouts_ = true;
     find_bounds(family);
     if (family.bounds == 0) return;
     int at = family_count_++;
@@ -291,7 +291,7 @@ class plan_enumeration {
   constexpr void find_bounds(plan_family& family) {
     family.bound = infinity;
     family.first_bound = bound_count_;
-    set_division({.pipeline = 1});
+    set_layout({.pipeline = 1});
     for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b) {
       const range<std::int64_t>& all = request_.effective_batch;
       if (all.high() / b * b < all.low()) continue;
@@ -324,8 +324,8 @@ class plan_enumeration {
                                                    : gpu_time / static_cast<double>(many);
   }
 
-  constexpr void find_divisions() {
-    division_count_ = pipeline_count_ = 0;
+  constexpr void find_layouts() {
+    layout_count_ = pipeline_count_ = 0;
     const parallelism& as_set = setup_at(setup_).parallelism;
     const plan_space& space = request_.space;
     const std::int64_t layers = time_.setup.model.layers();
@@ -336,26 +336,26 @@ class plan_enumeration {
     const degree_span zero = searched(space.zero_stage, as_set.zero_stage, 3);
     for (std::int64_t p = pipeline.low; p <= pipeline.high; ++p) {
       if (!has_gpus_for(tensor * context * p)) continue;
-      pipeline_divisions here{.stages = p, .first = division_count_};
+      pipeline_layouts here{.stages = p, .first = layout_count_};
       const degree_span chunks =
           searched(space.virtual_pipeline, as_set.virtual_pipeline, p > 1 ? layers / p : 1);
       for (std::int64_t v = chunks.low; v <= chunks.high; ++v) {
         if (v > 1 && layers % (p * v) != 0) continue;
         for (std::int64_t z = zero.low; z <= zero.high; ++z) {
-          set_division({.pipeline = p, .chunks = v, .zero = z});
-          // Every stage is one of the division.
+          set_layout({.pipeline = p, .chunks = v, .zero = z});
+          // Every stage is one of the layout.
           const auto valid = validate(time_.setup);
           if (!valid && !failed(flaw_)) flaw_ = valid.why();
           if (!valid) continue;
-          if (division_count_ == most_divisions || pipeline_count_ == most_pipelines) {
+          if (layout_count_ == most_layouts || pipeline_count_ == most_pipelines) {
             has_too_many_ = true;
             return;
           }
-          divisions_[division_count_++] = {.pipeline = p, .chunks = v, .zero = z};
+          layouts_[layout_count_++] = {.pipeline = p, .chunks = v, .zero = z};
           here.in_chunks += v > 1 ? 1 : 0;
         }
       }
-      here.count = division_count_ - here.first;
+      here.count = layout_count_ - here.first;
       if (here.count == 0) continue;
       here.held = parameters(time_.setup.model, time_.setup.parallelism, {});
       pipelines_[pipeline_count_++] = here;
@@ -363,7 +363,7 @@ class plan_enumeration {
   }
 
   static constexpr plan_group group_of(const plan_family& family,
-                                       const pipeline_divisions& pipeline,
+                                       const pipeline_layouts& pipeline,
                                        std::int64_t many,
                                        std::int64_t b) {
     return {.gpus = many,
@@ -376,24 +376,24 @@ class plan_enumeration {
             .setup = family.setup,
             .micro_batch = b};
   }
-  // What a pipeline's divisions may do on so many GPUs: none where there are no such plans.
+  // What a pipeline's layouts may do on so many GPUs: none where there are no such plans.
   struct batches {
     accumulations plain{};
     accumulations in_chunks{};  // go through as many micro-batches as stages at a time
 
-    constexpr const accumulations& of(const division& one) const {
+    constexpr const accumulations& of(const layout& one) const {
       return one.chunks > 1 ? in_chunks : plain;
     }
-    constexpr std::int64_t plans(const pipeline_divisions& pipeline) const {
+    constexpr std::int64_t plans(const pipeline_layouts& pipeline) const {
       return (pipeline.count - pipeline.in_chunks) * plain.count() +
              pipeline.in_chunks * in_chunks.count();
     }
   };
-  constexpr std::int64_t ranks_of(const pipeline_divisions& pipeline) const {
+  constexpr std::int64_t ranks_of(const pipeline_layouts& pipeline) const {
     const parallelism& degrees = time_.setup.parallelism;
     return degrees.tensor_parallel * degrees.context_parallel * pipeline.stages;
   }
-  constexpr batches batches_of(const pipeline_divisions& pipeline,
+  constexpr batches batches_of(const pipeline_layouts& pipeline,
                                std::int64_t data_parallel,
                                std::int64_t b) const {
     const std::int64_t samples = b * data_parallel;
@@ -422,7 +422,7 @@ class plan_enumeration {
                        candidate_list& found,
                        const Refine& refine) {
     const bool share_differs = time_.setup.recompute_layers != 0;
-    // Of one number of GPUs, so that what is hopeless is so for all plans of a division.
+    // Of one number of GPUs, so that what is hopeless is so for all plans of a layout.
     const bool rules_out = first_gpus() == most_gpus() && !request_.evaluates_all;
     bool is_tabulated = false;
     double all_stages = 0;
@@ -430,7 +430,7 @@ class plan_enumeration {
       return prunes() && bound > (found.limit() < limit ? found.limit() : limit);
     };
     for (int at = 0; at < pipeline_count_; ++at) {
-      const pipeline_divisions& pipeline = pipelines_[at];
+      const pipeline_layouts& pipeline = pipelines_[at];
       const std::int64_t ranks = ranks_of(pipeline);
       const std::int64_t high = most_gpus(ranks, b);
       double busiest = 0;
@@ -439,7 +439,7 @@ class plan_enumeration {
         if (all.plans(pipeline) == 0 || is_refused(pipeline, b)) continue;
         if constexpr (has_tables) {
           // What weights' sharing takes is not in bounds.
-          set_division({.pipeline = pipeline.stages});
+          set_layout({.pipeline = pipeline.stages});
           if (!is_tabulated || (share_differs && busiest == 0)) {
             composer_.tabulate_layers(b);
             all_stages = composer_.of_all_stages();
@@ -453,11 +453,11 @@ class plan_enumeration {
         if constexpr (has_tables) composer_.set_data_parallel(here.group.data_parallel());
         const auto memory = [&](plan_candidate& of) { refine(of, time_.setup, pipeline.held); };
         for (int which = pipeline.first; which < pipeline.first + pipeline.count; ++which) {
-          division& of = divisions_[which];
+          layout& of = layouts_[which];
           here.of = all.of(of);
           if (here.of.count() == 0 || (of.refused_from != 0 && b >= of.refused_from)) continue;
           if (is_excluded(value_of(here.group, least * rounding))) break;
-          set_division(of);
+          set_layout(of);
           here.group.chunks = of.chunks;
           here.group.zero = of.zero;
           if (rules_out && of.refused_from == 0 && try_least(of, here, memory)) continue;
@@ -490,10 +490,10 @@ class plan_enumeration {
     }
   }
 
-  // Whether that is known of all divisions with as many stages.
-  constexpr bool is_refused(const pipeline_divisions& pipeline, std::int64_t b) const {
+  // Whether that is known of all layouts with as many stages.
+  constexpr bool is_refused(const pipeline_layouts& pipeline, std::int64_t b) const {
     for (int at = pipeline.first; at < pipeline.first + pipeline.count; ++at)
-      if (divisions_[at].refused_from == 0 || b < divisions_[at].refused_from) return false;
+      if (layouts_[at].refused_from == 0 || b < layouts_[at].refused_from) return false;
     return true;
   }
   // Whether memory refuses even the least accumulation. It rises with that and the micro-batch.
@@ -505,7 +505,7 @@ class plan_enumeration {
     return of.bound == infinity;
   }
   template <class Refine>
-  constexpr bool try_least(division& of, const plan_candidate& here, const Refine& refine) const {
+  constexpr bool try_least(layout& of, const plan_candidate& here, const Refine& refine) const {
     const std::int64_t least = request_.space.micro_batch.low();
     of.refused_from =
         is_refused(here, least, refine) ? least : std::numeric_limits<std::int64_t>::max();
@@ -513,9 +513,7 @@ class plan_enumeration {
   }
   // The least micro-batch that is refused, of which `here` has one.
   template <class Refine>
-  constexpr void find_refused(division& of,
-                              const plan_candidate& here,
-                              const Refine& refine) const {
+  constexpr void find_refused(layout& of, const plan_candidate& here, const Refine& refine) const {
     std::int64_t high = here.group.micro_batch;
     if (!is_refused(here, high, refine)) return;
     std::int64_t low = request_.space.micro_batch.low();

@@ -20,7 +20,7 @@ namespace gpuplan {
 /// The times of `calibrated_time`, which are those of `roofline_time` where no factor is given.
 struct roofline_times {
   known<sample_loader> loader{};
-  double straggling = 1;
+  double straggler_slowdown = 1;
   time_terms terms{};
   time_factors factors{};
 
@@ -31,7 +31,7 @@ struct roofline_times {
                       .on = on,
                       .efficiency = efficiency,
                       .loader = loader,
-                      .straggling = straggling,
+                      .straggler_slowdown = straggler_slowdown,
                       .terms = terms},
             .factors = factors};
   }

@@ -115,7 +115,7 @@ class trained_beside {
     {
       value more;
       if (by.magnitude == none)
-        more = scaled_product(by, x);
+        more = scaled_matmul(by, x);
       else
         more = rescaled(by, x, result);
       result = eager::add(t_, result, more);
@@ -206,7 +206,7 @@ class trained_beside {
     const element own = t_.parameters[by.down].data.format;
     const value x = t_.autocast ? t_.share(input) : cast(t_, input, own);
     if (by.magnitude == none) {
-      value more = scaled_product(by, x);
+      value more = scaled_matmul(by, x);
       if (!t_.autocast) more = cast(t_, more, format);
       return eager::add(t_, result, more);
     }
@@ -221,7 +221,7 @@ class trained_beside {
   }
 
   /// lora_B(lora_A(x)) * scaling
-  constexpr value scaled_product(const layer& by, const tensor& x) {
+  constexpr value scaled_matmul(const layer& by, const tensor& x) {
     const value raised = product(by, x);
     return scale(t_, raised);
   }

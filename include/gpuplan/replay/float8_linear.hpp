@@ -107,7 +107,7 @@ class float8_linear {
     return made;
   }
 
-  struct product_backward final : own_backward {
+  struct matmul_backward final : own_backward {
     constexpr void run(tape& t, int by, const value* incoming, gradients& out) const override {
       const tensor& g = *incoming[0];
       const tensor x = t.kept_by(by, 0);
@@ -133,7 +133,7 @@ class float8_linear {
   };
 
   tape& t_;
-  product_backward backward_{};
+  matmul_backward backward_{};
 };
 
 }  // namespace gpuplan::eager

@@ -18,13 +18,13 @@
 namespace gpuplan::eager {
 
 /// How the matrix of a linear layer is divided among tensor-parallel ranks.
-enum class division : unsigned char { whole, rows, columns };
+enum class layout : unsigned char { whole, rows, columns };
 
 /// A linear layer, a norm or a table: its parameters' places on the tape.
 struct module {
   int weight = none;
   int bias = none;
-  eager::division division = eager::division::whole;
+  eager::layout layout = eager::layout::whole;
   int adapter = none;  // its place among the adapted layers
   int copy = none;     // of a table: what is read in its stead
   bool is_quantised = false;
@@ -354,12 +354,11 @@ class model_code : public recomputer {
   }
   constexpr value normed(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);
-    if (setup.framework.rms_norm == rms_norm_code::written_out)
-      return written_out_rms_norm(x, by.weight);
+    if (setup.framework.rms_norm == rms_norm_code::eager) return eager_rms_norm(x, by.weight);
     return rms_norm(t, x, by.weight);
   }
   /// weight * (x.float() * rsqrt(mean(x.float() ** 2) + eps)).to(x.dtype)
-  constexpr value written_out_rms_norm(const tensor& input, int weight) {
+  constexpr value eager_rms_norm(const tensor& input, int weight) {
     value x = cast(t, input, element::fp32);
     {
       const value spread = inverse_spread(x);

@@ -115,7 +115,7 @@ class quantised_weights {
   }
 
  private:
-  struct product_backward final : own_backward {
+  struct matmul_backward final : own_backward {
     const quantised_weights* owner = nullptr;
 
     constexpr void run(tape& t, int by, const value* incoming, gradients& out) const override {
@@ -149,7 +149,7 @@ class quantised_weights {
 
   tape& t_;
   const training_setup& setup_;
-  product_backward backward_{};
+  matmul_backward backward_{};
   bool has_values_of_scales_ = false;
 };
 

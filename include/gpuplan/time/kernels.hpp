@@ -43,17 +43,17 @@ namespace detail {
 
 // A tile of a product's result, in sides of `tile_sides`, and what it takes over what its FLOPs
 // would at the full rate: the smaller it is, the less it reuses operands.
-struct product_tile {
+struct matmul_tile {
   int rows, columns;
   double time;
 };
 inline constexpr double tile_sides[] = {64, 128, 256};
-inline constexpr product_tile product_tiles[] = {{2, 1, 256 * 128},
-                                                 {1, 2, 128 * 256},
-                                                 {1, 1, 128 * 128 / 0.95},
-                                                 {1, 0, 128 * 64 / 0.8},
-                                                 {0, 1, 64 * 128 / 0.8},
-                                                 {0, 0, 64 * 64 / 0.6}};
+inline constexpr matmul_tile matmul_tiles[] = {{2, 1, 256 * 128},
+                                               {1, 2, 128 * 256},
+                                               {1, 1, 128 * 128 / 0.95},
+                                               {1, 0, 128 * 64 / 0.8},
+                                               {0, 1, 64 * 128 / 0.8},
+                                               {0, 0, 64 * 64 / 0.6}};
 
 constexpr double ceil_div(double a, double b) { return ceil(a / b); }
 constexpr double larger_of(double a, double b) { return a < b ? b : a; }
@@ -63,7 +63,7 @@ constexpr bool divides(double part, double whole) { return floor(whole / part) *
 }  // namespace detail
 
 /// A product of `batch` matrices, m x k by k x n.
-struct matrix_product {
+struct matmul {
   double m = 0;
   double n = 0;
   double k = 0;
@@ -87,11 +87,11 @@ struct matrix_product {
 /// `result_bytes` each. Formula: the longer of computing, in whole waves of the best of six tiles
 /// over the SMs, and of reading the operands once; then the result is written, while nothing is
 /// left to compute; never less than the floor.
-[[nodiscard]] constexpr double product_time(const matrix_product& of,
-                                            double rate,
-                                            double element_bytes,
-                                            double result_bytes,
-                                            const kernel_rates& on) {
+[[nodiscard]] constexpr double matmul_time(const matmul& of,
+                                           double rate,
+                                           double element_bytes,
+                                           double result_bytes,
+                                           const kernel_rates& on) {
   using namespace detail;
   double least = on.in_waves ? infinity : of.m * of.n * of.batch / on.sms;
   double rows[3] = {};
@@ -100,7 +100,7 @@ struct matrix_product {
     rows[side] = ceil_div(of.m, tile_sides[side]);
     columns[side] = ceil_div(of.n, tile_sides[side]) * of.batch;
   }
-  for (const product_tile& tile : product_tiles)
+  for (const matmul_tile& tile : matmul_tiles)
     least =
         smaller_of(least, ceil_div(rows[tile.rows] * columns[tile.columns], on.sms) * tile.time);
   const double computing = least * on.sms * 2 * of.k / rate;

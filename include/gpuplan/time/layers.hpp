@@ -252,7 +252,7 @@ class cost_visitor {
             : queries * keys;
     const double dims = static_cast<double>(op.query_dim + op.value_dim);
     if (writes_scores()) {
-      add_written_out(heads, queries, keys, op);
+      add_eager_attention(heads, queries, keys, op);
     } else {
       const double flops = 2 * batch_ * heads * pairs * dims;
       // A block of 128 queries of one head on each SM.
@@ -345,7 +345,7 @@ class cost_visitor {
     return own_;
   }
   constexpr bool writes_scores() const {
-    return setup_.attention == attention_kernel::written_out ||
+    return setup_.attention == attention_kernel::eager ||
            setup_.attention == attention_kernel::math;
   }
 
@@ -362,10 +362,9 @@ class cost_visitor {
   }
   constexpr void add_norm(double elements) {
     keep();
-    const bool is_written_out = setup_.framework.rms_norm != rms_norm_code::fused &&
-                                model_.norm == norm_kind::rms_norm &&
-                                !fuses_elements(setup_.framework);
-    if (is_written_out)  // cast, square, mean, root, product, cast, product with the weight
+    const bool is_eager = setup_.framework.rms_norm != rms_norm_code::fused &&
+                          model_.norm == norm_kind::rms_norm && !fuses_elements(setup_.framework);
+    if (is_eager)  // cast, square, mean, root, product, cast, product with the weight
       stream(elements, 7, 4 * element_ + 24, 8 * element_ + 48);
     else
       stream(elements, 1, 2 * element_, 3 * element_);
@@ -393,7 +392,7 @@ class cost_visitor {
     const double width = linear ? on_.linear_bytes : element_;
     const double rate = (linear ? on_.linear : on_.half) * alignment_share(in, out, width, on_);
     const auto time = [&](double m, double n, double k, double result) {
-      return product_time({m, n, k, batch}, rate, width, result, on_);
+      return matmul_time({m, n, k, batch}, rate, width, result, on_);
     };
     gradient_of_input = gradient_of_input && wanted_.values;
     cost.forward.products += time(tokens, out, in, element_);
@@ -469,16 +468,16 @@ class cost_visitor {
     if (narrows && ranks == 1) sublayer_is_divided_ = ways_ > 1;
   }
   // Scores lie in memory: softmax and dropout go over them.
-  constexpr void add_written_out(double heads,
-                                 double queries,
-                                 double keys,
-                                 const attention_operator& op) {
+  constexpr void add_eager_attention(double heads,
+                                     double queries,
+                                     double keys,
+                                     const attention_operator& op) {
     const double batch = batch_ * heads;
     const double dim = static_cast<double>(op.query_dim);
     const double value = static_cast<double>(op.value_dim);
     const double rate = on_.half * alignment_share(dim, value, element_, on_);
     const auto time = [&](double m, double n, double k) {
-      return product_time({m, n, k, batch}, rate, element_, element_, on_);
+      return matmul_time({m, n, k, batch}, rate, element_, element_, on_);
     };
     cost.forward.attention += time(queries, keys, dim) + time(queries, value, keys);
     const double scores = batch * queries * keys * setup_.framework.costs.score_traffic;
@@ -513,7 +512,7 @@ constexpr double recomputed_share(const training_setup& setup) {
 
 /// The cost of one micro-batch through one layer of a kind that the model has, with a window or
 /// without; where the last layers train, of one of these or of one before. Preconditions:
-/// `validate` accepts model and division, whose degrees divide the model.
+/// `validate` accepts model and layout, whose degrees divide the model.
 [[nodiscard]] constexpr layer_cost cost_of_layer(const training_setup& setup,
                                                  const kernel_rates& on,
                                                  std::int64_t micro_batch,

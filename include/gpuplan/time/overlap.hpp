@@ -16,9 +16,9 @@ namespace gpuplan {
 struct gradient_buckets {
   std::int64_t buckets = 1;
   duration backward{};       // of the layers of one whole bucket
-  duration exchange{};       // of one whole bucket
+  duration communication{};  // of one whole bucket
   duration last_backward{};  // of the last bucket, which need not be full
-  duration last_exchange{};
+  duration last_communication{};
   double contention = 0;
 };
 
@@ -28,9 +28,9 @@ struct gradient_buckets {
 [[nodiscard]] constexpr duration overlapped_time(const gradient_buckets& given) {
   return duration::from_value(detail::bucketed({given.buckets,
                                                 given.backward.value(),
-                                                given.exchange.value(),
+                                                given.communication.value(),
                                                 given.last_backward.value(),
-                                                given.last_exchange.value(),
+                                                given.last_communication.value(),
                                                 given.contention}));
 }
 

@@ -14,20 +14,20 @@ namespace gpuplan {
 
 /// The terms of the model: each can be switched off, to see what it is worth.
 struct time_terms {
-  bool waves = true;          // tiles of products come in whole waves over the SMs
-  bool alignment = true;      // odd dimensions slow products down
-  bool product_bytes = true;  // products take at least as long as their operands to move
-  bool elements = true;       // element-wise kernels
+  bool waves = true;         // tiles of products come in whole waves over the SMs
+  bool alignment = true;     // odd dimensions slow products down
+  bool matmul_bytes = true;  // products take at least as long as their operands to move
+  bool elements = true;      // element-wise kernels
   bool attention = true;
   bool ends = true;     // embedding, head and loss
   bool host = true;     // launches by the host
   bool latency = true;  // of communication, and its small messages
-  bool tensor_exchange = true;
-  bool context_exchange = true;
-  bool expert_exchange = true;
-  bool pipeline_exchange = true;
-  bool gradient_exchange = true;
-  bool parameter_exchange = true;
+  bool tensor_communication = true;
+  bool context_communication = true;
+  bool expert_communication = true;
+  bool pipeline_communication = true;
+  bool gradient_communication = true;
+  bool parameter_communication = true;
   bool contention = true;  // of communication with kernels
   bool recompute = true;
   bool bubble = true;
@@ -36,11 +36,11 @@ struct time_terms {
 
 /// What parts of a step take, over what the roofline says of them.
 struct time_factors {
-  double layer = 1;    // kernels and exchanges of layers, and what the host adds to these
-  double input = 1;    // embedding
-  double output = 1;   // head and loss
-  double hop = 1;      // sends between stages
-  double sharing = 1;  // exchanges of gradients and weights among ranks that share these
+  double layer = 1;           // kernels and exchanges of layers, and what the host adds to these
+  double input = 1;           // embedding
+  double output = 1;          // head and loss
+  double point_to_point = 1;  // sends between stages
+  double sharing = 1;         // exchanges of gradients and weights among ranks that share these
   double optimizer = 1;
   double host = 1;  // once a step
 
@@ -104,7 +104,7 @@ struct micro_batch_time {
     const ceiling<compute_rate> most = *matmul_ceiling(gpu, format);
     const bool is_reached = most.origin == ceiling_origin::measured;
     return most.value.value() * (is_reached ? 1 : clock * share) *
-           setup.framework.costs.product_rate;
+           setup.framework.costs.matmul_rate;
   };
   kernel_rates rates;
   rates.half = products(setup.precision.compute, reached.products);
@@ -122,21 +122,21 @@ struct micro_batch_time {
   }
   const bool attends = terms.attention;
   const double half =
-      peak(gpu, setup.precision.compute)->value() * clock * setup.framework.costs.product_rate;
+      peak(gpu, setup.precision.compute)->value() * clock * setup.framework.costs.matmul_rate;
   rates.attention_forward = attends ? half * reached.attention_forward : detail::infinity;
   rates.attention_backward = attends ? half * reached.attention_backward : detail::infinity;
   const ceiling<bandwidth> memory = memory_ceiling(gpu);
   const double moved =
       memory.value.value() * (memory.origin == ceiling_origin::measured ? 1 : reached.memory);
-  rates.bytes = terms.product_bytes ? moved : detail::infinity;
+  rates.bytes = terms.matmul_bytes ? moved : detail::infinity;
   rates.elements = terms.elements ? moved : detail::infinity;
   rates.sms = gpu.sm_count;
   const auto kernel = launch_latency(gpu, launch_cost::kernel);
   rates.floor = (kernel ? kernel->value : reached.kernel_floor).value();
   // Products in fp32 are not by tensor cores, and load single elements as fast.
   const bool aligns = terms.alignment && detail::is_half(setup.precision.compute);
-  rates.odd = aligns ? reached.odd_products : 1;
-  rates.unaligned = aligns ? reached.unaligned_products : 1;
+  rates.odd = aligns ? reached.odd_matmuls : 1;
+  rates.unaligned = aligns ? reached.unaligned_matmuls : 1;
   rates.in_waves = terms.waves;
   return rates;
 }

@@ -10,7 +10,7 @@
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/measured_device.hpp>
 #include <gpuplan/parameters.hpp>
-#include <gpuplan/time/exchanges.hpp>
+#include <gpuplan/time/communication.hpp>
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/time/layers.hpp>
 #include <gpuplan/time/optimizer.hpp>
@@ -41,10 +41,10 @@ struct sample_loader {
 /// The time of one optimizer step on the slowest device, by roofline. A kernel takes the longer of
 /// its FLOPs at the share of the dense peak that the efficiency states, in whole waves of tiles,
 /// and of its bytes at that of the memory's bandwidth (time/kernels.hpp); exchanges take what
-/// `collective_time` says, less what runs beside kernels (time/exchanges.hpp); stages wait for each
-/// other as their schedule has it (time/pipeline.hpp). Of 892 steps that others published it is off
-/// by 2.5 to 10 % in the mean of a source and 1.1 to 7 % in the median, and by up to 25 % in the
-/// mean where a source is left out of the fit; stacks that nobody timed were 8 to 40 % slower
+/// `collective_time` says, less what runs beside kernels (time/communication.hpp); stages wait for
+/// each other as their schedule has it (time/pipeline.hpp). Of 892 steps that others published it
+/// is off by 2.5 to 10 % in the mean of a source and 1.1 to 7 % in the median, and by up to 25 % in
+/// the mean where a source is left out of the fit; stacks that nobody timed were 8 to 40 % slower
 /// (`step_range`). Valid for devices and frameworks with values of their own
 /// (catalog/device_efficiencies.hpp, `framework::costs`).
 struct roofline_time {
@@ -53,7 +53,7 @@ struct roofline_time {
   device_efficiency efficiency{};
   known<sample_loader> loader{};  // absent: samples are there
   // How many times as long the slowest device's kernels take as the others', which wait for it
-  double straggling = 1;
+  double straggler_slowdown = 1;
   time_terms terms{};
 
   /// Precondition: `validate` accepts this, and the plan on it.
@@ -106,9 +106,9 @@ inline constexpr std::int64_t most_times = 1'000'000'000;
 constexpr failure flaw_of_software(const framework& by) {
   const software_costs& costs = by.costs;
   for (const named_number& share :
-       {named_number{costs.hidden_tensor_exchange, fact::hidden_tensor_exchange},
-        named_number{costs.hidden_expert_exchange, fact::hidden_expert_exchange},
-        named_number{costs.hidden_pipeline_exchange, fact::hidden_pipeline_exchange}})
+       {named_number{costs.hidden_tensor_communication, fact::hidden_tensor_communication},
+        named_number{costs.hidden_expert_communication, fact::hidden_expert_communication},
+        named_number{costs.hidden_pipeline_communication, fact::hidden_pipeline_communication}})
     if (const failure why = check_between(share.value, 0, 1, share.name); failed(why)) return why;
   for (const named_number& cost :
        {named_number{costs.element_traffic, fact::element_traffic},
@@ -147,16 +147,16 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
         named_number{reached.products_fp8, fact::products_fp8},
         named_number{reached.products_fp4, fact::products_fp4},
         named_number{reached.products_fp8_by_row, fact::products_fp8_by_row},
-        named_number{reached.odd_products, fact::odd_products},
-        named_number{reached.unaligned_products, fact::unaligned_products},
+        named_number{reached.odd_matmuls, fact::odd_matmuls},
+        named_number{reached.unaligned_matmuls, fact::unaligned_matmuls},
         named_number{reached.attention_forward, fact::attention_forward},
         named_number{reached.attention_backward, fact::attention_backward},
         named_number{reached.memory, fact::memory},
-        named_number{model.setup.framework.costs.product_rate, fact::product_rate}})
+        named_number{model.setup.framework.costs.matmul_rate, fact::matmul_rate}})
     if (const failure why = check_positive(share.value, share.name); failed(why)) return why;
   const kernel_rates rates = kernel_rates_of(model.setup, gpu, reached);
-  for (const named_number& rate : {named_number{rates.linear, fact::rate_of_products},
-                                   named_number{rates.half, fact::rate_of_products},
+  for (const named_number& rate : {named_number{rates.linear, fact::rate_of_matmuls},
+                                   named_number{rates.half, fact::rate_of_matmuls},
                                    named_number{rates.attention_forward, fact::rate_of_attention},
                                    named_number{rates.attention_backward, fact::rate_of_attention},
                                    named_number{rates.bytes, fact::memory_bandwidth}}) {
@@ -168,11 +168,11 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
 
 }  // namespace detail
 
-/// The model itself where its shape, division, lengths and cluster are valid, the device has a
+/// The model itself where its shape, layout, lengths and cluster are valid, the device has a
 /// peak for the setup's formats, shares and costs of device and framework are positive numbers, the
 /// cluster's links are known where it has several devices or nodes, the loader delivers and
 /// stragglers are no faster. What the framework has code for is no matter of time. Errors: those of
-/// the model, the division and the cluster; `unsupported_format`, `not_known`, `not_positive`,
+/// the model, the layout and the cluster; `unsupported_format`, `not_known`, `not_positive`,
 /// `not_finite`, `negative`, `out_of_bounds`.
 [[nodiscard]] constexpr result<roofline_time> validate(const roofline_time& model) {
   if (const auto valid = validate(model.setup.model); !valid) return valid.why();
@@ -196,8 +196,8 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
     if (!detail::to_int64(model.loader->per_sample.value()).ok)
       return failure(errc::overflow).about(fact::per_sample);
   }
-  if (const failure why =
-          detail::check_between(model.straggling, 1, detail::most_times, fact::straggling);
+  if (const failure why = detail::check_between(
+          model.straggler_slowdown, 1, detail::most_times, fact::straggler_slowdown);
       detail::failed(why))
     return why;
   return model;
@@ -209,25 +209,24 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
 [[nodiscard]] constexpr result<batch_plan> validate(const roofline_time& model,
                                                     const batch_plan& plan) {
   if (const auto valid = validate(plan); !valid) return valid.why();
-  const parallelism& division = model.setup.parallelism;
-  const auto inside = detail::checked_product(division.tensor_parallel, division.context_parallel);
-  const auto ranks =
-      detail::checked_product(inside, plan.data_parallel, division.pipeline_parallel);
+  const parallelism& layout = model.setup.parallelism;
+  const auto inside = detail::checked_product(layout.tensor_parallel, layout.context_parallel);
+  const auto ranks = detail::checked_product(inside, plan.data_parallel, layout.pipeline_parallel);
   const std::int64_t most = total_gpus(model.on);
   if (!ranks.ok)
     return failure(errc::overflow,
                    named_fact{fact::data_parallel, plan.data_parallel},
-                   named_fact{fact::tensor_parallel, division.tensor_parallel},
-                   named_fact{fact::context_parallel, division.context_parallel},
-                   named_fact{fact::pipeline_parallel, division.pipeline_parallel});
+                   named_fact{fact::tensor_parallel, layout.tensor_parallel},
+                   named_fact{fact::context_parallel, layout.context_parallel},
+                   named_fact{fact::pipeline_parallel, layout.pipeline_parallel});
   if (ranks.value > most)
     return failure(errc::out_of_bounds,
                    named_fact{fact::devices, ranks.value},
                    named_fact{fact::at_most, most});
-  if (division.virtual_pipeline > 1 && plan.accumulation % division.pipeline_parallel != 0)
+  if (layout.virtual_pipeline > 1 && plan.accumulation % layout.pipeline_parallel != 0)
     return failure(errc::not_a_multiple,
                    named_fact{fact::accumulation, plan.accumulation},
-                   named_fact{fact::pipeline_parallel, division.pipeline_parallel});
+                   named_fact{fact::pipeline_parallel, layout.pipeline_parallel});
   return plan;
 }
 
@@ -236,18 +235,18 @@ namespace detail {
 // A setup on a cluster, with what follows from both worked out once. The time of a layer follows
 // from the micro-batch, the tensor, context and expert degrees and what is recomputed:
 // `tabulate_layers` works it out. That of a stage is a sum of layers, and that of the step a sum of
-// stages: `line` adds them up for the setup's division as it is then, which a planner changes.
+// stages: `line` adds them up for the setup's layout as it is then, which a planner changes.
 class step_composer {
  public:
   constexpr explicit step_composer(const roofline_time& given)
       : given_(given),
         setup_(given.setup),
         terms_(given.terms),
-        division_(given.setup.parallelism),
+        layout_(given.setup.parallelism),
         costs_(given.setup.framework.costs),
         on_(kernel_rates_of(given.setup, given.on.gpu, given.efficiency, given.terms)
-                .slowed(given.straggling)),
-        exchanges_(given.setup, given.on, given.terms) {
+                .slowed(given.straggler_slowdown)),
+        communication_(given.setup, given.on, given.terms) {
     const trainable& trains = setup_.trains;
     if (trains.what != training::full)
       trained_share_ = count(trainable_parameters(setup_.model, trains)) /
@@ -258,35 +257,40 @@ class step_composer {
                           const time_factors& factors = {})
       : step_composer(given) {
     factors_ = factors;
-    exchanges_.plan = plan;
+    communication_.plan = plan;
     tabulate_layers(plan.micro_batch);
   }
 
   // What was tabulated holds for all factors.
   constexpr void set_factors(const time_factors& factors) { factors_ = factors; }
-  constexpr void set_data_parallel(std::int64_t ranks) { exchanges_.plan.data_parallel = ranks; }
+  constexpr void set_data_parallel(std::int64_t ranks) {
+    communication_.plan.data_parallel = ranks;
+  }
 
-  constexpr step_line line() const { return line(parameters(setup_.model, division_, {})); }
-  // `held`: the parameters of the division's first rank.
+  constexpr step_line line() const { return line(parameters(setup_.model, layout_, {})); }
+  // `held`: the parameters of the layout's first rank.
   constexpr step_line line(const parameter_counts& held) const {
-    const std::int64_t stages = division_.pipeline_parallel;
-    const double chunks = count(division_.virtual_pipeline);
-    const double hop = stages > 1 && terms_.pipeline_exchange ? factors_.hop * of_hop() : 0;
-    const double stops = (1 - costs_.hidden_pipeline_exchange) * hop;
-    const double fill = 2 * hop * count(stages - 1);
+    const std::int64_t stages = layout_.pipeline_parallel;
+    const double chunks = count(layout_.virtual_pipeline);
+    const double point_to_point = stages > 1 && terms_.pipeline_communication
+                                      ? factors_.point_to_point * of_point_to_point()
+                                      : 0;
+    const double stops = (1 - costs_.hidden_pipeline_communication) * point_to_point;
+    const double fill = 2 * point_to_point * count(stages - 1);
     step_line found{
-        .hops = 2 * stops * chunks,
-        .hidden_hops = terms_.bubble ? costs_.hidden_pipeline_exchange * fill : fill,
-        .exposed_hops = terms_.bubble ? fill - costs_.hidden_pipeline_exchange * fill : 0,
+        .point_to_point = 2 * stops * chunks,
+        .hidden_point_to_point = terms_.bubble ? costs_.hidden_pipeline_communication * fill : fill,
+        .exposed_point_to_point =
+            terms_.bubble ? fill - costs_.hidden_pipeline_communication * fill : 0,
         .host = terms_.host ? factors_.host * costs_.host_per_step.value() : 0,
         .loading = loading()};
     pipeline_seconds& line = found.work.stages;
     line.stages = terms_.bubble ? stages : 1;
-    line.chunks = division_.virtual_pipeline;
-    found.work.schedule = division_.schedule;
+    line.chunks = layout_.virtual_pipeline;
+    found.work.schedule = layout_.schedule;
     double all_middle = 0;
     for (std::int64_t stage = 0; stage < stages;) {
-      const layer_range layers = layers_of_stage(division_, setup_.model.layers(), stage);
+      const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), stage);
       const std::int64_t alike = stages_alike(stage, layers);
       const micro_batch_time here = of_stage(layers, stage == 0, stage == stages - 1);
       if (here.total() >= found.busy.total()) found.busy = here;
@@ -301,12 +305,12 @@ class step_composer {
       }
       stage += alike;
     }
-    found.work.busiest = found.busy.total() + found.hops;
+    found.work.busiest = found.busy.total() + found.point_to_point;
     found.work.slack = (count(stages - 2) * line.middle.both() - all_middle) / chunks;
     if (stages <= 2) {
       found.work.slack = 0;
       // two interleaved stages: what a chunk without ends takes
-      const layer_range layers = layers_of_stage(division_, setup_.model.layers(), 0);
+      const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), 0);
       if (chunks > 1) line.middle = passes_of(of_stage(layers, false, false), stops * chunks);
     }
     add_end(held, found);
@@ -315,7 +319,7 @@ class step_composer {
 
   constexpr void tabulate_layers(std::int64_t micro_batch) {
     const transformer& model = setup_.model;
-    exchanges_.plan.micro_batch = micro_batch;
+    communication_.plan.micro_batch = micro_batch;
     recomputed_share_ = recomputed_share(setup_);
     layer_counts all = layers_between(model, 0, model.layers());
     all.add(mtp_layer_kind(model), model.mtp_layers);
@@ -325,7 +329,7 @@ class step_composer {
     tabulate(layer_kind::cross, all.cross);
     if (!terms_.ends) return;
     const double table =
-        count(model.token_width()) * count(model.vocab_size) / count(division_.tensor_parallel);
+        count(model.token_width()) * count(model.vocab_size) / count(layout_.tensor_parallel);
     const double head = model.has_tied_head() ? 0 : table;
     input_ = time_of(
         cost_of_input(setup_, on_, micro_batch), table, gradients_before_layers(setup_), false);
@@ -340,10 +344,10 @@ class step_composer {
 
   // Likewise on the busiest stage.
   constexpr double of_busiest_stage() const {
-    const std::int64_t stages = division_.pipeline_parallel;
+    const std::int64_t stages = layout_.pipeline_parallel;
     double most = 0;
     for (std::int64_t stage = 0; stage < stages;) {
-      const layer_range layers = layers_of_stage(division_, setup_.model.layers(), stage);
+      const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), stage);
       most = larger_of(most, of_stage(layers, stage == 0, stage == stages - 1).total());
       stage += stages_alike(stage, layers);
     }
@@ -363,13 +367,13 @@ class step_composer {
     return layers_[static_cast<int>(kind)][0][0].time.total();
   }
   // Of one send between stages.
-  constexpr double of_hop() const { return exchanges_.hop_time(); }
+  constexpr double of_point_to_point() const { return communication_.point_to_point_time(); }
   // Of gradients, by themselves.
   constexpr double of_gradients(const parameter_counts& held) const {
-    return exchanges_.of_all(
-        division_.zero_stage == 0 ? collective::all_reduce : collective::reduce_scatter,
+    return communication_.of_all(
+        layout_.zero_stage == 0 ? collective::all_reduce : collective::reduce_scatter,
         held,
-        exchanges_.gradient_bytes());
+        communication_.gradient_bytes());
   }
 
  private:
@@ -396,10 +400,10 @@ class step_composer {
   const roofline_time& given_;
   const training_setup& setup_;
   const time_terms& terms_;
-  const parallelism& division_;
+  const parallelism& layout_;
   const software_costs& costs_;
   kernel_rates on_;
-  division_exchanges exchanges_;
+  layout_communication communication_;
   double recomputed_share_ = 1;  // of a stage's layers
   bool layers_are_alike_ = true;
   double trained_share_ = 1;       // of the parameters
@@ -412,18 +416,19 @@ class step_composer {
   // `launch`: over what the host takes for an operator of the forward pass.
   constexpr pass_time time_of(const pass_cost& pass, bool in_decoder, double launch = 1) const {
     pass_time time{.kernels = pass.kernels(on_)};
-    const std::int64_t tensor_ranks = division_.tensor_parallel;
-    const double stream = exchanges_.stream_bytes(in_decoder);
-    if (terms_.tensor_exchange && tensor_ranks > 1)
-      time.tensor = pass.reductions * (1 - costs_.hidden_tensor_exchange) *
-                    exchanges_.seconds(collective::all_reduce, stream, tensor_ranks, 1);
-    if (terms_.context_exchange && division_.context_parallel > 1)
-      time.context = exchanges_.ring_time(pass.attention, pass.passed_on);
-    if (terms_.expert_exchange && pass.routings != 0) {
+    const std::int64_t tensor_ranks = layout_.tensor_parallel;
+    const double stream = communication_.stream_bytes(in_decoder);
+    if (terms_.tensor_communication && tensor_ranks > 1)
+      time.tensor = pass.reductions * (1 - costs_.hidden_tensor_communication) *
+                    communication_.seconds(collective::all_reduce, stream, tensor_ranks, 1);
+    if (terms_.context_communication && layout_.context_parallel > 1)
+      time.context = communication_.ring_time(pass.attention, pass.passed_on);
+    if (terms_.expert_communication && pass.routings != 0) {
       const double sent =
           stream / count(tensor_ranks) * count(setup_.model.moe.num_experts_per_tok);
-      time.expert = pass.routings * (1 - costs_.hidden_expert_exchange) *
-                    exchanges_.seconds(collective::all_to_all, sent, division_.expert_parallel, 1);
+      time.expert =
+          pass.routings * (1 - costs_.hidden_expert_communication) *
+          communication_.seconds(collective::all_to_all, sent, layout_.expert_parallel, 1);
     }
     if (terms_.host)
       time.host = larger_of(0,
@@ -455,9 +460,8 @@ class step_composer {
     if (layers == 0) return;
     const transformer& model = setup_.model;
     const parameter_counts each = layer_parameters(model, kind);
-    const double parameters =
-        count(each.total() - each.experts) / count(division_.tensor_parallel) +
-        count(each.experts) / count(division_.expert_parallel);
+    const double parameters = count(each.total() - each.experts) / count(layout_.tensor_parallel) +
+                              count(each.experts) / count(layout_.expert_parallel);
     const std::int64_t windowed =
         kind == layer_kind::cross ? 0 : model.windowed_layers_before(model.layers());
     layers_are_alike_ = layers_are_alike_ && layers == model.layers() + model.mtp_layers &&
@@ -468,7 +472,7 @@ class step_composer {
       for (const bool trains : {true, false}) {
         if (!trains && !some_before) continue;
         layer_cost cost =
-            cost_of_layer(setup_, on_, exchanges_.plan.micro_batch, kind, has_window, trains);
+            cost_of_layer(setup_, on_, communication_.plan.micro_batch, kind, has_window, trains);
         cost.again = recomputed_share_ * cost.again;
         layers_[static_cast<int>(kind)][has_window ? 1 : 0][trains ? 0 : 1] =
             time_of(cost,
@@ -482,7 +486,7 @@ class step_composer {
   // How many stages from this one on, the last one apart, have as many layers, all alike: those
   // that the layers left are enough for.
   constexpr std::int64_t stages_alike(std::int64_t stage, const layer_range& layers) const {
-    const std::int64_t last = division_.pipeline_parallel - 1;
+    const std::int64_t last = layout_.pipeline_parallel - 1;
     if (stage == 0 || stage == last || !layers_are_alike_) return 1;
     if (layers.size() == 0) return last - stage;
     const std::int64_t enough = (setup_.model.layers() - layers.first) / layers.size();
@@ -534,28 +538,34 @@ class step_composer {
   }
 
   constexpr bool shares_in_passes() const {
-    return division_.zero_stage >= 2 && terms_.parameter_exchange;
+    return layout_.zero_stage >= 2 && terms_.parameter_communication;
   }
   // FSDP's ranks gather weights for each forward pass, and where they do not keep them until the
   // backward pass (ZeRO-3), for that again. DeepSpeed's keep those of ZeRO-2 from step to step.
   constexpr bool gathers_in_passes() const {
     const bool frees_them = setup_.framework.sharding == sharding_code::fsdp2;
-    return division_.zero_stage == 3 || (division_.zero_stage == 2 && frees_them);
+    return layout_.zero_stage == 3 || (layout_.zero_stage == 2 && frees_them);
   }
   // To gather weights for a pass, and to add their gradients up.
   constexpr double gather_time(double parameters) const {
     if (!gathers_in_passes()) return 0;
-    return factors_.sharing * exchanges_.sharing_time(parameters * exchanges_.gathered_bytes());
+    return factors_.sharing *
+           communication_.sharing_time(parameters * communication_.gathered_bytes());
   }
   constexpr double scatter_time(double parameters) const {
-    return factors_.sharing * exchanges_.scatter_time(parameters * exchanges_.gradient_bytes());
+    return factors_.sharing *
+           communication_.scatter_time(parameters * communication_.gradient_bytes());
   }
   // How much longer a pass takes with a layer's exchanges beside each.
   constexpr double exposed_of_pass(
       std::int64_t layers, double work, double gather, double scatter, bool first_is_there) const {
     if (gather == 0 && scatter == 0) return 0;
-    const double beside = sharded_pass(
-        {layers, work / count(layers), gather, scatter, exchanges_.contention(), first_is_there});
+    const double beside = sharded_pass({layers,
+                                        work / count(layers),
+                                        gather,
+                                        scatter,
+                                        communication_.contention(),
+                                        first_is_there});
     return larger_of(0, beside - work);
   }
   // Layers, where ranks share their weights. The last one's are gathered for the backward pass
@@ -568,7 +578,7 @@ class step_composer {
     const double each = of.parameters / count(layers);
     const double gather = gather_time(each);
     const bool returns = time.backward > 0;  // else nothing needs weights again
-    const double again = division_.zero_stage == 3 && returns ? gather : 0;
+    const double again = layout_.zero_stage == 3 && returns ? gather : 0;
     const double scatter = scatter_time(of.trained / count(layers));
     double before = count(layers) * gather;
     double behind = count(layers) * (again + scatter);
@@ -589,8 +599,8 @@ class step_composer {
     double before = gather_time(of.parameters);
     double behind = scatter_time(of.trained);
     if (costs_.hides_gathers) {
-      behind = exchanges_.exposed(time.total() - time.forward_pass, behind);
-      before = exchanges_.exposed(time.forward_pass, before);
+      behind = communication_.exposed(time.total() - time.forward_pass, behind);
+      before = communication_.exposed(time.forward_pass, before);
     }
     time.parameter = before + behind;
     time.forward_pass += before;
@@ -603,10 +613,10 @@ class step_composer {
 
   constexpr loading_work loading() const {
     if (!given_.loader) return {};
-    const batch_plan& plan = exchanges_.plan;
+    const batch_plan& plan = communication_.plan;
     // The first stage's ranks follow one another along the nodes.
     const std::int64_t ranks =
-        division_.tensor_parallel * division_.context_parallel * plan.data_parallel;
+        layout_.tensor_parallel * layout_.context_parallel * plan.data_parallel;
     const double nodes = count(ceil_div(ranks, given_.on.gpus_per_node));
     const double samples = count(plan.micro_batch * plan.data_parallel);
     return {samples * given_.loader->per_sample.value() / (nodes * given_.loader->per_node.value()),
@@ -623,30 +633,30 @@ class step_composer {
   constexpr void add_end(const parameter_counts& held_here, step_line& step) const {
     const parameter_counts held = trained_of(held_here);
     if (held.total() == 0) return;
-    const int stage = division_.zero_stage;
+    const int stage = layout_.zero_stage;
     const double slowed = factors_.sharing;
-    if (terms_.gradient_exchange && stage < 2) {
+    if (terms_.gradient_communication && stage < 2) {
       const collective what = stage == 0 ? collective::all_reduce : collective::reduce_scatter;
-      const double each = exchanges_.gradient_bytes();
+      const double each = communication_.gradient_bytes();
       const double backward = step.busy.total() - step.busy.forward_pass;
       step.gradients = costs_.hides_gradients
-                           ? exchanges_.exposed_of_buckets(backward, what, held, each, slowed)
-                           : slowed * exchanges_.of_all(what, held, each);
+                           ? communication_.exposed_of_buckets(backward, what, held, each, slowed)
+                           : slowed * communication_.of_all(what, held, each);
     }
-    if (terms_.parameter_exchange && stage != 0 && !gathers_in_passes()) {
+    if (terms_.parameter_communication && stage != 0 && !gathers_in_passes()) {
       const collective what = collective::all_gather;
       const double each = bits_per_element(setup_.precision.weights) / 8.0;
       step.parameters =
           costs_.hides_parameters
-              ? exchanges_.exposed_of_buckets(step.busy.forward_pass, what, held, each, slowed)
-              : slowed * exchanges_.of_all(what, held, each);
+              ? communication_.exposed_of_buckets(step.busy.forward_pass, what, held, each, slowed)
+              : slowed * communication_.of_all(what, held, each);
     }
     if (!terms_.optimizer) return;
     const double experts = count(held.experts);
     const double others = count(held.total()) - experts;
     const double updated = stage == 0 ? others + experts
-                                      : others / count(exchanges_.sharing_ranks()) +
-                                            experts / count(exchanges_.expert_replicas());
+                                      : others / count(communication_.sharing_ranks()) +
+                                            experts / count(communication_.expert_replicas());
     step.optimizer = factors_.optimizer * updated * optimizer_bytes(setup_) / on_.elements;
   }
 };

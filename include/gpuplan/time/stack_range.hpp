@@ -16,7 +16,7 @@ namespace gpuplan {
 /// What makes a stack faster or slower, as factors of the framework's own costs. The defaults are
 /// judgement, not fitted: state your own where you know them.
 struct stack_range {
-  range<double> product_rate{0.94, 1.06};    // another library, other clocks
+  range<double> matmul_rate{0.94, 1.06};     // another library, other clocks
   range<double> element_traffic{0.75, 1.5};  // fused kernels, or not
   range<double> host{0.5, 2};                // processor, interpreter, graphs of launches
   range<double> contention{0, 2};            // of communication with kernels
@@ -30,14 +30,14 @@ struct stack_range {
   // A device of which no step was timed, so that its share of products is the default: this share,
   // with the rate of products. From the least to the most of the generations that were fitted
   // (catalog/device_efficiencies.hpp).
-  range<double> untimed_products{0.58, device_efficiency{}.products};
+  range<double> untimed_matmuls{0.58, device_efficiency{}.products};
 };
 
 /// The range of a step's time that a stack gives: by all inputs of `stack_range` together, and by
 /// each alone while the others are as estimated.
 struct step_ranges {
   range<duration> all;
-  range<duration> product_rate;
+  range<duration> matmul_rate;
   range<duration> element_traffic;
   range<duration> host;
   range<duration> contention;
@@ -62,8 +62,8 @@ class stack_ends {
     const bool has_own = is_timed(model.setup.framework);
     const software_costs own = has_own ? model.setup.framework.costs : software_costs{};
     fast_ = slow_ = own;
-    fast_.product_rate *= stack.product_rate.high();
-    slow_.product_rate *= stack.product_rate.low();
+    fast_.matmul_rate *= stack.matmul_rate.high();
+    slow_.matmul_rate *= stack.matmul_rate.low();
     fast_.element_traffic *= stack.element_traffic.low();
     slow_.element_traffic *= stack.element_traffic.high();
     fast_.host_per_operator = stack.host.low() * own.host_per_operator;
@@ -80,11 +80,11 @@ class stack_ends {
   }
 
   struct inputs {
-    bool product_rate = false, element_traffic = false, host = false, contention = false;
+    bool matmul_rate = false, element_traffic = false, host = false, contention = false;
   };
   constexpr range<duration> by(const inputs& vary) const {
-    const duration fast = end(vary, fast_, stack_.untimed_products.high());
-    const duration slow = end(vary, slow_, stack_.untimed_products.low());
+    const duration fast = end(vary, fast_, stack_.untimed_matmuls.high());
+    const duration slow = end(vary, slow_, stack_.untimed_matmuls.low());
     // What changes nothing may round to either side.
     return fast <= slow ? range<duration>{fast, slow} : range<duration>{slow, fast};
   }
@@ -99,8 +99,8 @@ class stack_ends {
   constexpr duration end(const inputs& vary, const software_costs& to, double products) const {
     roofline_time model = model_;
     software_costs& costs = model.setup.framework.costs;
-    if (vary.product_rate) {
-      costs.product_rate = to.product_rate;
+    if (vary.matmul_rate) {
+      costs.matmul_rate = to.matmul_rate;
       if (!is_timed(model.efficiency)) model.efficiency.products = products;
     }
     if (vary.element_traffic) costs.element_traffic = to.element_traffic;
@@ -120,7 +120,7 @@ class stack_ends {
                                                    const batch_plan& plan,
                                                    const stack_range& stack = {}) {
   return detail::stack_ends(model, plan, stack)
-      .by({.product_rate = true, .element_traffic = true, .host = true, .contention = true});
+      .by({.matmul_rate = true, .element_traffic = true, .host = true, .contention = true});
 }
 
 /// Likewise, with what each input does. Ten steps are estimated.
@@ -129,7 +129,7 @@ class stack_ends {
                                                    const stack_range& stack = {}) {
   const detail::stack_ends ends(model, plan, stack);
   return {.all = step_range(model, plan, stack),
-          .product_rate = ends.by({.product_rate = true}),
+          .matmul_rate = ends.by({.matmul_rate = true}),
           .element_traffic = ends.by({.element_traffic = true}),
           .host = ends.by({.host = true}),
           .contention = ends.by({.contention = true})};

@@ -9,32 +9,32 @@ namespace gpuplan {
 /// One optimizer step of the slowest device, from the first sample read to the last weight written.
 /// What is hidden behind other work is not in it, so the parts add up to the step.
 struct step_breakdown {
-  duration data{};                // waiting for samples
-  duration forward{};             // kernels of the forward pass, loss included
-  duration backward{};            // of the backward pass,
-  duration recompute{};           // and those of the forward pass that it repeats
-  duration tensor_exchange{};     // exposed communication: of tensor parallelism,
-  duration context_exchange{};    // of the ring of context parallelism,
-  duration expert_exchange{};     // of tokens to their experts and back,
-  duration pipeline_exchange{};   // between stages,
-  duration gradient_exchange{};   // of data parallelism,
-  duration parameter_exchange{};  // and of weights that ranks share (ZeRO-1 to 3)
-  duration bubble{};              // waiting for other stages
+  duration data{};                     // waiting for samples
+  duration forward{};                  // kernels of the forward pass, loss included
+  duration backward{};                 // of the backward pass,
+  duration recompute{};                // and those of the forward pass that it repeats
+  duration tensor_communication{};     // exposed communication: of tensor parallelism,
+  duration context_communication{};    // of the ring of context parallelism,
+  duration expert_communication{};     // of tokens to their experts and back,
+  duration pipeline_communication{};   // between stages,
+  duration gradient_communication{};   // of data parallelism,
+  duration parameter_communication{};  // and of weights that ranks share (ZeRO-1 to 3)
+  duration bubble{};                   // waiting for other stages
   duration optimizer{};
   duration host{};  // the device waits for launches; logging and the like
 
   /// The sum.
   [[nodiscard]] constexpr duration total() const {
-    return data + compute() + exchange() + bubble + host;
+    return data + compute() + communication() + bubble + host;
   }
   /// Of it, the kernels: forward, backward, recomputation and optimizer.
   [[nodiscard]] constexpr duration compute() const {
     return forward + backward + recompute + optimizer;
   }
   /// Of it, exposed communication.
-  [[nodiscard]] constexpr duration exchange() const {
-    return tensor_exchange + context_exchange + expert_exchange + pipeline_exchange +
-           gradient_exchange + parameter_exchange;
+  [[nodiscard]] constexpr duration communication() const {
+    return tensor_communication + context_communication + expert_communication +
+           pipeline_communication + gradient_communication + parameter_communication;
   }
 };
 
@@ -44,12 +44,12 @@ struct step_breakdown {
           .forward = factor * time.forward,
           .backward = factor * time.backward,
           .recompute = factor * time.recompute,
-          .tensor_exchange = factor * time.tensor_exchange,
-          .context_exchange = factor * time.context_exchange,
-          .expert_exchange = factor * time.expert_exchange,
-          .pipeline_exchange = factor * time.pipeline_exchange,
-          .gradient_exchange = factor * time.gradient_exchange,
-          .parameter_exchange = factor * time.parameter_exchange,
+          .tensor_communication = factor * time.tensor_communication,
+          .context_communication = factor * time.context_communication,
+          .expert_communication = factor * time.expert_communication,
+          .pipeline_communication = factor * time.pipeline_communication,
+          .gradient_communication = factor * time.gradient_communication,
+          .parameter_communication = factor * time.parameter_communication,
           .bubble = factor * time.bubble,
           .optimizer = factor * time.optimizer,
           .host = factor * time.host};

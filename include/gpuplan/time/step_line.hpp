@@ -87,10 +87,12 @@ class step_curve {
 struct step_line {
   // of a micro-batch on the busiest stage
   micro_batch_time busy{};
-  double hops = 0;
+  double point_to_point = 0;
   // of the step
-  double hidden_hops = 0;   // behind other micro-batches: of the first one alone they are not
-  double exposed_hops = 0;  // likewise those that stop stages: at most what there is to wait
+  double hidden_point_to_point =
+      0;  // behind other micro-batches: of the first one alone they are not
+  double exposed_point_to_point =
+      0;  // likewise those that stop stages: at most what there is to wait
   double gradients = 0;
   double parameters = 0;
   double optimizer = 0;
@@ -99,38 +101,40 @@ struct step_line {
   loading_work loading{};
 
   [[nodiscard]] constexpr double once() const {
-    return hidden_hops + gradients + parameters + optimizer + host;
+    return hidden_point_to_point + gradients + parameters + optimizer + host;
   }
   [[nodiscard]] constexpr step_curve curve() const {
-    return {busy.total() + hops, once(), work, loading};
+    return {busy.total() + point_to_point, once(), work, loading};
   }
   // Of one number of micro-batches alone.
   [[nodiscard]] constexpr step_curve curve_at(std::int64_t micro_batches) const {
     if (loading.each != 0) return curve();
     const double waits = once() + work.waits(micro_batches);
-    return {0, static_cast<double>(micro_batches) * (busy.total() + hops) + waits, {}, {}};
+    return {
+        0, static_cast<double>(micro_batches) * (busy.total() + point_to_point) + waits, {}, {}};
   }
   // Of each of so many, where no stage waits for another, nor for samples.
   [[nodiscard]] constexpr double at_least(std::int64_t micro_batches) const {
-    return busy.total() + hops + once() / static_cast<double>(micro_batches);
+    return busy.total() + point_to_point + once() / static_cast<double>(micro_batches);
   }
   [[nodiscard]] constexpr step_breakdown at(std::int64_t micro_batches) const {
     const auto each = static_cast<double>(micro_batches);
     const auto seconds = [](double value) { return duration::from_value(value); };
     const double waits = work.waits(micro_batches);
-    const double for_hops = smaller_of(waits, exposed_hops);
-    const double step = each * (busy.total() + hops) + (once() + waits);
+    const double for_point_to_point = smaller_of(waits, exposed_point_to_point);
+    const double step = each * (busy.total() + point_to_point) + (once() + waits);
     return {.data = seconds(loading.each == 0 ? 0 : loading.waits(each, step)),
             .forward = seconds(each * busy.forward),
             .backward = seconds(each * busy.backward),
             .recompute = seconds(each * busy.recompute),
-            .tensor_exchange = seconds(each * busy.tensor),
-            .context_exchange = seconds(each * busy.context),
-            .expert_exchange = seconds(each * busy.expert),
-            .pipeline_exchange = seconds(each * hops + hidden_hops + for_hops),
-            .gradient_exchange = seconds(gradients),
-            .parameter_exchange = seconds(each * busy.parameter + parameters),
-            .bubble = seconds(waits - for_hops),
+            .tensor_communication = seconds(each * busy.tensor),
+            .context_communication = seconds(each * busy.context),
+            .expert_communication = seconds(each * busy.expert),
+            .pipeline_communication =
+                seconds(each * point_to_point + hidden_point_to_point + for_point_to_point),
+            .gradient_communication = seconds(gradients),
+            .parameter_communication = seconds(each * busy.parameter + parameters),
+            .bubble = seconds(waits - for_point_to_point),
             .optimizer = seconds(optimizer),
             .host = seconds(each * busy.host + host)};
   }

@@ -25,7 +25,7 @@ struct step_rates {
 
 /// What a step of this plan achieves in `step`, by `flops`. HFU counts recomputation that the setup
 /// asks for, and not the scores that fused attention computes again, as papers have it; of
-/// `saves_costly_results` it counts all of a layer. Preconditions: model, division and plan are
+/// `saves_costly_results` it counts all of a layer. Preconditions: model, layout and plan are
 /// valid, the device has a dense peak for the format, a step takes more than no time.
 [[nodiscard]] constexpr step_rates rates_of(const training_setup& setup,
                                             const gpu_spec& gpu,
@@ -40,9 +40,9 @@ struct step_rates {
                            .fused_attention = false,
                            .pairs = pairs};
   const flop_counts each = flops(setup.model, pass);
-  const parallelism& division = setup.parallelism;
-  const std::int64_t devices = plan.data_parallel * division.tensor_parallel *
-                               division.pipeline_parallel * division.context_parallel;
+  const parallelism& layout = setup.parallelism;
+  const std::int64_t devices = plan.data_parallel * layout.tensor_parallel *
+                               layout.pipeline_parallel * layout.context_parallel;
   const std::int64_t sequences = plan.effective_batch() * setup.encodings;
   const flop_count again = detail::recomputed_share(setup) * each.recomputed();
   const compute_rate dense = *peak(gpu, format_of_linears(setup.precision));

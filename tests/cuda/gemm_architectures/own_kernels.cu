@@ -2,7 +2,7 @@
 
 namespace gpuplan::cuda::own_gemm {
 
-template __global__ void kernel(const own_product<__half>);
-template __global__ void kernel(const own_product<__nv_bfloat16>);
+template __global__ void kernel(const own_gemm_call<__half>);
+template __global__ void kernel(const own_gemm_call<__nv_bfloat16>);
 
 }  // namespace gpuplan::cuda::own_gemm

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cuda/played_products.hpp"
+#include "cuda/played_matmuls.hpp"
 
 namespace {
 
@@ -42,7 +42,7 @@ TEST_CASE("without cuBLASLt the fastest shape is the own kernel's") {
   session s(virtual_time());
   const matmul_shape shapes[] = {{48, 32, 64}, {96, 64, 64}, {32, 32, 64}};
   const gemm_of_format all = measure_fastest_gemm(s, number_format::fp16, shapes, brief);
-  CHECK(all.fastest.product.shape == shapes[1]);
+  CHECK(all.fastest.matmul.shape == shapes[1]);
   CHECK(all.fastest.own_kernel.has_value());
 }
 

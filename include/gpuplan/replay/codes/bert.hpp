@@ -341,7 +341,7 @@ class bert_code : public hugging_face_code {
       const value q = heads(x, by.query);
       const value k = heads(x, by.key);
       const value v = heads(x, by.value);
-      constexpr written_out_code products{.softmax_in_fp32 = false, .casts_weights = false};
+      constexpr eager_code products{.softmax_in_fp32 = false, .casts_weights = false};
       made = attend(q, k, v, beside[the_mask], false, products);
       made.output = view(t, made.output, x.size);
       if (code().outputs_inside) made.output = linear(made.output, by.out);

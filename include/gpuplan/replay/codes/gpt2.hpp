@@ -154,7 +154,7 @@ class gpt2_code : public hugging_face_code {
     k = heads_of(k, heads, head);
     v = heads_of(v, heads, head);
     q = heads_of(q, heads, head);
-    constexpr written_out_code code{.softmax_in_fp32 = false, .makes_contiguous = false};
+    constexpr eager_code code{.softmax_in_fp32 = false, .makes_contiguous = false};
     attended made = attend(q, k, v, beside[0], true, code);
     made.output = reshape(t, made.output, {x.size[0], x.size[1], heads * head});
     made.output = conv1d(made.output, by.c_proj);

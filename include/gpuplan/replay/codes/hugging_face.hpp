@@ -292,16 +292,16 @@ class hugging_face_decoder : public hugging_face_code {
       return cast(t, normed, x.format);
     }
     switch (setup.framework.rms_norm) {
-      case rms_norm_code::written_out_shifted:
+      case rms_norm_code::eager_shifted:
         return shifted_rms_norm(x, by);
-      case rms_norm_code::written_out_whole:
-        return written_out_rms_norm(x, by, false);
+      case rms_norm_code::eager_whole:
+        return eager_rms_norm(x, by, false);
       default:
-        return written_out_rms_norm(x, by, true);
+        return eager_rms_norm(x, by, true);
     }
   }
   // LlamaRMSNorm, Olmo2RMSNorm
-  constexpr value written_out_rms_norm(const tensor& input, const module& by, bool casts_first) {
+  constexpr value eager_rms_norm(const tensor& input, const module& by, bool casts_first) {
     value x = cast(t, input, element::fp32);
     value variance;
     {
@@ -525,9 +525,9 @@ class hugging_face_decoder : public hugging_face_code {
 
   constexpr attended interface(const tensor& q, const tensor& k, const tensor& v) {
     const tensor& mask = beside[the_mask];
-    const written_out_code as{.caps_scores = code().caps_scores};
+    const eager_code as{.caps_scores = code().caps_scores};
     const std::int64_t times = q.size[1] / k.size[1];
-    if (times == 1 || (!is_written_out() && !mask.defined() && k.size[3] <= 256))
+    if (times == 1 || (!is_eager() && !mask.defined() && k.size[3] <= 256))
       return attend(q, k, v, mask, true, as);
     const value all_k = repeat_heads(t, k, times, true);
     const value all_v = repeat_heads(t, v, times, true);

@@ -17,7 +17,7 @@ struct attended {
 };
 
 /// How a class writes its products out.
-struct written_out_code {
+struct eager_code {
   bool softmax_in_fp32 = true;   // whatever the format of the scores; else as autocast says
   bool makes_contiguous = true;  // of the result
   bool scales_before = false;    // the query, not the scores
@@ -31,8 +31,8 @@ class hugging_face_code : public model_code {
   constexpr ~hugging_face_code() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
-  [[nodiscard]] constexpr bool is_written_out() const {
-    return setup.attention == attention_kernel::written_out;
+  [[nodiscard]] constexpr bool is_eager() const {
+    return setup.attention == attention_kernel::eager;
   }
 
   // -- construction: in fp32, a tied head with a table of its own until the end; then one parameter
@@ -126,7 +126,7 @@ class hugging_face_code : public model_code {
                           std::int64_t window = 0,
                           bool may_pad = true) {
     const bool pads = may_pad && setup.padding_mask;
-    const bool is_needed = (is_written_out() && causal) || (window != 0 && keys >= window);
+    const bool is_needed = (is_eager() && causal) || (window != 0 && keys >= window);
     if (!pads && !is_needed) return {};
     value padding;
     if (pads) padding = t.make({batch, keys}, element::boolean);
@@ -146,7 +146,7 @@ class hugging_face_code : public model_code {
       const value of_key = shifted_range(keys);
       mask = visible(batch, queries, keys, pads, causal, window != 0);
     }
-    if (!is_written_out()) return mask;
+    if (!is_eager()) return mask;
     const value zero = t.make(sizes{1}, format);
     const value least = t.make(sizes{1}, format);
     return t.make({batch, 1, queries, keys}, format, {"mask"});
@@ -258,8 +258,8 @@ class hugging_face_code : public model_code {
                             const tensor& v,
                             const tensor& mask,
                             bool causal,
-                            const written_out_code& code) {
-    if (is_written_out()) return written_out_attention(q, k, v, mask, code);
+                            const eager_code& code) {
+    if (is_eager()) return eager_attention(q, k, v, mask, code);
     attended made;
     value result = scaled_dot_product(q, k, v, mask, causal && !mask.defined());
     result = view(t, result, {q.size[0], q.size[1], q.size[2], v.size[3]});
@@ -268,12 +268,12 @@ class hugging_face_code : public model_code {
     return made;
   }
 
-  constexpr attended written_out_attention(const tensor& q,
-                                           const tensor& k,
-                                           const tensor& v,
-                                           const tensor& mask,
-                                           const written_out_code& code,
-                                           const tensor& bias = {}) {
+  constexpr attended eager_attention(const tensor& q,
+                                     const tensor& k,
+                                     const tensor& v,
+                                     const tensor& mask,
+                                     const eager_code& code,
+                                     const tensor& bias = {}) {
     value weights;
     {
       value product;

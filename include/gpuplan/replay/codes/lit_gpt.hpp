@@ -341,8 +341,7 @@ class lit_gpt final : public model_code {
     value product;
     {
       value weight = t.share(t.parameter(by.weight));
-      if (setup.framework.rms_norm == rms_norm_code::written_out_shifted)
-        weight = add_number(t, weight);
+      if (setup.framework.rms_norm == rms_norm_code::eager_shifted) weight = add_number(t, weight);
       weight = cast(t, weight, element::fp32);
       product = multiply(t, normed, weight);
     }

@@ -139,20 +139,20 @@ class plain_decoder : public model_code {
   }
 
   constexpr void divide_rows(module& by) {
-    by.division = division::rows;
+    by.layout = layout::rows;
     parts_.divide_rows(by.weight);
   }
   constexpr void divide_columns(module& by) {
-    by.division = division::columns;
+    by.layout = layout::columns;
     parts_.divide_columns(by.weight);
   }
   constexpr value linear(const tensor& x, const module& by) {
-    switch (by.division) {
-      case division::rows:
+    switch (by.layout) {
+      case layout::rows:
         return parts_.by_rows(x, by.weight, by.bias);
-      case division::columns:
+      case layout::columns:
         return parts_.by_columns(x, by.weight, by.bias);
-      case division::whole:
+      case layout::whole:
         break;
     }
     return model_code::linear(x, by);
@@ -222,13 +222,13 @@ class plain_decoder : public model_code {
         return efficient_attention(t, q, k, v, drops);
       case attention_kernel::math:
         return math_attention(t, q, k, v, true, drops);
-      case attention_kernel::written_out:
+      case attention_kernel::eager:
         break;
     }
-    return written_out_attention(q, k, v);
+    return eager_attention(q, k, v);
   }
 
-  constexpr value written_out_attention(const tensor& q, const tensor& k, const tensor& v) {
+  constexpr value eager_attention(const tensor& q, const tensor& k, const tensor& v) {
     value scores;
     {
       const value turned = transpose(t, k, 2, 3);
@@ -367,7 +367,7 @@ class plain_decoder : public model_code {
     k = transpose(t, k, 1, 2);
     v = transpose(t, v, 1, 2);
     if (heads != groups && (setup.framework.grouped_heads == grouped_heads_code::repeated ||
-                            setup.attention == attention_kernel::written_out)) {
+                            setup.attention == attention_kernel::eager)) {
       value all_k = repeat_heads(t, k, heads / groups);
       value all_v = repeat_heads(t, v, heads / groups);
       k = static_cast<value&&>(all_k);

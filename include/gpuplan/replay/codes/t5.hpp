@@ -279,9 +279,9 @@ class t5_code : public hugging_face_code {
         bias = relative_bias(by.bias, q, k, !causal);
     }
     attended made;
-    if (is_written_out()) {
-      constexpr written_out_code code{.softmax_in_fp32 = false, .casts_weights = false};
-      made = written_out_attention(q, k, v, mask, code, bias);
+    if (is_eager()) {
+      constexpr eager_code code{.softmax_in_fp32 = false, .casts_weights = false};
+      made = eager_attention(q, k, v, mask, code, bias);
     } else {
       const value added = bias_with_mask(bias, mask, causal);
       made = attend(q, k, v, added, false, {});

@@ -290,7 +290,7 @@ class vit_code : public hugging_face_code {
       k = apart(linear(x, by.key));
       v = apart(linear(x, by.value));
     }
-    constexpr written_out_code products{};
+    constexpr eager_code products{};
     attended made = attend(q, k, v, {}, false, products);
     made.output = view(t, made.output, x.size);
     made.output = linear(made.output, by.out);

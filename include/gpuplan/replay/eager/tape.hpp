@@ -526,8 +526,8 @@ class tape {
     int first_saved = 0;
     int saved = 0;
     int taken = 0;
-    int products = 0;        // so far in the forward,
-    int products_again = 0;  // and in the recomputation
+    int products = 0;       // so far in the forward,
+    int matmuls_again = 0;  // and in the recomputation
   };
   growing_array<region_record> regions{};
   growing_array<tensor> saved_results{};
@@ -539,11 +539,11 @@ class tape {
     regions[region_].first_saved = saved_results.size();
   }
   /// Whether the next result does.
-  [[nodiscard]] constexpr bool stays(bool is_product) {
+  [[nodiscard]] constexpr bool stays(bool is_matmul) {
     const int at = recomputes_ != none ? recomputes_ : region_;
     if (at == none || stopped_ || !regions[at].saves) return false;
-    if (!is_product) return true;
-    int& count = recomputes_ != none ? regions[at].products_again : regions[at].products;
+    if (!is_matmul) return true;
+    int& count = recomputes_ != none ? regions[at].matmuls_again : regions[at].products;
     return ++count % 2 == 1;
   }
   constexpr void save_result(const tensor& of) {

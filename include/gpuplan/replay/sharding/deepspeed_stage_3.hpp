@@ -373,7 +373,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
 
   // -- matrix products
 
-  struct product_backward final : own_backward {
+  struct matmul_backward final : own_backward {
     constexpr void run(tape& t, int by, const value* incoming, gradients& out) const override {
       const tensor input = t.kept_by(by, 0);
       for (int at = 1; at < t.nodes[by].kept; ++at) static_cast<void>(t.kept_by(by, at));
@@ -420,7 +420,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     t_.keep(of, x);
     t_.keep(of, weight);
     if (by.bias != none) t_.keep(of, bias);
-    if (node* function = t_.at(of)) function->own = &product_backward_;
+    if (node* function = t_.at(of)) function->own = &matmul_backward_;
     t_.result_of(of, made.get());
     return made;
   }
@@ -560,7 +560,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     }
   }
 
-  product_backward product_backward_{};
+  matmul_backward matmul_backward_{};
   int gathering_stream_;
   int reducing_stream_;
   bool on_host_;

@@ -185,7 +185,7 @@ class megatron_attention : public megatron_ends {
   }
 
   // A product into a buffer that is there: baddbmm with beta 0.
-  struct scaled_product_backward final : own_backward {
+  struct scaled_matmul_backward final : own_backward {
     constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
       const tensor& g = *incoming[0];
       for (int which = 0; which < 2; ++which) {
@@ -201,9 +201,9 @@ class megatron_attention : public megatron_ends {
       }
     }
   };
-  constexpr value scaled_product(const tensor& query, const tensor& turned_key) {
+  constexpr value scaled_matmul(const tensor& query, const tensor& turned_key) {
     const int by = t.add_node(node_kind::function, {&query, &turned_key});
-    if (node* made = t.at(by)) made->own = &scaled_product_backward_;
+    if (node* made = t.at(by)) made->own = &scaled_matmul_backward_;
     t.keep(by, query);
     t.keep(by, turned_key);
     value result = t.make({query.size[0], query.size[1], turned_key.size[2]}, half_);
@@ -232,10 +232,10 @@ class megatron_attention : public megatron_ends {
     return t.make(square, element::boolean);
   }
 
-  constexpr value written_out_core(const tensor& q,
-                                   const tensor& k,
-                                   const tensor& v,
-                                   const tensor& given_mask) {
+  constexpr value eager_core(const tensor& q,
+                             const tensor& k,
+                             const tensor& v,
+                             const tensor& given_mask) {
     const std::int64_t batch = q.size[1];
     const std::int64_t count = q.size[2];
     const std::int64_t tokens = q.size[0];
@@ -261,7 +261,7 @@ class megatron_attention : public megatron_ends {
         const value turned = transpose(t, key, 0, 1);
         right = transpose(t, turned, 1, 2);
       }
-      product = scaled_product(left, right);
+      product = scaled_matmul(left, right);
     }
     if (setup.framework.fuses_softmax) place.drop();
     const sizes square{batch, count, tokens, tokens};
@@ -391,7 +391,7 @@ class megatron_attention : public megatron_ends {
 
   constexpr value attend(const tensor& q, const tensor& k, const tensor& v, const tensor& mask) {
     if (has_engine()) return engine_core(q, k, v);
-    if (setup.attention == attention_kernel::written_out) return written_out_core(q, k, v, mask);
+    if (setup.attention == attention_kernel::eager) return eager_core(q, k, v, mask);
     return kernel_core(q, k, v);
   }
 
@@ -422,7 +422,7 @@ class megatron_attention : public megatron_ends {
 
   empty_rest_backward empty_rest_backward_{};
   spread_backward spread_backward_{};
-  scaled_product_backward scaled_product_backward_{};
+  scaled_matmul_backward scaled_matmul_backward_{};
   fill_in_view_backward fill_in_view_backward_{};
   fused_softmax_backward fused_softmax_backward_{};
 };

@@ -13,7 +13,7 @@ class megatron_engine : public megatron_parts {
  public:
   constexpr megatron_engine(tape& on, const training_setup& of, const batch_plan& with)
       : megatron_parts(on, of, with) {
-    product_backward_.code = this;
+    matmul_backward_.code = this;
     exchanged_backward_.code = this;
   }
   constexpr ~megatron_engine() override {}  // NOLINT(modernize-use-equals-default)
@@ -77,11 +77,11 @@ class megatron_engine : public megatron_parts {
     bool behind = false;
   };
   /// The product with a weight; of the input's norm, where one is given.
-  constexpr value engine_product(const tensor& x,
-                                 const module& norm_by,
-                                 const module& by,
-                                 bool adds_bias,
-                                 sequence_parts parts) {
+  constexpr value engine_matmul(const tensor& x,
+                                const module& norm_by,
+                                const module& by,
+                                bool adds_bias,
+                                sequence_parts parts) {
     const bool norms = norm_by.weight != none;
     const tensor scale_of = norms ? t.parameter(norm_by.weight) : tensor{};
     const tensor shift = norm_by.bias == none ? tensor{} : t.parameter(norm_by.bias);
@@ -89,7 +89,7 @@ class megatron_engine : public megatron_parts {
     const tensor& weight = t.parameters[by.weight].data;
     const int index = t.add_node(node_kind::function, {&x, &scale_of, &shift, &bias});
     if (node* made = t.at(index)) {
-      made->own = &product_backward_;
+      made->own = &matmul_backward_;
       made->argument[0] = norms ? 1 : 0;
       made->argument[1] = parts.before ? 1 : 0;
       made->argument[2] = parts.behind ? 1 : 0;
@@ -137,11 +137,11 @@ class megatron_engine : public megatron_parts {
                                 const module& norm_inside,
                                 const module& by,
                                 bool adds_bias) {
-    if (has_engine()) return engine_product(x, norm_inside, by, adds_bias, {splits_, false});
+    if (has_engine()) return engine_matmul(x, norm_inside, by, adds_bias, {splits_, false});
     return own_column_linear(x, by, adds_bias);
   }
   constexpr value row_linear(const tensor& x, const module& by) {
-    if (has_engine()) return engine_product(x, {}, by, false, {false, splits_});
+    if (has_engine()) return engine_matmul(x, {}, by, false, {false, splits_});
     return own_row_linear(x, by);
   }
 
@@ -333,7 +333,7 @@ class megatron_engine : public megatron_parts {
       out.of[0] = on.share(on.kept_by(index, 0));
     }
   };
-  struct product_backward final : own_backward {
+  struct matmul_backward final : own_backward {
     megatron_engine* code = nullptr;
     constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
       const node& by = on.nodes[index];
@@ -380,7 +380,7 @@ class megatron_engine : public megatron_parts {
   attention_backward attention_backward_{};
   exchanged_backward exchanged_backward_{};
   loss_backward loss_backward_{};
-  product_backward product_backward_{};
+  matmul_backward matmul_backward_{};
 };
 
 }  // namespace gpuplan::eager

@@ -101,10 +101,10 @@ class megatron_experts : public megatron_mlp {
         const value flat_tokens = view(t, x, {tokens, width});
         permute(flat_tokens, kept, rows, permuted, permuted_weights);
       }
-      const value received = exchange(permuted);
+      const value received = all_to_all(permuted);
       {
         value sent = static_cast<value&&>(permuted_weights);
-        permuted_weights = exchange(sent);
+        permuted_weights = all_to_all(sent);
       }
       value out;
       {
@@ -121,9 +121,9 @@ class megatron_experts : public megatron_mlp {
           const value copy = contiguous(t, turned);
           weights = view(t, copy, sizes{rows});
         }
-        const value up = grouped_product(by_expert, by.up, local);
+        const value up = grouped_gemm(by_expert, by.up, local);
         const value activated = weighted_gate(up, weights);
-        out = grouped_product(activated, by.down, local);
+        out = grouped_gemm(activated, by.down, local);
       }
       {
         value copy;
@@ -135,7 +135,7 @@ class megatron_experts : public megatron_mlp {
         out = view(t, copy, {rows, width});
       }
       {
-        value returned = exchange(out);
+        value returned = all_to_all(out);
         out = static_cast<value&&>(returned);
       }
       value together = unpermute(out, kept.places, {tokens, width});
@@ -301,7 +301,7 @@ class megatron_experts : public megatron_mlp {
     return result;
   }
   // all-to-all
-  constexpr value exchange(const tensor& x) {
+  constexpr value all_to_all(const tensor& x) {
     if (ranks_ == 1) return t.share(x);
     const int index = t.add_node(node_kind::function, {&x});
     if (node* made = t.at(index)) {
@@ -321,7 +321,7 @@ class megatron_experts : public megatron_mlp {
 
   // -- the experts
 
-  constexpr value grouped_product(const tensor& x, int first, std::int64_t count) {
+  constexpr value grouped_gemm(const tensor& x, int first, std::int64_t count) {
     const int index = t.add_node(node_kind::function, {&x});
     const sizes weight = t.parameters[first].data.size;
     if (node* made = t.at(index)) {

@@ -76,15 +76,15 @@ class megatron_latent_attention : public megatron_attention {
     value query;
     value latent_query;
     if (by.query_down.weight != none)
-      latent_query = engine_product(x, {}, by.query_down, false, {});
+      latent_query = engine_matmul(x, {}, by.query_down, false, {});
     else
       latent_query = t.share(x);
-    const value both = engine_product(x, {}, by.down, false, {});
+    const value both = engine_matmul(x, {}, by.down, false, {});
     const int parts = split(t, both);
     const value narrow = part(t, parts, both, 2, latent.kv_lora_rank, 0);
     value positions = part(t, parts, both, 2, latent.qk_rope_head_dim, 1);
     if (splits_) positions = gather_rows(positions);
-    query = engine_product(latent_query, by.query_norm, by.query_up, false, {splits_, false});
+    query = engine_matmul(latent_query, by.query_norm, by.query_up, false, {splits_, false});
     latent_query.drop();
     const std::int64_t sequence = query->size[0];
     const std::int64_t batch = query->size[1];
@@ -94,7 +94,7 @@ class megatron_latent_attention : public megatron_attention {
       value wide;
       {
         const value copy = contiguous(t, narrow);
-        wide = engine_product(copy, by.up_norm, by.up, false, {splits_, false});
+        wide = engine_matmul(copy, by.up_norm, by.up, false, {splits_, false});
       }
       query = pass_through(query);  // rotated in place
       rotate_keys(wide, positions, {sequence, batch, own_heads, 0}, key, val);

@@ -152,7 +152,7 @@ class megatron_parts : public model_code {
     return seen;
   }
 
-  constexpr value parallel_product(const tensor& input, int weight, int bias, bool gathers) {
+  constexpr value parallel_matmul(const tensor& input, int weight, int bias, bool gathers) {
     const tensor w = t.parameter(weight);
     const tensor b = bias == none ? tensor{} : t.parameter(bias);
     const tensor trained = has_engine() ? tensor{} : w;
@@ -224,10 +224,10 @@ class megatron_parts : public model_code {
       input = t.share(x);
     else
       input = pass_through(x);
-    return parallel_product(input, by.weight, adds_bias ? by.bias : none, splits_);
+    return parallel_matmul(input, by.weight, adds_bias ? by.bias : none, splits_);
   }
   constexpr value own_row_linear(const tensor& x, const module& by) {
-    const value product = parallel_product(x, by.weight, none, false);
+    const value product = parallel_matmul(x, by.weight, none, false);
     if (splits_) return reduce_scatter(product);
     return pass_through(product);
   }

@@ -12,7 +12,7 @@ namespace gpuplan::detail {
 
 // The seconds of one algorithm on a message of so many bytes:
 // latency + bytes * per_byte * (1 + ramp / (bytes + ramp)).
-struct exchange_line {
+struct communication_line {
   double latency = 0;
   double per_byte = 0;
   double ramp = 0;  // bytes of message below which data flow at about half the rate
@@ -24,9 +24,9 @@ struct exchange_line {
 };
 
 // The faster of two algorithms, as the library that communicates chooses it.
-struct exchange {
-  exchange_line ring{};
-  exchange_line other{};
+struct communication {
+  communication_line ring{};
+  communication_line other{};
   bool has_other = false;
 
   [[nodiscard]] constexpr double seconds(double bytes) const {
@@ -77,10 +77,10 @@ struct group_numbers {
 
 // What a ring sends from each device is `share` of the message, in `steps` steps. It passes each
 // node's ports once; the groups of a node share these.
-[[nodiscard]] constexpr exchange_line ring_line(const interconnect_numbers& links,
-                                                const group_numbers& group,
-                                                double share,
-                                                double steps) {
+[[nodiscard]] constexpr communication_line ring_line(const interconnect_numbers& links,
+                                                     const group_numbers& group,
+                                                     double share,
+                                                     double steps) {
   if (group.ranks < 2) return {};
   const auto nodes = static_cast<double>(group.nodes());
   if (group.nodes() < 2)
@@ -97,8 +97,8 @@ struct group_numbers {
           links.between.ramp / share};
 }
 
-[[nodiscard]] constexpr exchange all_gather_exchange(const interconnect_numbers& links,
-                                                     const group_numbers& group) {
+[[nodiscard]] constexpr communication all_gather_communication(const interconnect_numbers& links,
+                                                               const group_numbers& group) {
   const auto n = static_cast<double>(group.ranks);
   return {ring_line(links, group, (n - 1) / n, n - 1), {}, false};
 }
@@ -106,10 +106,10 @@ struct group_numbers {
 // Inside a node the switch may add: of a message each device then sends all, and 1/n of the sums.
 // Across nodes it may be a pair of trees of nodes, with a chain of devices in each, which carries
 // as much as a ring and has fewer steps.
-[[nodiscard]] constexpr exchange all_reduce_exchange(const interconnect_numbers& links,
-                                                     const group_numbers& group) {
+[[nodiscard]] constexpr communication all_reduce_communication(const interconnect_numbers& links,
+                                                               const group_numbers& group) {
   const auto n = static_cast<double>(group.ranks);
-  exchange found{ring_line(links, group, 2 * (n - 1) / n, 2 * (n - 1)), {}, false};
+  communication found{ring_line(links, group, 2 * (n - 1) / n, 2 * (n - 1)), {}, false};
   if (group.nodes() > 1) {
     found.other = ring_line(links, group, 2 * (n - 1) / n, 0);
     found.other.latency += 2 * static_cast<double>(group.per_node - 1) * links.inside.hop +
@@ -126,8 +126,8 @@ struct group_numbers {
 }
 
 // Every device sends 1/n of its message to each other one; those in other nodes wait for the ports.
-[[nodiscard]] constexpr exchange all_to_all_exchange(const interconnect_numbers& links,
-                                                     const group_numbers& group) {
+[[nodiscard]] constexpr communication all_to_all_communication(const interconnect_numbers& links,
+                                                               const group_numbers& group) {
   const auto n = static_cast<double>(group.ranks);
   if (group.nodes() < 2) return {ring_line(links, group, (n - 1) / n, 1), {}, false};
   const auto per_node = static_cast<double>(group.per_node);
@@ -139,14 +139,14 @@ struct group_numbers {
           false};
 }
 
-[[nodiscard]] constexpr exchange broadcast_exchange(const interconnect_numbers& links,
-                                                    const group_numbers& group) {
+[[nodiscard]] constexpr communication broadcast_communication(const interconnect_numbers& links,
+                                                              const group_numbers& group) {
   return {ring_line(links, group, 1, static_cast<double>(group.ranks - 1)), {}, false};
 }
 
 // From one device to another, while the others of the node do the same.
-[[nodiscard]] constexpr exchange send_exchange(const interconnect_numbers& links,
-                                               bool between_nodes) {
+[[nodiscard]] constexpr communication send_communication(const interconnect_numbers& links,
+                                                         bool between_nodes) {
   return {ring_line(links, {2, between_nodes ? 1 : 2}, 1, 1), {}, false};
 }
 

@@ -65,13 +65,13 @@ bool is_to_be_checked(const Result* result) {
 }
 
 template <class Element>
-void play_own_kernel(double seconds, void (*spoil)(const own_product<Element>&) = nullptr) {
+void play_own_kernel(double seconds, void (*spoil)(const own_gemm_call<Element>&) = nullptr) {
   stand_in::current().kernels.push_back(
       {.name = "own_gemm::kernel<" + name_of_type<Element>(),
        .seconds = [seconds](const stand_in::launch&) { return seconds; },
        .body =
            [spoil](const stand_in::launch& l) {
-             const auto& p = l.argument<own_product<Element>>(0);
+             const auto& p = l.argument<own_gemm_call<Element>>(0);
              if (!is_to_be_checked(p.c)) return;
              for (std::int64_t row = 0; row < p.m; ++row)
                for (std::int64_t column = 0; column < p.n; ++column) {

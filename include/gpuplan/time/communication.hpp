@@ -1,6 +1,6 @@
 #pragma once
 
-// What exchanges take in a division of a model: of its layers, between its stages, and of what its
+// What exchanges take in a layout of a model: of its layers, between its stages, and of what its
 // ranks share. Private.
 
 #include <gpuplan/batch.hpp>
@@ -20,14 +20,14 @@
 
 namespace gpuplan::detail {
 
-// Refers to a setup, whose division may change, and to what is switched off. Seconds and bytes.
-class division_exchanges {
+// Refers to a setup, whose layout may change, and to what is switched off. Seconds and bytes.
+class layout_communication {
  public:
-  constexpr division_exchanges(const training_setup& setup,
-                               const cluster& on,
-                               const time_terms& terms)
+  constexpr layout_communication(const training_setup& setup,
+                                 const cluster& on,
+                                 const time_terms& terms)
       : setup_(setup),
-        division_(setup.parallelism),
+        layout_(setup.parallelism),
         costs_(setup.framework.costs),
         links_(links_of(on, terms)),
         on_(on),
@@ -43,7 +43,7 @@ class division_exchanges {
   constexpr double stream_bytes(bool in_decoder) const {
     const double tokens = count(plan.micro_batch) * count(setup_.encodings) *
                           count(tokens_of_sequence(setup_, in_decoder)) /
-                          count(division_.context_parallel);
+                          count(layout_.context_parallel);
     return tokens * count(setup_.model.hidden_size) * element_bytes();
   }
   // Of a weight that is gathered: frozen ones may be in four bits, with a scale for each block.
@@ -56,17 +56,15 @@ class division_exchanges {
   constexpr double gradient_bytes() const {
     const precision_recipe& recipe = setup_.precision;
     if (recipe.fp32_gradients) return 4;
-    return bits_per_element(division_.zero_stage >= 2 ? recipe.reduced : recipe.weights) / 8.0;
+    return bits_per_element(layout_.zero_stage >= 2 ? recipe.reduced : recipe.weights) / 8.0;
   }
-  constexpr std::int64_t replicas() const {
-    return plan.data_parallel * division_.context_parallel;
-  }
+  constexpr std::int64_t replicas() const { return plan.data_parallel * layout_.context_parallel; }
   constexpr std::int64_t sharing_ranks() const {
-    return division_.shard_group != 0 ? division_.shard_group : replicas();
+    return layout_.shard_group != 0 ? layout_.shard_group : replicas();
   }
   // Of one expert: experts lie within tensor, context and data parallelism.
   constexpr std::int64_t expert_replicas() const {
-    const std::int64_t ranks = replicas() * division_.tensor_parallel / division_.expert_parallel;
+    const std::int64_t ranks = replicas() * layout_.tensor_parallel / layout_.expert_parallel;
     return ranks < 1 ? 1 : ranks;
   }
 
@@ -80,12 +78,12 @@ class division_exchanges {
     if (what == collective::all_reduce && on_.gpu.measured && group.nodes() == 1)
       if (const auto measured = all_reduce_of(on_.gpu, ranks))
         return measured->latency.value() + size / measured->rate.value();
-    return exchange_of(what, links_, {group.ranks, group.per_node}).seconds(size);
+    return communication_of(what, links_, {group.ranks, group.per_node}).seconds(size);
   }
   // To gather what ranks share, or to add it up in shares.
   constexpr double sharing_time(double size) const {
     const std::int64_t ranks = sharing_ranks();
-    const double time = seconds(collective::all_gather, size, ranks, division_.tensor_parallel);
+    const double time = seconds(collective::all_gather, size, ranks, layout_.tensor_parallel);
     const double most = costs_.gathered_at_most.value();
     return most > 0 ? larger_of(time, size * count(ranks - 1) / count(ranks) / most) : time;
   }
@@ -95,24 +93,24 @@ class division_exchanges {
     return sharing_time(size) + seconds(collective::all_reduce,
                                         size / count(ranks),
                                         replicas() / ranks,
-                                        division_.tensor_parallel * ranks);
+                                        layout_.tensor_parallel * ranks);
   }
   // Megatron's ranks send each a part of the stream, and gather it where it arrives; DeepSpeed's
   // send all of it.
-  constexpr double hop_time() const {
+  constexpr double point_to_point_time() const {
     const std::int64_t ranks_between =
-        division_.tensor_parallel * division_.context_parallel * plan.data_parallel;
+        layout_.tensor_parallel * layout_.context_parallel * plan.data_parallel;
     const bool scatters = setup_.framework.sharding != sharding_code::deepspeed;
-    const double parts = scatters ? count(division_.tensor_parallel) : 1;
+    const double parts = scatters ? count(layout_.tensor_parallel) : 1;
     const double most = larger_of(stream_bytes(false), stream_bytes(true));
     return seconds(collective::send, most / parts, 2, ranks_between);
   }
   // A ring of context parallelism, beside attention in as many parts.
   constexpr double ring_time(double attention, double passed_on) const {
-    const std::int64_t ranks = division_.context_parallel;
+    const std::int64_t ranks = layout_.context_parallel;
     if (ranks == 1) return 0;
     const double send =
-        seconds(collective::send, passed_on / count(ranks - 1), ranks, division_.tensor_parallel);
+        seconds(collective::send, passed_on / count(ranks - 1), ranks, layout_.tensor_parallel);
     // parts of attention add up to it but for rounding
     return larger_of(0, ring_pass(ranks, attention / count(ranks), send, contention_) - attention);
   }
@@ -120,8 +118,8 @@ class division_exchanges {
   constexpr double of_all(collective what, const parameter_counts& held, double each) const {
     const double experts = count(held.experts);
     const double others = count(held.total()) - experts;
-    return seconds(what, others * each, replicas(), division_.tensor_parallel) +
-           seconds(what, experts * each, expert_replicas(), division_.expert_parallel);
+    return seconds(what, others * each, replicas(), layout_.tensor_parallel) +
+           seconds(what, experts * each, expert_replicas(), layout_.expert_parallel);
   }
   // How much longer `work` takes with such an exchange beside it, bucket by bucket, which takes
   // `slowed` times as long as links say.
@@ -134,25 +132,27 @@ class division_exchanges {
     const double share = smaller_of(1, whole);
     const double buckets = ceil(1 / share);
     const double last = 1 - (buckets - 1) * share;
-    const auto exchange = [&](double part) { return slowed * of_all(what, held, part * each); };
-    const double of_bucket = exchange(share);
+    const auto communication = [&](double part) {
+      return slowed * of_all(what, held, part * each);
+    };
+    const double of_bucket = communication(share);
     if (of_bucket == 0) return 0;
     const double beside = bucketed({static_cast<std::int64_t>(buckets),
                                     share * work,
                                     of_bucket,
                                     last * work,
-                                    exchange(last),
+                                    communication(last),
                                     contention_});
     return larger_of(0, beside - work);  // shares of the work add up to it but for rounding
   }
   // Likewise beside all of it.
-  constexpr double exposed(double work, double exchange) const {
-    return larger_of(0, exchange - work) + contention_ * smaller_of(work, exchange);
+  constexpr double exposed(double work, double communication) const {
+    return larger_of(0, communication - work) + contention_ * smaller_of(work, communication);
   }
 
  private:
   const training_setup& setup_;
-  const parallelism& division_;
+  const parallelism& layout_;
   const software_costs& costs_;
   interconnect_numbers links_;
   const cluster& on_;

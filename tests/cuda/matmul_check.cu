@@ -1,6 +1,6 @@
 // The check of products: right ones pass, however they were added up, and wrong ones do not.
 
-#include <gpuplan/cuda/product_check.cuh>
+#include <gpuplan/cuda/matmul_check.cuh>
 
 #include <bit>
 #include <cmath>
@@ -9,21 +9,21 @@
 
 #include <doctest/doctest.h>
 
-#include "played_products.hpp"
+#include "played_matmuls.hpp"
 
 namespace {
 
 using namespace played;
 
 template <number_format Format>
-struct product_on_host {
-  matrix_product product;
+struct matmul_on_host {
+  matmul matmul;
   std::vector<stored_t<Format>> a;
   std::vector<stored_t<Format>> b;
   std::vector<result_t<Format>> c;
 
-  product_on_host(const matmul_shape& shape, product_pass pass)
-      : product{Format, shape, pass},
+  matmul_on_host(const matmul_shape& shape, matmul_pass pass)
+      : matmul{Format, shape, pass},
         a(static_cast<std::size_t>(shape.m * shape.k)),
         b(static_cast<std::size_t>(shape.k * shape.n)),
         c(static_cast<std::size_t>(shape.m * shape.n)) {
@@ -33,30 +33,30 @@ struct product_on_host {
       b[i] = element_of<Format>(normal_number(2, static_cast<std::int64_t>(i)));
   }
   double a_at(std::int64_t row, std::int64_t i) const {
-    const auto [m, n, k] = product.shape;
+    const auto [m, n, k] = matmul.shape;
     return number_of(
-        a[static_cast<std::size_t>(product.a_is_transposed() ? i * m + row : row * k + i)]);
+        a[static_cast<std::size_t>(matmul.a_is_transposed() ? i * m + row : row * k + i)]);
   }
   double b_at(std::int64_t i, std::int64_t column) const {
-    const auto [m, n, k] = product.shape;
+    const auto [m, n, k] = matmul.shape;
     return number_of(
-        b[static_cast<std::size_t>(product.b_is_transposed() ? column * k + i : i * n + column)]);
+        b[static_cast<std::size_t>(matmul.b_is_transposed() ? column * k + i : i * n + column)]);
   }
   result_t<Format>& c_at(std::int64_t row, std::int64_t column) {
-    return c[static_cast<std::size_t>(row * product.shape.n + column)];
+    return c[static_cast<std::size_t>(row * matmul.shape.n + column)];
   }
   template <class Dot>
   void multiply(Dot dot) {
-    for (std::int64_t row = 0; row < product.shape.m; ++row)
-      for (std::int64_t column = 0; column < product.shape.n; ++column)
+    for (std::int64_t row = 0; row < matmul.shape.m; ++row)
+      for (std::int64_t column = 0; column < matmul.shape.n; ++column)
         c_at(row, column) = result_t<Format>(dot(row, column));
   }
   // By the stand-in's device, whose memory is the host's.
-  product_errors check() const {
+  matmul_errors check() const {
     played::reset<Format>();
     const stream on;
-    product_checker checker(product.shape);
-    return checker.check<Format>(product, a.data(), b.data(), c.data(), 3, on);
+    matmul_checker checker(matmul.shape);
+    return checker.check<Format>(matmul, a.data(), b.data(), c.data(), 3, on);
   }
 };
 
@@ -69,14 +69,14 @@ double cut(double x, double largest, int bits) {
 // A dot product as matrix units make it: `depth` products and the sum so far are aligned to the
 // largest of them, cut off, and added.
 template <number_format Format>
-double dot_of_matrix_unit(const product_on_host<Format>& p,
+double dot_of_matrix_unit(const matmul_on_host<Format>& p,
                           std::int64_t row,
                           std::int64_t column,
                           std::int64_t depth,
                           int bits) {
   double sum = 0;
-  for (std::int64_t first = 0; first < p.product.shape.k; first += depth) {
-    const std::int64_t last = std::min(first + depth, p.product.shape.k);
+  for (std::int64_t first = 0; first < p.matmul.shape.k; first += depth) {
+    const std::int64_t last = std::min(first + depth, p.matmul.shape.k);
     double largest = std::abs(sum);
     for (std::int64_t i = first; i < last; ++i)
       largest = std::max(largest, std::abs(p.a_at(row, i) * p.b_at(i, column)));
@@ -90,9 +90,9 @@ double dot_of_matrix_unit(const product_on_host<Format>& p,
 }
 
 template <number_format Format>
-product_on_host<Format> exact_product(const matmul_shape& shape,
-                                      product_pass pass = product_pass::forward) {
-  product_on_host<Format> p(shape, pass);
+matmul_on_host<Format> exact_product(const matmul_shape& shape,
+                                     matmul_pass pass = matmul_pass::forward) {
+  matmul_on_host<Format> p(shape, pass);
   p.multiply([&](std::int64_t row, std::int64_t column) {
     double sum = 0;
     for (std::int64_t i = 0; i < shape.k; ++i) sum += p.a_at(row, i) * p.b_at(i, column);
@@ -104,9 +104,9 @@ product_on_host<Format> exact_product(const matmul_shape& shape,
 template <number_format Format>
 void check_right_in_all_layouts() {
   CAPTURE(text(Format));
-  for (const product_pass pass :
-       {product_pass::forward, product_pass::input_gradient, product_pass::weight_gradient}) {
-    const product_errors errors = exact_product<Format>({40, 24, 48}, pass).check();
+  for (const matmul_pass pass :
+       {matmul_pass::forward, matmul_pass::input_gradient, matmul_pass::weight_gradient}) {
+    const matmul_errors errors = exact_product<Format>({40, 24, 48}, pass).check();
     CHECK(errors.elements <= 1);
     CHECK(errors.rows <= 1);
   }
@@ -114,7 +114,7 @@ void check_right_in_all_layouts() {
 
 }  // namespace
 
-TEST_CASE("a product that is only rounded is right") {
+TEST_CASE("a matmul that is only rounded is right") {
   check_right_in_all_layouts<number_format::fp64>();
   check_right_in_all_layouts<number_format::fp32>();
   check_right_in_all_layouts<number_format::tf32>();
@@ -127,18 +127,18 @@ TEST_CASE("a product that is only rounded is right") {
 TEST_CASE("what matrix units cut off is right, in short sums and long ones") {
   for (const std::int64_t k : {16, 256, 4096}) {
     CAPTURE(k);
-    product_on_host<number_format::tf32> tf32({24, 24, k}, product_pass::forward);
+    matmul_on_host<number_format::tf32> tf32({24, 24, k}, matmul_pass::forward);
     tf32.multiply([&](std::int64_t row, std::int64_t column) {
       return static_cast<float>(dot_of_matrix_unit(tf32, row, column, 8, 24));
     });
     CHECK(tf32.check().are_within_bounds());
-    product_on_host<number_format::fp16> fp16({24, 24, k}, product_pass::forward);
+    matmul_on_host<number_format::fp16> fp16({24, 24, k}, matmul_pass::forward);
     fp16.multiply([&](std::int64_t row, std::int64_t column) {
       return static_cast<float>(dot_of_matrix_unit(fp16, row, column, 16, 24));
     });
     CHECK(fp16.check().are_within_bounds());
     // Hopper's fp8, all sums in 14 bits.
-    product_on_host<number_format::fp8> fp8({24, 24, k}, product_pass::forward);
+    matmul_on_host<number_format::fp8> fp8({24, 24, k}, matmul_pass::forward);
     fp8.multiply([&](std::int64_t row, std::int64_t column) {
       return static_cast<float>(dot_of_matrix_unit(fp8, row, column, 32, 14));
     });
@@ -147,7 +147,7 @@ TEST_CASE("what matrix units cut off is right, in short sums and long ones") {
 }
 
 TEST_CASE("sums in fp16 are not right") {
-  product_on_host<number_format::fp16> p({24, 24, 4096}, product_pass::forward);
+  matmul_on_host<number_format::fp16> p({24, 24, 4096}, matmul_pass::forward);
   p.multiply([&](std::int64_t row, std::int64_t column) {
     __half sum(0.0F);
     for (std::int64_t i = 0; i < 4096; ++i)
@@ -160,7 +160,7 @@ TEST_CASE("sums in fp16 are not right") {
 
 TEST_CASE("operands rounded further are not right") {
   // As tf32 would be in place of fp32.
-  product_on_host<number_format::fp32> p({24, 24, 512}, product_pass::forward);
+  matmul_on_host<number_format::fp32> p({24, 24, 512}, matmul_pass::forward);
   p.multiply([&](std::int64_t row, std::int64_t column) {
     double sum = 0;
     for (std::int64_t i = 0; i < 512; ++i)
@@ -204,7 +204,7 @@ TEST_CASE("corners are always computed again") {
 
 TEST_CASE("a part of the sums that is left out is found, and what is no number") {
   const matmul_shape shape{64, 64, 256};
-  product_on_host<number_format::bf16> p(shape, product_pass::forward);
+  matmul_on_host<number_format::bf16> p(shape, matmul_pass::forward);
   p.multiply([&](std::int64_t row, std::int64_t column) {
     double sum = 0;
     for (std::int64_t i = 0; i < shape.k - 8; ++i) sum += p.a_at(row, i) * p.b_at(i, column);
@@ -217,11 +217,11 @@ TEST_CASE("a part of the sums that is left out is found, and what is no number")
 }
 
 TEST_CASE("zeros are exact, and beside them nothing is") {
-  product_on_host<number_format::fp16> p({16, 16, 16}, product_pass::forward);
+  matmul_on_host<number_format::fp16> p({16, 16, 16}, matmul_pass::forward);
   for (auto* of : {&p.a, &p.b})
     for (__half& x : *of) x = __half(0.0F);
   p.multiply([](std::int64_t, std::int64_t) { return 0.0F; });
-  const product_errors errors = p.check();
+  const matmul_errors errors = p.check();
   CHECK(errors.elements == 0);
   CHECK(errors.rows == 0);
   p.c_at(3, 4) = __half(1e-3F);

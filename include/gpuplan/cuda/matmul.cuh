@@ -18,37 +18,37 @@ namespace gpuplan::cuda {
 
 /// Which of the three products of a linear layer `Y = X W^T`, where X and Y have a row for each
 /// token and W one for each output. It says which operand is read along its columns.
-enum class product_pass {
+enum class matmul_pass {
   forward,         // Y = X W^T
   input_gradient,  // dX = dY W
   weight_gradient  // dW = dY^T X
 };
 
-[[nodiscard]] constexpr const char* name(product_pass pass) {
+[[nodiscard]] constexpr const char* name(matmul_pass pass) {
   switch (pass) {
-    case product_pass::forward:
+    case matmul_pass::forward:
       return "forward";
-    case product_pass::input_gradient:
+    case matmul_pass::input_gradient:
       return "input gradient";
-    case product_pass::weight_gradient:
+    case matmul_pass::weight_gradient:
       return "weight gradient";
   }
   return "";
 }
 
 /// C = A B in one format; A is m x k, B k x n, C m x n and lies by rows.
-struct matrix_product {
+struct matmul {
   number_format format{};
   matmul_shape shape{};
-  product_pass pass = product_pass::forward;
+  matmul_pass pass = matmul_pass::forward;
 
   /// Whether A lies in memory as k x m by rows, or B as n x k. Matrix units of 8-bit formats read
   /// both along k, so frameworks transpose copies for the backward pass.
   [[nodiscard]] constexpr bool a_is_transposed() const {
-    return pass == product_pass::weight_gradient && !is_8_bit();
+    return pass == matmul_pass::weight_gradient && !is_8_bit();
   }
   [[nodiscard]] constexpr bool b_is_transposed() const {
-    return pass == product_pass::forward || is_8_bit();
+    return pass == matmul_pass::forward || is_8_bit();
   }
   [[nodiscard]] constexpr bool is_8_bit() const { return bits_per_element(format) == 8; }
 };
@@ -60,27 +60,27 @@ struct matrix_product {
 }
 
 /// A product that a model needs, as often as it does in one forward and backward pass.
-struct model_product {
+struct model_matmul {
   operator_kind kind{};  // the first that has it
   matmul_shape shape{};
-  product_pass pass = product_pass::forward;
+  matmul_pass pass = matmul_pass::forward;
   std::int64_t count = 0;
 };
 
 namespace detail {
 
-class product_visitor {
+class matmul_visitor {
  public:
-  product_visitor(const transformer& model,
-                  std::int64_t sequences,
-                  std::int64_t sequence_length,
-                  std::int64_t tensor_parallel)
+  matmul_visitor(const transformer& model,
+                 std::int64_t sequences,
+                 std::int64_t sequence_length,
+                 std::int64_t tensor_parallel)
       : model_(model),
         sequences_(sequences),
         tokens_(sequences * sequence_length),
         ways_(tensor_parallel) {}
 
-  std::vector<model_product> products;
+  std::vector<model_matmul> products;
 
   void repeat(std::int64_t count) { times_ = count; }
   void begin_sublayer() {}
@@ -106,9 +106,9 @@ class product_visitor {
     // Routed tokens spread evenly over the experts.
     const std::int64_t tokens =
         gpuplan::detail::ceil_div(tokens_of(op.tokens) * op.uses, op.copies);
-    add(op, {tokens, out, in}, product_pass::forward);
-    if (op.from != slot::image) add(op, {tokens, in, out}, product_pass::input_gradient);
-    add(op, {out, in, tokens}, product_pass::weight_gradient);
+    add(op, {tokens, out, in}, matmul_pass::forward);
+    if (op.from != slot::image) add(op, {tokens, in, out}, matmul_pass::input_gradient);
+    add(op, {out, in, tokens}, matmul_pass::weight_gradient);
   }
 
  private:
@@ -130,9 +130,9 @@ class product_visitor {
     }
     return tokens_;
   }
-  void add(const linear_operator& op, const matmul_shape& shape, product_pass pass) {
+  void add(const linear_operator& op, const matmul_shape& shape, matmul_pass pass) {
     const std::int64_t count = times_ * op.copies;
-    for (model_product& known : products)
+    for (model_matmul& known : products)
       if (known.shape == shape && known.pass == pass) {
         known.count += count;
         return;
@@ -148,11 +148,11 @@ class product_visitor {
 /// forward pass. A decoder behind an encoder has as many tokens as it. Those of attention are not
 /// among them: its kernels fuse them. Preconditions: `validate` accepts the model,
 /// `sequence_length` is at least 1 (an image's tokens for vision), and so are the others.
-[[nodiscard]] inline std::vector<model_product> products_of(const transformer& model,
-                                                            std::int64_t sequences,
-                                                            std::int64_t sequence_length,
-                                                            std::int64_t tensor_parallel = 1) {
-  detail::product_visitor visitor(model, sequences, sequence_length, tensor_parallel);
+[[nodiscard]] inline std::vector<model_matmul> matmuls_of(const transformer& model,
+                                                          std::int64_t sequences,
+                                                          std::int64_t sequence_length,
+                                                          std::int64_t tensor_parallel = 1) {
+  detail::matmul_visitor visitor(model, sequences, sequence_length, tensor_parallel);
   visit_input(model, visitor);
   layer_counts layers = layers_between(model, 0, model.layers());
   layers.add(mtp_layer_kind(model), model.mtp_layers);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The memory of the fullest device of a division, for planners that try many.
+// The memory of the fullest device of a layout, for planners that try many.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/layer_code.hpp>
@@ -24,13 +24,13 @@ namespace detail {
 // of layers with experts and without. All others are like one before and keep fewer micro-batches.
 constexpr bool may_be_fullest(const training_setup& setup, std::int64_t stage) {
   const transformer& model = setup.model;
-  const parallelism& division = setup.parallelism;
-  const std::int64_t stages = division.pipeline_parallel;
+  const parallelism& layout = setup.parallelism;
+  const std::int64_t stages = layout.pipeline_parallel;
   if (stage < 2 || stage == stages - 1) return true;
   if (model.moe.num_experts == 0) return false;
-  const std::int64_t layers = model.layers() / stages / division.virtual_pipeline;
+  const std::int64_t layers = model.layers() / stages / layout.virtual_pipeline;
   const auto is_like = [&](std::int64_t other) {
-    for (std::int64_t chunk = 0; chunk < division.virtual_pipeline; ++chunk)
+    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk)
       for (std::int64_t layer = 0; layer < layers; ++layer)
         if (model.has_experts((chunk * stages + stage) * layers + layer) !=
             model.has_experts((chunk * stages + other) * layers + layer))
@@ -124,7 +124,7 @@ constexpr bytes fullest_stage_memory::required_in_chunks() {
   return validate(memory.of, plan);
 }
 
-/// Answers for planners (`memory_of_setups`): exact, and bytes below which no plan of a division
+/// Answers for planners (`memory_of_setups`): exact, and bytes below which no plan of a layout
 /// is.
 struct transformer_memory_of {
   double fragmentation = usual_fragmentation;
@@ -138,35 +138,35 @@ struct transformer_memory_of {
     return {{.setup = setup, .fragmentation = fragmentation, .channels = channels}};
   }
 
-  /// Of a division by Megatron-Core, the most that a stage holds where activations are at their
+  /// Of a layout by Megatron-Core, the most that a stage holds where activations are at their
   /// most, and where the optimizer takes its step: the weights, its share of the optimizer's
   /// states, the gradients' buffer, what layers keep of the micro-batches on their way, and a layer
   /// that is computed again. Stages are the first one, and where layers choose experts the second
   /// and the last. Of torchtitan's, what is there as the loss's backward begins. Of other code,
   /// what a rank has for certain of weights, gradients and AdamW's states; 0 where that is not
-  /// known. Of 18,000 random divisions never above what is required: of Megatron-Core's 0.97 of it
+  /// known. Of 18,000 random layouts never above what is required: of Megatron-Core's 0.97 of it
   /// in the mean, with experts 0.96, of others 0.6.
   [[nodiscard]] constexpr bytes at_least(const training_setup& setup,
                                          const batch_plan& plan) const {
     return at_least(setup, plan, parameters(setup.model, setup.parallelism, {}));
   }
-  /// Likewise; `of_rank` are the parameters of the division's first rank.
+  /// Likewise; `of_rank` are the parameters of the layout's first rank.
   [[nodiscard]] constexpr bytes at_least(const training_setup& setup,
                                          const batch_plan& plan,
                                          const parameter_counts& of_rank) const {
-    const parallelism& division = setup.parallelism;
+    const parallelism& layout = setup.parallelism;
     const optimizer& by = setup.optimizer;
     const std::int64_t layers = setup.model.layers();
     const bool is_known = setup.framework.sharding == sharding_code::megatron &&
-                          setup.trains.what == training::full && !division.ends_are_layers &&
-                          !division.optimizer_on_host && !division.weights_on_host &&
-                          division.zero_stage <= 1 && layers % division.pipeline_parallel == 0 &&
+                          setup.trains.what == training::full && !layout.ends_are_layers &&
+                          !layout.optimizer_on_host && !layout.weights_on_host &&
+                          layout.zero_stage <= 1 && layers % layout.pipeline_parallel == 0 &&
                           by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
     if (!is_known && is_megatron_by_deepspeed(setup))
       return of_deepspeed_at_least(setup, plan, of(of_rank.total()));
     if (!is_known)
       return larger(of_torchtitan_at_least(setup, plan), of_states_at_least(setup, plan, of_rank));
-    const std::int64_t last = division.pipeline_parallel - 1;
+    const std::int64_t last = layout.pipeline_parallel - 1;
     const bool differ = setup.model.moe.num_experts != 0;
     double most = 0;
     for (const std::int64_t stage : {std::int64_t{0}, std::int64_t{1}, most_mixed(setup), last}) {
@@ -187,34 +187,34 @@ struct transformer_memory_of {
   constexpr bytes of_states_at_least(const training_setup& setup,
                                      const batch_plan& plan,
                                      const parameter_counts& of_rank) const {
-    const parallelism& division = setup.parallelism;
+    const parallelism& layout = setup.parallelism;
     const optimizer& by = setup.optimizer;
     const sharding_code sharding = setup.framework.sharding;
-    const bool is_known = setup.trains.what == training::full && !division.optimizer_on_host &&
-                          !division.weights_on_host && by.kind == optimizer_kind::adamw &&
+    const bool is_known = setup.trains.what == training::full && !layout.optimizer_on_host &&
+                          !layout.weights_on_host && by.kind == optimizer_kind::adamw &&
                           by.code == optimizer_code::torch && by.states == number_format::fp32 &&
                           sharding != sharding_code::megatron;
     if (!is_known) return {};
     const double held = of(of_rank.total());
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
     const double state = setup.precision.master_weights ? 12 : 2 * weight;
-    const double shares = of(plan.data_parallel * division.context_parallel);
+    const double shares = of(plan.data_parallel * layout.context_parallel);
     double each = 4 * weight;
     if (sharding == sharding_code::fsdp2)
       each /= shares;
     else if (sharding == sharding_code::deepspeed)
-      each = (weight / (division.zero_stage == 3 ? shares : 1)) + state / shares;
-    else if (division.zero_stage != 0)
+      each = (weight / (layout.zero_stage == 3 ? shares : 1)) + state / shares;
+    else if (layout.zero_stage != 0)
       each = 2 * weight;
     return bytes::from_value(held * each * (1 + fragmentation)) +
            needs_of(setup, plan, channels).total();
   }
   static constexpr bool is_megatron_by_deepspeed(const training_setup& setup) {
-    const parallelism& division = setup.parallelism;
+    const parallelism& layout = setup.parallelism;
     const optimizer& by = setup.optimizer;
     return setup.framework.layers == layer_code::megatron_core &&
-           setup.framework.sharding == sharding_code::deepspeed && division.zero_stage <= 2 &&
-           setup.trains.what == training::full && !division.optimizer_on_host &&
+           setup.framework.sharding == sharding_code::deepspeed && layout.zero_stage <= 2 &&
+           setup.trains.what == training::full && !layout.optimizer_on_host &&
            by.kind == optimizer_kind::adamw && by.code == optimizer_code::torch &&
            by.states == number_format::fp32;
   }
@@ -245,25 +245,25 @@ struct transformer_memory_of {
   // their gradient.
   constexpr bytes of_torchtitan_at_least(const training_setup& setup,
                                          const batch_plan& plan) const {
-    const parallelism& division = setup.parallelism;
+    const parallelism& layout = setup.parallelism;
     const transformer& model = setup.model;
     const bool is_known =
         setup.framework.layers == layer_code::torchtitan && !setup.framework.compiles_layers &&
         !setup.framework.compiles_loss && setup.framework.sharding == sharding_code::fsdp2 &&
         setup.trains.what == training::full && setup.optimizer.kind == optimizer_kind::adamw &&
-        setup.optimizer.states == number_format::fp32 && !division.optimizer_on_host &&
-        !division.weights_on_host && division.shard_group == 0 && model.moe.num_experts == 0 &&
+        setup.optimizer.states == number_format::fp32 && !layout.optimizer_on_host &&
+        !layout.weights_on_host && layout.shard_group == 0 && model.moe.num_experts == 0 &&
         setup.recompute != recompute_mode::selective && setup.recompute_layers == 0 &&
         setup.recompute_span == 1 && setup.recompute_period == 1;
     if (!is_known) return {};
     const auto count = [](std::int64_t value) { return static_cast<double>(value); };
-    const double held = count(parameters(model, division, {}).total());
-    const double shares = count(plan.data_parallel * division.context_parallel);
+    const double held = count(parameters(model, layout, {}).total());
+    const double shares = count(plan.data_parallel * layout.context_parallel);
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
     const double element = bits_per_element(setup.precision.compute) / 8.0;
-    const double gathered = division.zero_stage == 2 ? held * element : 0;
+    const double gathered = layout.zero_stage == 2 ? held * element : 0;
     const double tokens = count(plan.micro_batch) * count(setup.sequence_length) /
-                          count(division.context_parallel) / count(division.tensor_parallel);
+                          count(layout.context_parallel) / count(layout.tensor_parallel);
     const double input = count(model.hidden_size);
     const double attended = 4 * count(model.num_attention_heads) * count(model.query_dim());
     const double wide = (model.gated_mlp ? 4 : 2) * count(model.intermediate_size);
@@ -289,8 +289,8 @@ struct transformer_memory_of {
     return setup.model.moe_layers_before(first + layers) - setup.model.moe_layers_before(first);
   }
   static constexpr std::int64_t layers_of_chunk(const training_setup& setup) {
-    const parallelism& division = setup.parallelism;
-    return setup.model.layers() / division.pipeline_parallel / division.virtual_pipeline;
+    const parallelism& layout = setup.parallelism;
+    return setup.model.layers() / layout.pipeline_parallel / layout.virtual_pipeline;
   }
   static constexpr std::int64_t mixtures_of_stage(const training_setup& setup, std::int64_t stage) {
     std::int64_t mixtures = 0;
@@ -309,21 +309,21 @@ struct transformer_memory_of {
   static constexpr parameter_counts held_by_stage(const training_setup& setup,
                                                   const parameter_counts& of_first,
                                                   std::int64_t stage) {
-    const parallelism& division = setup.parallelism;
+    const parallelism& layout = setup.parallelism;
     const transformer& model = setup.model;
     const expert_mixture& moe = model.moe;
     const std::int64_t mixtures = mixtures_of_stage(setup, stage);
-    const std::int64_t plain = layers_of_chunk(setup) * division.virtual_pipeline - mixtures;
+    const std::int64_t plain = layers_of_chunk(setup) * layout.virtual_pipeline - mixtures;
     const std::int64_t width = model.hidden_size;
-    const std::int64_t ranks = division.tensor_parallel;
+    const std::int64_t ranks = layout.tensor_parallel;
     parameter_counts held{.attention = of_first.attention};
     if (stage == 0) held.embedding = of_first.embedding;
     held.mlp = plain * (model.gated_mlp ? 3 : 2) * width * (model.intermediate_size / ranks);
     held.router = mixtures * width * moe.num_experts;
     held.experts = mixtures * 3 * width * moe.moe_intermediate_size *
-                   (moe.num_experts / division.expert_parallel);
+                   (moe.num_experts / layout.expert_parallel);
     held.shared_experts = mixtures * 3 * width * (moe.shared_expert_intermediate_size / ranks);
-    const bool has_head = stage == division.pipeline_parallel - 1;
+    const bool has_head = stage == layout.pipeline_parallel - 1;
     if (has_head && (stage != 0 || !model.has_tied_head()))
       held.head = model.vocab_size / ranks * width;
     return held;
@@ -361,12 +361,12 @@ struct transformer_memory_of {
                                    std::int64_t stage,
                                    std::int64_t others,
                                    std::int64_t experts) {
-    const parallelism& division = setup.parallelism;
-    const std::int64_t ranks = plan.data_parallel * division.context_parallel;
-    const bool shares = division.zero_stage != 0;
+    const parallelism& layout = setup.parallelism;
+    const std::int64_t ranks = plan.data_parallel * layout.context_parallel;
+    const bool shares = layout.zero_stage != 0;
     // Experts' states are shared by the ranks that have them, and are stepped apart.
     const double of_experts =
-        shares ? of(experts) * of(division.expert_parallel) / of(ranks) : of(experts);
+        shares ? of(experts) * of(layout.expert_parallel) / of(ranks) : of(experts);
     const double of_others = shares ? of(others) / of(ranks) : of(others);
     const double own = of_experts + of_others;
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
@@ -376,7 +376,7 @@ struct transformer_memory_of {
         of(others + experts) * (weight + gradient) + own * state + stand_ins(setup, stage);
     // Gradients in fp32, and the roots of second moments: of matrices, then of all else.
     double at_step = setup.precision.fp32_gradients ? 0 : own * 4;
-    const bool are_apart = division.expert_parallel > 1;
+    const bool are_apart = layout.expert_parallel > 1;
     const double first = (are_apart ? of_others : own) - most_in_vectors(setup);
     const double second = are_apart ? of_experts : 0;
     if (setup.optimizer.loop == optimizer_loop::foreach)
@@ -389,20 +389,20 @@ struct transformer_memory_of {
   static constexpr double kept_by_stage(const training_setup& setup,
                                         const batch_plan& plan,
                                         std::int64_t stage) {
-    const parallelism& division = setup.parallelism;
+    const parallelism& layout = setup.parallelism;
     const transformer& model = setup.model;
-    const std::int64_t stages = division.pipeline_parallel;
+    const std::int64_t stages = layout.pipeline_parallel;
     const std::int64_t layers = layers_of_chunk(setup);
     const bool is_again = setup.recompute == recompute_mode::full;
     const bool is_known = setup.recompute_span == 1 && setup.recompute_layers == 0;
     const double logits = stage == stages - 1 ? 2 * tokens_of(setup, plan.micro_batch) *
-                                                    of(model.vocab_size / division.tensor_parallel)
+                                                    of(model.vocab_size / layout.tensor_parallel)
                                               : 0;
     if (is_again && !is_known) return logits;
     const double plain = kept_of_layer(setup, setup.recompute, plan.micro_batch, false);
     const double mixed = kept_of_layer(setup, setup.recompute, plan.micro_batch, true);
     double least = detail::infinity;
-    for (std::int64_t chunk = 0; chunk < division.virtual_pipeline; ++chunk) {
+    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
       const std::int64_t mixtures = mixtures_of_chunk(setup, stage, chunk);
       const double here = of(mixtures) * mixed + of(layers - mixtures) * plain;
       if (here < least) least = here;
@@ -410,13 +410,13 @@ struct transformer_memory_of {
     }
     double working = 0;
     if (is_again) {
-      const std::int64_t last = (division.virtual_pipeline - 1) * stages + stage;
+      const std::int64_t last = (layout.virtual_pipeline - 1) * stages + stage;
       working = kept_of_layer(setup,
                               recompute_mode::none,
                               plan.micro_batch,
                               model.has_experts((last + 1) * layers - 1));
     }
-    return least * of(chunks_on_their_way(division, stage, plan.accumulation)) +
+    return least * of(chunks_on_their_way(layout, stage, plan.accumulation)) +
            (working > logits ? working : logits);
   }
   static constexpr double tokens_of(const training_setup& setup, std::int64_t micro_batch) {
@@ -427,11 +427,11 @@ struct transformer_memory_of {
                                         recompute_mode recompute,
                                         std::int64_t micro_batch,
                                         bool has_experts) {
-    const parallelism& division = setup.parallelism;
+    const parallelism& layout = setup.parallelism;
     const transformer& model = setup.model;
-    const double ways = of(division.tensor_parallel);
+    const double ways = of(layout.tensor_parallel);
     const double tokens = tokens_of(setup, micro_batch);
-    const bool shares = division.sequence_parallel || division.shares_kept_inputs;
+    const bool shares = layout.sequence_parallel || layout.shares_kept_inputs;
     const double input = tokens * of(model.hidden_size) / (shares ? ways : 1);
     if (recompute == recompute_mode::full) return 2 * input;
     // The inputs of norms and of the linear layers behind them; query, key, value and what
@@ -444,7 +444,7 @@ struct transformer_memory_of {
         has_experts ? kept_of_experts(setup, tokens)
                     : (model.gated_mlp ? 3 : 2) * tokens * of(model.intermediate_size) / ways;
     const bool writes_scores =
-        recompute == recompute_mode::none && setup.attention == attention_kernel::written_out;
+        recompute == recompute_mode::none && setup.attention == attention_kernel::eager;
     const double scores = writes_scores ? tokens * of(setup.sequence_length) * heads : 0;
     return 2 * (4 * input + attended + wide + scores);
   }
@@ -459,11 +459,11 @@ struct transformer_memory_of {
   // A stage has as many micro-batches under way as there are stages from it on; interleaved, those
   // of all chunks but the last for as many as there are stages, and of the last for twice as many
   // as are behind it, and one (schedules.py of Megatron-Core).
-  static constexpr std::int64_t chunks_on_their_way(const parallelism& division,
+  static constexpr std::int64_t chunks_on_their_way(const parallelism& layout,
                                                     std::int64_t stage,
                                                     std::int64_t accumulation) {
-    const std::int64_t stages = division.pipeline_parallel;
-    const std::int64_t chunks = division.virtual_pipeline;
+    const std::int64_t stages = layout.pipeline_parallel;
+    const std::int64_t chunks = layout.virtual_pipeline;
     const std::int64_t behind = stages - 1 - stage;
     const std::int64_t most = chunks > 1 ? (chunks - 1) * stages + 2 * behind + 1 : behind + 1;
     return accumulation * chunks < most ? accumulation * chunks : most;

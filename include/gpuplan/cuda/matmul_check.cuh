@@ -4,7 +4,7 @@
 // computed again in double precision, and all rows are checked at once against a random vector.
 
 #include <gpuplan/cuda/for_each.cuh>
-#include <gpuplan/cuda/matrix_product.cuh>
+#include <gpuplan/cuda/matmul.cuh>
 #include <gpuplan/cuda/random_data.cuh>
 #include <gpuplan/cuda/runtime.cuh>
 
@@ -81,7 +81,7 @@ matrix_view<Element> view_by_rows(const Element* from,
 }
 
 template <class Operand, class Result>
-struct product_to_check {
+struct matmul_to_check {
   matrix_view<Operand> a;
   matrix_view<Operand> b;
   matrix_view<Result> c;
@@ -99,7 +99,7 @@ struct product_to_check {
 // Shares[i] becomes the error of a random element of C over its bound; the first four are corners.
 template <class Operand, class Result>
 struct sampled_element {
-  product_to_check<Operand, Result> of;
+  matmul_to_check<Operand, Result> of;
   std::uint64_t seed;
   double* shares;
 
@@ -138,7 +138,7 @@ struct sampled_element {
 // y = B x for random signs x, and the squares of B's rows.
 template <class Operand, class Result>
 struct signed_row_sum {
-  product_to_check<Operand, Result> of;
+  matmul_to_check<Operand, Result> of;
   std::uint64_t seed;
   double* sums;
   double* squares;
@@ -159,7 +159,7 @@ struct signed_row_sum {
 // Shares[i] becomes the error of row i of C x = A y over its bound.
 template <class Operand, class Result>
 struct checked_row {
-  product_to_check<Operand, Result> of;
+  matmul_to_check<Operand, Result> of;
   std::uint64_t seed;
   const double* sums;
   double b_squares;  // of all elements of B
@@ -201,7 +201,7 @@ inline double largest(const std::vector<double>& values) {
 }  // namespace detail
 
 /// What checks found: the largest errors, over the bounds that a right product keeps.
-struct product_errors {
+struct matmul_errors {
   double elements = 0;  // of those computed again
   double rows = 0;      // of C x = A (B x) (Freivalds 1977)
 
@@ -209,11 +209,11 @@ struct product_errors {
 };
 
 /// Memory of the device that checks of products up to a shape need.
-class product_checker {
+class matmul_checker {
  public:
   static constexpr std::int64_t elements = 256;  // that are computed again
 
-  explicit product_checker(const matmul_shape& largest)
+  explicit matmul_checker(const matmul_shape& largest)
       : sums_(count(largest.k)),
         squares_(count(largest.k)),
         shares_(count(std::max(elements, largest.m))) {}
@@ -221,24 +221,24 @@ class product_checker {
   /// Checks C, which lies in the device's memory with its operands and was made by earlier work on
   /// the stream. Waits for the stream. Takes the time of some passes over the three matrices.
   template <number_format Format>
-  [[nodiscard]] product_errors check(const matrix_product& product,
-                                     const stored_t<Format>* a,
-                                     const stored_t<Format>* b,
-                                     const result_t<Format>* c,
-                                     std::uint64_t seed,
-                                     cudaStream_t on) {
+  [[nodiscard]] matmul_errors check(const matmul& matmul,
+                                    const stored_t<Format>* a,
+                                    const stored_t<Format>* b,
+                                    const result_t<Format>* c,
+                                    std::uint64_t seed,
+                                    cudaStream_t on) {
     using operand = stored_t<Format>;
     using result = result_t<Format>;
-    const auto [m, n, k] = product.shape;
-    const detail::product_to_check<operand, result> of{
-        detail::view_by_rows(a, m, k, product.a_is_transposed()),
-        detail::view_by_rows(b, k, n, product.b_is_transposed()),
+    const auto [m, n, k] = matmul.shape;
+    const detail::matmul_to_check<operand, result> of{
+        detail::view_by_rows(a, m, k, matmul.a_is_transposed()),
+        detail::view_by_rows(b, k, n, matmul.b_is_transposed()),
         detail::view_by_rows(c, m, n, false),
         m,
         n,
         k,
         rounding_of(Format)};
-    product_errors errors;
+    matmul_errors errors;
     for_each(elements, detail::sampled_element<operand, result>{of, seed, shares_.data()}, on);
     errors.elements = detail::largest(copy(shares_, elements, on));
     for_each(
