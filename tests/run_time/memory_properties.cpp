@@ -53,7 +53,7 @@ training_setup with_zero(int stage, sharding_code by) {
   if (by == sharding_code::deepspeed) setup.precision = bf16_master;
   return setup;
 }
-training_setup eager(recompute_mode recompute) {
+training_setup eager_attention(recompute_mode recompute) {
   training_setup setup = gpt;
   setup.framework = catalog::torch_gpt;
   setup.attention = attention_kernel::eager;
@@ -81,7 +81,7 @@ std::vector<named_setup> setups() {
                          .precision = bf16_mixed,
                          .framework = catalog::hugging_face_bert};
   return {{"GPT-2", gpt},
-          {"GPT, attention written out", eager(recompute_mode::selective)},
+          {"GPT, attention written out", eager_attention(recompute_mode::selective)},
           {"Llama", llama},
           {"Llama, recomputed", recomputed},
           {"BERT", encoder},
@@ -282,12 +282,13 @@ TEST_CASE("recomputation keeps less") {
   // inputs as they are before the kernel copies them.
   for (const std::int64_t batch : {1, 4}) {
     const batch_plan plan{batch, 1, 1};
-    const std::int64_t none = kept(eager(recompute_mode::none), plan);
-    const std::int64_t selective = kept(eager(recompute_mode::selective), plan);
-    const std::int64_t full = kept(eager(recompute_mode::full), plan);
+    const std::int64_t none = kept(eager_attention(recompute_mode::none), plan);
+    const std::int64_t selective = kept(eager_attention(recompute_mode::selective), plan);
+    const std::int64_t full = kept(eager_attention(recompute_mode::full), plan);
     CHECK(selective < none);
     CHECK(full < selective);
-    CHECK(peak(eager(recompute_mode::full), plan) <= peak(eager(recompute_mode::none), plan));
+    CHECK(peak(eager_attention(recompute_mode::full), plan) <=
+          peak(eager_attention(recompute_mode::none), plan));
   }
 }
 
