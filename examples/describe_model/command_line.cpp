@@ -3,6 +3,7 @@
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/flops.hpp>
 #include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/result.hpp>
 
@@ -15,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "describe_model/config_json.hpp"
 #include "describe_model/description.hpp"
 #include "describe_model/render.hpp"
 #include "guides/front_end.hpp"
@@ -335,18 +335,14 @@ void take_from_catalogue(const std::string& name, request& to) {
 }
 
 void take_from_config(const std::string& file, request& to) {
-  try {
-    const model_config read = read_config(guides::read_file("--config", file));
-    to.shape = read.shape;
-    to.name = io::printable(file);
-    to.remarks.push_back("a config.json of model type " + read.model_type);
-    std::string unknown;
-    for (const std::string& key : read.unknown_keys) unknown += (unknown.empty() ? "" : ", ") + key;
-    if (!unknown.empty())
-      to.remarks.push_back("without these keys, which are not known: " + unknown);
-  } catch (const config_error& error) {
-    throw bad_request("--config " + file + ": " + error.what());
-  }
+  const auto read = io::read_hugging_face_config(guides::read_file("--config", file));
+  if (!read.shape) throw bad_request("--config " + file + ": " + read.reason);
+  to.shape = *read.shape;
+  to.name = io::printable(file);
+  to.remarks.push_back("a config.json of model type " + read.model_type);
+  std::string unknown;
+  for (const std::string& key : read.unknown_keys) unknown += (unknown.empty() ? "" : ", ") + key;
+  if (!unknown.empty()) to.remarks.push_back("without these keys, which are not known: " + unknown);
 }
 
 void change_shape(const arguments& given, request& to) {

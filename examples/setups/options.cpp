@@ -3,6 +3,7 @@
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/trainable.hpp>
 
@@ -17,7 +18,6 @@
 #include <vector>
 
 #include "describe_model/command_line.hpp"
-#include "describe_model/config_json.hpp"
 #include "describe_model/description.hpp"
 #include "guides/front_end.hpp"
 #include "setups/frameworks.hpp"
@@ -124,14 +124,10 @@ transformer from_catalogue(const std::string& name, std::string& id) {
 }
 
 transformer from_config(const std::string& file, std::string& type) {
-  try {
-    describe_model::model_config read =
-        describe_model::read_config(guides::read_file("--config", file));
-    type = read.model_type;
-    return read.shape;
-  } catch (const describe_model::config_error& error) {
-    throw bad_request("--config " + file + ": " + error.what());
-  }
+  const auto read = io::read_hugging_face_config(guides::read_file("--config", file));
+  if (!read.shape) throw bad_request("--config " + file + ": " + read.reason);
+  type = read.model_type;
+  return *read.shape;
 }
 
 void choose_framework(const arguments& given, const std::string& known_as, training_setup& to) {

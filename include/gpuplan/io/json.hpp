@@ -1,6 +1,6 @@
 #pragma once
 
-// Tables as JSON. Needs nlohmann/json, which nothing else in include/gpuplan does.
+// Tables as JSON. Needs nlohmann/json, as what reads JSON does, and nothing outside of io/.
 
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>

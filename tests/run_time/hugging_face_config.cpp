@@ -1,4 +1,4 @@
-#include "describe_model/config_json.hpp"
+#include <gpuplan/io/hugging_face_config.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 #include "check.hpp"
 
-using namespace describe_model;
+using namespace gpuplan;
+using namespace gpuplan::io;
 
 namespace {
 
@@ -18,23 +19,20 @@ struct counted {
   const char* config;
   std::int64_t parameters;
 };
-#include "config_json_rows.inc"
+#include "hugging_face_config_rows.inc"
 
 // The parameters of the model that a configuration describes.
 std::int64_t total(const std::string& config) {
-  const model_config read = read_config(config);
-  CHECK(validate(read.shape));
-  return parameters(read.shape).total();
+  const auto read = read_hugging_face_config(config);
+  CHECK(validate(*read.shape));
+  return parameters(*read.shape).total();
 }
 
 // What the reader says against a configuration; empty where it reads it.
 std::string complaint(const std::string& config) {
-  try {
-    static_cast<void>(read_config(config));
-  } catch (const config_error& error) {
-    return error.what();
-  }
-  return "";
+  const auto read = read_hugging_face_config(config);
+  CHECK(read.reason.empty() == static_cast<bool>(read.shape));
+  return read.reason;
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -64,21 +62,21 @@ TEST_CASE("configurations of every known type count as PyTorch does") {
   for (const counted& row : rows) {
     CAPTURE(row.config);
     CHECK(total(row.config) == row.parameters);
-    CHECK(read_config(row.config).unknown_keys.empty());
-    types.push_back(read_config(row.config).model_type);
+    CHECK(read_hugging_face_config(row.config).unknown_keys.empty());
+    types.push_back(read_hugging_face_config(row.config).model_type);
   }
-  CHECK(known_model_types().size() == 42);  // as README.md says
-  for (const std::string& type : known_model_types()) {
+  CHECK(hugging_face_model_types().size() == 42);  // as README.md says
+  for (const std::string_view type : hugging_face_model_types()) {
     CAPTURE(type);
     CHECK(std::count(types.begin(), types.end(), type) > 0);
   }
 }
 
 TEST_CASE("a published configuration is the catalogue's model") {
-  const model_config read = read_config(llama);
+  const auto read = read_hugging_face_config(llama);
   CHECK(read.model_type == "llama");
   CHECK(read.unknown_keys.empty());
-  CHECK(parameters(read.shape) == parameters(gpuplan::catalog::llama_3_8b));
+  CHECK(parameters(*read.shape) == parameters(catalog::llama_3_8b));
   // Mixtral 8x7B and GPT-2 XL, with the keys that their files have.
   CHECK(total(R"({"architectures":["MixtralForCausalLM"],"model_type":"mixtral",)"
               R"("hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,)"
@@ -98,18 +96,18 @@ TEST_CASE("multi-token prediction and windows are read") {
       R"("qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":256,"n_shared_experts":1,)"
       R"("num_experts_per_tok":8,"moe_intermediate_size":2048,"first_k_dense_replace":3,)"
       R"("moe_layer_freq":1,"num_nextn_predict_layers":1})";
-  CHECK(parameters(read_config(deepseek).shape) == parameters(gpuplan::catalog::deepseek_v3));
+  CHECK(parameters(*read_hugging_face_config(deepseek).shape) == parameters(catalog::deepseek_v3));
 
   auto gemma = nlohmann::json::parse(
       R"({"model_type":"gemma3_text","hidden_size":640,"intermediate_size":2048,"head_dim":256,)"
       R"("num_attention_heads":4,"num_key_value_heads":1,"num_hidden_layers":3,)"
       R"("vocab_size":262144,"sliding_window":512,"sliding_window_pattern":3})");
-  CHECK(read_config(gemma.dump()).shape.sliding_window == 512);
-  CHECK(read_config(gemma.dump()).shape.global_layer_step == 3);
+  CHECK(read_hugging_face_config(gemma.dump()).shape->sliding_window == 512);
+  CHECK(read_hugging_face_config(gemma.dump()).shape->global_layer_step == 3);
   gemma["layer_types"] = {"sliding_attention", "sliding_attention", "full_attention"};
   CHECK(complaint(gemma.dump()).empty());
   gemma["layer_types"] = {"full_attention", "full_attention", "full_attention"};
-  CHECK(read_config(gemma.dump()).shape.sliding_window == 0);
+  CHECK(read_hugging_face_config(gemma.dump()).shape->sliding_window == 0);
   gemma["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
   CHECK(has(complaint(gemma.dump()), "layer_types"));
   gemma["layer_types"] = {"sliding_attention", "sliding_attention", "linear_attention"};
@@ -133,9 +131,9 @@ TEST_CASE("what is left out has the default of its class") {
 }
 
 TEST_CASE("a key that the reader does not know is named, and left out") {
-  const model_config read = read_config(changed("mamba_d_state", "16"));
+  const auto read = read_hugging_face_config(changed("mamba_d_state", "16"));
   CHECK(read.unknown_keys == std::vector<std::string>{"mamba_d_state"});
-  CHECK(parameters(read.shape).total() == 8'030'261'248);
+  CHECK(parameters(*read.shape).total() == 8'030'261'248);
 }
 
 TEST_CASE("what the reader cannot read is an error with key and value") {
@@ -185,4 +183,24 @@ TEST_CASE("what the reader cannot read is an error with key and value") {
     for (const std::string& part : w.said) CHECK_MESSAGE(has(said, part), part);
     CHECK(!said.empty());
   }
+}
+
+TEST_CASE("a program is told which key is wrong, or which type") {
+  const auto why = [](const std::string& config) {
+    return read_hugging_face_config(config).shape.why();
+  };
+  const failure malformed(errc::malformed_config);
+  CHECK(why("[1]") == malformed);
+  CHECK(why("{}") == malformed.about("model_type"));
+  CHECK(why(changed("hidden_size", "")) == malformed.about("hidden_size"));
+  CHECK(why(changed("hidden_size", "-1")) == malformed.about("hidden_size"));
+  CHECK(why(R"({"model_type":"llama"})") == malformed.about("num_hidden_layers"));  // the first
+  CHECK(why(R"({"model_type":"mamba2"})") == failure(errc::unknown_model_type).about("mamba2"));
+  CHECK(why(std::string(100, '[')) == malformed.about("its nesting"));
+}
+
+TEST_CASE("a configuration of more than 4 MiB is not read") {
+  const std::string spaces(most_of_a_config - llama.size(), ' ');
+  CHECK(complaint(llama + spaces).empty());
+  CHECK(complaint(llama + spaces + ' ') == "it holds 4194305 bytes, and at most 4194304 are read");
 }

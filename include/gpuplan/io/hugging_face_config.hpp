@@ -1,31 +1,42 @@
-#include "describe_model/config_json.hpp"
+#pragma once
+
+// The shape of a model from the config.json that Hugging Face keeps beside its weights. Needs
+// nlohmann/json, as json.hpp does.
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/io/json_depth.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/result.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace describe_model {
-namespace {
+namespace gpuplan::io {
 
-using gpuplan::head_kind;
-using gpuplan::model_kind;
-using gpuplan::norm_kind;
-using gpuplan::norm_position;
-using gpuplan::qk_norm_scope;
-using gpuplan::transformer;
-using gpuplan::detail::most_of_a_dimension;
+/// The most bytes of a config.json that are read: a hundred times what one has.
+inline constexpr std::size_t most_of_a_config = std::size_t{4} << 20;
+
+/// What a config.json says of a model.
+struct hugging_face_config {
+  result<transformer> shape = transformer{};  // or the error; its `name` is empty
+  std::string reason{};                       // which key is wrong, and how, if one is
+  std::string model_type{};
+  std::vector<std::string> unknown_keys{};  // left out, whatever they mean
+};
+
+namespace detail::hugging_face {
+
 using nlohmann::json;
 
 // Keys that change no matrix of a model: how it is initialised, trained, sampled or stored.
-constexpr std::string_view keys_without_shape =
+inline constexpr std::string_view keys_without_shape =
     " "
     "_attn_implementation _flash_attn_2_enabled _name_or_path activation activation_dropout "
     "activation_function apply_residual_connection_post_layernorm attention_dropout "
@@ -56,19 +67,23 @@ constexpr std::string_view keys_without_shape =
     "torch_dtype transformers_version unk_token_id use_cache use_mrope verbose ";
 
 // What a message shows of a file's text.
-std::string shortened(const std::string& text) {
+[[nodiscard]] inline std::string shortened(const std::string& text) {
   constexpr std::size_t most = 160;
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }
 
-bool has_no_shape(const std::string& key) {
+[[nodiscard]] inline bool has_no_shape(const std::string& key) {
   return keys_without_shape.find(" " + key + " ") != std::string_view::npos;
 }
 
-// One config.json, and which of its keys have been asked for. A key that is null is absent.
-class config {
+// One config.json, which of its keys have been asked for, and the first complaint about them, after
+// which values mean nothing. A key that is null is absent.
+class config_reader {
  public:
-  explicit config(const json& object) : object_(object) {}
+  explicit config_reader(const json& object) : object_(object) {}
+
+  [[nodiscard]] const failure& why() const { return why_; }
+  [[nodiscard]] const std::string& reason() const { return reason_; }
 
   [[nodiscard]] bool has(const char* key) {
     asked_.insert(key);
@@ -76,33 +91,34 @@ class config {
     return found != object_.end() && !found->is_null();
   }
   [[nodiscard]] std::int64_t integer(const char* key) {
-    if (!has(key)) throw config_error(std::string("config.json has no ") + key);
+    if (!has(key)) return refuse(key, std::string("config.json has no ") + key), 0;
     const json& value = object_.at(key);
-    if (!value.is_number_unsigned() ||
-        value.get<std::uint64_t>() > static_cast<std::uint64_t>(most_of_a_dimension))
-      wrong(key, "a whole number from 0 to 2^40");
-    return value.get<std::int64_t>();
-  }
-  // A dimension that is a multiple of what a key has.
-  [[nodiscard]] std::int64_t product(const char* key, std::int64_t value, std::int64_t times) {
-    const gpuplan::detail::checked_integer all = gpuplan::detail::checked_product(value, times);
-    if (!all.ok || all.value > most_of_a_dimension)
-      throw config_error(std::string(key) + " is " + std::to_string(value) + ", and " +
-                         std::to_string(times) + " times that is more than 2^40");
-    return all.value;
+    if (value.is_number_unsigned() &&
+        value.get<std::uint64_t>() <= std::uint64_t{gpuplan::detail::most_of_a_dimension})
+      return value.get<std::int64_t>();
+    return wrong(key, "a whole number from 0 to 2^40"), 0;
   }
   [[nodiscard]] std::int64_t integer(const char* key, std::int64_t absent) {
     return has(key) ? integer(key) : absent;
   }
+  // A dimension that is a multiple of what a key has.
+  [[nodiscard]] std::int64_t multiple(const char* key, std::int64_t value, std::int64_t times) {
+    const gpuplan::detail::checked_integer all = gpuplan::detail::checked_product(value, times);
+    if (all.ok && all.value <= gpuplan::detail::most_of_a_dimension) return all.value;
+    refuse(key,
+           std::string(key) + " is " + std::to_string(value) + ", and " + std::to_string(times) +
+               " times that is more than 2^40");
+    return 0;
+  }
   [[nodiscard]] bool flag(const char* key, bool absent) {
     if (!has(key)) return absent;
-    if (!object_.at(key).is_boolean()) wrong(key, "true or false");
-    return object_.at(key).get<bool>();
+    if (object_.at(key).is_boolean()) return object_.at(key).get<bool>();
+    return wrong(key, "true or false"), absent;
   }
   [[nodiscard]] std::string text(const char* key) {
     if (!has(key)) return "";
-    if (!object_.at(key).is_string()) wrong(key, "a text");
-    return object_.at(key).get<std::string>();
+    if (object_.at(key).is_string()) return object_.at(key).get<std::string>();
+    return wrong(key, "a text"), "";
   }
   [[nodiscard]] bool has_inside(const char* key, const char* inner) {
     return has(key) && object_.at(key).is_object() && object_.at(key).contains(inner);
@@ -114,17 +130,25 @@ class config {
   }
   [[nodiscard]] std::vector<json> list(const char* key) {
     if (!has(key)) return {};
-    if (!object_.at(key).is_array()) wrong(key, "a list");
-    return object_.at(key).get<std::vector<json>>();
+    if (object_.at(key).is_array()) return object_.at(key).get<std::vector<json>>();
+    return wrong(key, "a list"), std::vector<json>{};
   }
-  [[noreturn]] void wrong(const char* key, const std::string& wanted) const {
-    throw config_error(std::string(key) + " must be " + wanted + ", not " +
-                       shortened(object_.at(key).dump()));
-  }
+  // For a key whose value changes no shape, or says what another key says.
+  void ignore(const char* key) { static_cast<void>(has(key)); }
   // A value that would make another model than the reader's.
   void only(const char* key, bool wanted) {
     if (flag(key, wanted) != wanted)
       wrong(key, wanted ? "true for this reader" : "false for this reader");
+  }
+
+  void wrong(const char* key, const std::string& wanted) {
+    refuse(key,
+           std::string(key) + " must be " + wanted + ", not " + shortened(object_.at(key).dump()));
+  }
+  void refuse(const char* key, const std::string& reason) {
+    if (gpuplan::detail::failed(why_)) return;
+    why_ = failure(errc::malformed_config).about(key);
+    reason_ = reason;
   }
 
   [[nodiscard]] std::vector<std::string> keys_not_asked_for() const {
@@ -137,11 +161,13 @@ class config {
  private:
   const json& object_;
   std::set<std::string> asked_;
+  failure why_;
+  std::string reason_;
 };
 
 // ---- what families have in common
 
-void read_heads(config& from, transformer& model) {
+inline void read_heads(config_reader& from, transformer& model) {
   model.num_hidden_layers = from.integer("num_hidden_layers");
   model.hidden_size = from.integer("hidden_size");
   model.num_attention_heads = from.integer("num_attention_heads");
@@ -149,7 +175,7 @@ void read_heads(config& from, transformer& model) {
 }
 
 // LLaMA's keys; those that a class gives another default are read by its own function first.
-void read_llama(config& from, transformer& model) {
+inline void read_llama(config_reader& from, transformer& model) {
   read_heads(from, model);
   model.intermediate_size = from.integer("intermediate_size");
   model.num_key_value_heads = from.integer("num_key_value_heads", model.num_key_value_heads);
@@ -157,19 +183,22 @@ void read_llama(config& from, transformer& model) {
   model.tied_embeddings = from.flag("tie_word_embeddings", model.tied_embeddings);
 }
 
-void read_biases(config& from, transformer& model, bool absent = false) {
+inline void read_biases(config_reader& from, transformer& model, bool absent = false) {
   model.attention_bias = model.attention_out_bias = from.flag("attention_bias", absent);
 }
 
 // Layer norms, and biases wherever there can be one.
-void make_classic(transformer& model) {
+inline void make_classic(transformer& model) {
   model.attention_bias = model.attention_out_bias = model.mlp_bias = model.norm_bias = true;
   model.gated_mlp = false;
   model.norm = norm_kind::layer_norm;
 }
 
 // Every layer has the window, or all but each `step`-th. Newer files list the layers.
-void read_window(config& from, transformer& model, std::int64_t absent, std::int64_t step = 0) {
+inline void read_window(config_reader& from,
+                        transformer& model,
+                        std::int64_t absent,
+                        std::int64_t step = 0) {
   model.sliding_window = from.integer("sliding_window", absent);
   model.global_layer_step = step;
   const std::vector<json> layers = from.list("layer_types");
@@ -189,7 +218,7 @@ void read_window(config& from, transformer& model, std::int64_t absent, std::int
     from.wrong("layer_types", "the regular pattern of this model type for this reader");
 }
 
-void read_latent_attention(config& from, transformer& model) {
+inline void read_latent_attention(config_reader& from, transformer& model) {
   read_heads(from, model);
   model.mla = {.q_lora_rank = from.integer("q_lora_rank", 0),
                .kv_lora_rank = from.integer("kv_lora_rank"),
@@ -197,20 +226,20 @@ void read_latent_attention(config& from, transformer& model) {
                .qk_rope_head_dim = from.integer("qk_rope_head_dim"),
                .v_head_dim = from.integer("v_head_dim")};
   // Derived from the others, but some files have them.
-  static_cast<void>(from.has("num_key_value_heads"));
-  static_cast<void>(from.has("head_dim"));
-  static_cast<void>(from.has("qk_head_dim"));
+  from.ignore("num_key_value_heads");
+  from.ignore("head_dim");
+  from.ignore("qk_head_dim");
   model.intermediate_size = from.integer("intermediate_size");
   model.tied_embeddings = from.flag("tie_word_embeddings", false);
   read_biases(from, model);
 }
 
 // DeepSeek's words for experts.
-void read_routed_experts(config& from, transformer& model) {
+inline void read_routed_experts(config_reader& from, transformer& model) {
   model.moe.num_experts = from.integer("n_routed_experts");
   model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
   model.moe.moe_intermediate_size = from.integer("moe_intermediate_size");
-  model.moe.shared_expert_intermediate_size = from.product(
+  model.moe.shared_expert_intermediate_size = from.multiple(
       "n_shared_experts", from.integer("n_shared_experts", 0), model.moe.moe_intermediate_size);
   model.moe.first_k_dense_layers = from.integer("first_k_dense_replace");
   if (from.integer("moe_layer_freq", 1) != 1) from.wrong("moe_layer_freq", "1 for this reader");
@@ -218,7 +247,7 @@ void read_routed_experts(config& from, transformer& model) {
 }
 
 // Qwen's words for experts.
-void read_sparse_experts(config& from, transformer& model) {
+inline void read_sparse_experts(config_reader& from, transformer& model) {
   const bool is_new = from.has("num_local_experts");  // transformers 5
   model.moe.num_experts = from.integer(is_new ? "num_local_experts" : "num_experts");
   model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
@@ -231,7 +260,7 @@ void read_sparse_experts(config& from, transformer& model) {
 }
 
 // One width for all experts, and no MLP beside them.
-void read_experts(config& from, transformer& model, const char* how_many) {
+inline void read_experts(config_reader& from, transformer& model, const char* how_many) {
   model.moe.num_experts = from.integer(how_many);
   model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
   model.moe.moe_intermediate_size = model.intermediate_size;
@@ -239,17 +268,17 @@ void read_experts(config& from, transformer& model, const char* how_many) {
 
 // ---- decoders
 
-void read_deepseek(config& from, transformer& model) {
+inline void read_deepseek(config_reader& from, transformer& model) {
   read_latent_attention(from, model);
   read_routed_experts(from, model);
 }
 
-void read_falcon(config& from, transformer& model) {
+inline void read_falcon(config_reader& from, transformer& model) {
   read_heads(from, model);
   make_classic(model);
   model.mlp_bias = model.attention_bias = model.attention_out_bias = from.flag("bias", false);
   model.intermediate_size =
-      from.integer("ffn_hidden_size", from.product("hidden_size", model.hidden_size, 4));
+      from.integer("ffn_hidden_size", from.multiple("hidden_size", model.hidden_size, 4));
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
   static_cast<void>(from.flag("alibi", false));  // no parameters either way
@@ -262,20 +291,20 @@ void read_falcon(config& from, transformer& model) {
   model.norms_per_layer = !model.parallel_attention ? 2 : grouped ? norms : 1;
 }
 
-void read_gpt2(config& from, transformer& model) {
+inline void read_gpt2(config_reader& from, transformer& model) {
   make_classic(model);
   model.num_hidden_layers = from.integer("n_layer");
   model.hidden_size = from.integer("n_embd");
   model.num_attention_heads = from.integer("n_head");
   model.vocab_size = from.integer("vocab_size");
-  model.intermediate_size = from.integer("n_inner", from.product("n_embd", model.hidden_size, 4));
+  model.intermediate_size = from.integer("n_inner", from.multiple("n_embd", model.hidden_size, 4));
   model.position_rows = from.integer("n_positions");
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
   from.only("add_cross_attention", false);
 }
 
-void read_bloom(config& from, transformer& model) {
+inline void read_bloom(config_reader& from, transformer& model) {
   make_classic(model);
   const char* width = from.has("hidden_size") ? "hidden_size" : "n_embed";
   const char* heads = from.has("n_head") ? "n_head" : "num_attention_heads";
@@ -283,12 +312,12 @@ void read_bloom(config& from, transformer& model) {
   model.hidden_size = from.integer(width);
   model.num_attention_heads = from.integer(heads);
   model.vocab_size = from.integer("vocab_size");
-  model.intermediate_size = from.product(width, model.hidden_size, 4);
+  model.intermediate_size = from.multiple(width, model.hidden_size, 4);
   model.fused_qkv = model.embedding_norm = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
 }
 
-void read_mpt(config& from, transformer& model) {
+inline void read_mpt(config_reader& from, transformer& model) {
   make_classic(model);
   model.num_hidden_layers = from.integer("n_layers");
   model.hidden_size = from.integer("d_model");
@@ -298,15 +327,15 @@ void read_mpt(config& from, transformer& model) {
   model.attention_bias = model.attention_out_bias = model.mlp_bias = model.norm_bias = false;
   // transformers builds 4 x d_model whatever the file says.
   if (from.integer("expansion_ratio", 4) != 4) from.wrong("expansion_ratio", "4 for this reader");
-  model.intermediate_size = from.product("d_model", model.hidden_size, 4);
+  model.intermediate_size = from.multiple("d_model", model.hidden_size, 4);
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
-  static_cast<void>(from.has("learned_pos_emb"));  // ALiBi has none
+  from.ignore("learned_pos_emb");  // ALiBi has none
   if (from.has_inside("attn_config", "kv_n_heads"))
     from.wrong("attn_config", "without kv_n_heads for this reader");
 }
 
-void read_opt(config& from, transformer& model) {
+inline void read_opt(config_reader& from, transformer& model) {
   read_heads(from, model);
   make_classic(model);
   model.intermediate_size = from.integer("ffn_dim");
@@ -321,7 +350,7 @@ void read_opt(config& from, transformer& model) {
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
 }
 
-void read_phi(config& from, transformer& model) {
+inline void read_phi(config_reader& from, transformer& model) {
   read_llama(from, model);
   make_classic(model);
   model.parallel_attention = model.lm_head_bias = true;
@@ -330,7 +359,7 @@ void read_phi(config& from, transformer& model) {
   model.qk_norm_bias = true;
 }
 
-void read_stablelm(config& from, transformer& model) {
+inline void read_stablelm(config_reader& from, transformer& model) {
   read_llama(from, model);
   model.norm = norm_kind::layer_norm;
   model.norm_bias = true;
@@ -340,7 +369,7 @@ void read_stablelm(config& from, transformer& model) {
   model.norms_per_layer = model.parallel_attention ? 1 : 2;
 }
 
-void read_cohere(config& from, transformer& model) {
+inline void read_cohere(config_reader& from, transformer& model) {
   model.tied_embeddings = true;
   read_llama(from, model);
   read_biases(from, model);
@@ -350,7 +379,7 @@ void read_cohere(config& from, transformer& model) {
   if (from.flag("use_qk_norm", false)) model.qk_norm = qk_norm_scope::full_width;
 }
 
-void read_gemma2(config& from, transformer& model) {
+inline void read_gemma2(config_reader& from, transformer& model) {
   model.tied_embeddings = true;
   model.head_dim = 256;
   read_llama(from, model);
@@ -359,50 +388,50 @@ void read_gemma2(config& from, transformer& model) {
   model.norms_per_layer = 4;
 }
 
-void read_glm(config& from, transformer& model) {
+inline void read_glm(config_reader& from, transformer& model) {
   model.head_dim = 128;
   read_llama(from, model);
   model.attention_bias = from.flag("attention_bias", false);
   model.fused_gate_up = true;
 }
 
-void read_olmo2(config& from, transformer& model) {
+inline void read_olmo2(config_reader& from, transformer& model) {
   read_llama(from, model);
   read_biases(from, model);
   model.norm_at = norm_position::after_sublayer;
   model.qk_norm = qk_norm_scope::full_width;
 }
 
-void read_qwen3(config& from, transformer& model) {
+inline void read_qwen3(config_reader& from, transformer& model) {
   read_llama(from, model);
   read_biases(from, model);
   model.qk_norm = qk_norm_scope::head;
   from.only("use_sliding_window", false);
-  static_cast<void>(from.has("sliding_window"));
+  from.ignore("sliding_window");
   static_cast<void>(from.list("layer_types"));
 }
 
-void read_qwen2(config& from, transformer& model) {
+inline void read_qwen2(config_reader& from, transformer& model) {
   read_llama(from, model);
   model.attention_bias = true;
   from.only("use_sliding_window", false);
-  static_cast<void>(from.has("sliding_window"));
+  from.ignore("sliding_window");
   static_cast<void>(from.list("layer_types"));
 }
 
-void read_gpt_oss(config& from, transformer& model) {
+inline void read_gpt_oss(config_reader& from, transformer& model) {
   model.head_dim = 64;
   read_llama(from, model);
   read_biases(from, model, true);
   read_experts(from, model, "num_local_experts");
-  static_cast<void>(from.has("experts_per_token"));  // the same number once more
+  from.ignore("experts_per_token");  // the same number once more
   model.mlp_bias = model.moe.router_bias = model.attention_sinks = true;
   read_window(from, model, 128, 2);
 }
 
 // ---- encoders and T5
 
-void read_bert(config& from, transformer& model) {
+inline void read_bert(config_reader& from, transformer& model) {
   read_heads(from, model);
   make_classic(model);
   model.kind = model_kind::encoder;
@@ -421,13 +450,13 @@ void read_bert(config& from, transformer& model) {
   from.only("add_cross_attention", false);
 }
 
-void read_mpnet(config& from, transformer& model) {
+inline void read_mpnet(config_reader& from, transformer& model) {
   read_bert(from, model);
   model.type_vocab_size = 0;
   model.relative_attention_buckets = from.integer("relative_attention_num_buckets", 32);
 }
 
-void read_distilbert(config& from, transformer& model) {
+inline void read_distilbert(config_reader& from, transformer& model) {
   make_classic(model);
   model.kind = model_kind::encoder;
   model.num_hidden_layers = from.integer("n_layers");
@@ -442,7 +471,7 @@ void read_distilbert(config& from, transformer& model) {
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
 }
 
-void read_t5(config& from, transformer& model) {
+inline void read_t5(config_reader& from, transformer& model) {
   model.kind = model_kind::encoder_decoder;
   model.num_hidden_layers = from.integer("num_layers");
   model.num_decoder_layers = from.integer("num_decoder_layers", model.num_hidden_layers);
@@ -458,199 +487,193 @@ void read_t5(config& from, transformer& model) {
 
 // ---- which reader reads what
 
-using reader = std::function<void(config&, transformer&)>;
+struct type_reader {
+  std::string_view model_type;
+  void (*read)(config_reader& from, transformer& model);
+};
+inline constexpr type_reader type_readers[] = {
+    {"bert", read_bert},
+    {"bloom", read_bloom},
+    {"camembert", read_bert},
+    {"cohere", read_cohere},
+    {"cohere2",
+     [](config_reader& from, transformer& model) {
+       read_cohere(from, model);
+       from.ignore("sliding_window_pattern");
+       read_window(from, model, 4096, 4);
+     }},
+    {"deepseek_v2", read_deepseek},
+    {"deepseek_v3",
+     [](config_reader& from, transformer& model) {
+       read_deepseek(from, model);
+       model.moe.router_bias = true;  // e_score_correction_bias, in the file of weights
+     }},
+    {"distilbert", read_distilbert},
+    {"falcon", read_falcon},
+    {"gemma",
+     [](config_reader& from, transformer& model) {
+       model.tied_embeddings = true;
+       model.head_dim = 256;
+       read_llama(from, model);
+       read_biases(from, model);
+       from.only("use_bidirectional_attention", false);
+     }},
+    {"gemma2",
+     [](config_reader& from, transformer& model) {
+       read_gemma2(from, model);
+       read_window(from, model, 4096, 2);
+       from.only("use_bidirectional_attention", false);
+     }},
+    {"gemma3_text",
+     [](config_reader& from, transformer& model) {
+       read_gemma2(from, model);
+       model.qk_norm = qk_norm_scope::head;
+       const std::int64_t step = from.has("sliding_window_pattern")
+                                     ? from.integer("sliding_window_pattern")
+                                     : from.integer("_sliding_window_pattern", 6);
+       read_window(from, model, 4096, step);
+       from.only("use_bidirectional_attention", false);
+     }},
+    {"glm", read_glm},
+    {"glm4",
+     [](config_reader& from, transformer& model) {
+       read_glm(from, model);
+       model.norm_at = norm_position::around;
+       model.norms_per_layer = 4;
+     }},
+    {"glm4_moe",
+     [](config_reader& from, transformer& model) {
+       model.head_dim = from.integer("head_dim", 128);
+       read_llama(from, model);
+       model.attention_bias = from.flag("attention_bias", false);
+       if (from.flag("use_qk_norm", false)) model.qk_norm = qk_norm_scope::head;
+       read_routed_experts(from, model);
+       model.moe.router_bias = true;  // as DeepSeek-V3's
+     }},
+    {"gpt2", read_gpt2},
+    {"gpt_neox",
+     [](config_reader& from, transformer& model) {
+       read_heads(from, model);
+       make_classic(model);
+       read_biases(from, model, true);
+       model.intermediate_size = from.integer("intermediate_size");
+       model.parallel_attention = from.flag("use_parallel_residual", true);
+       model.fused_qkv = true;
+       model.tied_embeddings = from.flag("tie_word_embeddings", false);
+     }},
+    {"gpt_oss", read_gpt_oss},
+    {"granite",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.mlp_bias = from.flag("mlp_bias", false);
+     }},
+    {"llama",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.mlp_bias = from.flag("mlp_bias", false);
+     }},
+    {"mistral",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_window(from, model, 4096);
+     }},
+    {"mixtral",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_experts(from, model, "num_local_experts");
+       model.intermediate_size = 0;
+       read_window(from, model, 0);
+     }},
+    {"mpnet", read_mpnet},
+    {"mpt", read_mpt},
+    {"nemotron",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       make_classic(model);
+       read_biases(from, model);
+       model.mlp_bias = from.flag("mlp_bias", false);
+     }},
+    {"olmo",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.norm = norm_kind::layer_norm;
+       model.norm_affine = false;
+     }},
+    {"olmo2", read_olmo2},
+    {"olmo3",
+     [](config_reader& from, transformer& model) {
+       read_olmo2(from, model);
+       read_window(from, model, 4096, 4);
+     }},
+    {"olmoe",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.qk_norm = qk_norm_scope::full_width;
+       read_experts(from, model, "num_experts");
+       model.intermediate_size = 0;
+     }},
+    {"opt", read_opt},
+    {"phi", read_phi},
+    {"phi3",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       model.fused_qkv = model.fused_gate_up = true;
+       read_window(from, model, 0);
+       from.only("attention_bias", false);
+       from.only("mlp_bias", false);
+       from.only("lm_head_bias", false);
+     }},
+    {"qwen2", read_qwen2},
+    {"qwen2_moe",
+     [](config_reader& from, transformer& model) {
+       read_qwen2(from, model);
+       model.attention_bias = from.flag("qkv_bias", true);
+       read_sparse_experts(from, model);
+       model.moe.shared_expert_intermediate_size = from.integer("shared_expert_intermediate_size");
+       model.moe.shared_expert_gate = true;
+     }},
+    {"qwen3",
+     [](config_reader& from, transformer& model) {
+       model.head_dim = 128;
+       read_qwen3(from, model);
+     }},
+    {"qwen3_moe",
+     [](config_reader& from, transformer& model) {
+       read_qwen3(from, model);
+       read_sparse_experts(from, model);
+     }},
+    {"roberta", read_bert},
+    {"smollm3",
+     [](config_reader& from, transformer& model) {
+       model.tied_embeddings = true;
+       read_llama(from, model);
+       read_biases(from, model);
+       model.mlp_bias = from.flag("mlp_bias", false);
+       from.only("use_sliding_window", false);
+       from.ignore("sliding_window");
+       static_cast<void>(from.list("layer_types"));
+     }},
+    {"stablelm", read_stablelm},
+    {"starcoder2",
+     [](config_reader& from, transformer& model) {
+       model.tied_embeddings = true;
+       read_llama(from, model);
+       make_classic(model);
+       model.attention_bias = model.attention_out_bias = model.mlp_bias =
+           from.flag("use_bias", true);
+       read_window(from, model, 0);
+     }},
+    {"t5", read_t5},
+    {"xlm-roberta", read_bert},
+};
 
-const std::map<std::string, reader>& readers() {
-  static const std::map<std::string, reader> all{
-      {"bert", read_bert},
-      {"bloom", read_bloom},
-      {"camembert", read_bert},
-      {"cohere", read_cohere},
-      {"cohere2",
-       [](config& from, transformer& model) {
-         read_cohere(from, model);
-         static_cast<void>(from.has("sliding_window_pattern"));
-         read_window(from, model, 4096, 4);
-       }},
-      {"deepseek_v2", read_deepseek},
-      {"deepseek_v3",
-       [](config& from, transformer& model) {
-         read_deepseek(from, model);
-         model.moe.router_bias = true;  // e_score_correction_bias, in the file of weights
-       }},
-      {"distilbert", read_distilbert},
-      {"falcon", read_falcon},
-      {"gemma",
-       [](config& from, transformer& model) {
-         model.tied_embeddings = true;
-         model.head_dim = 256;
-         read_llama(from, model);
-         read_biases(from, model);
-         from.only("use_bidirectional_attention", false);
-       }},
-      {"gemma2",
-       [](config& from, transformer& model) {
-         read_gemma2(from, model);
-         read_window(from, model, 4096, 2);
-         from.only("use_bidirectional_attention", false);
-       }},
-      {"gemma3_text",
-       [](config& from, transformer& model) {
-         read_gemma2(from, model);
-         model.qk_norm = qk_norm_scope::head;
-         const std::int64_t step = from.has("sliding_window_pattern")
-                                       ? from.integer("sliding_window_pattern")
-                                       : from.integer("_sliding_window_pattern", 6);
-         read_window(from, model, 4096, step);
-         from.only("use_bidirectional_attention", false);
-       }},
-      {"glm", read_glm},
-      {"glm4",
-       [](config& from, transformer& model) {
-         read_glm(from, model);
-         model.norm_at = norm_position::around;
-         model.norms_per_layer = 4;
-       }},
-      {"glm4_moe",
-       [](config& from, transformer& model) {
-         model.head_dim = from.integer("head_dim", 128);
-         read_llama(from, model);
-         model.attention_bias = from.flag("attention_bias", false);
-         if (from.flag("use_qk_norm", false)) model.qk_norm = qk_norm_scope::head;
-         read_routed_experts(from, model);
-         model.moe.router_bias = true;  // as DeepSeek-V3's
-       }},
-      {"gpt2", read_gpt2},
-      {"gpt_neox",
-       [](config& from, transformer& model) {
-         read_heads(from, model);
-         make_classic(model);
-         read_biases(from, model, true);
-         model.intermediate_size = from.integer("intermediate_size");
-         model.parallel_attention = from.flag("use_parallel_residual", true);
-         model.fused_qkv = true;
-         model.tied_embeddings = from.flag("tie_word_embeddings", false);
-       }},
-      {"gpt_oss", read_gpt_oss},
-      {"granite",
-       [](config& from, transformer& model) {
-         read_llama(from, model);
-         read_biases(from, model);
-         model.mlp_bias = from.flag("mlp_bias", false);
-       }},
-      {"llama",
-       [](config& from, transformer& model) {
-         read_llama(from, model);
-         read_biases(from, model);
-         model.mlp_bias = from.flag("mlp_bias", false);
-       }},
-      {"mistral",
-       [](config& from, transformer& model) {
-         read_llama(from, model);
-         read_window(from, model, 4096);
-       }},
-      {"mixtral",
-       [](config& from, transformer& model) {
-         read_llama(from, model);
-         read_experts(from, model, "num_local_experts");
-         model.intermediate_size = 0;
-         read_window(from, model, 0);
-       }},
-      {"mpnet", read_mpnet},
-      {"mpt", read_mpt},
-      {"nemotron",
-       [](config& from, transformer& model) {
-         read_llama(from, model);
-         make_classic(model);
-         read_biases(from, model);
-         model.mlp_bias = from.flag("mlp_bias", false);
-       }},
-      {"olmo",
-       [](config& from, transformer& model) {
-         read_llama(from, model);
-         read_biases(from, model);
-         model.norm = norm_kind::layer_norm;
-         model.norm_affine = false;
-       }},
-      {"olmo2", read_olmo2},
-      {"olmo3",
-       [](config& from, transformer& model) {
-         read_olmo2(from, model);
-         read_window(from, model, 4096, 4);
-       }},
-      {"olmoe",
-       [](config& from, transformer& model) {
-         read_llama(from, model);
-         read_biases(from, model);
-         model.qk_norm = qk_norm_scope::full_width;
-         read_experts(from, model, "num_experts");
-         model.intermediate_size = 0;
-       }},
-      {"opt", read_opt},
-      {"phi", read_phi},
-      {"phi3",
-       [](config& from, transformer& model) {
-         read_llama(from, model);
-         model.fused_qkv = model.fused_gate_up = true;
-         read_window(from, model, 0);
-         from.only("attention_bias", false);
-         from.only("mlp_bias", false);
-         from.only("lm_head_bias", false);
-       }},
-      {"qwen2", read_qwen2},
-      {"qwen2_moe",
-       [](config& from, transformer& model) {
-         read_qwen2(from, model);
-         model.attention_bias = from.flag("qkv_bias", true);
-         read_sparse_experts(from, model);
-         model.moe.shared_expert_intermediate_size =
-             from.integer("shared_expert_intermediate_size");
-         model.moe.shared_expert_gate = true;
-       }},
-      {"qwen3",
-       [](config& from, transformer& model) {
-         model.head_dim = 128;
-         read_qwen3(from, model);
-       }},
-      {"qwen3_moe",
-       [](config& from, transformer& model) {
-         read_qwen3(from, model);
-         read_sparse_experts(from, model);
-       }},
-      {"roberta", read_bert},
-      {"smollm3",
-       [](config& from, transformer& model) {
-         model.tied_embeddings = true;
-         read_llama(from, model);
-         read_biases(from, model);
-         model.mlp_bias = from.flag("mlp_bias", false);
-         from.only("use_sliding_window", false);
-         static_cast<void>(from.has("sliding_window"));
-         static_cast<void>(from.list("layer_types"));
-       }},
-      {"stablelm", read_stablelm},
-      {"starcoder2",
-       [](config& from, transformer& model) {
-         model.tied_embeddings = true;
-         read_llama(from, model);
-         make_classic(model);
-         model.attention_bias = model.attention_out_bias = model.mlp_bias =
-             from.flag("use_bias", true);
-         read_window(from, model, 0);
-       }},
-      {"t5", read_t5},
-      {"xlm-roberta", read_bert},
-  };
-  return all;
-}
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
-// What is behind the layers, as the name of the class says; a file that names none has the head of
-// a language model, or none where it is an encoder.
-void read_head(config& from, const std::string& model_type, transformer& model) {
+// What is behind the layers, as the name of the class says; a file that names none has the head
+// of a language model, or none where it is an encoder.
+inline void read_head(config_reader& from, const std::string& model_type, transformer& model) {
   const bool is_encoder = model.kind == model_kind::encoder;
   const bool is_bert = model_type == "bert";
   const auto classes = from.list("architectures");
@@ -658,56 +681,87 @@ void read_head(config& from, const std::string& model_type, transformer& model) 
                                ? classes[0].get<std::string>()
                            : is_encoder ? "Model"
                                         : "ForCausalLM";
-  const bool generates = ends_with(name, "ForCausalLM") || ends_with(name, "LMHeadModel") ||
-                         ends_with(name, "ForConditionalGeneration");
+  const bool generates = name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel") ||
+                         name.ends_with("ForConditionalGeneration");
   if (generates && !is_encoder) {
     model.head = head_kind::language_model;
-  } else if (is_encoder && ends_with(name, "ForMaskedLM")) {
+  } else if (is_encoder && name.ends_with("ForMaskedLM")) {
     model.head = head_kind::language_model;
     model.head_dense = model.head_norm = model.lm_head_bias = true;
     model.pooler = false;
-  } else if (is_encoder && ends_with(name, "ForSequenceClassification")) {
+  } else if (is_encoder && name.ends_with("ForSequenceClassification")) {
     model.head = head_kind::classifier;
     const std::int64_t labels = from.entries("id2label");
     model.num_classes = from.integer("num_labels", labels != 0 ? labels : 2);
     model.pooler = is_bert;
     model.head_dense = !is_bert;
-  } else if (ends_with(name, "Model")) {
+  } else if (name.ends_with("Model")) {
     model.head = head_kind::none;
   } else {
-    throw config_error("architectures: this reader does not know " + shortened(name));
+    from.refuse("architectures", "architectures: this reader does not know " + shortened(name));
   }
 }
 
-}  // namespace
+}  // namespace detail::hugging_face
 
-std::vector<std::string> known_model_types() {
-  std::vector<std::string> names;
-  for (const auto& one : readers()) names.push_back(one.first);
+/// The model types that `read_hugging_face_config` knows, in alphabetical order.
+[[nodiscard]] inline std::vector<std::string_view> hugging_face_model_types() {
+  std::vector<std::string_view> names;
+  for (const auto& each : detail::hugging_face::type_readers) names.push_back(each.model_type);
   return names;
 }
 
-model_config read_config(const std::string& text) {
-  if (gpuplan::io::is_too_deep(text))
-    throw config_error("it nests deeper than " + std::to_string(gpuplan::io::most_json_depth) +
-                       " lists and objects, which no model's does");
-  const json object = json::parse(text, nullptr, false);
-  if (!object.is_object()) throw config_error("this is not a JSON object");
-  config from(object);
-  model_config made;
-  made.model_type = from.text("model_type");
-  if (made.model_type.empty()) throw config_error("config.json has no model_type");
-  const auto found = readers().find(made.model_type);
-  if (found == readers().end()) {
+/// The shape that a config.json describes, as transformers 5 builds it: what a file leaves out is
+/// the default of its configuration class. Besides, it has what checkpoints hold and transformers
+/// does not count: layers of multi-token prediction, and the buffer that is a router's bias.
+/// Whether such a model can be is for `validate` of the shape.
+///
+/// At most `most_of_a_config` bytes are read, lists and objects at most `most_json_depth` deep, and
+/// dimensions of at most 2^40. Errors, each with a `reason` of one line: `malformed_config` for
+/// text that is no such JSON object, and for a class, a value or a missing key, about that key;
+/// `unknown_model_type` about a type that this reader does not know.
+[[nodiscard]] inline hugging_face_config read_hugging_face_config(std::string_view text) {
+  namespace reading = detail::hugging_face;
+  hugging_face_config read;
+  const auto refuse = [&read](const failure& why, const std::string& reason) {
+    read.shape = why;
+    read.reason = reason;
+    return read;
+  };
+  const failure malformed(errc::malformed_config);
+  if (text.size() > most_of_a_config)
+    return refuse(malformed,
+                  "it holds " + std::to_string(text.size()) + " bytes, and at most " +
+                      std::to_string(most_of_a_config) + " are read");
+  if (is_too_deep(text))
+    return refuse(malformed.about("its nesting"),
+                  "it nests deeper than " + std::to_string(most_json_depth) +
+                      " lists and objects, which no model's does");
+  const auto object = nlohmann::json::parse(text, nullptr, false);
+  if (!object.is_object()) return refuse(malformed, "this is not a JSON object");
+  reading::config_reader from(object);
+  read.model_type = from.text("model_type");
+  if (read.model_type.empty()) from.refuse("model_type", "config.json has no model_type");
+  if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
+  const auto* const found = std::find_if(
+      std::begin(reading::type_readers), std::end(reading::type_readers), [&](const auto& each) {
+        return each.model_type == read.model_type;
+      });
+  if (found == std::end(reading::type_readers)) {
     std::string known;
-    for (const std::string& name : known_model_types()) known += (known.empty() ? "" : ", ") + name;
-    throw config_error("model_type: this reader does not know " + shortened(made.model_type) +
-                       "; it knows " + known);
+    for (const std::string_view name : hugging_face_model_types())
+      known += (known.empty() ? "" : ", ") + std::string(name);
+    return refuse(failure(errc::unknown_model_type).about(read.model_type.c_str()),
+                  "model_type: this reader does not know " + reading::shortened(read.model_type) +
+                      "; it knows " + known);
   }
-  found->second(from, made.shape);
-  read_head(from, made.model_type, made.shape);
-  made.unknown_keys = from.keys_not_asked_for();
-  return made;
+  transformer shape;
+  found->read(from, shape);
+  reading::read_head(from, read.model_type, shape);
+  if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
+  read.shape = shape;
+  read.unknown_keys = from.keys_not_asked_for();
+  return read;
 }
 
-}  // namespace describe_model
+}  // namespace gpuplan::io
