@@ -204,17 +204,17 @@ class trained_beside {
     result = clone(t_, result);
     const element format = result->format;
     const element own = t_.parameters[by.down].data.format;
-    const value x = t_.autocast ? t_.share(input) : cast(t_, input, own);
+    const value x = t_.autocasts() ? t_.share(input) : cast(t_, input, own);
     if (by.magnitude == none) {
       value more = scaled_matmul(by, x);
-      if (!t_.autocast) more = cast(t_, more, format);
+      if (!t_.autocasts()) more = cast(t_, more, format);
       return eager::add(t_, result, more);
     }
     {
       const value more = rescaled(by, x, result);
       result = eager::add(t_, result, more);
     }
-    return t_.autocast ? static_cast<value&&>(result) : cast(t_, result, format);
+    return t_.autocasts() ? static_cast<value&&>(result) : cast(t_, result, format);
   }
   constexpr value weight_of(const layer& by) {
     return by.is_quantised ? base_.whole(by.weight) : t_.share(t_.parameter(by.weight));
@@ -269,11 +269,8 @@ class trained_beside {
     return eager::add(t_, of_base, scaled);
   }
   constexpr value unrecorded_linear(const tensor& x, int weight) {
-    const bool recorded = t_.records;
-    t_.records = false;
-    value made = linear(t_, x, weight, none);
-    t_.records = recorded;
-    return made;
+    const auto unrecorded = t_.without_graph();
+    return linear(t_, x, weight, none);
   }
   /// The norm of each row of weight + scaling * more.
   constexpr value norm_of_rows(const tensor& weight, const tensor& more) {

@@ -20,7 +20,7 @@ class float8_linear {
   float8_linear& operator=(const float8_linear&) = delete;
 
   constexpr value operator()(const tensor& input, int weight, int bias) {
-    const value x = t_.autocast ? cast(t_, input, t_.autocast_format) : t_.share(input);
+    const value x = cast(t_, input, t_.computes_in(input.format));
     const value w = transpose(t_, t_.parameter(weight), 0, 1);
     value result = product(x, w);
     if (bias == none) return result;

@@ -87,8 +87,7 @@ class model_code : public recomputer {
         quantised(on, of),
         in_fp8(on),
         adapters(on, of, quantised) {
-    t.again = this;
-    t.autocast_format = element_of(setup.precision.compute);
+    t.recompute_by(*this);
     weight_format = element_of(setup.precision.weights);
     drops = setup.dropout > 0;
     layers = model.num_hidden_layers;
@@ -109,6 +108,10 @@ class model_code : public recomputer {
   /// One micro-batch, to the loss, or to what `outer_loss` makes it of outside the model.
   constexpr virtual value forward() = 0;
   constexpr virtual value outer_loss(const tensor& result) { return t.share(result); }
+  /// As long as what it returns lives, operators cast as the setup's precision says.
+  [[nodiscard]] constexpr auto autocast() {
+    return t.autocast(setup.precision.autocast(), element_of(setup.precision.compute));
+  }
 
   sharding* shards = nullptr;
   bool is_watched = false;  // the sharding has hooks around every module
@@ -193,20 +196,21 @@ class model_code : public recomputer {
     if (record.is_moved) return;
     record.is_moved = true;
     t.moved.push(parameter);
-    if (t.weights_on_host)
+    if (t.gathering().weights_on_host)
       record.data.format = weight_format;
     else
       t.convert(record.data, weight_format);
   }
   /// Whether a table that modules share gets memory as often as it is met (`to_empty`).
-  [[nodiscard]] constexpr bool renews_shared() const { return t.gathers && !t.weights_on_host; }
+  [[nodiscard]] constexpr bool renews_shared() const {
+    return t.gathers() && !t.gathering().weights_on_host;
+  }
   /// Gives the parameter new memory, and hands out the old.
   constexpr int renew(int parameter) {
     tensor& data = t.parameters[parameter].data;
     const int was = data.storage;
-    t.what = purpose::weights;
-    data.storage = t.new_storage(data.bytes(), {"weight", parameter, nullptr, &data});
-    t.what = purpose::working;
+    data.storage = t.charge(purpose::weights)
+                       ->new_storage(data.bytes(), {"weight", parameter, nullptr, &data});
     return was;
   }
   /// What lives until the next parameter of its module is there.
@@ -488,10 +492,11 @@ class model_code : public recomputer {
       }
       t.keep(by, x);
     }
-    const bool recorded = t.records;
-    t.records = false;
-    value result = layer(index, x);
-    t.records = recorded;
+    value result;
+    {
+      const auto unrecorded = t.without_graph();
+      result = layer(index, x);
+    }
     t.result_of(by, result.get());
     return result;
   }
@@ -545,15 +550,7 @@ class model_code : public recomputer {
  public:
   constexpr void recompute(int region) override {
     t.begin_recompute(region);
-    t.autocast = setup.precision.autocast();
-    const rerun again = reruns_[region];
-    if (again.layer != none) {
-      for (int which = 1; which < again.inputs; ++which) beside[which - 1] = again.input[which];
-      const value result = compute_again(again.layer, again.input[0]);
-    } else {
-      const value result = core(again.input[0], again.input[1], again.input[2]);
-    }
-    t.autocast = false;
+    rerun_region(rerun(reruns_[region]));
     t.end_recompute();
   }
   constexpr void region_is_done(int region) override {
@@ -577,6 +574,15 @@ class model_code : public recomputer {
     int inputs = 0;
     tensor input[1 + most_beside]{};
   };
+  constexpr void rerun_region(const rerun& again) {
+    const auto casting = autocast();
+    if (again.layer != none) {
+      for (int which = 1; which < again.inputs; ++which) beside[which - 1] = again.input[which];
+      const value result = compute_again(again.layer, again.input[0]);
+    } else {
+      const value result = core(again.input[0], again.input[1], again.input[2]);
+    }
+  }
   struct moved_buffer {
     tensor* table = nullptr;
     tensor numbers{};

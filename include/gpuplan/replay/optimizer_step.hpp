@@ -45,12 +45,11 @@ class optimizer_states {
       parts_[is_of_second ? 1 : 0].parameters.push(parameter);
     }
     for (int at = 0; at < t_.parameters.size(); ++at) states_.push(state{});
-    t_.what = purpose::optimizer_states;
+    const auto charged = t_.charge(purpose::optimizer_states);
     for (int of = 0; of < count_; ++of)
       for (int at = 0; at < parts_[of].parameters.size(); ++at)
         if (has_master(parts_[of].parameters[at]))
           masters_.push(master_of(parts_[of].parameters[at]));
-    t_.what = purpose::working;
     if (setup_.optimizer.kind != optimizer_kind::adagrad) return;
     for (int at = 0; at < parts_[0].parameters.size(); ++at)
       make_states(parts_[0], parts_[0].parameters[at]);
@@ -114,10 +113,9 @@ class optimizer_states {
   /// The scale, and since when it has not changed.
   constexpr void make_scale() {
     if (scale_ != none) return;
-    t_.what = purpose::optimizer_states;
+    const auto charged = t_.charge(purpose::optimizer_states);
     scale_ = t_.new_storage(4);
     growth_ = t_.new_storage(4);
-    t_.what = purpose::working;
   }
   /// One kernel for each parameter, whose states are its own to store.
   [[nodiscard]] constexpr bool is_torch() const {
@@ -228,7 +226,7 @@ class optimizer_states {
     t_.release(partial);
     const int stacked = t_.new_storage(bytes * count, {"norms of gradients"});
     int summed = none;  // over the ranks' parts
-    if (t_.shards > 1) {
+    if (t_.gathering().ranks > 1) {
       const int powers = t_.new_storage(bytes * count, {"norms of gradients"});
       const int copy = t_.new_storage(bytes * count, {"norms of gradients"});
       summed = t_.new_storage(bytes * count, {"norms of gradients"});
@@ -256,7 +254,7 @@ class optimizer_states {
     state& made = states_[parameter];
     if (made.is_made || of.kind == optimizer_kind::sgd) return;
     made.is_made = true;
-    t_.what = purpose::optimizer_states;
+    const auto charged = t_.charge(purpose::optimizer_states);
     const int moments = of.kind == optimizer_kind::adamw ? 2 : 1;
     if (of.kind == optimizer_kind::adafactor && data(parameter).size.rank > 1) {
       made.storage[0] = t_.new_storage(factor(parameter, 1).bytes(), {"means of rows of squares"});
@@ -279,7 +277,6 @@ class optimizer_states {
                                                    {name_of_moment(of.kind, at), parameter})
                                   : temporary(parameter, name_of_moment(of.kind, at));
     }
-    t_.what = purpose::working;
   }
   [[nodiscard]] static constexpr const char* name_of_moment(optimizer_kind kind, int at) {
     if (kind == optimizer_kind::sgd_momentum || kind == optimizer_kind::muon) return "momentum";

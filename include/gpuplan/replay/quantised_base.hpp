@@ -40,7 +40,7 @@ class quantised_weights {
     const int place = t_.reserve_parameter(false);
     const std::int64_t count = out * in;
     const std::int64_t blocks = ceil_div(count, base().block);
-    t_.what = purpose::weights;
+    const auto charged = t_.charge(purpose::weights);
     const value whole = t_.make({out, in}, element_of(setup_.precision.weights));
     value scales = t_.make({blocks}, element::fp32, {"scales of blocks"});
     tensor& data = t_.parameters[place].data;
@@ -63,7 +63,6 @@ class quantised_weights {
       keep(blocks, "scales of blocks in 8 bits");
       keep(1024);  // the values of the scales' 256 codes
     }
-    t_.what = purpose::working;
     return place;
   }
 

@@ -24,7 +24,11 @@ class training_job_here {
                               const batch_plan& plan,
                               device_traits device = {},
                               storage_watcher* watcher = nullptr)
-      : tape_(memory, device, watcher),
+      : tape_(memory,
+              device,
+              {.keeps_workspaces = setup.framework.keeps_workspaces,
+               .random_states_on_host = setup.framework.random_states_on_host},
+              watcher),
         described_(setup),
         setup_(as_operators_see(setup)),
         plan_(plan),
@@ -32,8 +36,6 @@ class training_job_here {
         any_shards_(tape_, described_, plan_),
         shards_(any_shards_.get()),
         states_(tape_, setup_) {
-    tape_.keeps_workspaces = setup.framework.keeps_workspaces;
-    tape_.random_states_on_host = setup.framework.random_states_on_host;
     tape_.begin(moment::construct);
     code_->shards = shards_;
     if (shards_ != nullptr) shards_->begins(*code_);
@@ -69,19 +71,7 @@ class training_job_here {
     if (shards_ != nullptr && shards_->has_own_step()) return shards_->step();
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
       if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
-      tape_.autocast = setup_.precision.autocast();
-      tape_.begin(moment::forward);
-      value loss;
-      {
-        value given = tape_.share(code_->input());
-        if (shards_ != nullptr) shards_->before_unit(none, &given, 1);
-        code_->given = given;
-        loss = code_->forward();
-        if (shards_ != nullptr) shards_->after_unit(none, loss);
-      }
-      loss = code_->outer_loss(loss);
-      if (plan_.accumulation > 1) loss = scale(tape_, loss);
-      tape_.end_autocast();
+      const value loss = forward();
       const value scaled = states_.scaled(loss);
       tape_.backward(scaled);
       // whoever measures does so before the loss goes
@@ -97,10 +87,24 @@ class training_job_here {
   }
 
  private:
+  constexpr value forward() {
+    const auto autocast = code_->autocast();
+    tape_.begin(moment::forward);
+    value loss;
+    {
+      value given = tape_.share(code_->input());
+      if (shards_ != nullptr) shards_->before_unit(none, &given, 1);
+      code_->given = given;
+      loss = code_->forward();
+      if (shards_ != nullptr) shards_->after_unit(none, loss);
+    }
+    loss = code_->outer_loss(loss);
+    if (plan_.accumulation > 1) loss = scale(tape_, loss);
+    return loss;
+  }
   // From the meta device, where the model was built there.
   constexpr void move_to_device() {
-    const bool from_meta = tape_.on_meta;
-    tape_.on_meta = false;
+    const bool from_meta = tape_.leave_meta();
     code_->cast_model();
     if (!from_meta) return;
     for (int at = 0; at < tape_.buffers.size(); ++at) {

@@ -20,10 +20,9 @@ class bert_code : public hugging_face_code {
     const std::int64_t width = model.hidden_size;
     build_embeddings();
     for (std::int64_t at = 0; at < layers; ++at) {
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       modules_.push(build_layer(trains_layer(at)));
     }
-    t.unit = none;
     if (model.relative_attention_buckets != 0)
       distances_ =
           table_module(model.relative_attention_buckets, model.num_attention_heads, trains_all());
@@ -45,7 +44,7 @@ class bert_code : public hugging_face_code {
 
   constexpr void make_batch() override {
     const sizes all{plan.micro_batch, setup.sequence_length};
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     for (std::int64_t text = 0; text < setup.encodings; ++text) make_input(all);
     if (model.head == head_kind::none) {
       for (std::int64_t text = 0; text < setup.encodings; ++text) make_input(all);
@@ -53,7 +52,6 @@ class bert_code : public hugging_face_code {
       make_input(model.head == head_kind::classifier ? sizes{plan.micro_batch} : all);
       if (setup.padding_mask) make_input(all);
     }
-    t.what = purpose::working;
   }
 
   constexpr value forward() override {
@@ -87,10 +85,8 @@ class bert_code : public hugging_face_code {
     if (model.type_vocab_size != 0)
       types_ = table_module(model.type_vocab_size, width, trains_all());
     norm_ = norm_module(width, trains_all());
-    t.what = purpose::buffers;
     add_numbers();
     if (model.type_vocab_size != 0) add_numbers();
-    t.what = purpose::working;
     if (code().positions_behind_norm) build_positions();
   }
   constexpr void build_positions() {
@@ -98,7 +94,8 @@ class bert_code : public hugging_face_code {
   }
   // A number for each position.
   constexpr void add_numbers() {
-    const tensor made = t.make({1, model.position_rows}, element::int64).take();
+    const tensor made =
+        t.charge(purpose::buffers)->make({1, model.position_rows}, element::int64).take();
     model_code::add_numbers(made);
     held_.push(made.storage);
   }
@@ -158,14 +155,12 @@ class bert_code : public hugging_face_code {
       t.release(padded);
     }
     tensor& data = t.parameters[head_.bias].data;
-    t.what = purpose::weights;
-    const int own = t.new_storage(data.bytes());
-    t.what = purpose::working;
+    const int own = t.charge(purpose::weights)->new_storage(data.bytes());
     t.release(data.storage);
     data.storage = own;
   }
   /// And not on a device without memory.
-  [[nodiscard]] constexpr bool is_built_here() const { return !t.gathers; }
+  [[nodiscard]] constexpr bool is_built_here() const { return !t.gathers(); }
   constexpr void make_input(const sizes& size) {
     const tensor made = t.make(size, element::int64).take();
     inputs_.push(made);
@@ -431,22 +426,18 @@ class bert_code : public hugging_face_code {
   }
   /// Of what has no use nothing is kept once the model has returned.
   constexpr void pool_in_vain(const tensor& hidden) {
-    const bool recorded = t.records;
-    t.records = false;
-    {
-      const value first = select(t, hidden, 1);
-      value dense;
-      if (trains_all()) {
-        const value bias = lowered_parameter(t, dense_.bias);
-        const value weight = lowered_parameter(t, dense_.weight);
-        unused_[1] = lowered(t, first);
-        dense = linear(unused_[1], dense_);
-      } else {
-        dense = linear(first, dense_);
-      }
-      unused_[0] = keeping_result(t, dense);
+    const auto unrecorded = t.without_graph();
+    const value first = select(t, hidden, 1);
+    value dense;
+    if (trains_all()) {
+      const value bias = lowered_parameter(t, dense_.bias);
+      const value weight = lowered_parameter(t, dense_.weight);
+      unused_[1] = lowered(t, first);
+      dense = linear(unused_[1], dense_);
+    } else {
+      dense = linear(first, dense_);
     }
-    t.records = recorded;
+    unused_[0] = keeping_result(t, dense);
   }
 
   constexpr value class_loss() {

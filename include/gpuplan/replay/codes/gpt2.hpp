@@ -20,7 +20,7 @@ class gpt2_code : public hugging_face_code {
     positions_ = table_module(model.position_rows, width, trains_all());
     for (std::int64_t at = 0; at < layers; ++at) {
       const bool trains = trains_layer(at);
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       block made;
       made.ln_1 = norm_module(width, trains);
       made.c_attn = conv1d_module(operator_kind::query_key_value, width, 3 * width, trains);
@@ -30,7 +30,6 @@ class gpt2_code : public hugging_face_code {
       made.mlp_c_proj = conv1d_module(operator_kind::down, ffn, width, trains);
       blocks_.push(made);
     }
-    t.unit = none;
     ln_f_ = norm_module(width, trains_final_norm());
     lm_head_ = head_module(tokens_);
   }

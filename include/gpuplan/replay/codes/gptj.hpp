@@ -22,7 +22,7 @@ class gptj_code : public hugging_face_code {
     tokens_ = token_table(model.vocab_size, width, trains_table());
     for (std::int64_t at = 0; at < layers; ++at) {
       const bool trains = trains_layer(at);
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       block made;
       made.norm = norm_module(width, trains);
       made.key = linear_module(operator_kind::key, width, width, bias, trains);
@@ -30,14 +30,11 @@ class gptj_code : public hugging_face_code {
       made.query = linear_module(operator_kind::query, width, width, bias, trains);
       made.out = linear_module(
           operator_kind::attention_output, width, width, model.attention_out_bias, trains);
-      t.what = purpose::buffers;
-      tables_.push(sinusoids().take());
-      t.what = purpose::working;
+      add_table();
       made.up = linear_module(operator_kind::up, ffn, width, model.mlp_bias, trains);
       made.down = linear_module(operator_kind::down, width, ffn, model.mlp_bias, trains);
       blocks_.push(made);
     }
-    t.unit = none;
     norm_ = norm_module(width, trains_final_norm());
     // The tables are made once more where weights are initialised.
     for (std::int64_t at = 0; at < layers; ++at) static_cast<void>(sinusoids());
@@ -95,6 +92,11 @@ class gptj_code : public hugging_face_code {
     const value sines = t.make({rows, width / 2}, element::fp32);
     const value cosines = t.make({rows, width / 2}, element::fp32);
     return t.make({rows, width}, element::fp32);
+  }
+
+  constexpr void add_table() {
+    const auto charged = t.charge(purpose::buffers);
+    tables_.push(sinusoids().take());
   }
 
   // GPTJModel

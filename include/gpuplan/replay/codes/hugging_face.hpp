@@ -19,18 +19,15 @@ class hugging_face_decoder : public hugging_face_code {
   constexpr void construct() override {
     tokens_ = token_table(model.vocab_size, model.hidden_size, trains_table());
     if (code().scales_embedding) {
-      t.what = purpose::buffers;
-      embedding_scale_ = t.make(sizes{}, element::fp32);
-      t.what = purpose::working;
+      embedding_scale_ = t.charge(purpose::buffers)->make(sizes{}, element::fp32);
       add_buffer(embedding_scale_);
     }
     for (std::int64_t at = 0; at < layers; ++at) {
       layer_modules made;
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       build_layer(made, trains_layer(at));
       modules_.push(made);
     }
-    t.unit = none;
     if (code().builds_rotary_first) build_rotary();
     if (model.norm_affine) norm_ = norm_module(model.hidden_size, trains_final_norm());
     if (!code().builds_rotary_first) build_rotary();
@@ -78,7 +75,7 @@ class hugging_face_decoder : public hugging_face_code {
   /// 1 / base ** (arange(0, width, 2) / width)
   constexpr value inverse_frequencies() {
     const sizes half{rotary_width() / 2};
-    if (t.gathers) return t.make(half, element::fp32);  // the rest is without memory
+    if (t.gathers()) return t.make(half, element::fp32);  // the rest is without memory
     value exponents;
     {
       const value range = t.make(half, element::fp32);
@@ -91,7 +88,7 @@ class hugging_face_decoder : public hugging_face_code {
     return t.make(half, element::fp32);
   }
   constexpr void build_rotary() {
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     for (int kind = 0; kind < kinds_of_tables(); ++kind) {
       value* const pair = frequencies_[kind];
       pair[0] = inverse_frequencies();
@@ -99,11 +96,10 @@ class hugging_face_decoder : public hugging_face_code {
       add_buffer(pair[0]);
       add_buffer(pair[1]);
     }
-    t.what = purpose::working;
   }
   // The frequencies are made once more where weights are initialised.
   constexpr void initialize() {
-    if (t.gathers) return;
+    if (t.gathers()) return;
     value again;
     for (int kind = 0; kind < kinds_of_tables(); ++kind) again = inverse_frequencies();
   }

@@ -61,9 +61,7 @@ class hugging_face_code : public model_code {
     // Tying them makes its bias anew, padded by nothing.
     if (model.lm_head_bias) {
       tensor& bias = t.parameters[made.bias].data;
-      t.what = purpose::weights;
-      const int again = t.new_storage(bias.bytes());
-      t.what = purpose::working;
+      const int again = t.charge(purpose::weights)->new_storage(bias.bytes());
       t.release(bias.storage);
       bias.storage = again;
     }
@@ -77,19 +75,16 @@ class hugging_face_code : public model_code {
   constexpr void lower(int parameter) {
     tensor& data = t.parameters[parameter].data;
     if (data.format == weight_format) return;
-    t.what = purpose::weights;
-    const tensor other = t.make(data.size, weight_format).take();
-    t.what = purpose::working;
+    const tensor other = t.charge(purpose::weights)->make(data.size, weight_format).take();
     t.release(data.storage);
     data = other;
   }
   constexpr void make_token_batch() {
     const sizes all{plan.micro_batch, setup.sequence_length};
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     ids_ = t.make(all, element::int64, {"token ids"});
     labels_ = t.make(all, element::int64, {"labels"});
     if (setup.padding_mask) padding_ = t.make(all, element::int64, {"padding"});
-    t.what = purpose::working;
   }
 
   // -- masking_utils.py

@@ -26,24 +26,21 @@ class lit_gpt final : public model_code {
     tokens_.weight = parameter({model.vocab_size, width}, trains_all());
     name(tokens_, "token table");
     for (std::int64_t at = 0; at < layers; ++at) {
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       modules_.push(layer_of());
     }
-    t.unit = none;
     norm_ = norm_module(width, trains_all());
     const sizes table{setup.sequence_length, rotated()};
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     cos_ = t.make(table, element::fp32);
     sin_ = t.make(table, element::fp32);
-    t.what = purpose::working;
   }
 
   constexpr void make_batch() override {
     const sizes all{plan.micro_batch, setup.sequence_length};
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     ids_ = t.make(all, element::int64);
     labels_ = t.make(all, element::int64);
-    t.what = purpose::working;
   }
 
   /// The logits of the last micro-batch.

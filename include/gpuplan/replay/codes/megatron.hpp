@@ -26,14 +26,13 @@ class megatron_gpt final : public megatron_experts {
     const std::int64_t chunks = setup.parallelism.virtual_pipeline;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) build(chunk);
     // what was built on the host moves to the device, then everything is cast
+    const auto charged = t.charge(purpose::weights);
     for (int at = 0; at < order_.size(); ++at) {
       tensor& data = t.parameters[order_[at]].data;
-      t.what = purpose::weights;
       if (!data.defined()) data.storage = t.new_storage(data.bytes());
     }
     for (int at = 0; at < order_.size(); ++at) t.convert(t.parameters[order_[at]].data, half_);
     cast_tables();
-    t.what = purpose::working;
   }
   constexpr void make_batch() override {}
 
@@ -71,15 +70,16 @@ class megatron_gpt final : public megatron_experts {
   constexpr value forward_chunk(int chunk, const tensor& received, batch_end* end) {
     chunk_record& by = chunks_[chunk];
     const sizes all{plan.micro_batch, own_tokens()};
-    t.what = purpose::buffers;
-    const value tokens = t.make(all, element::int64);
-    const value labels = t.make(all, element::int64);
-    value loss_mask = t.make(all, element::fp32);
+    const auto in_batch = [&](const sizes& size, element format) {
+      return t.charge(purpose::buffers)->make(size, format);
+    };
+    const value tokens = in_batch(all, element::int64);
+    const value labels = in_batch(all, element::int64);
+    value loss_mask = in_batch(all, element::fp32);
     value mask;
     if (setup.padding_mask)
-      mask = t.make({plan.micro_batch, 1, own_tokens(), own_tokens()}, element::boolean);
-    const value positions = t.make(all, element::int64);
-    t.what = purpose::working;
+      mask = in_batch({plan.micro_batch, 1, own_tokens(), own_tokens()}, element::boolean);
+    const value positions = in_batch(all, element::int64);
     value result = run_model(by, tokens, positions, mask, labels, received);
     if (end != nullptr) end->loss_mask = static_cast<value&&>(loss_mask);
     return result;
@@ -195,17 +195,11 @@ class megatron_gpt final : public megatron_experts {
 
   // residual + dropout(x + bias); in a region that will be computed again, it makes a graph too
   constexpr value add_back(const tensor& x, int bias, const tensor& residual) {
-    const bool recorded = t.records;
-    t.records = true;
-    value out;
-    {
-      value sum = t.share(x);
-      if (bias != none) sum = add(t, sum, t.parameter(bias));
-      const value dropped = dropout(t, sum, drops);
-      out = add(t, residual, dropped);
-    }
-    t.records = recorded;
-    return out;
+    const auto recorded = t.with_graph();
+    value sum = t.share(x);
+    if (bias != none) sum = add(t, sum, t.parameter(bias));
+    const value dropped = dropout(t, sum, drops);
+    return add(t, residual, dropped);
   }
 
   constexpr value run_block(int at, const tensor& input, const tensor& mask, const tensor& angle) {

@@ -22,7 +22,7 @@ class opt_code : public hugging_face_code {
     norm_ = norm_module(width, trains_final_norm());
     for (std::int64_t at = 0; at < layers; ++at) {
       const bool trains = trains_layer(at);
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       layer_modules made;
       made.key = linear_module(operator_kind::key, width, width, bias, trains);
       made.value = linear_module(operator_kind::value, width, width, bias, trains);
@@ -35,7 +35,6 @@ class opt_code : public hugging_face_code {
       made.norm_2 = norm_module(width, trains);
       layers_.push(made);
     }
-    t.unit = none;
     head_ = head_module(tokens_);
   }
 

@@ -25,11 +25,10 @@ class plain_decoder : public model_code {
     make_rotary_tables();
     for (std::int64_t at = 0; at < layers; ++at) {
       layer_modules made;
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       build_layer(made, trains_layer(at));
       modules_.push(made);
     }
-    t.unit = none;
     norm_ = norm_module(width, trains_final_norm());
     // a tied head is built like any, then replaced
     if (tied) {
@@ -62,10 +61,9 @@ class plain_decoder : public model_code {
 
   constexpr void make_batch() override {
     const sizes all{plan.micro_batch, setup.sequence_length};
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     ids_ = t.make(all, element::int64, {"token ids"});
     labels_ = t.make(all, element::int64, {"labels"});
-    t.what = purpose::working;
   }
 
   constexpr value forward() override {
@@ -130,10 +128,8 @@ class plain_decoder : public model_code {
       const value positions = t.make(tokens, element::fp32);
       angle = t.make(table, element::fp32);
     }
-    t.what = purpose::buffers;
-    cos_ = t.make(table, element::fp32, {"rotary table"});
-    sin_ = t.make(table, element::fp32, {"rotary table"});
-    t.what = purpose::working;
+    for (value* one : {&cos_, &sin_})
+      *one = t.charge(purpose::buffers)->make(table, element::fp32, {"rotary table"});
     add_buffer(cos_);
     add_buffer(sin_);
   }
@@ -159,11 +155,9 @@ class plain_decoder : public model_code {
   }
   constexpr value norm(const tensor& x, const module& by) {
     if (!parts_.divides_sequence()) return model_code::norm(x, by);
-    t.distributed = true;
+    const auto distributed = t.on_distributed();
     const value part = parts_.pass(x);
-    value result = model_code::norm(part, by);
-    t.distributed = false;
-    return result;
+    return model_code::norm(part, by);
   }
 
   constexpr void build_layer(layer_modules& made, bool trains) {
@@ -210,8 +204,8 @@ class plain_decoder : public model_code {
   constexpr value core(const tensor& q, const tensor& k, const tensor& v) override {
     attention_kernel kernel = setup.attention;
     if (kernel == attention_kernel::automatic)
-      kernel = is_half(t.autocast ? t.autocast_format : q.format) ? attention_kernel::flash
-                                                                  : attention_kernel::efficient;
+      kernel =
+          is_half(t.computes_in(q.format)) ? attention_kernel::flash : attention_kernel::efficient;
     switch (kernel) {
       case attention_kernel::automatic:
         if (!is_half(q.format) || q.size[3] > 256) return efficient_attention(t, q, k, v, drops);

@@ -35,11 +35,10 @@ class t5_code : public hugging_face_code {
   constexpr void make_batch() override {
     const std::int64_t batch = plan.micro_batch;
     const sizes tokens{batch, setup.sequence_length};
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     ids_ = t.make(tokens, element::int64, {"token ids"});
     labels_ = t.make({batch, target_length()}, element::int64, {"labels"});
     if (setup.padding_mask) padding_ = t.make(tokens, element::int64, {"padding"});
-    t.what = purpose::working;
   }
 
   constexpr value forward() override {
@@ -91,7 +90,7 @@ class t5_code : public hugging_face_code {
     const std::int64_t ffn = model.intermediate_size;
     for (std::int64_t at = first; at < end; ++at) {
       const bool trains = trains_block(at);
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       block made;
       made.is_decoder = first != 0;
       build_attention(made.self, at == first, trains);
@@ -103,7 +102,6 @@ class t5_code : public hugging_face_code {
       made.norm = norm_module(width, trains);
       blocks_.push(made);
     }
-    t.unit = none;
   }
   constexpr void build_attention(attention_modules& made, bool has_bias, bool trains) {
     const std::int64_t width = model.hidden_size;

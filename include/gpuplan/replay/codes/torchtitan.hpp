@@ -20,10 +20,9 @@ class torchtitan_llama final : public model_code {
     const std::int64_t width = model.hidden_size;
     tokens_ = token_table(parts_.part_of(model.vocab_size), width, trains_all());
     for (std::int64_t at = 0; at < layers; ++at) {
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       build_layer(trains_layer(at));
     }
-    t.unit = none;
     norm_ = norm_module(width, trains_final_norm());
     head_ = linear_module(
         operator_kind::head, parts_.part_of(model.vocab_size), width, false, trains_head());
@@ -51,10 +50,9 @@ class torchtitan_llama final : public model_code {
 
   constexpr void make_batch() override {
     const sizes all{plan.micro_batch, tokens_of_rank()};
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     ids_ = t.make(all, element::int64);
     labels_ = t.make(all, element::int64);
-    t.what = purpose::working;
   }
 
   constexpr value forward() override {
@@ -118,9 +116,8 @@ class torchtitan_llama final : public model_code {
     return setup.sequence_length / setup.parallelism.context_parallel;
   }
   [[nodiscard]] constexpr value new_angles() {
-    t.what = purpose::buffers;
-    value made = t.make({tokens_of_rank(), model.query_dim() / 2}, element::complex64);
-    t.what = purpose::working;
+    value made = t.charge(purpose::buffers)
+                     ->make({tokens_of_rank(), model.query_dim() / 2}, element::complex64);
     return made;
   }
 
@@ -186,11 +183,9 @@ class torchtitan_llama final : public model_code {
 
   constexpr value norm(const tensor& x, const module& by) {
     if (!parts_.is_on()) return own_norm(x, by);
-    t.distributed = true;
+    const auto distributed = t.on_distributed();
     const value part = parts_.pass(x);
-    value result = own_norm(part, by);
-    t.distributed = false;
-    return result;
+    return own_norm(part, by);
   }
   constexpr value own_norm(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return model_code::norm(x, by);

@@ -18,10 +18,9 @@ class vit_code : public hugging_face_code {
     const std::int64_t width = model.hidden_size;
     build_embeddings();
     for (std::int64_t at = 0; at < layers; ++at) {
-      t.unit = static_cast<int>(at);
+      const auto built = t.building_unit(at);
       modules_.push(build_layer(trains_layer(at)));
     }
-    t.unit = none;
     const int behind_layers = t.parameters.size();
     norm_ = norm_module(width, trains_final_norm());
     if (code().norms_first_token) leave_idle(behind_layers);
@@ -37,14 +36,13 @@ class vit_code : public hugging_face_code {
 
   constexpr void make_batch() override {
     const std::int64_t side = model.image.image_size;
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     // what autocast will cast is given as it was read
     const number_format given_in =
         setup.precision.under_autocast ? number_format::fp32 : setup.precision.weights;
     images_ = t.make(
         {plan.micro_batch, model.image.num_channels, side, side}, element_of(given_in), {"images"});
     labels_ = t.make(sizes{plan.micro_batch}, element::int64, {"labels"});
-    t.what = purpose::working;
   }
 
   [[nodiscard]] constexpr tensor input() const override { return images_; }
@@ -91,10 +89,9 @@ class vit_code : public hugging_face_code {
     if (code().positions_in_table) {
       positions_ = table_module(image.tokens(), width, trains_all()).weight;
       behind_patches_ = t.parameters.size();
-      t.what = purpose::buffers;
+      const auto charged = t.charge(purpose::buffers);
       numbers_ = t.make({1, image.tokens()}, element::int64).take();
       add_numbers(numbers_);
-      t.what = purpose::working;
     } else {
       // a parameter of the module itself, like the class token, stands before its layers'
       positions_ = parameter({1, image.tokens(), width}, trains_all());
@@ -156,7 +153,7 @@ class vit_code : public hugging_face_code {
 
   /// What the initialisation of the weights takes for a while.
   constexpr void initialize() {
-    if (t.gathers) return;  // no memory yet
+    if (t.gathers()) return;  // no memory yet
     const std::int64_t width = model.hidden_size;
     if (!code().positions_in_table) {
       truncate(model.image.tokens() * width);
@@ -197,19 +194,13 @@ class vit_code : public hugging_face_code {
     value hidden = t.share(embedded);
     for (std::int64_t at = 0; at < layers; ++at) hidden = run_layer(at, hidden);
     if (!code().norms_first_token) return norm(hidden, norm_);
-    const bool recorded = t.records;
-    t.records = false;
-    {
-      const value first = select(t, hidden, 1);
-      {
-        value together;
-        if (!first->is_contiguous()) together = t.make(first->size, first->format);
-        unread[0] = t.make(first->size, first->format);
-        for (int statistic = 1; statistic < 3; ++statistic)
-          unread[statistic] = t.make(sizes{first->size[0]}, element::fp32);
-      }
-    }
-    t.records = recorded;
+    const auto unrecorded = t.without_graph();
+    const value first = select(t, hidden, 1);
+    value together;
+    if (!first->is_contiguous()) together = t.make(first->size, first->format);
+    unread[0] = t.make(first->size, first->format);
+    for (int statistic = 1; statistic < 3; ++statistic)
+      unread[statistic] = t.make(sizes{first->size[0]}, element::fp32);
     return hidden;
   }
 

@@ -141,7 +141,7 @@ constexpr value efficient_attention(tape& t,
   t.keep(by, v);
   if (bias.defined()) t.keep(by, bias);
   value seed, offset;
-  if (!drops && !t.random_states_on_host) {
+  if (!drops && !t.software.random_states_on_host) {
     seed = t.make({1}, element::int64, {"random state"});
     offset = t.make({1}, element::int64, {"random state"});
   }
@@ -200,12 +200,11 @@ constexpr value math_attention(tape& t,
                                bool causal,
                                bool drops,
                                const tensor& bias = {}) {
-  const element format = t.autocast ? t.autocast_format : query.format;
-  const bool was_autocast = t.autocast;
+  const element format = t.computes_in(query.format);
   const value given_v = lowered(t, val);
   const value given_k = lowered(t, key);
   const value given_q = lowered(t, query);
-  t.autocast = false;
+  const auto as_given = t.without_autocast();
   const bool half = is_half(format);
   const value q = cast(t, given_q, element::fp32);
   const value k = cast(t, given_k, element::fp32);
@@ -264,9 +263,7 @@ constexpr value math_attention(tape& t,
   else
     unread = value{};
   value out = matmul(t, scores, v_all);
-  out = cast(t, out, format);
-  t.autocast = was_autocast;
-  return out;
+  return cast(t, out, format);
 }
 
 }  // namespace gpuplan::eager

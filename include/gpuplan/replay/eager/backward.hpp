@@ -259,7 +259,7 @@ constexpr void tape::run(int index) {
       }
       break;
     case node_kind::unit:
-      if (by.argument[0] != none) again->after_backward(static_cast<int>(by.argument[0]));
+      if (by.argument[0] != none) again_->after_backward(static_cast<int>(by.argument[0]));
       for (int at = 0; at < by.inputs; ++at)
         if (wants(at)) out.of[at] = share(*incoming[at]);
       break;
@@ -581,11 +581,10 @@ constexpr void tape::arrive(int parameter, const tensor& arrived) {
   } else {
     release(arrived.storage);
   }
-  if (again != nullptr) again->gradient_is_there(parameter);
+  if (again_ != nullptr) again_->gradient_is_there(parameter);
 }
 
 constexpr void tape::follow(const tensor& from, const tensor& gradient, int first) {
-  const int was = running;
   growing_array<bool> reached;
   for (int at = first; at <= from.node; ++at) {
     nodes[at].pending = 0;
@@ -600,15 +599,15 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
       reached[to - first] = true;
     }
   }
-  const bool was_inside = in_backward_;
-  in_backward_ = true;
+  const scope<bool> inside(*this, in_backward_, true);
+  const scope<int> ran(*this, running_, running_);
   hold(gradient.storage);  // so does whoever asked, to the end
   nodes[from.node].gradient[from.output] = gradient;
   for (int at = from.node; at >= first; --at) {
     if (!reached[at - first] || nodes[at].kind == node_kind::accumulate) continue;
-    if (nodes[at].layer != layer) begin(moment::backward, nodes[at].layer);
-    running = at;
-    if (nodes[at].unit != none) again->before_backward(nodes[at].unit);
+    if (nodes[at].layer != layer_) begin(moment::backward, nodes[at].layer);
+    running_ = at;
+    if (nodes[at].unit != none) again_->before_backward(nodes[at].unit);
     if (nodes[at].kind == node_kind::function)
       run_function(at);
     else
@@ -619,8 +618,6 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
         accumulate(to);
     }
   }
-  running = was;
-  in_backward_ = was_inside;
 }
 
 constexpr void tape::backward(const tensor& loss) {
@@ -628,7 +625,7 @@ constexpr void tape::backward(const tensor& loss) {
   const value root =
       make(loss.size, loss.format, {"gradient of the loss"});  // whoever asked holds it to the end
   follow(loss, root, 0);
-  if (again != nullptr) again->backward_is_done();
+  if (again_ != nullptr) again_->backward_is_done();
   forget({});
   regions.resize_down(0);
 }

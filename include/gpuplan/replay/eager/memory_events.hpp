@@ -61,6 +61,12 @@ struct device_traits {
   std::int64_t bias_workspace = 1'048'576;         // of one with a bias
 };
 
+/// What of the software likewise.
+struct software_traits {
+  bool keeps_workspaces = false;  // of matrix products, from the first of each thread on
+  bool random_states_on_host = false;
+};
+
 /// What a storage is, for people.
 struct origin {
   const char* what = "";              // "dropout mask"; empty: what the moment and the node say

@@ -300,25 +300,26 @@ constexpr value cast(tape& t, const tensor& of, element format) {
 
 /// As autocast hands a tensor to a matrix product.
 constexpr value lowered(tape& t, const tensor& of) {
-  if (!t.autocast || of.format == t.autocast_format) return t.share(of);
+  const element wanted = t.computes_in(of.format);
+  if (of.format == wanted) return t.share(of);
   tensor* const cached = of.format == element::fp32 ? t.cached_cast_of_leaf(of) : nullptr;
-  if (cached == nullptr) return cast(t, of, t.autocast_format);
-  if (!cached->defined()) *cached = cast(t, of, t.autocast_format).take();
+  if (cached == nullptr) return cast(t, of, wanted);
+  if (!cached->defined()) *cached = cast(t, of, wanted).take();
   return t.share(*cached);
 }
 /// As autocast hands a tensor to what computes in fp32.
 constexpr value raised(tape& t, const tensor& of) {
-  if (t.autocast) return cast(t, of, element::fp32);
+  if (t.autocasts()) return cast(t, of, element::fp32);
   return t.share(of);
 }
 /// A parameter likewise: the copy of one that trains serves the whole forward.
 constexpr value lowered_parameter(tape& t, int index) {
   const tensor data = t.parameter(index);
-  if (!t.autocast || data.format == t.autocast_format) return t.share(data);
-  if (!t.parameters[index].trains || data.format != element::fp32)
-    return cast(t, data, t.autocast_format);
+  const element wanted = t.computes_in(data.format);
+  if (data.format == wanted) return t.share(data);
+  if (!t.parameters[index].trains || data.format != element::fp32) return cast(t, data, wanted);
   tensor& cached = t.cached_cast(index);
-  if (!cached.defined()) cached = cast(t, data, t.autocast_format).take();
+  if (!cached.defined()) cached = cast(t, data, wanted).take();
   return t.share(cached);
 }
 
@@ -506,7 +507,7 @@ constexpr value softmax(tape& t, const tensor& of, element format) {
 }
 /// As autocast computes it: in fp32, by a kernel that reads fp16 but not bf16.
 constexpr value softmax_under_autocast(tape& t, const tensor& of) {
-  if (!t.autocast || of.format == element::fp32) return softmax(t, of, of.format);
+  if (!t.autocasts() || of.format == element::fp32) return softmax(t, of, of.format);
   if (of.format == element::fp16) return softmax(t, of, element::fp32);
   const value wide = cast(t, of, element::fp32);
   return softmax(t, wide, element::fp32);

@@ -175,33 +175,115 @@ class recomputer {
   constexpr ~recomputer() = default;
 };
 
-class tape {
- public:
-  constexpr explicit tape(memory_events& memory,
-                          device_traits traits = {},
-                          storage_watcher* watcher = nullptr)
-      : device(traits), memory_(&memory), watcher_(watcher) {}
-
-  device_traits device;
-  bool keeps_workspaces = false;
-  bool random_states_on_host = false;
-  bool autocast = false;
-  element autocast_format = element::bf16;
-  bool records = true;  // false: no graph
-  int stream = 0;
-  purpose what = purpose::working;
-  int layer = none;
-  int running = none;                    // the node whose backward runs
-  bool distributed = false;              // operators work on DTensors: sums of gradients are new
-  int unit = none;                       // that parameters are being built for
-  bool on_meta = false;                  // what is made has no memory yet (the meta device)
-  bool gathers = false;                  // parameters are put together before they are read,
-  std::int64_t shards = 1;               // from so many parts along the first dimension
-  bool weights_on_host = false;          // parameters take no memory here
+/// How parameters are put together before they are read, where ranks hold parts of them.
+struct gathered_parameters {
+  bool is_on = true;
+  std::int64_t ranks = 1;                // each holds a part along the first dimension
   element whole_format = element::fp32;  // of one that is put together,
   element first_gradients{};             // and of its gradient, where that is the first;
   bool takes_any_gradient = false;       // or that stays in the format in which it arrives
-  recomputer* again = nullptr;
+  bool weights_on_host = false;          // parameters take no memory here
+};
+
+class tape {
+  // Changes one of the tape's modes for as long as it lives. A scope that lives for one expression
+  // hands on to the tape: `t.charge(purpose::buffers)->make(...)`.
+  template <class Mode>
+  class [[nodiscard]] scope {
+   public:
+    constexpr scope(tape& on, Mode& mode, Mode now) : on_(on), mode_(mode), was_(mode) {
+      mode = now;
+    }
+    scope(const scope&) = delete;
+    scope& operator=(const scope&) = delete;
+    constexpr ~scope() { mode_ = was_; }
+    constexpr tape* operator->() const { return &on_; }
+
+   private:
+    tape& on_;
+    Mode& mode_;
+    Mode was_;
+  };
+  // torch.autocast: where it ends, the copies of parameters that it cast go.
+  class [[nodiscard]] autocast_scope {
+   public:
+    constexpr autocast_scope(tape& on, bool is_on, element format) : on_(on) {
+      on.autocasts_ = is_on;
+      on.autocast_format_ = format;
+    }
+    autocast_scope(const autocast_scope&) = delete;
+    autocast_scope& operator=(const autocast_scope&) = delete;
+    constexpr ~autocast_scope() {
+      on_.drop_casts();
+      on_.autocasts_ = false;
+    }
+
+   private:
+    tape& on_;
+  };
+
+ public:
+  constexpr explicit tape(memory_events& memory,
+                          device_traits of_device = {},
+                          software_traits of_software = {},
+                          storage_watcher* watcher = nullptr)
+      : device(of_device), software(of_software), memory_(&memory), watcher_(watcher) {}
+
+  const device_traits device;
+  const software_traits software;
+
+  // -- modes, each for as long as what is returned lives
+
+  /// What is allocated is for this; without, it is working memory.
+  [[nodiscard]] constexpr auto charge(purpose to) { return scope<purpose>(*this, charges_, to); }
+  [[nodiscard]] constexpr auto on_stream(int index) { return scope<int>(*this, stream_, index); }
+  /// torch.no_grad
+  [[nodiscard]] constexpr auto without_graph() { return scope<bool>(*this, records_, false); }
+  /// torch.enable_grad
+  [[nodiscard]] constexpr auto with_graph() { return scope<bool>(*this, records_, true); }
+  /// torch.autocast to the format, or not; scopes of it do not nest.
+  [[nodiscard]] constexpr auto autocast(bool is_on, element format) {
+    return autocast_scope(*this, is_on, format);
+  }
+  [[nodiscard]] constexpr auto without_autocast() { return scope<bool>(*this, autocasts_, false); }
+  /// Operators work on DTensors: sums of their gradients are new tensors.
+  [[nodiscard]] constexpr auto on_distributed() { return scope<bool>(*this, distributed_, true); }
+  /// Parameters are built for this layer.
+  [[nodiscard]] constexpr auto building_unit(std::int64_t index) {
+    return scope<int>(*this, unit_, static_cast<int>(index));
+  }
+
+  [[nodiscard]] constexpr purpose charges() const { return charges_; }
+  [[nodiscard]] constexpr int stream() const { return stream_; }
+  [[nodiscard]] constexpr bool autocasts() const { return autocasts_; }
+  /// The format in which a matrix product reads what is stored in this one.
+  [[nodiscard]] constexpr element computes_in(element stored) const {
+    return autocasts_ ? autocast_format_ : stored;
+  }
+  [[nodiscard]] constexpr int unit() const { return unit_; }
+  /// The layer that the step is in, or none.
+  [[nodiscard]] constexpr int layer() const { return layer_; }
+  /// The node whose backward runs, or none.
+  [[nodiscard]] constexpr int running() const { return running_; }
+
+  // -- how the model is stored and who computes again, from here on
+
+  constexpr void gather_parameters(const gathered_parameters& how) { gathering_ = how; }
+  constexpr void take_gradients(element first, bool takes_any = false) {
+    gathering_.first_gradients = first;
+    gathering_.takes_any_gradient = takes_any;
+  }
+  [[nodiscard]] constexpr const gathered_parameters& gathering() const { return gathering_; }
+  [[nodiscard]] constexpr bool gathers() const { return gathering_.is_on; }
+  /// What is made has no memory yet (the meta device),
+  constexpr void build_on_meta() { on_meta_ = true; }
+  /// from here on it has. Whether it had none.
+  constexpr bool leave_meta() {
+    const bool was = on_meta_;
+    on_meta_ = false;
+    return was;
+  }
+  constexpr void recompute_by(recomputer& code) { again_ = &code; }
 
   growing_array<parameter_record> parameters{};
   growing_array<storage_record> storages{};
@@ -215,9 +297,9 @@ class tape {
 
   constexpr int new_storage(std::int64_t bytes, const origin& from = {}) {
     if (stopped_) return none;
-    if (!on_meta) alive[static_cast<int>(what)] += bytes;
-    const int block = on_meta ? none : memory_->allocate(bytes, stream);
-    const storage_record record{bytes, block, 1, what};
+    if (!on_meta_) alive[static_cast<int>(charges_)] += bytes;
+    const int block = on_meta_ ? none : memory_->allocate(bytes, stream_);
+    const storage_record record{bytes, block, 1, charges_};
     int at = free_;
     if (at != none) {
       free_ = storages[at].block;
@@ -256,7 +338,7 @@ class tape {
   constexpr void take_again(int storage) {
     storage_record& record = storages[storage];
     alive[static_cast<int>(record.what)] += record.bytes;
-    record.block = memory_->allocate(record.bytes, stream);
+    record.block = memory_->allocate(record.bytes, stream_);
     if (watcher_ != nullptr) watcher_->took_memory(*this, storage, 0);
   }
   constexpr void resize(int storage, std::int64_t bytes) {
@@ -317,10 +399,8 @@ class tape {
     if (of.format == format) return;
     of.format = format;
     if (!of.defined()) return;
-    const purpose was = what;
-    what = storages[of.storage].what;
-    const int other = new_storage(of.bytes(), {"", none, &of, &of});
-    what = was;
+    const int other =
+        charge(storages[of.storage].what)->new_storage(of.bytes(), {"", none, &of, &of});
     release(of.storage);
     of.storage = other;
   }
@@ -334,7 +414,7 @@ class tape {
   /// where the framework keeps them, from the first of each thread on. With a bias a thread needs
   /// both.
   constexpr void touch_workspace(bool adds_bias = false) {
-    if (!keeps_workspaces) {
+    if (!software.keeps_workspaces) {
       touch(adds_bias ? device.bias_workspace : device.matrix_workspace);
       return;
     }
@@ -344,7 +424,7 @@ class tape {
   }
   /// The step is at this moment.
   constexpr void begin(moment now, int at_layer = none) {
-    layer = at_layer;
+    layer_ = at_layer;
     memory_->begin(now, at_layer);
   }
 
@@ -356,7 +436,7 @@ class tape {
   /// A node with the inputs that need a gradient, or none where none does. Inside a recomputation
   /// there is a graph already: the answer tells only whether there would be a node.
   constexpr int add_node(node_kind kind, std::initializer_list<const tensor*> inputs) {
-    if (!records) return none;
+    if (!records_) return none;
     bool any = false;
     for (const tensor* input : inputs) any = any || input->needs_gradient();
     if (!any) return none;
@@ -366,8 +446,8 @@ class tape {
     for (const tensor* input : inputs) made.input[made.inputs++] = edge_of(*input);
     made.first_kept = kept.size();
     made.region = region_;
-    made.layer = layer;
-    made.distributed = distributed;
+    made.layer = layer_;
+    made.distributed = distributed_;
     return nodes.push(made);
   }
   [[nodiscard]] constexpr node* at(int index) {
@@ -420,29 +500,28 @@ class tape {
   constexpr int reserve_parameter(bool trains) {
     parameter_record record;
     record.trains = trains;
-    record.unit = unit;
+    record.unit = unit_;
     return parameters.push(record);
   }
   constexpr void build_parameter(int place, const sizes& size, element format) {
-    what = purpose::weights;
-    const bool was_on_meta = on_meta;
-    on_meta = on_meta || weights_on_host;
+    const auto charged = charge(purpose::weights);
+    const scope<bool> of_weights(*this, on_meta_, on_meta_ || gathering_.weights_on_host);
     parameter_record& record = parameters[place];
-    if (gathers) {
+    if (gathering_.is_on) {
+      const element whole_format = gathering_.whole_format;
+      const std::int64_t ranks = gathering_.ranks;
       sizes part = size;
-      part[0] = (size[0] + shards - 1) / shards;
+      part[0] = (size[0] + ranks - 1) / ranks;
       record.data = make(part, format, {"weight", place}).take();
       record.whole.format = whole_format;
       set_contiguous(record.whole, size);
       // one that has no memory yet
-      record.whole.storage = storages.push(
-          {shards * part.count() * bytes_of(whole_format), none, 1, purpose::weights});
+      record.whole.storage =
+          storages.push({ranks * part.count() * bytes_of(whole_format), none, 1, purpose::weights});
       name(record.whole.storage, {"gathered weight", place, nullptr, &record.whole});
     } else {
       record.data = make(size, format, {"weight", place}).take();
     }
-    on_meta = was_on_meta;
-    what = purpose::working;
   }
   /// How the operators that read the parameter find it stored.
   [[nodiscard]] constexpr element format_of(int index) const {
@@ -460,7 +539,7 @@ class tape {
   [[nodiscard]] constexpr tensor parameter(int index) {
     parameter_record& record = parameters[index];
     tensor data = record.whole.defined() ? record.whole : record.data;
-    if (!record.trains || !records) return data;
+    if (!record.trains || !records_) return data;
     if (recomputes_ != none) {
       data.node = 0;
       return data;
@@ -470,12 +549,13 @@ class tape {
       made.kind = node_kind::accumulate;
       made.parameter = index;
       made.size[0] = record.gradient_size.rank == 0 ? data.size : record.gradient_size;
-      const bool is_first = gathers && record.whole.defined() && !record.whole_gradient.defined();
+      const bool is_first =
+          gathering_.is_on && record.whole.defined() && !record.whole_gradient.defined();
       if (record.casts_whole_gradient)
         made.format[0] = record.data.format;
       else
-        made.format[0] = is_first ? first_gradients : data.format;
-      made.takes_any_format = record.whole.defined() && takes_any_gradient;
+        made.format[0] = is_first ? gathering_.first_gradients : data.format;
+      made.takes_any_format = record.whole.defined() && gathering_.takes_any_gradient;
       made.first_kept = kept.size();
       record.node = nodes.push(made);
     }
@@ -499,7 +579,7 @@ class tape {
   /// Makes the gradient of what no trained parameter led to arrive in it, as `requires_grad_()`
   /// does.
   constexpr void require_gradient(tensor& leaf) {
-    if (!records || leaf.needs_gradient()) return;
+    if (!records_ || leaf.needs_gradient()) return;
     if (recomputes_ != none) {
       leaf.node = 0;
       return;
@@ -563,7 +643,7 @@ class tape {
   }
 
   constexpr int begin_region() {
-    if (!records || recomputes_ != none) return none;
+    if (!records_ || recomputes_ != none) return none;
     region_record record;
     record.first = kept.size();
     region_ = regions.push(record);
@@ -579,15 +659,6 @@ class tape {
   [[nodiscard]] constexpr bool has_stopped() const { return stopped_; }
   constexpr void begin_recompute(int region) { recomputes_ = region; }
   constexpr void end_recompute() {
-    for (int at = 0; at < parameters.size(); ++at) {
-      if (!parameters[at].recast.defined()) continue;
-      release(parameters[at].recast.storage);
-      parameters[at].recast = {};
-    }
-    for (int at = 0; at < leaves_.size(); ++at) {
-      release(leaves_[at].recast.storage);
-      leaves_[at].recast = {};
-    }
     recomputes_ = none;
     stopped_ = false;
   }
@@ -607,19 +678,6 @@ class tape {
     if (recomputes_ != none) return record.recast;
     return record.cast;
   }
-  constexpr void end_autocast() {
-    for (int at = 0; at < parameters.size(); ++at) {
-      if (!parameters[at].cast.defined()) continue;
-      release(parameters[at].cast.storage);
-      parameters[at].cast = {};
-    }
-    for (int at = 0; at < leaves_.size(); ++at) {
-      release(leaves_[at].cast.storage);
-      leaves_[at].cast = {};
-    }
-    autocast = false;
-  }
-
   // -- backward
 
   /// Follows the graph from the loss, whose gradient is made, and forgets the graph.
@@ -653,7 +711,7 @@ class tape {
   constexpr void replace_block(int storage, std::int64_t bytes) {
     storage_record& record = storages[storage];
     alive[static_cast<int>(record.what)] += bytes;
-    const int block = memory_->allocate(bytes, stream);
+    const int block = memory_->allocate(bytes, stream_);
     if (watcher_ != nullptr) watcher_->took_memory(*this, storage, bytes);
     alive[static_cast<int>(record.what)] -= record.bytes;
     memory_->release(record.block);
@@ -697,9 +755,8 @@ class tape {
     const int place = nodes[index].first_kept + which;
     const int region = nodes[index].region;
     if (region != none && !kept[place].defined() && regions[region].made == 0) {
-      running = none;
-      again->recompute(region);
-      running = index;
+      const scope<int> nothing_runs(*this, running_, none);
+      again_->recompute(region);
     }
     return kept[place];
   }
@@ -707,10 +764,16 @@ class tape {
  private:
   constexpr void keep_workspace(std::int64_t bytes, int& storage) {
     if (storage != none || bytes == 0) return;
-    const purpose was = what;
-    what = purpose::workspace;
-    storage = new_storage(bytes, {"workspace"});
-    what = was;
+    storage = charge(purpose::workspace)->new_storage(bytes, {"workspace"});
+  }
+  constexpr void drop_casts() {
+    for (int at = 0; at < parameters.size(); ++at) drop_cast(cached_cast(at));
+    for (int at = 0; at < leaves_.size(); ++at)
+      drop_cast(recomputes_ != none ? leaves_[at].recast : leaves_[at].cast);
+  }
+  constexpr void drop_cast(tensor& copy) {
+    release(copy.storage);
+    copy = {};
   }
   constexpr void keep_again(const tensor& of) {
     region_record& region = regions[recomputes_];
@@ -735,7 +798,7 @@ class tape {
     if (region.dropped != region.count) return;
     for (int at = region.taken; at < region.saved; ++at)
       release(saved_results[region.first_saved + at].storage);
-    again->region_is_done(by.region);
+    again_->region_is_done(by.region);
   }
   constexpr void run(int index);
   constexpr void run_function(int index);
@@ -751,6 +814,18 @@ class tape {
     tensor recast{};  // likewise, of a recomputation
   };
 
+  purpose charges_ = purpose::working;
+  int stream_ = 0;
+  bool records_ = true;
+  bool autocasts_ = false;
+  element autocast_format_ = element::bf16;
+  bool distributed_ = false;
+  bool on_meta_ = false;
+  int unit_ = none;
+  int layer_ = none;
+  int running_ = none;
+  gathered_parameters gathering_{.is_on = false};
+  recomputer* again_ = nullptr;
   memory_events* memory_;
   storage_watcher* watcher_;  // none where nobody asks
   growing_array<leaf_record> leaves_{};

@@ -126,14 +126,14 @@ class storages_at final : public memory_events, public storage_watcher {
     entry made;
     made.what = from.what;
     made.parameter = from.parameter;
-    made.layer = on.layer;
-    if (on.layer == none || on.what == purpose::weights) made.layer = on.unit;
+    made.layer = on.layer();
+    if (on.layer() == none || on.charges() == purpose::weights) made.layer = on.unit();
     if (made.layer != none && static_cast<std::size_t>(made.layer) < forwards_.size())
       made.forward = (forwards_[static_cast<std::size_t>(made.layer)] - 1) / encodings_;
-    if (made.what.empty() && on.running != none && on.what == purpose::working) {
+    if (made.what.empty() && on.running() != none && on.charges() == purpose::working) {
       made.running = true;
-      made.through = on.nodes[on.running].kind;
-      made.parameter = on.nodes[on.running].parameter;
+      made.through = on.nodes[on.running()].kind;
+      made.parameter = on.nodes[on.running()].parameter;
     }
     take_size(made, on, storage, from);
     const entry* like =

@@ -77,11 +77,10 @@ class gradient_buckets final : public sharding {
       into.is_first = false;
       into.number = none;
     }
-    t_.what = purpose::buffers;
+    const auto charged = t_.charge(purpose::buffers);
     for (int at = 0; at < cut.size(); ++at) buckets_.push(none);
     for (int at = cut.size() - 1; at >= 0; --at)
       buckets_[at] = t_.new_storage(cut[at].bytes, {"gradient bucket"});
-    t_.what = purpose::working;
   }
 
   // By falling size, each to the rank that has least.

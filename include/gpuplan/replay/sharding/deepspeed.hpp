@@ -114,11 +114,7 @@ class deepspeed_engine : public sharding {
     of.is_view = true;
   }
   [[nodiscard]] constexpr int make(purpose what, std::int64_t bytes) const {
-    const purpose was = t_.what;
-    t_.what = what;
-    const int made = t_.new_storage(bytes);
-    t_.what = was;
-    return made;
+    return t_.charge(what)->new_storage(bytes);
   }
   /// One that lives as long as the engine.
   constexpr int make_lasting(purpose what, std::int64_t bytes) {
@@ -399,9 +395,8 @@ class deepspeed_partitions final : public deepspeed_engine {
   }
 
   constexpr void reduce_bucket() {
-    const int was = t_.stream;
     if (overlaps_ && !contiguous_) drop_other_gradients();
-    if (overlaps_) t_.stream = reducing_stream;
+    const auto aside = t_.on_stream(overlaps_ ? reducing_stream : t_.stream());
     if (contiguous_)
       average();
     else if (bucket_.size() > 1)
@@ -417,7 +412,6 @@ class deepspeed_partitions final : public deepspeed_engine {
           drop(gradient(parameter));
       }
     }
-    t_.stream = was;
     bucket_.resize_down(0);
     in_bucket_ = 0;
   }

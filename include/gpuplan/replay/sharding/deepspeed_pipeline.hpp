@@ -71,9 +71,8 @@ class deepspeed_pipeline {
     ++live_;
     tensor input{};
     if (!is_first()) {
-      t_.what = purpose::buffers;
+      const auto charged = t_.charge(purpose::buffers);
       const value came = received();
-      t_.what = purpose::working;
       one.leaf = t_.leaf(came);
       input = *one.leaf;
     }

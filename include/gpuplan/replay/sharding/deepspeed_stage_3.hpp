@@ -33,11 +33,9 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   constexpr void begins(model_code& code) override {
     deepspeed_engine::begins(code);
     code.is_watched = true;
-    t_.first_gradients = format_;
-    if (!zero_.divides_while_building) return;
-    t_.gathers = ranks_ > 1;
-    t_.shards = ranks_;
-    t_.whole_format = format_;
+    t_.take_gradients(format_);
+    if (zero_.divides_while_building && ranks_ > 1)
+      t_.gather_parameters({.ranks = ranks_, .whole_format = format_, .first_gradients = format_});
   }
 
   // -- hooks of modules
@@ -125,8 +123,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   // -- construction
 
   constexpr void initialize() override {
-    t_.gathers = false;
-    t_.shards = 1;
+    t_.gather_parameters({.is_on = false, .first_gradients = format_});
     std::int64_t all = 0;
     for (int at = 0; at < t_.parameters.size(); ++at) {
       divide(at);
@@ -293,13 +290,11 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       part += of.part;
       live_ += of.elements;
     }
-    const int was = t_.stream;
-    t_.stream = gathering_stream_;
+    const auto aside = t_.on_stream(gathering_stream_);
     if (ranks_ > 1 && made.count == 1)
       give_memory(parameters[0], ranks_ * part);
     else if (ranks_ > 1)
       made.buffer = make(purpose::buffers, ranks_ * part * bytes_of(format_));
-    t_.stream = was;
     handles_.push(made);
   }
 
@@ -318,14 +313,12 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     of.handle = none;
     if (!by.is_complete) {
       by.is_complete = true;
-      const int was = t_.stream;
-      t_.stream = gathering_stream_;
+      const auto aside = t_.on_stream(gathering_stream_);
       for (int at = by.first; at < by.first + by.count; ++at) {
         parameter_state& member = states_of_[members_[at]];
         if (by.buffer != none) give_memory(members_[at], member.elements);
         member.now = status::available;
       }
-      t_.stream = was;
     }
     if (--by.waiting == 0) drop(by.buffer);
     bool is_idle = true;
@@ -429,8 +422,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
 
   constexpr void reduce_bucket() {
     if (bucket_.size() == 0) return;
-    const int was = t_.stream;
-    t_.stream = reducing_stream_;
+    const auto aside = t_.on_stream(reducing_stream_);
     growing_array<int> made;
     if (zero_.contiguous_gradients && in_bucket_ <= zero_.reduce_bucket && !zero_.reduce_scatter)
       average_whole(made);
@@ -441,7 +433,6 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       drop(arrived(bucket_[at]));
     }
     drop_storages(made);
-    t_.stream = was;
     bucket_.resize_down(0);
     in_bucket_ = 0;
   }
@@ -524,14 +515,12 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   constexpr void look_for_infinities() {
     std::int64_t elements = 0;
     for (int at = 0; at < groups_.size(); ++at) elements += groups_[at].elements;
-    const int was = t_.stream;
-    t_.stream = reducing_stream_;
+    const auto aside = t_.on_stream(reducing_stream_);
     const int sizes_only = t_.new_storage(elements * bytes_of_sum());
     const int found = t_.new_storage(elements);
     t_.release(sizes_only);
     t_.release(found);
     t_.touch(elements);
-    t_.stream = was;
   }
 
   constexpr void update(int group) {

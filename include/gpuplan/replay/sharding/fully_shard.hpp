@@ -31,11 +31,11 @@ class fully_shard final : public sharding {
         reduced_(element_of(setup.precision.reduced)),
         frees_after_forward_(setup.parallelism.zero_stage == 3),
         keeps_last_(setup.framework.keeps_last_layer) {
-    t_.gathers = true;
-    t_.shards = ranks_;
-    t_.whole_format = t_.first_gradients = gathered_;
-    t_.on_meta = true;
-    t_.weights_on_host = on_host_;
+    t_.gather_parameters({.ranks = ranks_,
+                          .whole_format = gathered_,
+                          .first_gradients = gathered_,
+                          .weights_on_host = on_host_});
+    t_.build_on_meta();
   }
   constexpr ~fully_shard() override {}  // NOLINT(modernize-use-equals-default)
 
@@ -57,9 +57,9 @@ class fully_shard final : public sharding {
     reduces_ = last_micro_batch || reduces_always_;
     // Gradients that wait for others are summed in the format in which they will be reduced.
     const bool is_wider = bytes_of(reduced_) > bytes_of(gathered_);
-    t_.first_gradients = !reduces_ && is_wider ? reduced_ : gathered_;
+    const element first = !reduces_ && is_wider ? reduced_ : gathered_;
     // Those that are reduced at once are widened there.
-    t_.takes_any_gradient = reduces_ && is_wider;
+    t_.take_gradients(first, reduces_ && is_wider);
   }
 
   constexpr void before_unit(int layer, value* inputs, int count) override {
@@ -183,8 +183,8 @@ class fully_shard final : public sharding {
     unit& of = units_[at];
     if (ranks_ == 1 || of.is_whole || of.gathered != eager::none || of.count == 0) return;
     const std::int64_t bytes = elements(of) * bytes_of(gathered_);
-    t_.stream = gathering_stream;
-    t_.what = purpose::buffers;
+    const auto aside = t_.on_stream(gathering_stream);
+    const auto charged = t_.charge(purpose::buffers);
     growing_array<int> copies;
     if (on_host_)
       for (int which = of.first; which < of.first + of.count; ++which)
@@ -193,14 +193,13 @@ class fully_shard final : public sharding {
       copies.push(t_.new_storage(bytes, {"parts to be gathered"}));
     of.gathered = t_.new_storage(ranks_ * bytes, {"gathered parameters of a unit"});
     for (int which = 0; which < copies.size(); ++which) t_.release(copies[which]);
-    t_.what = purpose::working;
-    t_.stream = 0;
   }
 
   // A rank's part of a parameter, on the device and in the format in which it is gathered; none
   // where it is that already.
   constexpr int input_of_gather(int parameter) {
     const std::int64_t elements = t_.parameters[parameter].data.count();
+    const auto charged = t_.charge(purpose::buffers);
     const int brought = on_host_ ? t_.new_storage(elements * bytes_of(weights_)) : eager::none;
     if (gathered_ == weights_) return brought;
     const int cast = t_.new_storage(elements * bytes_of(gathered_));
@@ -212,9 +211,7 @@ class fully_shard final : public sharding {
   constexpr void take_alone(unit& of) {
     int copied = eager::none;
     for (int which = of.first; which < of.first + of.count; ++which) {
-      t_.what = purpose::buffers;
       const int next = input_of_gather(members_[which]);
-      t_.what = purpose::working;
       t_.release(copied);
       copied = next;
       t_.take_again(t_.parameters[members_[which]].whole.storage);
@@ -255,9 +252,7 @@ class fully_shard final : public sharding {
   constexpr void sum_whole(parameter_record& parameter) {
     tensor summed = parameter.whole;
     summed.format = parameter.whole_gradient.format;
-    t_.what = purpose::gradients;
-    summed.storage = t_.new_storage(summed.bytes());
-    t_.what = purpose::working;
+    summed.storage = t_.charge(purpose::gradients)->new_storage(summed.bytes());
     t_.release(parameter.whole_gradient.storage);
     parameter.whole_gradient = summed;
   }
@@ -269,27 +264,26 @@ class fully_shard final : public sharding {
   constexpr void reduce(unit& of, const growing_array<int>& arrived) {
     std::int64_t part = 0;
     for (int at = 0; at < arrived.size(); ++at) part += t_.parameters[arrived[at]].data.count();
-    t_.what = purpose::buffers;
-    reducing_ = t_.new_storage(ranks_ * part * bytes_of(reduced_), {"gradients to be reduced"});
-    t_.what = purpose::working;
+    reducing_ = t_.charge(purpose::buffers)
+                    ->new_storage(ranks_ * part * bytes_of(reduced_), {"gradients to be reduced"});
     t_.touch(bytes_of_chunks(arrived));
     for (int at = arrived.size() - 1; at >= 0; --at) {
       tensor& whole = t_.parameters[arrived[at]].whole_gradient;
       t_.release(whole.storage);
       whole = {};
     }
-    t_.stream = reducing_stream;
-    t_.what = purpose::gradients;
+    const auto charged = t_.charge(purpose::gradients);
+    const auto aside = t_.on_stream(reducing_stream);
     int result = t_.new_storage(part * bytes_of(reduced_), {"reduced gradients of a unit"});
     const int before_cast = result;
     if (replicates_) {
-      t_.stream = summing_stream;
       t_.hold(result);
       t_.release(of.summed);
       of.summed = result;
     }
     if (reduced_ != weights_)
-      result = t_.new_storage(part * bytes_of(weights_), {"reduced gradients of a unit"});
+      result = t_.on_stream(replicates_ ? summing_stream : reducing_stream)
+                   ->new_storage(part * bytes_of(weights_), {"reduced gradients of a unit"});
     for (int at = 0; at < arrived.size() && !on_host_; ++at) {
       parameter_record& parameter = t_.parameters[arrived[at]];
       if (parameter.gradient.defined()) continue;  // added into that
@@ -300,8 +294,6 @@ class fully_shard final : public sharding {
     }
     t_.release(result);
     if (before_cast != result) t_.release(before_cast);
-    t_.what = purpose::working;
-    t_.stream = 0;
   }
 
   // The arguments of the kernels that split and join the buffers: addresses, sizes, and which block

@@ -74,12 +74,9 @@ class megatron_training final : public megatron_states {
   };
 
   constexpr int receive() {
-    const purpose was = t_.what;
-    t_.what = purpose::buffers;
     parcel made;
-    made.data = t_.make(code_->passed(), code_->format()).take();
+    made.data = t_.charge(purpose::buffers)->make(code_->passed(), code_->format()).take();
     made.holders = 1;
-    t_.what = was;
     if (free_parcel_ == none) return parcels_.push(made);
     const int at = free_parcel_;
     free_parcel_ = parcels_[at].next_free;
@@ -200,17 +197,10 @@ class megatron_training final : public megatron_states {
     by.input_bytes = given.bytes;
     by.left[static_cast<int>(given.what)] -= sign * given.bytes;
   }
-  [[nodiscard]] constexpr int new_storage_of(purpose what, std::int64_t bytes) {
-    const purpose was = t_.what;
-    t_.what = what;
-    const int made = t_.new_storage(bytes);
-    t_.what = was;
-    return made;
-  }
   [[nodiscard]] constexpr value result_of(const pass_record& by) {
     if (!by.result.defined()) return {};
     tensor made = by.result;
-    made.storage = new_storage_of(by.result_is, by.result_bytes);
+    made.storage = t_.charge(by.result_is)->new_storage(by.result_bytes);
     return {t_, made};
   }
   constexpr void report() {
@@ -223,7 +213,7 @@ class megatron_training final : public megatron_states {
     if (one.input != none) t_.resize(parcels_[one.input].data.storage, by.input_bytes);
     for (int what = 0; what < purposes; ++what)
       if (by.left[what] > 0)
-        one.kept[what] = new_storage_of(static_cast<purpose>(what), by.left[what]);
+        one.kept[what] = t_.charge(static_cast<purpose>(what))->new_storage(by.left[what]);
     one.output = result_of(by);
     one.is_replayed = false;
     if (code_->is_last(one.chunk)) report();

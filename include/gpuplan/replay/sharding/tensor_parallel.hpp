@@ -93,10 +93,8 @@ class tensor_parallel {
   }
   /// By the rank's part of a matrix: its part of the result.
   constexpr value by_own(const tensor& x, int weight, int bias) {
-    t_.distributed = true;
-    value part = linear(t_, x, weight, bias);
-    t_.distributed = false;
-    return part;
+    const auto distributed = t_.on_distributed();
+    return linear(t_, x, weight, bias);
   }
   /// All tokens, of a rank's part of them.
   constexpr value gather_tokens(const tensor& x) { return result_of(gathered_, x, gather(t_, x)); }
@@ -152,13 +150,11 @@ class tensor_parallel {
 
   /// Cross entropy of logits whose classes are divided (loss_parallel).
   constexpr value cross_entropy(const tensor& logits, const tensor& labels) {
-    t_.distributed = true;
+    const auto distributed = t_.on_distributed();
     value logs = log_softmax(logits);
     const value x = raised(t_, logs);
     logs.drop();
-    value loss = negative_log_likelihood(x, labels);
-    t_.distributed = false;
-    return loss;
+    return negative_log_likelihood(x, labels);
   }
 
  private:
@@ -244,9 +240,7 @@ class tensor_parallel {
 
   constexpr void replace(int index, const sizes& part, const growing_array<int>& temporaries) {
     parameter_record& record = t_.parameters[index];
-    t_.what = purpose::weights;
-    tensor own = t_.make(part, record.data.format).take();
-    t_.what = purpose::working;
+    tensor own = t_.charge(purpose::weights)->make(part, record.data.format).take();
     for (int at = temporaries.size() - 1; at >= 0; --at) t_.release(temporaries[at]);
     t_.release(record.data.storage);
     record.data = own;
@@ -254,9 +248,7 @@ class tensor_parallel {
   }
 
   constexpr value result_of(const own_backward& way_back, const tensor& from, value made) {
-    t_.distributed = true;
-    const int by = t_.add_node(node_kind::function, {&from});
-    t_.distributed = false;
+    const int by = t_.on_distributed()->add_node(node_kind::function, {&from});
     t_.result_of(by, made.get());
     if (node* of = t_.at(by)) {
       of->own = &way_back;

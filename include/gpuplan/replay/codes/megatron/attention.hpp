@@ -46,7 +46,7 @@ class megatron_attention : public megatron_ends {
     if (made.defined()) return made;
     const std::int64_t tokens = setup.sequence_length;
     const std::int64_t head = model.query_dim();
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     value products;
     {
       value positions;
@@ -64,7 +64,6 @@ class megatron_attention : public megatron_ends {
       whole = static_cast<value&&>(part_of_whole);
     }
     made = whole.take();
-    t.what = purpose::working;
     return made;
   }
   constexpr value table_of(const tensor& of_angles) {

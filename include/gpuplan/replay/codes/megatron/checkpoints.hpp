@@ -33,12 +33,10 @@ class megatron_checkpoints : public megatron_engine {
     }
     value result;
     {
-      const bool recorded = t.records;
-      t.records = false;
+      const auto unrecorded = t.without_graph();
       const tape::graph_place place{t.nodes.size(), t.kept.size()};
       result = run_region(inputs, count, first, last);
       t.discard(place);
-      t.records = recorded;
     }
     if (shares_inputs() && first != core_region)
       t.replace_block(inputs[0].storage, inputs[0].bytes() / tp_);
@@ -98,11 +96,9 @@ class megatron_checkpoints : public megatron_engine {
       inputs[at] = *leaves[at];
     }
     {
-      const bool recorded = t.records;
-      t.records = true;
+      const auto recorded = t.with_graph();
       const value result = run_region(inputs, is_core ? 4 : 3, first, last);
       t.follow(result, gradient, place.node);
-      t.records = recorded;
     }
     for (int at = 0; at < differentiable; ++at) {
       if (t.nodes[leaves[at]->node].gradient[0].defined()) out.of[at] = t.gradient_of(leaves[at]);

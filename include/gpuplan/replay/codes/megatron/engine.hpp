@@ -28,16 +28,12 @@ class megatron_engine : public megatron_parts {
   /// The workspace of its matrix products, there from the first on.
   constexpr void need_workspace() {
     if (workspace_ != none) return;
-    t.what = purpose::workspace;
-    workspace_ = t.new_storage(t.device.matrix_workspace + 1024);
-    t.what = purpose::working;
+    workspace_ = t.charge(purpose::workspace)->new_storage(t.device.matrix_workspace + 1024);
   }
   /// Where the sequences of a batch begin, likewise.
   constexpr void need_lengths(std::int64_t batch) {
     if (lengths_ != none) return;
-    t.what = purpose::buffers;
-    lengths_ = t.new_storage(4 * (batch + 1));
-    t.what = purpose::working;
+    lengths_ = t.charge(purpose::buffers)->new_storage(4 * (batch + 1));
   }
   // -- norms
 
@@ -181,16 +177,9 @@ class megatron_engine : public megatron_parts {
 
   constexpr void need_chunks(int& made) {
     if (made != none) return;
-    t.what = purpose::buffers;
-    made = t.new_storage(4 * 2 * setup.parallelism.context_parallel);
-    t.what = purpose::working;
+    made = t.charge(purpose::buffers)->new_storage(4 * 2 * setup.parallelism.context_parallel);
   }
-  constexpr value on_side_stream(const sizes& size) {
-    t.stream = 1;
-    value made = t.make(size, half_);
-    t.stream = 0;
-    return made;
-  }
+  constexpr value on_side_stream(const sizes& size) { return t.on_stream(1)->make(size, half_); }
   /// All tokens, of a part of the heads.
   constexpr void exchange_in(const tensor* given_parts, int count, value* exchanged) {
     const std::int64_t ranks = setup.parallelism.context_parallel;

@@ -368,10 +368,9 @@ class megatron_experts : public megatron_mlp {
   constexpr void need_grouped_workspaces() {
     if (has_grouped_workspaces_) return;
     has_grouped_workspaces_ = true;
-    t.what = purpose::workspace;
     for (int stream = 0; stream < 4; ++stream)
-      static_cast<void>(t.new_storage(t.device.matrix_workspace + 1024));
-    t.what = purpose::working;
+      static_cast<void>(
+          t.charge(purpose::workspace)->new_storage(t.device.matrix_workspace + 1024));
   }
 
   std::int64_t ranks_;

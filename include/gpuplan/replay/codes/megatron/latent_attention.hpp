@@ -31,9 +31,7 @@ class megatron_latent_attention : public megatron_attention {
     {
       // what every attention builds, for heads of the model's width
       const std::int64_t plain = model.hidden_size / model.num_attention_heads;
-      t.what = purpose::weights;
-      const value of_any = t.make({width, own_heads * plain}, half_);
-      t.what = purpose::working;
+      const value of_any = t.charge(purpose::weights)->make({width, own_heads * plain}, half_);
       made.table = make_tables();
       made.proj = parallel_linear(width, own_heads * model.value_dim(), model.attention_out_bias);
     }
@@ -119,12 +117,11 @@ class megatron_latent_attention : public megatron_attention {
   static constexpr std::int64_t first_positions = 4096;
 
   constexpr int make_tables() {
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     table made;
     const sizes half{model.mla.qk_rope_head_dim / 2};
     for (tensor& one : made.frequencies) one = t.make(half, element::fp32).take();
     static_cast<void>(make_tables(made, first_positions, element::fp32));
-    t.what = purpose::working;
     return tables_.push(made);
   }
   constexpr value make_tables(table& of, std::int64_t positions, element format) {
@@ -149,9 +146,8 @@ class megatron_latent_attention : public megatron_attention {
   }
   constexpr void fit_tables(table& of) {
     if (of.angles.defined()) return;
-    t.what = purpose::buffers;
+    const auto charged = t.charge(purpose::buffers);
     of.angles = make_tables(of, setup.sequence_length, half_).take();
-    t.what = purpose::working;
   }
 
   constexpr value gather_rows(const tensor& part_of_rows) {

@@ -69,14 +69,13 @@ class megatron_parts : public model_code {
   // A buffer that stays: scores are computed in it, sequences gathered into it.
   constexpr value shared_buffer(const sizes& size) {
     if (buffer_.count() < size.count()) {
-      t.what = purpose::buffers;
+      const auto charged = t.charge(purpose::buffers);
       tensor larger;
       larger.format = half_;
       set_contiguous(larger, sizes{size.count()});
       larger.storage = t.new_storage(larger.bytes());
       t.release(buffer_.storage);
       buffer_ = larger;
-      t.what = purpose::working;
     }
     tensor part = buffer_;
     set_contiguous(part, size);
@@ -102,9 +101,7 @@ class megatron_parts : public model_code {
   constexpr void need_dummy(const sizes& size) {
     for (int at = 0; at < dummies_.size(); ++at)
       if (dummies_[at] == size) return;
-    t.what = purpose::buffers;
-    static_cast<void>(t.new_storage(size.count() * bytes_of(half_)));
-    t.what = purpose::working;
+    static_cast<void>(t.charge(purpose::buffers)->new_storage(size.count() * bytes_of(half_)));
     dummies_.push(size);
   }
 

@@ -112,12 +112,10 @@ class megatron_states : public sharding {
         if (to > from) pieces_.push({place.parameter, to - from, of_experts});
       }
     }
-    t_.what = purpose::weights;
     int weights = none;
-    if (shares_) weights = t_.new_storage(at * bytes_of(code_->format()));
-    t_.what = purpose::gradients;
-    gradient_buffers_.push(t_.new_storage(at * bytes_of(of_gradients_)));
-    t_.what = purpose::working;
+    if (shares_) weights = t_.charge(purpose::weights)->new_storage(at * bytes_of(code_->format()));
+    gradient_buffers_.push(
+        t_.charge(purpose::gradients)->new_storage(at * bytes_of(of_gradients_)));
     if (!shares_) return;
     for (int which = end - 1; which >= 0; --which) {
       tensor& data = t_.parameters[order[which]].data;
@@ -164,10 +162,9 @@ class megatron_states : public sharding {
       any_expert = any_expert || is_of_expert;
       if (!shares_) pieces_.push({order[at], t_.parameters[order[at]].data.count(), is_of_expert});
     }
-    t_.what = purpose::optimizer_states;
+    const auto charged = t_.charge(purpose::optimizer_states);
     make_optimizer(false);
     if (any_expert) make_optimizer(true);
-    t_.what = purpose::working;
   }
   // Matrices decay and come first, then vectors. Experts have only matrices, and an optimizer of
   // their own.
@@ -225,29 +222,28 @@ class megatron_states : public sharding {
     t_.touch(elements * bytes_of(of_gradients_));
   }
 
+  constexpr void widen_gradients() {
+    if (of_gradients_ == element::fp32) return;
+    const auto charged = t_.charge(purpose::gradients);
+    for (int at = 0; at < shards_.size(); ++at)
+      shards_[at].gradient = fp32_of(shards_[at].count, "gradient in fp32", shards_[at].parameter);
+  }
+  constexpr void make_moments(shard& of) {
+    if (of.first.defined()) return;
+    const auto charged = t_.charge(purpose::optimizer_states);
+    if (setup_.optimizer.loop == optimizer_loop::fused && !setup_.framework.transformer_engine)
+      of.steps = fp32_of(1, "number of steps");
+    of.first = fp32_of(of.count, "first moment", of.parameter);
+    of.second = fp32_of(of.count, "second moment", of.parameter);
+  }
   constexpr void update() {
     t_.begin(moment::optimizer);
-    t_.what = purpose::gradients;
-    if (of_gradients_ != element::fp32)
-      for (int at = 0; at < shards_.size(); ++at)
-        shards_[at].gradient =
-            fp32_of(shards_[at].count, "gradient in fp32", shards_[at].parameter);
-    t_.what = purpose::working;
+    widen_gradients();
     measure_gradients();
-    const bool in_one_kernel = setup_.optimizer.loop == optimizer_loop::fused;
     for (const bool decays : {true, false}) {
       const int begin = decays ? 0 : first_without_decay_;
       const int end = decays ? first_without_decay_ : shards_.size();
-      t_.what = purpose::optimizer_states;
-      for (int at = begin; at < end; ++at) {
-        shard& one = shards_[at];
-        if (one.first.defined()) continue;
-        if (in_one_kernel && !setup_.framework.transformer_engine)
-          one.steps = fp32_of(1, "number of steps");
-        one.first = fp32_of(one.count, "first moment", one.parameter);
-        one.second = fp32_of(one.count, "second moment", one.parameter);
-      }
-      t_.what = purpose::working;
+      for (int at = begin; at < end; ++at) make_moments(shards_[at]);
       if (setup_.optimizer.loop == optimizer_loop::foreach) {
         growing_array<int> roots;
         for (int at = begin; at < end; ++at) roots.push(t_.new_storage(4 * shards_[at].count));
