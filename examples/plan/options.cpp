@@ -1,6 +1,7 @@
 #include "plan/options.hpp"
 
 #include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/table.hpp>
@@ -24,7 +25,6 @@
 #include <vector>
 
 #include "guides/front_end.hpp"
-#include "setups/frameworks.hpp"
 #include "setups/options.hpp"
 
 namespace plan_program {
@@ -302,7 +302,7 @@ void add_options(CLI::App& app, arguments& to) {
 named_request request_of(const arguments& given) {
   setups::arguments setup = given.setup;
   if (!setup.framework.empty()) {
-    const sharding_code sharding = setups::framework_named(setup.framework).sharding;
+    const sharding_code sharding = catalog::find_framework(setup.framework)->framework.sharding;
     setup.setup.precision = *recipe_of("bf16", sharding);
     if (sharding == sharding_code::fsdp2) setup.setup.parallelism.zero_stage = 3;
   }

@@ -1,6 +1,7 @@
 #include "setups/options.hpp"
 
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/hugging_face_config.hpp>
@@ -20,7 +21,6 @@
 #include "describe_model/command_line.hpp"
 #include "describe_model/description.hpp"
 #include "guides/front_end.hpp"
-#include "setups/frameworks.hpp"
 #include "setups/numbers.hpp"
 
 namespace setups {
@@ -130,24 +130,31 @@ transformer from_config(const std::string& file, std::string& type) {
   return *read.shape;
 }
 
+std::vector<std::string> framework_names() {
+  std::vector<std::string> names;
+  for (const catalog::named_framework& known : catalog::frameworks) names.emplace_back(known.name);
+  return names;
+}
+
 void choose_framework(const arguments& given, const std::string& known_as, training_setup& to) {
-  std::string name = given.framework;
-  if (name.empty()) name = framework_of(known_as);
-  if (name.empty()) {
+  const auto chosen = given.framework.empty() ? catalog::implementation_of(known_as)
+                                              : catalog::find_framework(given.framework);
+  if (!chosen) {
     std::string all;
-    for (const std::string& one : framework_names()) all += (all.empty() ? "" : ", ") + one;
+    for (const std::string& name : framework_names()) all += (all.empty() ? "" : ", ") + name;
     throw bad_request("no code is known for " + known_as + ": --framework names one of " + all);
   }
-  to.framework = framework_named(name);
+  to.framework = chosen->framework;
 }
 
 // Of another architecture it has none; then others may have.
 void check_code(const training_setup& setup) {
-  const auto can = runs(setup.framework, setup);
+  const auto can = catalog::runs(setup.framework, setup);
   if (can) return;
   std::string others;
-  for (const std::string& one : frameworks_for(setup))
-    others += (others.empty() ? "; of --framework these run it: " : ", ") + one;
+  for (const catalog::named_framework* known : catalog::frameworks_for(setup))
+    others +=
+        (others.empty() ? "; of --framework these run it: " : ", ") + std::string(known->name);
   throw bad_request(setup.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
                     others);
 }

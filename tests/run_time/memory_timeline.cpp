@@ -10,7 +10,6 @@
 #include "memory_timeline/command_line.hpp"
 #include "memory_timeline/moments.hpp"
 #include "program_output.hpp"
-#include "setups/frameworks.hpp"
 #include "setups/numbers.hpp"
 #include "temporary_file.hpp"
 
@@ -239,19 +238,4 @@ TEST_CASE("bytes for people have three digits") {
   CHECK(readable_bytes(1024 * 1024) == "1.00 MiB");
   CHECK(readable_bytes(8'619'549'484) == "8.03 GiB");
   CHECK(readable_bytes(103'079'215'104) == "96.0 GiB");
-}
-
-TEST_CASE("models have their own code") {
-  CHECK(setups::framework_of("gpt2-medium") == "gpt2");
-  CHECK(setups::framework_of("gpt-neox-20b") == "gpt-neox");
-  CHECK(setups::framework_of("gemma-2b") == "gemma");
-  CHECK(setups::framework_of("gemma-2-2b") == "gemma-2");
-  CHECK(setups::framework_of("gemma3_text") == "gemma-3");
-  CHECK(setups::framework_of("phi-2") == "phi");
-  CHECK(setups::framework_of("phi-4-mini") == "phi-3");
-  CHECK(setups::framework_of("t5-v1.1-base") == "t5-1.1");
-  CHECK(setups::framework_of("t5-base") == "t5");
-  CHECK(setups::framework_of("bloom").empty());
-  for (const std::string& name : setups::framework_names())
-    CHECK(*setups::framework_named(name).name != '\0');
 }

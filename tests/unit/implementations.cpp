@@ -1,0 +1,80 @@
+#include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/catalog/models.hpp>
+
+#include <string_view>
+
+#include "check.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+constexpr std::string_view implementation(std::string_view model) {
+  const auto known = catalog::implementation_of(model);
+  return known ? known->name : "none";
+}
+
+constexpr training_setup tokens_of(const transformer& model) {
+  return {.model = model, .sequence_length = 512};
+}
+
+// Whether it is among those that run the model, and how many there are.
+constexpr bool runs_it(std::string_view name, const training_setup& setup) {
+  for (const catalog::named_framework* known : catalog::frameworks_for(setup))
+    if (known->name == name) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a model has its implementation by name, by type and by class") {
+  STATIC_CHECK(implementation("gpt2-medium") == "gpt2");
+  STATIC_CHECK(implementation("gpt-neox-20b") == "gpt-neox");
+  STATIC_CHECK(implementation("gemma-2b") == "gemma");
+  STATIC_CHECK(implementation("gemma-2-2b") == "gemma-2");
+  STATIC_CHECK(implementation("gemma3_text") == "gemma-3");
+  STATIC_CHECK(implementation("phi-2") == "phi");
+  STATIC_CHECK(implementation("phi-4-mini") == "phi-3");
+  STATIC_CHECK(implementation("t5-v1.1-base") == "t5-1.1");
+  STATIC_CHECK(implementation("t5-base") == "t5");
+  STATIC_CHECK(implementation("Llama-3.1-8B") == "llama");
+  STATIC_CHECK(implementation("GPT2LMHeadModel") == "gpt2");
+  STATIC_CHECK(implementation("GPTJForCausalLM") == "gptj");
+  STATIC_CHECK(implementation("GPTNeoXForCausalLM") == "gpt-neox");
+  STATIC_CHECK(implementation("Qwen2ForCausalLM") == "qwen");
+  STATIC_CHECK(implementation("XLMRobertaForMaskedLM") == "roberta");
+  STATIC_CHECK(implementation("DistilBertModel") == "distilbert");
+  STATIC_CHECK(implementation("bloom") == "none");
+  STATIC_CHECK(implementation("") == "none");
+  STATIC_CHECK(catalog::implementation_of("bloom").why() == failure(errc::no_implementation));
+}
+
+TEST_CASE("each family's implementation is in the list, and each of the list has its name") {
+  STATIC_CHECK([] {
+    for (const catalog::model_family& family : catalog::model_families)
+      if (!catalog::find_framework(family.framework)) return false;
+    for (const catalog::named_framework& known : catalog::frameworks)
+      if (catalog::find_framework(known.name)->name != known.name || *known.framework.name == '\0')
+        return false;
+    return true;
+  }());
+  STATIC_CHECK(catalog::find_framework("Megatron_Core")->name == std::string_view("megatron-core"));
+  STATIC_CHECK(catalog::find_framework("megatron-cor").why() ==
+               failure(errc::unknown_framework).about("megatron-core"));
+}
+
+TEST_CASE("frameworks run what they have code for") {
+  constexpr training_setup llama = tokens_of(catalog::llama_3_8b);
+  STATIC_CHECK(runs_it("torch-llama", llama));
+  STATIC_CHECK(runs_it("llama", llama));
+  STATIC_CHECK(runs_it("litgpt", llama));
+  STATIC_CHECK(runs_it("torchtitan", llama));
+  STATIC_CHECK(runs_it("megatron-core", llama));
+  STATIC_CHECK(!runs_it("bert", llama));
+  STATIC_CHECK(!runs_it("gpt2", llama));
+  STATIC_CHECK(runs_it("gpt2", tokens_of(catalog::gpt2)));
+  STATIC_CHECK(!runs_it("llama", tokens_of(catalog::gpt2)));
+  STATIC_CHECK(catalog::runs(catalog::torchtitan, llama));
+  STATIC_CHECK(catalog::runs(catalog::hugging_face_llama, tokens_of(catalog::gpt2)).why().code ==
+               errc::no_such_code);
+}
