@@ -5,6 +5,7 @@
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/detail/text.hpp>
+#include <gpuplan/known.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/units.hpp>
@@ -19,28 +20,6 @@ namespace gpuplan {
 [[nodiscard]] constexpr bytes bytes_per_element(number_format format) {
   return bytes::from_value(bits_per_element(format) / 8.0);
 }
-
-/// A number that may not be known, and then is no number that one could compute with: `if (x)`, and
-/// `*x`, whose precondition is that it is known; else a compile error, at run time a `plan_error`.
-/// (`std::optional` would double the template instantiations of this header.)
-template <class T>
-class known {
- public:
-  constexpr known() = default;
-  constexpr known(T value)
-      : value_(value), is_known_(true) {}  // NOLINT(google-explicit-constructor)
-
-  [[nodiscard]] constexpr explicit operator bool() const { return is_known_; }
-  [[nodiscard]] constexpr const T& operator*() const {
-    if (!is_known_) detail::precondition_violated(failure(errc::not_known));
-    return value_;
-  }
-  [[nodiscard]] constexpr const T* operator->() const { return &**this; }
-
- private:
-  T value_{};
-  bool is_known_ = false;
-};
 
 enum class gpu_vendor { nvidia, amd, intel, google, aws };
 

@@ -17,6 +17,7 @@
 #include <gpuplan/flops.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/known.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/matmul_surface.hpp>
 #include <gpuplan/measured_device.hpp>

@@ -9,6 +9,7 @@ set(foundation
     detail/math.hpp
     units.hpp
     result.hpp
+    known.hpp
     range.hpp
     require.hpp
     detail/)
