@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
           for (const std::string& path : paths) files.push_back(read_csv(path));
           for (const std::string& term : without) switch_off(term, settings.terms);
           const time_fit fit = fit_time(timed_rows(files), settings);
-          if (as.format != "text")
+          if (as.format != gpuplan::io::format::text)
             return guides::render(errors ? errors_as_table(fit) : parameters_as_table(fit), as);
           guides::output wide = as;
           wide.width = std::max(as.width, 240);  // else a line for each cell

@@ -232,13 +232,13 @@ std::string summary_as_text(const std::vector<file_comparison>& files, const gui
 }  // namespace
 
 std::string rows_report(const std::vector<file_comparison>& files, const guides::output& as) {
-  if (as.format == "json") return rows_as_json(files).dump(2) + "\n";
+  if (as.format == gpuplan::io::format::json) return rows_as_json(files).dump(2) + "\n";
   return guides::render(rows_as_table(files), as);
 }
 
 std::string summary_report(const std::vector<file_comparison>& files, const guides::output& as) {
-  if (as.format == "json") return summary_as_json(files).dump(2) + "\n";
-  if (as.format == "text") return summary_as_text(files, as);
+  if (as.format == gpuplan::io::format::json) return summary_as_json(files).dump(2) + "\n";
+  if (as.format == gpuplan::io::format::text) return summary_as_text(files, as);
   return guides::render(summary_as_table(files), as);
 }
 

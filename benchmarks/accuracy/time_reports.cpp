@@ -70,7 +70,7 @@ std::string plans_report(const std::vector<timed_row>& rows, bool each, const gu
 
 std::string ablation_report(const std::vector<timed_row>& rows, const guides::output& as) {
   const std::vector<term_error> errors = ablation(rows);
-  if (as.format == "text" || as.format == "markdown") {
+  if (traits_of(as.format).for_people) {
     // A column for each source, in the order of the errors.
     table t{.columns = {{.name = "without"}}};
     for (const term_error& one : errors) {

@@ -1,6 +1,6 @@
 #include "describe_model/render.hpp"
 
-#include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/format.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/io/text.hpp>
 
@@ -230,18 +230,18 @@ std::string rounded(std::int64_t value) {
 }
 
 std::string render(const std::vector<section>& tables, const guides::output& as) {
-  if (as.format == "csv" || as.format == "json")
+  if (!traits_of(as.format).for_people)
     return guides::render(tables.size() == 1 ? as_it_is(tables[0]) : for_programs(tables), as);
   std::string out;
   for (const section& table : tables) {
     if (!out.empty()) out += '\n';
-    if (as.format == "text") {
+    if (as.format == io::format::text) {
       out += text_of(table, as);
       continue;
     }
     io::table readable = for_people(table);
     readable.title = table.title;
-    out += to_markdown(readable);
+    out += write(readable, as.format);
   }
   return out;
 }

@@ -1,6 +1,6 @@
 #include "fits/render.hpp"
 
-#include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/format.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/io/text.hpp>
 
@@ -82,9 +82,9 @@ io::table for_programs(const answer& of) {
 }  // namespace
 
 std::string render(const answer& of, const guides::output& as) {
-  if (as.format == "csv" || as.format == "json") return guides::render(for_programs(of), as);
+  if (!traits_of(as.format).for_people) return guides::render(for_programs(of), as);
   std::string out;
-  if (as.format == "text") {
+  if (as.format == io::format::text) {
     out = guides::bold(of.title, as.color) + '\n';
     for (int at = 0; at < io::display_width(of.title); ++at) out += "═";
     out += '\n';
@@ -92,8 +92,8 @@ std::string render(const answer& of, const guides::output& as) {
   }
   for (const judged_gpu& gpu : of.gpus) {
     io::table table = for_people(gpu);
-    if (as.format == "markdown") {
-      out += (out.empty() ? "" : "\n") + to_markdown(table);
+    if (as.format != io::format::text) {
+      out += (out.empty() ? "" : "\n") + write(table, as.format);
       continue;
     }
     out += '\n' + guides::bold(table.title, as.color) + "\n\n";

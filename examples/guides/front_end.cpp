@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/format.hpp>
 #include <gpuplan/io/header.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/version.hpp>
@@ -74,7 +75,7 @@ int print(const std::string& program, const std::string& text) {
 }
 
 // The same text everywhere but on a terminal.
-output for_standard_output(const std::string& format, const std::string& color) {
+output for_standard_output(gpuplan::io::format format, const std::string& color) {
   output as{.format = format, .color = color == "always"};
   if (isatty(STDOUT_FILENO) == 0) return as;
   winsize size{};
@@ -96,13 +97,15 @@ int run_program(int argc,
                 const std::string& about,
                 const std::function<void(CLI::App&)>& add,
                 const std::function<std::string(const output&)>& make) {
-  std::string format = "text";
+  std::string format = gpuplan::io::formats[0].name;
+  std::vector<std::string> formats;
+  for (const auto& traits : gpuplan::io::formats) formats.emplace_back(traits.name);
   std::string color = "auto";
   CLI::App app(about, program);
   app.formatter(help_page());
   app.set_version_flag("--version", version_text);
   app.add_option("--format", format, "How to print")
-      ->check(CLI::IsMember(std::vector<std::string>{"text", "markdown", "csv", "json"}))
+      ->check(CLI::IsMember(formats))
       ->capture_default_str();
   app.add_option("--color", color, "Colour in text; auto is on a terminal, unless NO_COLOR is set")
       ->check(CLI::IsMember(std::vector<std::string>{"auto", "always", "never"}))
@@ -122,9 +125,9 @@ int run_program(int argc,
         2);
   }
   try {
-    const output as = for_standard_output(format, color);
+    const output as = for_standard_output(*gpuplan::io::format_named(format), color);
     const std::string text = make(as);
-    return print(program, as.format == "text" ? safe(text, as.color) : text);
+    return print(program, as.format == gpuplan::io::format::text ? safe(text, as.color) : text);
   } catch (const bad_request& error) {
     return complain(program, error.what(), 2);
   } catch (const std::exception& error) {

@@ -1,9 +1,7 @@
 #include "guides/render.hpp"
 
 #include <gpuplan/io/characters.hpp>
-#include <gpuplan/io/csv.hpp>
-#include <gpuplan/io/json.hpp>
-#include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/format.hpp>
 #include <gpuplan/io/sweep/report.hpp>
 #include <gpuplan/io/text.hpp>
 
@@ -258,14 +256,11 @@ io::table flat(const std::vector<report>& reports) {
 }
 
 std::string render(const io::table& t, const output& as) {
-  if (as.format == "markdown") return to_markdown(t);
-  if (as.format == "csv") return to_csv(t);
-  if (as.format == "json") return to_json(t);
-  return to_text(t, {.width = as.width, .color = as.color});
+  return io::write(t, as.format, {.width = as.width, .color = as.color});
 }
 
 std::string render(const std::vector<report>& reports, const output& as) {
-  if (as.format != "text") return render(flat(reports), as);
+  if (as.format != io::format::text) return render(flat(reports), as);
   std::string out;
   for (const report& r : reports) out += text_of(r, as) + "\n\n";
   out += bold("Verdicts", as.color) + "\n\n";
@@ -273,10 +268,7 @@ std::string render(const std::vector<report>& reports, const output& as) {
 }
 
 std::string render(const gpuplan::io::sweep_report& report, const output& as) {
-  if (as.format == "text")
-    return gpuplan::io::to_text(report, {.width = as.width, .color = as.color});
-  if (as.format == "markdown") return gpuplan::io::to_markdown(report);
-  return render(gpuplan::io::flat(report), as);
+  return io::write(report, as.format, {.width = as.width, .color = as.color});
 }
 
 }  // namespace guides

@@ -2,6 +2,7 @@
 
 // Reports as text for a terminal, or as one table of all compared cells.
 
+#include <gpuplan/io/format.hpp>
 #include <gpuplan/io/table.hpp>
 
 #include <string>
@@ -17,9 +18,9 @@ struct sweep_report;
 namespace guides {
 
 struct output {
-  std::string format = "text";  // or markdown, csv, json
-  int width = 100;              // of a line of text
-  bool color = false;           // of text
+  gpuplan::io::format format = gpuplan::io::format::text;
+  int width = 100;     // of a line of text
+  bool color = false;  // of text
 };
 
 /// A line in bold where `color` is, `printable`.

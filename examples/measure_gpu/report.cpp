@@ -1,7 +1,7 @@
 #include "measure_gpu/report.hpp"
 
 #include <gpuplan/gpu.hpp>
-#include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/format.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/io/text.hpp>
 #include <gpuplan/measured_device.hpp>
@@ -266,10 +266,10 @@ std::string description(const report& of) {
 
 std::string render(const report& of, const guides::output& as) {
   const std::vector<line> all = lines(of).all;
-  if (as.format == "csv" || as.format == "json") return guides::render(for_programs(all, of), as);
+  if (!traits_of(as.format).for_people) return guides::render(for_programs(all, of), as);
   io::table table = for_people(all, of.measured.name + ", measured " + of.measured.date);
-  if (as.format == "markdown") {
-    std::string out = to_markdown(table) + "\n" + description(of) + "\n";
+  if (as.format != io::format::text) {
+    std::string out = write(table, as.format) + "\n" + description(of) + "\n";
     for (const std::string& warning : of.warnings) out += "\nWarning: " + warning + "\n";
     return out;
   }

@@ -1,6 +1,6 @@
 #include "memory_timeline/render.hpp"
 
-#include <gpuplan/io/markdown.hpp>
+#include <gpuplan/io/format.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/io/text.hpp>
 #include <gpuplan/memory/explanation.hpp>
@@ -218,9 +218,9 @@ io::table for_programs(const answer& of) {
 }  // namespace
 
 std::string render(const answer& of, const guides::output& as) {
-  if (as.format == "text") return text_of(of, as);
-  if (as.format == "markdown") return to_markdown(steps(of)) + '\n' + to_markdown(pieces(of));
-  return guides::render(for_programs(of), as);
+  if (as.format == io::format::text) return text_of(of, as);
+  if (!traits_of(as.format).for_people) return guides::render(for_programs(of), as);
+  return write(steps(of), as.format) + '\n' + write(pieces(of), as.format);
 }
 
 }  // namespace memory_timeline

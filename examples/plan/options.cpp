@@ -413,7 +413,7 @@ std::string in_words(const batch_plan& plan) {
 }
 
 bool is_for_people(const guides::output& as) {
-  return as.format == "text" || as.format == "markdown";
+  return traits_of(as.format).for_people;
 }
 
 std::int64_t tokens_of_sample(const training_setup& setup) {

@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <gpuplan/io/csv.hpp>
+#include <gpuplan/io/format.hpp>
 #include <gpuplan/io/json.hpp>
 #include <gpuplan/io/markdown.hpp>
 #include <gpuplan/io/text.hpp>
@@ -245,23 +246,42 @@ TEST_CASE("a malformed table is refused before the first character") {
                              gpuplan::named_fact{gpuplan::fact::columns, 4});
   CHECK(validate(t).why() == why);
   std::ostringstream out;
-  CHECK_THROWS_AS(write_text(out, t), gpuplan::plan_error);
-  CHECK_THROWS_AS(write_markdown(out, t), gpuplan::plan_error);
-  CHECK_THROWS_AS(write_csv(out, t), gpuplan::plan_error);
-  CHECK_THROWS_AS(write_json(out, t), gpuplan::plan_error);
+  for (const format_traits& traits : formats) {
+    CAPTURE(traits.name);
+    CHECK_THROWS_AS(write(out, t, *format_named(traits.name)), gpuplan::plan_error);
+  }
   const table twins{.columns = {{.name = "x"}, {.name = "x"}}};
-  CHECK_THROWS_AS(write_json(out, twins), gpuplan::plan_error);
+  CHECK_THROWS_AS(write(out, twins, format::json), gpuplan::plan_error);
   CHECK(out.str().empty());
 }
 
 TEST_CASE("the locale of a stream or of the program changes nothing") {
+  std::string classic;
+  for (const format_traits& traits : formats) classic += traits.write(gpus(), {});
   std::ostringstream german;
   german.imbue(std::locale(std::locale::classic(), new comma));
   const std::locale before = std::locale::global(german.getloc());
-  write_text(german, gpus());
-  write_markdown(german, gpus());
-  write_csv(german, gpus());
-  write_json(german, gpus());
+  for (const format_traits& traits : formats) write(german, gpus(), *format_named(traits.name));
   std::locale::global(before);
-  CHECK(german.str() == to_text(gpus()) + to_markdown(gpus()) + to_csv(gpus()) + to_json(gpus()));
+  CHECK(german.str() == classic);
+  CHECK(german.str().starts_with(to_text(gpus()) + to_markdown(gpus()) + to_csv(gpus()) +
+                                 to_json(gpus())));
+}
+
+TEST_CASE("each format has its name, and writes any table") {
+  CHECK(traits_of(format::text).name == std::string("text"));
+  CHECK(traits_of(format::markdown).name == std::string("markdown"));
+  CHECK(traits_of(format::csv).name == std::string("csv"));
+  CHECK(traits_of(format::json).name == std::string("json"));
+  CHECK(!format_named("xml"));
+  CHECK(!format_named(""));
+  const table none{.columns = {{.name = "x"}}};
+  for (const format_traits& traits : formats) {
+    CAPTURE(traits.name);
+    const format f = *format_named(traits.name);
+    CHECK(&traits_of(f) == &traits);
+    CHECK(write(gpus(), f).find("RTX 4090") != std::string::npos);
+    CHECK(!write(none, f).empty());
+  }
+  CHECK(write(gpus(), format::text, {.indent = 2}) == to_text(gpus(), {.indent = 2}));
 }

@@ -111,7 +111,7 @@ TEST_CASE("no line is longer than the terminal is wide") {
   for (const guide& g : held) reports.push_back(g.make());
   for (const int width : {60, 80, 100, 160}) {
     CAPTURE(width);
-    std::istringstream lines(render(reports, {.format = "text", .width = width}));
+    std::istringstream lines(render(reports, {.width = width}));
     for (std::string line; std::getline(lines, line);) {
       CAPTURE(line);
       CHECK(gpuplan::io::display_width(line) <= width);
@@ -126,7 +126,7 @@ TEST_CASE("the JSON of all guides has one object per cell, with one of five verd
     reports.push_back(g.make());
     for (const table& t : reports.back().tables) cells += t.cells.size();
   }
-  const auto rows = nlohmann::json::parse(render(reports, {.format = "json"}));
+  const auto rows = nlohmann::json::parse(render(reports, {.format = gpuplan::io::format::json}));
   CHECK(rows.size() == cells);
   const std::vector<std::string> words = {
       "agrees", "rounds", "differs", "breaks its own formula", "not computable"};

@@ -6,7 +6,6 @@
 #include <gpuplan/io/table.hpp>
 
 #include <cstddef>
-#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -54,12 +53,6 @@ namespace detail {
     out += "\r\n";
   }
   return out;
-}
-
-/// Writes `to_csv(t)`; failures to write show in the state of `out`.
-inline void write_csv(std::ostream& out, const table& t) {
-  const std::string text = to_csv(t);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
 }  // namespace gpuplan::io

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <ostream>
 #include <string>
 
 namespace gpuplan::io {
@@ -62,12 +61,6 @@ namespace detail {
   return printable(rows.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
                    line_ends::are_kept) +
          "\n";
-}
-
-/// Writes `to_json(t)`; failures to write show in the state of `out`.
-inline void write_json(std::ostream& out, const table& t) {
-  const std::string text = to_json(t);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
 }  // namespace gpuplan::io

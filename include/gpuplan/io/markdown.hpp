@@ -5,7 +5,6 @@
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>
 
-#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -45,12 +44,6 @@ namespace detail {
     out += "|\n";
   }
   return out;
-}
-
-/// Writes `to_markdown(t)`; failures to write show in the state of `out`.
-inline void write_markdown(std::ostream& out, const table& t) {
-  const std::string text = to_markdown(t);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
 }  // namespace gpuplan::io

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -257,12 +256,6 @@ struct measured_column {
     }
   }
   return out;
-}
-
-/// Writes `to_text(t, layout)`; failures to write show in the state of `out`.
-inline void write_text(std::ostream& out, const table& t, const text_layout& layout = {}) {
-  const std::string text = to_text(t, layout);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
 }  // namespace gpuplan::io
