@@ -57,15 +57,15 @@ std::string read_model(const option_list& options, training_setup& setup) {
 }
 
 void read_zero(const option_list& options, training_setup& setup) {
-  gpuplan::zero_settings& zero = setup.framework.zero;
-  setup.framework.overlaps_reduction = setup.parallelism.zero_stage == 3;
-  options.read("overlap_comm", setup.framework.overlaps_reduction);
+  gpuplan::zero_settings& zero = setup.framework.engine.zero;
+  setup.framework.engine.overlaps_reduction = setup.parallelism.zero_stage == 3;
+  options.read("overlap_comm", setup.framework.engine.overlaps_reduction);
   options.read("reduce_bucket_size", zero.reduce_bucket);
   options.read("contiguous_gradients", zero.contiguous_gradients);
   options.read("reduce_scatter", zero.reduce_scatter);
   options.read("round_robin_gradients", zero.round_robin_gradients);
   options.read("zero_init", zero.divides_while_building);
-  options.read("checkpoint_reentrant", setup.framework.checkpoints_reenter);
+  options.read("checkpoint_reentrant", setup.framework.implementation.checkpoints_reenter);
   options.read("stage3_prefetch_bucket_size", zero.prefetch_bucket);
   options.read("stage3_param_persistence_threshold", zero.persistence_threshold);
   options.read("stage3_max_live_parameters", zero.max_live_parameters);
@@ -78,8 +78,8 @@ void read_zero(const option_list& options, training_setup& setup) {
 std::string read_deepspeed(const row& source, training_setup& setup) {
   const option_list options(source);
   if (const std::string why = read_model(options, setup); !why.empty()) return why;
-  setup.framework.sharding = gpuplan::sharding_code::deepspeed;
-  setup.framework.builds_in_fp32 = false;
+  setup.framework.engine.is = &gpuplan::engine_classes::deepspeed;
+  setup.framework.implementation.builds_in_fp32 = false;
   setup.precision =
       source.text("precision") == "fp16" ? gpuplan::fp16_master : gpuplan::bf16_master;
   setup.precision.fp32_gradients = options["grad_accum_dtype"] == "fp32";

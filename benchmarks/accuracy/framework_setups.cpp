@@ -46,10 +46,10 @@ std::string read_megatron(const row& source, training_setup& setup) {
   setup.attention = value_in(options, "core_attention") == "local unfused"
                         ? gpuplan::attention_kernel::eager
                         : gpuplan::attention_kernel::flash;
-  setup.framework.softmax_in_fp32 = is_on("softmax_in_fp32");
-  setup.framework.fuses_bias_activation = is_on("bias_activation_fusion");
-  setup.framework.fuses_loss = value_in(options, "cross_entropy_fusion") == "native";
-  setup.framework.overlaps_reduction = is_on("overlap_grad_reduce");
+  setup.framework.implementation.softmax_in_fp32 = is_on("softmax_in_fp32");
+  setup.framework.implementation.fuses_bias_activation = is_on("bias_activation_fusion");
+  setup.framework.implementation.fuses_loss = value_in(options, "cross_entropy_fusion") == "native";
+  setup.framework.engine.overlaps_reduction = is_on("overlap_grad_reduce");
   setup.padding_mask = value_in(options, "attention_mask").starts_with("bool");
   setup.dropout = value_in(options, "hidden_dropout") == "0.0" ? 0 : 0.1;
   setup.optimizer.loop =
@@ -86,7 +86,7 @@ std::string read_torchtitan(const row& source, training_setup& setup) {
   setup.optimizer.loop =
       value_in(options, "adam") == "fused" ? optimizer_loop::fused : optimizer_loop::foreach;
   setup.optimizer.clips_gradients = true;
-  setup.framework.loss_parallel = value_in(options, "loss_parallel") == "on";
+  setup.framework.implementation.loss_parallel = value_in(options, "loss_parallel") == "on";
   if (const std::int64_t replicas = number_in(value_in(options, "dp_replicate")); replicas > 1)
     setup.parallelism.shard_group = source.integer_or("dp", 1) / replicas;
 

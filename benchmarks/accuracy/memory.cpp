@@ -113,7 +113,7 @@ std::vector<gpuplan::training_setup> stages_of(const gpuplan::training_setup& se
 // The third step of a row of steps, on a device with this share of the memory that it says.
 gpuplan::step_memory step_of(const row& source, const described_setup& described, double share) {
   gpuplan::eager::device_traits device;
-  if (!described.setup.framework.keeps_workspaces)
+  if (!described.setup.framework.implementation.keeps_workspaces)
     device.matrix_workspace = source.integer_or("workspace_bytes", device.matrix_workspace);
   else if (const auto gpu = gpuplan::catalog::find_gpu(source.text("gpu")))
     device.matrix_workspace = static_cast<std::int64_t>(gpuplan::cublas_workspace(*gpu).value());

@@ -26,7 +26,7 @@ described_setup read_llm_foundry(const row& source) {
   setup.precision = gpuplan::bf16_mixed;
   if (notes.find("fsdp_mp=PURE") != std::string_view::npos) {
     setup.precision.reduced = gpuplan::number_format::bf16;
-    setup.framework.checkpoints_reenter = true;
+    setup.framework.implementation.checkpoints_reenter = true;
   }
   setup.precision.fp8_linears = source.text("precision") == "fp8";
   setup.attention = source.flag("flash_attention") ? gpuplan::attention_kernel::flash

@@ -82,7 +82,7 @@ described_setup read_megatron_bridge(const row& source) {
       value_in(notes, "container") >= "26.06" && value_in(notes, "moe_paged_stash") == "1";
   setup.framework =
       is_of_2606 ? gpuplan::catalog::megatron_bridge_2606 : gpuplan::catalog::megatron_bridge;
-  setup.framework.fuses_loss = source.flag("fused_cross_entropy");
+  setup.framework.implementation.fuses_loss = source.flag("fused_cross_entropy");
   const std::string_view precision = source.text("precision");
   setup.precision.fp8_linears = precision == "fp8";
   setup.precision.fp4_linears = precision == "fp4";

@@ -21,7 +21,7 @@ described_setup read_simumax(const row& source) {
   setup.precision = gpuplan::bf16_master;
   setup.precision.fp32_gradients = source.integer_or("grad_bytes", 4) == 4;
   setup.attention = gpuplan::attention_kernel::flash;
-  setup.framework.fuses_loss = source.flag("fused_cross_entropy");
+  setup.framework.implementation.fuses_loss = source.flag("fused_cross_entropy");
   setup.framework.costs.hides_gradients = false;  // as its notes say of communication
   setup.framework.costs.hides_parameters = false;
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;

@@ -22,13 +22,14 @@ std::string read_framework(const row& source, training_setup& setup) {
   const bool is_of_2025 = notes.find("2025") != std::string_view::npos;
   setup.framework = is_of_2025 ? gpuplan::catalog::torchtitan_2025 : gpuplan::catalog::torchtitan;
   if (value_in(notes, "async_tp") == "1") {
-    const bool compiles_loss = setup.framework.compiles_loss;
+    const bool compiles_loss = setup.framework.implementation.compiles_loss;
     setup.framework = gpuplan::catalog::torchtitan_async;
-    setup.framework.compiles_loss = compiles_loss;
+    setup.framework.implementation.compiles_loss = compiles_loss;
   }
-  setup.framework.loss_parallel = layout.tensor_parallel > 1;
-  setup.framework.compiles_layers = source.flag("compile");
-  setup.framework.compiles_loss = setup.framework.compiles_loss && source.flag("compile");
+  setup.framework.implementation.loss_parallel = layout.tensor_parallel > 1;
+  setup.framework.implementation.compiles_layers = source.flag("compile");
+  setup.framework.implementation.compiles_loss =
+      setup.framework.implementation.compiles_loss && source.flag("compile");
   setup.precision.compute = gpuplan::number_format::bf16;
   setup.precision.fp8_linears = source.text("precision") == "fp8";
   setup.precision.scales_by_row = value_in(notes, "float8") == "rowwise";
@@ -87,8 +88,8 @@ described_setup describe_torchtitan(const row& source) {
   // Layers that tensor-parallel ranks divide are replayed as they run without compilation. Linear
   // layers in fp8 are parts of compiled layers, which keep what those in bf16 keep.
   if (described.setup.parallelism.tensor_parallel > 1) {
-    described.setup.framework.compiles_layers = false;
-    described.setup.framework.compiles_loss = false;
+    described.setup.framework.implementation.compiles_layers = false;
+    described.setup.framework.implementation.compiles_loss = false;
   }
   described.setup.precision.fp8_linears = false;
   described.setup.precision.scales_by_row = false;

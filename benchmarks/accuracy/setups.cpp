@@ -156,15 +156,15 @@ std::string read_setup(const row& source, training_setup& setup) {
                                  read("activation", activations, setup.model.hidden_act)})
     if (!why.empty()) return why;
   // T5 ties its head whatever its configuration says, which tells the versions apart.
-  if (setup.framework.scales_decoder_outputs && !source.flag("tied_embeddings"))
+  if (setup.framework.implementation.scales_decoder_outputs && !source.flag("tied_embeddings"))
     setup.framework = gpuplan::catalog::hugging_face_t5_1_1;
   if (source.text("parallel") == "ddp" || source.text("parallel") == "zero1") {
     setup.parallelism.zero_stage = source.text("parallel") == "zero1" ? 1 : 0;
-    setup.framework.gradients_are_views = source.flag("ddp_bucket_view");
+    setup.framework.engine.gradients_are_views = source.flag("ddp_bucket_view");
   } else if (source.text("parallel") == "fsdp2_full" ||
              source.text("parallel") == "fsdp2_grad_op") {
     setup.parallelism.zero_stage = source.text("parallel") == "fsdp2_full" ? 3 : 2;
-    setup.framework.sharding = gpuplan::sharding_code::fsdp2;
+    setup.framework.engine.is = &gpuplan::engine_classes::fsdp2;
     // Its own formats are what the setup says of casts.
     if (setup.precision.autocast()) return not_known("precision", source.text("precision"));
     setup.precision.compute = setup.precision.reduced = setup.precision.weights;
@@ -177,14 +177,15 @@ std::string read_setup(const row& source, training_setup& setup) {
   } else if (source.text("parallel").substr(0, 2) == "tp") {
     setup.parallelism.tensor_parallel = source.integer_or("world_size", 1);
     setup.parallelism.sequence_parallel = source.text("parallel") != "tp";
-    setup.framework.loss_parallel = source.text("parallel") == "tp_sp_loss";
+    setup.framework.implementation.loss_parallel = source.text("parallel") == "tp_sp_loss";
   } else if (source.text("parallel") != "single") {
     return not_known("parallel", source.text("parallel"));
   }
-  setup.framework.keeps_workspaces = is_before_2_15(source.text("torch_version"));
-  setup.framework.random_states_on_host = setup.framework.keeps_workspaces;
+  setup.framework.implementation.keeps_workspaces = is_before_2_15(source.text("torch_version"));
+  setup.framework.implementation.random_states_on_host =
+      setup.framework.implementation.keeps_workspaces;
   if (source.text("loss") == "cross_entropy_fp32_logits")
-    setup.framework.logits = gpuplan::logits_code::to_fp32;
+    setup.framework.implementation.logits = gpuplan::logits_code::to_fp32;
   setup.optimizer.clips_gradients = source.flag("grad_clip");
   setup.sequence_length = source.integer_or("seq_len", 0);
   setup.target_length = source.integer_or("decoder_seq_len", 0);

@@ -62,7 +62,7 @@ std::string describe_lit_gpt(const row& source, const model_index& models, train
   const bool is_gemma = name.starts_with("gemma");
   setup.framework = is_gemma ? gpuplan::catalog::lit_gpt_gemma : gpuplan::catalog::lit_gpt;
   for (const rotary_share& share : rotary_shares)
-    if (share.model == name) setup.framework.decoder.rotary_percent = share.percent;
+    if (share.model == name) setup.framework.implementation.decoder.rotary_percent = share.percent;
   const bool is_gated = setup.model.gated_mlp && !is_gemma;
   setup.model.hidden_act =
       is_gated ? gpuplan::activation_function::silu : gpuplan::activation_function::gelu_tanh;

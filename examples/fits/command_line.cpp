@@ -40,7 +40,7 @@ struct request {
 
 std::string answer_to(const request& asked, const guides::output& as) {
   const setups::named_setup named = setups::model_of(asked.setup);
-  if (named.setup.framework.layers == gpuplan::layer_code::megatron_core)
+  if (named.setup.framework.implementation.layers == &gpuplan::layer_classes::megatron_core)
     throw guides::bad_request("--framework " + asked.setup.framework +
                               ": Megatron's ranks are for memory_timeline; these methods are "
                               "PyTorch's own");

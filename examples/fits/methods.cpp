@@ -32,7 +32,7 @@ training_setup with_adapters(const training_setup& model, std::int64_t rank, boo
 training_setup shared(const training_setup& model, int zero_stage) {
   training_setup setup = in(model, bf16_mixed);
   setup.parallelism.zero_stage = zero_stage;
-  setup.framework.sharding = zero_stage == 0 ? sharding_code::none : sharding_code::fsdp2;
+  setup.framework.engine.is = zero_stage == 0 ? &engine_classes::ddp : &engine_classes::fsdp2;
   return setup;
 }
 

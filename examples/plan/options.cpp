@@ -33,38 +33,38 @@ namespace {
 using namespace gpuplan;
 
 // What "bf16" and the like mean to code that shares so. Nothing where it has no such.
-known<precision_recipe> recipe_of(const std::string& name, sharding_code sharding) {
-  const bool gathers = sharding == sharding_code::fsdp2;
+known<precision_recipe> recipe_of(const std::string& name, const engine_class* sharding) {
+  const bool gathers = sharding == &engine_classes::fsdp2;
   const bool has_masters =
-      sharding == sharding_code::megatron || sharding == sharding_code::deepspeed;
+      sharding == &engine_classes::megatron || sharding == &engine_classes::deepspeed;
   precision_recipe bf16 = bf16_mixed;
-  if (sharding == sharding_code::megatron) bf16 = bf16_megatron;
-  if (sharding == sharding_code::deepspeed) bf16 = bf16_master;
+  if (sharding == &engine_classes::megatron) bf16 = bf16_megatron;
+  if (sharding == &engine_classes::deepspeed) bf16 = bf16_master;
   if (name == "bf16") return bf16;
   if (name == "fp8") {
     bf16.fp8_linears = true;
     return bf16;
   }
   if (name == "fp16" && !gathers) return has_masters ? fp16_master : fp16_mixed;
-  if (name == "fp32" && sharding != sharding_code::deepspeed) return fp32_precision;
+  if (name == "fp32" && sharding != &engine_classes::deepspeed) return fp32_precision;
   return {};
 }
 
 void set_sharding(const arguments& given, training_setup& to) {
   if (given.sharding.empty()) return;
-  if (to.framework.layers == layer_code::megatron_core)
+  if (to.framework.implementation.layers == &layer_classes::megatron_core)
     throw guides::bad_request("--sharding: " + std::string(to.framework.name) + " has its own");
-  to.framework.sharding = given.sharding == "fsdp2"       ? sharding_code::fsdp2
-                          : given.sharding == "deepspeed" ? sharding_code::deepspeed
-                                                          : sharding_code::none;
-  to.parallelism.zero_stage = to.framework.sharding == sharding_code::fsdp2 ? 3 : 0;
+  to.framework.engine.is = given.sharding == "fsdp2"       ? &engine_classes::fsdp2
+                           : given.sharding == "deepspeed" ? &engine_classes::deepspeed
+                                                           : &engine_classes::ddp;
+  to.parallelism.zero_stage = to.framework.engine.is == &engine_classes::fsdp2 ? 3 : 0;
 }
 
 // One setup for each precision.
 std::vector<training_setup> setups_of(const arguments& given, training_setup setup) {
   std::vector<training_setup> setups;
   for (const std::string& name : given.precisions) {
-    const known<precision_recipe> recipe = recipe_of(name, setup.framework.sharding);
+    const known<precision_recipe> recipe = recipe_of(name, setup.framework.engine.is);
     if (!recipe)
       throw guides::bad_request("--precision " + name + ": " + setup.framework.name +
                                 " does not train in it");
@@ -302,15 +302,16 @@ void add_options(CLI::App& app, arguments& to) {
 named_request request_of(const arguments& given) {
   setups::arguments setup = given.setup;
   if (!setup.framework.empty()) {
-    const sharding_code sharding = catalog::find_framework(setup.framework)->framework.sharding;
+    const engine_class* sharding =
+        catalog::find_framework(setup.framework)->framework.engine.is;
     setup.setup.precision = *recipe_of("bf16", sharding);
-    if (sharding == sharding_code::fsdp2) setup.setup.parallelism.zero_stage = 3;
+    if (sharding == &engine_classes::fsdp2) setup.setup.parallelism.zero_stage = 3;
   }
   setups::named_setup named = setups::model_of(setup);
   set_sharding(given, named.setup);
   // Its tensor ranks always have parts of the sequence, which of others is a choice.
   named.setup.parallelism.sequence_parallel =
-      named.setup.framework.layers == layer_code::torchtitan;
+      named.setup.framework.implementation.layers == &layer_classes::torchtitan;
   if (given.recompute) named.setup.recompute = *given.recompute;
   named_request made{.name = named.name, .precisions = given.precisions};
   plan_request& request = made.request;
@@ -367,7 +368,7 @@ named_request request_of(const arguments& given) {
                    .sequence_parallel = !request.setup.parallelism.sequence_parallel,
                    .micro_batch = given.micro_batch};
   // One GPU shares with nobody.
-  if (gpus == 1 && !given.zero_stage && request.setup.framework.sharding != sharding_code::fsdp2)
+  if (gpus == 1 && !given.zero_stage && request.setup.framework.engine.is != &engine_classes::fsdp2)
     request.space.zero_stage = range<std::int64_t>{0, 0};
   request.samples = given.samples;
   if (given.tokens > 0) {

@@ -217,7 +217,7 @@ std::string answer_to(const request& given, const guides::output& as) {
       separator = ", or ";
     }
     if (found.why().code == errc::no_plan_in_memory && most_gpus(request) > 1 &&
-        request.setup.framework.sharding == sharding_code::none)
+        request.setup.framework.engine.is == &engine_classes::ddp)
       for (const std::string& code : codes_that_plan(given)) {
         why += separator + code;
         separator = ", or ";

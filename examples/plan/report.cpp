@@ -71,7 +71,7 @@ constexpr stack_input stack_inputs[] = {
 // Megatron's layers cost the host and the memory more than those that the default is of.
 stack_range stack_of(const framework& by) {
   stack_range stack;
-  if (by.layers == layer_code::megatron_core)
+  if (by.implementation.layers == &layer_classes::megatron_core)
     stack.untimed = catalog::megatron_transformer_engine.costs;
   return stack;
 }

@@ -71,11 +71,11 @@ constexpr word<attention_kernel> attentions[] = {
     {"math", "attention by PyTorch's products", attention_kernel::math},
     {"eager", "attention written out", attention_kernel::eager},
 };
-constexpr word<sharding_code> shardings[] = {
-    {"ddp", "", sharding_code::none},
-    {"fsdp2", "fully_shard", sharding_code::fsdp2},
-    {"deepspeed", "DeepSpeed", sharding_code::deepspeed},
-    {"megatron", "", sharding_code::megatron},
+constexpr word<const engine_class*> shardings[] = {
+    {"ddp", "", &engine_classes::ddp},
+    {"fsdp2", "fully_shard", &engine_classes::fsdp2},
+    {"deepspeed", "DeepSpeed", &engine_classes::deepspeed},
+    {"megatron", "", &engine_classes::megatron},
 };
 
 // `--precision bf16-mixed` and the like.
@@ -168,21 +168,21 @@ void check_shares(const training_setup& setup, const batch_plan& plan) {
 }
 
 void choose_sharding(const arguments& given, training_setup& to) {
-  if (to.framework.layers == layer_code::megatron_core) {
+  if (to.framework.implementation.layers == &layer_classes::megatron_core) {
     if (!given.sharding.empty() && given.sharding != "megatron")
       throw bad_request("--sharding " + given.sharding + ": Megatron's code has its own");
     return;
   }
   if (given.sharding == "megatron")
     throw bad_request("--sharding megatron: only of Megatron's code");
-  to.framework.sharding =
-      to.parallelism.zero_stage >= 2 ? sharding_code::fsdp2 : sharding_code::none;
-  for (const word<sharding_code>& one : shardings)
-    if (given.sharding == one.name) to.framework.sharding = one.is;
+  to.framework.engine.is =
+      to.parallelism.zero_stage >= 2 ? &engine_classes::fsdp2 : &engine_classes::ddp;
+  for (const word<const engine_class*>& one : shardings)
+    if (given.sharding == one.name) to.framework.engine.is = one.is;
   const int stage = to.parallelism.zero_stage;
-  if (to.framework.sharding == sharding_code::none && stage >= 2)
+  if (to.framework.engine.is == &engine_classes::ddp && stage >= 2)
     throw bad_request("--sharding ddp: it has no ZeRO stage " + std::to_string(stage));
-  if (to.framework.sharding == sharding_code::fsdp2 && stage < 2)
+  if (to.framework.engine.is == &engine_classes::fsdp2 && stage < 2)
     throw bad_request("--sharding fsdp2: it has the ZeRO stages 2 and 3, which --zero gives");
 }
 
@@ -296,7 +296,7 @@ void add_setup_options(CLI::App& app, arguments& to) {
       ->group(group)
       ->type_name("");
   std::vector<std::string> known;
-  for (const word<sharding_code>& one : shardings) known.emplace_back(one.name);
+  for (const word<const engine_class*>& one : shardings) known.emplace_back(one.name);
   app.add_option("--sharding",
                  to.sharding,
                  "Whose code shares among data-parallel GPUs (default: ddp, from ZeRO-2 on fsdp2)")
@@ -363,7 +363,7 @@ std::string in_words(const training_setup& setup, const batch_plan& plan) {
   add(said(recomputes, setup.recompute));
   add(said(attentions, setup.attention));
   if (setup.parallelism.zero_stage > 0) add("ZeRO-" + std::to_string(setup.parallelism.zero_stage));
-  add(said(shardings, setup.framework.sharding));
+  add(said(shardings, setup.framework.engine.is));
   return text;
 }
 

@@ -1,129 +1,16 @@
 #pragma once
 
-// What the software around a model does, as far as memory and time tell it apart.
+// What the software around a model does, as far as memory and time tell it apart: whose layers, by
+// which engine, at what cost.
 
+#include <gpuplan/implementation.hpp>
+#include <gpuplan/layer_classes.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
 
 namespace gpuplan {
-
-/// Whose code runs the layers: in which order, and what its functions hold meanwhile.
-enum class layer_code {
-  gpt,       // one linear layer for query, key and value; attention within the block's function
-  llama,     // three; attention in a function of its own
-  gpt2,      // Hugging Face's GPT-2: Conv1D
-  decoder,   // Hugging Face's LLaMA and what was copied from it
-  bert,      // Hugging Face's BERT and what was copied from it
-  vit,       // Hugging Face's ViT
-  t5,        // Hugging Face's T5
-  opt,       // Hugging Face's OPT
-  gpt_neox,  // Hugging Face's GPT-NeoX
-  gptj,      // Hugging Face's GPT-J
-  lit_gpt,   // LitGPT's, with its own adapters
-  megatron_core,  // (sequence, batch, hidden), tensor-parallel linear layers
-  torchtitan      // complex rotary embeddings
-};
-
-/// How RMS norms are computed.
-enum class rms_norm_code {
-  fused,         // one kernel
-  eager,         // power, mean, root and product, in fp32; cast, then times the weight
-  eager_whole,   // cast behind the weight
-  eager_shifted  // likewise, and the weight counts from 1
-};
-
-/// How rotary positions are applied.
-enum class rotary_code {
-  halves,       // in the format of the query
-  halves_fp32,  // in fp32
-  rotate_half   // Hugging Face: x * cos + rotate_half(x) * sin
-};
-
-/// How fewer key-value heads meet the query's.
-enum class grouped_heads_code {
-  by_kernel,  // as the kernel supports it
-  repeated    // copied to all heads first
-};
-
-/// What happens to a language model's logits before the loss.
-enum class logits_code { as_computed, to_fp32 };
-
-/// How the ranks of data parallelism share states.
-enum class sharding_code {
-  none,       // DistributedDataParallel with ZeRO-0; ZeroRedundancyOptimizer with ZeRO-1
-  fsdp2,      // fully_shard
-  deepspeed,  // its ZeRO stages
-  megatron    // its distributed optimizer
-};
-
-/// Where an encoder's numbers of positions come from.
-enum class position_numbers {
-  range,
-  counted,             // over the tokens that are no padding
-  counted_after_cache  // likewise, and what a cache holds is added
-};
-
-/// What encoders of BERT's kin do in different ways.
-struct encoder_code {
-  position_numbers positions = position_numbers::range;
-  bool positions_behind_norm = false;  // are built
-  // The output layers are in the functions of attention, there without dropout, and of the MLP;
-  // else in functions of their own, with the norms behind them.
-  bool outputs_inside = false;
-  bool pools = false;               // a classifier reads the pooler's result
-  bool drops_before_dense = false;  // of a classifier
-  bool shares_head_bias = true;     // that of the masked head stands outside its layer
-  bool gelu_in_head = false;        // whatever the layers' activation
-};
-
-/// In which order a layer of an encoder of images builds its parts.
-enum class layer_construction {
-  attention_norms_mlp,
-  attention_norm_mlp_norm,
-  norm_attention_norm_mlp
-};
-
-/// What encoders of images do in different ways. What is not said is as in ViT.
-struct image_code {
-  layer_construction built = layer_construction::attention_norms_mlp;
-  bool positions_in_table = false;        // read by number; else one parameter, which is added
-  bool builds_key_first = false;          // then value and query
-  bool views_behind_projections = false;  // heads are told apart when all three are computed
-  bool adds_to_residual = false;          // the residual is the first operand
-  bool drops_hidden = true;               // dropout behind the embedding and in layers
-  bool means_patches = false;             // for the classifier; else it reads the first token
-  bool norms_first_token = false;         // alone, and in vain
-  bool truncates_weights = false;         // when they are initialised
-};
-
-/// What of a head is rotated by its position.
-enum class rotary_parts_code {
-  none,          // all of it
-  in_attention,  // its front; the attention's function holds both parts
-  in_rotation    // likewise the rotation's
-};
-
-/// What Hugging Face's decoders do in different ways.
-struct decoder_code {
-  bool masks_by_kind = false;    // of layers: a mask for windows beside one for all tokens
-  bool rotates_by_kind = false;  // likewise tables of angles
-  bool rotates_in_fp32 = false;  // and casts the result back
-  rotary_parts_code rotary_parts = rotary_parts_code::none;
-  std::int64_t rotary_percent = 100;     // of a head's width that is rotated
-  std::int64_t most_rotated = 0;         // elements of a head; 0: all
-  bool builds_rotary_first = false;      // before the last norm
-  bool normalizes_turned_heads = false;  // query and key, when their heads stand before the tokens
-  bool views_behind_projections =
-      false;  // heads are told apart once query, key and value are there
-  bool scales_embedding = false;
-  bool drops_embedding = false;
-  bool holds_undropped_embedding = false;  // as long as the model runs
-  bool drops_residual = false;             // what attention and MLP add
-  bool caps_scores = false;  // cap * tanh(score / cap), where attention is written out
-  bool caps_logits = false;
-};
 
 /// DeepSpeed's `zero_optimization`, with its defaults (runtime/zero/config.py of DeepSpeed 0.19).
 /// Sizes are in elements.
@@ -143,6 +30,111 @@ struct zero_settings {
   std::int64_t max_live_parameters = 1'000'000'000;
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group = 1'000'000'000;
+};
+
+/// What a rank has of weights, gradients and the optimizer's states, at least.
+enum class held_states {
+  copies,   // whole, but for the states of parameters that another rank updates
+  parts,    // of all three
+  masters,  // whole weights, a part of fp32 masters and states
+  buffers   // likewise, and a buffer of all gradients
+};
+
+/// By what the gradients of a bucket are counted.
+enum class bucket_unit { of_bytes, of_elements, of_ranks };
+
+/// What goes round a model's layers in training, as far as it matters which: what it shares among
+/// the ranks of data parallelism, and what it has code for. Told apart by address.
+struct engine_class {
+  const code_name* name = nullptr;
+  int least_zero_stage = 0;
+  int most_zero_stage = 1;
+  held_states holds = held_states::copies;
+  bucket_unit buckets = bucket_unit::of_bytes;
+
+  bool gathers_weights = false;      // of a layer before it runs, cast to the compute format
+  bool has_own_step = false;         // its optimizer, with fp32 masters, is its own
+  bool has_fp32_gradients = false;   // sums of gradients
+  bool runs_pipelines = false;       // and layers of pipelined classes
+  bool runs_others = true;           // classes that are not pipelined
+  bool runs_chunks = false;          // several of a stage, in turns
+  bool has_all_optimizers = true;    // PyTorch's; else AdamW alone,
+  bool takes_any_optimizer = false;  // and of other libraries
+  bool has_fp8_linears = true;
+  bool trains_parts = true;               // beside all: adapters, last layers, a head
+  bool stops_early = true;                // recomputation, as the layers' classes may
+  bool repeats_layers = false;            // a layer adds the same memory wherever it stands,
+  bool repeats_shared_layers = false;     // and where ranks share whole parameters' states
+  bool notes_losses = false;              // of each micro-batch
+  bool adds_gradients_in_kernels = true;  // of products; else in one behind them
+  bool scatters_stream = true;  // between stages: each tensor-parallel rank sends its part
+};
+
+namespace code_names {
+inline constexpr code_name ddp{"ddp"};
+inline constexpr code_name fsdp2{"fsdp2"};
+inline constexpr code_name deepspeed{"deepspeed"};
+inline constexpr code_name megatron{"megatron"};
+}  // namespace code_names
+
+namespace engine_classes {
+/// DistributedDataParallel with ZeRO-0; ZeroRedundancyOptimizer with ZeRO-1.
+inline constexpr engine_class ddp{
+    .name = &code_names::ddp, .takes_any_optimizer = true, .repeats_layers = true};
+/// `fully_shard` of PyTorch.
+inline constexpr engine_class fsdp2{.name = &code_names::fsdp2,
+                                    .least_zero_stage = 2,
+                                    .most_zero_stage = 3,
+                                    .holds = held_states::parts,
+                                    .gathers_weights = true,
+                                    .repeats_layers = true,
+                                    .repeats_shared_layers = true};
+/// DeepSpeed, its ZeRO stages and its pipeline engine.
+inline constexpr engine_class deepspeed{.name = &code_names::deepspeed,
+                                        .most_zero_stage = 3,
+                                        .holds = held_states::masters,
+                                        .buckets = bucket_unit::of_elements,
+                                        .has_own_step = true,
+                                        .has_fp32_gradients = true,
+                                        .runs_pipelines = true,
+                                        .has_all_optimizers = false,
+                                        .has_fp8_linears = false,
+                                        .trains_parts = false,
+                                        .stops_early = false,
+                                        .adds_gradients_in_kernels = false,
+                                        .scatters_stream = false};
+/// Megatron-Core, its schedules and its distributed optimizer.
+inline constexpr engine_class megatron{.name = &code_names::megatron,
+                                       .holds = held_states::buffers,
+                                       .buckets = bucket_unit::of_ranks,
+                                       .has_fp32_gradients = true,
+                                       .runs_pipelines = true,
+                                       .runs_others = false,
+                                       .runs_chunks = true,
+                                       .has_all_optimizers = false,
+                                       .notes_losses = true};
+
+inline constexpr const engine_class* all[] = {&ddp, &fsdp2, &deepspeed, &megatron};
+}  // namespace engine_classes
+
+/// An engine and its settings.
+struct engine {
+  const engine_class* is = &engine_classes::ddp;
+
+  // DistributedDataParallel
+  std::int64_t first_bucket_bytes = 1 << 20;  // dist._DEFAULT_FIRST_BUCKET_BYTES
+  std::int64_t bucket_bytes = 25 << 20;       // bucket_cap_mb
+  bool gradients_are_views = false;           // gradient_as_bucket_view
+
+  // fully_shard: false sets set_requires_gradient_sync(False) for all micro-batches but the last
+  bool reduces_every_micro_batch = true;
+  bool keeps_last_layer = false;           // whole, from its forward to its backward
+  bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers
+
+  bool overlaps_reduction =
+      false;  // of gradients with the backward: Megatron's overlap_grad_reduce
+
+  zero_settings zero{};
 };
 
 /// What a step costs in this software beside the products and bytes of its operators. Which of its
@@ -172,57 +164,12 @@ struct software_costs {
 
 struct framework {
   const char* name = "";
-  layer_code layers = layer_code::llama;
-  rms_norm_code rms_norm = rms_norm_code::fused;
-  rotary_code rotary = rotary_code::halves;
-  grouped_heads_code grouped_heads = grouped_heads_code::by_kernel;
-  logits_code logits = logits_code::as_computed;
-  bool loss_parallel = false;           // logits stay divided among tensor-parallel ranks
-  bool scales_decoder_outputs = false;  // T5's first version, before the head
-  sharding_code sharding = sharding_code::none;
-  encoder_code encoder{};
-  decoder_code decoder{};
-  image_code images{};
-
-  bool loads_all_kernels = false;  // of PyTorch at once: before its version 1.13
-
-  // A thread's workspaces of cuBLAS, from its first product on: PyTorch before 2.15 (seen in 2.11),
-  // which has one thread for forward passes and one for backward passes. False: each product's own.
-  bool keeps_workspaces = false;
-  bool random_states_on_host = false;  // of the efficient kernel of attention: likewise
-
-  bool builds_in_fp32 = true;  // and casts the model then; false: built in its weights' format
-
-  // DistributedDataParallel
-  std::int64_t first_bucket_bytes = 1 << 20;
-  std::int64_t bucket_bytes = 25 << 20;
-  bool gradients_are_views = false;  // of the buckets
-
-  // torch.compile
-  bool compiles_layers = false;  // one by one
-  bool compiles_loss = false;
-
-  // fully_shard: false sets set_requires_gradient_sync(False) for all micro-batches but the last
-  bool reduces_every_micro_batch = true;
-  bool keeps_last_layer = false;           // whole, from its forward to its backward
-  bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers
-
-  // Megatron
-  bool softmax_in_fp32 = false;  // of attention written out
-  bool fuses_softmax = false;    // and its scale and mask: one kernel
-  // The activation with the bias before it is one function, which is computed again in the
-  // backward; without gate and bias the activation stays as it is.
-  bool fuses_bias_activation = false;
-  bool compiles_functions = false;  // such functions are one kernel, without temporaries
-  bool fuses_loss = false;          // its gradient is bf16
-  bool overlaps_reduction = false;  // of gradients with the backward, bucket by bucket
-  // Transformer Engine's layers and optimizer; a fused loss writes its gradient over the logits.
-  bool transformer_engine = false;
-
-  bool checkpoints_reenter = false;  // torch.utils.checkpoint with use_reentrant=True
-  zero_settings zero{};
-
+  gpuplan::implementation implementation{};
+  gpuplan::engine engine{};
   software_costs costs{};
+
+  /// What the layers' classes have code for.
+  [[nodiscard]] constexpr const layer_class& layers() const { return *implementation.layers; }
 };
 
 }  // namespace gpuplan

@@ -96,11 +96,12 @@ class measured_memory final : public memory_events {
     std::int64_t capacity = std::numeric_limits<std::int64_t>::max(),
     eager::device_traits device = {}) {
   eager::measured_memory memory(capacity);
-  eager::training_job job(memory, setup, plan, device);
-  for (int step = 0; step < steps && memory.fits(); ++step) {
-    memory.reset();
-    job.step();
-  }
+  eager::train(memory, setup, plan, device, nullptr, [&](eager::training_job& job) {
+    for (int step = 0; step < steps && memory.fits(); ++step) {
+      memory.reset();
+      job.step();
+    }
+  });
   return memory.result();
 }
 

@@ -44,6 +44,8 @@ constexpr auto value_of() {
     return Known.value != 0;
   else if constexpr (Known.kind == fact_kind::fraction)
     return millionths{Known.value};
+  else if constexpr (Known.kind == fact_kind::code)
+    return Known.code;
 #define GPUPLAN_CAST(enumeration, ...) \
   else if constexpr (Known.kind ==     \
                      fact_kind::enumeration) return static_cast<enumeration>(Known.value);

@@ -348,21 +348,6 @@ namespace gpuplan {
   X(norm_position, "before", "after_residual", "after_sublayer", "around")       \
   X(qk_norm_scope, "none", "head", "full_width")                                 \
   X(head_kind, "none", "language_model", "classifier")                           \
-  X(layer_code,                                                                  \
-    "gpt",                                                                       \
-    "llama",                                                                     \
-    "gpt2",                                                                      \
-    "decoder",                                                                   \
-    "bert",                                                                      \
-    "vit",                                                                       \
-    "t5",                                                                        \
-    "opt",                                                                       \
-    "gpt_neox",                                                                  \
-    "gptj",                                                                      \
-    "lit_gpt",                                                                   \
-    "megatron_core",                                                             \
-    "torchtitan")                                                                \
-  X(sharding_code, "none", "fsdp2", "deepspeed", "megatron")                     \
   X(pipeline_schedule, "one_f_one_b", "gpipe", "zero_bubble")                    \
   X(recompute_mode, "none", "selective", "full")                                 \
   X(training, "full", "frozen", "head", "last_layers", "adapters")               \
@@ -398,6 +383,15 @@ enum class errc {
 #define GPUPLAN_ERROR(name, sentence) name,
 #include <gpuplan/detail/errors.inc>
 };
+
+/// What code is called, which is told apart by the address of its name: that is what a compile
+/// error shows.
+struct code_name {
+  const char* text = "";
+};
+namespace code_names {
+inline constexpr code_name nobody{"of nobody"};
+}
 
 /// What a number in a failure means.
 enum class fact {
@@ -436,6 +430,7 @@ enum class fact_kind {
   number,
   fraction,  // counted in millionths
   yes_no,
+  code,
 #define GPUPLAN_ENUMERATOR(enumeration, ...) enumeration,
   GPUPLAN_FACT_ENUMERATIONS(GPUPLAN_ENUMERATOR)
 #undef GPUPLAN_ENUMERATOR
@@ -453,15 +448,18 @@ GPUPLAN_FACT_ENUMERATIONS(GPUPLAN_KIND)
 
 }  // namespace detail
 
-/// A fact and its value: a number, yes or no, or an enumerator of a description. A number with a
-/// fraction is rounded to millionths, from 10^12 on to integers, and cut to 64 bits.
+/// A fact and its value: a number, yes or no, code, or an enumerator of a description. A number
+/// with a fraction is rounded to millionths, from 10^12 on to integers, and cut to 64 bits.
 struct named_fact {
   fact name{};
   fact_kind kind = fact_kind::number;
   std::int64_t value = 0;
+  const code_name* code = nullptr;
 
   constexpr named_fact() = default;
   constexpr named_fact(fact of, std::int64_t number) : name(of), value(number) {}
+  constexpr named_fact(fact of, std::same_as<const code_name*> auto called)
+      : name(of), kind(fact_kind::code), code(called) {}
   constexpr named_fact(fact of, std::same_as<bool> auto holds)
       : name(of), kind(fact_kind::yes_no), value(holds) {}
   constexpr named_fact(fact of, std::same_as<double> auto number) : name(of) {
@@ -498,6 +496,8 @@ struct named_fact {
       break;
     case fact_kind::yes_no:
       return known.value != 0 ? "true" : "false";
+    case fact_kind::code:
+      return known.code->text;
 #define GPUPLAN_CASE(enumeration, ...)                                        \
   case fact_kind::enumeration: {                                              \
     constexpr const char* words[] = {__VA_ARGS__};                            \

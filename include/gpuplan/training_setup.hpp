@@ -4,8 +4,8 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/integer.hpp>
-#include <gpuplan/detail/layer_code.hpp>
 #include <gpuplan/framework.hpp>
+#include <gpuplan/layer_classes.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/optimizer.hpp>
 #include <gpuplan/parallelism.hpp>
@@ -66,12 +66,12 @@ namespace detail {
 // Whether the framework compiles such layers, and such a loss.
 constexpr failure flaw_of_compilation(const training_setup& setup) {
   const transformer& model = setup.model;
-  const framework& by = setup.framework;
+  const implementation& by = setup.framework.implementation;
   const named_fact compiles_layers{fact::compiles_layers, by.compiles_layers};
   const named_fact compiles_loss{fact::compiles_loss, by.compiles_loss};
-  if (by.layers != layer_code::torchtitan)
+  if (!by.layers->is_compiled)
     if (const failure why =
-            flaw_if_any({compiles_layers, compiles_loss}, {fact::layers, by.layers});
+            flaw_if_any({compiles_layers, compiles_loss}, {fact::layers, by.layers->name});
         failed(why))
       return why;
   if (by.compiles_loss && by.loss_parallel)
@@ -98,15 +98,15 @@ constexpr failure flaw_of_compilation(const training_setup& setup) {
 
 constexpr failure flaw_of_precision(const training_setup& setup) {
   const precision_recipe& recipe = setup.precision;
-  const named_fact sharding{fact::sharding, setup.framework.sharding};
+  const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
   const named_fact weights{fact::precision_weights, recipe.weights};
   const named_fact compute{fact::precision_compute, recipe.compute};
   const named_fact reduced{fact::precision_reduced, recipe.reduced};
   const named_fact fp32{fact::takes, number_format::fp32};
   const named_fact bf16{fact::takes, number_format::bf16};
   const named_fact fp16{fact::takes, number_format::fp16};
-  const bool gathers = setup.framework.sharding == sharding_code::fsdp2;
-  const bool is_deepspeed = setup.framework.sharding == sharding_code::deepspeed;
+  const engine_class& engine = *setup.framework.engine.is;
+  const bool gathers = engine.gathers_weights;
   const bool has_half_weights = is_half(recipe.weights);
   if (recipe.weights != number_format::fp32 && !has_half_weights)
     return without_code({weights, fp32, bf16, fp16});
@@ -127,15 +127,15 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
     return without_code({reduced, fp32, bf16, fp16});
   if (recipe.master_weights && !has_half_weights)
     return without_code({{fact::master_weights, true}, weights, {fact::takes, false}});
-  if (!recipe.master_weights && is_deepspeed)
+  if (!recipe.master_weights && engine.has_own_step)
     return without_code({{fact::master_weights, false}, sharding, {fact::takes, true}});
-  if (is_deepspeed || setup.framework.sharding == sharding_code::megatron) return {};
+  if (engine.has_fp32_gradients) return {};
   return flaw_if_any({{fact::fp32_gradients, recipe.fp32_gradients}}, sharding);
 }
 
 constexpr failure flaw_of_fp8(const training_setup& setup) {
   const precision_recipe& recipe = setup.precision;
-  const named_fact layers{fact::layers, setup.framework.layers};
+  const named_fact layers{fact::layers, setup.framework.layers().name};
   const named_fact fp8{fact::fp8_linears, recipe.fp8_linears};
   if (const failure why = flaw_if_any(
           {{fact::fp4_linears, recipe.fp4_linears}, {fact::scales_by_row, recipe.scales_by_row}},
@@ -143,13 +143,14 @@ constexpr failure flaw_of_fp8(const training_setup& setup) {
       failed(why))
     return why;
   if (!recipe.fp8_linears) return {};
-  if (!is_plain(setup.framework.layers) && setup.framework.layers != layer_code::decoder)
+  if (!setup.framework.layers().has_fp8_linears)
     return without_code({fp8, layers, {fact::takes, false}});
   if (recipe.compute != number_format::bf16)
     return without_code(
         {{fact::precision_compute, recipe.compute}, fp8, {fact::takes, number_format::bf16}});
-  if (setup.framework.sharding == sharding_code::deepspeed)
-    return without_code({fp8, {fact::sharding, setup.framework.sharding}, {fact::takes, false}});
+  if (!setup.framework.engine.is->has_fp8_linears)
+    return without_code(
+        {fp8, {fact::sharding, setup.framework.engine.is->name}, {fact::takes, false}});
   if (setup.parallelism.tensor_parallel > 1)
     return without_code(
         {fp8, {fact::tensor_parallel, setup.parallelism.tensor_parallel}, {fact::takes, false}});
@@ -168,49 +169,37 @@ constexpr failure flaw_of_fp8(const training_setup& setup) {
 constexpr failure flaw_of_zero_stage(const training_setup& setup) {
   const int stage = setup.parallelism.zero_stage;
   const named_fact zero_stage{fact::zero_stage, stage};
-  const named_fact sharding{fact::sharding, setup.framework.sharding};
-  switch (setup.framework.sharding) {
-    case sharding_code::fsdp2:
-      if (stage == 2 || stage == 3) return {};
-      return without_code({zero_stage, sharding, {fact::takes, 2}, {fact::takes, 3}});
-    case sharding_code::deepspeed:
-      if (stage >= 0 && stage <= 3) return {};
-      return without_code({zero_stage,
-                           sharding,
-                           {fact::takes, 0},
-                           {fact::takes, 1},
-                           {fact::takes, 2},
-                           {fact::takes, 3}});
-    case sharding_code::none:
-    case sharding_code::megatron:
-      break;
-  }
-  if (stage == 0 || stage == 1) return {};
-  return without_code({zero_stage, sharding, {fact::takes, 0}, {fact::takes, 1}});
+  const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
+  const int least = setup.framework.engine.is->least_zero_stage;
+  const int most = setup.framework.engine.is->most_zero_stage;
+  if (stage >= least && stage <= most) return {};
+  failure why = without_code({zero_stage, sharding});
+  for (int taken = least; taken <= most; ++taken) why.add(fact::takes, taken);
+  return why;
+}
+
+// A failure with the engines that would be taken.
+template <class Takes>
+constexpr failure with_engines(failure why, const Takes& takes) {
+  for (const engine_class* by : engine_classes::all)
+    if (takes(*by)) why.facts[why.count++] = {fact::takes, by->name};
+  return why;
 }
 
 // Whose layers can be shared, and what of them lies on the host.
 constexpr failure flaw_of_sharding(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
-  const layer_code code = setup.framework.layers;
-  const sharding_code by = setup.framework.sharding;
-  const named_fact layers{fact::layers, code};
-  const named_fact sharding{fact::sharding, by};
+  const layer_class& code = setup.framework.layers();
+  const engine_class& by = *setup.framework.engine.is;
+  const named_fact layers{fact::layers, code.name};
+  const named_fact sharding{fact::sharding, by.name};
   const named_fact zero_stage{fact::zero_stage, layout.zero_stage};
-  const bool gathers = by == sharding_code::fsdp2;
-  const bool is_deepspeed = by == sharding_code::deepspeed;
+  const bool gathers = by.gathers_weights;
   const int stage = layout.zero_stage;
-  if (is_megatron(code) && (by == sharding_code::none || gathers))
-    return without_code({sharding,
-                         layers,
-                         {fact::takes, sharding_code::deepspeed},
-                         {fact::takes, sharding_code::megatron}});
-  if (!is_megatron(code) && by == sharding_code::megatron)
-    return without_code({sharding,
-                         layers,
-                         {fact::takes, sharding_code::none},
-                         {fact::takes, sharding_code::fsdp2},
-                         {fact::takes, sharding_code::deepspeed}});
+  const auto runs_it = [&](const engine_class& taken) {
+    return code.is_pipelined ? taken.runs_pipelines : taken.runs_others;
+  };
+  if (!runs_it(by)) return with_engines(without_code({sharding, layers}), runs_it);
   if (!gathers)
     if (const failure why = flaw_if_any({{fact::shard_group, layout.shard_group},
                                          {fact::weights_on_host, layout.weights_on_host}},
@@ -224,7 +213,7 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
                          sharding,
                          {fact::takes, layout.weights_on_host}});
   if (!gathers && layout.optimizer_on_host) {
-    if (!is_deepspeed) return without_code({on_host, sharding, {fact::takes, false}});
+    if (!by.has_own_step) return without_code({on_host, sharding, {fact::takes, false}});
     if (stage == 0) return without_code({on_host, zero_stage, {fact::takes, false}});
     if (stage == 1 && setup.precision.fp32_gradients &&
         setup.precision.weights == number_format::bf16)
@@ -234,27 +223,25 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
                            {fact::precision_weights, setup.precision.weights},
                            {fact::takes, false}});
   }
-  if (!gathers && !setup.framework.reduces_every_micro_batch)
+  if (!gathers && !setup.framework.engine.reduces_every_micro_batch)
     return without_code({{fact::reduces_every_micro_batch, false}, sharding, {fact::takes, true}});
-  const bool has_hooks =
-      code == layer_code::decoder || code == layer_code::gpt2 || code == layer_code::bert;
-  if (is_deepspeed && stage == 3 && !has_hooks)
+  if (!gathers && stage == 3 && !code.has_module_hooks)
     return without_code({zero_stage, sharding, layers, {fact::at_most, 2}});
   return {};
 }
 
 // Megatron-Core's stages, and chunks of them, are equally long; its ranks have equal parts of
 // layers. DeepSpeed's pipeline engine has neither chunks nor ZeRO-2.
-constexpr failure flaw_of_megatron_layout(const training_setup& setup) {
+constexpr failure flaw_of_pipelined_layout(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
   const transformer& model = setup.model;
   const std::int64_t ranks = layout.tensor_parallel;
   const named_fact tensor_parallel{fact::tensor_parallel, ranks};
   const named_fact stages{fact::pipeline_parallel, layout.pipeline_parallel};
-  const bool is_deepspeed = setup.framework.sharding == sharding_code::deepspeed;
-  if (is_deepspeed && layout.zero_stage > 1 && layout.pipeline_parallel > 1)
+  const engine_class& engine = *setup.framework.engine.is;
+  if (layout.zero_stage > 1 && layout.pipeline_parallel > 1)
     return without_code({{fact::zero_stage, layout.zero_stage},
-                         {fact::sharding, setup.framework.sharding},
+                         {fact::sharding, setup.framework.engine.is->name},
                          stages,
                          {fact::takes, 0},
                          {fact::takes, 1}});
@@ -262,7 +249,7 @@ constexpr failure flaw_of_megatron_layout(const training_setup& setup) {
     return without_code({stages,
                          {fact::num_hidden_layers, model.num_hidden_layers},
                          {fact::at_most, model.num_hidden_layers}});
-  if (!is_deepspeed) {
+  if (engine.runs_chunks) {
     if (const failure why =
             flaw_if_indivisible(stages, {{fact::num_hidden_layers, model.num_hidden_layers}});
         failed(why))
@@ -301,8 +288,7 @@ constexpr failure flaw_of_sequence(const training_setup& setup) {
                                                 {fact::chunks_of_sequence, 2 * context});
         failed(why))
       return why;
-  const bool is_along =
-      layout.sequence_parallel || setup.framework.layers == layer_code::torchtitan;
+  const bool is_along = layout.sequence_parallel || setup.framework.layers().divides_sequence;
   if (!is_along) return {};
   return flaw_if_indivisible({fact::tensor_parallel, layout.tensor_parallel},
                              {{fact::tokens_of_context_rank, setup.sequence_length / context}});
@@ -310,32 +296,31 @@ constexpr failure flaw_of_sequence(const training_setup& setup) {
 
 constexpr failure flaw_of_layout(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
-  const named_fact layers{fact::layers, setup.framework.layers};
-  const named_fact sharding{fact::sharding, setup.framework.sharding};
+  const named_fact layers{fact::layers, setup.framework.layers().name};
+  const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
   const named_fact tensor_parallel{fact::tensor_parallel, layout.tensor_parallel};
   const named_fact stages{fact::pipeline_parallel, layout.pipeline_parallel};
   const named_fact chunks{fact::virtual_pipeline, layout.virtual_pipeline};
   const named_fact one{fact::takes, 1};
-  const bool is_of_megatron = is_megatron(setup.framework.layers);
-  const bool is_titan = setup.framework.layers == layer_code::torchtitan;
+  const layer_class& code = setup.framework.layers();
   const std::int64_t ranks = layout.tensor_parallel;
-  if (!is_of_megatron && layout.pipeline_parallel > 1) return without_code({stages, layers, one});
+  if (!code.is_pipelined && layout.pipeline_parallel > 1)
+    return without_code({stages, layers, one});
   if (layout.virtual_pipeline > 1) {
-    if (!is_of_megatron) return without_code({chunks, layers, one});
-    if (setup.framework.sharding == sharding_code::deepspeed)
-      return without_code({chunks, sharding, one});
+    if (!code.is_pipelined) return without_code({chunks, layers, one});
+    if (!setup.framework.engine.is->runs_chunks) return without_code({chunks, sharding, one});
     if (layout.pipeline_parallel == 1) return without_code({chunks, stages, one});
   }
   if (layout.schedule != pipeline_schedule::one_f_one_b)
     return without_code(
         {{fact::schedule, layout.schedule}, {fact::takes, pipeline_schedule::one_f_one_b}});
-  const bool has_engine = setup.framework.transformer_engine;
+  const bool has_engine = setup.framework.implementation.transformer_engine;
   const named_fact engine{fact::transformer_engine, has_engine};
   if (!has_engine && layout.expert_parallel > 1)
     return without_code({{fact::expert_parallel, layout.expert_parallel}, engine, one});
-  if (!has_engine && !is_titan && layout.context_parallel > 1)
+  if (!has_engine && !code.divides_context && layout.context_parallel > 1)
     return without_code({{fact::context_parallel, layout.context_parallel}, layers, engine, one});
-  if (!is_of_megatron)
+  if (!code.is_pipelined)
     if (const failure why =
             flaw_if_any({{fact::shares_kept_inputs, layout.shares_kept_inputs}}, layers);
         failed(why))
@@ -351,16 +336,15 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
   if (place.expert_rank != 0)
     return without_code({{fact::expert_rank, place.expert_rank}, {fact::takes, 0}});
   if (const failure why = flaw_of_sequence(setup); failed(why)) return why;
-  if (is_of_megatron)
-    if (const failure why = flaw_of_megatron_layout(setup); failed(why)) return why;
-  const named_fact loss_parallel{fact::loss_parallel, setup.framework.loss_parallel};
-  if (setup.framework.loss_parallel && is_of_megatron)
+  if (code.is_pipelined)
+    if (const failure why = flaw_of_pipelined_layout(setup); failed(why)) return why;
+  const named_fact loss_parallel{fact::loss_parallel, setup.framework.implementation.loss_parallel};
+  if (setup.framework.implementation.loss_parallel && code.is_pipelined)
     return without_code({loss_parallel, layers, {fact::takes, false}});
-  if (setup.framework.loss_parallel && ranks == 1)
+  if (setup.framework.implementation.loss_parallel && ranks == 1)
     return without_code({loss_parallel, tensor_parallel, {fact::takes, false}});
-  if (ranks == 1 || is_of_megatron) return {};
-  if (setup.framework.layers != layer_code::llama && !is_titan)
-    return without_code({tensor_parallel, layers, one});
+  if (ranks == 1 || code.is_pipelined) return {};
+  if (!code.divides_tensors) return without_code({tensor_parallel, layers, one});
   const transformer& model = setup.model;
   const bool has_groups = model.key_value_heads() != model.num_attention_heads;
   if (const failure why =
@@ -378,14 +362,18 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
       failed(why))
     return why;
   const named_fact along{fact::sequence_parallel, layout.sequence_parallel};
-  if (setup.trains.what != training::full && (layout.sequence_parallel || is_titan))
+  if (setup.trains.what != training::full && (layout.sequence_parallel || code.divides_sequence))
     return without_code({{fact::trains, setup.trains.what},
                          tensor_parallel,
-                         is_titan ? layers : along,
+                         code.divides_sequence ? layers : along,
                          {fact::takes, training::full}});
-  if (is_titan) return {};
-  if (const failure why =
-          flaw_if_any({sharding, {fact::zero_stage, layout.zero_stage}}, tensor_parallel);
+  if (code.divides_replicas) return {};
+  const auto shares_nothing = [](const engine_class& by) {
+    return !by.gathers_weights && !by.has_own_step && by.runs_others;
+  };
+  if (!shares_nothing(*setup.framework.engine.is))
+    return with_engines(without_code({sharding, tensor_parallel}), shares_nothing);
+  if (const failure why = flaw_if_any({{fact::zero_stage, layout.zero_stage}}, tensor_parallel);
       failed(why))
     return why;
   if (setup.optimizer.clips_gradients && !layout.sequence_parallel)
@@ -411,49 +399,48 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
 }
 
 constexpr failure flaw_of_recomputation(const training_setup& setup) {
-  const layer_code code = setup.framework.layers;
-  const named_fact layers{fact::layers, code};
-  const bool is_of_megatron = is_megatron(code);
-  if (setup.recompute == recompute_mode::selective && !is_plain(code) && !is_of_megatron)
+  const layer_class& code = setup.framework.layers();
+  const named_fact layers{fact::layers, code.name};
+  if (setup.recompute == recompute_mode::selective && !code.recomputes_attention)
     return without_code({{fact::recompute, setup.recompute},
                          layers,
                          {fact::takes, recompute_mode::none},
                          {fact::takes, recompute_mode::full}});
-  if (setup.recompute_span > 1 && !is_of_megatron)
+  if (setup.recompute_span > 1 && !code.recomputes_in_spans)
     return without_code({{fact::recompute_span, setup.recompute_span}, layers, {fact::takes, 1}});
-  if (setup.recompute_period > 1 && (is_of_megatron || code == layer_code::t5))
+  if (setup.recompute_period > 1 && !code.recomputes_periodically)
     return without_code(
         {{fact::recompute_period, setup.recompute_period}, layers, {fact::takes, 1}});
-  if (code == layer_code::t5)
+  if (!code.recomputes_first_layers)
     if (const failure why = flaw_if_any({{fact::recompute_layers, setup.recompute_layers}}, layers);
         failed(why))
       return why;
-  if (code == layer_code::torchtitan) return {};
+  if (code.keeps_costly_results) return {};
   return flaw_if_any({{fact::saves_costly_results, setup.saves_costly_results}}, layers);
 }
 
 // Which kernels take what there is (sdp_utils.cpp of PyTorch).
 constexpr failure flaw_of_attention(const training_setup& setup) {
   const transformer& model = setup.model;
-  const layer_code code = setup.framework.layers;
-  const named_fact layers{fact::layers, code};
+  const layer_class& code = setup.framework.layers();
+  const named_fact layers{fact::layers, code.name};
   const named_fact attention{fact::attention, setup.attention};
   const bool is_chosen = setup.attention != attention_kernel::automatic;
-  if (setup.attention == attention_kernel::flash && code == layer_code::t5)
+  if (setup.attention == attention_kernel::flash && !code.has_flash)
     return without_code({attention,
                          layers,
                          {fact::takes, attention_kernel::automatic},
                          {fact::takes, attention_kernel::efficient},
                          {fact::takes, attention_kernel::math},
                          {fact::takes, attention_kernel::eager}});
-  const bool has_flash_alone = code == layer_code::torchtitan || setup.framework.transformer_engine;
+  const bool has_flash_alone =
+      code.has_flash_alone || setup.framework.implementation.transformer_engine;
   if (has_flash_alone && is_chosen && setup.attention != attention_kernel::flash)
     return without_code({attention,
                          layers,
                          {fact::takes, attention_kernel::automatic},
                          {fact::takes, attention_kernel::flash}});
-  if (setup.attention != attention_kernel::flash && (is_chosen || code != layer_code::torchtitan))
-    return {};
+  if (setup.attention != attention_kernel::flash && (is_chosen || !code.has_flash_alone)) return {};
   if (!is_half(setup.precision.compute))
     return without_code({{fact::precision_compute, setup.precision.compute},
                          attention,
@@ -463,8 +450,8 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
   if (model.query_dim() > 256)
     return without_code(
         {{fact::head_dim, model.query_dim()}, attention, layers, {fact::at_most, 256}});
-  if (is_megatron(code)) return {};
-  if (model.sliding_window != 0 && code == layer_code::decoder &&
+  if (code.is_pipelined) return {};
+  if (model.sliding_window != 0 && !code.has_windowed_flash &&
       model.sliding_window <= setup.sequence_length)
     return without_code({{fact::sliding_window, model.sliding_window},
                          attention,
@@ -476,9 +463,9 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
 
 constexpr failure flaw_of_optimizer(const training_setup& setup) {
   const optimizer& by = setup.optimizer;
-  const sharding_code sharding = setup.framework.sharding;
+  const engine_class& around = *setup.framework.engine.is;
   const bool has_own = by.code != optimizer_code::torch;
-  const named_fact engine{fact::sharding, sharding};
+  const named_fact engine{fact::sharding, around.name};
   const named_fact kind{fact::optimizer_kind, by.kind};
   const named_fact code{fact::optimizer_code, by.code};
   const named_fact loop{fact::optimizer_loop, by.loop};
@@ -502,7 +489,7 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
         return without_code({kind, code, adamw, {fact::takes, optimizer_kind::lion}});
       if (by.states != number_format::fp32 && by.states != number_format::int8)
         return without_code({states, code, fp32, int8});
-      if (sharding != sharding_code::none) return without_code({code, engine, torch});
+      if (!around.takes_any_optimizer) return without_code({code, engine, torch});
       break;
     case optimizer_code::torchao:
       if (by.kind != optimizer_kind::adamw) return without_code({kind, code, adamw});
@@ -526,7 +513,7 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
     case optimizer_kind::sgd:
     case optimizer_kind::sgd_momentum:
     case optimizer_kind::adagrad:
-      if (is_fused && sharding == sharding_code::fsdp2)
+      if (is_fused && around.gathers_weights)
         return without_code({loop, kind, engine, foreach, parameter});
       break;
     case optimizer_kind::lion:
@@ -537,12 +524,10 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
     case optimizer_kind::muon:
       break;
   }
-  if (sharding == sharding_code::deepspeed || sharding == sharding_code::megatron)
-    return without_code({kind, engine, adamw});
+  if (!around.has_all_optimizers) return without_code({kind, engine, adamw});
   const bool takes_matrices =
       by.kind == optimizer_kind::muon || by.kind == optimizer_kind::adafactor;
-  if (takes_matrices && sharding == sharding_code::fsdp2)
-    return without_code({kind, engine, adamw});
+  if (takes_matrices && around.gathers_weights) return without_code({kind, engine, adamw});
   if (by.kind == optimizer_kind::muon && setup.parallelism.zero_stage != 0)
     return without_code({kind, {fact::zero_stage, setup.parallelism.zero_stage}, adamw});
   if (divides_layers &&
@@ -555,13 +540,14 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
 constexpr failure flaw_of_training(const training_setup& setup) {
   if (setup.trains.what == training::full) return {};
   const transformer& model = setup.model;
-  const sharding_code by = setup.framework.sharding;
+  const layer_class& code = setup.framework.layers();
+  const engine_class& by = *setup.framework.engine.is;
   const named_fact trains{fact::trains, setup.trains.what};
-  const named_fact sharding{fact::sharding, by};
+  const named_fact layers{fact::layers, code.name};
+  const named_fact sharding{fact::sharding, by.name};
   const named_fact all{fact::takes, training::full};
-  if (is_megatron(setup.framework.layers))
-    return without_code({trains, {fact::layers, setup.framework.layers}, all});
-  if (by == sharding_code::deepspeed) return without_code({trains, sharding, all});
+  if (!code.trains_adapters) return without_code({trains, layers, all});
+  if (!by.trains_parts) return without_code({trains, sharding, all});
   // PyTorch's optimizers want parameters, and a loss to go back from.
   if (setup.trains.what == training::frozen)
     return without_code({trains,
@@ -576,9 +562,8 @@ constexpr failure flaw_of_training(const training_setup& setup) {
     return failure(
         errc::out_of_bounds,
         {{fact::last_layers, last}, {fact::at_least, 1}, {fact::at_most, model.layers()}});
-  if (setup.framework.layers == layer_code::lit_gpt && setup.trains.what != training::adapters)
-    return without_code(
-        {trains, {fact::layers, setup.framework.layers}, all, {fact::takes, training::adapters}});
+  if (!code.trains_parts && setup.trains.what != training::adapters)
+    return without_code({trains, layers, all, {fact::takes, training::adapters}});
   if (setup.trains.what != training::adapters) return {};
   const lora& adapters = setup.trains.adapters;
   if (setup.parallelism.tensor_parallel > 1)
@@ -587,7 +572,7 @@ constexpr failure flaw_of_training(const training_setup& setup) {
                          all,
                          {fact::takes, training::head},
                          {fact::takes, training::last_layers}});
-  if (by != sharding_code::fsdp2) return {};
+  if (!by.gathers_weights) return {};
   if (adapters.weights != setup.precision.weights)
     return without_code({{fact::adapter_weights, adapters.weights},
                          sharding,
@@ -655,10 +640,13 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   // First: it says which stages this framework has, not which there are.
   if (const failure why = detail::flaw_of_zero_stage(setup); detail::failed(why)) return why;
   if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
-  if (const failure why = detail::flaw_of_code(setup.model, setup.framework); detail::failed(why))
+  if (const failure why =
+          detail::flaw_of_implementation(setup.model, setup.framework.implementation);
+      detail::failed(why))
     return why;
   // Its gradient would leave the layer that is computed again.
-  if (setup.recompute == recompute_mode::full && setup.framework.checkpoints_reenter &&
+  if (setup.recompute == recompute_mode::full &&
+      setup.framework.implementation.checkpoints_reenter &&
       setup.model.relative_attention_buckets != 0)
     return detail::without_code(
         {{fact::recompute, setup.recompute},
@@ -669,16 +657,16 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   // An encoder without a head trains on the texts of a sample beside each other.
   const named_fact texts{fact::encodings, setup.encodings};
   const bool compares_texts =
-      setup.framework.layers == layer_code::bert && setup.model.head == head_kind::none;
+      setup.framework.layers().compares_texts && setup.model.head == head_kind::none;
   if (compares_texts && (texts.value < 2 || texts.value > most_texts_beside))
     return failure(errc::out_of_bounds,
                    texts,
                    named_fact{fact::at_least, 2},
                    named_fact{fact::at_most, most_texts_beside});
-  const named_fact layers{fact::layers, setup.framework.layers};
+  const named_fact layers{fact::layers, setup.framework.layers().name};
   if (texts.value != 1 && !compares_texts)
     return detail::without_code({texts, layers, {fact::head, setup.model.head}, {fact::takes, 1}});
-  if (setup.framework.layers != layer_code::t5)
+  if (!setup.framework.layers().reads_targets)
     if (const failure why =
             detail::flaw_if_any({{fact::target_length, setup.target_length}}, layers);
         detail::failed(why))
@@ -711,10 +699,10 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
         failed(why))
       return why;
   if (plan.data_parallel > 1 && layout.tensor_parallel > 1 &&
-      setup.framework.layers == layer_code::llama)
+      !setup.framework.layers().divides_replicas)
     return without_code({replicas,
                          {fact::tensor_parallel, layout.tensor_parallel},
-                         {fact::layers, setup.framework.layers},
+                         {fact::layers, setup.framework.layers().name},
                          {fact::takes, 1}});
   if (setup.precision.fp8_linears)
     return flaw_if_no_multiple({{fact::tokens, tokens.value}}, {fact::fp8_block, 16});

@@ -93,6 +93,19 @@ foreach(header IN LISTS headers)
   endif()
 endforeach()
 
+# What code has is asked by its properties: who it is, the replay, the descriptions and the catalogue
+# know alone.
+foreach(header IN LISTS headers)
+  if(header MATCHES "^(replay/|catalog/|implementation.hpp|layer_classes.hpp|framework.hpp)")
+    continue()
+  endif()
+  file(READ "${INCLUDE_DIR}/gpuplan/${header}" source)
+  string(REPLACE "engine_classes::all" "" source "${source}")
+  if(source MATCHES "(layer_classes|engine_classes|code_names)::[a-z_0-9]+")
+    complain("${header} names ${CMAKE_MATCH_0}: ask for a property of it")
+  endif()
+endforeach()
+
 if(complaints)
   message(FATAL_ERROR "rules of includes are broken:\n${complaints}")
 endif()

@@ -24,8 +24,9 @@ set(descriptions
     model.hpp
     optimizer.hpp
     parallelism.hpp
+    implementation.hpp
+    layer_classes.hpp
     framework.hpp
-    detail/layer_code.hpp
     batch.hpp
     training_setup.hpp)
 set(catalogue

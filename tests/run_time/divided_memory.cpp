@@ -261,10 +261,11 @@ namespace {
 // Every pass of the step replayed.
 step_peaks replayed_in_full(const training_setup& setup, const batch_plan& plan) {
   eager::summed_memory memory(eager::stacks_of(setup.model));
-  eager::training_job job(memory, setup, plan);
-  job.settle();
-  memory.start(job.alive());
-  job.step();
+  eager::train(memory, setup, plan, {}, nullptr, [&](eager::training_job& job) {
+    job.settle();
+    memory.start(job.alive());
+    job.step();
+  });
   return memory.peaks();
 }
 
@@ -280,7 +281,8 @@ TEST_CASE("passes that do as ones before are told as if they were replayed") {
     setup.parallelism.shares_kept_inputs = roll.one_in(3);
     setup.padding_mask = roll.one_in(3);
     setup.place.stage = roll.from(0, setup.parallelism.pipeline_parallel - 1);
-    if (setup.framework.transformer_engine && setup.parallelism.tensor_parallel == 1 && roll.coin())
+    if (setup.framework.implementation.transformer_engine &&
+        setup.parallelism.tensor_parallel == 1 && roll.coin())
       setup.model.moe = {.num_experts = 4, .num_experts_per_tok = 2, .moe_intermediate_size = 256};
     const bool in_turns = setup.parallelism.virtual_pipeline > 1;
     const batch_plan plan{roll.from(1, 3),

@@ -87,9 +87,9 @@ struct case_of_code {
 };
 
 precision_recipe precision_of(const framework& code) {
-  if (code.sharding == sharding_code::deepspeed) return bf16_master;
-  if (code.layers == layer_code::megatron_core) return bf16_megatron;
-  return code.layers == layer_code::lit_gpt ? bf16_pure : bf16_mixed;
+  if (code.engine.is == &engine_classes::deepspeed) return bf16_master;
+  if (code.implementation.layers == &layer_classes::megatron_core) return bf16_megatron;
+  return code.implementation.layers == &layer_classes::lit_gpt ? bf16_pure : bf16_mixed;
 }
 
 // On one rank, on two of data parallelism, and divided as far as the framework divides.
@@ -100,22 +100,23 @@ case_of_code case_for(const transformer& model, const framework& code, int layou
   setup.framework = code;
   setup.sequence_length = 32;
   setup.precision = precision_of(code);
-  const bool compares = code.layers == layer_code::bert && model.head == head_kind::none;
+  const bool compares =
+      code.implementation.layers == &layer_classes::bert && model.head == head_kind::none;
   setup.encodings = compares ? 2 : 1;
-  const bool gathers = code.sharding == sharding_code::fsdp2;
+  const bool gathers = code.engine.is == &engine_classes::fsdp2;
   parallelism& ranks = setup.parallelism;
   ranks.zero_stage = gathers || &code == &catalog::hugging_face_gpt2_zero_3 ? 3 : 0;
   if (layout == 0) return made;
   made.plan = {2, 2, 2};
-  const bool is_of_megatron = code.layers == layer_code::megatron_core;
+  const bool is_of_megatron = code.implementation.layers == &layer_classes::megatron_core;
   if (is_of_megatron) ranks.tensor_parallel = 2;
   if (layout == 1) return made;
   made.plan = {3, 4, 3};
-  if (code.layers == layer_code::torchtitan) ranks.tensor_parallel = 2;
+  if (code.implementation.layers == &layer_classes::torchtitan) ranks.tensor_parallel = 2;
   if (!is_of_megatron) return made;
   ranks.tensor_parallel = 4;
   ranks.pipeline_parallel = setup.model.num_hidden_layers;
-  ranks.sequence_parallel = code.sharding != sharding_code::deepspeed;
+  ranks.sequence_parallel = code.engine.is != &engine_classes::deepspeed;
   return made;
 }
 
@@ -164,7 +165,7 @@ TEST_CASE("Megatron-Core's activation stays as it is where an MLP has neither ga
   case_of_code one = case_for(catalog::nemotron_3_8b, catalog::megatron_transformer_engine, 0);
   REQUIRE(is_valid(one));
   const std::int64_t fused = peaks_of(one.setup, one.plan).peak().total;
-  one.setup.framework.fuses_bias_activation = false;
+  one.setup.framework.implementation.fuses_bias_activation = false;
   CHECK(peaks_of(one.setup, one.plan).peak().total == fused);
   CHECK(replay(one.setup, one.plan).peak.requested == fused);
 }
@@ -203,12 +204,13 @@ TEST_CASE("each code has the parameters of the models that it takes") {
     if (!model.has_shape) continue;
     const transformer& shape = *model.shape;
     for (const framework* code : frameworks) {
-      const bool is_deepspeed = code->sharding == sharding_code::deepspeed;
-      const bool is_of_megatron = code->layers == layer_code::megatron_core;
+      const bool is_deepspeed = code->engine.is == &engine_classes::deepspeed;
+      const bool is_of_megatron = code->implementation.layers == &layer_classes::megatron_core;
       const bool passes_over =
           is_of_megatron && (shape.qk_norm != qk_norm_scope::none || shape.embedding_norm);
-      const bool shares_otherwise = (code->layers == layer_code::t5 && !shape.has_tied_head()) ||
-                                    (code->layers == layer_code::lit_gpt && shape.has_tied_head());
+      const bool shares_otherwise =
+          (code->implementation.layers == &layer_classes::t5 && !shape.has_tied_head()) ||
+          (code->implementation.layers == &layer_classes::lit_gpt && shape.has_tied_head());
       if (is_deepspeed || passes_over || shares_otherwise) continue;
       case_of_code one = case_for(shape, *code, 0);
       if (!is_of_megatron) one.setup.precision = bf16_pure;
@@ -312,8 +314,8 @@ case_of_code odd_case(random_numbers& from) {
   if (model.kind == model_kind::encoder) setup.encodings = within(2, 3);
   setup.precision = from.below(2) == 0 ? bf16_mixed : bf16_pure;
   made.plan = {within(1, 6), std::int64_t{1} << within(0, 3), within(1, 3)};
-  if (from.below(3) == 0) setup.framework.sharding = sharding_code::fsdp2;
-  if (setup.framework.sharding == sharding_code::fsdp2)
+  if (from.below(3) == 0) setup.framework.engine.is = &engine_classes::fsdp2;
+  if (setup.framework.engine.is == &engine_classes::fsdp2)
     setup.parallelism.zero_stage = static_cast<int>(within(2, 3));
   setup.trains = parts[from.below(kinds_of_parts)];
   setup.trains.adapters.weights = setup.precision.weights;
@@ -350,7 +352,7 @@ TEST_CASE("the closed form of T5's two stacks") {
   narrow.model.num_attention_heads = 1;
   narrow.model.intermediate_size = 16;
   narrow.model.num_hidden_layers = narrow.model.num_decoder_layers = 39;
-  narrow.framework.sharding = sharding_code::fsdp2;
+  narrow.framework.engine.is = &engine_classes::fsdp2;
   narrow.parallelism.zero_stage = 3;
   const batch_plan plan{2, 4, 1};
   REQUIRE(validate(transformer_memory{narrow}, plan));

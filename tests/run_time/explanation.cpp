@@ -74,7 +74,8 @@ training_setup small(const transformer& model, const framework& code) {
                        .framework = code};
   setup.model.num_hidden_layers = 3;
   if (model.relative_attention_buckets != 0) setup.attention = attention_kernel::automatic;
-  if (code.layers == layer_code::torchtitan) setup.attention = attention_kernel::flash;
+  if (code.implementation.layers == &layer_classes::torchtitan)
+    setup.attention = attention_kernel::flash;
   if (setup.model.num_decoder_layers != 0) setup.model.num_decoder_layers = 3;
   if (model.kind == model_kind::encoder && model.head == head_kind::none) setup.encodings = 2;
   return setup;
@@ -109,8 +110,8 @@ std::vector<training_setup> of_every_code() {
           small(gemma_2b, lit_gpt_gemma)};
 }
 
-training_setup divided(training_setup setup, sharding_code by, int zero_stage) {
-  setup.framework.sharding = by;
+training_setup divided(training_setup setup, const engine_class* by, int zero_stage) {
+  setup.framework.engine.is = by;
   setup.parallelism.zero_stage = zero_stage;
   return setup;
 }
@@ -145,7 +146,7 @@ TEST_CASE("likewise with dropout, a padding mask and layers computed again") {
     setup.padding_mask = true;
     setup.recompute = recompute_mode::full;
     check_pieces(setup, {.micro_batch = 2, .accumulation = 2});
-    setup.framework.checkpoints_reenter = true;
+    setup.framework.implementation.checkpoints_reenter = true;
     if (validate(setup))
       check_pieces(setup, {.micro_batch = 2});
     else
@@ -156,15 +157,15 @@ TEST_CASE("likewise with dropout, a padding mask and layers computed again") {
 TEST_CASE("likewise of all ways to share states among ranks") {
   const training_setup llama = small(catalog::llama_3_2_1b, catalog::hugging_face_llama);
   for (const int stage : {0, 1})
-    check_pieces(divided(llama, sharding_code::none, stage),
+    check_pieces(divided(llama, &engine_classes::ddp, stage),
                  {.micro_batch = 1, .data_parallel = 4});
   for (const int stage : {2, 3})
-    check_pieces(divided(llama, sharding_code::fsdp2, stage),
+    check_pieces(divided(llama, &engine_classes::fsdp2, stage),
                  {.micro_batch = 1, .data_parallel = 4});
-  check_pieces(divided(small(catalog::llama_3_8b, catalog::torchtitan), sharding_code::fsdp2, 3),
+  check_pieces(divided(small(catalog::llama_3_8b, catalog::torchtitan), &engine_classes::fsdp2, 3),
                {.micro_batch = 1, .data_parallel = 4});
   for (const int stage : {0, 1, 2, 3}) {
-    training_setup bf16 = divided(llama, sharding_code::deepspeed, stage);
+    training_setup bf16 = divided(llama, &engine_classes::deepspeed, stage);
     bf16.precision = bf16_master;
     check_pieces(bf16, {.micro_batch = 1, .data_parallel = 4});
   }

@@ -31,8 +31,8 @@ transformer small_llama() {
   model.num_hidden_layers = 6;
   return model;
 }
-framework sharded(framework code, sharding_code by) {
-  code.sharding = by;
+framework sharded(framework code, const engine_class* by) {
+  code.engine.is = by;
   return code;
 }
 
@@ -45,12 +45,12 @@ const training_setup llama{.model = small_llama(),
                            .precision = bf16_pure,
                            .framework = catalog::hugging_face_llama};
 
-training_setup with_zero(int stage, sharding_code by) {
+training_setup with_zero(int stage, const engine_class* by) {
   training_setup setup = llama;
   setup.framework = sharded(setup.framework, by);
   setup.parallelism.zero_stage = stage;
-  if (by == sharding_code::fsdp2) setup.precision = bf16_mixed;
-  if (by == sharding_code::deepspeed) setup.precision = bf16_master;
+  if (by == &engine_classes::fsdp2) setup.precision = bf16_mixed;
+  if (by == &engine_classes::deepspeed) setup.precision = bf16_master;
   return setup;
 }
 training_setup eager_attention(recompute_mode recompute) {
@@ -85,10 +85,10 @@ std::vector<named_setup> setups() {
           {"Llama", llama},
           {"Llama, recomputed", recomputed},
           {"BERT", encoder},
-          {"DistributedDataParallel", with_zero(0, sharding_code::none), 8},
-          {"ZeroRedundancyOptimizer", with_zero(1, sharding_code::none), 8},
-          {"fully_shard", with_zero(3, sharding_code::fsdp2), 8},
-          {"DeepSpeed, stage 2", with_zero(2, sharding_code::deepspeed), 8},
+          {"DistributedDataParallel", with_zero(0, &engine_classes::ddp), 8},
+          {"ZeroRedundancyOptimizer", with_zero(1, &engine_classes::ddp), 8},
+          {"fully_shard", with_zero(3, &engine_classes::fsdp2), 8},
+          {"DeepSpeed, stage 2", with_zero(2, &engine_classes::deepspeed), 8},
           {"Megatron-Core, first of two stages", megatron(2, 2, 0), 2}};
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("a profile at chosen points, made while compiling, is the one made at 
 }
 
 TEST_CASE("solvers take a profile, and refuse what it is not for") {
-  const memory_profile profile(transformer_memory{with_zero(3, sharding_code::fsdp2)}, 8);
+  const memory_profile profile(transformer_memory{with_zero(3, &engine_classes::fsdp2)}, 8);
   const auto plan =
       solve_batch({.effective_batch = {256, 512}, .data_parallel = 8, .gpu = 24_GB}, profile);
   REQUIRE(plan);
@@ -210,23 +210,24 @@ TEST_CASE("states fall as more of them are shared, and the whole where nothing i
            end.of[static_cast<int>(memory_part::gradients)] +
            end.of[static_cast<int>(memory_part::optimizer_states)];
   };
-  CHECK(states(with_zero(1, sharding_code::none)) < states(with_zero(0, sharding_code::none)));
-  CHECK(states(with_zero(3, sharding_code::fsdp2)) <= states(with_zero(2, sharding_code::fsdp2)));
-  CHECK(states(with_zero(2, sharding_code::fsdp2)) < states(with_zero(0, sharding_code::none)));
+  CHECK(states(with_zero(1, &engine_classes::ddp)) < states(with_zero(0, &engine_classes::ddp)));
+  CHECK(states(with_zero(3, &engine_classes::fsdp2)) <=
+        states(with_zero(2, &engine_classes::fsdp2)));
+  CHECK(states(with_zero(2, &engine_classes::fsdp2)) < states(with_zero(0, &engine_classes::ddp)));
   for (int stage = 1; stage <= 3; ++stage) {
     CAPTURE(stage);
-    CHECK(states(with_zero(stage, sharding_code::deepspeed)) <=
-          states(with_zero(stage - 1, sharding_code::deepspeed)));
+    CHECK(states(with_zero(stage, &engine_classes::deepspeed)) <=
+          states(with_zero(stage - 1, &engine_classes::deepspeed)));
   }
   // The peak: of fully_shard, since weights of all layers are whole between stage 2's passes. Of
   // DeepSpeed not always: stage 2 and 3 have buckets of half a billion elements, whatever the
   // model.
   for (const std::int64_t batch : {1, 4, 16}) {
     const batch_plan plan{batch, 8, 1};
-    CHECK(peak(with_zero(3, sharding_code::fsdp2), plan) <=
-          peak(with_zero(2, sharding_code::fsdp2), plan));
-    CHECK(peak(with_zero(1, sharding_code::none), plan) <=
-          peak(with_zero(0, sharding_code::none), plan));
+    CHECK(peak(with_zero(3, &engine_classes::fsdp2), plan) <=
+          peak(with_zero(2, &engine_classes::fsdp2), plan));
+    CHECK(peak(with_zero(1, &engine_classes::ddp), plan) <=
+          peak(with_zero(0, &engine_classes::ddp), plan));
   }
 }
 
@@ -235,7 +236,7 @@ TEST_CASE("memory of kernels that write no scores is a line through millions of 
     training_setup setup{
         .model = catalog::llama_3_8b, .sequence_length = tokens, .precision = bf16_mixed};
     setup.framework = context > 1 ? catalog::torchtitan : catalog::torch_llama;
-    setup.framework.sharding = sharding_code::fsdp2;
+    setup.framework.engine.is = &engine_classes::fsdp2;
     setup.attention = kernel;
     setup.parallelism.context_parallel = context;
     setup.parallelism.zero_stage = 3;

@@ -86,17 +86,17 @@ plan_request random_request(dice& roll, std::vector<training_setup>& setups) {
   model.position_rows = 512;
   model.norm = norm_kind::layer_norm;
   model.norm_bias = true;
-  if (setup.framework.transformer_engine && roll.coin())
+  if (setup.framework.implementation.transformer_engine && roll.coin())
     model.moe = {.num_experts = 4,
                  .num_experts_per_tok = 2,
                  .moe_intermediate_size = 256,
                  .first_k_dense_layers = roll.from(0, 1)};
   setup.sequence_length = 512;
   setup.precision = bf16_master;
-  if (setup.framework.layers == layer_code::gpt) setup.precision = bf16_mixed;
-  setup.parallelism.zero_stage = setup.framework.sharding == sharding_code::fsdp2 ? 3 : 0;
+  if (setup.framework.implementation.layers == &layer_classes::gpt) setup.precision = bf16_mixed;
+  setup.parallelism.zero_stage = setup.framework.engine.is == &engine_classes::fsdp2 ? 3 : 0;
   setup.parallelism.ends_are_layers =
-      setup.framework.sharding == sharding_code::deepspeed && roll.coin();
+      setup.framework.engine.is == &engine_classes::deepspeed && roll.coin();
   setup.recompute_layers = roll.one_in(4) ? roll.from(1, 3) : 0;
 
   request.on = {.gpu = catalog::a100_sxm4_80gb,

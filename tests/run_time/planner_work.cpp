@@ -73,13 +73,13 @@ plan_request question(const transformer& model, const framework& by, std::int64_
   training_setup& setup = asked.setup;
   setup.model = model;
   setup.framework = by;
-  setup.precision = by.sharding == sharding_code::megatron    ? bf16_megatron
-                    : by.sharding == sharding_code::deepspeed ? bf16_master
-                                                              : bf16_mixed;
-  if (by.sharding == sharding_code::fsdp2) setup.parallelism.zero_stage = 3;
+  setup.precision = by.engine.is == &engine_classes::megatron    ? bf16_megatron
+                    : by.engine.is == &engine_classes::deepspeed ? bf16_master
+                                                                 : bf16_mixed;
+  if (by.engine.is == &engine_classes::fsdp2) setup.parallelism.zero_stage = 3;
   const std::int64_t positions = model.position_rows;
   setup.sequence_length = positions != 0 && positions < 2048 ? positions : 2048;
-  setup.parallelism.sequence_parallel = by.layers == layer_code::torchtitan;
+  setup.parallelism.sequence_parallel = by.implementation.layers == &layer_classes::torchtitan;
   asked.on = {.gpu = gpus < 1024 ? catalog::a100_sxm4_80gb : catalog::h100_sxm5_80gb,
               .nodes = gpus / 8,
               .gpus_per_node = 8,

@@ -46,12 +46,13 @@ class random_setups {
     while (!model->has_shape);
     training_setup setup{.model = *model->shape, .sequence_length = 1024, .precision = bf16_mixed};
     setup.framework = *frameworks[any(std::size(frameworks))];
-    if (setup.framework.layers == layer_code::megatron_core ||
-        setup.framework.sharding == sharding_code::deepspeed)
+    if (setup.framework.implementation.layers == &layer_classes::megatron_core ||
+        setup.framework.engine.is == &engine_classes::deepspeed)
       setup.precision = bf16_master;
-    if (setup.framework.layers == layer_code::bert && setup.model.head == head_kind::none)
+    if (setup.framework.implementation.layers == &layer_classes::bert &&
+        setup.model.head == head_kind::none)
       setup.encodings = 2;
-    if (setup.framework.sharding == sharding_code::fsdp2) setup.parallelism.zero_stage = 3;
+    if (setup.framework.engine.is == &engine_classes::fsdp2) setup.parallelism.zero_stage = 3;
     for (std::uint64_t changes = any(4); changes > 0; --changes) change(setup);
     return setup;
   }
@@ -93,12 +94,12 @@ class random_setups {
         [&] {
           of.place = {one_of({-1, 0, 1, 4}), one_of({0, 1}), one_of({0, 1})};
         },
-        [&] { of.framework.sharding = enumerator<sharding_code>(4); },
-        [&] { of.framework.loss_parallel = true; },
-        [&] { of.framework.compiles_layers = true; },
-        [&] { of.framework.compiles_loss = true; },
-        [&] { of.framework.reduces_every_micro_batch = false; },
-        [&] { of.framework.checkpoints_reenter = true; },
+        [&] { of.framework.engine.is = engine_classes::all[any(4)]; },
+        [&] { of.framework.implementation.loss_parallel = true; },
+        [&] { of.framework.implementation.compiles_layers = true; },
+        [&] { of.framework.implementation.compiles_loss = true; },
+        [&] { of.framework.engine.reduces_every_micro_batch = false; },
+        [&] { of.framework.implementation.checkpoints_reenter = true; },
         [&] { precision = any(2) == 0 ? bf16_with_fp8 : bf16_megatron; },
         [&] { precision.weights = enumerator<number_format>(8); },
         [&] { precision.compute = enumerator<number_format>(8); },

@@ -55,7 +55,7 @@ training_setup in_bf16(training_setup setup) {
 }
 // bf16 gathers, fp32 reduction.
 training_setup fully_sharded(training_setup setup, int zero_stage = 3) {
-  setup.framework.sharding = sharding_code::fsdp2;
+  setup.framework.engine.is = &engine_classes::fsdp2;
   setup.parallelism.zero_stage = zero_stage;
   return setup;
 }
@@ -68,7 +68,7 @@ training_setup offloaded(training_setup setup) {
   return setup;
 }
 training_setup reducing_late(training_setup setup) {
-  setup.framework.reduces_every_micro_batch = false;
+  setup.framework.engine.reduces_every_micro_batch = false;
   return setup;
 }
 training_setup recomputing(training_setup setup) {

@@ -48,8 +48,9 @@ memory_counts replayed(const measured_step& step) {
   setup.optimizer.clips_gradients = true;
   setup.parallelism.zero_stage = 3;
   setup.framework = catalog::torchtitan;
-  setup.framework.loss_parallel = step.with.framework.loss_parallel;
-  setup.framework.compiles_layers = step.with.framework.compiles_layers;
+  setup.framework.implementation.loss_parallel = step.with.framework.implementation.loss_parallel;
+  setup.framework.implementation.compiles_layers =
+      step.with.framework.implementation.compiles_layers;
   CHECK(validate(setup));
   return replay(setup, {.micro_batch = step.micro_batch, .data_parallel = step.ranks}).peak;
 }
@@ -73,11 +74,11 @@ training_setup fused(training_setup setup) {
 training_setup divided(training_setup setup, std::int64_t ranks, bool loss = false) {
   setup.parallelism.tensor_parallel = ranks;
   setup.parallelism.sequence_parallel = true;
-  setup.framework.loss_parallel = loss;
+  setup.framework.implementation.loss_parallel = loss;
   return setup;
 }
 training_setup compiled(training_setup setup) {
-  setup.framework.compiles_layers = true;
+  setup.framework.implementation.compiles_layers = true;
   return setup;
 }
 training_setup in_groups_of(std::int64_t ranks, training_setup setup) {
@@ -182,7 +183,7 @@ TEST_CASE("a few layers tell what all of torchtitan's take") {
     setup.precision.compute = number_format::bf16;
     setup.parallelism.zero_stage = 3;
     setup.framework = catalog::torchtitan;
-    setup.framework.compiles_layers = with.framework.compiles_layers;
+    setup.framework.implementation.compiles_layers = with.framework.implementation.compiles_layers;
     const batch_plan plan{.micro_batch = 2, .data_parallel = 4};
     CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan).peak.requested);
   }
@@ -195,7 +196,7 @@ TEST_CASE("compiled layers are those of torchtitan on one tensor-parallel rank")
   setup.precision.compute = number_format::bf16;
   setup.parallelism.zero_stage = 3;
   setup.framework = catalog::torchtitan;
-  setup.framework.compiles_layers = true;
+  setup.framework.implementation.compiles_layers = true;
   CHECK(validate(setup));
   training_setup changed = setup;
   changed.parallelism.tensor_parallel = 2;
@@ -204,6 +205,6 @@ TEST_CASE("compiled layers are those of torchtitan on one tensor-parallel rank")
   changed.model.num_key_value_heads = 4;
   CHECK(!validate(changed));
   changed = setup;
-  changed.framework.layers = layer_code::llama;
+  changed.framework.implementation.layers = &layer_classes::llama;
   CHECK(!validate(changed));
 }

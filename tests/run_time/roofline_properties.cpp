@@ -87,7 +87,7 @@ TEST_CASE("weights that are kept until the backward pass are no slower than thos
   int rounds = 0;
   while (rounds < 1000) {
     random_step step = roll_step(roll);
-    if (step.model.setup.framework.sharding != sharding_code::fsdp2) continue;
+    if (step.model.setup.framework.engine.is != &engine_classes::fsdp2) continue;
     ++rounds;
     step.model.setup.parallelism.zero_stage = 3;
     const duration gathered_again = step.model.step(step.plan);

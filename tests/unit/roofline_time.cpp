@@ -313,8 +313,9 @@ TEST_CASE("what a step is worked out from is checked") {
                errc::not_positive);
   STATIC_CHECK(refused([](roofline_time& of) { of.setup.framework.costs.contention = -1; }).code ==
                errc::out_of_bounds);
-  STATIC_CHECK(refused([](roofline_time& of) { of.setup.framework.bucket_bytes = 0; }).code ==
-               errc::not_positive);
+  STATIC_CHECK(refused([](roofline_time& of) {
+                 of.setup.framework.engine.bucket_bytes = 0;
+               }).code == errc::not_positive);
 }
 
 TEST_CASE("clocks fall with the cube root of the power limit") {
@@ -643,7 +644,7 @@ TEST_CASE("ranks exchange what an image's tokens are, and every text of a sample
 
 TEST_CASE("code that nobody timed is no faster than its like that was") {
   CONSTEXPR auto step = [](framework by) {
-    by.sharding = sharding_code::fsdp2;
+    by.engine.is = &engine_classes::fsdp2;
     const roofline_time model{.setup = {.model = catalog::llama_3_1_8b,
                                         .sequence_length = 8192,
                                         .precision = bf16_mixed,

@@ -42,8 +42,8 @@ constexpr training_setup with(training_setup setup, const framework& code) {
   setup.framework = code;
   return setup;
 }
-constexpr training_setup with(training_setup setup, sharding_code sharding, int zero_stage) {
-  setup.framework.sharding = sharding;
+constexpr training_setup with(training_setup setup, const engine_class* sharding, int zero_stage) {
+  setup.framework.engine.is = sharding;
   setup.parallelism.zero_stage = zero_stage;
   return setup;
 }
@@ -53,9 +53,9 @@ constexpr training_setup with(training_setup setup, const precision_recipe& prec
 }
 
 constexpr training_setup hugging_face = with(llama, catalog::hugging_face_llama);
-constexpr training_setup fully_sharded = with(llama, sharding_code::fsdp2, 3);
+constexpr training_setup fully_sharded = with(llama, &engine_classes::fsdp2, 3);
 constexpr training_setup deepspeed =
-    with(with(hugging_face, sharding_code::deepspeed, 2), bf16_master);
+    with(with(hugging_face, &engine_classes::deepspeed, 2), bf16_master);
 constexpr training_setup megatron = with(with(llama, catalog::megatron_core), bf16_master);
 constexpr training_setup staged_deepspeed = [] {
   training_setup setup = with(with(megatron, catalog::megatron_deepspeed), bf16_master);
@@ -65,7 +65,7 @@ constexpr training_setup staged_deepspeed = [] {
 }();
 constexpr training_setup engine = with(megatron, catalog::megatron_transformer_engine);
 constexpr training_setup torchtitan =
-    with(with(llama, catalog::torchtitan), sharding_code::fsdp2, 3);
+    with(with(llama, catalog::torchtitan), &engine_classes::fsdp2, 3);
 
 TEST_CASE("what is there is accepted") {
   STATIC_CHECK(validate(llama));
@@ -127,9 +127,10 @@ TEST_CASE("layouts that a code has not") {
     of.parallelism.sequence_parallel = true;
     of.optimizer.clips_gradients = true;
   }));
-  STATIC_CHECK(refuses(llama,
-                       "loss_parallel true is not taken beside tensor_parallel 1; false is",
-                       [](training_setup& of) { of.framework.loss_parallel = true; }));
+  STATIC_CHECK(
+      refuses(llama,
+              "loss_parallel true is not taken beside tensor_parallel 1; false is",
+              [](training_setup& of) { of.framework.implementation.loss_parallel = true; }));
   STATIC_CHECK(accepts(megatron, [](training_setup& of) {
     of.parallelism.pipeline_parallel = 2;
     of.parallelism.virtual_pipeline = 2;
@@ -250,15 +251,15 @@ TEST_CASE("ranks have equal parts of a sequence") {
 TEST_CASE("ZeRO stages and what lies on the host") {
   CONSTEXPR bool are_refused = [] {
     for (const int stage : {2, 3, -1})
-      if (!refuses(with(llama, sharding_code::none, stage), "zero_stage ", [](auto&) {}))
+      if (!refuses(with(llama, &engine_classes::ddp, stage), "zero_stage ", [](auto&) {}))
         return false;
     for (const int stage : {0, 1, 4})
-      if (!refuses(with(llama, sharding_code::fsdp2, stage), "zero_stage ", [](auto&) {}))
+      if (!refuses(with(llama, &engine_classes::fsdp2, stage), "zero_stage ", [](auto&) {}))
         return false;
     return true;
   }();
   STATIC_CHECK(are_refused);
-  STATIC_CHECK(refuses(with(megatron, sharding_code::megatron, 2),
+  STATIC_CHECK(refuses(with(megatron, &engine_classes::megatron, 2),
                        "zero_stage 2 is not taken beside sharding megatron; 0 or 1 is",
                        [](training_setup&) {}));
   STATIC_CHECK(
@@ -270,11 +271,11 @@ TEST_CASE("ZeRO stages and what lies on the host") {
     of.parallelism.zero_stage = 2;
   }));
   STATIC_CHECK(
-      refuses(with(llama, sharding_code::megatron, 1),
+      refuses(with(llama, &engine_classes::megatron, 1),
               "sharding megatron is not taken beside layers llama; none, fsdp2 or deepspeed is",
               [](training_setup&) {}));
   STATIC_CHECK(
-      refuses(with(megatron, sharding_code::fsdp2, 3),
+      refuses(with(megatron, &engine_classes::fsdp2, 3),
               "sharding fsdp2 is not taken beside layers megatron_core; deepspeed or megatron is",
               [](training_setup& of) { of.precision = bf16_mixed; }));
   STATIC_CHECK(refuses(deepspeed,
@@ -294,12 +295,13 @@ TEST_CASE("ZeRO stages and what lies on the host") {
                        "weights_on_host true is not taken beside sharding deepspeed; false is",
                        [](training_setup& of) { of.parallelism.weights_on_host = true; }));
   STATIC_CHECK(
-      refuses(with(with(llama, sharding_code::deepspeed, 3), bf16_master),
+      refuses(with(with(llama, &engine_classes::deepspeed, 3), bf16_master),
               "zero_stage 3 is not taken beside sharding deepspeed, layers llama; at most 2 is",
               [](training_setup&) {}));
-  STATIC_CHECK(refuses(llama,
-                       "reduces_every_micro_batch false is not taken beside sharding none; true is",
-                       [](training_setup& of) { of.framework.reduces_every_micro_batch = false; }));
+  STATIC_CHECK(
+      refuses(llama,
+              "reduces_every_micro_batch false is not taken beside sharding none; true is",
+              [](training_setup& of) { of.framework.engine.reduces_every_micro_batch = false; }));
 }
 
 TEST_CASE("formats") {

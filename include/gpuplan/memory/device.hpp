@@ -77,7 +77,7 @@ struct device_needs {
                                               const batch_plan& plan,
                                               std::int64_t channels) {
   device_needs needs;
-  if (setup.framework.loads_all_kernels) needs.kernels = kernels_loaded_at_once;
+  if (setup.framework.implementation.loads_all_kernels) needs.kernels = kernels_loaded_at_once;
   const auto connections = static_cast<double>(nccl_connections * communicators(setup, plan));
   needs.communication = nccl_connection * (connections * static_cast<double>(channels));
   return needs;

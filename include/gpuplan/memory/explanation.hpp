@@ -162,18 +162,18 @@ inline std::vector<memory_piece> pieces_of(const std::vector<eager::live_storage
                                                 const batch_plan& plan,
                                                 const eager::device_traits& device = {}) {
   eager::peak_finder finder(setup.model);
-  {
-    eager::training_job job(finder, setup, plan, device);
+  eager::train(finder, setup, plan, device, nullptr, [&](eager::training_job& job) {
     job.settle();
     finder.start(job.alive());
     job.step();
-  }
+  });
   memory_explanation found = finder.found();
   eager::storages_at watched(finder.at(), setup, plan);
-  eager::training_job job(watched, setup, plan, device, &watched);
-  job.settle();
-  job.step();
-  found.pieces = detail::pieces_of(watched.found());
+  eager::train(watched, setup, plan, device, &watched, [&](eager::training_job& job) {
+    job.settle();
+    job.step();
+    found.pieces = detail::pieces_of(watched.found());
+  });
   return found;
 }
 

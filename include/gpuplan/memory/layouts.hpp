@@ -3,9 +3,9 @@
 // The memory of the fullest device of a layout, for planners that try many.
 
 #include <gpuplan/batch.hpp>
-#include <gpuplan/detail/layer_code.hpp>
 #include <gpuplan/detail/math.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/layer_classes.hpp>
 #include <gpuplan/memory/device.hpp>
 #include <gpuplan/memory/profile.hpp>
 #include <gpuplan/memory/transformer.hpp>
@@ -157,7 +157,7 @@ struct transformer_memory_of {
     const parallelism& layout = setup.parallelism;
     const optimizer& by = setup.optimizer;
     const std::int64_t layers = setup.model.layers();
-    const bool is_known = setup.framework.sharding == sharding_code::megatron &&
+    const bool is_known = setup.framework.engine.is->holds == held_states::buffers &&
                           setup.trains.what == training::full && !layout.ends_are_layers &&
                           !layout.optimizer_on_host && !layout.weights_on_host &&
                           layout.zero_stage <= 1 && layers % layout.pipeline_parallel == 0 &&
@@ -189,20 +189,20 @@ struct transformer_memory_of {
                                      const parameter_counts& of_rank) const {
     const parallelism& layout = setup.parallelism;
     const optimizer& by = setup.optimizer;
-    const sharding_code sharding = setup.framework.sharding;
+    const held_states holds = setup.framework.engine.is->holds;
     const bool is_known = setup.trains.what == training::full && !layout.optimizer_on_host &&
                           !layout.weights_on_host && by.kind == optimizer_kind::adamw &&
                           by.code == optimizer_code::torch && by.states == number_format::fp32 &&
-                          sharding != sharding_code::megatron;
+                          holds != held_states::buffers;
     if (!is_known) return {};
     const double held = of(of_rank.total());
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
     const double state = setup.precision.master_weights ? 12 : 2 * weight;
     const double shares = of(plan.data_parallel * layout.context_parallel);
     double each = 4 * weight;
-    if (sharding == sharding_code::fsdp2)
+    if (holds == held_states::parts)
       each /= shares;
-    else if (sharding == sharding_code::deepspeed)
+    else if (holds == held_states::masters)
       each = (weight / (layout.zero_stage == 3 ? shares : 1)) + state / shares;
     else if (layout.zero_stage != 0)
       each = 2 * weight;
@@ -212,8 +212,8 @@ struct transformer_memory_of {
   static constexpr bool is_megatron_by_deepspeed(const training_setup& setup) {
     const parallelism& layout = setup.parallelism;
     const optimizer& by = setup.optimizer;
-    return setup.framework.layers == layer_code::megatron_core &&
-           setup.framework.sharding == sharding_code::deepspeed && layout.zero_stage <= 2 &&
+    return setup.framework.layers().is_pipelined &&
+           setup.framework.engine.is->holds == held_states::masters && layout.zero_stage <= 2 &&
            setup.trains.what == training::full && !layout.optimizer_on_host &&
            by.kind == optimizer_kind::adamw && by.code == optimizer_code::torch &&
            by.states == number_format::fp32;
@@ -248,8 +248,10 @@ struct transformer_memory_of {
     const parallelism& layout = setup.parallelism;
     const transformer& model = setup.model;
     const bool is_known =
-        setup.framework.layers == layer_code::torchtitan && !setup.framework.compiles_layers &&
-        !setup.framework.compiles_loss && setup.framework.sharding == sharding_code::fsdp2 &&
+        setup.framework.layers().has_known_floor &&
+        !setup.framework.implementation.compiles_layers &&
+        !setup.framework.implementation.compiles_loss &&
+        setup.framework.engine.is->holds == held_states::parts &&
         setup.trains.what == training::full && setup.optimizer.kind == optimizer_kind::adamw &&
         setup.optimizer.states == number_format::fp32 && !layout.optimizer_on_host &&
         !layout.weights_on_host && layout.shard_group == 0 && model.moe.num_experts == 0 &&
@@ -333,7 +335,7 @@ struct transformer_memory_of {
   // size; of MLPs or experts, and the head.
   static constexpr double stand_ins(const training_setup& setup, std::int64_t stage) {
     const transformer& model = setup.model;
-    if (!setup.framework.transformer_engine) return 0;
+    if (!setup.framework.implementation.transformer_engine) return 0;
     const std::int64_t width = model.hidden_size;
     const std::int64_t ranks = setup.parallelism.tensor_parallel;
     const bool has_mixtures = mixtures_of_stage(setup, stage) != 0;

@@ -194,10 +194,10 @@ constexpr profiled_counts profiled_counts_of(const training_setup& setup,
                                              std::int64_t data_parallel) {
   profiled_counts counts;
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
-  if (setup.framework.layers != layer_code::megatron_core) {
+  if (!setup.framework.layers().is_pipelined) {
     for (const std::int64_t count : {1, 2}) counts.add(count);
     // one between the first and the last, which alone are unlike each other
-    if (setup.framework.sharding == sharding_code::none && data_parallel > 1) counts.add(3);
+    if (setup.framework.engine.is->holds == held_states::copies && data_parallel > 1) counts.add(3);
     return counts;
   }
   counts.goes_on = true;
@@ -283,7 +283,7 @@ class memory_profile {
     if (!detail::failed(why_)) why_ = validate(memory, largest).why();
     if (!detail::failed(why_))
       beside_ = needs_of(memory.setup, {1, data_parallel, 1}, memory.channels);
-    goes_on_ = memory.setup.framework.layers == layer_code::megatron_core;
+    goes_on_ = memory.setup.framework.layers().is_pipelined;
   }
   constexpr void begin_count(std::int64_t micro_batches) {
     counted_[count_++] = static_cast<double>(micro_batches);

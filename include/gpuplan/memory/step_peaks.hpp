@@ -323,12 +323,13 @@ constexpr eager::place_peaks replayed_peaks(training_setup setup,
   setup.model.num_hidden_layers = layers;
   if (setup.model.num_decoder_layers != 0) setup.model.num_decoder_layers -= fewer;
   eager::summed_memory memory(eager::stacks_of(setup.model, front));
-  eager::training_job job(memory, setup, plan, device);
-  memory.start(job.alive());
-  memory.set_repeats(true);
-  job.settle();
-  memory.start(job.alive());
-  job.step();
+  eager::train(memory, setup, plan, device, nullptr, [&](eager::training_job& job) {
+    memory.start(job.alive());
+    memory.set_repeats(true);
+    job.settle();
+    memory.start(job.alive());
+    job.step();
+  });
   return memory.by_place();
 }
 
@@ -353,24 +354,17 @@ constexpr std::int64_t layers_in_front(const training_setup& setup) {
 // texts pass the layers of one graph, nor in T5, whose first layers' biases gather gradients, where
 // layers are computed again or gather their weights.
 constexpr bool layers_repeat(const training_setup& setup, const batch_plan& plan) {
-  const layer_code code = setup.framework.layers;
-  if (code == layer_code::megatron_core || setup.encodings > 1) return false;
+  const layer_class& code = setup.framework.layers();
+  const engine_class& by = *setup.framework.engine.is;
   // Of matrices one after the other: another is the largest where there are more.
   const bool takes_matrices = setup.optimizer.kind == optimizer_kind::adafactor ||
                               setup.optimizer.kind == optimizer_kind::muon;
-  const bool gathers = setup.framework.sharding == sharding_code::fsdp2;
-  if (takes_matrices) return false;
-  if (code == layer_code::t5 && (gathers || setup.recompute != recompute_mode::none)) return false;
-  switch (setup.framework.sharding) {
-    case sharding_code::none:
-      return plan.data_parallel == 1 || setup.parallelism.zero_stage == 0;
-    case sharding_code::fsdp2:
-      return true;
-    case sharding_code::deepspeed:
-    case sharding_code::megatron:
-      break;
-  }
-  return false;
+  if (!code.repeats_layers || setup.encodings > 1 || takes_matrices) return false;
+  if (!code.repeats_recomputed_layers &&
+      (by.gathers_weights || setup.recompute != recompute_mode::none))
+    return false;
+  const bool shares = plan.data_parallel > 1 && setup.parallelism.zero_stage != 0;
+  return by.repeats_layers && (!shares || by.repeats_shared_layers);
 }
 
 constexpr memory_sum extrapolated(const memory_sum& of_fewer,
@@ -406,7 +400,7 @@ constexpr repetition repeated_layers(const training_setup& setup, const batch_pl
   const std::int64_t period = layer_period(setup);
   std::int64_t ends = setup.model.moe.first_k_dense_layers + setup.recompute_layers;
   if (setup.trains.what == training::last_layers) ends += setup.trains.last_layers;
-  const bool gathers = plan.data_parallel > 1 || setup.framework.sharding == sharding_code::fsdp2;
+  const bool gathers = plan.data_parallel > 1 || setup.framework.engine.is->gathers_weights;
   std::int64_t fewer = ends + (gathers ? 3 : 2) * period;
   if (period > 1) fewer += period;  // each kind also stands between the first and the last layers
   fewer += (layers - fewer) % period;
@@ -418,7 +412,7 @@ constexpr repetition repeated_layers(const training_setup& setup, const batch_pl
 // stage from it on. Megatron-Core's last stage notes the loss of each.
 constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t all = plan.accumulation;
-  if (setup.framework.layers != layer_code::megatron_core) return {all < 3 ? all : 3, 1, 0};
+  if (!setup.framework.layers().is_pipelined) return {all < 3 ? all : 3, 1, 0};
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
   const bool in_turns = setup.parallelism.virtual_pipeline > 1;
   const std::int64_t period = in_turns ? stages : 1;
@@ -426,7 +420,7 @@ constexpr repetition repeated_micro_batches(const training_setup& setup, const b
   const std::int64_t fewer = (in_turns ? 3 * stages : on_their_way + 2) + all % period;
   if (all <= fewer + period) return {all, period, 0};
   const bool notes_losses =
-      setup.framework.sharding == sharding_code::megatron && setup.place.stage == stages - 1;
+      setup.framework.engine.is->notes_losses && setup.place.stage == stages - 1;
   return {fewer, period, notes_losses ? (all - fewer) / period : 0};
 }
 

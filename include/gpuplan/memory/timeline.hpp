@@ -61,11 +61,14 @@ class recorded_memory final : public memory_events {
 [[nodiscard]] inline std::vector<memory_point> timeline_of(
     const training_setup& setup, const batch_plan& plan, const eager::device_traits& device = {}) {
   eager::recorded_memory memory(setup.model);
-  eager::training_job job(memory, setup, plan, device);
-  job.settle();
-  memory.start(job.alive());
-  job.step();
-  return memory.take();
+  std::vector<memory_point> points;
+  eager::train(memory, setup, plan, device, nullptr, [&](eager::training_job& job) {
+    job.settle();
+    memory.start(job.alive());
+    job.step();
+    points = memory.take();
+  });
+  return points;
 }
 
 }  // namespace gpuplan

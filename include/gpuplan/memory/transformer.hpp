@@ -131,7 +131,7 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
   // of scores, or of biases by distance, one for each head; a kernel reads one mask at most
   const bool writes_scores = setup.attention == attention_kernel::eager ||
                              setup.attention == attention_kernel::math ||
-                             setup.framework.layers == layer_code::t5;
+                             setup.framework.layers().biases_scores;
   const double squares = writes_scores ? heads : 1;
   const double width = 4 * d(widest.value) + heads * head + squares * tokens + texts;
   const double in_flight = 2 * d(setup.parallelism.pipeline_parallel);

@@ -28,76 +28,32 @@
 
 namespace gpuplan::eager {
 
-/// The code of the setup's framework. Not on the heap: what g++ 12 computes there while compiling,
-/// it computes once for equal arguments.
-class any_code {
- public:
-  constexpr any_code(tape& t, const training_setup& setup, const batch_plan& plan) : none_() {
-    switch (setup.framework.layers) {
-      case layer_code::gpt:
-      case layer_code::llama:
-        code_ = std::construct_at(&plain_, t, setup, plan);
-        break;
-      case layer_code::torchtitan:
-        code_ = std::construct_at(&torchtitan_, t, setup, plan);
-        break;
-      case layer_code::decoder:
-        code_ = std::construct_at(&decoder_, t, setup, plan);
-        break;
-      case layer_code::bert:
-        code_ = std::construct_at(&bert_, t, setup, plan);
-        break;
-      case layer_code::vit:
-        code_ = std::construct_at(&vit_, t, setup, plan);
-        break;
-      case layer_code::gpt2:
-        code_ = std::construct_at(&gpt2_, t, setup, plan);
-        break;
-      case layer_code::t5:
-        code_ = std::construct_at(&t5_, t, setup, plan);
-        break;
-      case layer_code::opt:
-        code_ = std::construct_at(&opt_, t, setup, plan);
-        break;
-      case layer_code::gpt_neox:
-        code_ = std::construct_at(&gpt_neox_, t, setup, plan);
-        break;
-      case layer_code::gptj:
-        code_ = std::construct_at(&gptj_, t, setup, plan);
-        break;
-      case layer_code::megatron_core:
-        code_ = std::construct_at(&megatron_, t, setup, plan);
-        break;
-      case layer_code::lit_gpt:
-        code_ = std::construct_at(&lit_gpt_, t, setup, plan);
-        break;
-    }
-  }
-  any_code(const any_code&) = delete;
-  any_code& operator=(const any_code&) = delete;
-  constexpr ~any_code() { std::destroy_at(code_); }
-
-  constexpr model_code* operator->() { return code_; }
-  constexpr model_code& operator*() { return *code_; }
-
- private:
-  union {
-    char none_;
-    plain_decoder plain_;
-    hugging_face_decoder decoder_;
-    bert_code bert_;
-    vit_code vit_;
-    gpt2_code gpt2_;
-    t5_code t5_;
-    opt_code opt_;
-    gpt_neox_code gpt_neox_;
-    gptj_code gptj_;
-    megatron_gpt megatron_;
-    torchtitan_llama torchtitan_;
-    lit_gpt lit_gpt_;
-  };
-  model_code* code_ = nullptr;
-};
+/// Hands the code of the setup's layers to `user`: that which the classes name, or the library's.
+/// Not on the heap: what g++ 12 computes there while compiling, it computes once for equal
+/// arguments.
+constexpr void with_code(tape& t,
+                         const training_setup& setup,
+                         const batch_plan& plan,
+                         code_user& user) {
+  const layer_class& layers = setup.framework.layers();
+  if (layers.code != nullptr) return layers.code->run(t, setup, plan, user);
+  if (&layers == &layer_classes::llama) return code_of<plain_decoder>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::gpt) return code_of<plain_decoder>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::decoder)
+    return code_of<hugging_face_decoder>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::gpt2) return code_of<gpt2_code>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::opt) return code_of<opt_code>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::gpt_neox) return code_of<gpt_neox_code>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::gptj) return code_of<gptj_code>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::bert) return code_of<bert_code>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::vit) return code_of<vit_code>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::t5) return code_of<t5_code>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::lit_gpt) return code_of<lit_gpt>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::megatron_core)
+    return code_of<megatron_gpt>.run(t, setup, plan, user);
+  if (&layers == &layer_classes::torchtitan)
+    return code_of<torchtitan_llama>.run(t, setup, plan, user);
+}
 
 /// What data parallelism adds; none on one device.
 class any_sharding {
@@ -115,13 +71,13 @@ class any_sharding {
 
  private:
   constexpr void choose(tape& t, const training_setup& setup, const batch_plan& plan) {
-    if (setup.framework.sharding == sharding_code::deepspeed) {
+    if (setup.framework.engine.is == &engine_classes::deepspeed) {
       make_deepspeed(t, setup, plan);
       return;
     }
-    if (setup.framework.layers == layer_code::megatron_core)
+    if (setup.framework.layers().is_pipelined)
       sharding_ = std::construct_at(&megatron_, t, setup, plan);
-    else if (setup.framework.sharding == sharding_code::fsdp2)
+    else if (setup.framework.engine.is == &engine_classes::fsdp2)
       sharding_ = std::construct_at(&fully_, t, setup, plan);
     else if (plan.data_parallel > 1)
       sharding_ = std::construct_at(&buckets_, t, setup, plan);

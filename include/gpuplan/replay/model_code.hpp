@@ -165,7 +165,7 @@ class model_code : public recomputer {
 
   constexpr int parameter(const sizes& size, bool trains) {
     // a base is quantised on its way to the device
-    const bool in_fp32 = setup.framework.builds_in_fp32 && !quantised.is_on();
+    const bool in_fp32 = setup.framework.implementation.builds_in_fp32 && !quantised.is_on();
     const element format = in_fp32 ? element::fp32 : weight_format;
     return t.add_parameter(size, format, trains);
   }
@@ -358,7 +358,8 @@ class model_code : public recomputer {
   }
   constexpr value normed(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);
-    if (setup.framework.rms_norm == rms_norm_code::eager) return eager_rms_norm(x, by.weight);
+    if (setup.framework.implementation.rms_norm == rms_norm_code::eager)
+      return eager_rms_norm(x, by.weight);
     return rms_norm(t, x, by.weight);
   }
   /// weight * (x.float() * rsqrt(mean(x.float() ** 2) + eps)).to(x.dtype)
@@ -431,7 +432,7 @@ class model_code : public recomputer {
   }
   /// Whether a layer checkpoints its own forward, within the hooks of sharding.
   [[nodiscard]] constexpr virtual bool gathers_before_checkpoint() const {
-    return setup.framework.gathers_before_checkpoint;
+    return setup.framework.engine.gathers_before_checkpoint;
   }
   [[nodiscard]] constexpr bool is_computed_again(int index) const {
     const bool is_chosen = (index + 1) % setup.recompute_period == 0 &&
@@ -440,8 +441,8 @@ class model_code : public recomputer {
   }
   /// By a checkpoint that does not re-enter; a compiled layer has none.
   [[nodiscard]] constexpr bool is_checkpointed(int index) const {
-    return is_computed_again(index) && !setup.framework.checkpoints_reenter &&
-           !setup.framework.compiles_layers;
+    return is_computed_again(index) && !setup.framework.implementation.checkpoints_reenter &&
+           !setup.framework.implementation.compiles_layers;
   }
   constexpr value run_unit(int index, const tensor& x) {
     if (shards == nullptr) return run_code(index, x);
@@ -471,7 +472,8 @@ class model_code : public recomputer {
   }
 
   constexpr value run_code(int index, const tensor& x) {
-    if (is_computed_again(index) && setup.framework.checkpoints_reenter) return run_apart(index, x);
+    if (is_computed_again(index) && setup.framework.implementation.checkpoints_reenter)
+      return run_apart(index, x);
     if (!is_checkpointed(index) || !gathers_before_checkpoint()) return layer(index, x);
     begin_rerun(index, x);
     value result = layer(index, x);
@@ -609,5 +611,27 @@ class model_code : public recomputer {
   growing_array<moved_buffer> buffers_{};
   growing_array<shared_table> shared_tables_{};
 };
+
+/// Who is handed a code, for as long as that is there.
+class code_user {
+ public:
+  constexpr virtual void use(model_code& code) = 0;
+
+ protected:
+  constexpr ~code_user() = default;
+};
+
+/// What makes a code and hands it on: `layer_class::code`.
+struct code_maker {
+  void (*run)(tape& t, const training_setup& setup, const batch_plan& plan, code_user& user);
+};
+
+/// That of a class which derives from `model_code`, and is made as that is.
+template <class Code>
+inline constexpr code_maker code_of{
+    [](tape& t, const training_setup& setup, const batch_plan& plan, code_user& user) {
+      Code code(t, setup, plan);
+      user.use(code);
+    }};
 
 }  // namespace gpuplan::eager

@@ -10,16 +10,14 @@
 namespace gpuplan::eager {
 
 // NOLINTBEGIN(misc-definitions-in-headers)
-training_job_here* build_training_job(memory_events& memory,
-                                      const training_setup& setup,
-                                      const batch_plan& plan,
-                                      device_traits device,
-                                      storage_watcher* watcher) {
-  return new training_job_here(memory, setup, plan, device, watcher);
+void train_compiled(memory_events& memory,
+                    const training_setup& setup,
+                    const batch_plan& plan,
+                    device_traits device,
+                    storage_watcher* watcher,
+                    job_user& user) {
+  train_here(memory, setup, plan, device, watcher, user);
 }
-void tear_down(training_job_here* job) { delete job; }
-void settle(training_job_here& job) { job.settle(); }
-void step(training_job_here& job) { job.step(); }
 // NOLINTEND(misc-definitions-in-headers)
 
 }  // namespace gpuplan::eager

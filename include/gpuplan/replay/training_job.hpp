@@ -10,32 +10,50 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
-#ifdef GPUPLAN_COMPILED_REPLAY
-#include <memory>
-#endif
 
 namespace gpuplan::eager {
 
-/// A training job on one rank, compiled wherever it is used.
-class training_job_here {
+/// A training job on one rank: the model is built, the first batch is there.
+class training_job {
  public:
-  constexpr training_job_here(memory_events& memory,
-                              const training_setup& setup,
-                              const batch_plan& plan,
-                              device_traits device = {},
-                              storage_watcher* watcher = nullptr)
-      : tape_(memory,
-              device,
-              {.keeps_workspaces = setup.framework.keeps_workspaces,
-               .random_states_on_host = setup.framework.random_states_on_host},
-              watcher),
-        described_(setup),
-        setup_(as_operators_see(setup)),
+  /// Makes the optimizer's states, which come into being in the first step: the next step is as any
+  /// later one, but for where in memory they are.
+  constexpr virtual void settle() = 0;
+  /// Bytes in use, by what they are for.
+  [[nodiscard]] constexpr virtual const std::int64_t* alive() const = 0;
+  /// Parameters of the rank, those of adapters and frozen ones included, and which of them train.
+  [[nodiscard]] constexpr virtual const growing_array<parameter_record>& parameters() const = 0;
+  /// Forward, backward, optimizer, and the gradients are gone.
+  constexpr virtual void step() = 0;
+
+ protected:
+  constexpr ~training_job() = default;
+};
+
+/// Who is handed a job, for as long as that is there.
+class job_user {
+ public:
+  constexpr virtual void use(training_job& job) = 0;
+
+ protected:
+  constexpr ~job_user() = default;
+};
+
+/// A job of this code.
+class running_job final : public training_job {
+ public:
+  constexpr running_job(tape& t,
+                        model_code& code,
+                        const training_setup& described,
+                        const training_setup& setup,
+                        const batch_plan& plan)
+      : tape_(t),
+        setup_(setup),
         plan_(plan),
-        code_(tape_, setup_, plan_),
-        any_shards_(tape_, described_, plan_),
+        code_(&code),
+        any_shards_(t, described, plan),
         shards_(any_shards_.get()),
-        states_(tape_, setup_) {
+        states_(t, setup) {
     tape_.begin(moment::construct);
     code_->shards = shards_;
     if (shards_ != nullptr) shards_->begins(*code_);
@@ -51,23 +69,22 @@ class training_job_here {
       states_.construct(shards_->updated());
     code_->make_batch();
   }
-  training_job_here(const training_job_here&) = delete;
-  training_job_here& operator=(const training_job_here&) = delete;
+  running_job(const running_job&) = delete;
+  running_job& operator=(const running_job&) = delete;
 
-  /// Makes the optimizer's states, which come into being in the first step: the next step is as any
-  /// later one, but for where in memory they are.
-  constexpr void settle() {
+  constexpr void settle() override {
     if (shards_ != nullptr && shards_->has_own_step())
       shards_->step();
     else
       states_.make_all();
     code_->make_leftovers();
   }
-  /// Bytes in use, by what they are for.
-  [[nodiscard]] constexpr const std::int64_t* alive() const { return tape_.alive; }
+  [[nodiscard]] constexpr const std::int64_t* alive() const override { return tape_.alive; }
+  [[nodiscard]] constexpr const growing_array<parameter_record>& parameters() const override {
+    return tape_.parameters;
+  }
 
-  /// Forward, backward, optimizer, and the gradients are gone.
-  constexpr void step() {
+  constexpr void step() override {
     if (shards_ != nullptr && shards_->has_own_step()) return shards_->step();
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
       if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
@@ -112,83 +129,97 @@ class training_job_here {
       if (!tape_.has_memory(storage)) tape_.take_again(storage);
     }
   }
-  // Weights that are cast while they are gathered leave no casts to the operators.
-  static constexpr training_setup as_operators_see(training_setup setup) {
-    if (setup.framework.sharding == sharding_code::fsdp2) {
-      setup.precision.compute = setup.precision.weights;
-      setup.framework.builds_in_fp32 = false;
-    }
-    return setup;
-  }
-
-  tape tape_;
-  training_setup described_;
-  training_setup setup_;
-  batch_plan plan_;
-  any_code code_;
+  tape& tape_;
+  const training_setup& setup_;
+  const batch_plan& plan_;
+  model_code* code_;
   any_sharding any_shards_;
   sharding* shards_;  // none where nothing is shared
   optimizer_states states_;
 };
 
-#ifndef GPUPLAN_COMPILED_REPLAY
-using training_job = training_job_here;
-#else
-// Defined in gpuplan::replay: <gpuplan/replay/src.hpp>.
-training_job_here* build_training_job(memory_events& memory,
-                                      const training_setup& setup,
-                                      const batch_plan& plan,
-                                      device_traits device,
-                                      storage_watcher* watcher);
-void tear_down(training_job_here* job);
-void settle(training_job_here& job);
-void step(training_job_here& job);
+// Weights that are cast while they are gathered leave no casts to the operators.
+constexpr training_setup as_operators_see(training_setup setup) {
+  if (setup.framework.engine.is->gathers_weights) {
+    setup.precision.compute = setup.precision.weights;
+    setup.framework.implementation.builds_in_fp32 = false;
+  }
+  return setup;
+}
 
-/// A training job on one rank. What runs at run time is compiled in gpuplan::replay.
-/// (Without optimisation g++ 12 would keep both branches of `std::is_constant_evaluated()`.)
-class training_job {
- public:
-  constexpr training_job(memory_events& memory,
-                         const training_setup& setup,
-                         const batch_plan& plan,
-                         device_traits device = {},
-                         storage_watcher* watcher = nullptr)
-      : none_() {
-    if (__builtin_is_constant_evaluated())
-      job_ = std::construct_at(&here_, memory, setup, plan, device, watcher);
-    else
-      job_ = build_training_job(memory, setup, plan, device, watcher);
-  }
-  training_job(const training_job&) = delete;
-  training_job& operator=(const training_job&) = delete;
-  constexpr ~training_job() {
-    if (__builtin_is_constant_evaluated())
-      std::destroy_at(job_);
-    else
-      tear_down(job_);
-  }
+/// Runs a job of the setup's code, and hands it to `user`.
+constexpr void train_here(memory_events& memory,
+                          const training_setup& setup,
+                          const batch_plan& plan,
+                          device_traits device,
+                          storage_watcher* watcher,
+                          job_user& user) {
+  class job_of_code final : public code_user {
+   public:
+    constexpr job_of_code(tape& t,
+                          const training_setup& described,
+                          const training_setup& seen,
+                          const batch_plan& plan,
+                          job_user& user)
+        : t_(t), described_(described), seen_(seen), plan_(plan), user_(user) {}
+    constexpr void use(model_code& code) override {
+      running_job job(t_, code, described_, seen_, plan_);
+      user_.use(job);
+    }
 
-  constexpr void settle() {
-    if (__builtin_is_constant_evaluated())
-      job_->settle();
-    else
-      eager::settle(*job_);
-  }
-  [[nodiscard]] constexpr const std::int64_t* alive() const { return job_->alive(); }
-  constexpr void step() {
-    if (__builtin_is_constant_evaluated())
-      job_->step();
-    else
-      eager::step(*job_);
-  }
-
- private:
-  union {
-    char none_;
-    training_job_here here_;
+   private:
+    tape& t_;
+    const training_setup& described_;
+    const training_setup& seen_;
+    const batch_plan& plan_;
+    job_user& user_;
   };
-  training_job_here* job_ = nullptr;
-};
+  tape t(memory,
+         device,
+         {.keeps_workspaces = setup.framework.implementation.keeps_workspaces,
+          .random_states_on_host = setup.framework.implementation.random_states_on_host},
+         watcher);
+  const training_setup seen = as_operators_see(setup);
+  job_of_code job(t, setup, seen, plan, user);
+  with_code(t, seen, plan, job);
+}
+
+#ifdef GPUPLAN_COMPILED_REPLAY
+// Defined in gpuplan::replay: <gpuplan/replay/src.hpp>.
+void train_compiled(memory_events& memory,
+                    const training_setup& setup,
+                    const batch_plan& plan,
+                    device_traits device,
+                    storage_watcher* watcher,
+                    job_user& user);
 #endif
+
+/// Calls `use` with a training job on one rank. What runs at run time is compiled in
+/// gpuplan::replay where the program links that. (Without optimisation g++ 12 would keep both
+/// branches of `std::is_constant_evaluated()`.)
+template <class Use>
+constexpr void train(memory_events& memory,
+                     const training_setup& setup,
+                     const batch_plan& plan,
+                     device_traits device,
+                     storage_watcher* watcher,
+                     const Use& use) {
+  class calls final : public job_user {
+   public:
+    constexpr explicit calls(const Use& given) : use_(given) {}
+    constexpr void use(training_job& job) override { use_(job); }
+
+   private:
+    const Use& use_;
+  };
+  calls user(use);
+#ifdef GPUPLAN_COMPILED_REPLAY
+  if (!__builtin_is_constant_evaluated()) {
+    train_compiled(memory, setup, plan, device, watcher, user);
+    return;
+  }
+#endif
+  train_here(memory, setup, plan, device, watcher, user);
+}
 
 }  // namespace gpuplan::eager

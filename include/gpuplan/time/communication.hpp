@@ -100,7 +100,7 @@ class layout_communication {
   constexpr double point_to_point_time() const {
     const std::int64_t ranks_between =
         layout_.tensor_parallel * layout_.context_parallel * plan.data_parallel;
-    const bool scatters = setup_.framework.sharding != sharding_code::deepspeed;
+    const bool scatters = setup_.framework.engine.is->scatters_stream;
     const double parts = scatters ? count(layout_.tensor_parallel) : 1;
     const double most = larger_of(stream_bytes(false), stream_bytes(true));
     return seconds(collective::send, most / parts, 2, ranks_between);
@@ -170,15 +170,16 @@ class layout_communication {
   // DistributedDataParallel's are of bytes, DeepSpeed's of elements, and so are Megatron-Core's: 40
   // million, or a million for each rank.
   constexpr double bucket_bytes() const {
-    const framework& by = setup_.framework;
-    switch (by.sharding) {
-      case sharding_code::deepspeed:
+    const engine& by = setup_.framework.engine;
+    switch (by.is->buckets) {
+      case bucket_unit::of_elements:
         return count(by.zero.reduce_bucket) * gradient_bytes();
-      case sharding_code::megatron:
+      case bucket_unit::of_ranks:
         return larger_of(40e6, 1e6 * count(replicas())) * gradient_bytes();
-      default:
-        return count(by.bucket_bytes);
+      case bucket_unit::of_bytes:
+        break;
     }
+    return count(by.bucket_bytes);
   }
 };
 

@@ -82,14 +82,14 @@ namespace detail {
 
 // Whether the norms, activations and residuals of such a layer are kernels of their own.
 constexpr bool fuses_elements(const framework& by) {
-  return by.compiles_layers || by.transformer_engine;
+  return by.implementation.compiles_layers || by.implementation.transformer_engine;
 }
 
 // Whether recomputation ends with the last value that the backward pass needs: checkpoints of
 // PyTorch that do not re-enter, from its version 2.1. Megatron-LM's and DeepSpeed's run all.
 constexpr bool stops_early(const framework& by) {
-  return !by.checkpoints_reenter && !is_megatron(by.layers) &&
-         by.sharding != sharding_code::deepspeed;
+  return !by.implementation.checkpoints_reenter && by.layers().stops_early &&
+         by.engine.is->stops_early;
 }
 
 // What of a part of the model gets a gradient.
@@ -203,7 +203,8 @@ class cost_visitor {
   constexpr void add_residual() {
     const double elements = alone_ * static_cast<double>(model_.hidden_size);
     const bool drops = setup_.dropout > 0;
-    const bool fused = fuses_elements(setup_.framework) || setup_.framework.fuses_softmax;
+    const bool fused =
+        fuses_elements(setup_.framework) || setup_.framework.implementation.fuses_softmax;
     // Dropout writes a mask of a byte; by itself it reads and writes its value too.
     const double dropped = drops ? 1 + (fused ? 0 : 2 * element_) : 0;
     stream(elements, drops && !fused ? 2 : 1, 3 * element_ + dropped, 2 * element_ + 2 * dropped);
@@ -277,7 +278,7 @@ class cost_visitor {
              fused ? 2 : 8,
              (fused ? 2 : 8) * element_,
              (fused ? 2 : 8) * element_);
-    if (setup_.framework.grouped_heads == grouped_heads_code::repeated &&
+    if (setup_.framework.implementation.grouped_heads == grouped_heads_code::repeated &&
         groups_here() < heads_here())
       stream(values / element_ * 2 * heads_here(), 2, element_, element_);
     if (rings_ > 1) {
@@ -315,7 +316,7 @@ class cost_visitor {
   // Sums in fp32 are read and written by the product itself, in DeepSpeed by a kernel behind it.
   static constexpr double gradient_traffic(const training_setup& setup, double element) {
     if (!setup.precision.fp32_gradients) return element;
-    return setup.framework.sharding == sharding_code::deepspeed ? 2 * element + 8 : 8;
+    return setup.framework.engine.is->adds_gradients_in_kernels ? 8 : 2 * element + 8;
   }
   static constexpr bool is_of_layer(operator_kind kind) {
     return kind != operator_kind::router && kind != operator_kind::shared_expert_gate &&
@@ -362,7 +363,7 @@ class cost_visitor {
   }
   constexpr void add_norm(double elements) {
     keep();
-    const bool is_eager = setup_.framework.rms_norm != rms_norm_code::fused &&
+    const bool is_eager = setup_.framework.implementation.rms_norm != rms_norm_code::fused &&
                           model_.norm == norm_kind::rms_norm && !fuses_elements(setup_.framework);
     if (is_eager)  // cast, square, mean, root, product, cast, product with the weight
       stream(elements, 7, 4 * element_ + 24, 8 * element_ + 48);
@@ -370,7 +371,8 @@ class cost_visitor {
       stream(elements, 1, 2 * element_, 3 * element_);
   }
   constexpr void add_activation(double elements) {
-    const bool fused = fuses_elements(setup_.framework) || setup_.framework.fuses_bias_activation;
+    const bool fused =
+        fuses_elements(setup_.framework) || setup_.framework.implementation.fuses_bias_activation;
     if (model_.gated_mlp)
       stream(elements, fused ? 1 : 2, (fused ? 3 : 5) * element_, (fused ? 5 : 12) * element_);
     else
@@ -378,7 +380,7 @@ class cost_visitor {
   }
   // The loss of logits: a fused one writes the gradient over them.
   constexpr void add_loss(double tokens, double classes) {
-    const framework& by = setup_.framework;
+    const implementation& by = setup_.framework.implementation;
     const double elements = tokens * classes;
     const bool fused = by.fuses_loss || by.compiles_loss;
     if (fused)
@@ -410,7 +412,7 @@ class cost_visitor {
     if (width < element_) {  // casts of operands, once for each layout that products read
       const double cast = element_ + 2 * width;
       // Transformer Engine keeps those of weights from one micro-batch to the next.
-      const double weights = setup_.framework.transformer_engine ? 0 : in * out;
+      const double weights = setup_.framework.implementation.transformer_engine ? 0 : in * out;
       cost.forward.elements += (tokens * in + weights) * batch * cast;
       if (wanted_.any()) cost.backward.elements += tokens * out * batch * cast;
     }
@@ -482,7 +484,7 @@ class cost_visitor {
     cost.forward.attention += time(queries, keys, dim) + time(queries, value, keys);
     const double scores = batch * queries * keys * setup_.framework.costs.score_traffic;
     // Megatron-LM's fused softmax takes multiples of four heads (fused_softmax.py).
-    const bool fused = setup_.framework.fuses_softmax && divides(4, batch);
+    const bool fused = setup_.framework.implementation.fuses_softmax && divides(4, batch);
     const double dropped = setup_.dropout > 0 ? 1 : 0;
     // Softmax reads and writes; written out, so do scale and mask, in fp32 where it is. Dropout
     // reads, writes and has a mask.

@@ -123,10 +123,11 @@ constexpr failure flaw_of_software(const framework& by) {
   if (!is_finite(gathered) || gathered < 0)
     return failure(is_finite(gathered) ? errc::negative : errc::not_finite)
         .about(fact::gathered_at_most);
-  if (by.bucket_bytes < 1)
-    return failure(errc::not_positive, named_fact{fact::bucket_bytes, by.bucket_bytes});
-  if (by.zero.reduce_bucket < 1)
-    return failure(errc::not_positive, named_fact{fact::reduce_bucket, by.zero.reduce_bucket});
+  if (by.engine.bucket_bytes < 1)
+    return failure(errc::not_positive, named_fact{fact::bucket_bytes, by.engine.bucket_bytes});
+  if (by.engine.zero.reduce_bucket < 1)
+    return failure(errc::not_positive,
+                   named_fact{fact::reduce_bucket, by.engine.zero.reduce_bucket});
   return {};
 }
 
@@ -543,7 +544,7 @@ class step_composer {
   // FSDP's ranks gather weights for each forward pass, and where they do not keep them until the
   // backward pass (ZeRO-3), for that again. DeepSpeed's keep those of ZeRO-2 from step to step.
   constexpr bool gathers_in_passes() const {
-    const bool frees_them = setup_.framework.sharding == sharding_code::fsdp2;
+    const bool frees_them = setup_.framework.engine.is->gathers_weights;
     return layout_.zero_stage == 3 || (layout_.zero_stage == 2 && frees_them);
   }
   // To gather weights for a pass, and to add their gradients up.

@@ -74,7 +74,9 @@ class bert_code : public hugging_face_code {
   static constexpr int the_mask = 0;
   static constexpr int the_distances = 1;
 
-  [[nodiscard]] constexpr const encoder_code& code() const { return setup.framework.encoder; }
+  [[nodiscard]] constexpr const encoder_code& code() const {
+    return setup.framework.implementation.encoder;
+  }
 
   // -- construction
 

@@ -58,7 +58,7 @@ class gptj_code : public hugging_face_code {
   };
 
   [[nodiscard]] constexpr std::int64_t rotary_width() const {
-    const std::int64_t most = setup.framework.decoder.most_rotated;
+    const std::int64_t most = setup.framework.implementation.decoder.most_rotated;
     return most == 0 ? model.query_dim() : at_most(most, model.query_dim());
   }
 

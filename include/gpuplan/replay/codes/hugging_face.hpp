@@ -58,7 +58,9 @@ class hugging_face_decoder : public hugging_face_code {
   static constexpr int the_sines = 2;
   static constexpr int the_positions = 3;
 
-  [[nodiscard]] constexpr const decoder_code& code() const { return setup.framework.decoder; }
+  [[nodiscard]] constexpr const decoder_code& code() const {
+    return setup.framework.implementation.decoder;
+  }
   [[nodiscard]] constexpr std::int64_t rotary_width() const {
     return model.query_dim() * code().rotary_percent / 100;
   }
@@ -287,7 +289,7 @@ class hugging_face_decoder : public hugging_face_code {
       wide.drop();
       return cast(t, normed, x.format);
     }
-    switch (setup.framework.rms_norm) {
+    switch (setup.framework.implementation.rms_norm) {
       case rms_norm_code::eager_shifted:
         return shifted_rms_norm(x, by);
       case rms_norm_code::eager_whole:

@@ -46,7 +46,7 @@ class lit_gpt final : public model_code {
   /// The logits of the last micro-batch.
   constexpr void make_leftovers() override {
     const std::int64_t tokens = setup.sequence_length;
-    const bool casts = setup.framework.logits == logits_code::to_fp32;
+    const bool casts = setup.framework.implementation.logits == logits_code::to_fp32;
     const element format = casts ? element::fp32 : weight_format;
     for (std::int64_t at = 0; at < tokens; at += chunk)
       logits_.push(
@@ -56,7 +56,7 @@ class lit_gpt final : public model_code {
   constexpr value forward() override {
     t.begin(moment::forward);
     value x = embedding(t, ids_, tokens_.weight);
-    if (setup.framework.decoder.scales_embedding) x = scale(t, x);
+    if (setup.framework.implementation.decoder.scales_embedding) x = scale(t, x);
     for (std::int64_t at = 0; at < layers; ++at) x = run_layer(at, x);
     t.begin(moment::loss);
     return loss_of(x);
@@ -102,7 +102,7 @@ class lit_gpt final : public model_code {
     return setup.trains.what == training::adapters;
   }
   [[nodiscard]] constexpr std::int64_t rotated() const {
-    const std::int64_t percent = setup.framework.decoder.rotary_percent;
+    const std::int64_t percent = setup.framework.implementation.decoder.rotary_percent;
     return model.query_dim() * percent / 100;
   }
   constexpr module plain(operator_kind kind, std::int64_t in, std::int64_t out, bool bias) {
@@ -338,7 +338,8 @@ class lit_gpt final : public model_code {
     value product;
     {
       value weight = t.share(t.parameter(by.weight));
-      if (setup.framework.rms_norm == rms_norm_code::eager_shifted) weight = add_number(t, weight);
+      if (setup.framework.implementation.rms_norm == rms_norm_code::eager_shifted)
+        weight = add_number(t, weight);
       weight = cast(t, weight, element::fp32);
       product = multiply(t, normed, weight);
     }
@@ -374,7 +375,7 @@ class lit_gpt final : public model_code {
     return seen;
   }
   constexpr value converted(const tensor& logits) {
-    const bool casts = setup.framework.logits == logits_code::to_fp32;
+    const bool casts = setup.framework.implementation.logits == logits_code::to_fp32;
     return cast(t, logits, casts ? element::fp32 : logits.format);
   }
   constexpr value loss_of(const tensor& x) {

@@ -87,17 +87,18 @@ class plain_decoder : public model_code {
     value logits;
     {
       const value normed = norm(x, norm_);
-      if (parts_.is_on() && !setup.framework.loss_parallel)
+      if (parts_.is_on() && !setup.framework.implementation.loss_parallel)
         logits = parts_.by_rows(normed, head_.weight, head_.bias, model.vocab_size);
       else
         logits = linear(normed, head_);
     }
-    if (setup.framework.logits == logits_code::to_fp32) logits = cast(t, logits, element::fp32);
+    if (setup.framework.implementation.logits == logits_code::to_fp32)
+      logits = cast(t, logits, element::fp32);
     const std::int64_t classes = logits->size[2];
     const value rows = view(t, logits, {ids_->count(), classes});
     const value labels = view(t, labels_, sizes{ids_->count()});
     value loss;
-    if (setup.framework.loss_parallel)
+    if (setup.framework.implementation.loss_parallel)
       loss = parts_.cross_entropy(rows, labels);
     else
       loss = cross_entropy(t, rows, labels);
@@ -111,7 +112,7 @@ class plain_decoder : public model_code {
 
   // angle = outer(arange(tokens), 10000 ** (-arange(0, width, 2) / width)), and its cos and sin
   constexpr void make_rotary_tables() {
-    if (setup.framework.layers == layer_code::gpt) return;
+    if (setup.framework.implementation.layers == &layer_classes::gpt) return;
     const sizes half{model.query_dim() / 2};
     const sizes tokens{setup.sequence_length};
     value frequency;
@@ -168,7 +169,7 @@ class plain_decoder : public model_code {
     const std::int64_t ffn = model.intermediate_size;
     made.norm_1 = norm_module(width, trains);
     made.norm_2 = norm_module(width, trains);
-    if (setup.framework.layers == layer_code::gpt) {
+    if (setup.framework.implementation.layers == &layer_classes::gpt) {
       made.qkv = linear_module(
           operator_kind::query_key_value, inner + 2 * groups, width, model.attention_bias, trains);
       made.out = linear_module(
@@ -197,7 +198,8 @@ class plain_decoder : public model_code {
   }
 
   constexpr value layer(int index, const tensor& x) override {
-    if (setup.framework.layers == layer_code::gpt) return gpt_layer(modules_[index], x);
+    if (setup.framework.implementation.layers == &layer_classes::gpt)
+      return gpt_layer(modules_[index], x);
     return llama_layer(modules_[index], x);
   }
 
@@ -295,8 +297,9 @@ class plain_decoder : public model_code {
   }
 
   constexpr value rotate(const tensor& input) {
-    const element work =
-        setup.framework.rotary == rotary_code::halves_fp32 ? element::fp32 : input.format;
+    const element work = setup.framework.implementation.rotary == rotary_code::halves_fp32
+                             ? element::fp32
+                             : input.format;
     const value cos = table_for(*cos_, work);
     const value sin = table_for(*sin_, work);
     value first, second;
@@ -360,8 +363,9 @@ class plain_decoder : public model_code {
     q = transpose(t, q, 1, 2);
     k = transpose(t, k, 1, 2);
     v = transpose(t, v, 1, 2);
-    if (heads != groups && (setup.framework.grouped_heads == grouped_heads_code::repeated ||
-                            setup.attention == attention_kernel::eager)) {
+    if (heads != groups &&
+        (setup.framework.implementation.grouped_heads == grouped_heads_code::repeated ||
+         setup.attention == attention_kernel::eager)) {
       value all_k = repeat_heads(t, k, heads / groups);
       value all_v = repeat_heads(t, v, heads / groups);
       k = static_cast<value&&>(all_k);

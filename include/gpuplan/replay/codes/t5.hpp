@@ -48,7 +48,7 @@ class t5_code : public hugging_face_code {
     value decoded = run_stack(decoder_ids, encoded);
     t.begin(moment::loss);
     value scaled;
-    if (setup.framework.scales_decoder_outputs)
+    if (setup.framework.implementation.scales_decoder_outputs)
       scaled = scale(t, decoded);
     else
       scaled = value{};

@@ -67,17 +67,17 @@ class torchtitan_llama final : public model_code {
     t.begin(moment::loss);
     x = norm(x, norm_);
     if (!parts_.is_on()) return linear(x, head_);
-    const bool divides_classes = setup.framework.loss_parallel;
+    const bool divides_classes = setup.framework.implementation.loss_parallel;
     return parts_.by_rows(x, head_.weight, none, divides_classes ? 0 : model.vocab_size);
   }
   constexpr value outer_loss(const tensor& logits) override {
     const value flat = view(t, logits, {ids_->count(), logits.size[2]});
-    if (setup.framework.compiles_loss) return compiled_loss(flat);
+    if (setup.framework.implementation.compiles_loss) return compiled_loss(flat);
     value loss;
     {
       const value wide = cast(t, flat, element::fp32);
       const value labels = view(t, labels_, sizes{ids_->count()});
-      if (parts_.is_on() && setup.framework.loss_parallel)
+      if (parts_.is_on() && setup.framework.implementation.loss_parallel)
         loss = parts_.cross_entropy(wide, labels);
       else
         loss = cross_entropy(t, wide, labels);
@@ -137,7 +137,7 @@ class torchtitan_llama final : public model_code {
     made.attention_norm = norm_module(width, trains);
     made.mlp_norm = norm_module(width, trains);
     modules_.push(made);
-    if (setup.framework.compiles_layers) compile(made);
+    if (setup.framework.implementation.compiles_layers) compile(made);
   }
 
   constexpr void compile(const layer_modules& made) {
@@ -162,7 +162,7 @@ class torchtitan_llama final : public model_code {
   }
 
   constexpr value layer(int index, const tensor& input) override {
-    if (setup.framework.compiles_layers) return compiled_[index].forward(t, input);
+    if (setup.framework.implementation.compiles_layers) return compiled_[index].forward(t, input);
     const layer_modules& by = modules_[index];
     value x;
     {

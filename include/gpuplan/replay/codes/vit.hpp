@@ -70,7 +70,9 @@ class vit_code : public hugging_face_code {
     module query, key, value, out, norm_1, up, down, norm_2;
   };
 
-  [[nodiscard]] constexpr const image_code& code() const { return setup.framework.images; }
+  [[nodiscard]] constexpr const image_code& code() const {
+    return setup.framework.implementation.images;
+  }
 
   // -- construction
 

@@ -109,7 +109,7 @@ class named_dimensions {
                                              {{groups, of(width::key_value)[0].name}}};
     outer_ = {{samples}};
     if (setup.encodings > 1) outer_.push_back({texts});
-    if (setup.framework.layers == layer_code::megatron_core) inner_ = outer_;
+    if (setup.framework.implementation.layers == &layer_classes::megatron_core) inner_ = outer_;
     for (const auto& more : lengths) {
       outer_.push_back({samples, more[0]});
       if (setup.encodings > 1) outer_.push_back({texts, more[0]});

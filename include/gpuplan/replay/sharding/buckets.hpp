@@ -38,7 +38,7 @@ class gradient_buckets final : public sharding {
 
   /// Once the gradient is in its bucket, it can be a view of that.
   constexpr void gradient_is_there(int parameter) override {
-    if (!reduces_ || !setup_.framework.gradients_are_views) return;
+    if (!reduces_ || !setup_.framework.engine.gradients_are_views) return;
     tensor& gradient = t_.parameters[parameter].gradient;
     const int bucket = buckets_[bucket_of_[parameter]];
     if (gradient.storage == bucket) return;
@@ -71,8 +71,8 @@ class gradient_buckets final : public sharding {
       if (into.number == none) into.number = cut.push({.bytes = 0, .first = at});
       bucket_of_[at] = into.number;
       cut[into.number].bytes += parameter.data.bytes();
-      const std::int64_t limit =
-          into.is_first ? setup_.framework.first_bucket_bytes : setup_.framework.bucket_bytes;
+      const std::int64_t limit = into.is_first ? setup_.framework.engine.first_bucket_bytes
+                                               : setup_.framework.engine.bucket_bytes;
       if (cut[into.number].bytes < limit) continue;
       into.is_first = false;
       into.number = none;

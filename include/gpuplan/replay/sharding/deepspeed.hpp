@@ -22,7 +22,7 @@ class deepspeed_engine : public sharding {
   constexpr deepspeed_engine(tape& on, const training_setup& of, const batch_plan& with)
       : t_(on),
         setup_(without_clipping(of)),
-        zero_(of.framework.zero),
+        zero_(of.framework.engine.zero),
         plan_(with),
         stage_(of.parallelism.zero_stage),
         ranks_(with.data_parallel),
@@ -33,7 +33,7 @@ class deepspeed_engine : public sharding {
 
   constexpr void begins(model_code& code) override {
     code_ = &code;
-    if (setup_.framework.layers == layer_code::megatron_core)
+    if (setup_.framework.implementation.layers == &layer_classes::megatron_core)
       pipeline_.runs(static_cast<megatron_gpt&>(code));
   }
   [[nodiscard]] constexpr bool has_own_step() const override { return true; }
@@ -294,7 +294,7 @@ class deepspeed_partitions final : public deepspeed_engine {
  public:
   constexpr deepspeed_partitions(tape& on, const training_setup& of, const batch_plan& with)
       : deepspeed_engine(on, of, with),
-        overlaps_(of.framework.overlaps_reduction),
+        overlaps_(of.framework.engine.overlaps_reduction),
         on_host_(of.parallelism.optimizer_on_host),
         contiguous_(zero_.contiguous_gradients || on_host_),
         in_fp32_(of.precision.fp32_gradients) {}

@@ -24,8 +24,8 @@ class deepspeed_stage_3 final : public deepspeed_engine {
  public:
   constexpr deepspeed_stage_3(tape& on, const training_setup& of, const batch_plan& with)
       : deepspeed_engine(on, of, with),
-        gathering_stream_(of.framework.overlaps_reduction ? 1 : 0),
-        reducing_stream_(of.framework.overlaps_reduction ? 2 : 0),
+        gathering_stream_(of.framework.engine.overlaps_reduction ? 1 : 0),
+        reducing_stream_(of.framework.engine.overlaps_reduction ? 2 : 0),
         on_host_(of.parallelism.optimizer_on_host),
         in_fp32_(of.precision.fp32_gradients) {}
   constexpr ~deepspeed_stage_3() override {}  // NOLINT(modernize-use-equals-default)

@@ -25,12 +25,12 @@ class fully_shard final : public sharding {
         ranks_(ranks_that_share(setup, plan)),
         replicates_(ranks_ < plan.data_parallel),
         on_host_(setup.parallelism.weights_on_host),
-        reduces_always_(setup.framework.reduces_every_micro_batch),
+        reduces_always_(setup.framework.engine.reduces_every_micro_batch),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),
         reduced_(element_of(setup.precision.reduced)),
         frees_after_forward_(setup.parallelism.zero_stage == 3),
-        keeps_last_(setup.framework.keeps_last_layer) {
+        keeps_last_(setup.framework.engine.keeps_last_layer) {
     t_.gather_parameters({.ranks = ranks_,
                           .whole_format = gathered_,
                           .first_gradients = gathered_,

@@ -248,7 +248,7 @@ class megatron_attention : public megatron_ends {
     value query = reshape(t, q, {tokens, batch * count, head});
     key = view(t, key, {tokens, batch * count, head});
     value place;
-    if (setup.framework.fuses_softmax)
+    if (setup.framework.implementation.fuses_softmax)
       place = t.make({batch * count, tokens, tokens}, half_);
     else
       place = shared_buffer({batch * count, tokens, tokens});
@@ -262,11 +262,11 @@ class megatron_attention : public megatron_ends {
       }
       product = scaled_matmul(left, right);
     }
-    if (setup.framework.fuses_softmax) place.drop();
+    if (setup.framework.implementation.fuses_softmax) place.drop();
     const sizes square{batch, count, tokens, tokens};
     value scores = view(t, product, square);
     value probabilities;
-    if (setup.framework.fuses_softmax)
+    if (setup.framework.implementation.fuses_softmax)
       probabilities = fused_softmax(scores);
     else
       probabilities = masked_softmax(scores, product, given_mask);
@@ -320,13 +320,13 @@ class megatron_attention : public megatron_ends {
   }
   constexpr value masked_softmax(value& scores, value& product, const tensor& given_mask) {
     value wide = t.share(scores);
-    if (setup.framework.softmax_in_fp32) wide = cast(t, wide, element::fp32);
+    if (setup.framework.implementation.softmax_in_fp32) wide = cast(t, wide, element::fp32);
     value mask;
     if (given_mask.defined())
       mask = t.share(given_mask);
     else
       mask = causal_mask();
-    if (setup.framework.softmax_in_fp32) {
+    if (setup.framework.implementation.softmax_in_fp32) {
       // masked_fill_ of the copy
       const int by = t.add_node(node_kind::mask_fill, {&*wide});
       t.keep(by, mask);
@@ -339,7 +339,8 @@ class megatron_attention : public megatron_ends {
       wide = view(t, product, scores->size);
     }
     value probabilities = softmax(t, wide, wide->format);
-    if (setup.framework.softmax_in_fp32) probabilities = cast(t, probabilities, half_);
+    if (setup.framework.implementation.softmax_in_fp32)
+      probabilities = cast(t, probabilities, half_);
     return probabilities;
   }
 

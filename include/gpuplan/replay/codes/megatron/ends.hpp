@@ -111,7 +111,7 @@ class megatron_ends : public megatron_checkpoints {
 
   // (sequence, batch, a part of the vocabulary) and (sequence, batch) to (sequence, batch)
   constexpr value parallel_cross_entropy(const tensor& logits) {
-    const bool fuses = setup.framework.fuses_loss;
+    const bool fuses = setup.framework.implementation.fuses_loss;
     if (fuses && has_engine()) return engine_loss(logits);
     const int by = t.add_node(node_kind::function, {&logits});
     if (node* made = t.at(by)) {

@@ -153,7 +153,8 @@ class megatron_mlp : public megatron_latent_attention {
   constexpr value mlp(const tensor& x, const mlp_modules& by) {
     value hidden = column_linear(x, by.norm, by.fc1, false);
     // Without a gate Megatron-Core fuses only where there is a bias (transformer_config.py).
-    if (setup.framework.fuses_bias_activation && (model.gated_mlp || by.fc1.bias != none)) {
+    if (setup.framework.implementation.fuses_bias_activation &&
+        (model.gated_mlp || by.fc1.bias != none)) {
       if (model.gated_mlp)
         hidden = fused_swiglu(hidden, by.fc1.bias);
       else

@@ -44,7 +44,8 @@ class megatron_parts : public model_code {
   // A norm, which torch.nn builds on the host.
   constexpr module norm_of(std::int64_t width) {
     const auto made_of = [&] {
-      return setup.framework.transformer_engine ? on_device(sizes{width}) : on_host(sizes{width});
+      return setup.framework.implementation.transformer_engine ? on_device(sizes{width})
+                                                               : on_host(sizes{width});
     };
     module made;
     made.weight = made_of();
@@ -95,8 +96,12 @@ class megatron_parts : public model_code {
   // -- gradients of weights
 
   /// Whether Transformer Engine's functions run: products add weights' gradients into the buffer.
-  [[nodiscard]] constexpr bool has_engine() const { return setup.framework.transformer_engine; }
-  [[nodiscard]] constexpr bool is_compiled() const { return setup.framework.compiles_functions; }
+  [[nodiscard]] constexpr bool has_engine() const {
+    return setup.framework.implementation.transformer_engine;
+  }
+  [[nodiscard]] constexpr bool is_compiled() const {
+    return setup.framework.implementation.compiles_functions;
+  }
   /// What autograd is then given as such a gradient: one tensor for all weights of these sizes.
   constexpr void need_dummy(const sizes& size) {
     for (int at = 0; at < dummies_.size(); ++at)

@@ -75,7 +75,7 @@ class megatron_states : public sharding {
     const std::int64_t all = plan_.data_parallel * setup_.parallelism.context_parallel;
     const std::int64_t ranks = of_experts ? all / setup_.parallelism.expert_parallel : all;
     const int both_ends = code_->table_of_both_ends();
-    const bool in_buckets = setup_.framework.overlaps_reduction && stage_ == 0 && chunk == 0;
+    const bool in_buckets = setup_.framework.engine.overlaps_reduction && stage_ == 0 && chunk == 0;
     const std::int64_t most = at_least(40'000'000, 1'000'000 * ranks);
     const std::int64_t multiple = std::lcm(ranks, std::int64_t{128});
     const int first_place = places_.size();
@@ -170,8 +170,8 @@ class megatron_states : public sharding {
   // their own.
   constexpr void make_optimizer(bool of_experts) {
     // the loss's scale; in fp16 it grows and falls
-    const int numbers =
-        (code_->format() == element::fp16 ? 6 : 1) + (setup_.framework.transformer_engine ? 1 : 0);
+    const int numbers = (code_->format() == element::fp16 ? 6 : 1) +
+                        (setup_.framework.implementation.transformer_engine ? 1 : 0);
     for (int at = 0; at < numbers; ++at) scales_.push(number().take());
     for (const bool decays : {true, false}) {
       for (int at = 0; at < pieces_.size(); ++at) {
@@ -194,7 +194,7 @@ class megatron_states : public sharding {
   // A norm of each gradient, and the norm of those.
   constexpr void measure_gradients() {
     const value overflow = number();
-    if (setup_.framework.transformer_engine) {
+    if (setup_.framework.implementation.transformer_engine) {
       const value norm = t_.make(sizes{320}, element::fp32);
       const value total = number();
       t_.touch(4);
@@ -231,7 +231,7 @@ class megatron_states : public sharding {
   constexpr void make_moments(shard& of) {
     if (of.first.defined()) return;
     const auto charged = t_.charge(purpose::optimizer_states);
-    if (setup_.optimizer.loop == optimizer_loop::fused && !setup_.framework.transformer_engine)
+    if (setup_.optimizer.loop == optimizer_loop::fused && !setup_.framework.implementation.transformer_engine)
       of.steps = fp32_of(1, "number of steps");
     of.first = fp32_of(of.count, "first moment", of.parameter);
     of.second = fp32_of(of.count, "second moment", of.parameter);

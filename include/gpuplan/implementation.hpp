@@ -1,0 +1,197 @@
+#pragma once
+
+// Whose code builds and runs a model's layers, as data: which classes, and how they do what others
+// do in another way.
+
+#include <gpuplan/result.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+struct transformer;
+struct implementation;
+namespace eager {
+struct code_maker;
+}
+
+/// Classes that build and run the layers of a model, as far as it matters who they are: what they
+/// have code for. Told apart by address. What is asked of them is asked by these names alone, so
+/// that classes of a user's own need no more than one of these.
+struct layer_class {
+  const code_name* name = nullptr;
+  model_kind kind{};
+  /// What keeps the classes from running such a model, or no failure.
+  failure (*flaw_of)(const transformer& model, const implementation& as) = nullptr;
+  /// Their code: `eager::code_of<my_code>`. None: the library's own, by who they are.
+  const eager::code_maker* code = nullptr;
+
+  // Kinds of parallelism
+  bool divides_tensors = false;   // among tensor-parallel ranks
+  bool divides_replicas = true;   // that are themselves divided among tensor-parallel ranks
+  bool divides_sequence = false;  // always, where tensors are
+  bool divides_context = false;   // among context-parallel ranks
+  bool is_pipelined = false;      // in stages, by engines that send what is between them
+  bool has_module_hooks = false;  // ZeRO-3 of DeepSpeed knows each module's forward
+
+  // Recomputation
+  bool recomputes_attention = false;    // alone: recompute_mode::selective
+  bool recomputes_in_spans = false;     // of several layers
+  bool recomputes_periodically = true;  // each so many-th layer
+  bool recomputes_first_layers = true;  // and not all
+  bool keeps_costly_results = false;    // by operator
+  bool stops_early = true;  // at the last value that is needed, where checkpoints do not re-enter
+
+  // Kernels
+  bool is_compiled = false;        // has torch.compile around its layers
+  bool has_fp8_linears = false;    // torchao's
+  bool has_flash = true;           // a fused kernel without a bias
+  bool has_flash_alone = false;    // no other kernel
+  bool has_windowed_flash = true;  // with a sliding window too
+  bool biases_scores = false;      // by distance: a number for each pair of tokens and head
+
+  // What trains
+  bool trains_parts = true;  // a head or last layers, beside all and adapters
+  bool trains_adapters = true;
+  bool compares_texts = false;  // an encoder without a head: those of a sample
+  bool reads_targets = false;   // a decoder beside an encoder, with a length of its own
+
+  bool has_known_floor = false;           // of what its layers keep, with as many keys as queries
+  bool repeats_layers = true;             // a layer adds the same memory wherever it stands,
+  bool repeats_recomputed_layers = true;  // and where it is computed again or gathered too
+};
+
+/// How RMS norms are computed.
+enum class rms_norm_code {
+  fused,         // one kernel
+  eager,         // power, mean, root and product, in fp32; cast, then times the weight
+  eager_whole,   // cast behind the weight
+  eager_shifted  // likewise, and the weight counts from 1
+};
+
+/// How rotary positions are applied.
+enum class rotary_code {
+  halves,       // in the format of the query
+  halves_fp32,  // in fp32
+  rotate_half   // Hugging Face: x * cos + rotate_half(x) * sin
+};
+
+/// How fewer key-value heads meet the query's.
+enum class grouped_heads_code {
+  by_kernel,  // as the kernel supports it
+  repeated    // copied to all heads first
+};
+
+/// What happens to a language model's logits before the loss.
+enum class logits_code { as_computed, to_fp32 };
+
+/// Where an encoder's numbers of positions come from.
+enum class position_numbers {
+  range,
+  counted,             // over the tokens that are no padding
+  counted_after_cache  // likewise, and what a cache holds is added
+};
+
+/// What encoders of BERT's kin do in different ways.
+struct encoder_code {
+  position_numbers positions = position_numbers::range;
+  bool positions_behind_norm = false;  // are built
+  // The output layers are in the functions of attention, there without dropout, and of the MLP;
+  // else in functions of their own, with the norms behind them.
+  bool outputs_inside = false;
+  bool pools = false;               // a classifier reads the pooler's result
+  bool drops_before_dense = false;  // of a classifier
+  bool shares_head_bias = true;     // that of the masked head stands outside its layer
+  bool gelu_in_head = false;        // whatever the layers' activation
+};
+
+/// In which order a layer of an encoder of images builds its parts.
+enum class layer_construction {
+  attention_norms_mlp,
+  attention_norm_mlp_norm,
+  norm_attention_norm_mlp
+};
+
+/// What encoders of images do in different ways. What is not said is as in ViT.
+struct image_code {
+  layer_construction built = layer_construction::attention_norms_mlp;
+  bool positions_in_table = false;        // read by number; else one parameter, which is added
+  bool builds_key_first = false;          // then value and query
+  bool views_behind_projections = false;  // heads are told apart when all three are computed
+  bool adds_to_residual = false;          // the residual is the first operand
+  bool drops_hidden = true;               // dropout behind the embedding and in layers
+  bool means_patches = false;             // for the classifier; else it reads the first token
+  bool norms_first_token = false;         // alone, and in vain
+  bool truncates_weights = false;         // when they are initialised
+};
+
+/// What of a head is rotated by its position.
+enum class rotary_parts_code {
+  none,          // all of it
+  in_attention,  // its front; the attention's function holds both parts
+  in_rotation    // likewise the rotation's
+};
+
+/// What Hugging Face's decoders do in different ways.
+struct decoder_code {
+  bool masks_by_kind = false;    // of layers: a mask for windows beside one for all tokens
+  bool rotates_by_kind = false;  // likewise tables of angles
+  bool rotates_in_fp32 = false;  // and casts the result back
+  rotary_parts_code rotary_parts = rotary_parts_code::none;
+  std::int64_t rotary_percent = 100;     // of a head's width that is rotated
+  std::int64_t most_rotated = 0;         // elements of a head; 0: all
+  bool builds_rotary_first = false;      // before the last norm
+  bool normalizes_turned_heads = false;  // query and key, when their heads stand before the tokens
+  bool views_behind_projections =
+      false;  // heads are told apart once query, key and value are there
+  bool scales_embedding = false;
+  bool drops_embedding = false;
+  bool holds_undropped_embedding = false;  // as long as the model runs
+  bool drops_residual = false;             // what attention and MLP add
+  bool caps_scores = false;  // cap * tanh(score / cap), where attention is written out
+  bool caps_logits = false;
+};
+
+/// The classes that a framework has where nobody says which: a LLaMA's.
+[[nodiscard]] constexpr const layer_class* usual_layers();
+
+/// Whose code runs the layers, and how its functions do what other code does in another way.
+struct implementation {
+  const layer_class* layers = usual_layers();
+  rms_norm_code rms_norm = rms_norm_code::fused;
+  rotary_code rotary = rotary_code::halves;
+  grouped_heads_code grouped_heads = grouped_heads_code::by_kernel;
+  logits_code logits = logits_code::as_computed;
+  bool loss_parallel = false;           // logits stay divided among tensor-parallel ranks
+  bool scales_decoder_outputs = false;  // T5's first version, before the head
+  encoder_code encoder{};
+  decoder_code decoder{};
+  image_code images{};
+
+  // PyTorch's version
+  bool loads_all_kernels = false;  // at once: before 1.13
+  // A thread's workspaces of cuBLAS, from its first product on: before 2.15 (seen in 2.11), which
+  // has one thread for forward passes and one for backward passes. False: each product's own.
+  bool keeps_workspaces = false;
+  bool random_states_on_host = false;  // of the efficient kernel of attention: likewise
+
+  bool builds_in_fp32 = true;  // and casts the model then; false: built in its weights' format
+  bool checkpoints_reenter = false;  // torch.utils.checkpoint with use_reentrant=True
+
+  // torch.compile
+  bool compiles_layers = false;  // one by one
+  bool compiles_loss = false;
+
+  // Megatron
+  bool softmax_in_fp32 = false;  // of eager attention
+  bool fuses_softmax = false;    // and its scale and mask: one kernel
+  // The activation with the bias before it is one function, which is computed again in the
+  // backward; without gate and bias the activation stays as it is.
+  bool fuses_bias_activation = false;
+  bool compiles_functions = false;  // such functions are one kernel, without temporaries
+  bool fuses_loss = false;          // its gradient is bf16
+  // Transformer Engine's layers and optimizer; a fused loss writes its gradient over the logits.
+  bool transformer_engine = false;
+};
+
+}  // namespace gpuplan
