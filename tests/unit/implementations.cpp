@@ -9,7 +9,7 @@ using namespace gpuplan;
 
 namespace {
 
-constexpr std::string_view implementation(std::string_view model) {
+constexpr std::string_view framework_of(std::string_view model) {
   const auto known = catalog::implementation_of(model);
   return known ? known->name : "none";
 }
@@ -28,24 +28,24 @@ constexpr bool runs_it(std::string_view name, const training_setup& setup) {
 }  // namespace
 
 TEST_CASE("a model has its implementation by name, by type and by class") {
-  STATIC_CHECK(implementation("gpt2-medium") == "gpt2");
-  STATIC_CHECK(implementation("gpt-neox-20b") == "gpt-neox");
-  STATIC_CHECK(implementation("gemma-2b") == "gemma");
-  STATIC_CHECK(implementation("gemma-2-2b") == "gemma-2");
-  STATIC_CHECK(implementation("gemma3_text") == "gemma-3");
-  STATIC_CHECK(implementation("phi-2") == "phi");
-  STATIC_CHECK(implementation("phi-4-mini") == "phi-3");
-  STATIC_CHECK(implementation("t5-v1.1-base") == "t5-1.1");
-  STATIC_CHECK(implementation("t5-base") == "t5");
-  STATIC_CHECK(implementation("Llama-3.1-8B") == "llama");
-  STATIC_CHECK(implementation("GPT2LMHeadModel") == "gpt2");
-  STATIC_CHECK(implementation("GPTJForCausalLM") == "gptj");
-  STATIC_CHECK(implementation("GPTNeoXForCausalLM") == "gpt-neox");
-  STATIC_CHECK(implementation("Qwen2ForCausalLM") == "qwen");
-  STATIC_CHECK(implementation("XLMRobertaForMaskedLM") == "roberta");
-  STATIC_CHECK(implementation("DistilBertModel") == "distilbert");
-  STATIC_CHECK(implementation("bloom") == "none");
-  STATIC_CHECK(implementation("") == "none");
+  STATIC_CHECK(framework_of("gpt2-medium") == "gpt2");
+  STATIC_CHECK(framework_of("gpt-neox-20b") == "gpt-neox");
+  STATIC_CHECK(framework_of("gemma-2b") == "gemma");
+  STATIC_CHECK(framework_of("gemma-2-2b") == "gemma-2");
+  STATIC_CHECK(framework_of("gemma3_text") == "gemma-3");
+  STATIC_CHECK(framework_of("phi-2") == "phi");
+  STATIC_CHECK(framework_of("phi-4-mini") == "phi-3");
+  STATIC_CHECK(framework_of("t5-v1.1-base") == "t5-1.1");
+  STATIC_CHECK(framework_of("t5-base") == "t5");
+  STATIC_CHECK(framework_of("Llama-3.1-8B") == "llama");
+  STATIC_CHECK(framework_of("GPT2LMHeadModel") == "gpt2");
+  STATIC_CHECK(framework_of("GPTJForCausalLM") == "gptj");
+  STATIC_CHECK(framework_of("GPTNeoXForCausalLM") == "gpt-neox");
+  STATIC_CHECK(framework_of("Qwen2ForCausalLM") == "qwen");
+  STATIC_CHECK(framework_of("XLMRobertaForMaskedLM") == "roberta");
+  STATIC_CHECK(framework_of("DistilBertModel") == "distilbert");
+  STATIC_CHECK(framework_of("bloom") == "none");
+  STATIC_CHECK(framework_of("") == "none");
   STATIC_CHECK(catalog::implementation_of("bloom").why() == failure(errc::no_implementation));
 }
 

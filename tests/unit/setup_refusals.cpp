@@ -103,7 +103,7 @@ TEST_CASE("layouts that a code has not") {
                        "tensor_parallel 2 is not taken beside layers decoder; 1 is",
                        [](training_setup& of) { of.parallelism.tensor_parallel = 2; }));
   STATIC_CHECK(refuses(fully_sharded,
-                       "sharding fsdp2 is not taken beside tensor_parallel 2; none is",
+                       "sharding fsdp2 is not taken beside tensor_parallel 2; ddp is",
                        [](training_setup& of) { of.parallelism.tensor_parallel = 2; }));
   STATIC_CHECK(accepts(llama, [](training_setup& of) { of.parallelism.tensor_parallel = 2; }));
   STATIC_CHECK(refuses(llama,
@@ -272,7 +272,7 @@ TEST_CASE("ZeRO stages and what lies on the host") {
   }));
   STATIC_CHECK(
       refuses(with(llama, &engine_classes::megatron, 1),
-              "sharding megatron is not taken beside layers llama; none, fsdp2 or deepspeed is",
+              "sharding megatron is not taken beside layers llama; ddp, fsdp2 or deepspeed is",
               [](training_setup&) {}));
   STATIC_CHECK(
       refuses(with(megatron, &engine_classes::fsdp2, 3),
@@ -283,7 +283,7 @@ TEST_CASE("ZeRO stages and what lies on the host") {
                        [](training_setup& of) { of.parallelism.shard_group = 4; }));
   STATIC_CHECK(accepts(fully_sharded, [](training_setup& of) { of.parallelism.shard_group = 4; }));
   STATIC_CHECK(refuses(llama,
-                       "optimizer_on_host true is not taken beside sharding none; false is",
+                       "optimizer_on_host true is not taken beside sharding ddp; false is",
                        [](training_setup& of) { of.parallelism.optimizer_on_host = true; }));
   STATIC_CHECK(refuses(
       fully_sharded,
@@ -300,7 +300,7 @@ TEST_CASE("ZeRO stages and what lies on the host") {
               [](training_setup&) {}));
   STATIC_CHECK(
       refuses(llama,
-              "reduces_every_micro_batch false is not taken beside sharding none; true is",
+              "reduces_every_micro_batch false is not taken beside sharding ddp; true is",
               [](training_setup& of) { of.framework.engine.reduces_every_micro_batch = false; }));
 }
 
@@ -313,16 +313,16 @@ TEST_CASE("formats") {
                        [](training_setup& of) { of.precision.compute = number_format::fp8; }));
   STATIC_CHECK(refuses(llama,
                        "precision_compute fp32 is not taken beside precision_weights bf16, "
-                       "sharding none; bf16 or fp16 is",
+                       "sharding ddp; bf16 or fp16 is",
                        [](training_setup& of) {
                          of.precision.weights = number_format::bf16;
                          of.precision.compute = number_format::fp32;
                        }));
   STATIC_CHECK(refuses(llama,
-                       "fp32_gradients true is not taken beside sharding none; false is",
+                       "fp32_gradients true is not taken beside sharding ddp; false is",
                        [](training_setup& of) { of.precision.fp32_gradients = true; }));
   STATIC_CHECK(refuses(llama,
-                       "precision_reduced bf16 is not taken beside sharding none; fp32 is",
+                       "precision_reduced bf16 is not taken beside sharding ddp; fp32 is",
                        [](training_setup& of) { of.precision.reduced = number_format::bf16; }));
   STATIC_CHECK(refuses(llama,
                        "master_weights true is not taken beside precision_weights fp32; false is",
