@@ -92,7 +92,8 @@ constexpr flash_results flash_kernel(
 }
 
 constexpr value flash_attention(
-    tape& t, const tensor& query, const tensor& key, const tensor& val, bool drops) {
+    tape& t, argument given_query, argument given_key, argument given_val, bool drops) {
+  const held query(given_query), key(given_key), val(given_val);
   value given_v = lowered(t, val);
   value given_k = lowered(t, key);
   value given_q = lowered(t, query);
@@ -127,11 +128,12 @@ constexpr value flash_attention(
 
 /// `bias`, where there is one, is added to the scores: (batch, 1 or heads, queries, keys).
 constexpr value efficient_attention(tape& t,
-                                    const tensor& query,
-                                    const tensor& key,
-                                    const tensor& val,
+                                    argument given_query,
+                                    argument given_key,
+                                    argument given_val,
                                     bool drops,
-                                    const tensor& bias = {}) {
+                                    argument given_bias = tensor{}) {
+  const held query(given_query), key(given_key), val(given_val), bias(given_bias);
   const value v = lowered(t, val);
   const value k = lowered(t, key);
   const value q = lowered(t, query);
@@ -165,7 +167,8 @@ constexpr value efficient_attention(tape& t,
 /// (batch, groups, ...) to (batch, groups * times, ...), or likewise along another dimension, as a
 /// copy; a reshape makes none of one group.
 constexpr value repeat_heads(
-    tape& t, const tensor& of, std::int64_t times, bool reshapes = false, int dimension = 1) {
+    tape& t, argument given, std::int64_t times, bool reshapes = false, int dimension = 1) {
+  const held of(given);
   const sizes s = of.size;
   tensor apart_tensor = of;
   // unsqueeze
@@ -194,12 +197,13 @@ constexpr value repeat_heads(
 
 /// The products written out by PyTorch where no kernel is for them: in fp32.
 constexpr value math_attention(tape& t,
-                               const tensor& query,
-                               const tensor& key,
-                               const tensor& val,
+                               argument given_query,
+                               argument given_key,
+                               argument given_val,
                                bool causal,
                                bool drops,
-                               const tensor& bias = {}) {
+                               argument given_bias = tensor{}) {
+  const held query(given_query), key(given_key), val(given_val), bias(given_bias);
   const element format = t.computes_in(query.format);
   const value given_v = lowered(t, val);
   const value given_k = lowered(t, key);

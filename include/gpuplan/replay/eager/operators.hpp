@@ -113,7 +113,8 @@ constexpr value sum_to(tape& t, const tensor& of, const sizes& wanted) {
 
 // -- views
 
-constexpr value view(tape& t, const tensor& of, const sizes& wanted) {
+constexpr value view(tape& t, argument given, const sizes& wanted) {
+  const held of(given);
   tensor seen = of;
   if (!set_view(seen, wanted)) return {};
   const int by = t.add_node(node_kind::view, {&of});
@@ -130,7 +131,8 @@ constexpr value view(tape& t, const tensor& of, const sizes& wanted) {
 }
 
 /// The same memory as elements of another format, neighbour by neighbour.
-constexpr value view_as(tape& t, const tensor& of, const sizes& wanted, element format) {
+constexpr value view_as(tape& t, argument given, const sizes& wanted, element format) {
+  const held of(given);
   const int by = t.add_node(node_kind::view, {&of});
   if (node* made = t.at(by)) {
     made->argument[1] = 1 + static_cast<std::int64_t>(of.format);
@@ -154,7 +156,8 @@ constexpr void swap_dimensions(tensor& of, int a, int b) {
   of.stride[b] = stride;
 }
 
-constexpr value transpose(tape& t, const tensor& of, int a, int b) {
+constexpr value transpose(tape& t, argument given, int a, int b) {
+  const held of(given);
   tensor seen = of;
   swap_dimensions(seen, a, b);
   const int by = t.add_node(node_kind::transpose, {&of});
@@ -169,18 +172,21 @@ constexpr value transpose(tape& t, const tensor& of, int a, int b) {
 }
 
 /// A copy in the order of its dimensions, where it is not in that order yet.
-constexpr value clone(tape& t, const tensor& of) {
+constexpr value clone(tape& t, argument given) {
+  const held of(given);
   value copy = t.make(of.size, of.format, {"copy", none, &of});
   const int by = t.add_node(node_kind::pass, {&of});
   t.result_of(by, copy.get());
   return copy;
 }
-constexpr value contiguous(tape& t, const tensor& of) {
+constexpr value contiguous(tape& t, argument given) {
+  const held of(given);
   if (of.is_contiguous()) return t.share(of);
   return clone(t, of);
 }
 
-constexpr value reshape(tape& t, const tensor& of, const sizes& wanted) {
+constexpr value reshape(tape& t, argument given, const sizes& wanted) {
+  const held of(given);
   tensor seen = of;
   if (set_view(seen, wanted)) return view(t, of, wanted);
   const value copy = clone(t, of);
@@ -188,7 +194,8 @@ constexpr value reshape(tape& t, const tensor& of, const sizes& wanted) {
 }
 
 /// Repeats elements without copying them: `of` has size 1 where `wanted` has more.
-constexpr value expand(tape& t, const tensor& of, const sizes& wanted) {
+constexpr value expand(tape& t, argument given, const sizes& wanted) {
+  const held of(given);
   tensor seen = of;
   const int more = wanted.rank - of.size.rank;
   for (int at = 0; at < wanted.rank; ++at) {
@@ -205,7 +212,8 @@ constexpr value expand(tape& t, const tensor& of, const sizes& wanted) {
 
 /// A part along one dimension; `pads` says what its gradient becomes: a slice's is padded with
 /// zeros on its own, those of a split are joined.
-constexpr value slice(tape& t, const tensor& of, int dimension, std::int64_t length) {
+constexpr value slice(tape& t, argument given, int dimension, std::int64_t length) {
+  const held of(given);
   tensor seen = of;
   seen.size[dimension] = length;
   const int by = t.add_node(node_kind::slice, {&of});
@@ -226,7 +234,8 @@ constexpr int split(tape& t, const tensor& of) {
   return by;
 }
 constexpr value part(
-    tape& t, int by, const tensor& of, int dimension, std::int64_t length, int which) {
+    tape& t, int by, argument given, int dimension, std::int64_t length, int which) {
+  const held of(given);
   tensor seen = of;
   seen.size[dimension] = length;
   seen.is_view = true;
@@ -236,7 +245,8 @@ constexpr value part(
 }
 
 /// One along a dimension, which is no more; its gradient is padded with zeros.
-constexpr value select(tape& t, const tensor& of, int dimension) {
+constexpr value select(tape& t, argument given, int dimension) {
+  const held of(given);
   tensor seen = of;
   --seen.size.rank;
   for (int at = dimension; at < seen.size.rank; ++at) {
@@ -251,7 +261,8 @@ constexpr value select(tape& t, const tensor& of, int dimension) {
   return {t, seen};
 }
 
-constexpr value concatenate(tape& t, const tensor& a, const tensor& b, int dimension) {
+constexpr value concatenate(tape& t, argument given_a, argument given_b, int dimension) {
+  const held a(given_a), b(given_b);
   const int by = t.add_node(node_kind::concatenate, {&a, &b});
   if (node* made = t.at(by)) {
     made->argument[0] = dimension;
@@ -289,7 +300,8 @@ constexpr value stack_rows(tape& t, const value* parts, int count) {
 
 // -- casts
 
-constexpr value cast(tape& t, const tensor& of, element format) {
+constexpr value cast(tape& t, argument given, element format) {
+  const held of(given);
   if (of.format == format) return t.share(of);
   const int by = t.add_node(node_kind::cast, {&of});
   if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(of.format);
@@ -299,7 +311,8 @@ constexpr value cast(tape& t, const tensor& of, element format) {
 }
 
 /// As autocast hands a tensor to a matrix product.
-constexpr value lowered(tape& t, const tensor& of) {
+constexpr value lowered(tape& t, argument given) {
+  const held of(given);
   const element wanted = t.computes_in(of.format);
   if (of.format == wanted) return t.share(of);
   tensor* const cached = of.format == element::fp32 ? t.cached_cast_of_leaf(of) : nullptr;
@@ -308,7 +321,8 @@ constexpr value lowered(tape& t, const tensor& of) {
   return t.share(*cached);
 }
 /// As autocast hands a tensor to what computes in fp32.
-constexpr value raised(tape& t, const tensor& of) {
+constexpr value raised(tape& t, argument given) {
+  const held of(given);
   if (t.autocasts()) return cast(t, of, element::fp32);
   return t.share(of);
 }
@@ -339,20 +353,23 @@ constexpr sizes broadcast(const sizes& a, const sizes& b) {
   return both;
 }
 
-constexpr value add(tape& t, const tensor& a, const tensor& b) {
+constexpr value add(tape& t, argument given_a, argument given_b) {
+  const held a(given_a), b(given_b);
   const int by = t.add_node(node_kind::pass, {&a, &b});
   value sum = t.make_like(broadcast(a.size, b.size), wider(a.format, b.format), a, b, "sum");
   t.result_of(by, sum.get());
   return sum;
 }
 /// a += b
-constexpr value add_in_place(tape& t, const tensor& a, const tensor& b) {
+constexpr value add_in_place(tape& t, argument given_a, argument given_b) {
+  const held a(given_a), b(given_b);
   const int by = t.add_node(node_kind::pass, {&a, &b});
   value sum = t.share(a);
   t.result_of(by, sum.get());
   return sum;
 }
-constexpr value subtract(tape& t, const tensor& a, const tensor& b) {
+constexpr value subtract(tape& t, argument given_a, argument given_b) {
+  const held a(given_a), b(given_b);
   const int by = t.add_node(node_kind::pass, {&a, &b});
   if (node* made = t.at(by)) made->argument[0] = 1;  // the second gradient is negated
   value difference =
@@ -361,20 +378,23 @@ constexpr value subtract(tape& t, const tensor& a, const tensor& b) {
   return difference;
 }
 /// Times a number, or the negative.
-constexpr value scale(tape& t, const tensor& of) {
+constexpr value scale(tape& t, argument given) {
+  const held of(given);
   const int by = t.add_node(node_kind::scale, {&of});
   value scaled = t.make_like(of.size, of.format, of, {}, "scaled");
   t.result_of(by, scaled.get());
   return scaled;
 }
 /// Plus a number: the gradient passes through.
-constexpr value add_number(tape& t, const tensor& of) {
+constexpr value add_number(tape& t, argument given) {
+  const held of(given);
   const int by = t.add_node(node_kind::pass, {&of});
   value sum = t.make_like(of.size, of.format, of, {}, "sum");
   t.result_of(by, sum.get());
   return sum;
 }
-constexpr value multiply(tape& t, const tensor& a, const tensor& b) {
+constexpr value multiply(tape& t, argument given_a, argument given_b) {
+  const held a(given_a), b(given_b);
   const int by = t.add_node(node_kind::product, {&a, &b});
   if (b.needs_gradient()) t.keep(by, a);
   if (a.needs_gradient()) t.keep(by, b);
@@ -384,13 +404,15 @@ constexpr value multiply(tape& t, const tensor& a, const tensor& b) {
   return product;
 }
 /// Times complex numbers that need no gradient; backward makes a conjugate copy of them.
-constexpr value multiply_complex(tape& t, const tensor& a, const tensor& by_what) {
+constexpr value multiply_complex(tape& t, argument given_a, argument given_by_what) {
+  const held a(given_a), by_what(given_by_what);
   value product = multiply(t, a, by_what);
   if (node* made = t.at(product->node)) made->argument[0] = 1;
   return product;
 }
 /// An operator whose backward needs its input and makes one tensor: gelu, silu.
-constexpr value keeping_input(tape& t, const tensor& of) {
+constexpr value keeping_input(tape& t, argument given) {
+  const held of(given);
   const int by = t.add_node(node_kind::keeps_one, {&of});
   t.keep(by, of);
   value result = t.make_like(of.size, of.format, of, {}, "activation");
@@ -398,14 +420,16 @@ constexpr value keeping_input(tape& t, const tensor& of) {
   return result;
 }
 /// An operator whose backward needs its result and makes one tensor: relu, tanh.
-constexpr value keeping_result(tape& t, const tensor& of) {
+constexpr value keeping_result(tape& t, argument given) {
+  const held of(given);
   const int by = t.add_node(node_kind::keeps_one, {&of});
   value result = t.make_like(of.size, of.format, of, {}, "activation");
   t.keep(by, result);
   t.result_of(by, result.get());
   return result;
 }
-constexpr value dropout(tape& t, const tensor& of, bool drops) {
+constexpr value dropout(tape& t, argument given, bool drops) {
+  const held of(given);
   if (!drops) return t.share(of);
   const int by = t.add_node(node_kind::keeps_one, {&of});
   value mask = t.make_like(of.size, element::boolean, of, {}, "dropout mask");
@@ -415,7 +439,8 @@ constexpr value dropout(tape& t, const tensor& of, bool drops) {
   return result;
 }
 /// A power above 1.
-constexpr value power(tape& t, const tensor& of) {
+constexpr value power(tape& t, argument given) {
+  const held of(given);
   const int by = t.add_node(node_kind::power, {&of});
   t.keep(by, of);
   value result = t.make_like(of.size, of.format, of, {}, "power");
@@ -423,7 +448,8 @@ constexpr value power(tape& t, const tensor& of) {
   return result;
 }
 /// Over the last dimension, which stays with size 1.
-constexpr value mean(tape& t, const tensor& of) {
+constexpr value mean(tape& t, argument given) {
+  const held of(given);
   const int by = t.add_node(node_kind::mean, {&of});
   if (node* made = t.at(by)) made->size[1] = of.size;
   sizes one = of.size;
@@ -433,7 +459,8 @@ constexpr value mean(tape& t, const tensor& of) {
   return result;
 }
 /// Over one dimension, which is no more.
-constexpr value sum_over(tape& t, const tensor& of, int dimension) {
+constexpr value sum_over(tape& t, argument given, int dimension) {
+  const held of(given);
   const int by = t.add_node(node_kind::sum, {&of});
   sizes left = of.size;
   for (int at = dimension; at + 1 < left.rank; ++at) left[at] = left[at + 1];
@@ -449,7 +476,8 @@ constexpr value sum_over(tape& t, const tensor& of, int dimension) {
   return result;
 }
 /// Over one dimension, which is no more.
-constexpr value mean_over(tape& t, const tensor& of, int dimension) {
+constexpr value mean_over(tape& t, argument given, int dimension) {
+  const held of(given);
   const int by = t.add_node(node_kind::mean, {&of});
   if (node* made = t.at(by)) made->size[1] = of.size;
   sizes left = of.size;
@@ -462,7 +490,8 @@ constexpr value mean_over(tape& t, const tensor& of, int dimension) {
   return result;
 }
 /// Divided by what needs no gradient.
-constexpr value divide(tape& t, const tensor& of, const tensor& by_what) {
+constexpr value divide(tape& t, argument given_of, argument given_by_what) {
+  const held of(given_of), by_what(given_by_what);
   const int by = t.add_node(node_kind::keeps_one, {&of});
   t.keep(by, by_what);
   value quotient = t.make_like(of.size, of.format, of, by_what, "quotient");
@@ -470,7 +499,8 @@ constexpr value divide(tape& t, const tensor& of, const tensor& by_what) {
   return quotient;
 }
 /// Rows of length 1: x / x.norm(keepdim).clamp_min(eps).expand_as(x)
-constexpr value normalize(tape& t, const tensor& of) {
+constexpr value normalize(tape& t, argument given) {
+  const held of(given);
   sizes one = of.size;
   one[one.rank - 1] = 1;
   int by = t.add_node(node_kind::vector_norm, {&of});
@@ -490,14 +520,16 @@ constexpr value normalize(tape& t, const tensor& of) {
   t.result_of(by, result.get());
   return result;
 }
-constexpr value reciprocal_root(tape& t, const tensor& of) {
+constexpr value reciprocal_root(tape& t, argument given) {
+  const held of(given);
   const int by = t.add_node(node_kind::reciprocal_root, {&of});
   value result = t.make_like(of.size, of.format, of, {}, "reciprocal root");
   t.keep(by, result);
   t.result_of(by, result.get());
   return result;
 }
-constexpr value softmax(tape& t, const tensor& of, element format) {
+constexpr value softmax(tape& t, argument given, element format) {
+  const held of(given);
   const int by = t.add_node(node_kind::softmax, {&of});
   if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(of.format);
   value result = t.make(of.size, format, {"softmax", none, &of});
@@ -506,13 +538,15 @@ constexpr value softmax(tape& t, const tensor& of, element format) {
   return result;
 }
 /// As autocast computes it: in fp32, by a kernel that reads fp16 but not bf16.
-constexpr value softmax_under_autocast(tape& t, const tensor& of) {
+constexpr value softmax_under_autocast(tape& t, argument given) {
+  const held of(given);
   if (!t.autocasts() || of.format == element::fp32) return softmax(t, of, of.format);
   if (of.format == element::fp16) return softmax(t, of, element::fp32);
   const value wide = cast(t, of, element::fp32);
   return softmax(t, wide, element::fp32);
 }
-constexpr value masked_fill(tape& t, const tensor& of, const tensor& mask) {
+constexpr value masked_fill(tape& t, argument given_of, argument given_mask) {
+  const held of(given_of), mask(given_mask);
   const int by = t.add_node(node_kind::mask_fill, {&of});
   t.keep(by, mask);
   value result = t.make_like(of.size, of.format, of, {}, "masked scores");
@@ -522,7 +556,8 @@ constexpr value masked_fill(tape& t, const tensor& of, const tensor& mask) {
 
 // -- matrix products
 
-constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
+constexpr value linear(tape& t, argument given, int weight, int bias) {
+  const held input(given);
   value b;
   if (bias != none) b = lowered_parameter(t, bias);
   const value w = lowered_parameter(t, weight);
@@ -570,7 +605,8 @@ constexpr value linear(tape& t, const tensor& input, int weight, int bias) {
 
 /// Square patches of images, (batch, channels, side, side), through one linear map: a convolution
 /// as wide as its stride, which lays the patches of one image after the other in rows.
-constexpr value convolve(tape& t, const tensor& images, int weight, int bias) {
+constexpr value convolve(tape& t, argument given, int weight, int bias) {
+  const held images(given);
   value b;
   if (bias != none) b = lowered_parameter(t, bias);
   const value w = lowered_parameter(t, weight);
@@ -592,7 +628,8 @@ constexpr value convolve(tape& t, const tensor& images, int weight, int bias) {
 }
 
 /// (m, k) times (k, n).
-constexpr value product(tape& t, const tensor& left, const tensor& right) {
+constexpr value product(tape& t, argument given_left, argument given_right) {
+  const held left(given_left), right(given_right);
   const value b = lowered(t, right);
   const value a = lowered(t, left);
   const int by = t.add_node(node_kind::mm, {&*a, &*b});
@@ -610,7 +647,8 @@ constexpr value product(tape& t, const tensor& left, const tensor& right) {
 }
 
 /// Batched: (batch, heads, m, k) times (batch, heads, k, n).
-constexpr value matmul(tape& t, const tensor& left, const tensor& right) {
+constexpr value matmul(tape& t, argument given_left, argument given_right) {
+  const held left(given_left), right(given_right);
   const value b = lowered(t, right);
   const value a = lowered(t, left);
   const int r = a->size.rank;
@@ -641,7 +679,8 @@ constexpr value matmul(tape& t, const tensor& left, const tensor& right) {
 
 // -- norms
 
-constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
+constexpr value layer_norm(tape& t, argument given, int weight, int bias) {
+  const held input(given);
   value b;
   if (bias == none)
     b = value{};
@@ -678,7 +717,8 @@ constexpr value layer_norm(tape& t, const tensor& input, int weight, int bias) {
   return result;
 }
 
-constexpr value rms_norm(tape& t, const tensor& input, int weight) {
+constexpr value rms_norm(tape& t, argument given, int weight) {
+  const held input(given);
   const value w = raised(t, t.parameter(weight));
   const value x = raised(t, input);
   const int by = t.add_node(node_kind::rms_norm, {&*x, &*w});
@@ -702,7 +742,8 @@ constexpr value rms_norm(tape& t, const tensor& input, int weight) {
 
 // -- embeddings
 
-constexpr value embedding(tape& t, const tensor& ids, const tensor& w) {
+constexpr value embedding(tape& t, argument given_ids, argument given_w) {
+  const held ids(given_ids), w(given_w);
   const int by = t.add_node(node_kind::embedding, {&w});
   t.keep(by, ids);
   value together;  // of ids that are repeated without a copy
@@ -718,7 +759,8 @@ constexpr value embedding(tape& t, const tensor& ids, const tensor& w) {
   t.result_of(by, result.get());
   return result;
 }
-constexpr value embedding(tape& t, const tensor& ids, int weight) {
+constexpr value embedding(tape& t, argument given, int weight) {
+  const held ids(given);
   value rows = embedding(t, ids, t.parameter(weight));
   if (node* by = t.at(rows->node)) by->parameter = weight;
   return rows;
@@ -727,7 +769,8 @@ constexpr value embedding(tape& t, const tensor& ids, int weight) {
 // -- losses
 
 /// (rows, classes) and int64 labels to a number.
-constexpr value cross_entropy(tape& t, const tensor& logits, const tensor& labels) {
+constexpr value cross_entropy(tape& t, argument given_logits, argument given_labels) {
+  const held logits(given_logits), labels(given_labels);
   int by = t.add_node(node_kind::log_softmax, {&logits});
   value logs = t.make(logits.size, logits.format, {"log-softmax", none, &logits});
   t.keep(by, logs);

@@ -114,7 +114,9 @@ class value {
   constexpr const tensor& operator*() const { return tensor_; }
   constexpr const tensor* operator->() const { return &tensor_; }
   constexpr tensor& get() { return tensor_; }
-  constexpr operator const tensor&() const { return tensor_; }  // NOLINT
+  constexpr operator const tensor&() const& { return tensor_; }  // NOLINT
+  // What reads a temporary takes it as an `argument`.
+  operator const tensor&() const&& = delete;  // NOLINT
   constexpr void drop();
   /// Gives the hold away.
   constexpr tensor take() {
@@ -128,6 +130,37 @@ class value {
  private:
   tensor tensor_{};
   tape* owner_ = nullptr;
+};
+
+/// What an operator reads: a tensor that somebody holds, or a temporary, `scale(t, add(t, x, y))`,
+/// which goes when the operator is done, as Python lets go of what only the call held. (What C++
+/// alone does, is to keep it until the whole expression is.) Who hands an argument on has it no
+/// more. C++ does not say which argument of a call it evaluates first: of two one at most may be a
+/// call, and operators of two tensors do not take more.
+class argument {
+ public:
+  constexpr argument(const tensor& of) : tensor_(of) {}                // NOLINT
+  constexpr argument(const value& of) : tensor_(*of) {}                // NOLINT
+  constexpr argument(value&& of) : tensor_(*of), temporary_(&of) {}    // NOLINT
+
+ private:
+  friend class held;
+  const tensor& tensor_;
+  value* temporary_ = nullptr;
+};
+/// An argument, while its reader runs: the reader's first local variable.
+class held : public tensor {
+ public:
+  constexpr explicit held(const argument& given)
+      : tensor(given.tensor_), temporary_(given.temporary_) {}
+  held(const held&) = delete;
+  held& operator=(const held&) = delete;
+  constexpr ~held() {
+    if (temporary_ != nullptr) temporary_->drop();
+  }
+
+ private:
+  value* temporary_;
 };
 
 struct storage_record {
