@@ -109,7 +109,7 @@ class trained_beside {
   constexpr value add_to(value result, int place, const tensor& input) {
     if (place == none) return result;
     const layer& by = layers_[place];
-    if (by.is_quantised) return add_to_quantised(static_cast<value&&>(result), by, input);
+    if (by.is_quantised) return add_to_quantised(std::move(result), by, input);
     const element format = result->format;
     const value x = cast(t_, input, t_.format_of(by.down));
     {
@@ -214,7 +214,7 @@ class trained_beside {
       const value more = rescaled(by, x, result);
       result = eager::add(t_, result, more);
     }
-    return t_.autocasts() ? static_cast<value&&>(result) : cast(t_, result, format);
+    return t_.autocasts() ? std::move(result) : cast(t_, result, format);
   }
   constexpr value weight_of(const layer& by) {
     return by.is_quantised ? base_.whole(by.weight) : t_.share(t_.parameter(by.weight));

@@ -115,7 +115,7 @@ class model_code : public recomputer {
 
   sharding* shards = nullptr;
   bool is_watched = false;  // the sharding has hooks around every module
-  tensor given{};           // the input as the present forward was given it
+  tensor given_input{};     // the input as the present forward was given it
   tape& t;
   const training_setup& setup;
   const transformer& model;
@@ -314,10 +314,10 @@ class model_code : public recomputer {
   /// and ends.
   constexpr void leave(value& result, const module& by = {}, bool is_second = false) {
     if (!is_watched) return;
-    result = shards->module_ends(static_cast<value&&>(result), watched(by, is_second));
+    result = shards->module_ends(std::move(result), watched(by, is_second));
   }
-  constexpr value drop_out(const tensor& x) {
-    if (!is_watched) return dropout(t, x, drops);
+  constexpr value drop_out(argument given) {
+    const held x(given);
     enter();
     value result = dropout(t, x, drops);
     leave(result);
@@ -326,7 +326,8 @@ class model_code : public recomputer {
 
   // -- operators
 
-  constexpr value linear(const tensor& x, const module& by) {
+  constexpr value linear(argument given, const module& by) {
+    const held x(given);
     if (is_watched) return adapters.add_to(shards->linear(x, watched(by)), by.adapter, x);
     value made;
     if (by.is_quantised)
@@ -335,7 +336,7 @@ class model_code : public recomputer {
       made = in_fp8(x, by.weight, by.bias);
     else
       made = eager::linear(t, x, by.weight, by.bias);
-    return adapters.add_to(static_cast<value&&>(made), by.adapter, x);
+    return adapters.add_to(std::move(made), by.adapter, x);
   }
   /// Rows of the token table, as transformers takes them: where layers are computed again, it wants
   /// a gradient of their input whatever trains (enable_input_require_grads).
@@ -347,65 +348,53 @@ class model_code : public recomputer {
     value rows = embedding(t, ids, table.copy != none ? table.copy : table.weight);
     leave(rows, table, true);
     if (wants_gradient) t.require_gradient(rows.get());
-    return adapters.add_to_rows(static_cast<value&&>(rows), table.adapter, ids);
+    return adapters.add_to_rows(std::move(rows), table.adapter, ids);
   }
-  constexpr value norm(const tensor& x, const module& by) {
-    if (!is_watched) return normed(x, by);
+  constexpr value norm(argument given, const module& by) {
+    if (!is_watched) return normed(given, by);
+    const held x(given);
     const value input = shards->module_begins(x, watched(by));
     value result = normed(input, by);
     leave(result, by);
     return result;
   }
-  constexpr value normed(const tensor& x, const module& by) {
+  constexpr value normed(argument x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);
     if (setup.framework.implementation.rms_norm == rms_norm_code::eager)
       return eager_rms_norm(x, by.weight);
     return rms_norm(t, x, by.weight);
   }
   /// weight * (x.float() * rsqrt(mean(x.float() ** 2) + eps)).to(x.dtype)
-  constexpr value eager_rms_norm(const tensor& input, int weight) {
+  constexpr value eager_rms_norm(argument given, int weight) {
+    const held input(given);
     value x = cast(t, input, element::fp32);
-    {
-      const value spread = inverse_spread(x);
-      x = multiply(t, x, spread);
-    }
-    const value back = cast(t, x, input.format);
-    return multiply(t, t.parameter(weight), back);
+    x = multiply(t, x, inverse_spread(x));
+    const tensor factor = t.parameter(weight);
+    return multiply(t, factor, cast(t, x, input.format));
   }
   /// rsqrt(mean(x ** 2) + eps)
-  constexpr value inverse_spread(const tensor& x) {
-    value average;
-    {
-      const value squares = power(t, x);
-      average = mean(t, squares);
-    }
-    const value shifted = add_number(t, average);
-    average.drop();
-    return reciprocal_root(t, shifted);
+  constexpr value inverse_spread(argument x) {
+    return reciprocal_root(t, add_number(t, mean(t, power(t, x))));
   }
-  constexpr value activation(const tensor& x) {
-    if (!is_watched) return activated(x);
+  constexpr value activation(argument given) {
+    const held x(given);
     enter();
     value result = activated(x);
     leave(result);
     return result;
   }
-  constexpr value activated(const tensor& x) {
+  constexpr value activated(argument given) {
     if (model.hidden_act == activation_function::quick_gelu) {
-      value gate;
-      {
-        const value scaled = scale(t, x);
-        gate = keeping_result(t, scaled);
-      }
-      return multiply(t, x, gate);
+      const held x(given);
+      return multiply(t, x, keeping_result(t, scale(t, x)));
     }
-    if (model.hidden_act == activation_function::relu) return keeping_result(t, x);
-    return keeping_input(t, x);
+    if (model.hidden_act == activation_function::relu) return keeping_result(t, given);
+    return keeping_input(t, given);
   }
   /// (batch, tokens, heads * width) to (batch, heads, tokens, width).
-  constexpr value heads_of(const tensor& x, std::int64_t heads, std::int64_t width) {
-    const value apart = view(t, x, {x.size[0], x.size[1], heads, width});
-    return transpose(t, apart, 1, 2);
+  constexpr value heads_of(argument given, std::int64_t heads, std::int64_t width) {
+    const held x(given);
+    return transpose(t, view(t, x, {x.size[0], x.size[1], heads, width}), 1, 2);
   }
 
   // -- what is computed again

@@ -111,7 +111,7 @@ class running_job final : public training_job {
     {
       value given = tape_.share(code_->input());
       if (shards_ != nullptr) shards_->before_unit(none, &given, 1);
-      code_->given = given;
+      code_->given_input = given;
       loss = code_->forward();
       if (shards_ != nullptr) shards_->after_unit(none, loss);
     }

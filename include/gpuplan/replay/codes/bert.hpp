@@ -445,7 +445,7 @@ class bert_code : public hugging_face_code {
   constexpr value class_loss() {
     const value hidden = encode(inputs_[0]);
     t.begin(moment::loss);
-    value pooled = static_cast<value&&>(pooled_);
+    value pooled = std::move(pooled_);
     if (!code().pools) {
       value first = select(t, hidden, 1);
       if (code().drops_before_dense) first = dropout(t, first, drops);

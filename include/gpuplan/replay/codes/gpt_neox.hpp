@@ -15,71 +15,39 @@ class gpt_neox_code : public hugging_face_decoder {
   constexpr ~gpt_neox_code() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
-  constexpr void build_layer(layer_modules& made, bool trains) override {
-    const std::int64_t width = model.hidden_size;
-    const std::int64_t ffn = model.intermediate_size;
-    const bool bias = model.attention_bias;
-    made.before_attention = norm_module(width, trains);
-    made.before_mlp = norm_module(width, trains);
-    made.qkv = linear_module(operator_kind::query_key_value, 3 * width, width, bias, trains);
-    made.out = linear_module(operator_kind::attention_output, width, width, bias, trains);
-    made.up = linear_module(operator_kind::up, ffn, width, model.mlp_bias, trains);
-    made.down = linear_module(operator_kind::down, width, ffn, model.mlp_bias, trains);
+  constexpr layer_modules build_layer(bool trains) override {
+    using its = layer_modules;
+    return built(
+        trains,
+        {&its::before_attention, &its::before_mlp, &its::qkv, &its::out, &its::up, &its::down});
   }
 
   // GPTNeoXLayer
   constexpr value layer(int index, const tensor& x) override {
-    const layer_modules& by = modules_[index];
-    attended of_attention;
-    {
-      const value normed = norm(x, by.before_attention);
-      of_attention = attend_to(by, normed);
-    }
-    of_attention.output = dropout(t, of_attention.output, drops);
-    value fed;
-    {
-      const value normed = norm(x, by.before_mlp);
-      fed = mlp(by, normed);
-    }
-    fed = dropout(t, fed, drops);
-    const value sum = add(t, fed, of_attention.output);
-    return add(t, sum, x);
+    const layer_modules& by = layers_[index];
+    attended attention = attend_to(by, norm(x, by.before_attention));
+    attention.output = dropout(t, attention.output, drops);
+    const value fed = dropout(t, mlp(by, norm(x, by.before_mlp)), drops);
+    return add(t, add(t, fed, attention.output), x);
   }
 
   // GPTNeoXAttention
-  constexpr attended attend_to(const layer_modules& by, const tensor& x) {
+  constexpr attended attend_to(const layer_modules& by, argument given) {
+    const held x(given);
     const std::int64_t head = model.query_dim();
     const std::int64_t heads = model.num_attention_heads;
     value q, k, v;
+    split_in_three(heads_of(linear(x, by.qkv), heads, 3 * head), 3, head, q, k, v);
     {
-      const value flat = linear(x, by.qkv);
-      const value qkv = heads_of(flat, heads, 3 * head);
-      const int parts = split(t, qkv);
-      q = part(t, parts, qkv, 3, head, 0);
-      k = part(t, parts, qkv, 3, head, 1);
-      v = part(t, parts, qkv, 3, head, 2);
+      head_parts of = parts_of(q, k, rotary_width());
+      of.front_q = rotate(of.front_q);
+      of.front_k = rotate(of.front_k);
+      q = concatenate(t, std::move(of.front_q), of.rest_q, 3);
+      k = concatenate(t, std::move(of.front_k), of.rest_k, 3);
     }
-    rotate_fronts(q, k);
     attended made = attend(q, k, v, beside[the_mask], true, {});
-    made.output = view(t, made.output, {x.size[0], x.size[1], heads * head});
-    made.output = linear(made.output, by.out);
+    made.output = linear(view(t, made.output, x.size), by.out);
     return made;
-  }
-
-  // apply_rotary_pos_emb
-  constexpr void rotate_fronts(value& q, value& k) {
-    const std::int64_t width = rotary_width();
-    const std::int64_t rest = model.query_dim() - width;
-    const value front_q = slice(t, q, 3, width);
-    const value rest_q = slice(t, q, 3, rest);
-    const value front_k = slice(t, k, 3, width);
-    const value rest_k = slice(t, k, 3, rest);
-    value rotated_q = rotate(front_q);
-    value rotated_k = rotate(front_k);
-    rotated_q = concatenate(t, rotated_q, rest_q, 3);
-    rotated_k = concatenate(t, rotated_k, rest_k, 3);
-    q = static_cast<value&&>(rotated_q);
-    k = static_cast<value&&>(rotated_k);
   }
 };
 

@@ -16,6 +16,14 @@ struct attended {
   value weights{};
 };
 
+/// What a layer may consist of: which modules there are and in what order they are built, a family
+/// says.
+struct layer_modules {
+  module query, key, value, qkv, out, query_norm, key_norm;
+  module gate, up, gate_up, down;
+  module before_attention, behind_attention, before_mlp, behind_mlp;  // norms
+};
+
 /// How a class writes its products out.
 struct eager_code {
   bool softmax_in_fp32 = true;   // whatever the format of the scores; else as autocast says
@@ -35,12 +43,41 @@ class hugging_face_code : public model_code {
     return setup.attention == attention_kernel::eager;
   }
 
-  // -- construction: in fp32, a tied head with a table of its own until the end; then one parameter
-  // after the other is cast to the format of the weights
+  // -- construction: a tied head has a table of its own until the end
 
-  constexpr void begin_construction() {
-    final_format_ = weight_format;
-    weight_format = element::fp32;
+  /// A layer's modules, built in this order.
+  constexpr layer_modules built(bool trains, std::initializer_list<module layer_modules::*> order) {
+    layer_modules made;
+    for (module layer_modules::*const which : order) made.*which = module_of_layer(which, trains);
+    return made;
+  }
+  constexpr module module_of_layer(module layer_modules::*which, bool trains) {
+    using at = layer_modules;
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t head = model.query_dim();
+    const std::int64_t inner = model.num_attention_heads * head;
+    const std::int64_t groups = model.key_value_heads() * head;
+    const std::int64_t ffn = model.intermediate_size;
+    const auto made = [&](operator_kind kind, std::int64_t to, std::int64_t from, bool bias) {
+      return linear_module(kind, to, from, bias, trains);
+    };
+    const auto projection = [&](operator_kind kind, std::int64_t to) {
+      return made(kind, to, width, model.attention_bias);
+    };
+    if (which == &at::query) return projection(operator_kind::query, inner);
+    if (which == &at::key) return projection(operator_kind::key, groups);
+    if (which == &at::value) return projection(operator_kind::value, groups);
+    if (which == &at::qkv) return projection(operator_kind::query_key_value, inner + 2 * groups);
+    if (which == &at::out)
+      return made(operator_kind::attention_output, width, inner, model.attention_out_bias);
+    if (which == &at::gate) return made(operator_kind::gate, ffn, width, model.mlp_bias);
+    if (which == &at::up) return made(operator_kind::up, ffn, width, model.mlp_bias);
+    if (which == &at::gate_up) return made(operator_kind::gate_up, 2 * ffn, width, model.mlp_bias);
+    if (which == &at::down) return made(operator_kind::down, width, ffn, model.mlp_bias);
+    const bool is_of_head = which == &at::query_norm || which == &at::key_norm;
+    if (!is_of_head) return norm_module(width, trains);
+    if (model.qk_norm != qk_norm_scope::full_width) return norm_module(head, trains);
+    return norm_module(which == &at::query_norm ? inner : groups, trains);
   }
   constexpr module head_module(const module& table) {
     if (!model.has_tied_head())
@@ -67,17 +104,6 @@ class hugging_face_code : public model_code {
     }
     adapt(made, operator_kind::head, model.vocab_size, model.hidden_size);
     return made;
-  }
-  constexpr void end_construction() {
-    weight_format = final_format_;
-    for (int at = 0; at < t.parameters.size(); ++at) lower(at);
-  }
-  constexpr void lower(int parameter) {
-    tensor& data = t.parameters[parameter].data;
-    if (data.format == weight_format) return;
-    const tensor other = t.charge(purpose::weights)->make(data.size, weight_format).take();
-    t.release(data.storage);
-    data = other;
   }
   constexpr void make_token_batch() {
     const sizes all{plan.micro_batch, setup.sequence_length};
@@ -177,18 +203,13 @@ class hugging_face_code : public model_code {
 
   /// (keys > queries - window) & (keys <= queries)
   constexpr value near_and_before(const sizes& square) {
-    value joined = t.make(sizes{1}, element::boolean);
-    {
-      value near;
-      {
-        const value first = t.make({1, 1, square[2], 1}, element::int64);
-        near = t.make(square, element::boolean);
-      }
-      joined = t.make(square, element::boolean);
-    }
-    const value before = t.make(square, element::boolean);
-    joined = t.make(square, element::boolean);
-    return joined;
+    const element number = element::int64;
+    const element truth = element::boolean;
+    value joined = t.make(sizes{1}, truth);
+    joined =
+        compute(t, compute(t, t.make({1, 1, square[2], 1}, number), square, truth), square, truth);
+    const value before = t.make(square, truth);
+    return compute(t, std::move(joined), square, truth);
   }
 
   // -- attention
@@ -269,21 +290,12 @@ class hugging_face_code : public model_code {
                                      const tensor& mask,
                                      const eager_code& code,
                                      const tensor& bias = {}) {
-    value weights;
-    {
-      value product;
-      {
-        const value turned = transpose(t, k, 2, 3);
-        product = matmul(t, q, turned);
-      }
-      weights = scale(t, product);
-    }
-    if (code.caps_scores) weights = capped(static_cast<value&&>(weights));
+    value weights = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
+    if (code.caps_scores) weights = capped(std::move(weights));
     if (bias.defined()) weights = add(t, weights, bias);
     if (mask.defined()) weights = add(t, weights, mask);
     if (code.softmax_in_fp32) {
-      const value wide = softmax_in_fp32(weights);
-      weights = cast(t, wide, q.format);
+      weights = cast(t, softmax_in_fp32(weights), q.format);
     } else {
       weights = softmax_under_autocast(t, weights);
       if (code.casts_weights) weights = cast(t, weights, v.format);
@@ -295,54 +307,92 @@ class hugging_face_code : public model_code {
     if (code.makes_contiguous)
       made.output = contiguous(t, result);
     else
-      made.output = static_cast<value&&>(result);
-    made.weights = static_cast<value&&>(weights);
+      made.output = std::move(result);
+    made.weights = std::move(weights);
     return made;
   }
   /// cap * tanh(x / cap)
-  constexpr value capped(value x) {
-    x = scale(t, x);
-    x = keeping_result(t, x);
-    return scale(t, x);
-  }
+  constexpr value capped(argument x) { return scale(t, keeping_result(t, scale(t, x))); }
   /// softmax(x, dtype=torch.float32)
-  constexpr value softmax_in_fp32(const tensor& x) {
+  constexpr value softmax_in_fp32(argument given) {
+    const held x(given);
     if (x.format == element::fp32 || x.format == element::fp16) return softmax(t, x, element::fp32);
-    const value wide = cast(t, x, element::fp32);
-    return softmax(t, wide, element::fp32);
+    return softmax(t, cast(t, x, element::fp32), element::fp32);
+  }
+  /// x[..., :width], which is x with another name where it has no more.
+  constexpr value front_of(argument given, std::int64_t width) {
+    const held x(given);
+    if (width != x.size[3]) return slice(t, x, 3, width);
+    value same = t.share(x);
+    const int by = t.add_node(node_kind::pass, {&x});
+    t.result_of(by, same.get());
+    return same;
+  }
+  constexpr void split_in_three(
+      argument given, int dimension, std::int64_t length, value& q, value& k, value& v) {
+    const held qkv(given);
+    const int parts = split(t, qkv);
+    q = part(t, parts, qkv, dimension, length, 0);
+    k = part(t, parts, qkv, dimension, length, 1);
+    v = part(t, parts, qkv, dimension, length, 2);
+  }
+  /// The front of each head, which is rotated, and the rest.
+  struct head_parts {
+    value front_q, rest_q, front_k, rest_k;
+  };
+  constexpr head_parts parts_of(const tensor& q, const tensor& k, std::int64_t width) {
+    return {front_of(q, width),
+            slice(t, q, 3, q.size[3] - width),
+            front_of(k, width),
+            slice(t, k, 3, k.size[3] - width)};
+  }
+  /// Rotates the fronts of query and key and joins them with the rest. What is returned a class may
+  /// have in variables of its own.
+  template <class Rotate>
+  constexpr head_parts rotate_fronts(value& q, value& k, std::int64_t width, Rotate rotate) {
+    head_parts of = parts_of(q, k, width);
+    of.front_q = rotate(of.front_q);
+    of.front_k = rotate(of.front_k);
+    q = concatenate(t, of.front_q, of.rest_q, 3);
+    k = concatenate(t, of.front_k, of.rest_k, 3);
+    return of;
+  }
+
+  // -- rotary positions
+
+  /// 1 / base ** (arange(0, width, 2) / width)
+  constexpr value inverse_frequencies(std::int64_t width, element of_range) {
+    const sizes half{width / 2};
+    value exponents = compute(t, t.make(half, of_range), half, element::fp32);
+    const value powers = t.make(half, element::fp32);
+    t.touch(8);
+    exponents.drop();
+    const value reciprocals = t.make(half, element::fp32);
+    return t.make(half, element::fp32);
   }
 
   // -- activations.py
 
+  /// The function of an MLP.
+  constexpr value act(argument given) {
+    if (model.hidden_act != activation_function::gelu_tanh) return activation(given);
+    const held x(given);
+    enter();
+    value result = new_gelu(x);
+    leave(result);
+    return result;
+  }
   /// NewGELUActivation: 0.5 * x * (1.0 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))
-  constexpr value new_gelu(const tensor& x) {
+  constexpr value new_gelu(argument given) {
+    const held x(given);
     const value half = scale(t, x);
-    value factor;
-    {
-      value curve;
-      {
-        value inner;
-        {
-          value sum;
-          {
-            value cubic;
-            {
-              value cube;
-              {
-                const value wide = raised(t, x);
-                cube = power(t, wide);
-              }
-              cubic = scale(t, cube);
-            }
-            sum = add(t, x, cubic);
-          }
-          inner = scale(t, sum);
-        }
-        curve = keeping_result(t, inner);
-      }
-      factor = add_number(t, curve);
-    }
-    return multiply(t, half, factor);
+    const auto curve = [&](argument inner) { return keeping_result(t, scale(t, inner)); };
+    return multiply(t, half, add_number(t, curve(add(t, x, scale(t, power(t, raised(t, x)))))));
+  }
+  /// down(act(up(x))), with dropout or without
+  constexpr value mlp(const layer_modules& by, argument given, bool drops_result) {
+    const held x(given);
+    return dropout(t, linear(act(linear(x, by.up)), by.down), drops_result);
   }
 
   // -- loss/loss_utils.py
@@ -368,9 +418,59 @@ class hugging_face_code : public model_code {
   }
 
   value ids_{}, labels_{}, padding_{};
+};
 
- private:
-  element final_format_ = element::fp32;
+/// A decoder that foretells the next token: table, layers, norm, head. A family says what stands
+/// where, what a layer does, and what the model does around its layers.
+class causal_lm_code : public hugging_face_code {
+ public:
+  using hugging_face_code::hugging_face_code;
+  constexpr ~causal_lm_code() override {}  // NOLINT(modernize-use-equals-default)
+
+  constexpr void construct() override {
+    tokens_ = token_table(model.vocab_size, model.hidden_size, trains_table());
+    build_before_layers();
+    for (std::int64_t at = 0; at < layers; ++at) {
+      const auto being_built = t.building_unit(at);
+      layers_.push(build_layer(trains_layer(at)));
+    }
+    build_behind_layers();
+    head_ = head_module(tokens_);
+  }
+  constexpr void make_batch() override { make_token_batch(); }
+  constexpr value forward() override {
+    t.begin(moment::forward);
+    const value hidden = run_model();
+    t.begin(moment::loss);
+    const value logits = logits_of(hidden);
+    return causal_lm_loss(logits, labels_);
+  }
+
+ protected:
+  constexpr virtual void build_before_layers() {}
+  constexpr virtual layer_modules build_layer(bool trains) = 0;
+  constexpr virtual void build_behind_layers() {
+    norm_ = norm_module(model.hidden_size, trains_final_norm());
+  }
+  /// From the token ids to the head.
+  constexpr virtual value run_model() = 0;
+  constexpr virtual value logits_of(const tensor& hidden) { return linear(hidden, head_); }
+
+  constexpr value causal_mask(element format, std::int64_t window = 0) {
+    return mask_of(ids_->size[0], ids_->size[1], ids_->size[1], format, true, window);
+  }
+  /// All layers, which read these beside the hidden states.
+  constexpr value run_layers(value hidden, std::initializer_list<const tensor*> read) {
+    for (std::int64_t at = 0; at < layers; ++at) {
+      int place = 0;
+      for (const tensor* one : read) beside[place++] = *one;
+      hidden = run_layer(at, hidden);
+    }
+    return hidden;
+  }
+
+  module tokens_{}, norm_{}, head_{};
+  growing_array<layer_modules> layers_{};
 };
 
 }  // namespace gpuplan::eager

@@ -406,7 +406,7 @@ class lit_gpt final : public model_code {
       if (total->defined())
         total = add(t, total, loss);
       else
-        total = static_cast<value&&>(loss);
+        total = std::move(loss);
     }
     return total;
   }

@@ -81,7 +81,7 @@ class megatron_gpt final : public megatron_experts {
       mask = in_batch({plan.micro_batch, 1, own_tokens(), own_tokens()}, element::boolean);
     const value positions = in_batch(all, element::int64);
     value result = run_model(by, tokens, positions, mask, labels, received);
-    if (end != nullptr) end->loss_mask = static_cast<value&&>(loss_mask);
+    if (end != nullptr) end->loss_mask = std::move(loss_mask);
     return result;
   }
 

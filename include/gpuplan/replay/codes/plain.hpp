@@ -351,14 +351,14 @@ class plain_decoder : public model_code {
     if (model.qk_norm != qk_norm_scope::none) {
       value normed_q = rms_norm(t, q, by.q_norm.weight);
       value normed_k = rms_norm(t, k, by.k_norm.weight);
-      q = static_cast<value&&>(normed_q);
-      k = static_cast<value&&>(normed_k);
+      q = std::move(normed_q);
+      k = std::move(normed_k);
     }
     {
       value rotated_q = rotate(q);
       value rotated_k = rotate(k);
-      q = static_cast<value&&>(rotated_q);
-      k = static_cast<value&&>(rotated_k);
+      q = std::move(rotated_q);
+      k = std::move(rotated_k);
     }
     q = transpose(t, q, 1, 2);
     k = transpose(t, k, 1, 2);
@@ -368,8 +368,8 @@ class plain_decoder : public model_code {
          setup.attention == attention_kernel::eager)) {
       value all_k = repeat_heads(t, k, heads / groups);
       value all_v = repeat_heads(t, v, heads / groups);
-      k = static_cast<value&&>(all_k);
-      v = static_cast<value&&>(all_v);
+      k = std::move(all_k);
+      v = std::move(all_v);
     }
     const value y = run_core(q, k, v);
     return output_of_attention(y, by.out);

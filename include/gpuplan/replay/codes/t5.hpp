@@ -143,8 +143,8 @@ class t5_code : public hugging_face_code {
       cross_bias.get().node = beside[the_cross_bias].node;
       cross_bias.get().output = beside[the_cross_bias].output;
       if (!bias->defined()) {  // the first block makes those of all
-        bias = static_cast<value&&>(made_bias_);
-        cross_bias = static_cast<value&&>(made_cross_bias_);
+        bias = std::move(made_bias_);
+        cross_bias = std::move(made_cross_bias_);
       }
     }
     hidden = norm(hidden, is_decoder ? decoder_norm_ : encoder_norm_);
@@ -167,16 +167,16 @@ class t5_code : public hugging_face_code {
     value cross_bias = t.share(beside[the_cross_bias]);
     const bool makes_bias = !bias->defined();
     attended attention = attention_layer(by.self, x, {}, beside[the_mask], bias, by.is_decoder);
-    value hidden = static_cast<value&&>(attention.output);
+    value hidden = std::move(attention.output);
     if (by.is_decoder) {
       attention = attention_layer(
           by.cross, hidden, beside[the_encoded], beside[the_cross_mask], cross_bias, false);
-      hidden = static_cast<value&&>(attention.output);
+      hidden = std::move(attention.output);
     }
     hidden = feed_forward_layer(by, hidden);
     if (makes_bias && !t.is_recomputing()) {
-      made_bias_ = static_cast<value&&>(bias);
-      made_cross_bias_ = static_cast<value&&>(cross_bias);
+      made_bias_ = std::move(bias);
+      made_cross_bias_ = std::move(cross_bias);
     }
     return hidden;
   }

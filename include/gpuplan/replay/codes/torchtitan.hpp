@@ -257,8 +257,8 @@ class torchtitan_llama final : public model_code {
         turned_k = cast(t, wide_k, k->format);
       }
     }
-    q = static_cast<value&&>(turned_q);
-    k = static_cast<value&&>(turned_k);
+    q = std::move(turned_q);
+    k = std::move(turned_k);
   }
   constexpr value complex(const tensor& x) {
     const value wide = cast(t, x, element::fp32);

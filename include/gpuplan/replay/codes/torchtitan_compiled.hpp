@@ -123,7 +123,7 @@ class compiled_llama_layer final : public own_backward {
                                          value old,
                                          std::int64_t rows,
                                          std::int64_t columns) {
-    value made = reused(t, static_cast<value&&>(old), rows, columns);
+    value made = reused(t, std::move(old), rows, columns);
     t.touch_workspace();
     return made;
   }
@@ -166,16 +166,16 @@ class compiled_llama_layer final : public own_backward {
     if (keeps) t.keep(by, v);
     value query;
     if (keeps)
-      query = reused(t, static_cast<value&&>(normed), of.rows, of.inner);
+      query = reused(t, std::move(normed), of.rows, of.inner);
     else
-      query = reused(t, static_cast<value&&>(q), of.rows, of.inner);
+      query = reused(t, std::move(q), of.rows, of.inner);
     q.drop();
     turned_q.drop();
     value key;
     if (keeps)
       key = half(t, of.rows, of.inner);
     else
-      key = reused(t, static_cast<value&&>(normed), of.rows, of.inner);
+      key = reused(t, std::move(normed), of.rows, of.inner);
     normed.drop();
     turned_k.drop();
     value val = half(t, of.rows, of.inner);
@@ -190,12 +190,12 @@ class compiled_llama_layer final : public own_backward {
     attended.sums.drop();
     attended.seed.drop();
     attended.unused.drop();
-    value out = multiplied_into(t, static_cast<value&&>(val), of.rows, of.width);
+    value out = multiplied_into(t, std::move(val), of.rows, of.width);
     value normed_2;
     if (keeps)
-      normed_2 = reused(t, static_cast<value&&>(key), of.rows, of.width);
+      normed_2 = reused(t, std::move(key), of.rows, of.width);
     else
-      normed_2 = reused(t, static_cast<value&&>(attended.out), of.rows, of.width);
+      normed_2 = reused(t, std::move(attended.out), of.rows, of.width);
     attended.out.drop();
     value gate = multiplied(t, of.rows, of.ffn);
     value up = multiplied(t, of.rows, of.ffn);
@@ -203,9 +203,9 @@ class compiled_llama_layer final : public own_backward {
     if (keeps) t.keep(by, gate);
     value gated;
     if (keeps)
-      gated = static_cast<value&&>(up);
+      gated = std::move(up);
     else
-      gated = static_cast<value&&>(gate);
+      gated = std::move(gate);
     gate.drop();
     up.drop();
     {
@@ -282,19 +282,19 @@ class compiled_llama_layer final : public own_backward {
     gated.drop();
     value to_gated = multiplied(t, of.rows, of.ffn);
     value to_up = half(t, of.rows, of.ffn);
-    value to_gate = static_cast<value&&>(up);
+    value to_gate = std::move(up);
     to_gated.drop();
     gate.drop();
-    hand_over(t, own_.down, static_cast<value&&>(of_down));
+    hand_over(t, own_.down, std::move(of_down));
     value from_up, from_gate;
     mlp_gradients(t, of, to_up, to_gate, normed_2, false, from_up, from_gate);
     value to_attention = half(t, of.rows, of.width);
     incoming.drop();
     value to_heads = multiplied(t, of.rows, of.inner);
     attention_gradients made = attended_gradients(t, of, to_heads, read, attended, true);
-    finish_attention(t, of, made, static_cast<value&&>(to_heads), {}, {}, {});
+    finish_attention(t, of, made, std::move(to_heads), {}, {}, {});
     finish(t, of, made, from_up, from_gate, residual, spread_2, spread, normed, attended.out);
-    out.of[0] = static_cast<value&&>(to_attention);
+    out.of[0] = std::move(to_attention);
   }
 
   constexpr void backward_of_some(
@@ -333,15 +333,10 @@ class compiled_llama_layer final : public own_backward {
     value spare_v;
     spare_v = t.share(read.v);
     attention_gradients made = attended_gradients(t, of, to_heads, read, attended, false);
-    finish_attention(t,
-                     of,
-                     made,
-                     static_cast<value&&>(spare_v),
-                     static_cast<value&&>(k),
-                     static_cast<value&&>(wide_k),
-                     static_cast<value&&>(wide_q));
+    finish_attention(
+        t, of, made, std::move(spare_v), std::move(k), std::move(wide_k), std::move(wide_q));
     finish(t, of, made, from_up, from_gate, residual, spread_2, spread, normed, attended.out);
-    out.of[0] = static_cast<value&&>(to_attention);
+    out.of[0] = std::move(to_attention);
   }
 
   constexpr void backward_of_none(tape& t, const shape& of, value& incoming, gradients& out) const {
@@ -359,7 +354,7 @@ class compiled_llama_layer final : public own_backward {
     wide_k.drop();
     // read by the kernels of the forward and of the backward, a copy each
     attention_inputs read;
-    value query = static_cast<value&&>(q);
+    value query = std::move(q);
     read.q = half(t, of.rows, of.inner);
     turned_q.drop();
     value key = half(t, of.rows, of.inner);
@@ -371,9 +366,9 @@ class compiled_llama_layer final : public own_backward {
     flash_results attended =
         flash_kernel(t, heads_of(query, of), heads_of(key, of), heads_of(val, of), false);
     query.drop();
-    value residual = multiplied_into(t, static_cast<value&&>(val), of.rows, of.width);
+    value residual = multiplied_into(t, std::move(val), of.rows, of.width);
     value spread_2 = wide(t, of.rows, 1);
-    value normed_2 = reused(t, static_cast<value&&>(key), of.rows, of.width);
+    value normed_2 = reused(t, std::move(key), of.rows, of.width);
     value gate = multiplied(t, of.rows, of.ffn);
     value up = multiplied(t, of.rows, of.ffn);
     value from_up, from_gate;
@@ -383,9 +378,9 @@ class compiled_llama_layer final : public own_backward {
     value to_heads = multiplied(t, of.rows, of.inner);
     value spare_v = t.share(read.v);
     attention_gradients made = attended_gradients(t, of, to_heads, read, attended, false);
-    finish_attention(t, of, made, static_cast<value&&>(spare_v), {}, {}, {});
+    finish_attention(t, of, made, std::move(spare_v), {}, {}, {});
     finish(t, of, made, from_up, from_gate, residual, spread_2, spread, normed, attended.out);
-    out.of[0] = static_cast<value&&>(to_attention);
+    out.of[0] = std::move(to_attention);
   }
 
   static constexpr flash_results results_kept(tape& t, int by, int first) {
@@ -429,7 +424,7 @@ class compiled_llama_layer final : public own_backward {
     to_up.drop();
     hand_over(t, own_.gate, multiplied(t, of.ffn, of.width));
     if (reuses) {
-      from_gate = multiplied_into(t, static_cast<value&&>(normed), of.rows, of.width);
+      from_gate = multiplied_into(t, std::move(normed), of.rows, of.width);
     } else {
       normed.drop();
       from_gate = multiplied(t, of.rows, of.width);
@@ -465,9 +460,9 @@ class compiled_llama_layer final : public own_backward {
          {&read.q, &read.k, &read.v, &attended.sums, &attended.seed, &attended.unused})
       done->drop();
     attention_gradients all;
-    all.q = static_cast<value&&>(made.of[0]);
-    all.k = static_cast<value&&>(made.of[1]);
-    all.v = static_cast<value&&>(made.of[2]);
+    all.q = std::move(made.of[0]);
+    all.k = std::move(made.of[1]);
+    all.v = std::move(made.of[2]);
     return all;
   }
 
@@ -480,10 +475,10 @@ class compiled_llama_layer final : public own_backward {
                                   value wide_k,
                                   value wide_q) const {
     if (k->defined())
-      made.to_v = static_cast<value&&>(k);
+      made.to_v = std::move(k);
     else
       made.to_v = half(t, of.rows, of.outer);
-    made.from_v = multiplied_into(t, static_cast<value&&>(made.v), of.rows, of.width);
+    made.from_v = multiplied_into(t, std::move(made.v), of.rows, of.width);
     if (!wide_k->defined()) wide_k = wide(t, of.rows, of.outer);
     const int conjugate = t.new_storage(table_bytes(of));
     {
@@ -491,15 +486,15 @@ class compiled_llama_layer final : public own_backward {
       wide_k.drop();
       made.to_k = half(t, of.rows, of.outer);
     }
-    made.from_k = multiplied_into(t, static_cast<value&&>(made.k), of.rows, of.width);
+    made.from_k = multiplied_into(t, std::move(made.k), of.rows, of.width);
     if (!wide_q->defined()) wide_q = wide(t, of.rows, of.inner);
     {
       const value turned = wide(t, of.rows, of.inner);
       t.release(conjugate);
       wide_q.drop();
-      made.to_q = reused(t, static_cast<value&&>(made.q), of.rows, of.inner);
+      made.to_q = reused(t, std::move(made.q), of.rows, of.inner);
     }
-    made.from_q = multiplied_into(t, static_cast<value&&>(spare), of.rows, of.width);
+    made.from_q = multiplied_into(t, std::move(spare), of.rows, of.width);
   }
 
   constexpr void finish(tape& t,

@@ -186,10 +186,10 @@ class vit_code : public hugging_face_code {
   // -- the model
 
   constexpr value encode(value (&unread)[3]) {
-    value images = cast(t, given, t.format_of(patches_.weight));
+    value images = cast(t, given_input, t.format_of(patches_.weight));
     value embedded;
     if (code().positions_in_table)
-      embedded = embed(static_cast<value&&>(images));
+      embedded = embed(std::move(images));
     else
       embedded = embed(t.share(images));
     if (model.embedding_norm) embedded = norm(embedded, embedding_norm_);

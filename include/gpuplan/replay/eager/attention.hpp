@@ -119,7 +119,7 @@ constexpr value flash_attention(
       t.keep(by, *result);
       if (stays) t.save_result(*result);
     }
-    out = static_cast<value&&>(made.out);
+    out = std::move(made.out);
   }
   t.result_of(by, out.get());
   if (val.size[3] != v->size[3]) return slice(t, out, 3, val.size[3]);
@@ -191,8 +191,23 @@ constexpr value repeat_heads(
   sizes wanted = s;
   wanted[dimension] *= times;
   if (reshapes) return reshape(t, wide, wanted);
-  const value copy = clone(t, wide);
-  return view(t, copy, wanted);
+  return view(t, clone(t, wide), wanted);
+}
+
+/// _safe_softmax: 0 in rows whose scores are all hidden.
+constexpr value safe_softmax(tape& t, argument given) {
+  const held of(given);
+  const int by = t.add_node(node_kind::softmax, {&of});
+  if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(of.format);
+  value result = t.make(of.size, of.format, {"softmax", none, &of});
+  const value hidden = t.make(of.size, element::boolean, {"hidden scores", none, &of});
+  sizes rows = of.size;
+  rows[rows.rank - 1] = 1;
+  const value hidden_rows = t.make(rows, element::boolean, {"rows of hidden scores"});
+  t.touch(bytes_of(of.format), "number");
+  t.keep(by, result);
+  t.result_of(by, result.get());
+  return result;
 }
 
 /// The products written out by PyTorch where no kernel is for them: in fp32.
@@ -213,7 +228,6 @@ constexpr value math_attention(tape& t,
   const value q = cast(t, given_q, element::fp32);
   const value k = cast(t, given_k, element::fp32);
   const value v = cast(t, given_v, element::fp32);
-  const std::int64_t batch = q->size[0];
   const std::int64_t heads = q->size[1];
   const std::int64_t tokens = q->size[2];
   const std::int64_t keys = k->size[2];
@@ -237,28 +251,10 @@ constexpr value math_attention(tape& t,
     v_all = t.share(v);
   else
     v_all = repeat_heads(t, v, heads / v->size[1]);
-  value scores;
-  {
-    const value turned = transpose(t, k_all, 2, 3);
-    const value scaled_key = scale(t, turned);
-    scores = matmul(t, scaled, scaled_key);
-  }
+  value scores = matmul(t, scaled, scale(t, transpose(t, k_all, 2, 3)));
   // The mask is added in place.
   if (bias.defined()) scores = add_in_place(t, scores, bias);
-  value weights;
-  {
-    const int by = t.add_node(node_kind::softmax, {&*scores});
-    if (node* made = t.at(by)) made->argument[0] = static_cast<std::int64_t>(scores->format);
-    value result = t.make(scores->size, scores->format, {"softmax", none, &*scores});
-    const value hidden = t.make(scores->size, element::boolean, {"hidden scores", none, &*scores});
-    const value hidden_rows =
-        t.make({batch, heads, tokens, 1}, element::boolean, {"rows of hidden scores"});
-    t.touch(bytes_of(scores->format), "number");
-    t.keep(by, result);
-    t.result_of(by, result.get());
-    weights = static_cast<value&&>(result);
-  }
-  scores = static_cast<value&&>(weights);
+  scores = safe_softmax(t, std::move(scores));
   if (drops) scores = dropout(t, scores, true);
   // The weights are a result too, which nobody reads.
   value unread;

@@ -135,7 +135,7 @@ constexpr void efficient_gradients(
     value rows = t.make({q.size[0], q.size[1], q.size[2], round_up(k.size[2], 16)}, q.format);
     rows.get().size[3] = k.size[2];
     rows.get().is_view = k.size[2] % 16 != 0;
-    out.of[3] = static_cast<value&&>(rows);
+    out.of[3] = std::move(rows);
   }
   int all_k = none;
   int all_v = none;
@@ -217,7 +217,7 @@ constexpr value reduced(tape& t, value gradient, const sizes& wanted, element fo
       sums = gradient->size[more + at] == wanted[at];
     if (sums) {
       value sum = sum_to(t, gradient, wanted);
-      gradient = static_cast<value&&>(sum);
+      gradient = std::move(sum);
       if (more > 0 && wanted.rank > 0) gradient.get().is_view = true;
     } else {
       set_view(gradient.get(), wanted);
@@ -225,7 +225,7 @@ constexpr value reduced(tape& t, value gradient, const sizes& wanted, element fo
   }
   if (gradient->format != format) {
     value other = t.make_like(wanted, format, gradient);
-    gradient = static_cast<value&&>(other);
+    gradient = std::move(other);
   }
   return gradient;
 }
@@ -287,7 +287,7 @@ constexpr void tape::run(int index) {
       } else {
         value copy = dense(g.size, g.format);
         set_view(copy.get(), by.size[1]);
-        out.of[0] = static_cast<value&&>(copy);
+        out.of[0] = std::move(copy);
       }
       break;
     }
@@ -409,7 +409,7 @@ constexpr void tape::run(int index) {
           made.get().is_view = true;
         }
         touch_workspace();
-        out.of[first + 1] = static_cast<value&&>(made);
+        out.of[first + 1] = std::move(made);
       };
       if (by.kind == node_kind::mm) of_weight();
       if (wants(first)) {
@@ -510,7 +510,7 @@ constexpr void tape::hand_on(int index, value* incoming, gradients& out) {
     const node& to = nodes[by.input[which].node];
     const int output = by.input[which].output;
     const element format = to.takes_any_format ? out.of[which]->format : to.format[output];
-    out.of[which] = reduced(*this, static_cast<value&&>(out.of[which]), to.size[output], format);
+    out.of[which] = reduced(*this, std::move(out.of[which]), to.size[output], format);
   }
   for (int at = 0; at < most_outputs; ++at) incoming[at].drop();
   if (!is_of_region(by)) drop_kept(index);
@@ -519,7 +519,7 @@ constexpr void tape::hand_on(int index, value* incoming, gradients& out) {
   edge to[most_inputs];
   for (int which = 0; which < inputs; ++which) to[which] = by.input[which];
   for (int which = 0; which < inputs; ++which)
-    if (to[which].node != none) deliver(to[which], static_cast<value&&>(out.of[which]));
+    if (to[which].node != none) deliver(to[which], std::move(out.of[which]));
 }
 
 constexpr void tape::deliver(const edge& to, value gradient) {

@@ -189,8 +189,7 @@ constexpr value reshape(tape& t, argument given, const sizes& wanted) {
   const held of(given);
   tensor seen = of;
   if (set_view(seen, wanted)) return view(t, of, wanted);
-  const value copy = clone(t, of);
-  return view(t, copy, wanted);
+  return view(t, clone(t, of), wanted);
 }
 
 /// Repeats elements without copying them: `of` has size 1 where `wanted` has more.
@@ -337,6 +336,13 @@ constexpr value lowered_parameter(tape& t, int index) {
   return t.share(cached);
 }
 
+/// A tensor of other sizes or of another format, by an operator without gradient.
+constexpr value compute(
+    tape& t, argument given, const sizes& size, element format, const origin& as = {}) {
+  const held of(given);
+  return t.make(size, format, as);
+}
+
 // -- elementwise
 
 constexpr element wider(element a, element b) {
@@ -352,6 +358,13 @@ constexpr sizes broadcast(const sizes& a, const sizes& b) {
     if (both[at + more] == 1) both[at + more] = shorter[at];
   return both;
 }
+
+// In which order would they run?
+constexpr value add(tape&, value&&, value&&) = delete;
+constexpr value subtract(tape&, value&&, value&&) = delete;
+constexpr value multiply(tape&, value&&, value&&) = delete;
+constexpr value matmul(tape&, value&&, value&&) = delete;
+constexpr value concatenate(tape&, value&&, value&&, int) = delete;
 
 constexpr value add(tape& t, argument given_a, argument given_b) {
   const held a(given_a), b(given_b);
@@ -542,8 +555,7 @@ constexpr value softmax_under_autocast(tape& t, argument given) {
   const held of(given);
   if (!t.autocasts() || of.format == element::fp32) return softmax(t, of, of.format);
   if (of.format == element::fp16) return softmax(t, of, element::fp32);
-  const value wide = cast(t, of, element::fp32);
-  return softmax(t, wide, element::fp32);
+  return softmax(t, cast(t, of, element::fp32), element::fp32);
 }
 constexpr value masked_fill(tape& t, argument given_of, argument given_mask) {
   const held of(given_of), mask(given_mask);
@@ -623,6 +635,28 @@ constexpr value convolve(tape& t, argument given, int weight, int bias) {
   value result = t.make({x->size[0], w->size[0], side, side}, x->format, {"output", weight});
   const value rows = t.make({row, side * side}, x->format, {"patches in rows", weight});
   t.touch_workspace();  // for each image the same
+  t.result_of(by, result.get());
+  return result;
+}
+
+/// torch.addmm(bias, input, weight): the matrix is (in, out).
+constexpr value addmm(tape& t, argument given, int weight, int bias) {
+  const held input(given);
+  const value w = lowered_parameter(t, weight);
+  const value x = lowered(t, input);
+  const value b = lowered_parameter(t, bias);
+  const int by = t.add_node(node_kind::addmm, {&*b, &*x, &*w});
+  if (w->needs_gradient()) t.keep(by, x);
+  if (x->needs_gradient()) t.keep(by, w);
+  if (node* made = t.at(by)) {
+    made->parameter = weight;
+    made->argument[0] = x->size[0];
+    made->argument[1] = x->size[1];
+    made->argument[2] = w->size[1];
+    made->argument[3] = 1;
+  }
+  value result = t.make({x->size[0], w->size[1]}, wider(x->format, w->format), {"output", weight});
+  t.touch_workspace(true);
   t.result_of(by, result.get());
   return result;
 }

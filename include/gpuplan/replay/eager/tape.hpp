@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <utility>
 
 namespace gpuplan::eager {
 
@@ -91,7 +92,8 @@ struct node {
   const own_backward* own = nullptr;  // of a function
 };
 
-/// Holds a tensor's storage.
+/// Holds a tensor's storage. (Where one of two values is chosen, write `if`: of `?:` g++ 12 makes
+/// something else while compiling.)
 class value {
  public:
   constexpr value() = default;
@@ -111,7 +113,7 @@ class value {
   }
   constexpr ~value() { drop(); }
 
-  constexpr const tensor& operator*() const { return tensor_; }
+  constexpr const tensor& operator*() const& { return tensor_; }
   constexpr const tensor* operator->() const { return &tensor_; }
   constexpr tensor& get() { return tensor_; }
   constexpr operator const tensor&() const& { return tensor_; }  // NOLINT
@@ -139,9 +141,9 @@ class value {
 /// call, and operators of two tensors do not take more.
 class argument {
  public:
-  constexpr argument(const tensor& of) : tensor_(of) {}                // NOLINT
-  constexpr argument(const value& of) : tensor_(*of) {}                // NOLINT
-  constexpr argument(value&& of) : tensor_(*of), temporary_(&of) {}    // NOLINT
+  constexpr argument(const tensor& of) : tensor_(of) {}              // NOLINT
+  constexpr argument(const value& of) : tensor_(*of) {}              // NOLINT
+  constexpr argument(value&& of) : tensor_(*of), temporary_(&of) {}  // NOLINT
 
  private:
   friend class held;

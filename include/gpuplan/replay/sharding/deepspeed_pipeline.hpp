@@ -82,7 +82,7 @@ class deepspeed_pipeline {
     value small = t_.make(sizes{1}, one.output->format);
     small.get().node = one.output->node;
     small.get().output = one.output->output;
-    one.output = static_cast<value&&>(small);
+    one.output = std::move(small);
   }
 
   template <class Before>

@@ -44,12 +44,12 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     if (t_.has_stopped()) return t_.share(input);
     fetch(by, true);
     value seen = t_.share(input);
-    return with_hook(static_cast<value&&>(seen), by, true);
+    return with_hook(std::move(seen), by, true);
   }
   constexpr value module_ends(value result, const watched_module& by) override {
     if (t_.has_stopped()) return result;
     release(by, true);
-    return with_hook(static_cast<value&&>(result), by, false);
+    return with_hook(std::move(result), by, false);
   }
   /// LinearFunctionForZeroStage3: keeps the parameters, not views of what they were.
   constexpr value linear(const tensor& x, const watched_module& by) override {
@@ -198,7 +198,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     reset();
     static_cast<void>(module_begins({}, {}));
     value loss = deepspeed_engine::forward();
-    return module_ends(static_cast<value&&>(loss), {});
+    return module_ends(std::move(loss), {});
   }
 
   constexpr void reset() {
@@ -380,7 +380,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
         value made = t.make({rows, in}, given.format);
         t.touch_workspace();
         set_view(made.get(), input.size);
-        out.of[0] = static_cast<value&&>(made);
+        out.of[0] = std::move(made);
       }
       if (wants(1)) {
         const value flat = reshape(t, given, {rows, to});

@@ -113,7 +113,7 @@ class megatron_training final : public megatron_states {
   // The losses' sum, divided by the tokens and by the micro-batches; the sum and the tokens are
   // reported.
   constexpr value mean_of(const tensor& losses, value loss_mask) {
-    value total = total_of(losses, static_cast<value&&>(loss_mask));
+    value total = total_of(losses, std::move(loss_mask));
     {
       value count = number();
       count = number();
@@ -258,11 +258,11 @@ class megatron_training final : public megatron_states {
     {
       megatron_gpt::batch_end end;
       result = code_->forward_chunk(chunk, received, &end);
-      if (code_->is_last(chunk)) result = mean_of(result, static_cast<value&&>(end.loss_mask));
+      if (code_->is_last(chunk)) result = mean_of(result, std::move(end.loss_mask));
     }
     // by which the backward scales the losses of routers
     if (code_->has_mixture() && !router_scale_.defined()) router_scale_ = number().take();
-    one.output = static_cast<value&&>(result);
+    one.output = std::move(result);
     if (!is_noted) return;
     end_pass(by, input, *one.output);
     if (code_->is_last(chunk)) by.left[static_cast<int>(purpose::working)] -= report_bytes;
@@ -273,7 +273,7 @@ class megatron_training final : public megatron_states {
     value small = t_.make(sizes{1}, one.output->format);
     small.get().node = one.output->node;
     small.get().output = one.output->output;
-    one.output = static_cast<value&&>(small);
+    one.output = std::move(small);
   }
   // The gradient of the input, where there is one.
   constexpr value backward(flight& one, int gradient) {
@@ -478,7 +478,7 @@ class megatron_training final : public megatron_states {
     for (std::int64_t at = 0; at < total - warmup; ++at) {
       run_forward(at + warmup);
       value gradient = run_backward(at);
-      input_gradient = static_cast<value&&>(gradient);
+      input_gradient = std::move(gradient);
       output = is_end(chunk_of(at + warmup, true)) ? none : at + warmup;
       if (is_begin(chunk_of(at, false))) input_gradient = value();
       arrival next = arrival_at(at + warmup, true);
@@ -497,7 +497,7 @@ class megatron_training final : public megatron_states {
       arrival next = arrival_at(at, false);
       if (at == total - 1) next.comes = false;
       value gradient = run_backward(at);
-      input_gradient = static_cast<value&&>(gradient);
+      input_gradient = std::move(gradient);
       if (is_begin(chunk_of(at, false))) input_gradient = value();
       assign(output_gradient, next.comes ? receive() : none);
       put(next, output_gradients, output_gradient);

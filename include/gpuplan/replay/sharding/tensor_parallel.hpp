@@ -138,7 +138,7 @@ class tensor_parallel {
       padded[padded.rank - 1] = width;
       all = t_.make(padded, part.format);
     }
-    return result_of(gathered_last_, part, static_cast<value&&>(all));
+    return result_of(gathered_last_, part, std::move(all));
   }
   /// A part of the tokens as what the operators of a norm read.
   constexpr value pass(const tensor& x) {
@@ -220,7 +220,7 @@ class tensor_parallel {
         const value counts = t.make({rows}, element::boolean);
         const value zero = t.make({1}, format);
         value each = t.make({rows, 1}, format);
-        share = static_cast<value&&>(each);
+        share = std::move(each);
       }
       value sum;
       {
@@ -351,7 +351,7 @@ class tensor_parallel {
         const value counts = t_.make({rows}, element::boolean);
         const value zero = t_.make({1}, format);
         value counted = t_.make({rows}, format);
-        each = static_cast<value&&>(counted);
+        each = std::move(counted);
       }
       {
         value count;

@@ -61,7 +61,7 @@ class megatron_attention : public megatron_ends {
     if (own_tokens() != tokens) {
       const value chunks = t.make(sizes{2}, element::int64);
       value part_of_whole = t.make({own_tokens(), 1, 1, head}, element::fp32);
-      whole = static_cast<value&&>(part_of_whole);
+      whole = std::move(part_of_whole);
     }
     made = whole.take();
     return made;
@@ -136,7 +136,7 @@ class megatron_attention : public megatron_ends {
         whole = t.make({sequence, batch, own * tp_}, half_);
       }
       t.result_of(by_gather, whole.get());
-      mixed = static_cast<value&&>(whole);
+      mixed = std::move(whole);
       mixed = slice(t, mixed, 2, own * tp_ / model.key_value_heads());
     }
     mixed = view(t, mixed, {sequence, batch, groups_, (each + 2) * head});
@@ -147,7 +147,7 @@ class megatron_attention : public megatron_ends {
     query = reshape(t, query, {sequence, batch, heads_, head});
     if (model.key_value_heads() < tp_)
       query = slice(t, query, 2, heads_ * model.key_value_heads() / tp_);
-    made.query = static_cast<value&&>(query);
+    made.query = std::move(query);
     return made;
   }
   // The way back of a gather along the last dimension.
@@ -217,7 +217,7 @@ class megatron_attention : public megatron_ends {
       value whole = on.make(g.size, g.format);
       const value piece = on.make(g.size, g.format);
       const value filled = on.make(g.size, g.format);
-      out.of[0] = static_cast<value&&>(whole);
+      out.of[0] = std::move(whole);
     }
   };
 

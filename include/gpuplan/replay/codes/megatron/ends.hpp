@@ -105,7 +105,7 @@ class megatron_ends : public megatron_checkpoints {
         else
           grad = on.share(softmax);
       }
-      out.of[0] = static_cast<value&&>(grad);
+      out.of[0] = std::move(grad);
     }
   };
 

@@ -116,7 +116,7 @@ class megatron_engine : public megatron_parts {
       sizes rows = result->size;
       rows[0] /= tp_;
       value part = t.make(rows, half_);
-      result = static_cast<value&&>(part);
+      result = std::move(part);
     }
     t.result_of(index, result.get());
     return result;
@@ -351,9 +351,9 @@ class megatron_engine : public megatron_parts {
         part.drop();
         on.release_kept(index, 2);
       } else if (gathers) {
-        out.of[0] = static_cast<value&&>(part);
+        out.of[0] = std::move(part);
       } else {
-        out.of[0] = static_cast<value&&>(of_input);
+        out.of[0] = std::move(of_input);
       }
       code->need_dummy(weight.size);
     }

@@ -90,8 +90,8 @@ class megatron_experts : public megatron_mlp {
         const value logits = gate(x, by.router);
         route(logits, tokens, capacity, probabilities, map);
       }
-      replace(kept.probabilities, static_cast<value&&>(probabilities));
-      replace(kept.map, static_cast<value&&>(map));
+      replace(kept.probabilities, std::move(probabilities));
+      replace(kept.map, std::move(map));
     }
     replace(kept.counts, t.make(sizes{experts_}, element::int64));
     value result;
@@ -103,7 +103,7 @@ class megatron_experts : public megatron_mlp {
       }
       const value received = all_to_all(permuted);
       {
-        value sent = static_cast<value&&>(permuted_weights);
+        value sent = std::move(permuted_weights);
         permuted_weights = all_to_all(sent);
       }
       value out;
@@ -136,14 +136,14 @@ class megatron_experts : public megatron_mlp {
       }
       {
         value returned = all_to_all(out);
-        out = static_cast<value&&>(returned);
+        out = std::move(returned);
       }
       value together = unpermute(out, kept.places, {tokens, width});
       result = view(t, together, x.size);
       together.drop();
       if (shared->defined()) {
         value sum = add(t, result, shared);
-        result = static_cast<value&&>(sum);
+        result = std::move(sum);
       }
     }
     return result;
@@ -244,7 +244,7 @@ class megatron_experts : public megatron_mlp {
     value scattered = t.make(all, half_);
     if (as_integers) {
       value integers = t.make(all, element::fp32);
-      scattered = static_cast<value&&>(integers);
+      scattered = std::move(integers);
     }
     value filled = t.make(all, as_integers ? element::fp32 : half_);
     scattered.drop();
@@ -277,7 +277,7 @@ class megatron_experts : public megatron_mlp {
     t.result_of(index, permuted.get(), 0);
     t.result_of(index, weights.get(), 1);
     if (node* made = t.at(index)) made->argument[0] = count;
-    replace(kept.places, static_cast<value&&>(places));
+    replace(kept.places, std::move(places));
     kept.probabilities.node = none;
   }
   struct permute_backward final : own_backward {

@@ -89,7 +89,7 @@ class megatron_mlp : public megatron_latent_attention {
         result = like();
       }
       out.of[0] = on.share(result);
-      out.of[1] = static_cast<value&&>(result);
+      out.of[1] = std::move(result);
     }
   };
 
@@ -146,7 +146,7 @@ class megatron_mlp : public megatron_latent_attention {
         result = on.make(y.size, y.format);
       }
       if (has_bias) out.of[1] = on.share(result);
-      out.of[0] = static_cast<value&&>(result);
+      out.of[0] = std::move(result);
     }
   };
 
@@ -171,7 +171,7 @@ class megatron_mlp : public megatron_latent_attention {
           const value shifted = add_number(t, up);
           product = multiply(t, activated, shifted);
         }
-        hidden = static_cast<value&&>(product);
+        hidden = std::move(product);
       } else {
         hidden = activation(hidden);
       }

@@ -140,11 +140,11 @@ class megatron_parts : public model_code {
       if (on.nodes[index].inputs > 2 && on.nodes[index].input[2].node != none)
         of_bias = sum_to(on, flat(g), sizes{weight.size[0]});
       if (gathers)
-        out.of[0] = static_cast<value&&>(part);
+        out.of[0] = std::move(part);
       else
-        out.of[0] = static_cast<value&&>(of_input);
-      out.of[1] = static_cast<value&&>(of_weight);
-      out.of[2] = static_cast<value&&>(of_bias);
+        out.of[0] = std::move(of_input);
+      out.of[1] = std::move(of_weight);
+      out.of[2] = std::move(of_bias);
     }
   };
   static constexpr tensor flat(const tensor& of) {
