@@ -10,6 +10,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

@@ -14,6 +14,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

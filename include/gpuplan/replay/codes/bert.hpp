@@ -6,6 +6,7 @@
 #include <gpuplan/replay/codes/hugging_face_parts.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

@@ -5,6 +5,7 @@
 #include <gpuplan/replay/codes/hugging_face.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

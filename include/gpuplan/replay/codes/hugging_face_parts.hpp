@@ -6,6 +6,7 @@
 #include <gpuplan/replay/model_code.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

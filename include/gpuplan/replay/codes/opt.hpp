@@ -4,6 +4,9 @@
 
 #include <gpuplan/replay/codes/hugging_face_parts.hpp>
 
+#include <cstdint>
+#include <utility>
+
 namespace gpuplan::eager {
 
 class opt_code : public causal_lm_code {

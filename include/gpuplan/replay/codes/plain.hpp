@@ -6,6 +6,7 @@
 #include <gpuplan/replay/sharding/tensor_parallel.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

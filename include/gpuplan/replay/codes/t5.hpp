@@ -5,6 +5,7 @@
 #include <gpuplan/replay/codes/hugging_face_parts.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

@@ -14,6 +14,7 @@
 #include <gpuplan/replay/eager/tape.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

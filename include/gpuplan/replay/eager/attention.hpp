@@ -5,6 +5,7 @@
 #include <gpuplan/replay/eager/operators.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

@@ -13,6 +13,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

@@ -5,6 +5,7 @@
 #include <gpuplan/replay/sharding/megatron/states.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

@@ -9,6 +9,7 @@
 #include <gpuplan/replay/eager/tape.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

@@ -6,6 +6,7 @@
 #include <gpuplan/replay/codes/megatron/ends.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

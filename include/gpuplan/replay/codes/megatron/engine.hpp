@@ -6,6 +6,7 @@
 #include <gpuplan/replay/codes/megatron/parts.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

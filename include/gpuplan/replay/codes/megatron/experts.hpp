@@ -8,6 +8,7 @@
 #include <gpuplan/replay/codes/megatron/mlp.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 

@@ -5,6 +5,7 @@
 #include <gpuplan/replay/codes/megatron/latent_attention.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan::eager {
 
