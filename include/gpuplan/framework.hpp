@@ -157,9 +157,8 @@ struct software_costs {
   bandwidth gathered_at_most{};  // of a rank, by ZeRO-3: 0 as the links allow
   bool hides_parameters = true;  // behind the forward pass: ZeRO-1's, which stage 3 always does
   double contention = 0;         // s lost for each s of communication that runs beside kernels
-  bool of_its_like = false;      // no step of this software was timed: these are of other code
-
-  friend constexpr bool operator==(const software_costs&, const software_costs&) = default;
+  // Steps of this software were timed; else these are of other code, or nobody's.
+  bool timed = false;
 };
 
 struct framework {

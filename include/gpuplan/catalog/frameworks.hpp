@@ -17,7 +17,8 @@ namespace gpuplan::catalog {
 inline constexpr software_costs eager_torch{.element_traffic = 1.1,
                                             .score_traffic = 2.4,
                                             .host_per_operator = 97_us,
-                                            .host_of_backward = 0.47};
+                                            .host_of_backward = 0.47,
+                                            .timed = true};
 
 /// The same of other code without compilation, whose operators Python launches one by one too, with
 /// what torchtitan loses by exchanges beside kernels, which are of the same library. No step of
@@ -26,7 +27,7 @@ inline constexpr software_costs eager_torch{.element_traffic = 1.1,
 inline constexpr software_costs eager_code = [] {
   software_costs changed = eager_torch;
   changed.contention = 0.105;
-  changed.of_its_like = true;
+  changed.timed = false;
   return changed;
 }();
 /// Likewise of LLaMA and its like, with what torchtitan, the published code most like it, loses of
@@ -121,7 +122,8 @@ inline constexpr software_costs megatron_costs{.element_traffic = 4.2,
                                                .host_per_operator = 178_us,
                                                .host_per_step = 22_ms,
                                                .hides_gradients = false,
-                                               .hides_parameters = false};
+                                               .hides_parameters = false,
+                                               .timed = true};
 /// Megatron-Core 0.16 without Transformer Engine and Apex: softmax and its mask written out, the
 /// activation a function of its own.
 inline constexpr framework megatron_core{.name = "Megatron-Core",
@@ -129,7 +131,7 @@ inline constexpr framework megatron_core{.name = "Megatron-Core",
                                          .engine = engines::megatron,
                                          .costs = [] {
                                            software_costs changed = megatron_costs;
-                                           changed.of_its_like = true;
+                                           changed.timed = false;
                                            return changed;
                                          }()};
 /// Megatron-Core with Transformer Engine 2.11, whose fused loss it uses, and gradients of weights
@@ -151,7 +153,8 @@ inline constexpr framework torchtitan{.name = "torchtitan",
                                                 .element_traffic = 1,
                                                 .host_per_operator = 16_us,
                                                 .host_per_step = 60_ms,
-                                                .contention = 0.105}};
+                                                .contention = 0.105,
+                                                .timed = true}};
 /// torchtitan of 2025, which compiles the loss where it compiles layers.
 inline constexpr framework torchtitan_2025 = [] {
   framework changed = torchtitan;
@@ -177,7 +180,8 @@ inline constexpr framework megatron_deepspeed{.name = "Megatron-DeepSpeed",
                                                         .score_traffic = 1.5,
                                                         .host_per_operator = 469_us,
                                                         .hides_gradients = false,
-                                                        .hides_parameters = false}};
+                                                        .hides_parameters = false,
+                                                        .timed = true}};
 
 /// Megatron-DeepSpeed with ZeRO-3 of 2021, and transformers' GPT-2 with it: weights are gathered
 /// one parameter after the other, and waited for.
@@ -193,7 +197,7 @@ inline constexpr framework hugging_face_gpt2_zero_3 = [] {
   framework changed = hugging_face_gpt2;
   changed.name = "transformers, GPT2LMHeadModel, ZeRO-3";
   changed.engine.is = &engine_classes::deepspeed;
-  changed.costs = {.hides_gathers = false, .gathered_at_most = 4.4_GBps};
+  changed.costs = {.hides_gathers = false, .gathered_at_most = 4.4_GBps, .timed = true};
   return changed;
 }();
 
@@ -205,7 +209,8 @@ inline constexpr framework llm_foundry{.name = "LLM Foundry",
                                        .costs = {.element_traffic = 1.11,
                                                  .host_per_operator = 62_us,
                                                  .host_per_step = 40_ms,
-                                                 .contention = 0.51}};
+                                                 .contention = 0.51,
+                                                 .timed = true}};
 
 /// Megatron-LM of 2021: its fused kernels, gradients reduced behind the backward pass.
 inline constexpr framework megatron_lm{.name = "Megatron-LM",
@@ -215,7 +220,8 @@ inline constexpr framework megatron_lm{.name = "Megatron-LM",
                                                  .score_traffic = 1.49,
                                                  .host_per_operator = 268_us,
                                                  .hides_gradients = false,
-                                                 .hides_parameters = false}};
+                                                 .hides_parameters = false,
+                                                 .timed = true}};
 
 /// Megatron-LM's layers as a profiler timed them one by one, with the host's part of each (vTrain,
 /// arXiv 2312.12391, composes steps of them).
@@ -256,7 +262,8 @@ inline constexpr framework megatron_bridge = [] {
                    .host_per_step = 274_ms,
                    .hidden_tensor_communication = 0.37,
                    .hidden_expert_communication = 0.83,
-                   .hidden_pipeline_communication = 0.5};
+                   .hidden_pipeline_communication = 0.5,
+                   .timed = true};
   return changed;
 }();
 inline constexpr framework megatron_bridge_2606 = [] {

@@ -44,9 +44,7 @@ struct step_ranges {
 };
 
 /// Whether steps of this software were timed: it has costs of its own.
-[[nodiscard]] constexpr bool is_timed(const framework& by) {
-  return !by.costs.of_its_like && !(by.costs == software_costs{});
-}
+[[nodiscard]] constexpr bool is_timed(const framework& by) { return by.costs.timed; }
 /// Whether steps on a device that reaches this were: its share of products is not the default.
 [[nodiscard]] constexpr bool is_timed(const device_efficiency& reached) {
   return reached.products != device_efficiency{}.products;
