@@ -13,7 +13,7 @@
 namespace gpuplan {
 
 /// DeepSpeed's `zero_optimization`, with its defaults (runtime/zero/config.py of DeepSpeed 0.19).
-/// Sizes are in elements.
+/// Sizes are in elements; their options end in _size, those of stage 3 begin with stage3_.
 struct zero_settings {
   std::int64_t reduce_bucket = 500'000'000;
   bool contiguous_gradients = true;
@@ -128,11 +128,10 @@ struct engine {
 
   // fully_shard: false sets set_requires_gradient_sync(False) for all micro-batches but the last
   bool reduces_every_micro_batch = true;
-  bool keeps_last_layer = false;           // whole, from its forward to its backward
+  bool keeps_last_layer = false;  // whole, to its backward: reshard_after_forward=False of it
   bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers
 
-  bool overlaps_reduction =
-      false;  // of gradients with the backward: Megatron's overlap_grad_reduce
+  bool overlaps_reduction = false;  // with the backward: Megatron's overlap_grad_reduce
 
   zero_settings zero{};
 };

@@ -26,25 +26,31 @@ enum class pipeline_schedule {
   zero_bubble   // ZB-H1: weights' gradients where it would wait (Qi et al. 2023, arXiv 2401.10241)
 };
 
-/// The degrees of model parallelism.
+/// The degrees of model parallelism. Comments name Megatron-Core's options where they are called
+/// otherwise.
 struct parallelism {
-  std::int64_t tensor_parallel = 1;
-  std::int64_t pipeline_parallel = 1;
-  std::int64_t expert_parallel = 1;   // of the routed experts; inside data parallelism
-  std::int64_t virtual_pipeline = 1;  // model chunks of a stage (interleaved schedule)
+  std::int64_t tensor_parallel = 1;    // tensor_model_parallel_size
+  std::int64_t pipeline_parallel = 1;  // pipeline_model_parallel_size
+  // Of the routed experts; inside data parallelism: expert_model_parallel_size.
+  std::int64_t expert_parallel = 1;
+  // Model chunks of a stage, interleaved: virtual_pipeline_model_parallel_size.
+  std::int64_t virtual_pipeline = 1;
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
-  std::int64_t context_parallel = 1;  // parts of a sequence
-  // Stages are equally long where the embedding and the head count as a layer each; else the layers
+  std::int64_t context_parallel = 1;  // parts of a sequence: context_parallel_size
+  // Stages are equally long where the embedding and the head count as a layer each:
+  // account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split. Else the layers
   // alone are divided.
   bool ends_are_layers = false;
   bool sequence_parallel =
       false;  // norms and residuals along the sequence, within tensor parallelism
-  bool shares_kept_inputs = false;  // tensor-parallel ranks keep a part each of recomputed inputs
+  // Tensor-parallel ranks keep a part each of recomputed inputs: distribute_saved_activations.
+  bool shares_kept_inputs = false;
   // What data-parallel ranks share (ZeRO): 1 optimizer states, 2 gradients too (FSDP's
   // SHARD_GRAD_OP), 3 weights too (FSDP's full shard).
   int zero_stage = 0;
   std::int64_t shard_group = 0;  // ranks that share; 0: all data-parallel ones (else hybrid shard)
-  bool optimizer_on_host = false;  // its states, its weights and its step (ZeRO-Offload)
+  // Its states, its weights and its step: DeepSpeed's offload_optimizer (ZeRO-Offload).
+  bool optimizer_on_host = false;
   // And the model's weights, which come for their layers alone; gradients go there as they are
   // reduced (fully_shard's CPUOffloadPolicy).
   bool weights_on_host = false;

@@ -36,12 +36,14 @@ struct training_setup {
   gpuplan::parallelism parallelism{};
   model_rank place{};  // whose memory it is
   recompute_mode recompute = recompute_mode::none;
-  // full: layers between two inputs that are kept (Megatron's uniform method),
+  // full: layers between two inputs that are kept, Megatron's recompute_method uniform with
+  // recompute_num_layers,
   std::int64_t recompute_span = 1;
-  std::int64_t recompute_layers = 0;  // so many of each stage, from the first; 0: all
-  std::int64_t recompute_period = 1;  // of these the last of so many
+  // so many of each stage, from the first (recompute_method block); 0: all
+  std::int64_t recompute_layers = 0;
+  std::int64_t recompute_period = 1;  // of these the last of so many: torchtitan's selective, "2"
   // full: the results of attention, of reductions among ranks, and of every other matrix product
-  // of a layer stay
+  // of a layer stay: torchtitan's selective, "op"
   bool saves_costly_results = false;
   attention_kernel attention = attention_kernel::automatic;
   double dropout = 0;
