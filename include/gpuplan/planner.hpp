@@ -48,19 +48,23 @@ class planner {
   constexpr result<plan_answer> run(int wanted, double ceiling = infinity) {
     wanted_ = wanted;
     ceiling_ = ceiling;
-    if (all_.has_too_many())
+    if (all_.tables().has_too_many())
       return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about(fact::degrees);
-    const auto refine =
-        [this](plan_candidate& of, const training_setup& setup, const parameter_counts& held) {
-          if (is_known_too_large(of))
-            of.bound = infinity;
-          else
-            refine_by_floor(of, setup, held);
-        };
+    const auto refine = [this](plan_candidate& candidate,
+                               const training_setup& setup,
+                               const parameter_counts& held) {
+      if (is_known_too_large(candidate))
+        candidate.bound = infinity;
+      else
+        refine_by_floor(candidate, setup, held);
+    };
+    plan_counts counts;
     plan_candidate last{};
     const plan_candidate* behind = nullptr;
     for (bool goes_on = true; goes_on;) {
-      const candidate_list found = all_.lowest(candidate_list::capacity, behind, limit(), refine);
+      const auto lowest = all_.lowest(candidate_list::capacity, behind, limit(), refine);
+      const candidate_list& found = lowest.candidates;
+      counts = lowest.counts;
       goes_on = found.is_full();
       for (int at = 0; at < found.size(); ++at) {
         if (found[at].bound > limit()) {
@@ -73,7 +77,6 @@ class planner {
       if (goes_on) last = found[found.size() - 1];
       behind = &last;
     }
-    const plan_counts counts = all_.counts();
     answer_.evaluated = counts.evaluated;
     answer_.excluded = counts.excluded;
     if (answer_.count == 0 && ceiling_ < infinity) return answer_;
@@ -111,7 +114,7 @@ class planner {
   double budget_;
   const MemoryOf& memory_of_;
   const TimesOf& times_of_;
-  plan_enumeration<TimesOf> all_;
+  plan_search<TimesOf> all_;
   plan_answer answer_{};
   rank ranks_[plan_answer::most_plans]{};
   int wanted_ = plan_answer::most_plans;
@@ -131,35 +134,41 @@ class planner {
     return answer_.count < wanted_ ? ceiling_ : ranks_[wanted_ - 1].value;
   }
 
-  static constexpr batch_plan batch_of(const plan_candidate& of, std::int64_t accumulation) {
-    return {of.group.micro_batch, of.group.data_parallel(), accumulation};
+  constexpr double value_of(const plan_candidate& candidate, std::int64_t accumulation) const {
+    return all_.domain().value_of(candidate.group, candidate.per_sample(accumulation));
+  }
+  static constexpr batch_plan batch_of(const plan_candidate& candidate, std::int64_t accumulation) {
+    return {candidate.group.micro_batch, candidate.group.data_parallel(), accumulation};
   }
   // Fewer accumulations where more are known not to fit, or none.
-  constexpr void refine_by_floor(plan_candidate& of,
+  constexpr void refine_by_floor(plan_candidate& candidate,
                                  const training_setup& setup,
                                  [[maybe_unused]] const parameter_counts& held) const {
     if constexpr (requires { memory_of_.at_least(setup, batch_plan{}); }) {
       const auto least = [&](std::int64_t many) {
         if constexpr (requires { memory_of_.at_least(setup, batch_plan{}, held); })
-          return memory_of_.at_least(setup, batch_of(of, many), held).value();
+          return memory_of_.at_least(setup, batch_of(candidate, many), held).value();
         else
-          return memory_of_.at_least(setup, batch_of(of, many)).value();
+          return memory_of_.at_least(setup, batch_of(candidate, many)).value();
       };
-      const double lowest = least(of.of.low);
+      const double lowest = least(candidate.allowed.low);
       if (lowest > budget_) {
-        of.bound = infinity;
+        candidate.bound = infinity;
       } else if (request_.goal == plan_goal::least_memory) {
-        of.bound = lowest;
-      } else if (of.of.high > of.of.low && least(of.of.high) > budget_) {
-        of.of.high = most_of(of.of, [&](std::int64_t many) { return least(many) <= budget_; });
-        of.of.high = all_.limits().most_accumulation(of);
-        of.bound = of.of.high == 0 ? infinity : all_.value_of(of.group, of.per_sample(of.of.high));
+        candidate.bound = lowest;
+      } else if (candidate.allowed.high > candidate.allowed.low &&
+                 least(candidate.allowed.high) > budget_) {
+        candidate.allowed.high =
+            most_of(candidate.allowed, [&](std::int64_t many) { return least(many) <= budget_; });
+        candidate.allowed.high = all_.limits().most_accumulation(candidate);
+        candidate.bound =
+            candidate.allowed.high == 0 ? infinity : value_of(candidate, candidate.allowed.high);
       }
     }
   }
-  constexpr double required(const plan_candidate& of, std::int64_t accumulation) {
-    const training_setup& setup = all_.divided(of.group);
-    const batch_plan plan = batch_of(of, accumulation);
+  constexpr double required(const plan_candidate& candidate, std::int64_t accumulation) {
+    const training_setup setup = all_.setup_of(candidate.group);
+    const batch_plan plan = batch_of(candidate, accumulation);
     const auto model = memory_of_(setup);
     ++answer_.asked;
     if constexpr (requires { validate(model); })
@@ -173,41 +182,43 @@ class planner {
     return infinity;
   }
 
-  // The most of `of` for which `holds`, which holds for the least.
+  // The most of these for which `holds`, which holds for the least.
   template <class Holds>
-  static constexpr std::int64_t most_of(const accumulations& of, const Holds& holds) {
+  static constexpr std::int64_t most_of(const accumulations& allowed, const Holds& holds) {
     std::int64_t fitting = 0;
-    std::int64_t too_many = of.count();
+    std::int64_t too_many = allowed.count();
     while (too_many - fitting > 1) {
       const std::int64_t middle = fitting + (too_many - fitting) / 2;
-      (holds(of.low + middle * of.unit) ? fitting : too_many) = middle;
+      (holds(allowed.low + middle * allowed.unit) ? fitting : too_many) = middle;
     }
-    return of.low + fitting * of.unit;
+    return allowed.low + fitting * allowed.unit;
   }
 
-  constexpr bool is_known_too_large(const plan_candidate& of) const {
+  constexpr bool is_known_too_large(const plan_candidate& candidate) const {
     for (const too_large& known : too_large_)
-      if (known.seen != 0 && of.group.micro_batch >= known.from &&
-          of.of.low >= known.accumulation && known.layout.same_layout(of.group))
+      if (known.seen != 0 && candidate.group.micro_batch >= known.from &&
+          candidate.allowed.low >= known.accumulation && known.layout.same_layout(candidate.group))
         return true;
     return false;
   }
   // Of a candidate that needs more than `most` with the least accumulation.
-  constexpr void note_too_large(const plan_candidate& of, double needed, double most) {
+  constexpr void note_too_large(const plan_candidate& candidate, double needed, double most) {
     if (!(needed < infinity)) return;  // refused, maybe for this micro-batch alone
     too_large* noted = nullptr;
     for (too_large& known : too_large_)
-      if (known.seen != 0 && known.layout.same_layout(of.group)) noted = &known;
+      if (known.seen != 0 && known.layout.same_layout(candidate.group)) noted = &known;
     if (noted == nullptr) {
       noted = &too_large_[next_too_large_++ % most_too_large];
-      *noted = {.layout = of.group};
+      *noted = {.layout = candidate.group};
     }
     if (++noted->seen < patience) return;
-    plan_candidate other = of;
+    plan_candidate other = candidate;
     // With the least accumulation that there is it may be too much, and most is known then.
-    const std::int64_t many = required(of, of.of.unit) > most ? of.of.unit : of.of.low;
+    const std::int64_t many = required(candidate, candidate.allowed.unit) > most
+                                  ? candidate.allowed.unit
+                                  : candidate.allowed.low;
     std::int64_t low = request_.space.micro_batch.low() - 1;
-    std::int64_t high = of.group.micro_batch;
+    std::int64_t high = candidate.group.micro_batch;
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
       other.group.micro_batch = middle;
@@ -219,14 +230,14 @@ class planner {
     noted->seen = 1;
   }
 
-  constexpr void examine(const plan_candidate& of) {
-    if (is_known_too_large(of)) return;  // since it was found
-    if (request_.goal == plan_goal::least_memory) return examine_memory(of);
-    const double needed = required(of, of.of.high);
-    if (needed <= budget_) return insert(of, of.of.high, needed);
-    if (of.of.count() == 1) return note_too_large(of, needed, budget_);
-    plan_candidate less = of;
-    less.of.high -= less.of.unit;
+  constexpr void examine(const plan_candidate& candidate) {
+    if (is_known_too_large(candidate)) return;  // since it was found
+    if (request_.goal == plan_goal::least_memory) return examine_memory(candidate);
+    const double needed = required(candidate, candidate.allowed.high);
+    if (needed <= budget_) return insert(candidate, candidate.allowed.high, needed);
+    if (candidate.allowed.count() == 1) return note_too_large(candidate, needed, budget_);
+    plan_candidate less = candidate;
+    less.allowed.high -= less.allowed.unit;
     if (postponed_count_ == candidate_list::capacity) examine_postponed();
     postponed_[postponed_count_++] = less;
   }
@@ -234,45 +245,47 @@ class planner {
   // interest: when other plans have been found it seldom is.
   constexpr void examine_postponed() {
     for (int at = 0; at < postponed_count_; ++at) {
-      plan_candidate& of = postponed_[at];
-      const auto value = [&](std::int64_t many) {
-        return all_.value_of(of.group, of.per_sample(many));
-      };
-      if (value(of.of.high) > limit()) continue;
-      if (value(of.of.low) > limit())
-        of.of.low =
-            most_of(of.of, [&](std::int64_t many) { return value(many) > limit(); }) + of.of.unit;
-      if (is_known_too_large(of)) continue;
-      if (const double needed = required(of, of.of.low); needed > budget_) {
-        note_too_large(of, needed, budget_);
+      plan_candidate& candidate = postponed_[at];
+      const auto value = [&](std::int64_t many) { return value_of(candidate, many); };
+      if (value(candidate.allowed.high) > limit()) continue;
+      if (value(candidate.allowed.low) > limit())
+        candidate.allowed.low =
+            most_of(candidate.allowed, [&](std::int64_t many) { return value(many) > limit(); }) +
+            candidate.allowed.unit;
+      if (is_known_too_large(candidate)) continue;
+      if (const double needed = required(candidate, candidate.allowed.low); needed > budget_) {
+        note_too_large(candidate, needed, budget_);
         continue;
       }
-      of.of.high = most_of(of.of, [&](std::int64_t many) { return required(of, many) <= budget_; });
-      const std::int64_t accumulation = all_.limits().most_accumulation(of);
-      if (accumulation != 0) insert(of, accumulation, required(of, accumulation));
+      candidate.allowed.high = most_of(candidate.allowed, [&](std::int64_t many) {
+        return required(candidate, many) <= budget_;
+      });
+      const std::int64_t accumulation = all_.limits().most_accumulation(candidate);
+      if (accumulation != 0) insert(candidate, accumulation, required(candidate, accumulation));
     }
     postponed_count_ = 0;
   }
   // Memory rises with accumulation: the least, which meets the limits, and of as much memory the
   // most that does.
-  constexpr void examine_memory(plan_candidate of) {
-    const double needed = required(of, of.of.low);
+  constexpr void examine_memory(plan_candidate candidate) {
+    const double needed = required(candidate, candidate.allowed.low);
     const double most = limit() < budget_ ? limit() : budget_;
-    if (needed > most) return note_too_large(of, needed, most);
-    of.of.high = most_of(of.of, [&](std::int64_t many) { return required(of, many) <= needed; });
-    insert(of, all_.limits().most_accumulation(of), needed);
+    if (needed > most) return note_too_large(candidate, needed, most);
+    candidate.allowed.high = most_of(
+        candidate.allowed, [&](std::int64_t many) { return required(candidate, many) <= needed; });
+    insert(candidate, all_.limits().most_accumulation(candidate), needed);
   }
 
-  constexpr void insert(const plan_candidate& of, std::int64_t accumulation, double needed) {
-    const double per_sample = of.per_sample(accumulation);
+  constexpr void insert(const plan_candidate& candidate, std::int64_t accumulation, double needed) {
+    const double per_sample = candidate.per_sample(accumulation);
     const rank place{
-        request_.goal == plan_goal::least_memory ? needed : all_.value_of(of.group, per_sample),
+        request_.goal == plan_goal::least_memory ? needed : value_of(candidate, accumulation),
         per_sample,
         needed,
-        of.group};
+        candidate.group};
     int at = answer_.count;
     for (int there = 0; there < answer_.count; ++there)
-      if (ranks_[there].group.same_layout(of.group)) at = there;
+      if (ranks_[there].group.same_layout(candidate.group)) at = there;
     if (at < answer_.count && !(place < ranks_[at])) return;
     if (at == wanted_) {
       if (!(place < ranks_[--at])) return;
@@ -284,24 +297,24 @@ class planner {
       answer_.plans[at] = answer_.plans[at - 1];
     }
     ranks_[at] = place;
-    answer_.plans[at] = plan_of(of, accumulation);
+    answer_.plans[at] = plan_of(candidate, accumulation);
     answer_.plans[at].required = bytes::from_value(needed);
   }
-  constexpr training_plan plan_of(const plan_candidate& of, std::int64_t accumulation) {
-    const training_setup& setup = all_.divided(of.group);
-    return {.setup = static_cast<std::size_t>(of.group.setup),
-            .gpus = of.group.gpus,
+  constexpr training_plan plan_of(const plan_candidate& candidate, std::int64_t accumulation) {
+    const training_setup setup = all_.setup_of(candidate.group);
+    return {.setup = static_cast<std::size_t>(candidate.group.setup),
+            .gpus = candidate.group.gpus,
             .layout = setup.parallelism,
             .recompute = setup.recompute,
-            .batch = batch_of(of, accumulation),
-            .step = duration::from_value(of.step(accumulation))};
+            .batch = batch_of(candidate, accumulation),
+            .step = duration::from_value(candidate.step(accumulation))};
   }
 
   // What keeps every plan out, and how far off the nearest is.
   constexpr failure why_none(const plan_counts& counts) const {
-    const named_fact devices{fact::devices, all_.most_gpus()};
-    if (!all_.has_layouts()) {
-      if (failed(all_.flaw())) return all_.flaw();
+    const named_fact devices{fact::devices, all_.domain().most_gpus()};
+    if (!all_.tables().has_layouts()) {
+      if (failed(all_.tables().flaw())) return all_.tables().flaw();
       return failure(errc::no_such_layout, devices);
     }
     const std::int64_t plans = counts.evaluated + counts.excluded;
@@ -366,9 +379,9 @@ class planner {
   constexpr known<training_plan> best_run(const plan_request& asked, bool within_budget) const {
     planner search(asked, bytes::from_value(budget_), memory_of_, times_of_);
     if (!within_budget) {
-      const candidate_list found = search.all_.lowest(1, nullptr, infinity, as_it_is);
+      const candidate_list found = search.all_.lowest(1, nullptr, infinity, as_it_is).candidates;
       if (found.size() == 0) return {};
-      return search.plan_of(found[0], found[0].of.high);
+      return search.plan_of(found[0], found[0].allowed.high);
     }
     // Beneath a ceiling a search does not look for reasons.
     const auto found = search.run(1, std::numeric_limits<double>::max());

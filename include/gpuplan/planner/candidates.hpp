@@ -63,7 +63,7 @@ constexpr accumulations accumulations_for(const range<std::int64_t>& effective_b
 struct plan_candidate {
   double bound = 0;
   plan_group group{};
-  accumulations of{};
+  accumulations allowed{};
   step_curve step{};  // seconds by its accumulation
 
   constexpr double per_sample(std::int64_t accumulation) const {
@@ -73,7 +73,7 @@ struct plan_candidate {
 
   friend constexpr bool operator<(const plan_candidate& a, const plan_candidate& b) {
     if (a.bound != b.bound) return a.bound < b.bound;
-    return a.group != b.group ? a.group < b.group : a.of.high < b.of.high;
+    return a.group != b.group ? a.group < b.group : a.allowed.high < b.allowed.high;
   }
 };
 
@@ -86,26 +86,31 @@ class run_limits {
     if (request.on.price_per_gpu) price_ = request.on.price_per_gpu->each.value();
   }
 
-  constexpr bool are_met_by(const plan_candidate& of, std::int64_t accumulation) const {
+  constexpr bool are_met_by(const plan_candidate& candidate, std::int64_t accumulation) const {
     if (!are_there()) return true;
-    const std::int64_t batch = of.group.micro_batch * of.group.data_parallel() * accumulation;
-    return hold(of, static_cast<double>(ceil_div(samples_, batch)) * of.step(accumulation));
+    const std::int64_t batch =
+        candidate.group.micro_batch * candidate.group.data_parallel() * accumulation;
+    return hold(candidate,
+                static_cast<double>(ceil_div(samples_, batch)) * candidate.step(accumulation));
   }
   // Whether they would be met with the most accumulation if the last step could be a part of one.
   // The time of a sample falls with accumulation: if not, they are by no plan of the candidate.
-  constexpr bool may_be_met_by(const plan_candidate& of) const {
-    const double in_parts = static_cast<double>(samples_) * of.per_sample(of.of.high);
-    return !are_there() || hold(of, in_parts * (1 - 1e-12));
+  constexpr bool may_be_met_by(const plan_candidate& candidate) const {
+    const double in_parts =
+        static_cast<double>(samples_) * candidate.per_sample(candidate.allowed.high);
+    return !are_there() || hold(candidate, in_parts * (1 - 1e-12));
   }
   // The most accumulation with which they are met, or 0; and the least.
-  constexpr std::int64_t most_accumulation(const plan_candidate& of) const {
-    for (std::int64_t many = of.of.high; many >= of.of.low; many -= of.of.unit)
-      if (are_met_by(of, many)) return many;
+  constexpr std::int64_t most_accumulation(const plan_candidate& candidate) const {
+    for (std::int64_t many = candidate.allowed.high; many >= candidate.allowed.low;
+         many -= candidate.allowed.unit)
+      if (are_met_by(candidate, many)) return many;
     return 0;
   }
-  constexpr std::int64_t least_accumulation(const plan_candidate& of) const {
-    for (std::int64_t many = of.of.low; many <= of.of.high; many += of.of.unit)
-      if (are_met_by(of, many)) return many;
+  constexpr std::int64_t least_accumulation(const plan_candidate& candidate) const {
+    for (std::int64_t many = candidate.allowed.low; many <= candidate.allowed.high;
+         many += candidate.allowed.unit)
+      if (are_met_by(candidate, many)) return many;
     return 0;
   }
 
@@ -116,9 +121,9 @@ class run_limits {
   double price_ = 0;  // of a GPU and second
 
   constexpr bool are_there() const { return time_ < infinity || money_ < infinity; }
-  constexpr bool hold(const plan_candidate& of, double run) const {
+  constexpr bool hold(const plan_candidate& candidate, double run) const {
     if (run > time_) return false;
-    return money_ == infinity || static_cast<double>(of.group.gpus) * run * price_ <= money_;
+    return money_ == infinity || static_cast<double>(candidate.group.gpus) * run * price_ <= money_;
   }
 };
 
@@ -132,18 +137,18 @@ class candidate_list {
 
   constexpr bool is_full() const { return count_ == most_; }
   constexpr int size() const { return count_; }
-  constexpr const plan_candidate& operator[](int at) const { return of_[at]; }
+  constexpr const plan_candidate& operator[](int at) const { return list_[at]; }
   // What a candidate must be below to be kept.
-  constexpr double limit() const { return is_full() ? of_[most_ - 1].bound : infinity; }
+  constexpr double limit() const { return is_full() ? list_[most_ - 1].bound : infinity; }
   constexpr void insert(const plan_candidate& candidate) {
-    if (is_full() && !(candidate < of_[most_ - 1])) return;
+    if (is_full() && !(candidate < list_[most_ - 1])) return;
     int at = is_full() ? most_ - 1 : count_++;
-    for (; at > 0 && candidate < of_[at - 1]; --at) of_[at] = of_[at - 1];
-    of_[at] = candidate;
+    for (; at > 0 && candidate < list_[at - 1]; --at) list_[at] = list_[at - 1];
+    list_[at] = candidate;
   }
 
  private:
-  plan_candidate of_[capacity]{};
+  plan_candidate list_[capacity]{};
   int most_;
   int count_ = 0;
 };

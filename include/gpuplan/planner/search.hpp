@@ -1,7 +1,7 @@
 #pragma once
 
-// The planner's inner loop, in plain numbers: every plan's time from tables, the best of them in
-// order, and what no plan can be better than. Private.
+// The planner's inner loop, in plain numbers: what a request allows, tables of it, the candidates
+// of a family of plans, the time of each from tables, and the lowest of them. Private.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/math.hpp>
@@ -15,10 +15,12 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <numeric>
+#include <type_traits>
 
 namespace gpuplan::detail {
+
+// ---- What a request allows
 
 // The time of a layer is one for all plans of a family with the same micro-batch.
 struct plan_family {
@@ -27,148 +29,49 @@ struct plan_family {
   int first_bound = 0;  // of its micro-batches, in order; below 0: there was no room
   int bounds = 0;
 };
-struct micro_batch_bound {
-  double bound = 0;
-  std::int64_t micro_batch = 0;
-};
 
-// The plans of a request. One pass over all of them finds the lowest candidates that come behind a
-// given one.
-template <times_of_setups TimesOf>
-class plan_enumeration {
+// Functions of a request.
+class plan_domain {
  public:
-  static constexpr int most_families = 512;
+  constexpr explicit plan_domain(const plan_request& request) : request_(request) {}
 
-  constexpr plan_enumeration(const plan_request& asked, const TimesOf& times)
-      : request_(asked),
-        times_(times),
-        time_{.setup = asked.setup, .on = asked.on, .efficiency = asked.efficiency},
-        composer_(time_),
-        limits_(asked) {
-    if constexpr (has_tables) {
-      time_.loader = times.loader;
-      time_.straggler_slowdown = times.straggler_slowdown;
-      time_.terms = times.terms;
-    }
-    begin_setup(0);
-    find_families();
+  constexpr const plan_request& request() const { return request_; }
+
+  constexpr std::int64_t setups() const {
+    return static_cast<std::int64_t>(request_.setups.size()) + 1;
   }
-
-  constexpr plan_enumeration(const plan_enumeration&) = delete;
-  constexpr plan_enumeration& operator=(const plan_enumeration&) = delete;
-
-  constexpr const plan_counts& counts() const { return counts_; }
-  // Of the first layout that was refused.
-  constexpr const failure& flaw() const { return flaw_; }
-  constexpr bool has_layouts() const { return has_layouts_; }
-  constexpr bool has_too_many() const { return has_too_many_; }
+  constexpr const training_setup& setup_at(std::int64_t which) const {
+    return which == 0 ? request_.setup : request_.setups[static_cast<std::size_t>(which - 1)];
+  }
+  // With the degrees of a family, and what it recomputes.
+  constexpr training_setup setup_of(const plan_family& family) const {
+    training_setup setup = setup_at(family.setup);
+    parallelism& degrees = setup.parallelism;
+    degrees.tensor_parallel = family.tensor;
+    degrees.context_parallel = family.context;
+    degrees.expert_parallel = family.expert;
+    if (request_.space.sequence_parallel) degrees.sequence_parallel = family.sequence != 0;
+    setup.recompute = static_cast<recompute_mode>(family.recompute);
+    return setup;
+  }
 
   // What the goal counts, of so many seconds a sample.
   constexpr double value_of(const plan_group& group, double per_sample) const {
     return request_.goal == plan_goal::least_money ? per_sample * static_cast<double>(group.gpus)
                                                    : per_sample;
   }
-  constexpr const run_limits& limits() const { return limits_; }
-
   constexpr std::int64_t most_gpus() const {
     const std::int64_t all = total_gpus(request_.on);
     return searched(request_.space.gpus, all, all).high;
   }
-
-  // The setup with a group's layout.
-  constexpr const training_setup& divided(const plan_group& group) {
-    set_family({.tensor = group.tensor,
-                .context = group.context,
-                .expert = group.expert,
-                .recompute = group.recompute,
-                .sequence = group.sequence,
-                .setup = group.setup});
-    set_layout({.pipeline = group.pipeline, .chunks = group.chunks, .zero = group.zero});
-    return time_.setup;
+  // Beyond these, micro-batches of all replicas are more than a batch.
+  constexpr std::int64_t most_gpus(std::int64_t ranks, std::int64_t b) const {
+    const std::int64_t most = request_.effective_batch.high() / b * ranks;
+    return most < most_gpus() ? most : most_gpus();
   }
-
-  // The lowest candidates, `most` of them: those behind another one, where there is one, and not
-  // above `limit`. `refine(candidate, setup, parameters of its first rank)` may raise a candidate's
-  // bound, to infinity where it has no plan.
-  template <class Refine>
-  constexpr candidate_list lowest(int most,
-                                  const plan_candidate* behind,
-                                  double limit,
-                                  const Refine& refine) {
-    counts_ = {};
-    candidate_list found(most);
-    for (int at = 0; at < family_count_; ++at) {
-      const plan_family& family = families_[at];
-      const auto is_excluded = [&](double bound) {
-        return prunes() && bound > (found.limit() < limit ? found.limit() : limit);
-      };
-      if (is_excluded(family.bound)) break;
-      set_family(family);
-      find_layouts();
-      if (family.first_bound < 0) {
-        for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b)
-          visit(family, b, behind, limit, found, refine);
-        continue;
-      }
-      for (int which = family.first_bound; which < family.first_bound + family.bounds; ++which) {
-        if (is_excluded(bounds_[which].bound)) break;
-        visit(family, bounds_[which].micro_batch, behind, limit, found, refine);
-      }
-    }
-    counts_.excluded = plans_ - counts_.evaluated;
-    return found;
-  }
-
- private:
-  struct layout {
-    std::int64_t pipeline = 1, chunks = 1, zero = 0;
-    // Micro-batches from here on are refused; 0: none was tried.
-    std::int64_t refused_from = 0;
-  };
-  // Divisions with as many stages.
-  struct pipeline_layouts {
-    std::int64_t stages = 1;
-    int first = 0;  // in `layouts_`: those of one chunk come first
-    int count = 0;
-    int in_chunks = 0;
-    parameter_counts held{};  // by the first rank
-  };
-  static constexpr int most_layouts = 1024;
-  static constexpr int most_pipelines = 256;
-  static constexpr int most_bounds = 4096;
-  // Bounds are other sums than what they are compared with.
-  static constexpr double rounding = 1 - 1e-12;
-
-  // Else a time model is asked about each plan, and nothing bounds what it answers.
-  static constexpr bool has_tables = std::same_as<TimesOf, roofline_times>;
-
-  const plan_request& request_;
-  const TimesOf& times_;
-  std::int64_t setup_ = 0;
-  roofline_time time_;
-  step_composer composer_;
-  run_limits limits_;
-  plan_counts counts_{};
-  failure flaw_{};
-  plan_family families_[most_families]{};
-  int family_count_ = 0;
-  layout layouts_[most_layouts]{};  // of the family that is visited
-  int layout_count_ = 0;
-  pipeline_layouts pipelines_[most_pipelines]{};
-  int pipeline_count_ = 0;
-  micro_batch_bound bounds_[most_bounds]{};
-  int bound_count_ = 0;
-  std::int64_t plans_ = 0;  // all there are
-  bool has_layouts_ = false;
-  bool has_too_many_ = false;
-
-  constexpr bool prunes() const {
-    return has_tables && !request_.evaluates_all && request_.goal != plan_goal::least_memory;
-  }
-  constexpr std::int64_t devices_per_node() const { return request_.on.gpus_per_node; }
   // The next number of GPUs that so many ranks of a model divide: of a node any, then whole nodes.
   constexpr std::int64_t next_gpus(std::int64_t after, std::int64_t ranks) const {
-    const std::int64_t in_node = devices_per_node();
+    const std::int64_t in_node = request_.on.gpus_per_node;
     const std::int64_t next = (after / ranks + 1) * ranks;
     if (next <= in_node) return next;
     const std::int64_t nodes = std::lcm(ranks, in_node);
@@ -178,11 +81,15 @@ class plan_enumeration {
     const std::int64_t all = total_gpus(request_.on);
     return next_gpus(searched(request_.space.gpus, all, all).low - 1, ranks);
   }
+  constexpr bool has_gpus_for(std::int64_t ranks) const { return first_gpus(ranks) <= most_gpus(); }
+
+  constexpr std::int64_t least_micro_batch() const { return request_.space.micro_batch.low(); }
   constexpr std::int64_t largest_micro_batch() const {
     const std::int64_t asked = request_.space.micro_batch.high();
     const std::int64_t most = request_.effective_batch.high();
     return asked < most ? asked : most;
   }
+  // Degrees asked for, or the one that is set.
   static constexpr degree_span searched(const known<range<std::int64_t>>& degrees,
                                         std::int64_t as_set,
                                         std::int64_t most) {
@@ -190,60 +97,271 @@ class plan_enumeration {
     return {degrees->low(), degrees->high() < most ? degrees->high() : most};
   }
 
-  constexpr const training_setup& setup_at(std::int64_t which) const {
-    return which == 0 ? request_.setup : request_.setups[static_cast<std::size_t>(which - 1)];
+ private:
+  const plan_request& request_;
+};
+
+// ---- The candidates of a family
+
+struct stage_layout {
+  std::int64_t pipeline = 1, chunks = 1, zero = 0;
+};
+constexpr void set_stages(parallelism& degrees, const stage_layout& stages) {
+  degrees.pipeline_parallel = stages.pipeline;
+  degrees.virtual_pipeline = stages.chunks;
+  degrees.zero_stage = static_cast<int>(stages.zero);
+}
+
+// Layouts with as many stages.
+struct pipeline_layouts {
+  std::int64_t stages = 1;
+  std::int64_t ranks = 1;  // of a model
+  int first = 0;           // those of one chunk come first
+  int count = 0;
+  int in_chunks = 0;
+  parameter_counts held{};  // by the first rank
+};
+
+// What a pipeline's layouts may do on so many GPUs: none where there are no such plans.
+struct allowed_batches {
+  accumulations plain{};
+  accumulations in_chunks{};  // go through as many micro-batches as stages at a time
+
+  constexpr const accumulations& with(const stage_layout& layout) const {
+    return layout.chunks > 1 ? in_chunks : plain;
   }
-  constexpr void begin_setup(std::int64_t which) {
-    setup_ = which;
-    time_.setup = setup_at(which);
-    if constexpr (has_tables) {
-      std::construct_at(&composer_, time_);
-      composer_.set_factors(times_.factors);
+  constexpr std::int64_t plans(const pipeline_layouts& pipeline) const {
+    return (pipeline.count - pipeline.in_chunks) * plain.count() +
+           pipeline.in_chunks * in_chunks.count();
+  }
+};
+
+// The layouts of a family, those that `validate` accepts.
+class family_layouts {
+ public:
+  static constexpr int most_layouts = 1024;
+  static constexpr int most_pipelines = 256;
+
+  // Those of the setup of a family. The failure stays that of the first that ever was refused.
+  constexpr void find(const plan_domain& domain, const plan_family& family) {
+    count_ = pipeline_count_ = 0;
+    training_setup setup = domain.setup_of(family);
+    const parallelism& as_set = domain.setup_at(family.setup).parallelism;
+    const plan_space& space = domain.request().space;
+    const std::int64_t layers = setup.model.layers();
+    const degree_span pipeline =
+        domain.searched(space.pipeline_parallel, as_set.pipeline_parallel, layers);
+    const degree_span zero = domain.searched(space.zero_stage, as_set.zero_stage, 3);
+    for (std::int64_t p = pipeline.low; p <= pipeline.high; ++p) {
+      const std::int64_t ranks = family.tensor * family.context * p;
+      if (!domain.has_gpus_for(ranks)) continue;
+      pipeline_layouts here{.stages = p, .ranks = ranks, .first = count_};
+      const degree_span chunks =
+          domain.searched(space.virtual_pipeline, as_set.virtual_pipeline, p > 1 ? layers / p : 1);
+      for (std::int64_t v = chunks.low; v <= chunks.high; ++v) {
+        if (v > 1 && layers % (p * v) != 0) continue;
+        for (std::int64_t z = zero.low; z <= zero.high; ++z) {
+          const stage_layout layout{.pipeline = p, .chunks = v, .zero = z};
+          set_stages(setup.parallelism, layout);
+          // Every stage is one of the layout.
+          const auto valid = validate(setup);
+          if (!valid && !failed(flaw_)) flaw_ = valid.why();
+          if (!valid) continue;
+          if (count_ == most_layouts || pipeline_count_ == most_pipelines) {
+            has_too_many_ = true;
+            return;
+          }
+          layouts_[count_++] = layout;
+          here.in_chunks += v > 1 ? 1 : 0;
+        }
+      }
+      here.count = count_ - here.first;
+      if (here.count == 0) continue;
+      here.held = parameters(setup.model, setup.parallelism, {});
+      pipelines_[pipeline_count_++] = here;
     }
   }
-  constexpr void set_family(const plan_family& family) {
-    if (family.setup != setup_) begin_setup(family.setup);
-    parallelism& degrees = time_.setup.parallelism;
-    degrees.tensor_parallel = family.tensor;
-    degrees.context_parallel = family.context;
-    degrees.expert_parallel = family.expert;
-    if (request_.space.sequence_parallel) degrees.sequence_parallel = family.sequence != 0;
-    time_.setup.recompute = static_cast<recompute_mode>(family.recompute);
+
+  constexpr int size() const { return count_; }
+  constexpr const stage_layout& operator[](int at) const { return layouts_[at]; }
+  constexpr const pipeline_layouts* begin() const { return pipelines_; }
+  constexpr const pipeline_layouts* end() const { return pipelines_ + pipeline_count_; }
+  constexpr const failure& flaw() const { return flaw_; }
+  constexpr bool has_too_many() const { return has_too_many_; }
+
+ private:
+  stage_layout layouts_[most_layouts]{};
+  int count_ = 0;
+  pipeline_layouts pipelines_[most_pipelines]{};
+  int pipeline_count_ = 0;
+  failure flaw_{};
+  bool has_too_many_ = false;
+};
+
+// Calls `visit(GPUs, batches)` for each number of GPUs on which a pipeline has plans.
+template <class Visit>
+constexpr void for_each_size(const plan_domain& domain,
+                             const training_setup& setup,
+                             const pipeline_layouts& pipeline,
+                             std::int64_t b,
+                             const Visit& visit) {
+  const range<std::int64_t>& batch = domain.request().effective_batch;
+  const std::int64_t high = domain.most_gpus(pipeline.ranks, b);
+  for (std::int64_t many = domain.first_gpus(pipeline.ranks); many <= high;
+       many = domain.next_gpus(many, pipeline.ranks)) {
+    const std::int64_t data_parallel = many / pipeline.ranks;
+    if (failed(flaw_of_batch(setup, {b, data_parallel, 1}))) continue;
+    const std::int64_t samples = b * data_parallel;
+    allowed_batches batches{.plain = accumulations_for(batch, samples, 1)};
+    if (pipeline.in_chunks != 0)
+      batches.in_chunks = accumulations_for(batch, samples, pipeline.stages);
+    if (batches.plans(pipeline) != 0) visit(many, batches);
   }
-  constexpr void set_layout(const layout& of) {
-    parallelism& degrees = time_.setup.parallelism;
-    degrees.pipeline_parallel = of.pipeline;
-    degrees.virtual_pipeline = of.chunks;
-    degrees.zero_stage = static_cast<int>(of.zero);
+}
+
+// ---- What there is, worked out once
+
+struct micro_batch_bound {
+  double bound = 0;
+  std::int64_t micro_batch = 0;
+};
+
+// Bounds are other sums than what they are compared with.
+inline constexpr double rounding_of_bounds = 1 - 1e-12;
+
+// The times of a family's plans by `roofline_time`: those of a layer in tables, one micro-batch at
+// a time.
+class family_times {
+ public:
+  constexpr family_times(const plan_request& request,
+                         const roofline_times& times,
+                         const training_setup& family)
+      : time_(times(family, request.on, request.efficiency).model), composer_(time_) {
+    composer_.set_factors(times.factors);
+  }
+  constexpr family_times(const family_times&) = delete;
+  constexpr family_times& operator=(const family_times&) = delete;
+
+  // Of micro-batches of so many samples on so many stages.
+  constexpr void tabulate(std::int64_t b, std::int64_t stages) {
+    // Where some layers are recomputed, their share is one of a stage.
+    const bool is_there = b == micro_batch_ && (stages == stages_ || !share_differs());
+    if (is_there) return;
+    set_layout({.pipeline = stages});
+    composer_.tabulate_layers(b);
+    all_stages_ = composer_.of_all_stages();
+    micro_batch_ = b;
+    stages_ = stages;
+  }
+  constexpr double of_busiest_stage(std::int64_t stages) {
+    set_layout({.pipeline = stages});
+    return composer_.of_busiest_stage();
+  }
+  constexpr step_line line(const stage_layout& layout,
+                           std::int64_t data_parallel,
+                           const parameter_counts& held) {
+    set_layout(layout);
+    composer_.set_data_parallel(data_parallel);
+    return composer_.line(held);
   }
 
-  // Beyond these, micro-batches of all replicas are more than a batch.
-  constexpr std::int64_t most_gpus(std::int64_t ranks, std::int64_t b) const {
-    const std::int64_t most = request_.effective_batch.high() / b * ranks;
-    return most < most_gpus() ? most : most_gpus();
+  // What no plan on so many GPUs is below: GPUs that compute all the time, and on layers alone.
+  // What weights' sharing takes is not in it.
+  constexpr double bound(plan_goal goal, std::int64_t many) const {
+    const parallelism& degrees = time_.setup.parallelism;
+    const double gpu_time =
+        all_stages_ * static_cast<double>(degrees.tensor_parallel * degrees.context_parallel) /
+        static_cast<double>(micro_batch_) * rounding_of_bounds;
+    return goal == plan_goal::least_money ? gpu_time : gpu_time / static_cast<double>(many);
   }
-  constexpr bool has_gpus_for(std::int64_t ranks) const { return first_gpus(ranks) <= most_gpus(); }
 
-  constexpr void find_families() {
-    for (std::size_t which = 0; which <= request_.setups.size(); ++which)
-      find_families(static_cast<std::int64_t>(which));
+ private:
+  roofline_time time_;
+  step_composer composer_;
+  std::int64_t micro_batch_ = 0;  // that is tabulated
+  std::int64_t stages_ = 0;
+  double all_stages_ = 0;
+
+  constexpr bool share_differs() const { return time_.setup.recompute_layers != 0; }
+  constexpr void set_layout(const stage_layout& layout) {
+    composer_.set_layout(layout.pipeline, layout.chunks, static_cast<int>(layout.zero));
   }
-  constexpr void find_families(std::int64_t which) {
-    const training_setup& setup = setup_at(which);
+};
+// Of a time model that is asked about each plan.
+struct no_times {
+  constexpr no_times(const plan_request&, const auto&, const training_setup&) {}
+};
+
+// The families of a request that have plans, the lowest bound first, each with its micro-batches.
+template <times_of_setups TimesOf>
+class plan_tables {
+ public:
+  static constexpr int most_families = 512;
+
+  // Nothing bounds what another time model answers.
+  static constexpr bool has_times = std::same_as<TimesOf, roofline_times>;
+  using times = std::conditional_t<has_times, family_times, no_times>;
+
+  constexpr plan_tables(const plan_domain& domain, const TimesOf& times_of)
+      : prunes_(has_times && !domain.request().evaluates_all &&
+                domain.request().goal != plan_goal::least_memory) {
+    family_layouts layouts;
+    for (std::int64_t setup = 0; setup < domain.setups(); ++setup)
+      find_families(domain, times_of, setup, layouts);
+    flaw_ = layouts.flaw();
+    has_too_many_ = has_too_many_ || layouts.has_too_many();
+  }
+
+  // Whether bounds are worked out.
+  constexpr bool prunes() const { return prunes_; }
+  constexpr std::int64_t plans() const { return plans_; }
+  constexpr const plan_family* begin() const { return families_; }
+  constexpr const plan_family* end() const { return families_ + family_count_; }
+  // In order of their bounds; none where there was no room for them.
+  constexpr const micro_batch_bound* bounds_of(const plan_family& family) const {
+    return family.first_bound < 0 ? nullptr : bounds_ + family.first_bound;
+  }
+  // Of the first layout that was refused.
+  constexpr const failure& flaw() const { return flaw_; }
+  constexpr bool has_layouts() const { return has_layouts_; }
+  constexpr bool has_too_many() const { return has_too_many_; }
+
+ private:
+  static constexpr int most_bounds = 4096;
+
+  bool prunes_;
+  plan_family families_[most_families]{};
+  int family_count_ = 0;
+  micro_batch_bound bounds_[most_bounds]{};
+  int bound_count_ = 0;
+  std::int64_t plans_ = 0;
+  failure flaw_{};
+  bool has_layouts_ = false;
+  bool has_too_many_ = false;
+
+  constexpr void find_families(const plan_domain& domain,
+                               const TimesOf& times_of,
+                               std::int64_t which,
+                               family_layouts& layouts) {
+    const training_setup& setup = domain.setup_at(which);
     const parallelism& as_set = setup.parallelism;
-    const plan_space& space = request_.space;
-    const std::int64_t most = most_gpus();
-    const std::int64_t in_node =
-        request_.tensor_within_node && devices_per_node() < most ? devices_per_node() : most;
-    const degree_span tensor = searched(space.tensor_parallel, as_set.tensor_parallel, in_node);
-    const degree_span context = searched(space.context_parallel, as_set.context_parallel, most);
+    const plan_request& request = domain.request();
+    const plan_space& space = request.space;
+    const std::int64_t most = domain.most_gpus();
+    const std::int64_t in_node = request.tensor_within_node && request.on.gpus_per_node < most
+                                     ? request.on.gpus_per_node
+                                     : most;
+    const degree_span tensor =
+        domain.searched(space.tensor_parallel, as_set.tensor_parallel, in_node);
+    const degree_span context =
+        domain.searched(space.context_parallel, as_set.context_parallel, most);
     const std::int64_t experts = setup.model.moe.num_experts;
     const degree_span expert =
-        searched(space.expert_parallel, as_set.expert_parallel, experts == 0 ? 1 : experts);
+        domain.searched(space.expert_parallel, as_set.expert_parallel, experts == 0 ? 1 : experts);
     for (std::int64_t t = tensor.low; t <= tensor.high; ++t)
       for (std::int64_t c = context.low; c <= context.high && c <= most / t; ++c) {
-        if (!has_gpus_for(t * c)) continue;
-        if (failed(flaw_) && !can_divide_layers(setup, t, c)) {
+        if (!domain.has_gpus_for(t * c)) continue;
+        if (failed(layouts.flaw()) && !can_divide_layers(setup, t, c)) {
           if (c > setup.sequence_length) break;
           continue;
         }
@@ -253,12 +371,15 @@ class plan_enumeration {
             for (std::int64_t along = 0; along <= (space.sequence_parallel && t > 1 ? 1 : 0);
                  ++along)
               if (space.recompute || mode == static_cast<int>(setup.recompute))
-                add_family({.tensor = t,
+                add_family(domain,
+                           times_of,
+                           {.tensor = t,
                             .context = c,
                             .expert = e,
                             .recompute = mode,
                             .sequence = along,
-                            .setup = which});
+                            .setup = which},
+                           layouts);
         }
       }
   }
@@ -271,16 +392,18 @@ class plan_enumeration {
            (tensor == 1 || setup.model.moe.num_experts == 0) &&
            (context == 1 || !setup.model.is_latent());
   }
-  constexpr void add_family(plan_family family) {
+  constexpr void add_family(const plan_domain& domain,
+                            const TimesOf& times_of,
+                            plan_family family,
+                            family_layouts& layouts) {
     if (family_count_ == most_families) {
       has_too_many_ = true;
       return;
     }
-    set_family(family);
-    find_layouts();
-    if (layout_count_ == 0) return;
+    layouts.find(domain, family);
+    if (layouts.size() == 0) return;
     has_layouts_ = true;
-    find_bounds(family);
+    find_bounds(domain, times_of, layouts, family);
     if (family.bounds == 0) return;
     int at = family_count_++;
     for (; at > 0 && family.bound < families_[at - 1].bound; --at)
@@ -288,22 +411,33 @@ class plan_enumeration {
     families_[at] = family;
   }
   // Of the micro-batches that have plans. Where bounds are not wanted, they are 0.
-  constexpr void find_bounds(plan_family& family) {
+  constexpr void find_bounds(const plan_domain& domain,
+                             const TimesOf& times_of,
+                             const family_layouts& layouts,
+                             plan_family& family) {
+    const plan_request& request = domain.request();
+    const range<std::int64_t>& all = request.effective_batch;
+    const training_setup setup = domain.setup_of(family);
+    [[maybe_unused]] times there(request, times_of, setup);
     family.bound = infinity;
     family.first_bound = bound_count_;
-    set_layout({.pipeline = 1});
-    for (std::int64_t b = request_.space.micro_batch.low(); b <= largest_micro_batch(); ++b) {
-      const range<std::int64_t>& all = request_.effective_batch;
+    for (std::int64_t b = domain.least_micro_batch(); b <= domain.largest_micro_batch(); ++b) {
       if (all.high() / b * b < all.low()) continue;
-      const std::int64_t plans = plans_of(b);
+      std::int64_t plans = 0;
+      for (const pipeline_layouts& pipeline : layouts)
+        for_each_size(
+            domain, setup, pipeline, b, [&](std::int64_t, const allowed_batches& batches) {
+              plans += batches.plans(pipeline);
+            });
       if (plans == 0) continue;
       plans_ += plans;
       ++family.bounds;
       double bound = 0;
-      if (prunes()) {
-        composer_.tabulate_layers(b);
-        bound = bound_of(family, b, composer_.of_all_stages(), most_gpus());
-      }
+      if constexpr (has_times)
+        if (prunes_) {
+          there.tabulate(b, 1);
+          bound = there.bound(request.goal, domain.most_gpus());
+        }
       if (bound < family.bound) family.bound = bound;
       if (bound_count_ == most_bounds) family.first_bound = -1;
       if (family.first_bound < 0) continue;
@@ -313,246 +447,267 @@ class plan_enumeration {
       bounds_[at] = {bound, b};
     }
   }
-  // GPUs that compute all the time, and on layers alone.
-  constexpr double bound_of(const plan_family& family,
-                            std::int64_t b,
-                            double all_stages,
-                            std::int64_t many) const {
-    const double gpu_time = all_stages * static_cast<double>(family.tensor * family.context) /
-                            static_cast<double>(b) * rounding;
-    return request_.goal == plan_goal::least_money ? gpu_time
-                                                   : gpu_time / static_cast<double>(many);
+};
+
+// ---- The lowest candidates
+
+// Whether a plan of a candidate meets the limits: then it ends with the most accumulation that
+// does, or begins with the least where memory is the goal. The time of a sample falls with
+// accumulation, so that of the most is the least of all.
+constexpr bool settle(const plan_domain& domain,
+                      const run_limits& limits,
+                      plan_candidate& candidate,
+                      plan_counts& counts) {
+  const accumulations all = candidate.allowed;
+  if (domain.request().evaluates_all) {
+    plan_candidate settled = candidate;  // the same but for rounding
+    settled.step.settle();
+    double longest = 0;
+    for (std::int64_t many = all.low; many <= all.high; many += all.unit) {
+      const double here = settled.per_sample(many);
+      if (here > longest) longest = here;
+    }
+    counts.evaluated += longest < infinity ? all.count() : 0;
+  } else {
+    counts.evaluated += 1;
+  }
+  const bool from_least = domain.request().goal == plan_goal::least_memory;
+  std::int64_t best = 0;
+  if (limits.may_be_met_by(candidate))
+    best = from_least ? limits.least_accumulation(candidate) : limits.most_accumulation(candidate);
+  if (best == 0) {
+    counts.refused += all.count();
+    return false;
+  }
+  (from_least ? candidate.allowed.low : candidate.allowed.high) = best;
+  candidate.bound = from_least ? 0 : domain.value_of(candidate.group, candidate.per_sample(best));
+  return true;
+}
+
+// The plans of a request. One pass over its families finds the lowest candidates that come behind a
+// given one.
+template <times_of_setups TimesOf>
+class plan_search {
+ public:
+  constexpr plan_search(const plan_request& request, const TimesOf& times_of)
+      : domain_(request), times_of_(times_of), limits_(request), tables_(domain_, times_of) {}
+
+  constexpr const plan_domain& domain() const { return domain_; }
+  constexpr const run_limits& limits() const { return limits_; }
+  constexpr const plan_tables<TimesOf>& tables() const { return tables_; }
+
+  // The setup with a group's layout.
+  constexpr training_setup setup_of(const plan_group& group) const {
+    training_setup setup = domain_.setup_of(family_of(group));
+    set_stages(setup.parallelism,
+               {.pipeline = group.pipeline, .chunks = group.chunks, .zero = group.zero});
+    return setup;
   }
 
-  constexpr void find_layouts() {
-    layout_count_ = pipeline_count_ = 0;
-    const parallelism& as_set = setup_at(setup_).parallelism;
-    const plan_space& space = request_.space;
-    const std::int64_t layers = time_.setup.model.layers();
-    const std::int64_t tensor = time_.setup.parallelism.tensor_parallel;
-    const std::int64_t context = time_.setup.parallelism.context_parallel;
-    const degree_span pipeline =
-        searched(space.pipeline_parallel, as_set.pipeline_parallel, layers);
-    const degree_span zero = searched(space.zero_stage, as_set.zero_stage, 3);
-    for (std::int64_t p = pipeline.low; p <= pipeline.high; ++p) {
-      if (!has_gpus_for(tensor * context * p)) continue;
-      pipeline_layouts here{.stages = p, .first = layout_count_};
-      const degree_span chunks =
-          searched(space.virtual_pipeline, as_set.virtual_pipeline, p > 1 ? layers / p : 1);
-      for (std::int64_t v = chunks.low; v <= chunks.high; ++v) {
-        if (v > 1 && layers % (p * v) != 0) continue;
-        for (std::int64_t z = zero.low; z <= zero.high; ++z) {
-          set_layout({.pipeline = p, .chunks = v, .zero = z});
-          // Every stage is one of the layout.
-          const auto valid = validate(time_.setup);
-          if (!valid && !failed(flaw_)) flaw_ = valid.why();
-          if (!valid) continue;
-          if (layout_count_ == most_layouts || pipeline_count_ == most_pipelines) {
-            has_too_many_ = true;
-            return;
-          }
-          layouts_[layout_count_++] = {.pipeline = p, .chunks = v, .zero = z};
-          here.in_chunks += v > 1 ? 1 : 0;
-        }
-      }
-      here.count = layout_count_ - here.first;
-      if (here.count == 0) continue;
-      here.held = parameters(time_.setup.model, time_.setup.parallelism, {});
-      pipelines_[pipeline_count_++] = here;
-    }
-  }
-
-  static constexpr plan_group group_of(const plan_family& family,
-                                       const pipeline_layouts& pipeline,
-                                       std::int64_t many,
-                                       std::int64_t b) {
-    return {.gpus = many,
-            .tensor = family.tensor,
-            .context = family.context,
-            .expert = family.expert,
-            .recompute = family.recompute,
-            .pipeline = pipeline.stages,
-            .sequence = family.sequence,
-            .setup = family.setup,
-            .micro_batch = b};
-  }
-  // What a pipeline's layouts may do on so many GPUs: none where there are no such plans.
-  struct batches {
-    accumulations plain{};
-    accumulations in_chunks{};  // go through as many micro-batches as stages at a time
-
-    constexpr const accumulations& of(const layout& one) const {
-      return one.chunks > 1 ? in_chunks : plain;
-    }
-    constexpr std::int64_t plans(const pipeline_layouts& pipeline) const {
-      return (pipeline.count - pipeline.in_chunks) * plain.count() +
-             pipeline.in_chunks * in_chunks.count();
-    }
+  struct lowest_candidates {
+    candidate_list candidates;
+    plan_counts counts{};
   };
-  constexpr std::int64_t ranks_of(const pipeline_layouts& pipeline) const {
-    const parallelism& degrees = time_.setup.parallelism;
-    return degrees.tensor_parallel * degrees.context_parallel * pipeline.stages;
-  }
-  constexpr batches batches_of(const pipeline_layouts& pipeline,
-                               std::int64_t data_parallel,
-                               std::int64_t b) const {
-    const std::int64_t samples = b * data_parallel;
-    if (failed(flaw_of_batch(time_.setup, {b, data_parallel, 1}))) return {};
-    batches found{.plain = accumulations_for(request_.effective_batch, samples, 1)};
-    if (pipeline.in_chunks != 0)
-      found.in_chunks = accumulations_for(request_.effective_batch, samples, pipeline.stages);
+  // The lowest candidates, `most` of them: those behind another one, where there is one, and not
+  // above `limit`. `refine(candidate, setup, parameters of its first rank)` may raise a candidate's
+  // bound, to infinity where it has no plan.
+  template <class Refine>
+  constexpr lowest_candidates lowest(int most,
+                                     const plan_candidate* behind,
+                                     double limit,
+                                     const Refine& refine) const {
+    lowest_candidates found{.candidates = candidate_list(most)};
+    family_layouts layouts;
+    for (const plan_family& family : tables_) {
+      if (is_excluded(family.bound, found, limit)) break;
+      layouts.find(domain_, family);
+      const training_setup setup = domain_.setup_of(family);
+      typename plan_tables<TimesOf>::times times(domain_.request(), times_of_, setup);
+      family_pass<Refine> pass{.search = *this,
+                               .domain = domain_,
+                               .family = family,
+                               .layouts = layouts,
+                               .times = times,
+                               .setup = setup,
+                               .rules_out = domain_.first_gpus() == domain_.most_gpus() &&
+                                            !domain_.request().evaluates_all,
+                               .behind = behind,
+                               .limit = limit,
+                               .refine = refine,
+                               .found = found};
+      const micro_batch_bound* bounds = tables_.bounds_of(family);
+      if (bounds == nullptr) {
+        for (std::int64_t b = domain_.least_micro_batch(); b <= domain_.largest_micro_batch(); ++b)
+          pass.visit(b);
+        continue;
+      }
+      for (int at = 0; at < family.bounds; ++at) {
+        if (is_excluded(bounds[at].bound, found, limit)) break;
+        pass.visit(bounds[at].micro_batch);
+      }
+    }
+    found.counts.excluded = tables_.plans() - found.counts.evaluated;
     return found;
   }
-  constexpr std::int64_t plans_of(std::int64_t b) const {
-    std::int64_t plans = 0;
-    for (int at = 0; at < pipeline_count_; ++at) {
-      const std::int64_t ranks = ranks_of(pipelines_[at]);
-      const std::int64_t high = most_gpus(ranks, b);
-      for (std::int64_t many = first_gpus(ranks); many <= high; many = next_gpus(many, ranks))
-        plans += batches_of(pipelines_[at], many / ranks, b).plans(pipelines_[at]);
-    }
-    return plans;
+
+ private:
+  plan_domain domain_;
+  const TimesOf& times_of_;
+  run_limits limits_;
+  plan_tables<TimesOf> tables_;
+
+  static constexpr bool has_times = plan_tables<TimesOf>::has_times;
+
+  static constexpr plan_family family_of(const plan_group& group) {
+    return {.tensor = group.tensor,
+            .context = group.context,
+            .expert = group.expert,
+            .recompute = group.recompute,
+            .sequence = group.sequence,
+            .setup = group.setup};
+  }
+  constexpr bool is_excluded(double bound, const lowest_candidates& found, double limit) const {
+    if (!tables_.prunes()) return false;
+    const double most = found.candidates.limit();
+    return bound > (most < limit ? most : limit);
   }
 
+  // One family's plans, micro-batch by micro-batch.
   template <class Refine>
-  constexpr void visit(const plan_family& family,
-                       std::int64_t b,
-                       const plan_candidate* behind,
-                       double limit,
-                       candidate_list& found,
-                       const Refine& refine) {
-    const bool share_differs = time_.setup.recompute_layers != 0;
+  struct family_pass {
+    const plan_search& search;
+    const plan_domain& domain;
+    const plan_family& family;
+    const family_layouts& layouts;
+    typename plan_tables<TimesOf>::times& times;
+    training_setup setup;  // of the layout that is visited
     // Of one number of GPUs, so that what is hopeless is so for all plans of a layout.
-    const bool rules_out = first_gpus() == most_gpus() && !request_.evaluates_all;
-    bool is_tabulated = false;
-    double all_stages = 0;
-    const auto is_excluded = [&](double bound) {
-      return prunes() && bound > (found.limit() < limit ? found.limit() : limit);
-    };
-    for (int at = 0; at < pipeline_count_; ++at) {
-      const pipeline_layouts& pipeline = pipelines_[at];
-      const std::int64_t ranks = ranks_of(pipeline);
-      const std::int64_t high = most_gpus(ranks, b);
+    bool rules_out;
+    const plan_candidate* behind;
+    double limit;
+    const Refine& refine;
+    lowest_candidates& found;
+    // Micro-batches of a layout from here on are refused; 0: none was tried.
+    std::int64_t refused_from[family_layouts::most_layouts]{};
+
+    constexpr void visit(std::int64_t b) {
+      for (const pipeline_layouts& pipeline : layouts)
+        if (!is_refused(pipeline, b)) visit(pipeline, b);
+    }
+    constexpr bool is_excluded(double bound) const {
+      return search.is_excluded(bound, found, limit);
+    }
+    constexpr void visit(const pipeline_layouts& pipeline, std::int64_t b) {
       double busiest = 0;
-      for (std::int64_t many = first_gpus(ranks); many <= high; many = next_gpus(many, ranks)) {
-        const batches all = batches_of(pipeline, many / ranks, b);
-        if (all.plans(pipeline) == 0 || is_refused(pipeline, b)) continue;
-        if constexpr (has_tables) {
-          // What weights' sharing takes is not in bounds.
-          set_layout({.pipeline = pipeline.stages});
-          if (!is_tabulated || (share_differs && busiest == 0)) {
-            composer_.tabulate_layers(b);
-            all_stages = composer_.of_all_stages();
-            is_tabulated = true;
-          }
-          if (is_excluded(bound_of(family, b, all_stages, many))) continue;
-          if (busiest == 0) busiest = composer_.of_busiest_stage();
-        }
-        plan_candidate here{.group = group_of(family, pipeline, many, b)};
-        const double least = busiest / static_cast<double>(b * here.group.data_parallel());
-        if constexpr (has_tables) composer_.set_data_parallel(here.group.data_parallel());
-        const auto memory = [&](plan_candidate& of) { refine(of, time_.setup, pipeline.held); };
-        for (int which = pipeline.first; which < pipeline.first + pipeline.count; ++which) {
-          layout& of = layouts_[which];
-          here.of = all.of(of);
-          if (here.of.count() == 0 || (of.refused_from != 0 && b >= of.refused_from)) continue;
-          if (is_excluded(value_of(here.group, least * rounding))) break;
-          set_layout(of);
-          here.group.chunks = of.chunks;
-          here.group.zero = of.zero;
-          if (rules_out && of.refused_from == 0 && try_least(of, here, memory)) continue;
-          const auto add = [&](plan_candidate one) {
-            if (!evaluate(one) || is_excluded(one.bound)) return;
-            memory(one);
-            if (rules_out && one.bound == infinity) find_refused(of, here, memory);
-            if (one.bound < infinity && one.bound <= limit && (behind == nullptr || *behind < one))
-              found.insert(one);
-          };
-          if constexpr (has_tables) {
-            const step_line line = composer_.line(pipeline.held);
-            const double samples = static_cast<double>(b * here.group.data_parallel());
-            if (is_excluded(value_of(here.group, line.at_least(here.of.high) / samples * rounding)))
-              continue;
-            here.step = here.of.count() == 1 ? line.curve_at(here.of.low) : line.curve();
-            add(here);
-          } else {
-            const auto time = times_(time_.setup, request_.on);
-            plan_candidate one = here;
-            for (; one.of.low <= here.of.high; one.of.low += one.of.unit) {
-              one.of.high = one.of.low;
-              const batch_plan plan{b, here.group.data_parallel(), one.of.low};
-              one.step = {0, time.step(plan).value(), {}, {}};
-              add(one);
+      for_each_size(
+          domain, setup, pipeline, b, [&](std::int64_t many, const allowed_batches& batches) {
+            if constexpr (has_times) {
+              times.tabulate(b, pipeline.stages);
+              if (is_excluded(times.bound(domain.request().goal, many))) return;
+              if (busiest == 0) busiest = times.of_busiest_stage(pipeline.stages);
             }
+            visit(pipeline, many, batches, b, busiest);
+          });
+    }
+    // The layouts of a pipeline on so many GPUs.
+    constexpr void visit(const pipeline_layouts& pipeline,
+                         std::int64_t many,
+                         const allowed_batches& batches,
+                         std::int64_t b,
+                         double busiest) {
+      plan_candidate here{.group = group_of(pipeline, many, b)};
+      const double least = busiest / static_cast<double>(b * here.group.data_parallel());
+      for (int at = pipeline.first; at < pipeline.first + pipeline.count; ++at) {
+        const stage_layout& layout = layouts[at];
+        here.allowed = batches.with(layout);
+        if (here.allowed.count() == 0 || (refused_from[at] != 0 && b >= refused_from[at])) continue;
+        if (is_excluded(domain.value_of(here.group, least * rounding_of_bounds))) break;
+        set_stages(setup.parallelism, layout);
+        here.group.chunks = layout.chunks;
+        here.group.zero = layout.zero;
+        if (rules_out && refused_from[at] == 0 && try_least(at, here, pipeline)) continue;
+        if constexpr (has_times) {
+          const step_line line = times.line(layout, here.group.data_parallel(), pipeline.held);
+          const double samples = static_cast<double>(b * here.group.data_parallel());
+          const double at_least = line.at_least(here.allowed.high) / samples * rounding_of_bounds;
+          if (is_excluded(domain.value_of(here.group, at_least))) continue;
+          here.step = here.allowed.count() == 1 ? line.curve_at(here.allowed.low) : line.curve();
+          add(at, here, here, pipeline);
+        } else {
+          const auto time = search.times_of_(setup, domain.request().on);
+          plan_candidate one_plan = here;
+          accumulations& alone = one_plan.allowed;
+          for (; alone.low <= here.allowed.high; alone.low += alone.unit) {
+            alone.high = alone.low;
+            const batch_plan plan{b, here.group.data_parallel(), alone.low};
+            one_plan.step = {0, time.step(plan).value(), {}, {}};
+            add(at, here, one_plan, pipeline);
           }
         }
       }
     }
-  }
-
-  // Whether that is known of all layouts with as many stages.
-  constexpr bool is_refused(const pipeline_layouts& pipeline, std::int64_t b) const {
-    for (int at = pipeline.first; at < pipeline.first + pipeline.count; ++at)
-      if (layouts_[at].refused_from == 0 || b < layouts_[at].refused_from) return false;
-    return true;
-  }
-  // Whether memory refuses even the least accumulation. It rises with that and the micro-batch.
-  template <class Refine>
-  constexpr bool is_refused(plan_candidate of, std::int64_t b, const Refine& refine) const {
-    of.group.micro_batch = b;
-    of.of.low = of.of.high = of.of.unit;
-    refine(of);
-    return of.bound == infinity;
-  }
-  template <class Refine>
-  constexpr bool try_least(layout& of, const plan_candidate& here, const Refine& refine) const {
-    const std::int64_t least = request_.space.micro_batch.low();
-    of.refused_from =
-        is_refused(here, least, refine) ? least : std::numeric_limits<std::int64_t>::max();
-    return of.refused_from == least;
-  }
-  // The least micro-batch that is refused, of which `here` has one.
-  template <class Refine>
-  constexpr void find_refused(layout& of, const plan_candidate& here, const Refine& refine) const {
-    std::int64_t high = here.group.micro_batch;
-    if (!is_refused(here, high, refine)) return;
-    std::int64_t low = request_.space.micro_batch.low();
-    while (high - low > 1) {
-      const std::int64_t middle = low + (high - low) / 2;
-      (is_refused(here, middle, refine) ? high : low) = middle;
+    constexpr plan_group group_of(const pipeline_layouts& pipeline,
+                                  std::int64_t many,
+                                  std::int64_t b) const {
+      return {.gpus = many,
+              .tensor = family.tensor,
+              .context = family.context,
+              .expert = family.expert,
+              .recompute = family.recompute,
+              .pipeline = pipeline.stages,
+              .sequence = family.sequence,
+              .setup = family.setup,
+              .micro_batch = b};
     }
-    of.refused_from = high;
-  }
+    // A candidate of the layout, of which `here` has all accumulations.
+    constexpr void add(int at,
+                       const plan_candidate& here,
+                       plan_candidate candidate,
+                       const pipeline_layouts& pipeline) {
+      if (!settle(domain, search.limits_, candidate, found.counts)) return;
+      if (is_excluded(candidate.bound)) return;
+      refine(candidate, setup, pipeline.held);
+      if (rules_out && candidate.bound == infinity) find_refused(at, here, pipeline);
+      if (candidate.bound < infinity && candidate.bound <= limit &&
+          (behind == nullptr || *behind < candidate))
+        found.candidates.insert(candidate);
+    }
 
-  // Whether a plan of the group meets the limits: then it ends with the most accumulation that
-  // does, or begins with the least where memory is the goal. The time of a sample falls with
-  // accumulation, so that of the most is the least of all.
-  constexpr bool evaluate(plan_candidate& group) {
-    const accumulations all = group.of;
-    if (request_.evaluates_all) {
-      plan_candidate settled = group;  // the same but for rounding
-      settled.step.settle();
-      double longest = 0;
-      for (std::int64_t many = all.low; many <= all.high; many += all.unit) {
-        const double here = settled.per_sample(many);
-        if (here > longest) longest = here;
+    // Whether that is known of all layouts with as many stages.
+    constexpr bool is_refused(const pipeline_layouts& pipeline, std::int64_t b) const {
+      for (int at = pipeline.first; at < pipeline.first + pipeline.count; ++at)
+        if (refused_from[at] == 0 || b < refused_from[at]) return false;
+      return true;
+    }
+    // Whether memory refuses even the least accumulation. It rises with that and the micro-batch.
+    constexpr bool is_refused(plan_candidate candidate,
+                              std::int64_t b,
+                              const pipeline_layouts& pipeline) const {
+      candidate.group.micro_batch = b;
+      candidate.allowed.low = candidate.allowed.high = candidate.allowed.unit;
+      refine(candidate, setup, pipeline.held);
+      return candidate.bound == infinity;
+    }
+    constexpr bool try_least(int at, const plan_candidate& here, const pipeline_layouts& pipeline) {
+      const std::int64_t least = domain.least_micro_batch();
+      refused_from[at] =
+          is_refused(here, least, pipeline) ? least : std::numeric_limits<std::int64_t>::max();
+      return refused_from[at] == least;
+    }
+    // The least micro-batch that is refused, of which `here` has one.
+    constexpr void find_refused(int at,
+                                const plan_candidate& here,
+                                const pipeline_layouts& pipeline) {
+      std::int64_t high = here.group.micro_batch;
+      if (!is_refused(here, high, pipeline)) return;
+      std::int64_t low = domain.least_micro_batch();
+      while (high - low > 1) {
+        const std::int64_t middle = low + (high - low) / 2;
+        (is_refused(here, middle, pipeline) ? high : low) = middle;
       }
-      counts_.evaluated += longest < infinity ? all.count() : 0;
-    } else {
-      counts_.evaluated += 1;
+      refused_from[at] = high;
     }
-    const bool from_least = request_.goal == plan_goal::least_memory;
-    std::int64_t best = 0;
-    if (limits_.may_be_met_by(group))
-      best = from_least ? limits_.least_accumulation(group) : limits_.most_accumulation(group);
-    if (best == 0) {
-      counts_.refused += all.count();
-      return false;
-    }
-    (from_least ? group.of.low : group.of.high) = best;
-    group.bound = from_least ? 0 : value_of(group.group, group.per_sample(best));
-    return true;
-  }
+  };
 };
 
 }  // namespace gpuplan::detail

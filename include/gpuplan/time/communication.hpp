@@ -20,7 +20,7 @@
 
 namespace gpuplan::detail {
 
-// Refers to a setup, whose layout may change, and to what is switched off. Seconds and bytes.
+// Refers to a setup; its ZeRO stage is the setup's until another is set. Seconds and bytes.
 class layout_communication {
  public:
   constexpr layout_communication(const training_setup& setup,
@@ -34,6 +34,8 @@ class layout_communication {
         contention_(terms.contention ? setup.framework.costs.contention : 0) {}
 
   batch_plan plan{};
+
+  constexpr void set_zero_stage(int stage) { layout_.zero_stage = stage; }
 
   static constexpr double count(std::int64_t value) { return static_cast<double>(value); }
 
@@ -152,7 +154,7 @@ class layout_communication {
 
  private:
   const training_setup& setup_;
-  const parallelism& layout_;
+  parallelism layout_;
   const software_costs& costs_;
   interconnect_numbers links_;
   const cluster& on_;

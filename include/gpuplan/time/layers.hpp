@@ -501,10 +501,9 @@ class cost_visitor {
 };
 
 // Of a stage's layers, those that are computed again where full recomputation is chosen.
-constexpr double recomputed_share(const training_setup& setup) {
+constexpr double recomputed_share(const training_setup& setup, std::int64_t stages) {
   if (setup.recompute != recompute_mode::full) return 1;
-  const auto layers = static_cast<double>(setup.model.layers()) /
-                      static_cast<double>(setup.parallelism.pipeline_parallel);
+  const auto layers = static_cast<double>(setup.model.layers()) / static_cast<double>(stages);
   const auto first = static_cast<double>(setup.recompute_layers);
   const double some = first > 0 ? smaller_of(1, first / layers) : 1;
   return some / static_cast<double>(setup.recompute_period);

@@ -236,7 +236,7 @@ namespace detail {
 // A setup on a cluster, with what follows from both worked out once. The time of a layer follows
 // from the micro-batch, the tensor, context and expert degrees and what is recomputed:
 // `tabulate_layers` works it out. That of a stage is a sum of layers, and that of the step a sum of
-// stages: `line` adds them up for the setup's layout as it is then, which a planner changes.
+// stages: `line` adds them up for the setup's layout, or for the one that a planner sets.
 class step_composer {
  public:
   constexpr explicit step_composer(const roofline_time& given)
@@ -264,6 +264,13 @@ class step_composer {
 
   // What was tabulated holds for all factors.
   constexpr void set_factors(const time_factors& factors) { factors_ = factors; }
+  // A layout of the setup's tensor, context and expert degrees.
+  constexpr void set_layout(std::int64_t pipeline, std::int64_t chunks, int zero_stage) {
+    layout_.pipeline_parallel = pipeline;
+    layout_.virtual_pipeline = chunks;
+    layout_.zero_stage = zero_stage;
+    communication_.set_zero_stage(zero_stage);
+  }
   constexpr void set_data_parallel(std::int64_t ranks) {
     communication_.plan.data_parallel = ranks;
   }
@@ -321,7 +328,7 @@ class step_composer {
   constexpr void tabulate_layers(std::int64_t micro_batch) {
     const transformer& model = setup_.model;
     communication_.plan.micro_batch = micro_batch;
-    recomputed_share_ = recomputed_share(setup_);
+    recomputed_share_ = recomputed_share(setup_, layout_.pipeline_parallel);
     layer_counts all = layers_between(model, 0, model.layers());
     all.add(mtp_layer_kind(model), model.mtp_layers);
     layers_are_alike_ = setup_.trains.what != training::last_layers;
@@ -401,7 +408,7 @@ class step_composer {
   const roofline_time& given_;
   const training_setup& setup_;
   const time_terms& terms_;
-  const parallelism& layout_;
+  parallelism layout_;
   const software_costs& costs_;
   kernel_rates on_;
   layout_communication communication_;
