@@ -1,252 +1,51 @@
 #pragma once
 
-// Encoders of Hugging Face's transformers 5.23: BERT, and what was copied from it. With heads for
-// masked tokens and for classes, and without one, as sentence encoders train. Private.
+// Encoders of Hugging Face's transformers 5.23: BERT, and what was copied from it. Private.
 
-#include <gpuplan/replay/codes/hugging_face_parts.hpp>
+#include <gpuplan/replay/codes/hugging_face_encoder.hpp>
 
 #include <cstdint>
 #include <utility>
 
 namespace gpuplan::eager {
 
-class bert_code : public hugging_face_code {
+class bert_code : public text_encoder_code {
  public:
-  using hugging_face_code::hugging_face_code;
-  constexpr ~bert_code() override {  // NOLINT(modernize-use-equals-default)
-    for (int at = 0; at < held_.size(); ++at) t.release(held_[at]);
-  }
-
-  constexpr void construct() override {
-    const std::int64_t width = model.hidden_size;
-    build_embeddings();
-    for (std::int64_t at = 0; at < layers; ++at) {
-      const auto built = t.building_unit(at);
-      modules_.push(build_layer(trains_layer(at)));
-    }
-    if (model.relative_attention_buckets != 0)
-      distances_ =
-          table_module(model.relative_attention_buckets, model.num_attention_heads, trains_all());
-    const bool classifies = model.head == head_kind::classifier;
-    const int behind_layers = t.parameters.size();
-    if (model.pooler || (classifies && code().pools))
-      dense_ = linear_module(operator_kind::pooler, width, width, true, trains_head());
-    if (!(classifies && code().pools)) leave_idle(behind_layers);
-    t.touch(8 * model.position_rows);  // the numbers of positions, written again
-    if (classifies) {
-      if (!code().pools)
-        dense_ = linear_module(operator_kind::head_dense, width, width, true, trains_head());
-      classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
-    }
-    if (model.head == head_kind::language_model) build_masked_head();
-  }
-  /// A bias that the module of the head has, and shares with the layer in it, is cast with that.
-  constexpr void cast_model() override { move_model(bias_); }
-
-  constexpr void make_batch() override {
-    const sizes all{plan.micro_batch, setup.sequence_length};
-    const auto charged = t.charge(purpose::buffers);
-    for (std::int64_t text = 0; text < setup.encodings; ++text) make_input(all);
-    if (model.head == head_kind::none) {
-      for (std::int64_t text = 0; text < setup.encodings; ++text) make_input(all);
-    } else {
-      make_input(model.head == head_kind::classifier ? sizes{plan.micro_batch} : all);
-      if (setup.padding_mask) make_input(all);
-    }
-  }
-
-  constexpr value forward() override {
-    switch (model.head) {
-      case head_kind::language_model:
-        return masked_loss();
-      case head_kind::classifier:
-        return class_loss();
-      case head_kind::none:
-        break;
-    }
-    return pairs_loss();
-  }
+  using text_encoder_code::text_encoder_code;
+  constexpr ~bert_code() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
-  struct layer_modules {
-    module query, key, value, out, norm_1, up, down, norm_2;
-  };
   // What layers read beside their input.
   static constexpr int the_mask = 0;
   static constexpr int the_distances = 1;
 
-  [[nodiscard]] constexpr const encoder_code& code() const {
-    return setup.framework.implementation.encoder;
+  constexpr layer_modules build_layer(bool trains) override {
+    using its = layer_modules;
+    return built(trains,
+                 {&its::query,
+                  &its::key,
+                  &its::value,
+                  &its::out,
+                  &its::behind_attention,
+                  &its::up,
+                  &its::down,
+                  &its::behind_mlp});
+  }
+  constexpr void build_behind_layers() override {
+    if (model.relative_attention_buckets != 0)
+      distances_ =
+          table_module(model.relative_attention_buckets, model.num_attention_heads, trains_all());
   }
 
-  // -- construction
-
-  constexpr void build_embeddings() {
-    const std::int64_t width = model.hidden_size;
-    tokens_ = token_table(model.vocab_size, width, trains_table());
-    if (!code().positions_behind_norm) build_positions();
-    if (model.type_vocab_size != 0)
-      types_ = table_module(model.type_vocab_size, width, trains_all());
-    norm_ = norm_module(width, trains_all());
-    add_numbers();
-    if (model.type_vocab_size != 0) add_numbers();
-    if (code().positions_behind_norm) build_positions();
-  }
-  constexpr void build_positions() {
-    positions_ = table_module(model.position_rows, model.hidden_size, trains_all());
-  }
-  // A number for each position.
-  constexpr void add_numbers() {
-    const tensor made =
-        t.charge(purpose::buffers)->make({1, model.position_rows}, element::int64).take();
-    model_code::add_numbers(made);
-    held_.push(made.storage);
-  }
-  constexpr layer_modules build_layer(bool trains) {
-    const std::int64_t width = model.hidden_size;
-    const std::int64_t ffn = model.intermediate_size;
-    layer_modules made;
-    made.query = linear_module(operator_kind::query, width, width, true, trains);
-    made.key = linear_module(operator_kind::key, width, width, true, trains);
-    made.value = linear_module(operator_kind::value, width, width, true, trains);
-    made.out = linear_module(operator_kind::attention_output, width, width, true, trains);
-    made.norm_1 = norm_module(width, trains);
-    made.up = linear_module(operator_kind::up, ffn, width, true, trains);
-    made.down = linear_module(operator_kind::down, width, ffn, true, trains);
-    made.norm_2 = norm_module(width, trains);
-    return made;
-  }
-  constexpr void build_masked_head() {
-    const std::int64_t width = model.hidden_size;
-    const std::int64_t rows = model.vocab_size;
-    const bool trains = trains_all() || (!model.tied_embeddings && trains_head());
-    const int first = t.parameters.size();
-    dense_ = linear_module(operator_kind::head_dense, width, width, true, trains);
-    head_norm_ = norm_module(width, trains);
-    int table = none;
-    int bias = none;
-    if (model.has_tied_head()) {
-      head_.weight = tokens_.weight;
-      if (is_built_here()) table = t.new_storage(4 * rows * width);
-      if (!code().shares_head_bias)
-        head_.bias = parameter(sizes{rows}, trains || adapters.trains_all_biases());
-      if (code().shares_head_bias && is_built_here()) bias = t.new_storage(4 * rows);
-    } else {
-      head_ = linear_module(operator_kind::head, rows, width, true, trains);
+  constexpr value run_layers(value hidden, const tensor& mask) override {
+    value distances;
+    if (distances_.weight != none) distances = biases_of_distances(hidden->size[0]);
+    for (std::int64_t at = 0; at < layers; ++at) {
+      beside[the_mask] = mask;
+      beside[the_distances] = *distances;
+      hidden = run_layer(at, hidden);
     }
-    if (code().shares_head_bias) {
-      // stands before the layers of its module, one of which reads it where the table is tied
-      bias_ = parameter(sizes{rows}, trains || adapters.trains_all_biases());
-      t.place_parameter(first);
-      adapters.make_room(first);
-      for (int* at : {&dense_.weight, &dense_.bias, &head_norm_.weight, &head_norm_.bias}) ++*at;
-      if (!model.has_tied_head()) {
-        ++head_.weight;
-        ++head_.bias;
-      } else {
-        head_.bias = first;
-      }
-      bias_ = first;
-    }
-    t.release(table);
-    if (model.has_tied_head()) add_shared_table();
-    if (!model.has_tied_head() || !is_built_here()) return;
-    // biases are padded to the rows of the table
-    if (bias != none) {
-      const int padded = t.new_storage(4 * rows);
-      t.release(bias);
-      t.release(padded);
-    }
-    tensor& data = t.parameters[head_.bias].data;
-    const int own = t.charge(purpose::weights)->new_storage(data.bytes());
-    t.release(data.storage);
-    data.storage = own;
-  }
-  /// And not on a device without memory.
-  [[nodiscard]] constexpr bool is_built_here() const { return !t.gathers(); }
-  constexpr void make_input(const sizes& size) {
-    const tensor made = t.make(size, element::int64).take();
-    inputs_.push(made);
-    held_.push(made.storage);
-  }
-
-  // -- the model
-
-  constexpr value encode(const tensor& ids) {
-    enter();
-    const value embedded = embed(ids);
-    const value mask =
-        mask_of(ids.size[0], setup.sequence_length, setup.sequence_length, embedded->format, false);
-    value hidden = t.share(embedded);
-    enter();
-    {
-      value distances;
-      if (distances_.weight != none) distances = biases_of_distances(ids.size[0]);
-      for (std::int64_t at = 0; at < layers; ++at) {
-        beside[the_mask] = *mask;
-        beside[the_distances] = *distances;
-        hidden = run_layer(at, hidden);
-      }
-    }
-    leave(hidden);
-    if (model.head == head_kind::classifier && code().pools) pooled_ = pool(hidden);
-    if (model.head == head_kind::none && model.pooler) pool_in_vain(hidden);
-    leave(hidden);
     return hidden;
-  }
-
-  constexpr value embed(const tensor& ids) {
-    enter();
-    value numbers;
-    if (code().positions == position_numbers::range) {
-      tensor seen = t.buffers[0];
-      seen.size[1] = setup.sequence_length;
-      seen.is_view = true;
-      numbers = t.share(seen);
-    } else {
-      numbers = counted_positions(ids);
-    }
-    value types_of_tokens;
-    if (types_.weight != none) {
-      value gathered = t.make(numbers->size, element::int64);
-      types_of_tokens = expand(t, gathered, ids.size);
-    }
-    const value words = word_embeddings(ids);
-    value types, sum;
-    if (types_.weight != none) {
-      types = rows_of(types_of_tokens, types_);
-      sum = add(t, words, types);
-    }
-    const value places = rows_of(numbers, positions_);
-    sum = add(t, types_.weight != none ? *sum : *words, places);
-    sum = norm(sum, norm_);
-    sum = drop_out(sum);
-    leave(sum);
-    return sum;
-  }
-  constexpr value word_embeddings(const tensor& ids) { return embed_tokens(ids, tokens_); }
-  /// How many tokens that are no padding there are up to each.
-  constexpr value counted_positions(const tensor& ids) {
-    constexpr element int32 = element::fp32;  // of as many bytes
-    const auto numbers = [&](element format) { return t.make(ids.size, format); };
-    value is_token;
-    {
-      const value differs = numbers(element::boolean);
-      is_token = numbers(int32);
-    }
-    value counted;
-    {
-      const value sums = numbers(element::int64);
-      {
-        const value wide = numbers(element::int64);
-        if (ids.size[0] == 1) t.touch(256 + tile_states(ids.count(), 896, 16));  // CUB's scan
-      }
-      counted = numbers(int32);
-    }
-    if (code().positions == position_numbers::counted_after_cache) counted = numbers(int32);
-    counted = numbers(int32);
-    const value wide = numbers(element::int64);
-    return numbers(element::int64);
   }
   /// A learned number for each head and distance of two tokens: (batch, heads, tokens, tokens).
   constexpr value biases_of_distances(std::int64_t batch) {
@@ -256,8 +55,7 @@ class bert_code : public hugging_face_code {
     const value columns = t.make(sizes{tokens}, element::int64);
     const value distances = t.make(square, element::int64);
     const value buckets = buckets_of(square);
-    value biases = embedding(t, buckets, distances_.weight);
-    biases = transpose(t, biases, 1, 2);
+    value biases = transpose(t, embedding(t, buckets, distances_.weight), 1, 2);
     biases = transpose(t, biases, 0, 1);
     biases = expand(t, biases, {batch, model.num_attention_heads, tokens, tokens});
     return clone(t, biases);
@@ -266,35 +64,22 @@ class bert_code : public hugging_face_code {
     const auto number = [&] { return t.make(square, element::int64); };
     const auto real = [&] { return t.make(square, element::fp32); };
     value distance = number();
-    value side;
-    {
-      value sign;
-      {
-        const value is_negative = t.make(square, element::boolean);
-        sign = number();
-      }
-      sign = number();
-      side = number();
-    }
+    value sign = compute(t, t.make(square, element::boolean), square, element::int64);
+    sign = number();
+    value side = compute(t, std::move(sign), square, element::int64);
     distance = number();
     const value is_small = t.make(square, element::boolean);
-    value large;
-    {
-      value logarithm = real();
-      for (int operation = 0; operation < 4; ++operation) logarithm = real();
-      large = number();
-    }
+    value logarithm = real();
+    for (int operation = 0; operation < 4; ++operation) logarithm = real();
+    value large = compute(t, std::move(logarithm), square, element::int64);
     large = number();
-    {
-      const value most = number();
-      large = number();
-    }
+    large = compute(t, number(), square, element::int64);
     t.touch(8 * square.count());
     return side;
   }
 
   constexpr value layer(int index, const tensor& input) override {
-    const layer_modules& by = modules_[index];
+    const layer_modules& by = layers_[index];
     attended made;
     enter();
     if (model.relative_attention_buckets != 0)
@@ -305,19 +90,14 @@ class bert_code : public hugging_face_code {
     const value& attention = made.output;
     value hidden;
     if (code().outputs_inside) {
-      hidden = linear(attention, by.up);
-      hidden = activation(hidden);
-      hidden = linear(hidden, by.down);
-      hidden = dropout(t, hidden, drops);
-      return norm(*add(t, hidden, attention), by.norm_2);
+      hidden = activation(linear(attention, by.up));
+      hidden = dropout(t, linear(std::move(hidden), by.down), drops);
+      return norm(add(t, hidden, attention), by.behind_mlp);
     }
     enter();
-    {
-      const value up = linear(attention, by.up);
-      hidden = activation(up);
-    }
+    hidden = activation(linear(attention, by.up));
     leave(hidden);
-    return add_and_norm(hidden, by.down, by.norm_2, attention);
+    return add_and_norm(hidden, by.down, by.behind_mlp, attention);
   }
   /// dense, dropout, norm(x + residual)
   constexpr value add_and_norm(const tensor& x,
@@ -325,9 +105,8 @@ class bert_code : public hugging_face_code {
                                const module& norm_by,
                                const tensor& residual) {
     enter();
-    value hidden = linear(x, dense);
-    hidden = drop_out(hidden);
-    hidden = norm(*add(t, hidden, residual), norm_by);
+    value hidden = drop_out(linear(x, dense));
+    hidden = norm(add(t, hidden, residual), norm_by);
     leave(hidden);
     return hidden;
   }
@@ -346,14 +125,13 @@ class bert_code : public hugging_face_code {
     }
     leave(made.output);
     if (code().outputs_inside)
-      made.output = norm(*add(t, made.output, x), by.norm_1);
+      made.output = norm(add(t, made.output, x), by.behind_attention);
     else
-      made.output = add_and_norm(made.output, by.out, by.norm_1, x);
+      made.output = add_and_norm(made.output, by.out, by.behind_attention, x);
     return made;
   }
   constexpr value heads(const tensor& x, const module& by) {
-    const value flat = linear(x, by);
-    return heads_of(flat, model.num_attention_heads, model.query_dim());
+    return heads_of(linear(x, by), model.num_attention_heads, model.query_dim());
   }
 
   /// MPNet's, whose scores get a bias by distance.
@@ -363,150 +141,18 @@ class bert_code : public hugging_face_code {
       const value q = heads(x, by.query);
       const value k = heads(x, by.key);
       const value v = heads(x, by.value);
-      value scores;
-      {
-        const value turned = transpose(t, k, 2, 3);
-        scores = matmul(t, q, turned);
-      }
-      scores = scale(t, scores);
+      value scores = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
       scores = add_in_place(t, scores, beside[the_distances]);
       if (beside[the_mask].defined()) scores = add(t, scores, beside[the_mask]);
-      value weights = softmax_under_autocast(t, scores);
-      weights = dropout(t, weights, drops);
+      const value weights = dropout(t, softmax_under_autocast(t, scores), drops);
       value result = matmul(t, weights, v);
-      {
-        const value turned = transpose(t, result, 1, 2);
-        result = contiguous(t, turned);
-      }
-      result = view(t, result, x.size);
-      out = linear(result, by.out);
+      result = contiguous(t, transpose(t, result, 1, 2));
+      out = linear(view(t, std::move(result), x.size), by.out);
     }
-    attended made;
-    value sum;
-    {
-      const value dropped = dropout(t, out, drops);
-      sum = add(t, dropped, x);
-    }
-    made.output = norm(sum, by.norm_1);
-    return made;
+    return {norm(add(t, dropout(t, out, drops), x), by.behind_attention), {}};
   }
 
-  // -- heads
-
-  constexpr value masked_loss() {
-    const value hidden = encode(inputs_[0]);
-    t.begin(moment::loss);
-    value logits;
-    const module own{.bias = bias_};
-    enter();
-    {
-      value x = t.share(hidden);
-      if (is_watched) x = shards->module_begins(hidden, watched(own, true));
-      enter();
-      x = linear(x, dense_);
-      if (code().gelu_in_head)
-        x = keeping_input(t, x);
-      else
-        x = activation(x);
-      x = norm(x, head_norm_);
-      leave(x);
-      logits = linear(x, head_);
-    }
-    leave(logits, own, true);
-    leave(logits);
-    return loss_of(logits, inputs_[1]);
-  }
-  constexpr value loss_of(const tensor& logits, const tensor& labels) {
-    const value rows = view(t, logits, {labels.count(), logits.size[logits.size.rank - 1]});
-    const value of_rows = view(t, labels, sizes{labels.count()});
-    return cross_entropy(t, rows, of_rows);
-  }
-
-  constexpr value pool(const tensor& hidden) {
-    const value first = select(t, hidden, 1);
-    const value dense = linear(first, dense_);
-    return keeping_result(t, dense);
-  }
-  /// Of what has no use nothing is kept once the model has returned.
-  constexpr void pool_in_vain(const tensor& hidden) {
-    const auto unrecorded = t.without_graph();
-    const value first = select(t, hidden, 1);
-    value dense;
-    if (trains_all()) {
-      const value bias = lowered_parameter(t, dense_.bias);
-      const value weight = lowered_parameter(t, dense_.weight);
-      unused_[1] = lowered(t, first);
-      dense = linear(unused_[1], dense_);
-    } else {
-      dense = linear(first, dense_);
-    }
-    unused_[0] = keeping_result(t, dense);
-  }
-
-  constexpr value class_loss() {
-    const value hidden = encode(inputs_[0]);
-    t.begin(moment::loss);
-    value pooled = std::move(pooled_);
-    if (!code().pools) {
-      value first = select(t, hidden, 1);
-      if (code().drops_before_dense) first = dropout(t, first, drops);
-      first = linear(first, dense_);
-      pooled = keeping_result(t, first);
-    }
-    pooled = dropout(t, pooled, drops);
-    const value logits = linear(pooled, classes_);
-    return loss_of(logits, inputs_[1]);
-  }
-
-  /// Means of the texts' hidden states, of length 1: the first text of a sample among the others of
-  /// all samples (multiple negatives).
-  constexpr value pairs_loss() {
-    const auto texts = static_cast<int>(setup.encodings);
-    value of_text[most_texts];
-    value hidden, wide, mean_of_text;
-    for (int text = 0; text < texts; ++text) {
-      hidden = encode(inputs_[text]);
-      for (value& unused : unused_) unused.drop();
-      wide = t.make(hidden->size, hidden->format);
-      mean_of_text = mean_of(hidden, wide);
-      of_text[text] = normalize(t, mean_of_text);
-    }
-    t.begin(moment::loss);
-    value scores;
-    {
-      value others;
-      {
-        const value all = stack_rows(t, of_text + 1, texts - 1);
-        others = transpose(t, all, 0, 1);
-      }
-      scores = product(t, of_text[0], others);
-    }
-    scores = scale(t, scores);
-    const value labels = t.make(sizes{scores->size[0]}, element::int64);
-    return cross_entropy(t, scores, labels);
-  }
-  constexpr value mean_of(const tensor& hidden, const tensor& wide) {
-    value sums;
-    {
-      const value masked = multiply(t, hidden, wide);
-      sums = sum_over(t, masked, 1);
-    }
-    value counts = sum_over(t, wide, 1);
-    counts = t.make(counts->size, counts->format);  // at least something
-    return divide(t, sums, counts);
-  }
-
-  static constexpr int most_texts = static_cast<int>(most_texts_beside);
-  static_assert(most_texts - 1 <= most_inputs);
-
-  module tokens_{}, positions_{}, types_{}, norm_{}, distances_{}, dense_{}, head_norm_{}, head_{},
-      classes_{};
-  growing_array<layer_modules> modules_{};
-  growing_array<tensor> inputs_{};
-  growing_array<int> held_{};  // storages
-  int bias_ = none;
-  value pooled_{};
-  value unused_[2]{};
+  module distances_{};
 };
 
 }  // namespace gpuplan::eager

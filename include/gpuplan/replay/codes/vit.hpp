@@ -20,7 +20,7 @@ class vit_code : public hugging_face_code {
     build_embeddings();
     for (std::int64_t at = 0; at < layers; ++at) {
       const auto built = t.building_unit(at);
-      modules_.push(build_layer(trains_layer(at)));
+      layers_.push(build_layer(trains_layer(at)));
     }
     const int behind_layers = t.parameters.size();
     norm_ = norm_module(width, trains_final_norm());
@@ -67,10 +67,6 @@ class vit_code : public hugging_face_code {
   }
 
  protected:
-  struct layer_modules {
-    module query, key, value, out, norm_1, up, down, norm_2;
-  };
-
   [[nodiscard]] constexpr const image_code& code() const {
     return setup.framework.implementation.images;
   }
@@ -108,50 +104,33 @@ class vit_code : public hugging_face_code {
     if (model.embedding_norm) embedding_norm_ = norm_module(width, trains_all());
   }
   constexpr layer_modules build_layer(bool trains) {
+    using its = layer_modules;
     layer_modules made;
-    const std::int64_t width = model.hidden_size;
-    const auto norm_1 = [&] { made.norm_1 = norm_module(width, trains); };
-    const auto norm_2 = [&] { made.norm_2 = norm_module(width, trains); };
+    const auto build = [&](std::initializer_list<module its::*> which) {
+      for (module its::*const one : which) made.*one = module_of_layer(one, trains);
+    };
+    const auto attention = [&] {
+      if (code().builds_key_first)
+        build({&its::key, &its::value, &its::query, &its::out});
+      else
+        build({&its::query, &its::key, &its::value, &its::out});
+    };
     switch (code().built) {
       case layer_construction::attention_norms_mlp:
-        build_attention(made, trains);
-        norm_1();
-        norm_2();
-        build_mlp(made, trains);
+        attention();
+        build({&its::before_attention, &its::before_mlp, &its::up, &its::down});
         break;
       case layer_construction::attention_norm_mlp_norm:
-        build_attention(made, trains);
-        norm_1();
-        build_mlp(made, trains);
-        norm_2();
+        attention();
+        build({&its::before_attention, &its::up, &its::down, &its::before_mlp});
         break;
       case layer_construction::norm_attention_norm_mlp:
-        norm_1();
-        build_attention(made, trains);
-        norm_2();
-        build_mlp(made, trains);
+        build({&its::before_attention});
+        attention();
+        build({&its::before_mlp, &its::up, &its::down});
         break;
     }
     return made;
-  }
-  constexpr void build_attention(layer_modules& made, bool trains) {
-    const std::int64_t width = model.hidden_size;
-    const bool bias = model.attention_bias;
-    const auto query = [&] {
-      made.query = linear_module(operator_kind::query, width, width, bias, trains);
-    };
-    if (!code().builds_key_first) query();
-    made.key = linear_module(operator_kind::key, width, width, bias, trains);
-    made.value = linear_module(operator_kind::value, width, width, bias, trains);
-    if (code().builds_key_first) query();
-    made.out = linear_module(
-        operator_kind::attention_output, width, width, model.attention_out_bias, trains);
-  }
-  constexpr void build_mlp(layer_modules& made, bool trains) {
-    const std::int64_t width = model.hidden_size;
-    const std::int64_t ffn = model.intermediate_size;
-    made.up = linear_module(operator_kind::up, ffn, width, model.mlp_bias, trains);
-    made.down = linear_module(operator_kind::down, width, ffn, model.mlp_bias, trains);
   }
 
   /// What the initialisation of the weights takes for a while.
@@ -166,8 +145,8 @@ class vit_code : public hugging_face_code {
     if (code().truncates_weights) truncate(t.parameters[patches_.weight].data.count());
     t.touch(8 * model.image.tokens());  // the numbers of positions, written again
     if (!code().truncates_weights) return;
-    for (int at = 0; at < modules_.size(); ++at) {
-      const layer_modules& by = modules_[at];
+    for (int at = 0; at < layers_.size(); ++at) {
+      const layer_modules& by = layers_[at];
       for (const module* one : {&by.key, &by.value, &by.query, &by.out, &by.up, &by.down})
         truncate(t.parameters[one->weight].data.count());
     }
@@ -215,62 +194,49 @@ class vit_code : public hugging_face_code {
     // of the patches returns.
     const bool wants_gradient =
         setup.recompute == recompute_mode::full && setup.trains.what == training::adapters;
-    value patches;
-    {
-      value maps = convolve(t, images, patches_.weight, patches_.bias);
-      images.drop();
-      if (wants_gradient && code().positions_in_table) t.require_gradient(maps.get());
-      maps = view(t, maps, {batch, width, image.patches()});
-      patches = transpose(t, maps, 1, 2);
-    }
+    value maps = convolve(t, images, patches_.weight, patches_.bias);
+    images.drop();
+    if (wants_gradient && code().positions_in_table) t.require_gradient(maps.get());
+    maps = view(t, maps, {batch, width, image.patches()});
+    value patches = transpose(t, std::move(maps), 1, 2);
     if (wants_gradient) t.require_gradient(patches.get());
     value x;
     if (image.class_tokens != 0) {
-      const value token = expand(t, t.parameter(class_token_), {batch, 1, width});
-      x = concatenate(t, token, patches, 1);
+      x = concatenate(t, expand(t, t.parameter(class_token_), {batch, 1, width}), patches, 1);
       if (!code().positions_in_table) patches.drop();
     } else {
       x = t.share(patches);
     }
-    if (code().positions_in_table) {
-      const value positions = embedding(t, numbers_, positions_);
-      x = add(t, x, positions);
-    } else {
+    if (code().positions_in_table)
+      x = add(t, x, embedding(t, numbers_, positions_));
+    else
       x = add(t, x, t.parameter(positions_));
-    }
     return dropout(t, x, drops && code().drops_hidden);
   }
 
   constexpr value layer(int index, const tensor& input) override {
-    const layer_modules& by = modules_[index];
+    const layer_modules& by = layers_[index];
     const bool drops_hidden = drops && code().drops_hidden;
-    attended made;
-    {
-      const value normed = norm(input, by.norm_1);
-      made = attend_to(by, normed);
-    }
-    value x = dropout(t, made.output, drops_hidden);
-    made.output.drop();
+    attended made = attend_to(by, norm(input, by.before_attention));
+    value x = dropout(t, std::move(made.output), drops_hidden);
     x = add_residual(x, input);
-    value hidden;
-    {
-      const value normed = norm(x, by.norm_2);
-      value fed = linear(normed, by.up);
-      fed = activation(fed);
-      hidden = linear(fed, by.down);
-    }
-    hidden = dropout(t, hidden, drops_hidden);
+    const value hidden = dropout(t, feed_forward(by, norm(x, by.before_mlp)), drops_hidden);
     return add_residual(hidden, x);
+  }
+  constexpr value feed_forward(const layer_modules& by, argument given) {
+    const held x(given);
+    return linear(activation(linear(x, by.up)), by.down);
   }
   constexpr value add_residual(const tensor& x, const tensor& residual) {
     if (code().adds_to_residual) return add(t, residual, x);
     return add(t, x, residual);
   }
 
-  constexpr attended attend_to(const layer_modules& by, const tensor& x) {
-    const std::int64_t heads = model.num_attention_heads;
-    const std::int64_t head = model.query_dim();
-    const auto apart = [&](const value& flat) { return heads_of(flat, heads, head); };
+  constexpr attended attend_to(const layer_modules& by, argument given) {
+    const held x(given);
+    const auto apart = [&](argument flat) {
+      return heads_of(flat, model.num_attention_heads, model.query_dim());
+    };
     value q, k, v;
     if (code().views_behind_projections) {
       q = linear(x, by.query);
@@ -284,10 +250,8 @@ class vit_code : public hugging_face_code {
       k = apart(linear(x, by.key));
       v = apart(linear(x, by.value));
     }
-    constexpr eager_code products{};
-    attended made = attend(q, k, v, {}, false, products);
-    made.output = view(t, made.output, x.size);
-    made.output = linear(made.output, by.out);
+    attended made = attend(q, k, v, {}, false, {});
+    made.output = linear(view(t, made.output, x.size), by.out);
     return made;
   }
 
@@ -296,7 +260,7 @@ class vit_code : public hugging_face_code {
   int positions_ = none;
   int first_of_patches_ = 0;
   int behind_patches_ = 0;
-  growing_array<layer_modules> modules_{};
+  growing_array<layer_modules> layers_{};
   tensor numbers_{};
   value images_{};
 };

@@ -1,0 +1,318 @@
+#pragma once
+
+// What encoders of text of Hugging Face's transformers 5.23 have in common: embeddings of tokens,
+// their types and positions, and heads for masked tokens and for classes, or none, as sentence
+// encoders train. Private.
+
+#include <gpuplan/replay/codes/hugging_face_parts.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace gpuplan::eager {
+
+/// A family says what a layer is, and what its layers read beside their input.
+class text_encoder_code : public hugging_face_code {
+ public:
+  using hugging_face_code::hugging_face_code;
+  constexpr ~text_encoder_code() override {  // NOLINT(modernize-use-equals-default)
+    for (int at = 0; at < held_.size(); ++at) t.release(held_[at]);
+  }
+
+  constexpr void construct() override {
+    const std::int64_t width = model.hidden_size;
+    build_embeddings();
+    for (std::int64_t at = 0; at < layers; ++at) {
+      const auto built = t.building_unit(at);
+      layers_.push(build_layer(trains_layer(at)));
+    }
+    build_behind_layers();
+    const bool classifies = model.head == head_kind::classifier;
+    const int behind_layers = t.parameters.size();
+    if (model.pooler || (classifies && code().pools))
+      dense_ = linear_module(operator_kind::pooler, width, width, true, trains_head());
+    if (!(classifies && code().pools)) leave_idle(behind_layers);
+    t.touch(8 * model.position_rows);  // the numbers of positions, written again
+    if (classifies) {
+      if (!code().pools)
+        dense_ = linear_module(operator_kind::head_dense, width, width, true, trains_head());
+      classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
+    }
+    if (model.head == head_kind::language_model) build_masked_head();
+  }
+  /// A bias that the module of the head has, and shares with the layer in it, is cast with that.
+  constexpr void cast_model() override { move_model(bias_); }
+
+  constexpr void make_batch() override {
+    const sizes all{plan.micro_batch, setup.sequence_length};
+    const auto charged = t.charge(purpose::buffers);
+    for (std::int64_t text = 0; text < setup.encodings; ++text) make_input(all);
+    if (model.head == head_kind::none) {
+      for (std::int64_t text = 0; text < setup.encodings; ++text) make_input(all);
+    } else {
+      make_input(model.head == head_kind::classifier ? sizes{plan.micro_batch} : all);
+      if (setup.padding_mask) make_input(all);
+    }
+  }
+
+  constexpr value forward() override {
+    switch (model.head) {
+      case head_kind::language_model:
+        return masked_loss();
+      case head_kind::classifier:
+        return class_loss();
+      case head_kind::none:
+        break;
+    }
+    return pairs_loss();
+  }
+
+ protected:
+  constexpr virtual layer_modules build_layer(bool trains) = 0;
+  constexpr virtual void build_behind_layers() {}
+  constexpr virtual value run_layers(value hidden, const tensor& mask) = 0;
+
+  [[nodiscard]] constexpr const encoder_code& code() const {
+    return setup.framework.implementation.encoder;
+  }
+
+  // -- construction
+
+  constexpr void build_embeddings() {
+    const std::int64_t width = model.hidden_size;
+    tokens_ = token_table(model.vocab_size, width, trains_table());
+    if (!code().positions_behind_norm) build_positions();
+    if (model.type_vocab_size != 0)
+      types_ = table_module(model.type_vocab_size, width, trains_all());
+    norm_ = norm_module(width, trains_all());
+    add_numbers();
+    if (model.type_vocab_size != 0) add_numbers();
+    if (code().positions_behind_norm) build_positions();
+  }
+  constexpr void build_positions() {
+    positions_ = table_module(model.position_rows, model.hidden_size, trains_all());
+  }
+  // A number for each position.
+  constexpr void add_numbers() {
+    const tensor made =
+        t.charge(purpose::buffers)->make({1, model.position_rows}, element::int64).take();
+    model_code::add_numbers(made);
+    held_.push(made.storage);
+  }
+  constexpr void build_masked_head() {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t rows = model.vocab_size;
+    const bool trains = trains_all() || (!model.tied_embeddings && trains_head());
+    const int first = t.parameters.size();
+    dense_ = linear_module(operator_kind::head_dense, width, width, true, trains);
+    head_norm_ = norm_module(width, trains);
+    int table = none;
+    int bias = none;
+    if (model.has_tied_head()) {
+      head_.weight = tokens_.weight;
+      if (is_built_here()) table = t.new_storage(4 * rows * width);
+      if (!code().shares_head_bias)
+        head_.bias = parameter(sizes{rows}, trains || adapters.trains_all_biases());
+      if (code().shares_head_bias && is_built_here()) bias = t.new_storage(4 * rows);
+    } else {
+      head_ = linear_module(operator_kind::head, rows, width, true, trains);
+    }
+    if (code().shares_head_bias) {
+      // stands before the layers of its module, one of which reads it where the table is tied
+      bias_ = parameter(sizes{rows}, trains || adapters.trains_all_biases());
+      t.place_parameter(first);
+      adapters.make_room(first);
+      for (int* at : {&dense_.weight, &dense_.bias, &head_norm_.weight, &head_norm_.bias}) ++*at;
+      if (!model.has_tied_head()) {
+        ++head_.weight;
+        ++head_.bias;
+      } else {
+        head_.bias = first;
+      }
+      bias_ = first;
+    }
+    t.release(table);
+    if (model.has_tied_head()) add_shared_table();
+    if (!model.has_tied_head() || !is_built_here()) return;
+    // biases are padded to the rows of the table
+    if (bias != none) {
+      const int padded = t.new_storage(4 * rows);
+      t.release(bias);
+      t.release(padded);
+    }
+    tensor& data = t.parameters[head_.bias].data;
+    const int own = t.charge(purpose::weights)->new_storage(data.bytes());
+    t.release(data.storage);
+    data.storage = own;
+  }
+  /// And not on a device without memory.
+  [[nodiscard]] constexpr bool is_built_here() const { return !t.gathers(); }
+  constexpr void make_input(const sizes& size) {
+    const tensor made = t.make(size, element::int64).take();
+    inputs_.push(made);
+    held_.push(made.storage);
+  }
+
+  // -- the model
+
+  constexpr value encode(const tensor& ids) {
+    enter();
+    const value embedded = embed(ids);
+    const value mask =
+        mask_of(ids.size[0], setup.sequence_length, setup.sequence_length, embedded->format, false);
+    value hidden = t.share(embedded);
+    enter();
+    hidden = run_layers(std::move(hidden), mask);
+    leave(hidden);
+    if (model.head == head_kind::classifier && code().pools) pooled_ = pool(hidden);
+    if (model.head == head_kind::none && model.pooler) pool_in_vain(hidden);
+    leave(hidden);
+    return hidden;
+  }
+
+  constexpr value embed(const tensor& ids) {
+    enter();
+    value numbers;
+    if (code().positions == position_numbers::range) {
+      tensor seen = t.buffers[0];
+      seen.size[1] = setup.sequence_length;
+      seen.is_view = true;
+      numbers = t.share(seen);
+    } else {
+      numbers = counted_positions(ids);
+    }
+    value types_of_tokens;
+    if (types_.weight != none) {
+      value gathered = t.make(numbers->size, element::int64);
+      types_of_tokens = expand(t, gathered, ids.size);
+    }
+    const value words = word_embeddings(ids);
+    value types, sum;
+    if (types_.weight != none) {
+      types = rows_of(types_of_tokens, types_);
+      sum = add(t, words, types);
+    }
+    const value places = rows_of(numbers, positions_);
+    sum = add(t, types_.weight != none ? *sum : *words, places);
+    sum = norm(sum, norm_);
+    sum = drop_out(sum);
+    leave(sum);
+    return sum;
+  }
+  constexpr value word_embeddings(const tensor& ids) { return embed_tokens(ids, tokens_); }
+  /// How many tokens that are no padding there are up to each.
+  constexpr value counted_positions(const tensor& ids) {
+    constexpr element int32 = element::fp32;  // of as many bytes
+    const auto numbers = [&](element format) { return t.make(ids.size, format); };
+    const value is_token = compute(t, numbers(element::boolean), ids.size, int32);
+    value counted = numbers(element::int64);
+    {
+      const value wide = numbers(element::int64);
+      if (ids.size[0] == 1) t.touch(256 + tile_states(ids.count(), 896, 16));  // CUB's scan
+    }
+    counted = numbers(int32);
+    if (code().positions == position_numbers::counted_after_cache) counted = numbers(int32);
+    counted = numbers(int32);
+    const value wide = numbers(element::int64);
+    return numbers(element::int64);
+  }
+  // -- heads
+
+  constexpr value masked_loss() {
+    const value hidden = encode(inputs_[0]);
+    t.begin(moment::loss);
+    const module own{.bias = bias_};
+    enter();
+    value x = t.share(hidden);
+    if (is_watched) x = shards->module_begins(hidden, watched(own, true));
+    enter();
+    x = linear(x, dense_);
+    if (code().gelu_in_head)
+      x = keeping_input(t, x);
+    else
+      x = activation(x);
+    x = norm(x, head_norm_);
+    leave(x);
+    value logits = linear(std::move(x), head_);
+    leave(logits, own, true);
+    leave(logits);
+    return loss_of(logits, inputs_[1]);
+  }
+  constexpr value loss_of(const tensor& logits, const tensor& labels) {
+    const value rows = view(t, logits, {labels.count(), logits.size[logits.size.rank - 1]});
+    const value of_rows = view(t, labels, sizes{labels.count()});
+    return cross_entropy(t, rows, of_rows);
+  }
+
+  constexpr value pool(const tensor& hidden) {
+    return keeping_result(t, linear(select(t, hidden, 1), dense_));
+  }
+  /// Of what has no use nothing is kept once the model has returned.
+  constexpr void pool_in_vain(const tensor& hidden) {
+    const auto unrecorded = t.without_graph();
+    const value first = select(t, hidden, 1);
+    value dense;
+    if (trains_all()) {
+      const value bias = lowered_parameter(t, dense_.bias);
+      const value weight = lowered_parameter(t, dense_.weight);
+      unused_[1] = lowered(t, first);
+      dense = linear(unused_[1], dense_);
+    } else {
+      dense = linear(first, dense_);
+    }
+    unused_[0] = keeping_result(t, dense);
+  }
+
+  constexpr value class_loss() {
+    const value hidden = encode(inputs_[0]);
+    t.begin(moment::loss);
+    value pooled = std::move(pooled_);
+    if (!code().pools) {
+      value first = select(t, hidden, 1);
+      if (code().drops_before_dense) first = dropout(t, first, drops);
+      pooled = keeping_result(t, linear(std::move(first), dense_));
+    }
+    pooled = dropout(t, pooled, drops);
+    const value logits = linear(pooled, classes_);
+    return loss_of(logits, inputs_[1]);
+  }
+
+  /// Means of the texts' hidden states, of length 1: the first text of a sample among the others of
+  /// all samples (multiple negatives).
+  constexpr value pairs_loss() {
+    const auto texts = static_cast<int>(setup.encodings);
+    value of_text[most_texts];
+    value hidden, wide, mean_of_text;
+    for (int text = 0; text < texts; ++text) {
+      hidden = encode(inputs_[text]);
+      for (value& unused : unused_) unused.drop();
+      wide = t.make(hidden->size, hidden->format);
+      mean_of_text = mean_of(hidden, wide);
+      of_text[text] = normalize(t, mean_of_text);
+    }
+    t.begin(moment::loss);
+    const value scores =
+        scale(t, product(t, of_text[0], transpose(t, stack_rows(t, of_text + 1, texts - 1), 0, 1)));
+    const value labels = t.make(sizes{scores->size[0]}, element::int64);
+    return cross_entropy(t, scores, labels);
+  }
+  constexpr value mean_of(const tensor& hidden, const tensor& wide) {
+    const value sums = sum_over(t, multiply(t, hidden, wide), 1);
+    value counts = sum_over(t, wide, 1);
+    counts = t.make(counts->size, counts->format);  // at least something
+    return divide(t, sums, counts);
+  }
+
+  static constexpr int most_texts = static_cast<int>(most_texts_beside);
+  static_assert(most_texts - 1 <= most_inputs);
+
+  module tokens_{}, positions_{}, types_{}, norm_{}, dense_{}, head_norm_{}, head_{}, classes_{};
+  growing_array<layer_modules> layers_{};
+  growing_array<tensor> inputs_{};
+  growing_array<int> held_{};  // storages
+  int bias_ = none;
+  value pooled_{};
+  value unused_[2]{};
+};
+
+}  // namespace gpuplan::eager
