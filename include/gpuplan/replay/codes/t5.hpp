@@ -62,11 +62,12 @@ class t5_code : public hugging_face_code {
 
  protected:
   struct attention_modules {
-    module q, k, v, o, bias, norm;
+    module bias, norm;
+    layer_modules of;
   };
   struct block {
     attention_modules self, cross;
-    module wi, wi_1, wo, norm;
+    layer_modules mlp;
     bool is_decoder = false;
   };
   // What blocks read beside their input.
@@ -87,33 +88,28 @@ class t5_code : public hugging_face_code {
   // -- construction
 
   constexpr void build_stack(std::int64_t first, std::int64_t end) {
-    const std::int64_t width = model.hidden_size;
-    const std::int64_t ffn = model.intermediate_size;
+    using its = layer_modules;
     for (std::int64_t at = first; at < end; ++at) {
       const bool trains = trains_block(at);
-      const auto built = t.building_unit(at);
+      const auto being_built = t.building_unit(at);
       block made;
       made.is_decoder = first != 0;
       build_attention(made.self, at == first, trains);
       if (made.is_decoder) build_attention(made.cross, false, trains);
-      made.wi = linear_module(
-          model.gated_mlp ? operator_kind::gate : operator_kind::up, ffn, width, false, trains);
-      if (model.gated_mlp) made.wi_1 = linear_module(operator_kind::up, ffn, width, false, trains);
-      made.wo = linear_module(operator_kind::down, width, ffn, false, trains);
-      made.norm = norm_module(width, trains);
+      if (model.gated_mlp)
+        made.mlp = built(trains, {&its::gate, &its::up, &its::down});
+      else
+        made.mlp = built(trains, {&its::up, &its::down});
+      made.mlp.before_mlp = norm_module(model.hidden_size, trains);
       blocks_.push(made);
     }
   }
   constexpr void build_attention(attention_modules& made, bool has_bias, bool trains) {
-    const std::int64_t width = model.hidden_size;
-    const std::int64_t inner = model.num_attention_heads * model.query_dim();
-    made.q = linear_module(operator_kind::query, inner, width, false, trains);
-    made.k = linear_module(operator_kind::key, inner, width, false, trains);
-    made.v = linear_module(operator_kind::value, inner, width, false, trains);
-    made.o = linear_module(operator_kind::attention_output, width, inner, false, trains);
+    using its = layer_modules;
+    made.of = built(trains, {&its::query, &its::key, &its::value, &its::out});
     if (has_bias)
       made.bias = table_module(model.relative_attention_buckets, model.num_attention_heads, trains);
-    made.norm = norm_module(width, trains);
+    made.norm = norm_module(model.hidden_size, trains);
   }
 
   // -- the stacks
@@ -191,62 +187,36 @@ class t5_code : public hugging_face_code {
                                      bool causal) {
     const value normed = norm(x, by.norm);
     attended made = attention(by, normed, encoded, mask, bias, causal);
-    const value dropped = dropout(t, made.output, drops);
-    made.output = add(t, x, dropped);
+    made.output = add(t, x, dropout(t, made.output, drops));
     return made;
   }
 
   // T5LayerFF
   constexpr value feed_forward_layer(const block& by, const tensor& x) {
-    value forwarded = norm(x, by.norm);
-    forwarded = feed_forward(by, forwarded);
-    const value dropped = dropout(t, forwarded, drops);
-    return add(t, x, dropped);
+    const value forwarded = feed_forward(by.mlp, norm(x, by.mlp.before_mlp));
+    return add(t, x, dropout(t, forwarded, drops));
   }
 
   // T5DenseActDense, T5DenseGatedActDense
-  constexpr value feed_forward(const block& by, const tensor& x) {
-    value gate, up, hidden;
+  constexpr value feed_forward(const layer_modules& by, argument given) {
+    const held x(given);
+    value hidden = act(linear(x, model.gated_mlp ? by.gate : by.up));
+    value gate, up;
     if (model.gated_mlp) {
-      {
-        const value flat = linear(x, by.wi);
-        gate = mlp_activation(flat);
-      }
-      up = linear(x, by.wi_1);
+      gate = std::move(hidden);
+      up = linear(x, by.up);
       hidden = multiply(t, gate, up);
-    } else {
-      hidden = linear(x, by.wi);
-      hidden = mlp_activation(hidden);
     }
     hidden = dropout(t, hidden, drops);
-    hidden = cast(t, hidden, t.format_of(by.wo.weight));
-    return linear(hidden, by.wo);
-  }
-  constexpr value mlp_activation(const tensor& x) {
-    if (model.hidden_act == activation_function::gelu_tanh) return new_gelu(x);
-    return activation(x);
+    hidden = cast(t, hidden, t.format_of(by.down.weight));
+    return linear(hidden, by.down);
   }
 
   // T5LayerNorm
-  constexpr value norm(const tensor& x, const module& by) {
-    value variance;
-    {
-      value squares;
-      {
-        const value wide = cast(t, x, element::fp32);
-        squares = power(t, wide);
-      }
-      variance = mean(t, squares);
-    }
-    value hidden;
-    {
-      value root;
-      {
-        const value shifted = add_number(t, variance);
-        root = reciprocal_root(t, shifted);
-      }
-      hidden = multiply(t, x, root);
-    }
+  constexpr value norm(argument given, const module& by) {
+    const held x(given);
+    const value variance = mean(t, power(t, cast(t, x, element::fp32)));
+    value hidden = multiply(t, x, reciprocal_root(t, add_number(t, variance)));
     const element format = t.format_of(by.weight);
     if (is_half(format)) hidden = cast(t, hidden, format);
     return multiply(t, t.parameter(by.weight), hidden);
@@ -265,12 +235,11 @@ class t5_code : public hugging_face_code {
     const std::int64_t heads = model.num_attention_heads;
     const tensor& states = encoded.defined() ? encoded : x;
     const auto projected = [&](const tensor& from, const module& through) {
-      const value flat = linear(from, through);
-      return heads_of(flat, heads, head);
+      return heads_of(linear(from, through), heads, head);
     };
-    const value q = projected(x, by.q);
-    const value k = projected(states, by.k);
-    const value v = projected(states, by.v);
+    const value q = projected(x, by.of.query);
+    const value k = projected(states, by.of.key);
+    const value v = projected(states, by.of.value);
     if (!bias->defined()) {
       if (by.bias.weight == none)
         bias = no_bias(q, k);
@@ -286,7 +255,7 @@ class t5_code : public hugging_face_code {
       made = attend(q, k, v, added, false, {});
     }
     made.output = reshape(t, made.output, {x.size[0], x.size[1], heads * head});
-    made.output = linear(made.output, by.o);
+    made.output = linear(made.output, by.of.out);
     return made;
   }
 
@@ -307,50 +276,28 @@ class t5_code : public hugging_face_code {
     const value memory_position = t.make(sizes{keys}, element::int64);
     const value distance = t.make({queries, keys}, element::int64);
     const value bucket = bucket_of({queries, keys}, bidirectional);
-    value rows = embedding(t, bucket, table.weight);
-    rows = transpose(t, rows, 1, 2);
+    value rows = transpose(t, embedding(t, bucket, table.weight), 1, 2);
     rows = transpose(t, rows, 0, 1);
     return view(t, rows, {1, rows->size[0], queries, keys});
   }
   // _relative_position_bucket
   constexpr value bucket_of(const sizes& square, bool bidirectional) {
     const auto integers = [&] { return t.make(square, element::int64); };
-    const auto numbers = [&] { return t.make(square, element::fp32); };
+    const auto after = [&](argument x) { return compute(t, x, square, element::int64); };
     value buckets, position;
     if (bidirectional) {
-      value product;
-      {
-        value wide;
-        {
-          const value is_above = t.make(square, element::boolean);
-          wide = integers();
-        }
-        product = integers();
-      }
+      value product = after(after(t.make(square, element::boolean)));
       buckets = integers();
       product.drop();
       position = integers();
     } else {
-      value least;
-      {
-        const value zeros = integers();
-        least = integers();
-      }
-      position = integers();
+      position = after(after(integers()));
     }
     const value is_small = t.make(square, element::boolean);
-    value large;
-    {
-      value number = numbers();
-      for (int operation = 0; operation < 4; ++operation) number = numbers();
-      const value whole = integers();
-      number.drop();
-      large = integers();
-    }
-    {
-      const value last = integers();
-      large = integers();
-    }
+    value number = t.make(square, element::fp32);
+    for (int operation = 0; operation < 4; ++operation) number = t.make(square, element::fp32);
+    value large = after(after(std::move(number)));
+    large = after(integers());
     const value chosen = integers();
     if (!bidirectional) buckets = integers();
     return buckets;
@@ -358,23 +305,24 @@ class t5_code : public hugging_face_code {
 
   // create_position_bias_mask
   constexpr value bias_with_mask(const tensor& bias, const tensor& mask, bool causal) {
-    value visible, both;
+    value both;
     if (mask.defined()) {
       both = where_visible(mask, bias);
     } else if (causal) {
-      {
-        const value query = t.make(sizes{bias.size[2]}, element::int64);
-        const value key = t.make(sizes{bias.size[3]}, element::int64);
-        visible = t.make({1, 1, bias.size[2], bias.size[3]}, element::boolean);
-      }
-      both = where_visible(visible, bias);
+      both = where_visible(before(bias.size[2], bias.size[3]), bias);
     } else {
       both = t.share(bias);
     }
     return contiguous(t, both);
   }
+  constexpr value before(std::int64_t queries, std::int64_t keys) {
+    const value query = t.make(sizes{queries}, element::int64);
+    const value key = t.make(sizes{keys}, element::int64);
+    return t.make({1, 1, queries, keys}, element::boolean);
+  }
   /// torch.where(visible, bias, number), in the order of the bias.
-  constexpr value where_visible(const tensor& visible, const tensor& bias) {
+  constexpr value where_visible(argument given, const tensor& bias) {
+    const held visible(given);
     const int by = t.add_node(node_kind::mask_fill, {&bias});
     t.keep(by, visible);
     if (node* made = t.at(by)) made->argument[0] = 1;
