@@ -398,6 +398,16 @@ class model_code : public recomputer {
     return transpose(t, view(t, x, {x.size[0], x.size[1], heads, width}), 1, 2);
   }
 
+  /// qkv.split(length, dimension)
+  constexpr void split_in_three(
+      argument given, int dimension, std::int64_t length, value& q, value& k, value& v) {
+    const held qkv(given);
+    const int parts = split(t, qkv);
+    q = part(t, parts, qkv, dimension, length, 0);
+    k = part(t, parts, qkv, dimension, length, 1);
+    v = part(t, parts, qkv, dimension, length, 2);
+  }
+
   // -- what is computed again
 
   /// What layers read beside their input: masks, tables of positions. Whoever makes it holds it; a

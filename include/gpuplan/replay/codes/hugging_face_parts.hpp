@@ -329,14 +329,6 @@ class hugging_face_code : public model_code {
     t.result_of(by, same.get());
     return same;
   }
-  constexpr void split_in_three(
-      argument given, int dimension, std::int64_t length, value& q, value& k, value& v) {
-    const held qkv(given);
-    const int parts = split(t, qkv);
-    q = part(t, parts, qkv, dimension, length, 0);
-    k = part(t, parts, qkv, dimension, length, 1);
-    v = part(t, parts, qkv, dimension, length, 2);
-  }
   /// The front of each head, which is rotated, and the rest.
   struct head_parts {
     value front_q, rest_q, front_k, rest_k;

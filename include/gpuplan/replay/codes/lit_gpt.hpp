@@ -173,21 +173,12 @@ class lit_gpt final : public model_code {
     if (by.is_quantised) return quantised.linear(x, by.weight, by.bias);
     return eager::linear(t, x, by.weight, by.bias);
   }
-  constexpr value linear_of(const tensor& x, const adapted_module& by) {
+  constexpr value linear_of(argument given, const adapted_module& by) {
+    const held x(given);
     value result = base_of(x, by.base);
     if (by.down == none) return result;
-    value high;
-    {
-      value low;
-      {
-        const value dropped = dropout(t, x, drops);
-        low = eager::linear(t, dropped, by.down, none);
-      }
-      high = eager::linear(t, low, by.up, none);
-    }
-    const value more = scale(t, high);
-    high.drop();
-    return add(t, result, more);
+    value low = eager::linear(t, dropout(t, x, drops), by.down, none);
+    return add(t, result, scale(t, eager::linear(t, std::move(low), by.up, none)));
   }
 
   // LoRAQKVLinear: the parts that have adapters by a convolution with as many groups, and zeros
@@ -211,11 +202,7 @@ class lit_gpt final : public model_code {
   constexpr value query_key_value(const tensor& x, const adapted_module& by) {
     value result = base_of(x, by.base);
     if (by.down == none) return result;
-    value low;
-    {
-      const value dropped = dropout(t, x, drops);
-      low = eager::linear(t, dropped, by.down, none);
-    }
+    const value low = eager::linear(t, dropout(t, x, drops), by.down, none);
     const tensor up = t.parameter(by.up);
     const int by_parts = t.add_node(node_kind::function, {&*low, &up});
     if (node* made = t.at(by_parts)) made->own = &convolution_backward_;
@@ -231,26 +218,21 @@ class lit_gpt final : public model_code {
       high = t.make({batch, tokens, adapted_width()}, low->format);
     }
     t.result_of(by_parts, high.get());
-    value more;
-    if (adapted_parts() == 3) {
-      more = scale(t, high);
-    } else {
-      value padded;
-      {
-        const value places = t.make(sizes{adapted_width()}, element::int64);
-        const int by_padding = t.add_node(node_kind::function, {&*high});
-        if (node* made = t.at(by_padding)) {
-          made->own = &padding_backward_;
-          made->argument[0] = adapted_width();
-        }
-        t.keep(by_padding, places);
-        t.keep(by_padding, high);
-        padded = t.make({batch, tokens, result->size[2]}, result->format);
-        t.result_of(by_padding, padded.get());
-      }
-      more = scale(t, padded);
+    if (adapted_parts() == 3) return add(t, result, scale(t, high));
+    return add(t, result, scale(t, padded(high, result)));
+  }
+  constexpr value padded(const tensor& high, const tensor& like) {
+    const value places = t.make(sizes{adapted_width()}, element::int64);
+    const int by = t.add_node(node_kind::function, {&high});
+    if (node* made = t.at(by)) {
+      made->own = &padding_backward_;
+      made->argument[0] = adapted_width();
     }
-    return add(t, result, more);
+    t.keep(by, places);
+    t.keep(by, high);
+    value made = t.make(like.size, like.format);
+    t.result_of(by, made.get());
+    return made;
   }
 
   // -- CausalSelfAttention
@@ -270,23 +252,13 @@ class lit_gpt final : public model_code {
     const value sin = table_for(sin_);
     const value first = slice(t, x, 3, half);
     const value second = slice(t, x, 3, half);
-    value turned;
-    {
-      const value negative = scale(t, second);
-      turned = concatenate(t, negative, first, 3);
-    }
-    value sum;
-    {
-      const value left = multiply(t, x, cos);
-      const value right = multiply(t, turned, sin);
-      sum = add(t, left, right);
-    }
+    const value turned = concatenate(t, scale(t, second), first, 3);
+    value sum = multiply(t, x, cos);
+    sum = add(t, sum, multiply(t, turned, sin));
     return cast(t, sum, input.format);
   }
   constexpr value with_rest(const tensor& turned, const tensor& input) {
-    const std::int64_t rest = input.size[3] - turned.size[3];
-    const value behind = slice(t, input, 3, rest);
-    return concatenate(t, turned, behind, 3);
+    return concatenate(t, turned, slice(t, input, 3, input.size[3] - turned.size[3]), 3);
   }
 
   constexpr value attend(const tensor& x, const layer_modules& by) {
@@ -310,10 +282,7 @@ class lit_gpt final : public model_code {
       v = repeat_heads(t, v, heads / groups);
     }
     value y = run_core(q, k, v);
-    {
-      const value turned = transpose(t, y, 1, 2);
-      y = reshape(t, turned, {x.size[0], x.size[1], heads * head});
-    }
+    y = reshape(t, transpose(t, y, 1, 2), {x.size[0], x.size[1], heads * head});
     return linear_of(y, by.out);
   }
 
@@ -322,45 +291,21 @@ class lit_gpt final : public model_code {
   constexpr value norm_of(const tensor& input, const module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, input, by.weight, by.bias);
     const value x = cast(t, input, element::fp32);
-    value average;
-    {
-      const value squares = multiply(t, x, x);
-      average = mean(t, squares);
-    }
-    value normed;
-    {
-      value root;
-      {
-        const value shifted = add_number(t, average);
-        root = reciprocal_root(t, shifted);
-      }
-      normed = multiply(t, x, root);
-    }
-    value product;
-    {
-      value weight = t.share(t.parameter(by.weight));
-      if (setup.framework.implementation.rms_norm == rms_norm_code::eager_shifted)
-        weight = add_number(t, weight);
-      weight = cast(t, weight, element::fp32);
-      product = multiply(t, normed, weight);
-    }
+    const value average = mean(t, multiply(t, x, x));
+    const value normed = multiply(t, x, reciprocal_root(t, add_number(t, average)));
+    value weight = t.share(t.parameter(by.weight));
+    if (setup.framework.implementation.rms_norm == rms_norm_code::eager_shifted)
+      weight = add_number(t, weight);
+    weight = cast(t, weight, element::fp32);
+    const value product = multiply(t, normed, std::move(weight));
     return cast(t, product, input.format);
   }
 
   constexpr value mlp(const tensor& x, const layer_modules& by) {
-    if (!model.gated_mlp) {
-      value hidden = linear_of(x, by.up);
-      hidden = activated(hidden);
-      return linear_of(hidden, by.down);
-    }
+    if (!model.gated_mlp) return linear_of(activated(linear_of(x, by.up)), by.down);
     const value gate = linear_of(x, by.gate);
     const value up = linear_of(x, by.up);
-    value product;
-    {
-      const value active = activated(gate);
-      product = multiply(t, active, up);
-    }
-    return linear_of(product, by.down);
+    return linear_of(multiply(t, activated(gate), up), by.down);
   }
 
   // -- the head and the loss; whoever calls holds the logits until the next are there

@@ -98,12 +98,8 @@ class plain_decoder : public model_code {
     const std::int64_t classes = logits->size[2];
     const value rows = view(t, logits, {ids_->count(), classes});
     const value labels = view(t, labels_, sizes{ids_->count()});
-    value loss;
-    if (setup.framework.implementation.loss_parallel)
-      loss = parts_.cross_entropy(rows, labels);
-    else
-      loss = cross_entropy(t, rows, labels);
-    return loss;
+    if (setup.framework.implementation.loss_parallel) return parts_.cross_entropy(rows, labels);
+    return cross_entropy(t, rows, labels);
   }
 
  protected:
@@ -116,20 +112,14 @@ class plain_decoder : public model_code {
     if (setup.framework.implementation.layers == &layer_classes::gpt) return;
     const sizes half{model.query_dim() / 2};
     const sizes tokens{setup.sequence_length};
-    value frequency;
-    {
-      value exponent = t.make(half, element::fp32);
-      exponent = t.make(half, element::fp32);
-      exponent = t.make(half, element::fp32);
-      frequency = t.make(half, element::fp32);
-      t.touch(bytes_of(element::int64));
-    }
+    value exponent = t.make(half, element::fp32);
+    exponent = t.make(half, element::fp32);
+    exponent = t.make(half, element::fp32);
+    const value frequency = t.make(half, element::fp32);
+    t.touch(bytes_of(element::int64));
+    exponent.drop();
     const sizes table{tokens[0], half[0]};
-    value angle;
-    {
-      const value positions = t.make(tokens, element::fp32);
-      angle = t.make(table, element::fp32);
-    }
+    const value angle = compute(t, t.make(tokens, element::fp32), table, element::fp32);
     for (value* one : {&cos_, &sin_})
       *one = t.charge(purpose::buffers)->make(table, element::fp32, {"rotary table"});
     add_buffer(cos_);
@@ -144,7 +134,8 @@ class plain_decoder : public model_code {
     by.layout = layout::columns;
     parts_.divide_columns(by.weight);
   }
-  constexpr value linear(const tensor& x, const module& by) {
+  constexpr value linear(argument given, const module& by) {
+    const held x(given);
     switch (by.layout) {
       case layout::rows:
         return parts_.by_rows(x, by.weight, by.bias);
@@ -155,8 +146,9 @@ class plain_decoder : public model_code {
     }
     return model_code::linear(x, by);
   }
-  constexpr value norm(const tensor& x, const module& by) {
-    if (!parts_.divides_sequence()) return model_code::norm(x, by);
+  constexpr value norm(argument given, const module& by) {
+    if (!parts_.divides_sequence()) return model_code::norm(given, by);
+    const held x(given);
     const auto distributed = t.on_distributed();
     const value part = parts_.pass(x);
     return model_code::norm(part, by);
@@ -226,75 +218,32 @@ class plain_decoder : public model_code {
   }
 
   constexpr value eager_attention(const tensor& q, const tensor& k, const tensor& v) {
-    value scores;
-    {
-      const value turned = transpose(t, k, 2, 3);
-      const value product = matmul(t, q, turned);
-      scores = scale(t, product);
-    }
+    const value scores = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
     const sizes square{q.size[2], q.size[2]};
-    value hide;
-    {
-      const value ones = t.make(square, element::boolean, {"mask"});
-      hide = t.make(square, element::boolean, {"mask"});
-    }
-    value weights;
-    {
-      const value filled = masked_fill(t, scores, hide);
-      weights = softmax_under_autocast(t, filled);
-    }
-    const value dropped = dropout(t, weights, drops);
-    return matmul(t, dropped, v);
+    const value hide =
+        compute(t, t.make(square, element::boolean, {"mask"}), square, element::boolean, {"mask"});
+    const value weights = softmax_under_autocast(t, masked_fill(t, scores, hide));
+    return matmul(t, dropout(t, weights, drops), v);
   }
 
   constexpr value gpt_layer(const layer_modules& by, const tensor& input) {
     const std::int64_t head = model.query_dim();
     const std::int64_t heads = model.num_attention_heads;
-    value q, k, v, y;
-    {
-      value qkv;
-      {
-        const value normed = norm(input, by.norm_1);
-        qkv = linear(normed, by.qkv);
-      }
-      const int parts = split(t, qkv);
-      q = part(t, parts, qkv, 2, heads * head, 0);
-      k = part(t, parts, qkv, 2, heads * head, 1);
-      v = part(t, parts, qkv, 2, heads * head, 2);
-    }
+    value q, k, v;
+    split_in_three(linear(norm(input, by.norm_1), by.qkv), 2, heads * head, q, k, v);
     q = heads_of(q, heads, head);
     k = heads_of(k, heads, head);
     v = heads_of(v, heads, head);
-    y = run_core(q, k, v);
-    value x;
-    {
-      value out = output_of_attention(y, by.out);
-      out = dropout(t, out, drops);
-      x = add(t, input, out);
-    }
-    value out;
-    {
-      value hidden;
-      {
-        const value normed = norm(x, by.norm_2);
-        hidden = linear(normed, by.up);
-      }
-      value activated = activation(hidden);
-      hidden.drop();
-      out = linear(activated, by.down);
-    }
-    out = dropout(t, out, drops);
-    return add(t, x, out);
+    const value y = run_core(q, k, v);
+    const value x = add(t, input, dropout(t, output_of_attention(y, by.out), drops));
+    value hidden = activation(linear(norm(x, by.norm_2), by.up));
+    hidden = dropout(t, linear(std::move(hidden), by.down), drops);
+    return add(t, x, hidden);
   }
 
   constexpr value output_of_attention(const tensor& y, const module& by) {
-    value flat;
-    {
-      const value turned = transpose(t, y, 1, 2);
-      const value dense = contiguous(t, turned);
-      flat = view(t, dense, {y.size[0], y.size[2], y.size[1] * y.size[3]});
-    }
-    return linear(flat, by);
+    const sizes flat{y.size[0], y.size[2], y.size[1] * y.size[3]};
+    return linear(view(t, contiguous(t, transpose(t, y, 1, 2)), flat), by);
   }
 
   constexpr value rotate(const tensor& input) {
@@ -310,33 +259,23 @@ class plain_decoder : public model_code {
       first = part(t, halves, x, 3, x->size[3] / 2, 0);
       second = part(t, halves, x, 3, x->size[3] / 2, 1);
     }
-    value joined;
-    {
-      value left, right;
-      {
-        const value a = multiply(t, first, cos);
-        const value b = multiply(t, second, sin);
-        left = subtract(t, a, b);
-      }
-      {
-        const value a = multiply(t, second, cos);
-        const value b = multiply(t, first, sin);
-        right = add(t, a, b);
-      }
-      joined = concatenate(t, left, right, 3);
-    }
-    return cast(t, joined, input.format);
+    value left = multiply(t, first, cos);
+    left = subtract(t, left, multiply(t, second, sin));
+    value right = multiply(t, second, cos);
+    right = add(t, right, multiply(t, first, sin));
+    left = concatenate(t, left, std::move(right), 3);
+    return cast(t, left, input.format);
   }
   constexpr value table_for(const tensor& table, element format) {
     tensor seen = table;
     set_contiguous(seen, {table.size[0], 1, table.size[1]});
     seen.is_view = true;
     t.hold(seen.storage);
-    const value apart(t, seen);
-    return cast(t, apart, format);
+    return cast(t, value(t, seen), format);
   }
 
-  constexpr value llama_attention(const layer_modules& by, const tensor& x) {
+  constexpr value llama_attention(const layer_modules& by, argument given) {
+    const held x(given);
     const std::int64_t head = model.query_dim();
     value q = linear(x, by.query);
     value k = linear(x, by.key);
@@ -377,31 +316,11 @@ class plain_decoder : public model_code {
   }
 
   constexpr value llama_layer(const layer_modules& by, const tensor& input) {
-    value x;
-    {
-      value y;
-      {
-        const value normed = norm(input, by.norm_1);
-        y = llama_attention(by, normed);
-      }
-      x = add(t, input, y);
-    }
+    const value x = add(t, input, llama_attention(by, norm(input, by.norm_1)));
     const value normed = norm(x, by.norm_2);
-    value out;
-    {
-      value gated;
-      {
-        value activated;
-        {
-          const value gate = linear(normed, by.gate);
-          activated = activation(gate);
-        }
-        const value up = linear(normed, by.up);
-        gated = multiply(t, activated, up);
-      }
-      out = linear(gated, by.down);
-    }
-    return add(t, x, out);
+    value hidden = activation(linear(normed, by.gate));
+    hidden = multiply(t, hidden, linear(normed, by.up));
+    return add(t, x, linear(std::move(hidden), by.down));
   }
 
   tensor_parallel parts_;

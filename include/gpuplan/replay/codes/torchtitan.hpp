@@ -74,16 +74,11 @@ class torchtitan_llama final : public model_code {
   constexpr value outer_loss(const tensor& logits) override {
     const value flat = view(t, logits, {ids_->count(), logits.size[2]});
     if (setup.framework.implementation.compiles_loss) return compiled_loss(flat);
-    value loss;
-    {
-      const value wide = cast(t, flat, element::fp32);
-      const value labels = view(t, labels_, sizes{ids_->count()});
-      if (parts_.is_on() && setup.framework.implementation.loss_parallel)
-        loss = parts_.cross_entropy(wide, labels);
-      else
-        loss = cross_entropy(t, wide, labels);
-    }
-    return loss;
+    const value wide = cast(t, flat, element::fp32);
+    const value labels = view(t, labels_, sizes{ids_->count()});
+    if (parts_.is_on() && setup.framework.implementation.loss_parallel)
+      return parts_.cross_entropy(wide, labels);
+    return cross_entropy(t, wide, labels);
   }
 
  private:
@@ -165,24 +160,12 @@ class torchtitan_llama final : public model_code {
   constexpr value layer(int index, const tensor& input) override {
     if (setup.framework.implementation.compiles_layers) return compiled_[index].forward(t, input);
     const layer_modules& by = modules_[index];
-    value x;
-    {
-      value y;
-      {
-        const value normed = norm(input, by.attention_norm);
-        y = attention(by, normed);
-      }
-      x = add(t, input, y);
-    }
-    value y;
-    {
-      const value normed = norm(x, by.mlp_norm);
-      y = mlp(by, normed);
-    }
-    return add(t, x, y);
+    const value x = add(t, input, attention(by, norm(input, by.attention_norm)));
+    return add(t, x, mlp(by, norm(x, by.mlp_norm)));
   }
 
-  constexpr value norm(const tensor& x, const module& by) {
+  constexpr value norm(argument given, const module& by) {
+    const held x(given);
     if (!parts_.is_on()) return own_norm(x, by);
     const auto distributed = t.on_distributed();
     const value part = parts_.pass(x);
@@ -190,16 +173,9 @@ class torchtitan_llama final : public model_code {
   }
   constexpr value own_norm(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return model_code::norm(x, by);
-    value narrow;
-    {
-      value product;
-      {
-        const value wide = cast(t, x, element::fp32);
-        const value spread = inverse_spread(wide);
-        product = multiply(t, wide, spread);
-      }
-      narrow = cast(t, product, x.format);
-    }
+    value wide = cast(t, x, element::fp32);
+    wide = multiply(t, wide, inverse_spread(wide));
+    const value narrow = cast(t, std::move(wide), x.format);
     return multiply(t, narrow, t.parameter(by.weight));
   }
 
@@ -209,17 +185,20 @@ class torchtitan_llama final : public model_code {
     return parts_.gather_tokens(x);
   }
   /// The rank's part of the result, from all of the input,
-  constexpr value divided(const tensor& x, const module& by) {
+  constexpr value divided(argument given, const module& by) {
+    const held x(given);
     if (!parts_.is_on()) return linear(x, by);
     return parts_.by_own(x, by.weight, none);
   }
   /// and the sum of the ranks' results, from a part of it.
-  constexpr value summed(const tensor& x, const module& by) {
+  constexpr value summed(argument given, const module& by) {
+    const held x(given);
     if (!parts_.is_on()) return linear(x, by);
     return parts_.by_columns(x, by.weight, none);
   }
 
-  constexpr value attention(const layer_modules& by, const tensor& normed) {
+  constexpr value attention(const layer_modules& by, argument given) {
+    const held normed(given);
     const std::int64_t head = model.query_dim();
     const value x = gathered(normed);
     value q = divided(x, by.query);
@@ -229,52 +208,38 @@ class torchtitan_llama final : public model_code {
     k = view(t, k, {k->size[0], k->size[1], k->size[2] / head, head});
     v = view(t, v, {v->size[0], v->size[1], v->size[2] / head, head});
     rotate(q, k);
-    {
-      const value all_k = all_heads(k, q->size[2]);
-      const value all_v = all_heads(v, q->size[2]);
-      q = transpose(t, q, 1, 2);
-      k = transpose(t, all_k, 1, 2);
-      v = transpose(t, all_v, 1, 2);
-    }
+    const value all_k = all_heads(k, q->size[2]);
+    const value all_v = all_heads(v, q->size[2]);
+    q = transpose(t, q, 1, 2);
+    k = transpose(t, all_k, 1, 2);
+    v = transpose(t, all_v, 1, 2);
     const value y = run_core(q, k, v);
-    const value turned = transpose(t, y, 1, 2);
-    const value dense = contiguous(t, turned);
-    const value flat =
-        view(t, dense, {dense->size[0], dense->size[1], dense->size[2] * dense->size[3]});
-    return summed(flat, by.out);
+    const sizes flat{y->size[0], y->size[2], y->size[1] * y->size[3]};
+    return summed(view(t, contiguous(t, transpose(t, y, 1, 2)), flat), by.out);
   }
 
   /// Neighbours as complex numbers, times their angles.
   constexpr void rotate(value& q, value& k) {
-    value turned_q, turned_k;
-    {
-      value wide_q, wide_k;
-      {
-        const value complex_q = complex(q);
-        const value complex_k = complex(k);
-        wide_q = turn(complex_q);
-        wide_k = turn(complex_k);
-        turned_q = cast(t, wide_q, q->format);
-        turned_k = cast(t, wide_k, k->format);
-      }
-    }
+    const value complex_q = complex(q);
+    const value complex_k = complex(k);
+    const value wide_q = turn(complex_q);
+    const value wide_k = turn(complex_k);
+    value turned_q = cast(t, wide_q, q->format);
+    k = cast(t, wide_k, k->format);
     q = std::move(turned_q);
-    k = std::move(turned_k);
   }
   constexpr value complex(const tensor& x) {
-    const value wide = cast(t, x, element::fp32);
     sizes pairs = x.size;
     pairs[3] /= 2;
-    return view_as(t, wide, pairs, element::complex64);
+    return view_as(t, cast(t, x, element::fp32), pairs, element::complex64);
   }
   constexpr value turn(const tensor& x) {
     tensor seen = beside[0];
     set_contiguous(seen, {1, x.size[1], 1, x.size[3]});
     seen.is_view = true;
-    const value turned = multiply_complex(t, x, seen);
     sizes all = x.size;
     all[3] *= 2;
-    return view_as(t, turned, all, element::fp32);
+    return view_as(t, multiply_complex(t, x, seen), all, element::fp32);
   }
   constexpr value all_heads(const tensor& x, std::int64_t heads) {
     if (x.size[2] == heads) return t.share(x);
@@ -284,19 +249,12 @@ class torchtitan_llama final : public model_code {
     return flash_attention(t, q, k, v, drops);
   }
 
-  constexpr value mlp(const layer_modules& by, const tensor& normed) {
+  constexpr value mlp(const layer_modules& by, argument given) {
+    const held normed(given);
     const value x = gathered(normed);
-    value gated;
-    {
-      value activated;
-      {
-        const value gate = divided(x, by.gate);
-        activated = activation(gate);
-      }
-      const value up = divided(x, by.up);
-      gated = multiply(t, activated, up);
-    }
-    return summed(gated, by.down);
+    value hidden = activation(divided(x, by.gate));
+    hidden = multiply(t, hidden, divided(x, by.up));
+    return summed(hidden, by.down);
   }
 
   tensor_parallel parts_;
