@@ -70,7 +70,7 @@ class tape {
   gpuplan::flop_counts sweep(const std::vector<value>& losses) {
     gpuplan::flop_counts counts;
     const auto of = [&](operator_kind kind) -> gpuplan::operator_flops& {
-      return counts.of[static_cast<int>(kind)];
+      return counts.by_operator[static_cast<int>(kind)];
     };
     for (const value loss : losses) values_[index(loss)].reached = true;
     for (std::size_t i = steps_.size(); i-- > 0;) {

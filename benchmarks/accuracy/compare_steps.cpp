@@ -55,7 +55,8 @@ void compare_step(row_comparisons& row) {
   };
   gpuplan::flop_counts counts;
   if (step.why_not.empty()) counts = flops(step.shape, step.pass);
-  if (step.pools_in_vain) counts.of[static_cast<int>(gpuplan::operator_kind::pooler)].backward = 0;
+  if (step.pools_in_vain)
+    counts.by_operator[static_cast<int>(gpuplan::operator_kind::pooler)].backward = 0;
   const double loss = step.other_flops_forward;
   row.count(quantity::parameters, "params", [&] {
     return predicted([&] {

@@ -75,9 +75,9 @@ predicted_step predict_matmul(const row& source) {
   predicted_step predicted{.why_not = run.why_not};
   if (!predicted.why_not.empty()) return predicted;
   const gpuplan::kernel_rates on = rates_of(run);
-  const gpuplan::matmul product{.m = source.number("m").value_or(0),
-                                .n = source.number("n").value_or(0),
-                                .k = source.number("k").value_or(0)};
+  const gpuplan::matmul_size product{.m = source.number("m").value_or(0),
+                                     .n = source.number("n").value_or(0),
+                                     .k = source.number("k").value_or(0)};
   predicted.seconds =
       gpuplan::matmul_time(product, on.linear, on.linear_bytes, on.linear_bytes, on);
   return predicted;

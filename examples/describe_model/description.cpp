@@ -385,7 +385,7 @@ section what_operators_take(const request& asked) {
                             {"share", measure::percent}},
                 .has_bars = true};
   for (int i = 0; i < operator_kinds; ++i) {
-    const operator_flops& of = counts.of[i];
+    const operator_flops& of = counts.by_operator[i];
     if (of.forward == 0) continue;
     std::string name = gpuplan::text(static_cast<operator_kind>(i));
     std::replace(name.begin(), name.end(), '_', ' ');

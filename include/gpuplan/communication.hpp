@@ -182,7 +182,7 @@ struct device_group {
 namespace detail {
 
 [[nodiscard]] constexpr interconnect_numbers numbers_of(const interconnect& links) {
-  const auto of = [](bandwidth rate, const link_constants& kind) {
+  const auto link = [](bandwidth rate, const link_constants& kind) {
     return link_numbers{rate.value() * kind.ring_share,
                         rate.value() * kind.in_switch_share,
                         kind.hop.value(),
@@ -190,8 +190,8 @@ namespace detail {
                         kind.mesh};
   };
   const bandwidth between = links.between_nodes ? *links.between_nodes : bandwidth{};
-  return {of(links.inside_node, links.inside),
-          of(between, links.between),
+  return {link(links.inside_node, links.inside),
+          link(between, links.between),
           links.launch.value(),
           static_cast<double>(links.devices_per_node)};
 }
@@ -234,7 +234,7 @@ namespace detail {
     bytes message,
     const device_group& group,
     const interconnect& links,
-    collective_algorithm by = collective_algorithm::fastest) {
+    collective_algorithm algorithm = collective_algorithm::fastest) {
   if (group.ranks < 1 || group.per_node < 1)
     detail::precondition_violated(failure(errc::not_positive).about(fact::group));
   if (group.nodes() > 1 && !links.between_nodes)
@@ -246,11 +246,11 @@ namespace detail {
     detail::precondition_violated(failure(errc::negative).about(fact::message));
   const detail::communication found =
       detail::communication_of(what, numbers, {group.ranks, group.per_node});
-  if (by == collective_algorithm::fastest)
+  if (algorithm == collective_algorithm::fastest)
     return duration::from_value(found.seconds(message.value()));
-  if (by == collective_algorithm::ring)
+  if (algorithm == collective_algorithm::ring)
     return duration::from_value(found.ring.seconds(message.value()));
-  const bool across = by == collective_algorithm::tree;
+  const bool across = algorithm == collective_algorithm::tree;
   if (!found.has_other || across != (group.nodes() > 1))
     detail::precondition_violated(failure(errc::not_known).about(fact::algorithm));
   return duration::from_value(found.other.seconds(message.value()));

@@ -55,10 +55,10 @@ struct operator_flops {
 /// The operations of one sequence by kind of operator. They are exact below 2^53 FLOP of one sum,
 /// and beyond within a few units of the last place of a double.
 struct flop_counts {
-  operator_flops of[operator_kinds]{};
+  operator_flops by_operator[operator_kinds]{};
 
   [[nodiscard]] constexpr const operator_flops& operator[](operator_kind kind) const {
-    return of[static_cast<int>(kind)];
+    return by_operator[static_cast<int>(kind)];
   }
   [[nodiscard]] constexpr flop_count forward() const { return sum(&operator_flops::forward); }
   [[nodiscard]] constexpr flop_count backward() const { return sum(&operator_flops::backward); }
@@ -76,9 +76,9 @@ struct flop_counts {
     double b = 0;
     double c = 0;
     for (int i = 0; i < operator_kinds; i += 3) {
-      a += of[i].*part;
-      b += of[i + 1].*part;
-      c += of[i + 2].*part;
+      a += by_operator[i].*part;
+      b += by_operator[i + 1].*part;
+      c += by_operator[i + 2].*part;
     }
     return flop_count::from_value(a + b + c);
   }
@@ -87,19 +87,19 @@ struct flop_counts {
 /// The sums, kind by kind.
 [[nodiscard]] constexpr flop_counts operator+(flop_counts a, const flop_counts& b) {
   for (int i = 0; i < operator_kinds; ++i) {
-    a.of[i].forward += b.of[i].forward;
-    a.of[i].backward += b.of[i].backward;
-    a.of[i].recomputed += b.of[i].recomputed;
+    a.by_operator[i].forward += b.by_operator[i].forward;
+    a.by_operator[i].backward += b.by_operator[i].backward;
+    a.by_operator[i].recomputed += b.by_operator[i].recomputed;
   }
   return a;
 }
 
 /// The same of `count` sequences.
 [[nodiscard]] constexpr flop_counts operator*(double count, flop_counts a) {
-  for (operator_flops& one : a.of) {
-    one.forward *= count;
-    one.backward *= count;
-    one.recomputed *= count;
+  for (operator_flops& each : a.by_operator) {
+    each.forward *= count;
+    each.backward *= count;
+    each.recomputed *= count;
   }
   return a;
 }
@@ -162,21 +162,22 @@ class flop_visitor {
     gradients_ &= ~bit(slot::input);
     want_gradient(slot::input, gradient(slot::stream));
   }
-  constexpr void norm(slot of, std::int64_t) {
-    normalise(of, model_.norm_affine, model_.norm_bias);
+  constexpr void norm(slot which, std::int64_t) {
+    normalise(which, model_.norm_affine, model_.norm_bias);
   }
   constexpr void latent_norm(slot of, std::int64_t) { normalise(of, true, false); }
-  constexpr void head_norm(slot of, std::int64_t) {
-    normalise(of, model_.norm_affine, model_.qk_norm_bias);
+  constexpr void head_norm(slot which, std::int64_t) {
+    normalise(which, model_.norm_affine, model_.qk_norm_bias);
   }
-  constexpr void output_norm(slot of, std::int64_t) {
+  constexpr void output_norm(slot which, std::int64_t) {
     const bool weight = model_.head == head_kind::language_model ? all_trains_ : trains_head;
-    want_gradient(of, model_.norm_affine && (weight || (model_.norm_bias && all_biases_train())));
+    want_gradient(which,
+                  model_.norm_affine && (weight || (model_.norm_bias && all_biases_train())));
   }
   constexpr void share(slot from, slot to) { want_gradient(to, gradient(from)); }
   constexpr void sinks(std::int64_t) { want_gradient(slot::query, trains); }
-  constexpr void weigh(slot of, slot by) {
-    if (!gradient(of) && !gradient(by)) return;
+  constexpr void weigh(slot which, slot scores) {
+    if (!gradient(which) && !gradient(scores)) return;
     want_gradient(slot::output, true);
     keep();
   }
@@ -259,7 +260,9 @@ class flop_visitor {
   int kept_ = 0;  // of these: what leads to the last value that the backward pass needs
 
   static constexpr unsigned bit(slot of) { return 1U << static_cast<int>(of); }
-  constexpr operator_flops& at(operator_kind kind) { return counts_.of[static_cast<int>(kind)]; }
+  constexpr operator_flops& at(operator_kind kind) {
+    return counts_.by_operator[static_cast<int>(kind)];
+  }
   constexpr void add(operator_kind kind, double forward, int backward) {
     at(kind).forward += forward;
     at(kind).backward += forward * backward;
@@ -281,11 +284,11 @@ class flop_visitor {
     }
     want_gradient(op.to, input || weight || adapted || bias_trains(op, adapted));
   }
-  constexpr void normalise(slot of, bool has_weight, bool has_bias) {
+  constexpr void normalise(slot which, bool has_weight, bool has_bias) {
     const bool weight = trains && has_weight;
     const bool bias = has_weight && has_bias && all_biases_train();
-    want_gradient(of, weight || bias);
-    if (gradient(of)) keep();
+    want_gradient(which, weight || bias);
+    if (gradient(which)) keep();
   }
   constexpr bool all_biases_train() const {
     return adapters_ && pass_.trains.adapters.bias == lora_bias::all;
@@ -564,9 +567,9 @@ constexpr void visit_in_order(const transformer& model,
       const double forward = 2 * static_cast<double>(part.next.tokens) *
                              static_cast<double>(part.next.widths[layer]) *
                              static_cast<double>(part.next.widths[layer + 1]);
-      operator_flops& of = sum.of[static_cast<int>(operator_kind::projection)];
-      of.forward += forward;
-      of.backward += forward * ((trained_before ? 1 : 0) + (part.next.trains ? 1 : 0));
+      operator_flops& projection = sum.by_operator[static_cast<int>(operator_kind::projection)];
+      projection.forward += forward;
+      projection.backward += forward * ((trained_before ? 1 : 0) + (part.next.trains ? 1 : 0));
       trained_before = trained_before || part.next.trains;
     }
   }

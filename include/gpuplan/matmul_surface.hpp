@@ -37,12 +37,12 @@ class surface_points {
   };
   [[nodiscard]] constexpr neighbours around(axis which, std::int64_t value) const {
     std::int64_t most = 0;
-    for (const measured_point& one : points_)
-      if (is_meant(one)) most = larger(most, count(which, one.shape.*which));
+    for (const measured_point& point : points_)
+      if (is_meant(point)) most = larger(most, count(which, point.shape.*which));
     neighbours found;
-    for (const measured_point& one : points_) {
-      const std::int64_t here = one.shape.*which;
-      if (!is_meant(one) || 2 * count(which, here) < most) continue;
+    for (const measured_point& point : points_) {
+      const std::int64_t here = point.shape.*which;
+      if (!is_meant(point) || 2 * count(which, here) < most) continue;
       if (here <= value && here > found.below) found.below = here;
       if (here >= value && (found.above == 0 || here < found.above)) found.above = here;
     }
@@ -54,8 +54,8 @@ class surface_points {
     return found;
   }
   [[nodiscard]] constexpr const measured_point* find(const matmul_shape& shape) const {
-    for (const measured_point& one : points_)
-      if (is_meant(one) && one.shape == shape) return &one;
+    for (const measured_point& point : points_)
+      if (is_meant(point) && point.shape == shape) return &point;
     return nullptr;
   }
 
@@ -67,13 +67,13 @@ class surface_points {
   [[nodiscard]] static constexpr std::int64_t larger(std::int64_t a, std::int64_t b) {
     return a < b ? b : a;
   }
-  [[nodiscard]] constexpr bool is_meant(const measured_point& one) const {
-    return one.format == format_ && one.sum == sum_;
+  [[nodiscard]] constexpr bool is_meant(const measured_point& point) const {
+    return point.format == format_ && point.sum == sum_;
   }
   [[nodiscard]] constexpr std::int64_t count(axis which, std::int64_t value) const {
     std::int64_t found = 0;
-    for (const measured_point& one : points_)
-      if (is_meant(one) && one.shape.*which == value) ++found;
+    for (const measured_point& point : points_)
+      if (is_meant(point) && point.shape.*which == value) ++found;
     return found;
   }
 };
@@ -103,10 +103,10 @@ class surface_points {
   double logarithm = 0;
   for (int corner = 0; corner < 8; ++corner) {
     double weight = 1;
-    const auto pick = [&](const detail::surface_points::neighbours& of, int bit) {
+    const auto pick = [&](const detail::surface_points::neighbours& beside, int bit) {
       const bool above = (corner >> bit & 1) != 0;
-      weight *= above ? of.share : 1 - of.share;
-      return above ? of.above : of.below;
+      weight *= above ? beside.share : 1 - beside.share;
+      return above ? beside.above : beside.below;
     };
     const matmul_shape at{.m = pick(m, 0), .n = pick(n, 1), .k = pick(k, 2)};
     if (weight == 0) continue;

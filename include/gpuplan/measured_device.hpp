@@ -166,14 +166,14 @@ struct ceiling {
 namespace detail {
 
 template <any_quantity Quantity>
-constexpr ceiling<Quantity> measured_ceiling(const reading<Quantity>& of) {
-  return {of.median, ceiling_origin::measured};
+constexpr ceiling<Quantity> measured_ceiling(const reading<Quantity>& measured) {
+  return {measured.median, ceiling_origin::measured};
 }
 
 template <any_quantity Quantity>
-constexpr result<ceiling<Quantity>> measured_or_failure(const known<reading<Quantity>>& of,
+constexpr result<ceiling<Quantity>> measured_or_failure(const known<reading<Quantity>>& measured,
                                                         const char* name) {
-  if (of) return measured_ceiling(*of);
+  if (measured) return measured_ceiling(*measured);
   return failure(errc::not_known).about(name);
 }
 
@@ -184,9 +184,9 @@ constexpr result<ceiling<Quantity>> measured_or_failure(const known<reading<Quan
 [[nodiscard]] constexpr result<ceiling<compute_rate>> matmul_ceiling(
     const gpu_spec& gpu, number_format format, accumulator sum = accumulator::fp32) {
   if (gpu.measured)
-    for (const measured_matmul& one : (*gpu.measured)->matmuls)
-      if (one.format == format && one.sum == sum && one.sustained)
-        return detail::measured_ceiling(*one.sustained);
+    for (const measured_matmul& matmul : (*gpu.measured)->matmuls)
+      if (matmul.format == format && matmul.sum == sum && matmul.sustained)
+        return detail::measured_ceiling(*matmul.sustained);
   const auto sheet = peak(gpu, format, sum);
   if (!sheet) return sheet.why();
   return ceiling<compute_rate>{*sheet};
@@ -265,8 +265,8 @@ enum class launch_cost { round_trip, enqueue, kernel, graph_node };
 [[nodiscard]] constexpr result<measured_all_reduce> all_reduce_of(const gpu_spec& gpu,
                                                                   std::int64_t devices) {
   if (gpu.measured)
-    for (const measured_all_reduce& one : (*gpu.measured)->all_reduces)
-      if (one.devices == devices) return one;
+    for (const measured_all_reduce& all_reduce : (*gpu.measured)->all_reduces)
+      if (all_reduce.devices == devices) return all_reduce;
   return failure(errc::not_known, named_fact{fact::devices, devices}).about("all_reduce");
 }
 
@@ -294,55 +294,55 @@ constexpr failure flaw(const known<Quantity>& value, const char* name) {
   return value ? flaw(*value, name) : failure();
 }
 template <any_quantity Quantity>
-constexpr failure flaw(const reading<Quantity>& of, const char* name) {
+constexpr failure flaw(const reading<Quantity>& measured, const char* name) {
   // An array with a name: nvcc 13.0 passes a list in a loop of a template on without its type.
-  const Quantity rising[] = {of.lower_quartile, of.median, of.upper_quartile};
+  const Quantity rising[] = {measured.lower_quartile, measured.median, measured.upper_quartile};
   for (const Quantity& value : rising)
     if (const failure why = flaw(value, name); failed(why)) return why;
-  if (of.median < of.lower_quartile || of.upper_quartile < of.median)
+  if (measured.median < measured.lower_quartile || measured.upper_quartile < measured.median)
     return failure(errc::not_rising).about(name);
-  if (of.clock_MHz && *of.clock_MHz < 1) return failure(errc::not_positive).about(name);
-  if (const failure why = flaw(of.draw, name); failed(why)) return why;
-  const failure why = check_at_least(of.samples, 1, fact::samples);
+  if (measured.clock_MHz && *measured.clock_MHz < 1) return failure(errc::not_positive).about(name);
+  if (const failure why = flaw(measured.draw, name); failed(why)) return why;
+  const failure why = check_at_least(measured.samples, 1, fact::samples);
   return failed(why) ? why.about(name) : why;
 }
 template <any_quantity Quantity>
-constexpr failure flaw(const known<reading<Quantity>>& of, const char* name) {
-  return of ? flaw(*of, name) : failure();
+constexpr failure flaw(const known<reading<Quantity>>& measured, const char* name) {
+  return measured ? flaw(*measured, name) : failure();
 }
-constexpr failure flaw(const measured_host_link& of, const char* name) {
-  for (const auto& rate : {of.to_device, of.from_device, of.both_ways})
+constexpr failure flaw(const measured_host_link& link, const char* name) {
+  for (const auto& rate : {link.to_device, link.from_device, link.both_ways})
     if (const failure why = flaw(rate, name); failed(why)) return why;
   return {};
 }
-constexpr failure flaw(const matmul_shape& of, const char* name) {
-  if (of.m > 0 && of.n > 0 && of.k > 0) return {};
+constexpr failure flaw(const matmul_shape& shape, const char* name) {
+  if (shape.m > 0 && shape.n > 0 && shape.k > 0) return {};
   return failure(errc::not_positive).about(name);
 }
-constexpr failure flaw(const measured_matmul& of, const char* name) {
-  if (const failure why = flaw(of.shape, name); failed(why)) return why;
-  for (const auto& rate : {of.sustained, of.burst, of.zeros, of.own_kernel})
+constexpr failure flaw(const measured_matmul& matmul, const char* name) {
+  if (const failure why = flaw(matmul.shape, name); failed(why)) return why;
+  for (const auto& rate : {matmul.sustained, matmul.burst, matmul.zeros, matmul.own_kernel})
     if (const failure why = flaw(rate, name); failed(why)) return why;
   return {};
 }
-constexpr failure flaw(const measured_issue& of, const char* name) {
-  if (const failure why = flaw(of.rate, name); failed(why)) return why;
-  if (is_finite(of.flop_per_clock_per_sm) && of.flop_per_clock_per_sm > 0) return {};
+constexpr failure flaw(const measured_issue& issue, const char* name) {
+  if (const failure why = flaw(issue.rate, name); failed(why)) return why;
+  if (is_finite(issue.flop_per_clock_per_sm) && issue.flop_per_clock_per_sm > 0) return {};
   return failure(errc::not_positive).about(name);
 }
-constexpr failure flaw(const measured_point& of, const char* name) {
-  if (const failure why = flaw(of.shape, name); failed(why)) return why;
-  return flaw(of.rate, name);
+constexpr failure flaw(const measured_point& point, const char* name) {
+  if (const failure why = flaw(point.shape, name); failed(why)) return why;
+  return flaw(point.rate, name);
 }
-constexpr failure flaw(const measured_footprint& of, const char* name) {
-  if (const failure why = flaw(of.footprint, name); failed(why)) return why;
-  return flaw(of.rate, name);
+constexpr failure flaw(const measured_footprint& footprint, const char* name) {
+  if (const failure why = flaw(footprint.footprint, name); failed(why)) return why;
+  return flaw(footprint.rate, name);
 }
-constexpr failure flaw(const measured_all_reduce& of, const char* name) {
-  if (const failure why = check_at_least(of.devices, 2, fact::devices); failed(why))
+constexpr failure flaw(const measured_all_reduce& all_reduce, const char* name) {
+  if (const failure why = check_at_least(all_reduce.devices, 2, fact::devices); failed(why))
     return why.about(name);
-  if (const failure why = flaw(of.latency, name); failed(why)) return why;
-  return flaw(of.rate, name);
+  if (const failure why = flaw(all_reduce.latency, name); failed(why)) return why;
+  return flaw(all_reduce.rate, name);
 }
 
 constexpr bool same_measured(const measured_matmul& a, const measured_matmul& b) {

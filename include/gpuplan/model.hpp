@@ -394,9 +394,9 @@ constexpr failure flaw_of_size(const transformer& model) {
   };
   double total = d(model.other_parameters);
   const part* largest = parts;
-  for (const part& one : parts) {
-    total += one.size;
-    if (one.size > largest->size) largest = &one;
+  for (const part& each : parts) {
+    total += each.size;
+    if (each.size > largest->size) largest = &each;
   }
   if (total < 0x1p62) return {};
   return failure(errc::overflow,

@@ -71,10 +71,10 @@ namespace detail {
 constexpr std::int64_t dealt(std::int64_t count, std::int64_t ways, std::int64_t index) {
   return count / ways + (index < count % ways ? 1 : 0);
 }
-constexpr std::int64_t dealt(const split_extent& of, std::int64_t ways, std::int64_t index) {
-  const bool repeated = of.groups != 0 && of.groups < ways;
-  return dealt(of.units, ways, index) * of.unit_size +
-         (repeated ? 1 : dealt(of.groups, ways, index)) * of.group_size;
+constexpr std::int64_t dealt(const split_extent& extent, std::int64_t ways, std::int64_t index) {
+  const bool repeated = extent.groups != 0 && extent.groups < ways;
+  return dealt(extent.units, ways, index) * extent.unit_size +
+         (repeated ? 1 : dealt(extent.groups, ways, index)) * extent.group_size;
 }
 
 // Where an operator counts.

@@ -29,9 +29,9 @@ struct step_memory {
 namespace eager {
 
 /// Asks the caching allocator, and notes the peaks of the moments.
-class measured_memory final : public memory_events {
+class moment_peaks final : public memory_events {
  public:
-  explicit measured_memory(std::int64_t capacity) : allocator_(capacity) {}
+  explicit moment_peaks(std::int64_t capacity) : allocator_(capacity) {}
 
   int allocate(std::int64_t bytes, int stream) override {
     if (!fits_) return caching_allocator::out_of_memory;
@@ -64,10 +64,10 @@ class measured_memory final : public memory_events {
   [[nodiscard]] bool fits() const { return fits_; }
 
  private:
-  static void take_larger(memory_counts& of, const memory_counts& other) {
-    if (other.requested > of.requested) of.requested = other.requested;
-    if (other.allocated > of.allocated) of.allocated = other.allocated;
-    if (other.reserved > of.reserved) of.reserved = other.reserved;
+  static void take_larger(memory_counts& most, const memory_counts& other) {
+    if (other.requested > most.requested) most.requested = other.requested;
+    if (other.allocated > most.allocated) most.allocated = other.allocated;
+    if (other.reserved > most.reserved) most.reserved = other.reserved;
   }
   void note() {
     memory_counts& part = now_ == moment::backward                            ? step_.backward
@@ -95,7 +95,7 @@ class measured_memory final : public memory_events {
     int steps = 3,
     std::int64_t capacity = std::numeric_limits<std::int64_t>::max(),
     eager::device_traits device = {}) {
-  eager::measured_memory memory(capacity);
+  eager::moment_peaks memory(capacity);
   eager::train(memory, setup, plan, device, nullptr, [&](eager::training_job& job) {
     for (int step = 0; step < steps && memory.fits(); ++step) {
       memory.reset();

@@ -458,14 +458,14 @@ struct named_fact {
 
   constexpr named_fact() = default;
   constexpr named_fact(fact of, std::int64_t number) : name(of), value(number) {}
-  constexpr named_fact(fact of, std::same_as<const code_name*> auto called)
-      : name(of), kind(fact_kind::code), code(called) {}
-  constexpr named_fact(fact of, std::same_as<bool> auto holds)
-      : name(of), kind(fact_kind::yes_no), value(holds) {}
-  constexpr named_fact(fact of, std::same_as<double> auto number) : name(of) {
+  constexpr named_fact(fact about, std::same_as<const code_name*> auto called)
+      : name(about), kind(fact_kind::code), code(called) {}
+  constexpr named_fact(fact about, std::same_as<bool> auto holds)
+      : name(about), kind(fact_kind::yes_no), value(holds) {}
+  constexpr named_fact(fact about, std::same_as<double> auto number) : name(about) {
     const double most = __builtin_inf();
     if (!(number < most && number > -most)) {
-      *this = {of,
+      *this = {about,
                number > 0   ? non_finite::infinity
                : number < 0 ? non_finite::minus_infinity
                             : non_finite::nan};
@@ -480,8 +480,8 @@ struct named_fact {
   }
   template <class Enumeration>
   requires(detail::kind_of<Enumeration> !=
-           fact_kind::number) constexpr named_fact(fact of, Enumeration enumerator)
-      : name(of),
+           fact_kind::number) constexpr named_fact(fact about, Enumeration enumerator)
+      : name(about),
         kind(detail::kind_of<Enumeration>),
         value(static_cast<std::int64_t>(enumerator)) {}
 
@@ -536,9 +536,9 @@ struct failure {
   constexpr void add(fact name, std::int64_t value) { facts[count++] = {name, value}; }
 
   /// The same failure about this field.
-  [[nodiscard]] constexpr failure about(fact of) const {
+  [[nodiscard]] constexpr failure about(fact what) const {
     failure named = *this;
-    named.field = of;
+    named.field = what;
     return named;
   }
   /// The same failure about the caller's thing of this name.

@@ -14,8 +14,9 @@ namespace {
 
 bool same(const flop_counts& a, const flop_counts& b) {
   for (int i = 0; i < operator_kinds; ++i)
-    if (a.of[i].forward != b.of[i].forward || a.of[i].backward != b.of[i].backward ||
-        a.of[i].recomputed != b.of[i].recomputed)
+    if (a.by_operator[i].forward != b.by_operator[i].forward ||
+        a.by_operator[i].backward != b.by_operator[i].backward ||
+        a.by_operator[i].recomputed != b.by_operator[i].recomputed)
       return false;
   return true;
 }

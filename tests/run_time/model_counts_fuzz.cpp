@@ -195,7 +195,7 @@ bool all_positive(const parameter_counts& counts) {
 }
 
 bool all_finite(const flop_counts& counts) {
-  for (const operator_flops& one : counts.of)
+  for (const operator_flops& one : counts.by_operator)
     for (const double part : {one.forward, one.backward, one.recomputed})
       if (!(part >= 0) || !std::isfinite(part)) return false;
   return true;

@@ -81,10 +81,10 @@ class random_numbers {
 TEST_CASE("buckets of gradients beside the backward pass") {
   random_numbers random;
   for (int i = 0; i < 2000; ++i) {
-    gradient_buckets given{.buckets = random.whole(1, 30),
-                           .backward = seconds(random.real(0.1, 2)),
-                           .communication = seconds(random.real(0, 3)),
-                           .contention = random.real(0, 1)};
+    bucketed_backward given{.buckets = random.whole(1, 30),
+                            .backward = seconds(random.real(0.1, 2)),
+                            .communication = seconds(random.real(0, 3)),
+                            .contention = random.real(0, 1)};
     given.last_backward = given.backward * random.real(0, 1);
     given.last_communication = given.communication * random.real(0, 1);
     two_streams streams;

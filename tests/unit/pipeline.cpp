@@ -47,11 +47,11 @@ TEST_CASE("a slow last stage sets the pace") {
 
 TEST_CASE("exchanges beside kernels") {
   // Each bucket's exchange is longer than its backward: they follow one another after the first.
-  STATIC_CHECK(overlapped_time(gradient_buckets{.buckets = 4,
-                                                .backward = 1_s,
-                                                .communication = 2_s,
-                                                .last_backward = 1_s,
-                                                .last_communication = 2_s}) == 9_s);
+  STATIC_CHECK(overlapped_time(bucketed_backward{.buckets = 4,
+                                                 .backward = 1_s,
+                                                 .communication = 2_s,
+                                                 .last_backward = 1_s,
+                                                 .last_communication = 2_s}) == 9_s);
   // Kernels are: only the first gather and the last reduction show.
   STATIC_CHECK(overlapped_time(sharded_layers{
                    .layers = 4, .kernels = 3_s, .gather = 1_s, .reduce = 1_s}) == 14_s);

@@ -12,14 +12,14 @@
 namespace gpuplan::io {
 namespace detail {
 
-[[nodiscard]] inline std::string csv_field(std::string_view of) {
+[[nodiscard]] inline std::string csv_field(std::string_view field) {
   // The format has tabs and line ends as they are.
   std::string text;
   for (std::size_t end = 0; end != std::string_view::npos;) {
-    end = of.find_first_of("\t\r\n");
-    text += printable(of.substr(0, end));
-    if (end != std::string_view::npos) text += of[end];
-    of.remove_prefix(end == std::string_view::npos ? of.size() : end + 1);
+    end = field.find_first_of("\t\r\n");
+    text += printable(field.substr(0, end));
+    if (end != std::string_view::npos) text += field[end];
+    field.remove_prefix(end == std::string_view::npos ? field.size() : end + 1);
   }
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";

@@ -60,81 +60,81 @@ concept with_fields = struct_name<T>
 // Calls `visit(name, field)` for each field of a struct in the order of its declaration: the one
 // list of them for both ways.
 template <class Struct, class Visit>
-void visit_fields(Struct& of, Visit visit) {
+void visit_fields(Struct& fields, Visit visit) {
   using type = std::remove_const_t<Struct>;
   if constexpr (std::same_as<type, measurement_record>) {
-    visit("id", of.id);
-    visit("slice", of.slice);
-    visit("name", of.name);
-    visit("date", of.date);
-    visit("driver", of.driver);
-    visit("runtime", of.runtime);
-    visit("library", of.library);
-    visit("sm_count", of.values.sm_count);
-    visit("memory", of.values.memory);
-    visit("free_memory", of.values.free_memory);
-    visit("context_memory", of.values.context_memory);
-    visit("power_limit", of.values.power_limit);
-    visit("error_correction", of.values.error_correction);
-    visit("matmuls", of.matmuls);
-    visit("issue", of.issue);
-    visit("surface", of.surface);
-    visit("copy", of.values.copy);
-    visit("triad", of.values.triad);
-    visit("read", of.values.read);
-    visit("write", of.values.write);
-    visit("l2", of.values.l2);
-    visit("l2_knee", of.values.l2_knee);
-    visit("footprints", of.footprints);
-    visit("pinned", of.values.pinned);
-    visit("pageable", of.values.pageable);
-    visit("kernel_launch", of.values.kernel_launch);
-    visit("kernel_enqueue", of.values.kernel_enqueue);
-    visit("empty_kernel", of.values.empty_kernel);
-    visit("graph_node", of.values.graph_node);
-    visit("peer_copy", of.values.peer_copy);
-    visit("all_reduces", of.all_reduces);
+    visit("id", fields.id);
+    visit("slice", fields.slice);
+    visit("name", fields.name);
+    visit("date", fields.date);
+    visit("driver", fields.driver);
+    visit("runtime", fields.runtime);
+    visit("library", fields.library);
+    visit("sm_count", fields.values.sm_count);
+    visit("memory", fields.values.memory);
+    visit("free_memory", fields.values.free_memory);
+    visit("context_memory", fields.values.context_memory);
+    visit("power_limit", fields.values.power_limit);
+    visit("error_correction", fields.values.error_correction);
+    visit("matmuls", fields.matmuls);
+    visit("issue", fields.issue);
+    visit("surface", fields.surface);
+    visit("copy", fields.values.copy);
+    visit("triad", fields.values.triad);
+    visit("read", fields.values.read);
+    visit("write", fields.values.write);
+    visit("l2", fields.values.l2);
+    visit("l2_knee", fields.values.l2_knee);
+    visit("footprints", fields.footprints);
+    visit("pinned", fields.values.pinned);
+    visit("pageable", fields.values.pageable);
+    visit("kernel_launch", fields.values.kernel_launch);
+    visit("kernel_enqueue", fields.values.kernel_enqueue);
+    visit("empty_kernel", fields.values.empty_kernel);
+    visit("graph_node", fields.values.graph_node);
+    visit("peer_copy", fields.values.peer_copy);
+    visit("all_reduces", fields.all_reduces);
   } else if constexpr (std::same_as<type, measured_matmul>) {
-    visit("format", of.format);
-    visit("sum", of.sum);
-    visit("shape", of.shape);
-    visit("sustained", of.sustained);
-    visit("burst", of.burst);
-    visit("zeros", of.zeros);
-    visit("own_kernel", of.own_kernel);
+    visit("format", fields.format);
+    visit("sum", fields.sum);
+    visit("shape", fields.shape);
+    visit("sustained", fields.sustained);
+    visit("burst", fields.burst);
+    visit("zeros", fields.zeros);
+    visit("own_kernel", fields.own_kernel);
   } else if constexpr (std::same_as<type, measured_issue>) {
-    visit("probe", of.probe);
-    visit("format", of.format);
-    visit("sum", of.sum);
-    visit("rate", of.rate);
-    visit("flop_per_clock_per_sm", of.flop_per_clock_per_sm);
+    visit("probe", fields.probe);
+    visit("format", fields.format);
+    visit("sum", fields.sum);
+    visit("rate", fields.rate);
+    visit("flop_per_clock_per_sm", fields.flop_per_clock_per_sm);
   } else if constexpr (std::same_as<type, measured_point>) {
-    visit("format", of.format);
-    visit("sum", of.sum);
-    visit("shape", of.shape);
-    visit("rate", of.rate);
+    visit("format", fields.format);
+    visit("sum", fields.sum);
+    visit("shape", fields.shape);
+    visit("rate", fields.rate);
   } else if constexpr (std::same_as<type, measured_footprint>) {
-    visit("footprint", of.footprint);
-    visit("rate", of.rate);
+    visit("footprint", fields.footprint);
+    visit("rate", fields.rate);
   } else if constexpr (std::same_as<type, measured_all_reduce>) {
-    visit("devices", of.devices);
-    visit("latency", of.latency);
-    visit("rate", of.rate);
+    visit("devices", fields.devices);
+    visit("latency", fields.latency);
+    visit("rate", fields.rate);
   } else if constexpr (std::same_as<type, measured_host_link>) {
-    visit("to_device", of.to_device);
-    visit("from_device", of.from_device);
-    visit("both_ways", of.both_ways);
+    visit("to_device", fields.to_device);
+    visit("from_device", fields.from_device);
+    visit("both_ways", fields.both_ways);
   } else if constexpr (std::same_as<type, matmul_shape>) {
-    visit("m", of.m);
-    visit("n", of.n);
-    visit("k", of.k);
+    visit("m", fields.m);
+    visit("n", fields.n);
+    visit("k", fields.k);
   } else {
-    visit("median", of.median);
-    visit("lower_quartile", of.lower_quartile);
-    visit("upper_quartile", of.upper_quartile);
-    visit("samples", of.samples);
-    visit("clock_MHz", of.clock_MHz);
-    visit("draw", of.draw);
+    visit("median", fields.median);
+    visit("lower_quartile", fields.lower_quartile);
+    visit("upper_quartile", fields.upper_quartile);
+    visit("samples", fields.samples);
+    visit("clock_MHz", fields.clock_MHz);
+    visit("draw", fields.draw);
   }
 }
 
@@ -215,8 +215,8 @@ void read_json(const nlohmann::json& from, const std::string& key, T& to) {
     insist(from.is_number());
     to = T::from_value(from.get<double>());
   } else if constexpr (std::is_enum_v<T>) {
-    for (const T one : every(T{}))
-      if (from == text(one)) return static_cast<void>(to = one);
+    for (const T known : every(T{}))
+      if (from == text(known)) return static_cast<void>(to = known);
     insist(false);
   } else if constexpr (is_known<T>) {
     std::remove_cvref_t<decltype(*to)> value{};
@@ -309,11 +309,11 @@ inline constexpr const char* version_key = "gpuplan_measured_device";
 /// The measurement as one JSON object, in bytes, seconds, FLOP and watts and their ratios: what
 /// `read_measurement` reads back as the same numbers. What is absent has no key. Throws as
 /// `validate` of the measurement says.
-[[nodiscard]] inline std::string to_json(const measurement_record& of) {
-  static_cast<void>(validate(of.view()).value_or_throw());
+[[nodiscard]] inline std::string to_json(const measurement_record& record) {
+  static_cast<void>(validate(record.view()).value_or_throw());
   nlohmann::ordered_json out;
   out[detail::version_key] = detail::measurement_version;
-  out.update(detail::as_json(of));
+  out.update(detail::as_json(record));
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -327,26 +327,27 @@ inline constexpr const char* version_key = "gpuplan_measured_device";
   if (version == from.end() || *version != detail::measurement_version)
     return failure(errc::malformed_measurement).about(detail::version_key);
   from.erase(version);
-  measurement_record made;
+  measurement_record record;
   try {
-    detail::read_json(from, "", made);
+    detail::read_json(from, "", record);
   } catch (const detail::malformed_at& where) {
     return failure(errc::malformed_measurement).about(where.key.c_str());
   }
-  if (const auto valid = validate(made.view()); !valid) return valid.why();
-  return made;
+  if (const auto valid = validate(record.view()); !valid) return valid.why();
+  return record;
 }
 
 /// The measurement as a header that needs `gpuplan/measured_device.hpp` alone and defines
 /// `inline constexpr gpuplan::measured_device NAME`, for `measured_as`, and an array `NAME_matmuls`
 /// and so on of each kind of rows. Throws as `validate` of the measurement says, and
 /// `malformed_name` where NAME is no identifier.
-[[nodiscard]] inline std::string to_header(const measurement_record& of, const std::string& name) {
-  static_cast<void>(validate(of.view()).value_or_throw());
+[[nodiscard]] inline std::string to_header(const measurement_record& record,
+                                           const std::string& name) {
+  static_cast<void>(validate(record.view()).value_or_throw());
   detail::require_identifier(name);
   std::string arrays;
   std::string fields;
-  detail::visit_fields(of, [&](const char* field, const auto& value) {
+  detail::visit_fields(record, [&](const char* field, const auto& value) {
     if (detail::is_absent(value)) return;
     const std::string array = name + '_' + field;
     if constexpr (detail::is_rows<std::remove_cvref_t<decltype(value)>>) {

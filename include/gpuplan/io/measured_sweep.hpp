@@ -75,31 +75,34 @@ template <any_quantity Quantity>
 /// `require([] { return check(plan, *NAME.origin.gpu_memory, NAME.memory); })` is a compile error
 /// where the plan runs out of memory by what was measured. Throws as `validate` of the sweep says,
 /// and `malformed_name` where NAME is no identifier.
-[[nodiscard]] inline std::string to_header(const measured_sweep& of, const std::string& name) {
-  static_cast<void>(validate(of).value_or_throw());
+[[nodiscard]] inline std::string to_header(const measured_sweep& sweep, const std::string& name) {
+  static_cast<void>(validate(sweep).value_or_throw());
   detail::require_identifier(name);
   using detail::field;
   using detail::initialiser;
-  const std::string one(4, ' ');
+  const std::string indent(4, ' ');
   const std::string two(8, ' ');
   std::string out =
       "#pragma once\n\n// What a sweep measured, as gpuplan wrote it.\n// clang-format off\n\n"
       "#include <gpuplan/sweep/measured.hpp>\n\ninline constexpr gpuplan::measured_sweep " +
-      name + "{\n" + one + ".origin = {\n" +
-      field(two, "device", detail::literal(of.origin.device)) +
-      field(two, "model", detail::literal(of.origin.model)) +
-      field(two, "date", detail::literal(of.origin.date));
-  if (of.origin.gpu_memory) out += field(two, "gpu_memory", initialiser(*of.origin.gpu_memory));
-  out += one + "},\n" + field(one, "workers", initialiser(of.workers)) +
-         field(one, "mixed_precision", initialiser(of.mixed_precision)) +
-         field(one, "pinned_memory", initialiser(of.pinned_memory)) + one + ".memory = {\n" +
-         field(two, "curve", initialiser(of.memory.curve, two));
-  if (of.memory.ran_out_at) out += field(two, "ran_out_at", initialiser(*of.memory.ran_out_at));
-  if (of.memory.ran_out_of) out += field(two, "ran_out_of", initialiser(*of.memory.ran_out_of));
-  out += field(two, "while_accumulating", initialiser(of.memory.while_accumulating)) + one +
-         "},\n" + one + ".time = {\n" +
-         field(two, "micro_batch", initialiser(of.time.micro_batch, two)) +
-         field(two, "once", initialiser(of.time.once)) + one + "},\n};\n";
+      name + "{\n" + indent + ".origin = {\n" +
+      field(two, "device", detail::literal(sweep.origin.device)) +
+      field(two, "model", detail::literal(sweep.origin.model)) +
+      field(two, "date", detail::literal(sweep.origin.date));
+  if (sweep.origin.gpu_memory)
+    out += field(two, "gpu_memory", initialiser(*sweep.origin.gpu_memory));
+  out += indent + "},\n" + field(indent, "workers", initialiser(sweep.workers)) +
+         field(indent, "mixed_precision", initialiser(sweep.mixed_precision)) +
+         field(indent, "pinned_memory", initialiser(sweep.pinned_memory)) + indent +
+         ".memory = {\n" + field(two, "curve", initialiser(sweep.memory.curve, two));
+  if (sweep.memory.ran_out_at)
+    out += field(two, "ran_out_at", initialiser(*sweep.memory.ran_out_at));
+  if (sweep.memory.ran_out_of)
+    out += field(two, "ran_out_of", initialiser(*sweep.memory.ran_out_of));
+  out += field(two, "while_accumulating", initialiser(sweep.memory.while_accumulating)) + indent +
+         "},\n" + indent + ".time = {\n" +
+         field(two, "micro_batch", initialiser(sweep.time.micro_batch, two)) +
+         field(two, "once", initialiser(sweep.time.once)) + indent + "},\n};\n";
   return out;
 }
 

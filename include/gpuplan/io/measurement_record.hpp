@@ -45,20 +45,20 @@ struct measurement_record {
 };
 
 /// The record of a measurement, with texts and rows of its own.
-[[nodiscard]] inline measurement_record record_of(const measured_device& of) {
-  return {.id = of.id,
-          .slice = of.slice,
-          .name = of.name,
-          .date = of.date,
-          .driver = of.driver,
-          .runtime = of.runtime,
-          .library = of.library,
-          .values = of,
-          .matmuls = {of.matmuls.begin(), of.matmuls.end()},
-          .issue = {of.issue.begin(), of.issue.end()},
-          .surface = {of.surface.begin(), of.surface.end()},
-          .footprints = {of.footprints.begin(), of.footprints.end()},
-          .all_reduces = {of.all_reduces.begin(), of.all_reduces.end()}};
+[[nodiscard]] inline measurement_record record_of(const measured_device& device) {
+  return {.id = device.id,
+          .slice = device.slice,
+          .name = device.name,
+          .date = device.date,
+          .driver = device.driver,
+          .runtime = device.runtime,
+          .library = device.library,
+          .values = device,
+          .matmuls = {device.matmuls.begin(), device.matmuls.end()},
+          .issue = {device.issue.begin(), device.issue.end()},
+          .surface = {device.surface.begin(), device.surface.end()},
+          .footprints = {device.footprints.begin(), device.footprints.end()},
+          .all_reduces = {device.all_reduces.begin(), device.all_reduces.end()}};
 }
 
 }  // namespace gpuplan::io

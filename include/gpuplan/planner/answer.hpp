@@ -39,12 +39,12 @@ namespace detail {
 
 // The request on one of its clusters alone.
 constexpr plan_request request_on(const plan_request& request, std::size_t cluster) {
-  plan_request one = request;
-  one.others = {};
-  if (cluster == 0) return one;
-  one.on = request.others[cluster - 1].on;
-  one.efficiency = request.others[cluster - 1].efficiency;
-  return one;
+  plan_request here = request;
+  here.others = {};
+  if (cluster == 0) return here;
+  here.on = request.others[cluster - 1].on;
+  here.efficiency = request.others[cluster - 1].efficiency;
+  return here;
 }
 
 constexpr double price_of(const cluster& on) {

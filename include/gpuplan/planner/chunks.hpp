@@ -81,30 +81,31 @@ class answered_memory_of {
 
     constexpr bytes required(const batch_plan& plan) const { return from->answer(setup, plan); }
     friend constexpr result<bool> validate(const model& asked) {
-      if constexpr (requires { validate(asked.from->of_(asked.setup)); })
-        if (const auto valid = validate(asked.from->of_(asked.setup)); !valid) return valid.why();
+      if constexpr (requires { validate(asked.from->memory_of_(asked.setup)); })
+        if (const auto valid = validate(asked.from->memory_of_(asked.setup)); !valid)
+          return valid.why();
       return true;
     }
     friend constexpr result<bool> validate(const model& asked, const batch_plan& plan) {
-      if constexpr (requires { validate(asked.from->of_(asked.setup), plan); })
-        if (const auto valid = validate(asked.from->of_(asked.setup), plan); !valid)
+      if constexpr (requires { validate(asked.from->memory_of_(asked.setup), plan); })
+        if (const auto valid = validate(asked.from->memory_of_(asked.setup), plan); !valid)
           return valid.why();
       return true;
     }
   };
 
-  constexpr answered_memory_of(const MemoryOf& of, search_progress& progress)
-      : of_(of), progress_(progress) {}
+  constexpr answered_memory_of(const MemoryOf& memory_of, search_progress& progress)
+      : memory_of_(memory_of), progress_(progress) {}
 
   constexpr model operator()(const training_setup& setup) const { return {this, setup}; }
   constexpr bytes at_least(const training_setup& setup, const batch_plan& plan) const requires
-      requires(const MemoryOf& of) {
-    of.at_least(setup, plan);
+      requires(const MemoryOf& memory_of) {
+    memory_of.at_least(setup, plan);
   }
-  { return of_.at_least(setup, plan); }
+  { return memory_of_.at_least(setup, plan); }
 
  private:
-  const MemoryOf& of_;
+  const MemoryOf& memory_of_;
   search_progress& progress_;
 
   constexpr bytes answer(const training_setup& setup, const batch_plan& plan) const {
@@ -137,11 +138,11 @@ class request_parts {
   constexpr plan_request operator[](std::int64_t part) const {
     std::size_t at = 0;
     for (; part >= degrees_on(at); ++at) part -= degrees_on(at);
-    plan_request one = request_on(request_, at);
-    if (!one.space.tensor_parallel) return one;
-    const std::int64_t degree = one.space.tensor_parallel->low() + part;
-    one.space.tensor_parallel = range<std::int64_t>{degree, degree};
-    return one;
+    plan_request here = request_on(request_, at);
+    if (!here.space.tensor_parallel) return here;
+    const std::int64_t degree = here.space.tensor_parallel->low() + part;
+    here.space.tensor_parallel = range<std::int64_t>{degree, degree};
+    return here;
   }
 
  private:

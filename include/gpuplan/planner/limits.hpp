@@ -69,14 +69,14 @@ struct plan_limits {
 
   /// The one of this limit, or nullptr where it does not bind by itself.
   [[nodiscard]] constexpr const lifted_limit* find(plan_limit limit) const {
-    for (const lifted_limit& one : *this)
-      if (one.limit == limit && !one.with) return &one;
+    for (const lifted_limit& each : *this)
+      if (each.limit == limit && !each.with) return &each;
     return nullptr;
   }
   /// The one of both together, `limit` before `with` in their order, or nullptr.
   [[nodiscard]] constexpr const lifted_limit* find(plan_limit limit, plan_limit with) const {
-    for (const lifted_limit& one : *this)
-      if (one.limit == limit && one.with && *one.with == with) return &one;
+    for (const lifted_limit& each : *this)
+      if (each.limit == limit && each.with && *each.with == with) return &each;
     return nullptr;
   }
   [[nodiscard]] constexpr const lifted_limit* begin() const { return lifted; }
@@ -184,21 +184,21 @@ class limit_finder {
   };
   // Whether the request has this limit, of memory, time or money, which is then lifted. Without a
   // plan it is to be exceeded least.
-  constexpr bool is_lifted(plan_limit limit, question& of) const {
+  constexpr bool is_lifted(plan_limit limit, question& asked) const {
     plan_goal least = plan_goal::least_time;
     if (limit == plan_limit::memory) {
-      of.budget = memory_budget(boundless());
+      asked.budget = memory_budget(boundless());
       least = plan_goal::least_memory;
       if (has_plan() && request_.goal == plan_goal::least_memory) return false;
     } else if (limit == plan_limit::finish_in) {
-      if (!of.request.finish_in) return false;
-      of.request.finish_in = {};
+      if (!asked.request.finish_in) return false;
+      asked.request.finish_in = {};
     } else {
-      if (!of.request.at_most) return false;
-      of.request.at_most = {};
+      if (!asked.request.at_most) return false;
+      asked.request.at_most = {};
       least = plan_goal::least_money;
     }
-    if (!has_plan()) of.request.goal = least;
+    if (!has_plan()) asked.request.goal = least;
     return true;
   }
   // This limit lifted, and the other one where there is one.
@@ -261,10 +261,10 @@ class limit_finder {
     return best;
   }
 
-  constexpr known<training_plan> with_fewest_gpus(const question& of) const {
+  constexpr known<training_plan> with_fewest_gpus(const question& asked) const {
     known<training_plan> fewest;
     for (std::size_t at = 0; at <= request_.others.size(); ++at) {
-      const plan_request here = request_on(of.request, at);
+      const plan_request here = request_on(asked.request, at);
       const std::int64_t all = total_gpus(here.on);
       const std::int64_t now =
           here.space.gpus && here.space.gpus->high() < all ? here.space.gpus->high() : all;
@@ -273,7 +273,7 @@ class limit_finder {
         plan_request more = here;
         more.on.nodes = ceil_div(to, in_node);
         more.space.gpus = range<std::int64_t>{from, to};
-        return plan(more, of.budget);
+        return plan(more, asked.budget);
       };
       // Of a node any number, then whole nodes.
       result<plan_answer> found = failure(errc::no_runs);

@@ -71,12 +71,13 @@ inline constexpr double time_factors::*time_parts[time_part_count] = {&time_fact
 struct parts_of_step {
   double seconds[time_part_count] = {0, 0, 0, 0, 0, 0, 0};
 
-  constexpr parts_of_step(const timed_step& of, const time_factors& factors) {
-    step_composer composer(of.model, of.plan);
-    const parameter_counts held = parameters(of.model.setup.model, of.model.setup.parallelism, {});
-    const auto time = [&](const time_factors& by) {
-      composer.set_factors(by);
-      return composer.line(held).at(of.plan.accumulation).total().value();
+  constexpr parts_of_step(const timed_step& timed, const time_factors& factors) {
+    step_composer composer(timed.model, timed.plan);
+    const parameter_counts held =
+        parameters(timed.model.setup.model, timed.model.setup.parallelism, {});
+    const auto time = [&](const time_factors& changed) {
+      composer.set_factors(changed);
+      return composer.line(held).at(timed.plan.accumulation).total().value();
     };
     const double all = time(factors);
     for (std::size_t i = 0; i < time_part_count; ++i) {
@@ -194,7 +195,7 @@ constexpr time_factors factors_around(const time_factors& around,
     fact name;
   };
   time_factors factors;
-  for (const timed_part& one :
+  for (const timed_part& part :
        {timed_part{&time_factors::layer, timed.layer, said.of_layer(), fact::layer},
         timed_part{&time_factors::input, timed.input, said.of_input(), fact::input},
         timed_part{&time_factors::output, timed.output, said.of_output(), fact::output},
@@ -207,10 +208,10 @@ constexpr time_factors factors_around(const time_factors& around,
                    timed.optimizer,
                    said.line(held).optimizer,
                    fact::optimizer}}) {
-    if (!one.timed) continue;
-    if (const failure why = detail::check_positive(*one.timed, one.name); detail::failed(why))
+    if (!part.timed) continue;
+    if (const failure why = detail::check_positive(*part.timed, part.name); detail::failed(why))
       return why;
-    if (one.said > 0) factors.*one.factor = one.timed->value() / one.said;
+    if (part.said > 0) factors.*part.factor = part.timed->value() / part.said;
   }
   return factors;
 }

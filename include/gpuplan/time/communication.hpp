@@ -172,16 +172,16 @@ class layout_communication {
   // DistributedDataParallel's are of bytes, DeepSpeed's of elements, and so are Megatron-Core's: 40
   // million, or a million for each rank.
   constexpr double bucket_bytes() const {
-    const engine& by = setup_.framework.engine;
-    switch (by.is->buckets) {
+    const engine& engine = setup_.framework.engine;
+    switch (engine.is->buckets) {
       case bucket_unit::of_elements:
-        return count(by.zero.reduce_bucket) * gradient_bytes();
+        return count(engine.zero.reduce_bucket) * gradient_bytes();
       case bucket_unit::of_ranks:
         return larger_of(40e6, 1e6 * count(replicas())) * gradient_bytes();
       case bucket_unit::of_bytes:
         break;
     }
-    return count(by.bucket_bytes);
+    return count(engine.bucket_bytes);
   }
 };
 

@@ -25,7 +25,7 @@ struct kernel_rates {
   double unaligned = 1;  // or none of 16
 
   /// Of a device whose kernels all take so many times as long.
-  [[nodiscard]] constexpr kernel_rates slowed(double by) const {
+  [[nodiscard]] constexpr kernel_rates slowed(double slowdown) const {
     kernel_rates rates = *this;
     for (double* const rate : {&rates.linear,
                                &rates.half,
@@ -33,8 +33,8 @@ struct kernel_rates {
                                &rates.attention_backward,
                                &rates.bytes,
                                &rates.elements})
-      *rate /= by;
-    rates.floor *= by;
+      *rate /= slowdown;
+    rates.floor *= slowdown;
     return rates;
   }
 };
@@ -63,7 +63,7 @@ constexpr bool divides(double part, double whole) { return floor(whole / part) *
 }  // namespace detail
 
 /// A product of `batch` matrices, m x k by k x n.
-struct matmul {
+struct matmul_size {
   double m = 0;
   double n = 0;
   double k = 0;
@@ -87,25 +87,25 @@ struct matmul {
 /// `result_bytes` each. Formula: the longer of computing, in whole waves of the best of six tiles
 /// over the SMs, and of reading the operands once; then the result is written, while nothing is
 /// left to compute; never less than the floor.
-[[nodiscard]] constexpr double matmul_time(const matmul& of,
+[[nodiscard]] constexpr double matmul_time(const matmul_size& product,
                                            double rate,
                                            double element_bytes,
                                            double result_bytes,
                                            const kernel_rates& on) {
   using namespace detail;
-  double least = on.in_waves ? infinity : of.m * of.n * of.batch / on.sms;
+  double least = on.in_waves ? infinity : product.m * product.n * product.batch / on.sms;
   double rows[3] = {};
   double columns[3] = {};
   for (int side = 0; side < 3; ++side) {
-    rows[side] = ceil_div(of.m, tile_sides[side]);
-    columns[side] = ceil_div(of.n, tile_sides[side]) * of.batch;
+    rows[side] = ceil_div(product.m, tile_sides[side]);
+    columns[side] = ceil_div(product.n, tile_sides[side]) * product.batch;
   }
   for (const matmul_tile& tile : matmul_tiles)
     least =
         smaller_of(least, ceil_div(rows[tile.rows] * columns[tile.columns], on.sms) * tile.time);
-  const double computing = least * on.sms * 2 * of.k / rate;
-  const double operands = (of.m + of.n) * of.k * of.batch * element_bytes;
-  const double result = of.m * of.n * of.batch * result_bytes;
+  const double computing = least * on.sms * 2 * product.k / rate;
+  const double operands = (product.m + product.n) * product.k * product.batch * element_bytes;
+  const double result = product.m * product.n * product.batch * result_bytes;
   return larger_of(larger_of(computing, operands / on.bytes) + result / on.bytes, on.floor);
 }
 

@@ -81,15 +81,15 @@ inline constexpr double dequantising_share = 0.35;
 namespace detail {
 
 // Whether the norms, activations and residuals of such a layer are kernels of their own.
-constexpr bool fuses_elements(const framework& by) {
-  return by.implementation.compiles_layers || by.implementation.transformer_engine;
+constexpr bool fuses_elements(const framework& software) {
+  return software.implementation.compiles_layers || software.implementation.transformer_engine;
 }
 
 // Whether recomputation ends with the last value that the backward pass needs: checkpoints of
 // PyTorch that do not re-enter, from its version 2.1. Megatron-LM's and DeepSpeed's run all.
-constexpr bool stops_early(const framework& by) {
-  return !by.implementation.checkpoints_reenter && by.layers().stops_early &&
-         by.engine.is->stops_early;
+constexpr bool stops_early(const framework& software) {
+  return !software.implementation.checkpoints_reenter && software.layers().stops_early &&
+         software.engine.is->stops_early;
 }
 
 // What of a part of the model gets a gradient.
@@ -173,24 +173,24 @@ class cost_visitor {
   bool causal = false;
 
   constexpr void begin_sublayer() {}
-  constexpr void norm(slot of, std::int64_t width) {
-    add_norm((of == slot::pooled ? batch_ : alone_) * static_cast<double>(width));
+  constexpr void norm(slot which, std::int64_t width) {
+    add_norm((which == slot::pooled ? batch_ : alone_) * static_cast<double>(width));
   }
   constexpr void latent_norm(slot, std::int64_t width) {
     add_norm(own_ * static_cast<double>(width));
   }
-  constexpr void head_norm(slot of, std::int64_t width) {
+  constexpr void head_norm(slot which, std::int64_t width) {
     const bool whole = model_.qk_norm == qk_norm_scope::full_width;
-    const double heads = of == slot::query ? heads_here() : groups_here();
+    const double heads = which == slot::query ? heads_here() : groups_here();
     add_norm(own_ * static_cast<double>(width) * (whole ? 1 / ways_ : heads));
   }
   constexpr void output_norm(slot of, std::int64_t width) { norm(of, width); }
   constexpr void share(slot, slot) {}
   constexpr void sinks(std::int64_t) {}
-  constexpr void weigh(slot of, slot) {
+  constexpr void weigh(slot which, slot) {
     keep();
     // Tokens are sorted by expert and, weighted, put back.
-    if (of != slot::expert_output) return;
+    if (which != slot::expert_output) return;
     const double sent = routed_tokens() * static_cast<double>(model_.hidden_size);
     stream(sent, 4, 4 * element_, 4 * element_);
     if (setup_.parallelism.expert_parallel == 1) return;
@@ -221,10 +221,12 @@ class cost_visitor {
     double out = static_cast<double>(op.out);
     double tokens = tokens_of(op.tokens);
     if (op.split == tensor_split::columns) {
-      const split_extent& of = op.extent;
-      const double groups = static_cast<double>(of.groups);
-      out = ceil_div(static_cast<double>(of.units), ways_) * static_cast<double>(of.unit_size) +
-            (of.groups != 0 ? ceil_div(groups, ways_) * static_cast<double>(of.group_size) : 0);
+      const split_extent& extent = op.extent;
+      const double groups = static_cast<double>(extent.groups);
+      out = ceil_div(static_cast<double>(extent.units), ways_) *
+                static_cast<double>(extent.unit_size) +
+            (extent.groups != 0 ? ceil_div(groups, ways_) * static_cast<double>(extent.group_size)
+                                : 0);
     } else if (op.split == tensor_split::rows) {
       in = ceil_div(static_cast<double>(op.extent.units), ways_) *
            static_cast<double>(op.extent.unit_size);
@@ -380,9 +382,9 @@ class cost_visitor {
   }
   // The loss of logits: a fused one writes the gradient over them.
   constexpr void add_loss(double tokens, double classes) {
-    const implementation& by = setup_.framework.implementation;
+    const implementation& layers = setup_.framework.implementation;
     const double elements = tokens * classes;
-    const bool fused = by.fuses_loss || by.compiles_loss;
+    const bool fused = layers.fuses_loss || layers.compiles_loss;
     if (fused)
       stream(elements, 2, 2 * element_, element_);
     else

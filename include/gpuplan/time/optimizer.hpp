@@ -16,17 +16,17 @@ namespace gpuplan {
 /// (20 values), SGD 12 (3), with momentum 32 (8), RMSprop and Adagrad 52 (13); of Adafactor, which
 /// is not counted, 107.
 [[nodiscard]] constexpr double optimizer_bytes(const training_setup& setup) {
-  const optimizer& by = setup.optimizer;
+  const optimizer& rule = setup.optimizer;
   const bool adapts = setup.trains.what == training::adapters;
   const double weights =
       bits_per_element(adapts ? setup.trains.adapters.weights : setup.precision.weights) / 8.0;
   const double gradient = setup.precision.fp32_gradients ? 4 : weights;
   const double updated = setup.precision.master_weights ? 4 : weights;
   const double state =
-      by.states == number_format::fp32 ? updated : bits_per_element(by.states) / 8.0;
+      rule.states == number_format::fp32 ? updated : bits_per_element(rule.states) / 8.0;
   double states = 2;
   double values = 20;  // that a loop by operators reads and writes
-  switch (by.kind) {
+  switch (rule.kind) {
     case optimizer_kind::sgd:
       states = 0;
       values = 3;
@@ -51,8 +51,9 @@ namespace gpuplan {
   }
   const double once = gradient + 2 * updated + 2 * states * state;
   const double cast = setup.precision.master_weights ? weights : 0;
-  const double clip = by.clips_gradients ? 3 * gradient : 0;
-  const bool is_one_kernel = by.loop == optimizer_loop::fused || by.code != optimizer_code::torch;
+  const double clip = rule.clips_gradients ? 3 * gradient : 0;
+  const bool is_one_kernel =
+      rule.loop == optimizer_loop::fused || rule.code != optimizer_code::torch;
   return (is_one_kernel ? once : detail::larger_of(once, values * updated)) + cast + clip;
 }
 

@@ -13,7 +13,7 @@
 namespace gpuplan {
 
 /// A backward pass whose gradients are reduced in buckets as they come.
-struct gradient_buckets {
+struct bucketed_backward {
   std::int64_t buckets = 1;
   duration backward{};       // of the layers of one whole bucket
   duration communication{};  // of one whole bucket
@@ -25,7 +25,7 @@ struct gradient_buckets {
 /// From the start of backward to the end of the last bucket's exchange. With n buckets of b
 /// backward and c exchange all: max(n b + c, b + n c), without contention. Preconditions: at least
 /// one bucket; the last one's times are not above the others'; nothing negative.
-[[nodiscard]] constexpr duration overlapped_time(const gradient_buckets& given) {
+[[nodiscard]] constexpr duration overlapped_time(const bucketed_backward& given) {
   return duration::from_value(detail::bucketed({given.buckets,
                                                 given.backward.value(),
                                                 given.communication.value(),

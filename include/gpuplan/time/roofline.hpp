@@ -103,8 +103,8 @@ struct named_number {
 inline constexpr std::int64_t most_times = 1'000'000'000;
 
 // What divides, multiplies or bounds times must be a positive number, or a share.
-constexpr failure flaw_of_software(const framework& by) {
-  const software_costs& costs = by.costs;
+constexpr failure flaw_of_software(const framework& software) {
+  const software_costs& costs = software.costs;
   for (const named_number& share :
        {named_number{costs.hidden_tensor_communication, fact::hidden_tensor_communication},
         named_number{costs.hidden_expert_communication, fact::hidden_expert_communication},
@@ -123,11 +123,12 @@ constexpr failure flaw_of_software(const framework& by) {
   if (!is_finite(gathered) || gathered < 0)
     return failure(is_finite(gathered) ? errc::negative : errc::not_finite)
         .about(fact::gathered_at_most);
-  if (by.engine.bucket_bytes < 1)
-    return failure(errc::not_positive, named_fact{fact::bucket_bytes, by.engine.bucket_bytes});
-  if (by.engine.zero.reduce_bucket < 1)
+  if (software.engine.bucket_bytes < 1)
     return failure(errc::not_positive,
-                   named_fact{fact::reduce_bucket, by.engine.zero.reduce_bucket});
+                   named_fact{fact::bucket_bytes, software.engine.bucket_bytes});
+  if (software.engine.zero.reduce_bucket < 1)
+    return failure(errc::not_positive,
+                   named_fact{fact::reduce_bucket, software.engine.zero.reduce_bucket});
   return {};
 }
 
@@ -396,11 +397,11 @@ class step_composer {
     double parameters = 0;
     double trained = 0;  // of these, or of adapters beside them
 
-    constexpr void add(std::int64_t times, const shared_time& of) {
+    constexpr void add(std::int64_t times, const shared_time& added) {
       if (times == 0) return;
-      time = time + count(times) * of.time;
-      parameters += count(times) * of.parameters;
-      trained += count(times) * of.trained;
+      time = time + count(times) * added.time;
+      parameters += count(times) * added.parameters;
+      trained += count(times) * added.trained;
     }
   };
 
@@ -578,16 +579,16 @@ class step_composer {
   }
   // Layers, where ranks share their weights. The last one's are gathered for the backward pass
   // while the head is computed, where there is one.
-  constexpr micro_batch_time shared(const shared_time& of,
+  constexpr micro_batch_time shared(const shared_time& given,
                                     std::int64_t layers,
                                     bool is_below_head) const {
-    micro_batch_time time = of.time;
+    micro_batch_time time = given.time;
     if (!shares_in_passes() || layers == 0) return time;
-    const double each = of.parameters / count(layers);
+    const double each = given.parameters / count(layers);
     const double gather = gather_time(each);
     const bool returns = time.backward > 0;  // else nothing needs weights again
     const double again = layout_.zero_stage == 3 && returns ? gather : 0;
-    const double scatter = scatter_time(of.trained / count(layers));
+    const double scatter = scatter_time(given.trained / count(layers));
     double before = count(layers) * gather;
     double behind = count(layers) * (again + scatter);
     if (costs_.hides_gathers) {
@@ -601,11 +602,11 @@ class step_composer {
   }
   // Likewise the tables before the layers, or the head behind them, which stay from one pass to the
   // other.
-  constexpr micro_batch_time of_end(const shared_time& of, double factor) const {
-    micro_batch_time time = factor * of.time;
+  constexpr micro_batch_time of_end(const shared_time& end, double factor) const {
+    micro_batch_time time = factor * end.time;
     if (!shares_in_passes()) return time;
-    double before = gather_time(of.parameters);
-    double behind = scatter_time(of.trained);
+    double before = gather_time(end.parameters);
+    double behind = scatter_time(end.trained);
     if (costs_.hides_gathers) {
       behind = communication_.exposed(time.total() - time.forward_pass, behind);
       before = communication_.exposed(time.forward_pass, before);
@@ -615,8 +616,8 @@ class step_composer {
     return time;
   }
 
-  static constexpr stage_seconds passes_of(const micro_batch_time& of, double stops) {
-    return {of.forward_pass + stops, of.total() - of.forward_pass + stops, of.weights};
+  static constexpr stage_seconds passes_of(const micro_batch_time& time, double stops) {
+    return {time.forward_pass + stops, time.total() - time.forward_pass + stops, time.weights};
   }
 
   constexpr loading_work loading() const {

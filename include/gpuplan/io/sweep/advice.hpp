@@ -69,25 +69,29 @@ struct sweep_offers {
 namespace detail {
 
 // What the words of a diagnosis mean by these thresholds; memory is not always judged.
-[[nodiscard]] inline std::string criteria_of(const sweep_thresholds& by, bool judges_memory) {
+[[nodiscard]] inline std::string criteria_of(const sweep_thresholds& thresholds,
+                                             bool judges_memory) {
   const auto percent = [](double share) { return short_decimal(100 * share, 1) + " %"; };
-  const bool has_time = gpuplan::detail::is_finite(by.data_time.value());
-  const bool has_share = by.data_share < 1;
-  const bool has_utilisation = by.utilisation.low() > 0;
+  const bool has_time = gpuplan::detail::is_finite(thresholds.data_time.value());
+  const bool has_share = thresholds.data_share < 1;
+  const bool has_utilisation = thresholds.utilisation.low() > 0;
   std::string words;
   if (has_time || has_share)
     words += "loading bound: a step waits for data longer than " +
-             (has_time ? short_decimal(in(by.data_time, 1_ms), 3) + " ms" : "") +
+             (has_time ? short_decimal(in(thresholds.data_time, 1_ms), 3) + " ms" : "") +
              (has_time && has_share ? " or " : "") +
-             (has_share ? percent(by.data_share) + " of it" : "") + "; ";
+             (has_share ? percent(thresholds.data_share) + " of it" : "") + "; ";
   if (has_utilisation)
-    words += "under-utilised: below " + percent(by.utilisation.low()) + " of the device's time; ";
+    words += "under-utilised: below " + percent(thresholds.utilisation.low()) +
+             " of the device's time; ";
   words += "compute bound: a step computes longer than it waits for data";
   if (has_utilisation) words += ", and is not under-utilised";
-  if (judges_memory && by.memory_share.low() > 0)
-    words += "; memory head-room: below " + percent(by.memory_share.low()) + " of the device's";
-  if (judges_memory && by.memory_share.high() < 1)
-    words += "; memory tight: above " + percent(by.memory_share.high()) + " of the device's";
+  if (judges_memory && thresholds.memory_share.low() > 0)
+    words +=
+        "; memory head-room: below " + percent(thresholds.memory_share.low()) + " of the device's";
+  if (judges_memory && thresholds.memory_share.high() < 1)
+    words +=
+        "; memory tight: above " + percent(thresholds.memory_share.high()) + " of the device's";
   words.front() = static_cast<char>(words.front() - 'a' + 'A');
   return words + '.';
 }

@@ -72,8 +72,8 @@ struct phase_style {
 
 class sweep_drawing {
  public:
-  explicit sweep_drawing(const sweep_chart& of)
-      : of_(of), shown_(of.rows), series_(series_of(shown_.rows)) {
+  explicit sweep_drawing(const sweep_chart& chart)
+      : chart_(chart), shown_(chart.rows), series_(series_of(shown_.rows)) {
     std::set<std::int64_t> all;
     for (const sweep_row& row : shown_.rows) {
       all.insert(row.micro_batch);
@@ -83,17 +83,17 @@ class sweep_drawing {
     }
     batches_.assign(all.begin(), all.end());
     if (const auto best = pick_highest_throughput(shown_.rows)) best_ = shown_.rows[best->row];
-    if (of.capacity) {
-      const double has = in(*of.capacity, 1_GB);
+    if (chart.capacity) {
+      const double has = in(*chart.capacity, 1_GB);
       shows_capacity_ = has <= 4 * most_GB_;
       if (shows_capacity_) most_GB_ = std::max(most_GB_, has);
     }
   }
 
   [[nodiscard]] std::string text() const {
-    std::string out = svg_document(width(), bottom + 76, of_.title);
-    out += svg_text(left, 28, "font-size=\"17\" font-weight=\"bold\"", of_.title);
-    out += svg_text(left, 48, "fill=\"#444444\"", of_.subtitle);
+    std::string out = svg_document(width(), bottom + 76, chart_.title);
+    out += svg_text(left, 28, "font-size=\"17\" font-weight=\"bold\"", chart_.title);
+    out += svg_text(left, 48, "fill=\"#444444\"", chart_.subtitle);
     if (!best_) return out + svg_text(left, 84, "", "No setting of this sweep ran.") + "</svg>\n";
     return out + throughputs() + memories() + shares() + batches() + legend() + "</svg>\n";
   }
@@ -121,8 +121,8 @@ class sweep_drawing {
   // face.
   [[nodiscard]] double width() const {
     std::size_t longest = 0;
-    for (const sweep_series& one : series_)
-      longest = std::max(longest, in_words(one.setting).size());
+    for (const sweep_series& series : series_)
+      longest = std::max(longest, in_words(series.setting).size());
     return std::max(960.0, right + 48 + 6.2 * static_cast<double>(longest) + 8);
   }
 
@@ -133,16 +133,16 @@ class sweep_drawing {
     return left + (right - left) * (std::log2(static_cast<double>(batch)) - first) / (last - first);
   }
 
-  [[nodiscard]] static std::string grid(const panel& of, const char* name, double scale = 1) {
+  [[nodiscard]] static std::string grid(const panel& area, const char* name, double scale = 1) {
     std::string out;
-    const int digits = grid_digits(of.step * scale);
-    for (int at = 0; at * of.step <= of.most * (1 + 1e-9); ++at) {
-      const double y = of.y_of(at * of.step);
+    const int digits = grid_digits(area.step * scale);
+    for (int at = 0; at * area.step <= area.most * (1 + 1e-9); ++at) {
+      const double y = area.y_of(at * area.step);
       out += svg_line(left, y, right, y, at == 0 ? "stroke=\"#444444\"" : "stroke=\"#dddddd\"");
       out +=
-          svg_text(left - 8, y + 4, "text-anchor=\"end\"", decimal(at * of.step * scale, digits));
+          svg_text(left - 8, y + 4, "text-anchor=\"end\"", decimal(at * area.step * scale, digits));
     }
-    return out + svg_text(left, of.top - 10, "font-weight=\"bold\"", name);
+    return out + svg_text(left, area.top - 10, "font-weight=\"bold\"", name);
   }
 
   // A line through the rows of each series that ran, with their marks.
@@ -214,9 +214,9 @@ class sweep_drawing {
     const double scale = is_small ? 1000 : 1;
     const std::string unit = is_small ? " MB" : " GB";
     std::string out = grid(here, is_small ? "Memory (MB)" : "Memory (GB)", scale);
-    if (of_.capacity) {
-      const double has = in(*of_.capacity, 1_GB);
-      const std::string name = of_.device + (of_.device.empty() ? "" : ": ") +
+    if (chart_.capacity) {
+      const double has = in(*chart_.capacity, 1_GB);
+      const std::string name = chart_.device + (chart_.device.empty() ? "" : ": ") +
                                (has < 1 ? rounded(has * 1000) + " MB" : rounded(has) + " GB");
       if (shows_capacity_)
         out += svg_line(left,
@@ -235,7 +235,7 @@ class sweep_drawing {
     const double y = here.y_of(memory);
     // Below the point where what the device has is close above it.
     const bool is_close =
-        of_.capacity && shows_capacity_ && y - here.y_of(in(*of_.capacity, 1_GB)) < 30;
+        chart_.capacity && shows_capacity_ && y - here.y_of(in(*chart_.capacity, 1_GB)) < 30;
     return out + named_point(x_of(best_->micro_batch),
                              y,
                              rounded(memory * scale) + unit,
@@ -244,8 +244,8 @@ class sweep_drawing {
   // Crosses where memory ended, at what the device has, where that is in the picture; what they are
   // is said once, at the first of them and above, where no row that ran can be.
   [[nodiscard]] std::string ran_out(const panel& in_panel) const {
-    const double y =
-        of_.capacity && shows_capacity_ ? in_panel.y_of(in(*of_.capacity, 1_GB)) : in_panel.top + 8;
+    const double y = chart_.capacity && shows_capacity_ ? in_panel.y_of(in(*chart_.capacity, 1_GB))
+                                                        : in_panel.top + 8;
     std::string out;
     std::optional<std::int64_t> first;
     for (std::size_t at = 0; at < series_.size(); ++at)
@@ -275,9 +275,10 @@ class sweep_drawing {
     setting.micro_batch = 1;
     const std::string name = "Shares of the step (%), " + in_words(setting);
     std::string out = grid(here, name.c_str(), 100);
-    const auto found = std::find_if(series_.begin(), series_.end(), [&](const sweep_series& one) {
-      return one.setting == setting;
-    });
+    const auto found =
+        std::find_if(series_.begin(), series_.end(), [&](const sweep_series& series) {
+          return series.setting == setting;
+        });
     double apart = right - left;
     for (std::size_t at = 1; at < batches_.size(); ++at)
       apart = std::min(apart, x_of(batches_[at]) - x_of(batches_[at - 1]));
@@ -349,9 +350,10 @@ class sweep_drawing {
                       "and " + std::to_string(series_.size() - most_named) + " more");
     y = bottom - 4;
     for (const phase_style& phase : phase_styles()) {
-      const bool any = std::any_of(of_.rows.begin(), of_.rows.end(), [&](const sweep_row& row) {
-        return gpuplan::detail::ran(row) && (row.*phase.time).value() > 0;
-      });
+      const bool any =
+          std::any_of(chart_.rows.begin(), chart_.rows.end(), [&](const sweep_row& row) {
+            return gpuplan::detail::ran(row) && (row.*phase.time).value() > 0;
+          });
       if (!any) continue;
       out += svg_rectangle(
           x, y - 10, 12, 12, std::string("fill=\"") + phase.colour + "\" stroke=\"#444444\"");
@@ -361,7 +363,7 @@ class sweep_drawing {
     return out;
   }
 
-  const sweep_chart& of_;
+  const sweep_chart& chart_;
   shown_rows shown_;
   std::vector<sweep_series> series_;
   std::vector<std::int64_t> batches_{};
@@ -377,8 +379,8 @@ class sweep_drawing {
 /// step against the micro-batch, a series for each setting, with what the device has where that is
 /// known. The shares are those of the series with the highest throughput. Where a row that ran has
 /// a memory of 0, none was measured. Throws as `validate` of the rows says.
-[[nodiscard]] inline std::string to_svg(const sweep_chart& of) {
-  return detail::sweep_drawing(of).text();
+[[nodiscard]] inline std::string to_svg(const sweep_chart& chart) {
+  return detail::sweep_drawing(chart).text();
 }
 
 }  // namespace gpuplan::io

@@ -139,7 +139,7 @@ struct sweep_column {
 
 struct named_unit {
   const char* name;
-  sweep_unit of;
+  sweep_unit quantity;
   double size;  // in s, bytes, or of 1
 };
 
@@ -162,8 +162,8 @@ struct named_unit {
                                          {"gib", sweep_unit::memory, 0x1p30}};
   std::string plain(name);
   for (char& c : plain) c = gpuplan::detail::lower(c);
-  for (const named_unit& one : units)
-    if (plain == one.name) return &one;
+  for (const named_unit& known : units)
+    if (plain == known.name) return &known;
   return nullptr;
 }
 
@@ -191,15 +191,15 @@ struct head {
 [[nodiscard]] inline std::optional<sweep_field> field_named(std::string_view name) {
   using fields_by_name = std::map<std::string, sweep_field, std::less<>>;
   static const fields_by_name all = [] {
-    fields_by_name made;
+    fields_by_name names;
     for (std::size_t at = 0; at < sweep_fields; ++at) {
       const sweep_column& column = column_of(static_cast<sweep_field>(at));
       const gpuplan::detail::plain_name own(split_head(column.name).name);
-      made.emplace(own.text(), static_cast<sweep_field>(at));
+      names.emplace(own.text(), static_cast<sweep_field>(at));
       for (const char* other : column.others)
-        if (other != nullptr) made.emplace(other, static_cast<sweep_field>(at));
+        if (other != nullptr) names.emplace(other, static_cast<sweep_field>(at));
     }
-    return made;
+    return names;
   }();
   const auto found = all.find(gpuplan::detail::plain_name(name).text());
   if (found == all.end()) return std::nullopt;
@@ -226,7 +226,7 @@ struct column_place {
     return place;
   }
   const named_unit* unit = unit_named(split.unit);
-  if (unit == nullptr || unit->of != wanted) {
+  if (unit == nullptr || unit->quantity != wanted) {
     // A rate or a share in a column that is otherwise called like ours is none of ours.
     place.field.reset();
     return place;

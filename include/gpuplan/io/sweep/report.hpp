@@ -60,8 +60,8 @@ namespace detail {
 
 class sweep_reading {
  public:
-  sweep_reading(const shown_rows& of, const sweep_judgement& by)
-      : rows_(of.rows), by_(by), has_memory_(of.has_memory) {
+  sweep_reading(const shown_rows& shown, const sweep_judgement& judgement)
+      : rows_(shown.rows), judgement_(judgement), has_memory_(shown.has_memory) {
     for (const sweep_row& row : rows_) {
       has_pinned_ = has_pinned_ || row.pinned_memory;
       if (!gpuplan::detail::ran(row)) continue;
@@ -70,8 +70,8 @@ class sweep_reading {
       largest_ = std::max(largest_, row.memory.value());
       shortest_ = std::min(shortest_, step_time(row).value());
     }
-    static_cast<void>(validate(by_.thresholds).value_or_throw());
-    if (!by_.has_utilisation) by_.thresholds.utilisation = {0, 1};
+    static_cast<void>(validate(judgement_.thresholds).value_or_throw());
+    if (!judgement_.has_utilisation) judgement_.thresholds.utilisation = {0, 1};
   }
 
   [[nodiscard]] table measured() const {
@@ -87,7 +87,7 @@ class sweep_reading {
     if (has_communication_) add_number("Comm", "ms");
     add_number("Total", "ms");
     add_number("Samples/s", "");
-    if (by_.has_utilisation) add_number("GPU", "%");
+    if (judgement_.has_utilisation) add_number("GPU", "%");
     if (has_memory_) add_number("Mem", is_small() ? "MB" : "GB");
     t.columns.push_back({.name = "Status"});
     for (const sweep_row& row : rows_) {
@@ -104,7 +104,8 @@ class sweep_reading {
       if (has_communication_) time(row.communication);
       time(step_time(row));
       cells.push_back(ran ? cell(throughput(row).value(), 1) : cell());
-      if (by_.has_utilisation) cells.push_back(ran ? cell(100 * row.gpu_utilisation, 1) : cell());
+      if (judgement_.has_utilisation)
+        cells.push_back(ran ? cell(100 * row.gpu_utilisation, 1) : cell());
       if (has_memory_) cells.push_back(ran ? memory_cell(row) : cell());
       cells.push_back(ran ? cell("ran").in(tone::good) : cell("OOM").in(tone::bad));
       t.rows.push_back(std::move(cells));
@@ -147,12 +148,12 @@ class sweep_reading {
           densest ? decimal(densest->value, 1) + " samples/s/GB, the most of " +
                         count_of_rows(densest->candidates)
                   : "no row ran");
-    if (!has_memory_ || !by_.device) {
+    if (!has_memory_ || !judgement_.device) {
       add("recommended",
           failure(errc::not_known),
           has_memory_ ? "what the device has is not stated" : "no memory was measured");
     } else {
-      const auto recommended = pick_recommended(rows_, *by_.device, by_.thresholds);
+      const auto recommended = pick_recommended(rows_, *judgement_.device, judgement_.thresholds);
       add("recommended",
           recommended,
           recommended ? why(*recommended) : why_none(recommended.why()));
@@ -165,7 +166,7 @@ class sweep_reading {
     table t{.title = "What holds each setting back"};
     add_setting_columns(t);
     t.columns.push_back({.name = "data", .unit = "%", .align = alignment::point});
-    const bool has_share = has_memory_ && by_.device.has_value();
+    const bool has_share = has_memory_ && judgement_.device.has_value();
     if (has_share) t.columns.push_back({.name = "memory", .unit = "%", .align = alignment::point});
     t.columns.push_back({.name = "diagnosis"});
     table help{.title = "What may help",
@@ -173,13 +174,13 @@ class sweep_reading {
                            {.name = "settings", .align = alignment::right},
                            {.name = "what may help"}}};
     std::vector<std::pair<sweep_advice, std::int64_t>> said;
-    sweep_thresholds thresholds = by_.thresholds;
+    sweep_thresholds thresholds = judgement_.thresholds;
     if (!has_share) thresholds.memory_share = {0, 1};
     for (const sweep_row& row : rows_) {
       if (!gpuplan::detail::ran(row)) continue;
       const auto found =
-          diagnose(row, has_share ? *by_.device : memory_budget(row.memory), thresholds);
-      const sweep_advice words = advice_on(row, found.value_or_throw(), by_.offers);
+          diagnose(row, has_share ? *judgement_.device : memory_budget(row.memory), thresholds);
+      const sweep_advice words = advice_on(row, found.value_or_throw(), judgement_.offers);
       std::vector<cell> cells;
       add_setting(cells, setting_of(row));
       cells.emplace_back(100 * found->data_share, 1);
@@ -199,7 +200,7 @@ class sweep_reading {
   }
 
   [[nodiscard]] std::string criteria() const {
-    return criteria_of(by_.thresholds, has_memory_ && by_.device.has_value());
+    return criteria_of(judgement_.thresholds, has_memory_ && judgement_.device.has_value());
   }
 
   // Where the series of the fastest row leads.
@@ -208,7 +209,7 @@ class sweep_reading {
     if (!fastest) return {};
     const std::vector<sweep_row> alike = rows_like(rows_[fastest->row]);
     const std::string of_setting = "with " + in_words(setting_of(rows_[fastest->row]));
-    const std::string of = 'W' + of_setting.substr(1) + ", ";
+    const std::string beginning = 'W' + of_setting.substr(1) + ", ";
     std::vector<std::string> notes;
     const auto no_model = [&](const char* what, const failure& why) {
       notes.push_back("No model of " + std::string(what) + ' ' + of_setting + ": " +
@@ -218,7 +219,7 @@ class sweep_reading {
     if (!time) {
       no_model("time", time.why());
     } else {
-      std::string note = of + "throughput tends to " + rates(saturation_throughput(*time)) +
+      std::string note = beginning + "throughput tends to " + rates(saturation_throughput(*time)) +
                          confidence(time->micro_batch.confidence);
       if (const auto batch = batch_at_saturation(*time, 0.9)) {
         note += "; 90 % of that takes a micro-batch of " + counts(batch->micro_batch);
@@ -226,15 +227,15 @@ class sweep_reading {
       }
       notes.push_back(note + '.');
     }
-    if (!has_memory_ || !by_.device) return notes;
-    const auto memory = measured_memory_of(alike, by_.device->size());
+    if (!has_memory_ || !judgement_.device) return notes;
+    const auto memory = measured_memory_of(alike, judgement_.device->size());
     if (!memory) {
       no_model("memory", memory.why());
     } else {
-      const auto surely = max_micro_batch(*by_.device, extrapolated(*memory));
+      const auto surely = max_micro_batch(*judgement_.device, extrapolated(*memory));
       const auto measured = memory->curve.span().high();
       if (surely && *surely > measured)
-        notes.push_back(of + "micro-batches up to " + std::to_string(measured) +
+        notes.push_back(beginning + "micro-batches up to " + std::to_string(measured) +
                         " were measured; by extrapolation, up to " + std::to_string(*surely) +
                         " fit " + device() + confidence(memory->curve.confidence) +
                         far_beyond(*surely, measured) + ran_out(alike) + '.');
@@ -264,24 +265,24 @@ class sweep_reading {
   }
   // "fill 60–80 % of 80 GB", and "fit 80 GB" where any share of it is well.
   [[nodiscard]] std::string memory_band(bool is_one) const {
-    const gpuplan::range<double>& shares = by_.thresholds.memory_share;
+    const gpuplan::range<double>& shares = judgement_.thresholds.memory_share;
     return is_any_share(shares)
                ? (is_one ? "fits " : "fit ") + device()
                : (is_one ? "fills " : "fill ") + percent_of(shares) + " of " + device();
   }
   [[nodiscard]] bool has_utilisation_band() const {
-    return by_.has_utilisation && !is_any_share(by_.thresholds.utilisation);
+    return judgement_.has_utilisation && !is_any_share(judgement_.thresholds.utilisation);
   }
   [[nodiscard]] std::string bands(bool is_one) const {
     std::string words = memory_band(is_one);
     if (has_utilisation_band())
       words += std::string(is_one ? " and uses " : " and use ") +
-               percent_of(by_.thresholds.utilisation) + " of its time";
+               percent_of(judgement_.thresholds.utilisation) + " of its time";
     return words;
   }
   [[nodiscard]] std::string device() const {
-    return gigabytes(by_.device->size()) +
-           (by_.device_name.empty() ? "" : " (" + by_.device_name + ")");
+    return gigabytes(judgement_.device->size()) +
+           (judgement_.device_name.empty() ? "" : " (" + judgement_.device_name + ")");
   }
   [[nodiscard]] std::string why(const sweep_pick& pick) const {
     const bool is_one = pick.candidates == 1;
@@ -296,11 +297,12 @@ class sweep_reading {
                         count(fact::rows_in_memory_band) + ' ' + memory_band(false);
     if (has_utilisation_band())
       words += ", " + count(fact::rows_in_utilisation_band) + " use " +
-               percent_of(by_.thresholds.utilisation) + " of its time, none both";
+               percent_of(judgement_.thresholds.utilisation) + " of its time, none both";
     const std::vector<sweep_row> alike = rows_like(rows_[pick_highest_throughput(rows_)->row]);
     const auto memory = fit_memory(alike, fit_weighting::absolute);
     if (!memory || reason[fact::rows_in_memory_band] > 0) return words;
-    const auto next = batches_in(by_.thresholds.memory_share, *by_.device, memory->model);
+    const auto next =
+        batches_in(judgement_.thresholds.memory_share, *judgement_.device, memory->model);
     if (!next) return words;
     return words + "; by the line through memory, micro-batches of " + counts(*next) +
            " would fill it" + beyond(alike, next->high());
@@ -339,13 +341,13 @@ class sweep_reading {
   }
   [[nodiscard]] std::vector<sweep_row> rows_like(const sweep_row& row) const {
     std::vector<sweep_row> alike;
-    for (const sweep_row& one : rows_)
-      if (differ_in_batch_alone(setting_of(one), setting_of(row))) alike.push_back(one);
+    for (const sweep_row& other : rows_)
+      if (differ_in_batch_alone(setting_of(other), setting_of(row))) alike.push_back(other);
     return alike;
   }
 
   std::vector<sweep_row> rows_;
-  sweep_judgement by_;
+  sweep_judgement judgement_;
   bool has_memory_;
   bool has_pinned_ = false;
   bool has_optimizer_ = false;
@@ -370,16 +372,17 @@ class sweep_reading {
                       {.name = "outliers", .align = alignment::right},
                       {.name = "set up", .unit = "ms", .align = alignment::point},
                       {.name = "ended"}}};
-  for (const measure::trial& one : trials) {
-    if (one.outcome != measure::trial_outcome::ran) continue;
-    t.rows.push_back({one.setting.micro_batch,
-                      in_words(one.setting),
-                      cell(1e3 * one.step.median, 3),
-                      cell(gpuplan::range<double>(1e3 * one.step.lower, 1e3 * one.step.upper), 3),
-                      one.steps,
-                      one.outliers,
-                      cell(1e3 * one.set_up_s, 1),
-                      why_ended(one.why_ended)});
+  for (const measure::trial& trial : trials) {
+    if (trial.outcome != measure::trial_outcome::ran) continue;
+    t.rows.push_back(
+        {trial.setting.micro_batch,
+         in_words(trial.setting),
+         cell(1e3 * trial.step.median, 3),
+         cell(gpuplan::range<double>(1e3 * trial.step.lower, 1e3 * trial.step.upper), 3),
+         trial.steps,
+         trial.outliers,
+         cell(1e3 * trial.set_up_s, 1),
+         why_ended(trial.why_ended)});
   }
   return t;
 }
@@ -388,10 +391,10 @@ class sweep_reading {
 [[nodiscard]] inline std::string scattered(const std::vector<measure::trial>& trials) {
   std::int64_t ran = 0;
   std::int64_t wide = 0;
-  for (const measure::trial& one : trials) {
-    if (one.outcome != measure::trial_outcome::ran) continue;
+  for (const measure::trial& trial : trials) {
+    if (trial.outcome != measure::trial_outcome::ran) continue;
     ++ran;
-    if (one.step.upper > 1.5 * one.step.lower) ++wide;
+    if (trial.step.upper > 1.5 * trial.step.lower) ++wide;
   }
   if (wide == 0) return {};
   return "In " + std::to_string(wide) + " of " + std::to_string(ran) +
@@ -407,10 +410,10 @@ class sweep_reading {
                       {.name = "setting"},
                       {.name = "outcome"},
                       {.name = "why"}}};
-  for (const measure::trial& one : trials)
-    if (one.outcome != measure::trial_outcome::ran)
+  for (const measure::trial& trial : trials)
+    if (trial.outcome != measure::trial_outcome::ran)
       t.rows.push_back(
-          {one.setting.micro_batch, in_words(one.setting), name(one.outcome), one.message});
+          {trial.setting.micro_batch, in_words(trial.setting), name(trial.outcome), trial.message});
   return t;
 }
 
@@ -418,11 +421,11 @@ class sweep_reading {
 [[nodiscard]] inline std::string largest_that_ran(const std::vector<measure::trial>& trials,
                                                   const sweep_setting& largest) {
   const measure::trial* next = nullptr;  // the smallest above it
-  for (const measure::trial& one : trials)
-    if (differ_in_batch_alone(one.setting, largest) &&
-        one.setting.micro_batch > largest.micro_batch &&
-        (next == nullptr || one.setting.micro_batch < next->setting.micro_batch))
-      next = &one;
+  for (const measure::trial& trial : trials)
+    if (differ_in_batch_alone(trial.setting, largest) &&
+        trial.setting.micro_batch > largest.micro_batch &&
+        (next == nullptr || trial.setting.micro_batch < next->setting.micro_batch))
+      next = &trial;
   const std::string ran = "The largest micro-batch that ran with " + in_words(largest) + " is " +
                           std::to_string(largest.micro_batch);
   if (next == nullptr) return ran + "; the search was not to try larger ones.";
@@ -439,8 +442,8 @@ class sweep_reading {
 
 /// The report of rows; where one that ran has a memory of 0, none was measured. Throws as
 /// `validate` of the rows and of the thresholds says.
-[[nodiscard]] inline sweep_report report_on(sweep_rows rows, const sweep_judgement& by) {
-  const detail::sweep_reading reading(detail::shown_rows(rows), by);
+[[nodiscard]] inline sweep_report report_on(sweep_rows rows, const sweep_judgement& judgement) {
+  const detail::sweep_reading reading(detail::shown_rows(rows), judgement);
   sweep_report out{.tables = {reading.measured(), reading.optimal()},
                    .notes = reading.beyond_the_rows()};
   auto [diagnoses, help] = reading.diagnoses();
@@ -455,12 +458,12 @@ class sweep_reading {
 /// The report of a sweep that was run: the same, with how well each step is known and what was not
 /// measured.
 [[nodiscard]] inline sweep_report report_on(const measure::sweep_result& sweep,
-                                            sweep_judgement by) {
-  by.has_utilisation =
+                                            sweep_judgement judgement) {
+  judgement.has_utilisation =
       std::any_of(sweep.trials.begin(), sweep.trials.end(), [](const measure::trial& t) {
         return t.utilisation.has_value();
       });
-  sweep_report out = report_on(rows_of(sweep.trials), by);
+  sweep_report out = report_on(rows_of(sweep.trials), judgement);
   for (table more : {detail::spreads(sweep.trials), detail::without_result(sweep.trials)})
     if (!more.rows.empty()) out.tables.push_back(std::move(more));
   out.notes.push_back("Times are medians. To read the clock takes " +

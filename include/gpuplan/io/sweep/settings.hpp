@@ -50,8 +50,8 @@ struct sweep_series {
   const auto fastest = pick_highest_throughput(rows);
   if (!fastest) return fastest.why();
   std::vector<sweep_series> all = series_of(rows);
-  return std::move(*std::find_if(all.begin(), all.end(), [&](const sweep_series& one) {
-    return differ_in_batch_alone(one.setting, setting_of(rows[fastest->row]));
+  return std::move(*std::find_if(all.begin(), all.end(), [&](const sweep_series& series) {
+    return differ_in_batch_alone(series.setting, setting_of(rows[fastest->row]));
   }));
 }
 
@@ -71,7 +71,7 @@ struct shown_rows {
   std::vector<sweep_row> rows{};
   bool has_memory = true;
 
-  explicit shown_rows(sweep_rows of) : rows(of.begin(), of.end()) {
+  explicit shown_rows(sweep_rows given) : rows(given.begin(), given.end()) {
     for (const sweep_row& row : rows)
       if (gpuplan::detail::ran(row) && row.memory == bytes{}) has_memory = false;
     if (!has_memory)

@@ -39,14 +39,14 @@ namespace detail {
 
 // A trial's phases, each with the column of its median; quartiles are in the two columns after it.
 template <class Trial, class Visit>
-void visit_phases(Trial& of, Visit visit) {
-  visit(sweep_field::data, of.data);
-  visit(sweep_field::forward, of.forward);
-  visit(sweep_field::backward, of.backward);
-  visit(sweep_field::optimizer, of.optimizer);
-  visit(sweep_field::communication, of.communication);
-  visit(sweep_field::other, of.other);
-  visit(sweep_field::step, of.step);
+void visit_phases(Trial& trial, Visit visit) {
+  visit(sweep_field::data, trial.data);
+  visit(sweep_field::forward, trial.forward);
+  visit(sweep_field::backward, trial.backward);
+  visit(sweep_field::optimizer, trial.optimizer);
+  visit(sweep_field::communication, trial.communication);
+  visit(sweep_field::other, trial.other);
+  visit(sweep_field::step, trial.step);
 }
 
 [[nodiscard]] inline sweep_field after(sweep_field field, int columns) {
@@ -97,8 +97,9 @@ template <class Enum>
                                  std::initializer_list<Enum> all) {
   const std::optional<std::string>& text = cells.text(field);
   if (!text) refuse(field, "is missing");
-  for (const Enum one : all)
-    if (gpuplan::detail::plain_name(*text) == gpuplan::detail::plain_name(name(one))) return one;
+  for (const Enum known : all)
+    if (gpuplan::detail::plain_name(*text) == gpuplan::detail::plain_name(name(known)))
+      return known;
   refuse(field, "is not known: " + *text);
 }
 
@@ -214,19 +215,19 @@ struct trials_file {
   out.is_cut = out.whole_size < text.size();
   text = text.substr(0, out.whole_size);
   const auto add = [&out](const detail::sweep_cells& cells) {
-    measure::trial one = detail::trial_of(cells);
+    measure::trial trial = detail::trial_of(cells);
     const auto text_in = [&](detail::sweep_field field) { return cells.text(field).value_or(""); };
     trial_origin origin{.subject = text_in(detail::sweep_field::subject),
                         .date = text_in(detail::sweep_field::date)};
     auto same = std::find_if(out.trials.begin(), out.trials.end(), [&](const measure::trial& t) {
-      return t.setting == one.setting;
+      return t.setting == trial.setting;
     });
     if (same == out.trials.end()) {
-      out.trials.push_back(std::move(one));
+      out.trials.push_back(std::move(trial));
       out.origins.push_back(std::move(origin));
     } else {
       out.origins[static_cast<std::size_t>(same - out.trials.begin())] = std::move(origin);
-      *same = std::move(one);
+      *same = std::move(trial);
     }
   };
   detail::places_by_key places;

@@ -146,11 +146,11 @@ class sweep_writer final : public measure::sweep_observer {
         (read->trials.empty() && !read->bad.empty()))
       throw file_error("cannot go on with " + file_ +
                        ": what it holds are no trials of a sweep in this format");
-    for (const trial_origin& one : read->origins)
-      if (one.subject != origin_.subject)
+    for (const trial_origin& origin : read->origins)
+      if (origin.subject != origin_.subject)
         throw file_error(
             "cannot go on with " + file_ + ": its results are of " +
-            (one.subject.empty() ? "what it does not say" : detail::shown(one.subject)) +
+            (origin.subject.empty() ? "what it does not say" : detail::shown(origin.subject)) +
             ", and this sweep is of " +
             (origin_.subject.empty() ? "what is not said" : origin_.subject));
     kept_ = *read;
