@@ -17,6 +17,9 @@
 
 namespace gpuplan::detail {
 
+constexpr double larger_of(double a, double b) { return a < b ? b : a; }
+constexpr double smaller_of(double a, double b) { return b < a ? b : a; }
+
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 

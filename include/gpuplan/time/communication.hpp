@@ -6,13 +6,14 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/communication.hpp>
-#include <gpuplan/detail/overlap.hpp>
+#include <gpuplan/detail/math.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/measured_device.hpp>
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/time/kernels.hpp>
+#include <gpuplan/time/overlap.hpp>
 #include <gpuplan/time/rates.hpp>
 #include <gpuplan/training_setup.hpp>
 

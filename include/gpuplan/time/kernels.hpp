@@ -56,8 +56,6 @@ inline constexpr matmul_tile matmul_tiles[] = {{2, 1, 256 * 128},
                                                {0, 0, 64 * 64 / 0.6}};
 
 constexpr double ceil_div(double a, double b) { return ceil(a / b); }
-constexpr double larger_of(double a, double b) { return a < b ? b : a; }
-constexpr double smaller_of(double a, double b) { return b < a ? b : a; }
 constexpr bool divides(double part, double whole) { return floor(whole / part) * part == whole; }
 
 }  // namespace detail

@@ -2,11 +2,12 @@
 
 // What a pipeline of stages takes for the micro-batches of a step, by its schedule.
 
-#include <gpuplan/detail/pipeline.hpp>
+#include <gpuplan/detail/math.hpp>
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace gpuplan {
 
@@ -30,6 +31,222 @@ struct stage_line {
 };
 
 namespace detail {
+
+// In plain seconds. All but the first and the last stage are alike. Each function is the longest of
+// a fixed number of paths through the schedule's dependencies.
+
+// One micro-batch on one stage.
+struct stage_seconds {
+  double forward = 0;
+  double backward = 0;  // all of it
+  double weights = 0;   // of it, the gradients of the weights
+
+  [[nodiscard]] constexpr double both() const { return forward + backward; }
+};
+
+struct pipeline_seconds {
+  std::int64_t stages = 1;
+  std::int64_t micro_batches = 1;
+  std::int64_t chunks = 1;  // of a stage, where these are interleaved
+  stage_seconds first{};    // the only one, where there is one
+  stage_seconds middle{};
+  stage_seconds last{};
+  double send = 0;  // from a stage's end to its neighbour's start
+
+  [[nodiscard]] constexpr const stage_seconds& stage(std::int64_t which) const {
+    if (which == 0) return first;
+    return which == stages - 1 ? last : middle;
+  }
+  // Both passes of the first `count` stages.
+  [[nodiscard]] constexpr double both_of_first(std::int64_t count) const {
+    if (count == 0) return 0;
+    const std::int64_t inner = (count == stages ? count - 1 : count) - 1;
+    return first.both() + static_cast<double>(inner > 0 ? inner : 0) * middle.both() +
+           (count == stages && stages > 1 ? last.both() : 0);
+  }
+  // A micro-batch's way down from stage `from` to stage `to` and back to `from`, both included.
+  [[nodiscard]] constexpr double way(std::int64_t from, std::int64_t to) const {
+    return both_of_first(to + 1) - both_of_first(from) + 2 * send * static_cast<double>(to - from);
+  }
+  // Likewise without `from` itself.
+  [[nodiscard]] constexpr double way_below(std::int64_t from, std::int64_t to) const {
+    return to > from ? way(from, to) - stage(from).both() : 0;
+  }
+  // The busiest stage's own work.
+  [[nodiscard]] constexpr double work() const {
+    double most = first.both();
+    if (stages > 1) most = larger_of(most, last.both());
+    if (stages > 2) most = larger_of(most, middle.both());
+    return static_cast<double>(micro_batches) * most;
+  }
+};
+
+// All forwards, then all backwards. A flow shop of like jobs: exact.
+[[nodiscard]] constexpr double gpipe(const pipeline_seconds& line) {
+  double forward = line.first.forward;
+  double backward = line.first.backward;
+  if (line.stages > 1) {
+    forward = larger_of(forward, line.last.forward);
+    backward = larger_of(backward, line.last.backward);
+  }
+  if (line.stages > 2) {
+    forward = larger_of(forward, line.middle.forward);
+    backward = larger_of(backward, line.middle.backward);
+  }
+  return line.way(0, line.stages - 1) +
+         static_cast<double>(line.micro_batches - 1) * (forward + backward);
+}
+
+// One forward, one backward. Stage i begins with w = stages - 1 - i forwards and ends with as many
+// backwards. A path comes down to i, has a first way below it (or waits for warm-up forwards),
+// passes the remaining micro-batches on i or on a way from i to a stage below and back, and has a
+// last way below it (or waits for cool-down backwards).
+[[nodiscard]] constexpr double one_forward_one_backward(const pipeline_seconds& line) {
+  const std::int64_t p = line.stages;
+  const std::int64_t m = line.micro_batches;
+  if (p == 1) return line.work();
+  // A last stage that is never faster than others never waits once it has begun.
+  const auto is_last_slower = [&](const stage_seconds& than) {
+    return than.forward <= line.last.forward && than.backward <= line.last.backward;
+  };
+  if (line.send == 0 && is_last_slower(line.first) && (p == 2 || is_last_slower(line.middle)))
+    return line.way(0, p - 1) + static_cast<double>(m - 1) * line.last.both();
+  double longest = 0;
+  // One way for all, and every other micro-batch in a stage's warm-up or cool-down.
+  const double once = line.way(0, p - 1);
+  for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, p - 1})
+    if (m - 1 <= p - 1 - i) {
+      const double each = larger_of(line.stage(i).forward, line.stage(i).backward);
+      longest = larger_of(longest, once + static_cast<double>(m - 1) * each);
+    }
+  // Of like stages the first has the longest path, if it has enough micro-batches.
+  std::int64_t done = -1;
+  for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, p + 1 - m, p - 1}) {
+    if (i <= done || i >= p) continue;
+    done = i;
+    const double above = line.way(0, i) - line.stage(i).both();
+    double forward = line.first.forward;
+    double backward = line.first.backward;
+    if (i > 0) {
+      forward = larger_of(forward, line.stage(i).forward);
+      backward = larger_of(backward, line.stage(i).backward);
+    }
+    if (i > 1) {
+      forward = larger_of(forward, line.middle.forward);
+      backward = larger_of(backward, line.middle.backward);
+    }
+    double first_way = 0;
+    double last_way = 0;
+    std::int64_t turned = -1;
+    for (const std::int64_t j : {i, std::int64_t{1}, p - m, p - 2, p - 1}) {
+      if (j < i || j <= turned || j >= p) continue;
+      turned = j;
+      forward = larger_of(forward, line.stage(j).forward);
+      backward = larger_of(backward, line.stage(j).backward);
+      const auto waits = static_cast<double>(p - 1 - j);
+      const double below = line.way_below(i, j);
+      first_way = larger_of(first_way, below + waits * forward);
+      last_way = larger_of(last_way, below + waits * backward);
+      if (m == p - j)  // all before stage j's first backward, and all after it
+        longest =
+            larger_of(longest, above + line.stage(i).both() + below + waits * (forward + backward));
+    }
+    const std::int64_t others = m - 2 - (p - 1 - i);
+    if (others < 0) continue;
+    const double ends = above + 2 * line.stage(i).both() + first_way + last_way;
+    longest = larger_of(longest, ends + static_cast<double>(others) * line.stage(i).both());
+    if (line.send == 0) continue;
+    for (const std::int64_t j : {p - 2, p - 1}) {
+      if (j <= i) continue;
+      const std::int64_t length = j - i + 1;
+      const std::int64_t ways = others / length;
+      const std::int64_t rest = others % length;
+      double passed = static_cast<double>(ways) * line.way(i, j);
+      if (rest > 0) passed += larger_of(line.way(i, i + rest - 1), line.way(j - rest + 1, j));
+      longest = larger_of(longest, ends + passed);
+    }
+  }
+  return longest;
+}
+
+// Megatron-LM's interleaved schedule: stages in `chunks` parts, micro-batches in groups of
+// `stages`. What the first stage takes more than the middle ones belongs to its first chunk, what
+// the last takes more to its last. Stage i has 2 (stages - 1 - i) + (chunks - 1) stages warm-up
+// forwards.
+[[nodiscard]] constexpr double interleaved(const pipeline_seconds& line) {
+  if (line.stages == 1 || line.chunks == 1) return one_forward_one_backward(line);
+  const auto p = static_cast<double>(line.stages);
+  const auto m = static_cast<double>(line.micro_batches);
+  const auto v = static_cast<double>(line.chunks);
+  const stage_seconds& plain = line.middle;  // of two stages too: what a chunk without ends takes
+  const double forward = plain.forward / v;
+  const double backward = plain.backward / v;
+  const stage_seconds first{line.first.forward - plain.forward,
+                            line.first.backward - plain.backward};
+  const stage_seconds last{line.last.forward - plain.forward, line.last.backward - plain.backward};
+  // The first micro-batch through all chunks, and the last one back.
+  const double sends = (v * p - p - 1) * line.send;
+  const double down = v * p * forward + last.forward + sends +
+                      larger_of(p * first.forward, first.forward + p * line.send);
+  const double back = v * p * backward + last.backward + sends +
+                      larger_of(p * first.backward, first.backward + p * line.send);
+  double longest = 0;
+  for (const std::int64_t i :
+       {std::int64_t{0}, std::int64_t{1}, line.stages - 2, line.stages - 1}) {
+    const auto above = static_cast<double>(i);
+    const double below = p - 1 - above;
+    const double before = v * p + p - 1 - 2 * above;  // forwards up to the first backward
+    if (before > m * v) continue;
+    const double of_first = i == 0 ? 2 * p - 1 : 0;  // how many of these are longer
+    const double of_last = i == line.stages - 1 ? 1 : 0;
+    const double starts =
+        larger_of(down + (1 - of_last) * last.backward + below * (backward + line.send),
+                  above * (forward + line.send) + before * forward +
+                      (i == 0 ? of_first : p) * first.forward + of_last * last.forward);
+    const double ends =
+        larger_of(back + (1 - of_last) * last.forward + below * (forward + line.send),
+                  above * (backward + line.send) + before * backward +
+                      (i == 0 ? of_first : p) * first.backward + of_last * last.backward);
+    const double between = m * line.stage(i).both() - before * (forward + backward) -
+                           of_first * first.both() - of_last * last.both();
+    longest = larger_of(longest, starts + between + ends);
+  }
+  return longest;
+}
+
+// ZB-H1: as one forward, one backward, but the gradients of the weights fill what would be idle,
+// and a stage holds as many micro-batches as the first one does.
+[[nodiscard]] constexpr double zero_bubble(const pipeline_seconds& line) {
+  const std::int64_t p = line.stages;
+  const auto m = static_cast<double>(line.micro_batches);
+  double longest = 0;
+  std::int64_t done = -1;
+  for (const std::int64_t i : {std::int64_t{0}, std::int64_t{1}, p - 2, p - 1}) {
+    if (i <= done || i >= p) continue;
+    done = i;
+    const stage_seconds& stage = line.stage(i);
+    const auto above = static_cast<double>(i);
+    const auto below = static_cast<double>(p - 1 - i);
+    const auto alike = static_cast<double>(i > 0 ? i - 1 : 0);
+    const auto one = static_cast<double>(i > 0 ? 1 : 0);
+    const double reaches =
+        one * line.first.forward + alike * line.middle.forward + above * line.send;
+    // Its first backward waits for the way below, without the gradients of the weights there.
+    const auto inner = static_cast<double>(p - 2 - i > 0 ? p - 2 - i : 0);
+    double way = 2 * below * line.send;
+    if (i < p - 1)
+      way +=
+          inner * (line.middle.both() - line.middle.weights) + line.last.both() - line.last.weights;
+    const double waits = larger_of(0, way - below * stage.forward);
+    // After its last one, those above follow, and the first stage's weights.
+    const double after = one * (line.first.backward - line.first.weights) +
+                         alike * (line.middle.backward - line.middle.weights) + above * line.send +
+                         line.first.weights;
+    const double left = i > 0 ? larger_of(0, after - (above + 1) * stage.weights) : 0;
+    longest = larger_of(longest, reaches + waits + m * stage.both() + left);
+  }
+  return longest;
+}
 
 [[nodiscard]] constexpr stage_seconds seconds_of(const stage_time& stage) {
   return {stage.forward.value(), stage.backward.value(), stage.weights.value()};

@@ -3,7 +3,7 @@
 // A step's time by its number of micro-batches: a straight line, but for what stages wait and for
 // samples. Private.
 
-#include <gpuplan/detail/pipeline.hpp>
+#include <gpuplan/detail/math.hpp>
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/time/pipeline.hpp>
