@@ -5,6 +5,7 @@ set(rings foundation descriptions catalogue estimators decisions replay edges)
 set(foundation
     version.hpp
     detail/errors.inc
+    detail/facts.inc
     detail/integer.hpp
     detail/math.hpp
     units.hpp
