@@ -132,19 +132,10 @@ class megatron_gpt final : public megatron_experts {
     list(made.tokens);
     list(made.positions);
     if (shares_angles()) {
-      value inverse;
-      {
-        // 1.0 / (base ** (arange(0, dim, 2) / dim))
-        value range = t.make(sizes{head / 2}, element::fp32);
-        value quotient = t.make(sizes{head / 2}, element::fp32);
-        range.drop();
-        value powers = t.make(sizes{head / 2}, element::fp32);
-        quotient.drop();
-        value reciprocal = t.make(sizes{head / 2}, element::fp32);
-        powers.drop();
-        inverse = t.make(sizes{head / 2}, element::fp32);
-      }
-      frequencies_.push(inverse.take());
+      // 1.0 / (base ** (arange(0, dim, 2) / dim))
+      const sizes half{head / 2};
+      const auto next = [&](argument x) { return compute(t, x, half, element::fp32); };
+      frequencies_.push(next(next(next(next(t.make(half, element::fp32))))).take());
     }
     const std::int64_t first = setup.parallelism.virtual_pipeline > 1
                                    ? (chunk * stages_ + stage) * per_chunk_
@@ -256,16 +247,9 @@ class megatron_gpt final : public megatron_experts {
       x = norm(x, by.norm);
     t.begin(moment::loss);
     const value logits = own_column_linear(x, by.head, false);
-    value turned_labels;
-    {
-      const value turned = transpose(t, labels, 0, 1);
-      turned_labels = contiguous(t, turned);
-    }
+    const value turned_labels = contiguous(t, transpose(t, labels, 0, 1));
     value loss = parallel_cross_entropy(logits);
-    {
-      const value turned = transpose(t, loss, 0, 1);
-      loss = contiguous(t, turned);
-    }
+    loss = contiguous(t, transpose(t, loss, 0, 1));
     return loss;
   }
 

@@ -48,15 +48,9 @@ class megatron_attention : public megatron_ends {
     const std::int64_t tokens = setup.sequence_length;
     const std::int64_t head = model.query_dim();
     const auto charged = t.charge(purpose::buffers);
-    value products;
-    {
-      value positions;
-      {
-        const value range = t.make(sizes{tokens}, element::fp32);
-        positions = t.make(sizes{tokens}, element::fp32);
-      }
-      products = t.make({tokens, head / 2}, element::fp32);
-    }
+    const element fp32 = element::fp32;
+    const sizes all{tokens};
+    value products = compute(t, compute(t, t.make(all, fp32), all, fp32), {tokens, head / 2}, fp32);
     value whole = t.make({tokens, 1, 1, head}, element::fp32);
     products.drop();
     if (own_tokens() != tokens) {
@@ -68,12 +62,8 @@ class megatron_attention : public megatron_ends {
     return made;
   }
   constexpr value table_of(const tensor& of_angles) {
-    value wave;
-    {
-      const value plain = t.make(of_angles.size, element::fp32);
-      wave = t.make(of_angles.size, element::fp32);
-    }
-    return cast(t, wave, half_);
+    const sizes& all = of_angles.size;
+    return cast(t, compute(t, t.make(all, element::fp32), all, element::fp32), half_);
   }
   // (t * cos) + (rotate_half(t) * sin), and nothing behind it
   constexpr value rotate(const tensor& input, const tensor& of_angles) {
@@ -86,23 +76,16 @@ class megatron_attention : public megatron_ends {
     t.result_of(parts, nothing);
     const value cos = table_of(of_angles);
     const value sin = table_of(of_angles);
-    {
-      value left, right;
-      left = multiply(t, front, cos);
-      {
-        value turned;
-        {
-          const int halves = split(t, front);
-          const value first = part(t, halves, front, 3, front->size[3] / 2, 0);
-          const value second = part(t, halves, front, 3, front->size[3] / 2, 1);
-          const value negative = scale(t, second);
-          turned = concatenate(t, negative, first, 3);
-        }
-        right = multiply(t, turned, sin);
-      }
-      front = add(t, left, right);
-    }
-    return concatenate(t, front, nothing, 3);
+    value sum = multiply(t, front, cos);
+    sum = add(t, sum, multiply(t, rotate_half(front), sin));
+    front.drop();
+    return concatenate(t, sum, nothing, 3);
+  }
+  constexpr value rotate_half(const tensor& x) {
+    const int halves = split(t, x);
+    const value first = part(t, halves, x, 3, x.size[3] / 2, 0);
+    const value second = part(t, halves, x, 3, x.size[3] / 2, 1);
+    return concatenate(t, scale(t, second), first, 3);
   }
   // The gradient of an empty slice: zeros of the whole.
   struct empty_rest_backward final : own_backward {
@@ -224,11 +207,7 @@ class megatron_attention : public megatron_ends {
 
   constexpr value causal_mask() {
     const sizes square{setup.sequence_length, setup.sequence_length};
-    value upper;
-    {
-      const value ones = t.make(square, element::fp32);
-      upper = t.make(square, element::fp32);
-    }
+    const value upper = compute(t, t.make(square, element::fp32), square, element::fp32);
     return t.make(square, element::boolean);
   }
 
@@ -253,16 +232,9 @@ class megatron_attention : public megatron_ends {
       place = t.make({batch * count, tokens, tokens}, half_);
     else
       place = shared_buffer({batch * count, tokens, tokens});
-    value product;
-    {
-      const value left = transpose(t, query, 0, 1);
-      value right;
-      {
-        const value turned = transpose(t, key, 0, 1);
-        right = transpose(t, turned, 1, 2);
-      }
-      product = scaled_matmul(left, right);
-    }
+    const value left = transpose(t, query, 0, 1);
+    const value right = transpose(t, transpose(t, key, 0, 1), 1, 2);
+    value product = scaled_matmul(left, right);
     if (setup.framework.implementation.fuses_softmax) place.drop();
     const sizes square{batch, count, tokens, tokens};
     value scores = view(t, product, square);
@@ -274,20 +246,10 @@ class megatron_attention : public megatron_ends {
     probabilities = dropout(t, probabilities, drops);
     val = view(t, val, {tokens, batch * count, head});
     probabilities = view(t, probabilities, {batch * count, tokens, tokens});
-    value context;
-    {
-      const value turned = transpose(t, val, 0, 1);
-      context = product_of(probabilities, turned);
-    }
+    const value turned = transpose(t, val, 0, 1);
+    value context = product_of(probabilities, turned);
     context = view(t, context, {batch, count, tokens, head});
-    {
-      value turned;
-      {
-        const value first = transpose(t, context, 0, 2);
-        turned = transpose(t, first, 1, 2);
-      }
-      context = contiguous(t, turned);
-    }
+    context = contiguous(t, transpose(t, transpose(t, context, 0, 2), 1, 2));
     return view(t, context, {tokens, batch, count * head});
   }
   constexpr value product_of(const tensor& a, const tensor& b) {
@@ -348,16 +310,12 @@ class megatron_attention : public megatron_ends {
   // By a kernel that takes (batch, heads, sequence, head).
   constexpr value kernel_core(const tensor& q, const tensor& k, const tensor& v) {
     const auto turned = [&](const tensor& x) {
-      const value first = transpose(t, x, 0, 2);  // (heads, batch, sequence, head)
-      return transpose(t, first, 0, 1);
+      return transpose(t, transpose(t, x, 0, 2), 0, 1);  // (heads, batch, sequence, head)
     };
-    value out;
-    {
-      const value query = turned(q);
-      const value key = turned(k);
-      const value val = turned(v);
-      out = flash_attention(t, query, key, val, drops);
-    }
+    const value query = turned(q);
+    const value key = turned(k);
+    const value val = turned(v);
+    value out = flash_attention(t, query, key, val, drops);
     // in memory it follows the query: (sequence, batch, heads, head)
     tensor& seen = out.get();
     const sizes s = seen.size;
@@ -365,14 +323,7 @@ class megatron_attention : public megatron_ends {
     seen.stride[1] = s[3];
     seen.stride[0] = s[3] * s[1];
     seen.stride[2] = s[3] * s[1] * s[0];
-    {
-      value back;
-      {
-        const value first = transpose(t, out, 0, 2);  // (sequence, heads, batch, head)
-        back = transpose(t, first, 1, 2);
-      }
-      out = contiguous(t, back);
-    }
+    out = contiguous(t, transpose(t, transpose(t, out, 0, 2), 1, 2));
     return view(t, out, {s[2], s[0], s[1] * s[3]});
   }
 

@@ -26,34 +26,24 @@ class megatron_ends : public megatron_checkpoints {
   };
 
   constexpr value embed_tokens(const tensor& ids, int weight, bool scatters) {
-    value result;
-    {
-      value outside, inside;
-      if (tp_ > 1) {
-        outside = either(ids.size);
-        const value copy = t.make(ids.size, element::int64);
-        inside = t.make(ids.size, element::int64);
-      } else {
-        inside = t.share(ids);
-      }
-      value rows = embedding(t, inside, weight);
-      if (tp_ > 1) {
-        const int by = t.add_node(node_kind::function, {&*rows});
-        if (node* made = t.at(by)) made->own = &zeroing_backward_;
-        t.keep(by, outside);
-        t.result_of(by, rows.get());
-      }
-      if (scatters) {
-        {
-          const value turned = transpose(t, rows, 0, 1);
-          rows = contiguous(t, turned);
-        }
-        result = reduce_scatter(rows);
-      } else {
-        result = pass_through(rows);
-      }
+    value outside, inside;
+    if (tp_ > 1) {
+      outside = either(ids.size);
+      const value copy = t.make(ids.size, element::int64);
+      inside = t.make(ids.size, element::int64);
+    } else {
+      inside = t.share(ids);
     }
-    return result;
+    value rows = embedding(t, inside, weight);
+    if (tp_ > 1) {
+      const int by = t.add_node(node_kind::function, {&*rows});
+      if (node* made = t.at(by)) made->own = &zeroing_backward_;
+      t.keep(by, outside);
+      t.result_of(by, rows.get());
+    }
+    if (!scatters) return pass_through(rows);
+    rows = contiguous(t, transpose(t, rows, 0, 1));
+    return reduce_scatter(rows);
   }
 
   constexpr value embed(const module& table,
@@ -70,16 +60,12 @@ class megatron_ends : public megatron_checkpoints {
     } else {
       x = t.share(words);
     }
-    if (!scatters) {
-      const value turned = transpose(t, x, 0, 1);
-      x = contiguous(t, turned);
-    }
+    if (!scatters) x = contiguous(t, transpose(t, x, 0, 1));
     if (splits_) {
       if (!scatters) x = scatter(x);
       x = clone(t, x);
     }
-    x = dropout(t, x, drops);
-    return x;
+    return dropout(t, x, drops);
   }
 
   // -- loss
@@ -94,11 +80,7 @@ class megatron_ends : public megatron_checkpoints {
       value grad;
       {
         const value range = on.make(tokens, element::int64);
-        value update;
-        {
-          const value wide = on.make(tokens, element::fp32);
-          update = on.make(tokens, element::fp32);
-        }
+        const value update = compute(on, on.make(tokens, element::fp32), tokens, element::fp32);
         on.touch(4 * tokens[0]);
         const bool casts = on.nodes[index].argument[0] == 1;
         if (casts)
@@ -131,10 +113,7 @@ class megatron_ends : public megatron_checkpoints {
     {
       value predicted, sums;
       outside = either(tokens);
-      {
-        const value copy = t.make(tokens, element::int64);
-        target = t.make(tokens, element::int64);
-      }
+      target = compute(t, t.make(tokens, element::int64), tokens, element::int64);
       {
         const value range = t.make(sizes{tokens.count()}, element::int64);
         predicted = t.make(tokens, element::fp32);

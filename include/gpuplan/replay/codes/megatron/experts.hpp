@@ -87,66 +87,30 @@ class megatron_experts : public megatron_mlp {
     dispatcher_state& kept = dispatchers_[by.dispatcher];
     {
       value probabilities, map;
-      {
-        const value logits = gate(x, by.router);
-        route(logits, tokens, capacity, probabilities, map);
-      }
+      route(gate(x, by.router), tokens, capacity, probabilities, map);
       replace(kept.probabilities, std::move(probabilities));
       replace(kept.map, std::move(map));
     }
     replace(kept.counts, t.make(sizes{experts_}, element::int64));
-    value result;
+    const auto turned = [&](argument given, const sizes& apart, const sizes& wanted) {
+      return view(t, contiguous(t, transpose(t, view(t, given, apart), 0, 1)), wanted);
+    };
+    value permuted, permuted_weights;
+    permute(view(t, x, {tokens, width}), kept, rows, permuted, permuted_weights);
+    const value received = all_to_all(permuted);
+    permuted_weights = all_to_all(permuted_weights);
+    value out;
     {
-      value permuted, permuted_weights;
-      {
-        const value flat_tokens = view(t, x, {tokens, width});
-        permute(flat_tokens, kept, rows, permuted, permuted_weights);
-      }
-      const value received = all_to_all(permuted);
-      {
-        value sent = std::move(permuted_weights);
-        permuted_weights = all_to_all(sent);
-      }
-      value out;
-      {
-        value by_expert, weights;
-        {
-          const value apart = view(t, received, {ranks_, local, capacity, width});
-          const value turned = transpose(t, apart, 0, 1);
-          const value copy = contiguous(t, turned);
-          by_expert = view(t, copy, {rows, width});
-        }
-        {
-          const value apart = view(t, permuted_weights, {ranks_, local, capacity});
-          const value turned = transpose(t, apart, 0, 1);
-          const value copy = contiguous(t, turned);
-          weights = view(t, copy, sizes{rows});
-        }
-        const value up = grouped_gemm(by_expert, by.up, local);
-        const value activated = weighted_gate(up, weights);
-        out = grouped_gemm(activated, by.down, local);
-      }
-      {
-        value copy;
-        {
-          const value apart = view(t, out, {local, ranks_, capacity, width});
-          const value turned = transpose(t, apart, 0, 1);
-          copy = contiguous(t, turned);
-        }
-        out = view(t, copy, {rows, width});
-      }
-      {
-        value returned = all_to_all(out);
-        out = std::move(returned);
-      }
-      value together = unpermute(out, kept.places, {tokens, width});
-      result = view(t, together, x.size);
-      together.drop();
-      if (shared->defined()) {
-        value sum = add(t, result, shared);
-        result = std::move(sum);
-      }
+      const value by_expert = turned(received, {ranks_, local, capacity, width}, {rows, width});
+      const value weights = turned(permuted_weights, {ranks_, local, capacity}, sizes{rows});
+      const value up = grouped_gemm(by_expert, by.up, local);
+      const value activated = weighted_gate(up, weights);
+      out = grouped_gemm(activated, by.down, local);
     }
+    out = turned(out, {local, ranks_, capacity, width}, {rows, width});
+    out = all_to_all(out);
+    value result = view(t, unpermute(out, kept.places, {tokens, width}), x.size);
+    if (shared->defined()) result = add(t, result, shared);
     return result;
   }
 
@@ -193,13 +157,14 @@ class megatron_experts : public megatron_mlp {
   };
 
   // A softmax of the largest logits, scattered; the experts' capacity over that.
-  constexpr void route(const tensor& of_tokens,
+  constexpr void route(argument given,
                        std::int64_t tokens,
                        std::int64_t capacity,
                        value& probabilities,
                        value& map) {
     const sizes all{tokens, experts_};
     const sizes few{tokens, chosen_};
+    const held of_tokens(given);
     const value logits = view(t, of_tokens, all);
     value routed;
     value chosen_map;
@@ -213,15 +178,8 @@ class megatron_experts : public megatron_mlp {
       }
       t.keep(index, indices);
       t.result_of(index, largest.get());
-      value weights;
-      {
-        value exact;
-        {
-          const value wide = cast(t, largest, element::fp32);
-          exact = softmax(t, wide, element::fp32);
-        }
-        weights = cast(t, exact, half_);
-      }
+      const value weights =
+          cast(t, softmax(t, cast(t, largest, element::fp32), element::fp32), half_);
       {
         const int scattered = t.add_node(node_kind::function, {&*weights});
         if (node* made = t.at(scattered)) {
@@ -262,11 +220,9 @@ class megatron_experts : public megatron_mlp {
 
   // -- tokens by experts
 
-  constexpr void permute(const tensor& tokens,
-                         dispatcher_state& kept,
-                         std::int64_t rows,
-                         value& permuted,
-                         value& weights) {
+  constexpr void permute(
+      argument given, dispatcher_state& kept, std::int64_t rows, value& permuted, value& weights) {
+    const held tokens(given);
     const std::int64_t count = tokens.size[0];
     const int index = t.add_node(node_kind::function, {&tokens, &kept.probabilities});
     if (node* made = t.at(index)) made->own = &permute_backward_;

@@ -133,12 +133,7 @@ class megatron_latent_attention : public megatron_attention {
       angles = t.make(all, element::fp32);
     }
     for (tensor* one : {&of.cosines, &of.sines}) {
-      value made;
-      {
-        const value plain = t.make(all, element::fp32);
-        made = t.make(all, element::fp32);
-      }
-      made = cast(t, made, format);
+      value made = cast(t, compute(t, t.make(all, element::fp32), all, element::fp32), format);
       t.release(one->storage);
       *one = made.take();
     }

@@ -162,22 +162,19 @@ class megatron_mlp : public megatron_latent_attention {
         hidden = fused_gelu(hidden, by.fc1.bias);
     } else {
       if (by.fc1.bias != none) hidden = add(t, hidden, t.parameter(by.fc1.bias));
-      if (model.gated_mlp) {
-        value product;
-        {
-          const int halves = split(t, hidden);
-          const value gate = part(t, halves, hidden, 2, hidden->size[2] / 2, 0);
-          const value up = part(t, halves, hidden, 2, hidden->size[2] / 2, 1);
-          const value activated = activation(gate);
-          const value shifted = add_number(t, up);
-          product = multiply(t, activated, shifted);
-        }
-        hidden = std::move(product);
-      } else {
+      if (model.gated_mlp)
+        hidden = gated(hidden);
+      else
         hidden = activation(hidden);
-      }
     }
     return row_linear(hidden, by.fc2);
+  }
+  constexpr value gated(const tensor& hidden) {
+    const int halves = split(t, hidden);
+    const value gate = part(t, halves, hidden, 2, hidden.size[2] / 2, 0);
+    const value up = part(t, halves, hidden, 2, hidden.size[2] / 2, 1);
+    const value activated = activation(gate);
+    return multiply(t, activated, add_number(t, up));
   }
 
  private:
