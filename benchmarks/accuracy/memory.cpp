@@ -1,7 +1,7 @@
 #include "memory.hpp"
 
 #include <gpuplan/catalog/gpus.hpp>
-#include <gpuplan/memory/device.hpp>
+#include <gpuplan/device_needs.hpp>
 #include <gpuplan/memory/profile.hpp>
 #include <gpuplan/solver.hpp>
 

@@ -4,7 +4,7 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/gpus.hpp>
-#include <gpuplan/memory/affine.hpp>
+#include <gpuplan/memory_model.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/solver.hpp>

@@ -14,6 +14,7 @@
 #include <gpuplan/communication.hpp>
 #include <gpuplan/cost.hpp>
 #include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/device_needs.hpp>
 #include <gpuplan/flops.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
@@ -21,8 +22,6 @@
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/matmul_surface.hpp>
 #include <gpuplan/measured_device.hpp>
-#include <gpuplan/memory/affine.hpp>
-#include <gpuplan/memory/device.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/operators.hpp>

@@ -4,7 +4,6 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/integer.hpp>
-#include <gpuplan/memory/affine.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>

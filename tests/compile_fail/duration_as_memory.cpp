@@ -1,6 +1,6 @@
 // expect-match: duration_as_memory.cpp:7:[0-9]+: error:
 // expect-match: from .*time_base_dimension.* to .*information_base_dimension
-#include <gpuplan/memory/affine.hpp>
+#include <gpuplan/memory_model.hpp>
 
 using namespace gpuplan;
 

@@ -1,7 +1,7 @@
 // expect-match: memory_without_unit.cpp:8:[0-9]+: error:
 // expect-match: (could not convert|no viable conversion|no known conversion)
 // max-lines: 22
-#include <gpuplan/memory/affine.hpp>
+#include <gpuplan/memory_model.hpp>
 
 using namespace gpuplan;
 

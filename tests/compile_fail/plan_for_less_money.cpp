@@ -4,7 +4,7 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/memory/affine.hpp>
+#include <gpuplan/memory_model.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/require.hpp>
 

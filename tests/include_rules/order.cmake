@@ -37,7 +37,7 @@ set(estimators
     parameters.hpp
     flops.hpp
     memory_model.hpp
-    memory/
+    device_needs.hpp
     communication.hpp
     time_model.hpp
     time/
@@ -54,12 +54,7 @@ set(decisions
 # Training steps replayed: opt-in, for the seconds they take to compile.
 set(replay
     replay/
-    memory/step_peaks.hpp
-    memory/transformer.hpp
-    memory/profile.hpp
-    memory/layouts.hpp
-    memory/timeline.hpp
-    memory/explanation.hpp
+    memory/
     replay.hpp)
 set(edges
     measure/

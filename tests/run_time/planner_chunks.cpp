@@ -8,8 +8,8 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/memory/affine.hpp>
 #include <gpuplan/memory/layouts.hpp>
+#include <gpuplan/memory_model.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/chunks.hpp>
 #include <gpuplan/require.hpp>

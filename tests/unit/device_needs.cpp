@@ -1,6 +1,6 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
-#include <gpuplan/memory/device.hpp>
+#include <gpuplan/device_needs.hpp>
 
 #include "check.hpp"
 

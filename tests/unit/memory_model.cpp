@@ -1,9 +1,8 @@
-#include "check.hpp"
-
-#include <gpuplan/memory/affine.hpp>
 #include <gpuplan/memory_model.hpp>
 
 #include <limits>
+
+#include "check.hpp"
 
 using namespace gpuplan;
 

@@ -1,6 +1,6 @@
 #include "check.hpp"
 
-#include <gpuplan/memory/affine.hpp>
+#include <gpuplan/memory_model.hpp>
 #include <gpuplan/require.hpp>
 #include <gpuplan/solver/recovery.hpp>
 

@@ -4,9 +4,9 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/math.hpp>
+#include <gpuplan/device_needs.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/layer_classes.hpp>
-#include <gpuplan/memory/device.hpp>
 #include <gpuplan/memory/profile.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/parameters.hpp>

@@ -3,7 +3,7 @@
 // A transformer's memory as straight lines of the micro-batch, for searches over many plans.
 
 #include <gpuplan/batch.hpp>
-#include <gpuplan/memory/device.hpp>
+#include <gpuplan/device_needs.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/memory_model.hpp>

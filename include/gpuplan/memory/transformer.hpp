@@ -2,7 +2,7 @@
 
 // The memory of a training step, from the model's shape and the framework's code.
 
-#include <gpuplan/memory/device.hpp>
+#include <gpuplan/device_needs.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/parameters.hpp>

@@ -3,7 +3,7 @@
 // Lines through the memory and the times of a sweep.
 
 #include <gpuplan/detail/checks.hpp>
-#include <gpuplan/memory/affine.hpp>
+#include <gpuplan/memory_model.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/sweep/rows.hpp>
 #include <gpuplan/time/affine.hpp>

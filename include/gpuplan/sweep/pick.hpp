@@ -4,7 +4,7 @@
 
 #include <gpuplan/detail/checks.hpp>
 #include <gpuplan/detail/integer.hpp>
-#include <gpuplan/memory/affine.hpp>
+#include <gpuplan/memory_model.hpp>
 #include <gpuplan/solver.hpp>
 #include <gpuplan/sweep/rows.hpp>
 
