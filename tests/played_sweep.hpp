@@ -128,7 +128,7 @@ struct diary : gpuplan::measure::sweep_observer {
   void ends(const gpuplan::measure::trial& t, const gpuplan::measure::sweep_progress& p) override {
     ended.push_back(t);
     last = p;
-    CHECK(p.index <= p.of);
+    CHECK(p.index <= p.at_most);
   }
 };
 

@@ -119,7 +119,7 @@ TEST_CASE("a grid finds the optimum of a known cost curve, and where memory ends
   CHECK(told.ended.size() == 54);
   CHECK(told.steps_told > 0);
   CHECK(told.last.index == 54);
-  CHECK(told.last.of == 54);
+  CHECK(told.last.at_most == 54);
   CHECK(told.last.remaining_s == 0.0);
   std::optional<sweep_setting> best;
   double best_rate = 0;
@@ -321,7 +321,7 @@ TEST_CASE("searches of steps that run out of memory") {
     CHECK(m.memory_of(next) > m.memory_limit);
     CHECK(static_cast<std::int64_t>(r.trials.size()) < r.trials_bound);
     // What is left is known better with each search that was quicker than it might have been.
-    CHECK(told.last.of == r.trials_bound / 2 + static_cast<std::int64_t>(of_first));
+    CHECK(told.last.at_most == r.trials_bound / 2 + static_cast<std::int64_t>(of_first));
   }
   SUBCASE("doubling ends where memory does") {
     options.order = search_order::doubling;

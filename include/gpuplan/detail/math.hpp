@@ -92,10 +92,10 @@ struct mantissa_and_exponent {
 [[nodiscard]] constexpr double scale(double x, int exponent) {
   const std::int64_t bits = std::bit_cast<std::int64_t>(x);
   const std::int64_t biased = (bits >> 52) + exponent;
-  const std::int64_t one = std::int64_t{1} << 52;
+  const std::int64_t unit = std::int64_t{1} << 52;
   if (biased >= 2047) return infinity;
-  if (biased > 0) return std::bit_cast<double>(bits + exponent * one);
-  return std::bit_cast<double>(bits + (exponent + 128) * one) * 0x1p-128;
+  if (biased > 0) return std::bit_cast<double>(bits + exponent * unit);
+  return std::bit_cast<double>(bits + (exponent + 128) * unit) * 0x1p-128;
 }
 
 // ---- double-double: a number held as an unevaluated sum of two doubles, about 106 bits

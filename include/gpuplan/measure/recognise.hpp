@@ -123,27 +123,27 @@ constexpr void compare(const device_properties& given,
   const auto named = catalog::find_gpu(given.name);
   const bool is_slice = named && *named->slice != '\0';
   const bytes memory = given.listed_memory && !is_slice ? *given.listed_memory : given.memory;
-  recognised_device made;
-  made.by_name = static_cast<bool>(named);
+  recognised_device device;
+  device.by_name = static_cast<bool>(named);
   known<const gpu_spec*> alike;
   if (!named) alike = detail::only_one_like(given, memory);
   if (named || alike) {
-    made.spec = named ? *named : **alike;
-    detail::compare(given, made.spec, memory, made);
+    device.spec = named ? *named : **alike;
+    detail::compare(given, device.spec, memory, device);
   } else {
-    made.why = named.why();
-    made.spec.name = given.name;
-    made.spec.memory_bandwidth =
+    device.why = named.why();
+    device.spec.name = given.name;
+    device.spec.memory_bandwidth =
         bandwidth::from_value(2e6 * given.memory_clock_MHz * given.memory_bus_bits / 8);
   }
-  made.spec.compute_capability = given.compute_capability;
-  made.spec.sm_count = given.sm_count;
+  device.spec.compute_capability = given.compute_capability;
+  device.spec.sm_count = given.sm_count;
   // CUDA's own count is less than the catalogue's without contradicting it.
-  if (!made.spec.memory || (given.listed_memory && !is_slice) ||
-      !detail::is_memory_of(*made.spec.memory, memory))
-    made.spec.memory = memory;
-  if (given.pcie) made.spec.pcie = given.pcie;
-  return made;
+  if (!device.spec.memory || (given.listed_memory && !is_slice) ||
+      !detail::is_memory_of(*device.spec.memory, memory))
+    device.spec.memory = memory;
+  if (given.pcie) device.spec.pcie = given.pcie;
+  return device;
 }
 
 }  // namespace gpuplan::measure

@@ -75,11 +75,12 @@ struct quartiles {
 
 /// How many values lie further outside the quartiles than one and a half times their distance
 /// (Tukey's fences).
-[[nodiscard]] constexpr std::int64_t count_outliers(std::span<const double> values, quartiles of) {
-  const double reach = 1.5 * (of.upper - of.lower);
+[[nodiscard]] constexpr std::int64_t count_outliers(std::span<const double> values,
+                                                    quartiles middle) {
+  const double reach = 1.5 * (middle.upper - middle.lower);
   std::int64_t count = 0;
   for (const double value : values)
-    if (value < of.lower - reach || value > of.upper + reach) ++count;
+    if (value < middle.lower - reach || value > middle.upper + reach) ++count;
   return count;
 }
 

@@ -62,11 +62,11 @@ class sweep_runner {
   sweep_result run() {
     began_s_ = now_s();
     result_.clock_cost_s = clock_cost_s();
-    progress_.of =
+    progress_.at_most =
         static_cast<std::int64_t>(options_.workers.size() * options_.mixed_precision.size() *
                                   options_.pinned_memory.size()) *
         batch_search::most_trials(options_);
-    result_.trials_bound = progress_.of;
+    result_.trials_bound = progress_.at_most;
     result_.trials.reserve(static_cast<std::size_t>(result_.trials_bound));
     const double shortest_s = std::min(2 * options_.step_cap_s, options_.set_up_cap_s);
     if (options_.hangs && shortest_s < std::numeric_limits<double>::infinity())
@@ -139,7 +139,7 @@ class sweep_runner {
       if (is_new) tell([&](sweep_observer& o) { o.ends(result_.trials.back(), progress_now()); });
     }
     // A search that was quicker than it might have been.
-    progress_.of -= batch_search::most_trials(options_) - (progress_.index - first);
+    progress_.at_most -= batch_search::most_trials(options_) - (progress_.index - first);
     if (options_.order != search_order::grid && search.largest() > 0) {
       setting.micro_batch = search.largest();
       result_.largest_that_fits.push_back(setting);
@@ -364,11 +364,11 @@ class sweep_runner {
 
   // All are told, also where one throws: a bar that breaks must not cost a file its row.
   template <class Tell>
-  void tell(Tell&& one) {
+  void tell(Tell&& call) {
     for (sweep_observer* const observer : options_.observers) {
       std::string thrown;
       try {
-        one(*observer);
+        call(*observer);
         continue;
       } catch (const std::exception& e) {
         thrown = e.what();
@@ -392,7 +392,7 @@ class sweep_runner {
     now.elapsed_s = now_s() - began_s_;
     if (measured_trials_ > 0) {
       const double each_s = measured_trials_s_ / static_cast<double>(measured_trials_);
-      const double left_s = each_s * static_cast<double>(now.of - now.index);
+      const double left_s = each_s * static_cast<double>(now.at_most - now.index);
       now.remaining_s = std::max(left_s - each_s, left_s - (now_s() - trial_began_s_));
       if (*now.remaining_s < 0) now.remaining_s = 0;
     }

@@ -44,9 +44,9 @@ struct memory_explanation {
 /// "12 layers x 8 samples x 1024 tokens x 3072 intermediate x 2 B": its product is the total.
 [[nodiscard]] inline std::string formula(const memory_piece& piece) {
   std::string text;
-  const auto times = [&](std::int64_t factor, const std::string& of) {
+  const auto times = [&](std::int64_t factor, const std::string& unit) {
     if (factor == 1) return;
-    text += (text.empty() ? "" : " x ") + std::to_string(factor) + (of.empty() ? "" : " " + of);
+    text += (text.empty() ? "" : " x ") + std::to_string(factor) + (unit.empty() ? "" : " " + unit);
   };
   times(piece.layers, "layers");
   times(piece.micro_batches, "micro-batches");
@@ -109,40 +109,41 @@ inline std::vector<memory_piece> pieces_of(const std::vector<eager::live_storage
     std::vector<int> layers{};
     std::vector<int> forwards{};
   };
-  const auto note = [](std::vector<int>& seen, int one) {
-    if (std::find(seen.begin(), seen.end(), one) == seen.end()) seen.push_back(one);
+  const auto note = [](std::vector<int>& seen, int number) {
+    if (std::find(seen.begin(), seen.end(), number) == seen.end()) seen.push_back(number);
   };
   std::vector<group> groups;
-  for (const eager::live_storage& one : storages) {
-    const auto part = static_cast<memory_part>(one.what);
+  for (const eager::live_storage& storage : storages) {
+    const auto part = static_cast<memory_part>(storage.what);
     const std::string name =
-        one.name.empty() ? std::string(text(part)) + " in one piece" : one.name;
+        storage.name.empty() ? std::string(text(part)) + " in one piece" : storage.name;
     const auto is_like = [&](const group& other) {
       const memory_piece& piece = other.piece;
-      return piece.bytes_each == one.bytes && piece.part == part && piece.name == name &&
-             piece.kept_for == one.kept_for && piece.in_layers == (one.layer != eager::none) &&
-             piece.element_bytes == one.element_bytes && piece.sizes == one.sizes;
+      return piece.bytes_each == storage.bytes && piece.part == part && piece.name == name &&
+             piece.kept_for == storage.kept_for &&
+             piece.in_layers == (storage.layer != eager::none) &&
+             piece.element_bytes == storage.element_bytes && piece.sizes == storage.sizes;
     };
     auto at = std::find_if(groups.begin(), groups.end(), is_like);
     if (at == groups.end()) {
       groups.push_back({.piece = {.part = part,
                                   .name = name,
-                                  .kept_for = one.kept_for,
-                                  .in_layers = one.layer != eager::none,
-                                  .sizes = one.sizes,
-                                  .element_bytes = one.element_bytes,
-                                  .bytes_each = one.bytes}});
+                                  .kept_for = storage.kept_for,
+                                  .in_layers = storage.layer != eager::none,
+                                  .sizes = storage.sizes,
+                                  .element_bytes = storage.element_bytes,
+                                  .bytes_each = storage.bytes}});
       at = groups.end() - 1;
     }
     ++at->piece.count;
-    note(at->layers, one.layer);
-    note(at->forwards, one.forward);
+    note(at->layers, storage.layer);
+    note(at->forwards, storage.forward);
   }
   std::vector<memory_piece> pieces;
-  for (group& one : groups) {
-    memory_piece& piece = one.piece;
-    const auto layers = static_cast<std::int64_t>(one.layers.size());
-    const auto forwards = static_cast<std::int64_t>(one.forwards.size());
+  for (group& found : groups) {
+    memory_piece& piece = found.piece;
+    const auto layers = static_cast<std::int64_t>(found.layers.size());
+    const auto forwards = static_cast<std::int64_t>(found.forwards.size());
     if (piece.in_layers && piece.count % layers == 0) piece.layers = layers;
     if (piece.count % (piece.layers * forwards) == 0) piece.micro_batches = forwards;
     pieces.push_back(std::move(piece));

@@ -124,37 +124,39 @@ class line_finder {
   }
 
   constexpr void add(const profile_point& low, const profile_point& high) {
-    piece made{low, low, high, 0};
+    piece added{low, low, high, 0};
     if (high.micro_batch - low.micro_batch > 1) {
-      made.inside = point(middle(low.micro_batch, high.micro_batch));
-      made.off = off(line(low, slope(low, high), made.inside.micro_batch), made.inside.requested);
+      added.inside = point(middle(low.micro_batch, high.micro_batch));
+      added.off =
+          off(line(low, slope(low, high), added.inside.micro_batch), added.inside.requested);
     }
-    pieces_[count_++] = made;
+    pieces_[count_++] = added;
   }
   // Whether it is two lines, of which the second rises more.
-  constexpr bool meet(const piece& of) {
-    const std::int64_t width = of.high.micro_batch - of.low.micro_batch;
-    if (width < 4 || slope(of.low, of.inside) >= slope(of.inside, of.high)) return false;
-    const double first = slope(of.low, point(of.low.micro_batch + 1));
-    const double second = slope(point(of.high.micro_batch - 1), of.high);
+  constexpr bool meet(const piece& other) {
+    const std::int64_t width = other.high.micro_batch - other.low.micro_batch;
+    if (width < 4 || slope(other.low, other.inside) >= slope(other.inside, other.high))
+      return false;
+    const double first = slope(other.low, point(other.low.micro_batch + 1));
+    const double second = slope(point(other.high.micro_batch - 1), other.high);
     if (!(second > first)) return false;
     const double share = (second * static_cast<double>(width) -
-                          static_cast<double>(of.high.requested - of.low.requested)) /
+                          static_cast<double>(other.high.requested - other.low.requested)) /
                          (second - first);
     if (!(share >= 0 && share < static_cast<double>(width))) return false;
-    const std::int64_t end = of.low.micro_batch + static_cast<std::int64_t>(share);
+    const std::int64_t end = other.low.micro_batch + static_cast<std::int64_t>(share);
     const auto is_on = [&](const profile_point& seen) {
-      const double there = seen.micro_batch <= end ? line(of.low, first, seen.micro_batch)
-                                                   : line(of.high, second, seen.micro_batch);
+      const double there = seen.micro_batch <= end ? line(other.low, first, seen.micro_batch)
+                                                   : line(other.high, second, seen.micro_batch);
       return off(there, seen.requested) <= tolerance;
     };
-    if (!is_on(of.inside)) return false;
+    if (!is_on(other.inside)) return false;
     const profile_point before = point(end);
     const profile_point behind = point(end + 1);
     if (!is_on(before) || !is_on(behind)) return false;
-    if (end > of.low.micro_batch) add(of.low, before);
+    if (end > other.low.micro_batch) add(other.low, before);
     add(before, behind);
-    if (end + 1 < of.high.micro_batch) add(behind, of.high);
+    if (end + 1 < other.high.micro_batch) add(behind, other.high);
     return true;
   }
 

@@ -57,8 +57,8 @@ struct transformer_memory {
   [[nodiscard]] constexpr memory_breakdown breakdown(const batch_plan& plan) const {
     const step_peaks peaks = peaks_of(setup, plan);
     const memory_sum& peak = peaks.peak();
-    const auto part = [&](memory_part of) {
-      return bytes::from_value(static_cast<double>(peak.of[static_cast<int>(of)]));
+    const auto part = [&](memory_part which) {
+      return bytes::from_value(static_cast<double>(peak.of[static_cast<int>(which)]));
     };
     memory_breakdown parts{.weights = part(memory_part::weights),
                            .gradients = part(memory_part::gradients),

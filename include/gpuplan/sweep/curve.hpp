@@ -296,9 +296,9 @@ constexpr failure flaw_of(const measured_curve<Quantity>& curve) {
     if (!(curve.values[i] > Quantity{}))
       return failure(errc::not_positive, where).about(fact::value);
   }
-  for (const straight_line<Quantity>& one : {curve.lower, curve.line, curve.upper})
-    if (!is_finite(one.fixed.value()) || !is_finite(one.per_sample.value()))
-      return failure(errc::not_finite, named_fact{fact::line, one.per_sample.value()});
+  for (const straight_line<Quantity>& each : {curve.lower, curve.line, curve.upper})
+    if (!is_finite(each.fixed.value()) || !is_finite(each.per_sample.value()))
+      return failure(errc::not_finite, named_fact{fact::line, each.per_sample.value()});
   if (!(curve.line.per_sample > Quantity{}))
     return failure(errc::not_positive).about(fact::per_sample);
   if (!(curve.lower.per_sample <= curve.line.per_sample &&
@@ -309,8 +309,8 @@ constexpr failure flaw_of(const measured_curve<Quantity>& curve) {
   if (!(curve.scatter.low() > -1 && is_finite(curve.scatter.high())))
     return about_range(errc::out_of_bounds, curve.scatter, fact::scatter);
   // No batch that a plan can have leads beyond what doubles hold.
-  for (const straight_line<Quantity>& one : {curve.lower, curve.upper})
-    if (!is_finite(one.at(std::numeric_limits<std::int64_t>::max()).value() *
+  for (const straight_line<Quantity>& each : {curve.lower, curve.upper})
+    if (!is_finite(each.at(std::numeric_limits<std::int64_t>::max()).value() *
                    (1 + curve.scatter.high())))
       return failure(errc::not_finite).about(fact::line);
   return {};

@@ -166,12 +166,12 @@ constexpr result<fitted_line> fit_line(sweep_rows rows,
   }
   found.root_mean_square = sqrt(squares / static_cast<double>(found.rows));
   found.r_squared = 1 - weighted_squares / sum_yy;
-  for (const double one : {line.fixed,
-                           line.per_sample,
-                           found.root_mean_square,
-                           found.largest_relative,
-                           found.r_squared})
-    if (!is_finite(one)) return failure(errc::not_finite, named_fact{fact::line, one});
+  for (const double each : {line.fixed,
+                            line.per_sample,
+                            found.root_mean_square,
+                            found.largest_relative,
+                            found.r_squared})
+    if (!is_finite(each)) return failure(errc::not_finite, named_fact{fact::line, each});
   if (!(line.per_sample > 0)) return does_not_rise(found.rows);
   return line;
 }

@@ -145,12 +145,12 @@ constexpr sweep_row scaled_to(duration step, sweep_row row) {
     row.forward = step;
     return row;
   }
-  const double by = step.value() / sum.value();
-  row.data = row.data * by;
-  row.forward = row.forward * by;
-  row.backward = row.backward * by;
-  row.optimizer = row.optimizer * by;
-  row.communication = row.communication * by;
+  const double factor = step.value() / sum.value();
+  row.data = row.data * factor;
+  row.forward = row.forward * factor;
+  row.backward = row.backward * factor;
+  row.optimizer = row.optimizer * factor;
+  row.communication = row.communication * factor;
   return row;
 }
 

@@ -17,9 +17,9 @@ namespace gpuplan::io {
 /// What is being measured, how far it is, and the time that has passed and that is left at most.
 [[nodiscard]] inline std::string line_of(const sweep_setting& setting,
                                          const measure::sweep_progress& at) {
-  std::string line = std::to_string(at.index + 1) + " of " + std::to_string(at.of) + ": batch " +
-                     std::to_string(setting.micro_batch) + ", " + in_words(setting) + "; " +
-                     readable_time(at.elapsed_s);
+  std::string line = std::to_string(at.index + 1) + " of " + std::to_string(at.at_most) +
+                     ": batch " + std::to_string(setting.micro_batch) + ", " + in_words(setting) +
+                     "; " + readable_time(at.elapsed_s);
   if (at.remaining_s) line += ", " + readable_time(*at.remaining_s) + " left";
   return line;
 }
@@ -46,13 +46,13 @@ class sweep_display final : public measure::sweep_observer {
     stepped(setting, at);
   }
   void stepped(const sweep_setting& setting, const measure::sweep_progress& at) override {
-    if (!line_.is_terminal() || at.of < 1) return;
+    if (!line_.is_terminal() || at.at_most < 1) return;
     line_.show(line_of(setting, at),
-               (static_cast<double>(at.index) + at.share) / static_cast<double>(at.of));
+               (static_cast<double>(at.index) + at.share) / static_cast<double>(at.at_most));
   }
   void ends(const measure::trial& t, const measure::sweep_progress& at) override {
     if (line_.is_terminal()) return;  // the next one shows at once
-    line_.say(std::to_string(at.index) + " of " + std::to_string(at.of) + ": " + line_of(t));
+    line_.say(std::to_string(at.index) + " of " + std::to_string(at.at_most) + ": " + line_of(t));
   }
 
   /// A line that stays, such as what a writer tells.

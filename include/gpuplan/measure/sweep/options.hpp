@@ -35,9 +35,9 @@ enum class search_order {
 
 /// How far a sweep is.
 struct sweep_progress {
-  std::int64_t index = 0;  // of the trial, from 0; those measured before it are counted
-  std::int64_t of = 0;     // trials, at most
-  double elapsed_s = 0;    // since the sweep began
+  std::int64_t index = 0;    // of the trial, from 0; those measured before it are counted
+  std::int64_t at_most = 0;  // trials
+  double elapsed_s = 0;      // since the sweep began
   std::optional<double> remaining_s{};  // at most, if each trial takes what those so far did
   double share = 0;                     // of this trial that is done, 0 to 1, about
   std::int64_t steps = 0;               // measured in this trial so far
@@ -76,9 +76,9 @@ class out_of_memory_if {
   /// Any of these types, or one derived from them.
   template <class... Types>
   [[nodiscard]] static out_of_memory_if thrown() {
-    out_of_memory_if made;
-    made.says_ = [](const std::exception_ptr& what) { return (is<Types>(what) || ...); };
-    return made;
+    out_of_memory_if wrapped;
+    wrapped.says_ = [](const std::exception_ptr& what) { return (is<Types>(what) || ...); };
+    return wrapped;
   }
 
   [[nodiscard]] bool operator()(const std::exception_ptr& thrown) const {
@@ -154,8 +154,8 @@ struct sweep_options {
   using gpuplan::detail::check_at_least;
   using gpuplan::detail::failed;
   failure why{};
-  const auto check = [&](const failure& one, const char* name) {
-    if (!failed(why) && failed(one)) why = one.about(name);
+  const auto check = [&](const failure& found, const char* name) {
+    if (!failed(why) && failed(found)) why = found.about(name);
   };
   const auto check_some = [&](const auto& all, const char* name) {
     check(all.empty() ? failure(errc::not_positive) : failure(), name);
