@@ -144,4 +144,25 @@ TEST_CASE("an encoder with a decoder") {
   STATIC_CHECK(of_t5 == 102'897'176);
 }
 
+// What PyTorch asked for is in the files of measured steps; this is what the replay says of the
+// same at run time.
+TEST_CASE("adapters beside a base in 4 bits") {
+  CONSTEXPR std::int64_t of_both = [] {
+    const training_setup setup{.model = llama,
+                               .sequence_length = 64,
+                               .trains = {.what = training::adapters,
+                                          .adapters = {.rank = 8,
+                                                       .weights = number_format::bf16,
+                                                       .targets = all_linear,
+                                                       .magnitudes = true,
+                                                       .base = four_bit_base}},
+                               .precision = bf16_pure,
+                               .optimizer = {.loop = optimizer_loop::fused},
+                               .attention = attention_kernel::flash,
+                               .framework = catalog::hugging_face_llama};
+    return peaks_of(setup, {.micro_batch = 2}).peak().total;
+  }();
+  STATIC_CHECK(of_both == 43'946'756);
+}
+
 }  // namespace

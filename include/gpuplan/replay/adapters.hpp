@@ -113,14 +113,10 @@ class trained_beside {
     if (by.is_quantised) return add_to_quantised(std::move(result), by, input);
     const element format = result->format;
     const value x = cast(t_, input, t_.format_of(by.down));
-    {
-      value more;
-      if (by.magnitude == none)
-        more = scaled_matmul(by, x);
-      else
-        more = rescaled(by, x, result);
-      result = eager::add(t_, result, more);
-    }
+    if (by.magnitude == none)
+      result = eager::add(t_, result, scaled_matmul(by, x));
+    else
+      result = eager::add(t_, result, rescaled(by, x, result));
     return cast(t_, result, format);
   }
   /// Likewise of the rows of a table; where these are multiplied by a factor, both are.
@@ -205,30 +201,27 @@ class trained_beside {
     result = clone(t_, result);
     const element format = result->format;
     const element own = t_.parameters[by.down].data.format;
-    const value x = t_.autocasts() ? t_.share(input) : cast(t_, input, own);
+    const value x = cast(t_, input, t_.autocasts() ? input.format : own);
     if (by.magnitude == none) {
       value more = scaled_matmul(by, x);
       if (!t_.autocasts()) more = cast(t_, more, format);
       return eager::add(t_, result, more);
     }
-    {
-      const value more = rescaled(by, x, result);
-      result = eager::add(t_, result, more);
-    }
-    return t_.autocasts() ? std::move(result) : cast(t_, result, format);
+    result = eager::add(t_, result, rescaled(by, x, result));
+    if (t_.autocasts()) return result;
+    return cast(t_, result, format);
   }
   constexpr value weight_of(const layer& by) {
-    return by.is_quantised ? base_.whole(by.weight) : t_.share(t_.parameter(by.weight));
+    if (by.is_quantised) return base_.whole(by.weight);
+    return t_.share(t_.parameter(by.weight));
   }
 
   /// lora_B(lora_A(x)) * scaling
   constexpr value scaled_matmul(const layer& by, const tensor& x) {
-    const value raised = product(by, x);
-    return scale(t_, raised);
+    return scale(t_, product(by, x));
   }
   constexpr value product(const layer& by, const tensor& x) {
-    const value low = linear(t_, x, by.down, none);
-    return linear(t_, low, by.up, none);
+    return linear(t_, linear(t_, x, by.down, none), by.up, none);
   }
 
   /// DoRA (Liu et al. 2024, arXiv 2402.09353): the whole matrix keeps the norm of its rows, but for
@@ -257,17 +250,8 @@ class trained_beside {
       base = t_.share(result);
     else
       base = subtract(t_, result, t_.parameter(by.bias));
-    value of_base;
-    {
-      const value change = add_number(t_, factor);
-      of_base = multiply(t_, change, base);
-    }
-    value scaled;
-    {
-      const value of_adapter = multiply(t_, factor, raised);
-      scaled = scale(t_, of_adapter);
-    }
-    return eager::add(t_, of_base, scaled);
+    const value of_base = multiply(t_, add_number(t_, factor), base);
+    return eager::add(t_, of_base, scale(t_, multiply(t_, factor, raised)));
   }
   constexpr value unrecorded_linear(const tensor& x, int weight) {
     const auto unrecorded = t_.without_graph();

@@ -24,8 +24,7 @@ class float8_linear {
     const value w = transpose(t_, t_.parameter(weight), 0, 1);
     value result = product(x, w);
     if (bias == none) return result;
-    const value b = cast(t_, t_.parameter(bias), result->format);
-    return add(t_, result, b);
+    return add(t_, result, cast(t_, t_.parameter(bias), result->format));
   }
 
  private:
@@ -64,15 +63,12 @@ class float8_linear {
     {
       const value largest = largest_magnitude(t, of);
       const value wide = scalar(t, element::int64);  // as wide as fp64
-      {
-        value quotient;
-        {
-          const value clamped = scalar(t, element::int64);
-          const value inverse = scalar(t, element::int64);
-          quotient = scalar(t, element::int64);
-        }
-        made.scale = scalar(t, element::fp32);
-      }
+      value clamped = scalar(t, element::int64);
+      value inverse = scalar(t, element::int64);
+      const value quotient = scalar(t, element::int64);
+      inverse.drop();
+      clamped.drop();
+      made.scale = scalar(t, element::fp32);
     }
     value scaled;
     {
