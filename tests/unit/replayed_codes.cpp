@@ -149,13 +149,13 @@ TEST_CASE("an encoder with a decoder") {
 TEST_CASE("adapters beside a base in 4 bits") {
   CONSTEXPR std::int64_t of_both = [] {
     const training_setup setup{.model = llama,
-                               .sequence_length = 64,
                                .trains = {.what = training::adapters,
                                           .adapters = {.rank = 8,
                                                        .weights = number_format::bf16,
                                                        .targets = all_linear,
                                                        .magnitudes = true,
                                                        .base = four_bit_base}},
+                               .sequence_length = 64,
                                .precision = bf16_pure,
                                .optimizer = {.loop = optimizer_loop::fused},
                                .attention = attention_kernel::flash,
