@@ -13,7 +13,7 @@
 
 #define GPUPLAN_TEST_JOIN_(a, b) a##b
 #define GPUPLAN_TEST_JOIN(a, b) GPUPLAN_TEST_JOIN_(a, b)
-#define TEST_CASE(name) [[maybe_unused]] static void GPUPLAN_TEST_JOIN(test_case_, __LINE__)()
+#define TEST_CASE(name) [[maybe_unused]] static void GPUPLAN_TEST_JOIN(test_case_, __COUNTER__)()
 #define CONSTEXPR constexpr
 #define STATIC_CHECK(...) static_assert((__VA_ARGS__))
 

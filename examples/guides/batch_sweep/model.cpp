@@ -48,7 +48,7 @@ constexpr transformer diffusion(const inputs& in, const model_size& size) {
 }
 
 /// One sample, forward and backward; what works on one vector a sample is left out.
-constexpr flop_count of_a_sample(const inputs& in, const model_size& size) {
+constexpr flop_count work_of_a_sample(const inputs& in, const model_size& size) {
   const double h = static_cast<double>(size.hidden);
   const double tokens = static_cast<double>(in.photomultipliers);
   const training_pass pass{.sequence_length = in.photomultipliers, .input_requires_grad = true};
@@ -59,7 +59,7 @@ constexpr flop_count of_a_sample(const inputs& in, const model_size& size) {
 }
 
 constexpr compute_rate implied_rate(const inputs& in, const model_size& size, double samples) {
-  return samples * of_a_sample(in, size) / 1_s;
+  return samples * work_of_a_sample(in, size) / 1_s;
 }
 
 constexpr double of_peak(compute_rate rate) {
@@ -85,7 +85,7 @@ table the_models(const inputs& in) {
     t.also(one.row,
            "work of a sample",
            "GFLOP",
-           number(1e3 * in_TFLOP(of_a_sample(in, one.size)), 1),
+           number(1e3 * in_TFLOP(work_of_a_sample(in, one.size)), 1),
            "forward and backward, attention in full");
     const compute_rate rate = implied_rate(in, one.size, one.expected.throughput.value());
     t.also(one.row,
