@@ -317,6 +317,7 @@ class model_code : public recomputer {
     if (!is_watched) return;
     result = shards->module_ends(std::move(result), watched(by, is_second));
   }
+  /// torch.nn.Dropout with the setup's probability.
   constexpr value drop_out(argument given) {
     const held x(given);
     enter();
@@ -327,6 +328,7 @@ class model_code : public recomputer {
 
   // -- operators
 
+  /// torch.nn.Linear, with its adapter, over a base in 4 bits or in fp8 where it is.
   constexpr value linear(argument given, const module& by) {
     const held x(given);
     if (is_watched) return adapters.add_to(shards->linear(x, watched(by)), by.adapter, x);
@@ -351,6 +353,7 @@ class model_code : public recomputer {
     if (wants_gradient) t.require_gradient(rows.get());
     return adapters.add_to_rows(std::move(rows), table.adapter, ids);
   }
+  /// The model's norm, as the implementation does it.
   constexpr value norm(argument given, const module& by) {
     if (!is_watched) return normed(given, by);
     const held x(given);
@@ -377,6 +380,7 @@ class model_code : public recomputer {
   constexpr value inverse_spread(argument x) {
     return reciprocal_root(t, add_number(t, mean(t, power(t, x))));
   }
+  /// The model's activation function; keeps what it reads, ReLU what it makes.
   constexpr value activation(argument given) {
     const held x(given);
     enter();

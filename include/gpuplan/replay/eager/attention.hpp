@@ -92,6 +92,8 @@ constexpr flash_results flash_kernel(
   return made;
 }
 
+/// FlashAttention: (batch, heads, tokens, width) of each; the heads of key and value may be fewer.
+/// Keeps the three, the result, and a number of each row in fp32.
 constexpr value flash_attention(
     tape& t, argument given_query, argument given_key, argument given_val, bool drops) {
   const held query(given_query), key(given_key), val(given_val);
@@ -127,7 +129,8 @@ constexpr value flash_attention(
   return out;
 }
 
-/// `bias`, where there is one, is added to the scores: (batch, 1 or heads, queries, keys).
+/// The memory-efficient kernel, likewise. `bias`, where there is one, is added to the scores and
+/// kept: (batch, 1 or heads, queries, keys).
 constexpr value efficient_attention(tape& t,
                                     argument given_query,
                                     argument given_key,
@@ -211,7 +214,8 @@ constexpr value safe_softmax(tape& t, argument given) {
   return result;
 }
 
-/// The products written out by PyTorch where no kernel is for them: in fp32.
+/// The products written out by PyTorch where no kernel is for them: in fp32. Keeps their operands
+/// and the weights.
 constexpr value math_attention(tape& t,
                                argument given_query,
                                argument given_key,

@@ -1,6 +1,9 @@
 #pragma once
 
-// The operators of eager mode: what each allocates and keeps. Private.
+// The operators of eager mode, by which a model's forward is written down. What an operator
+// allocates and keeps for backward its comment says; where it says nothing, it allocates its result
+// alone and keeps nothing. A view allocates nothing. Nothing is kept where no operand needs a
+// gradient. How long operands live, `argument` says.
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
@@ -113,6 +116,7 @@ constexpr value sum_to(tape& t, const tensor& of, const sizes& wanted) {
 
 // -- views
 
+/// A view of other sizes, whose product is the same; undefined where the strides allow none.
 constexpr value view(tape& t, argument given, const sizes& wanted) {
   const held of(given);
   tensor seen = of;
@@ -156,6 +160,7 @@ constexpr void swap_dimensions(tensor& of, int a, int b) {
   of.stride[b] = stride;
 }
 
+/// A view with two dimensions swapped.
 constexpr value transpose(tape& t, argument given, int a, int b) {
   const held of(given);
   tensor seen = of;
@@ -179,12 +184,14 @@ constexpr value clone(tape& t, argument given) {
   t.result_of(by, copy.get());
   return copy;
 }
+/// The tensor itself where its dimensions are in order, else a copy.
 constexpr value contiguous(tape& t, argument given) {
   const held of(given);
   if (of.is_contiguous()) return t.share(of);
   return clone(t, of);
 }
 
+/// A view where the strides allow that, else of a copy.
 constexpr value reshape(tape& t, argument given, const sizes& wanted) {
   const held of(given);
   tensor seen = of;
@@ -260,6 +267,7 @@ constexpr value select(tape& t, argument given, int dimension) {
   return {t, seen};
 }
 
+/// Both along a dimension, in the wider format. The gradients are views of the result's.
 constexpr value concatenate(tape& t, argument given_a, argument given_b, int dimension) {
   const held a(given_a), b(given_b);
   const int by = t.add_node(node_kind::concatenate, {&a, &b});
@@ -299,6 +307,7 @@ constexpr value stack_rows(tape& t, const value* parts, int count) {
 
 // -- casts
 
+/// The tensor itself where it has the format, else a copy; the gradient is cast back.
 constexpr value cast(tape& t, argument given, element format) {
   const held of(given);
   if (of.format == format) return t.share(of);
@@ -361,11 +370,14 @@ constexpr sizes broadcast(const sizes& a, const sizes& b) {
 
 // In which order would they run?
 constexpr value add(tape&, value&&, value&&) = delete;
+/// a - b, broadcast.
 constexpr value subtract(tape&, value&&, value&&) = delete;
+/// a * b, broadcast. Keeps each operand for the gradient of the other.
 constexpr value multiply(tape&, value&&, value&&) = delete;
 constexpr value matmul(tape&, value&&, value&&) = delete;
 constexpr value concatenate(tape&, value&&, value&&, int) = delete;
 
+/// a + b, broadcast, in the wider format.
 constexpr value add(tape& t, argument given_a, argument given_b) {
   const held a(given_a), b(given_b);
   const int by = t.add_node(node_kind::pass, {&a, &b});
@@ -441,6 +453,8 @@ constexpr value keeping_result(tape& t, argument given) {
   t.result_of(by, result.get());
   return result;
 }
+/// The tensor itself where nothing drops, else a mask of one byte an element, which it keeps, and
+/// the result.
 constexpr value dropout(tape& t, argument given, bool drops) {
   const held of(given);
   if (!drops) return t.share(of);
@@ -451,7 +465,7 @@ constexpr value dropout(tape& t, argument given, bool drops) {
   t.result_of(by, result.get());
   return result;
 }
-/// A power above 1.
+/// A power above 1. Keeps the operand.
 constexpr value power(tape& t, argument given) {
   const held of(given);
   const int by = t.add_node(node_kind::power, {&of});
@@ -502,7 +516,7 @@ constexpr value mean_over(tape& t, argument given, int dimension) {
   t.result_of(by, result.get());
   return result;
 }
-/// Divided by what needs no gradient.
+/// Divided by what needs no gradient, which it keeps.
 constexpr value divide(tape& t, argument given_of, argument given_by_what) {
   const held of(given_of), by_what(given_by_what);
   const int by = t.add_node(node_kind::keeps_one, {&of});
@@ -533,6 +547,7 @@ constexpr value normalize(tape& t, argument given) {
   t.result_of(by, result.get());
   return result;
 }
+/// 1 / sqrt(x). Keeps its result.
 constexpr value reciprocal_root(tape& t, argument given) {
   const held of(given);
   const int by = t.add_node(node_kind::reciprocal_root, {&of});
@@ -541,6 +556,7 @@ constexpr value reciprocal_root(tape& t, argument given) {
   t.result_of(by, result.get());
   return result;
 }
+/// Over the last dimension, in the format named. Keeps its result.
 constexpr value softmax(tape& t, argument given, element format) {
   const held of(given);
   const int by = t.add_node(node_kind::softmax, {&of});
@@ -557,6 +573,7 @@ constexpr value softmax_under_autocast(tape& t, argument given) {
   if (of.format == element::fp16) return softmax(t, of, element::fp32);
   return softmax(t, cast(t, of, element::fp32), element::fp32);
 }
+/// Keeps the mask.
 constexpr value masked_fill(tape& t, argument given_of, argument given_mask) {
   const held of(given_of), mask(given_mask);
   const int by = t.add_node(node_kind::mask_fill, {&of});
@@ -568,6 +585,9 @@ constexpr value masked_fill(tape& t, argument given_of, argument given_mask) {
 
 // -- matrix products
 
+/// torch.nn.functional.linear: casts of input, weight and bias under autocast, the result, and the
+/// workspace of the product while it runs. Keeps the input for a weight that trains, and the
+/// weight for an input that needs a gradient.
 constexpr value linear(tape& t, argument given, int weight, int bias) {
   const held input(given);
   value b;
@@ -661,7 +681,7 @@ constexpr value addmm(tape& t, argument given, int weight, int bias) {
   return result;
 }
 
-/// (m, k) times (k, n).
+/// (m, k) times (k, n), and a workspace while it runs. Keeps each for the gradient of the other.
 constexpr value product(tape& t, argument given_left, argument given_right) {
   const held left(given_left), right(given_right);
   const value b = lowered(t, right);
@@ -680,7 +700,8 @@ constexpr value product(tape& t, argument given_left, argument given_right) {
   return result;
 }
 
-/// Batched: (batch, heads, m, k) times (batch, heads, k, n).
+/// Batched, likewise: (batch, heads, m, k) times (batch, heads, k, n), copied where their strides
+/// need that.
 constexpr value matmul(tape& t, argument given_left, argument given_right) {
   const held left(given_left), right(given_right);
   const value b = lowered(t, right);
@@ -713,6 +734,8 @@ constexpr value matmul(tape& t, argument given_left, argument given_right) {
 
 // -- norms
 
+/// torch.nn.functional.layer_norm, in fp32 under autocast. Allocates two numbers of each row in
+/// fp32; keeps these, the input, weight and bias.
 constexpr value layer_norm(tape& t, argument given, int weight, int bias) {
   const held input(given);
   value b;
@@ -751,6 +774,7 @@ constexpr value layer_norm(tape& t, argument given, int weight, int bias) {
   return result;
 }
 
+/// torch.nn.functional.rms_norm, likewise with one number of each row.
 constexpr value rms_norm(tape& t, argument given, int weight) {
   const held input(given);
   const value w = raised(t, t.parameter(weight));
@@ -776,6 +800,7 @@ constexpr value rms_norm(tape& t, argument given, int weight) {
 
 // -- embeddings
 
+/// Rows of a table: (..., width). Keeps the numbers.
 constexpr value embedding(tape& t, argument given_ids, argument given_w) {
   const held ids(given_ids), w(given_w);
   const int by = t.add_node(node_kind::embedding, {&w});
@@ -802,7 +827,8 @@ constexpr value embedding(tape& t, argument given, int weight) {
 
 // -- losses
 
-/// (rows, classes) and int64 labels to a number.
+/// (rows, classes) and int64 labels to a number. Allocates and keeps the logarithms of the softmax,
+/// of the logits' size; under autocast in fp32 too.
 constexpr value cross_entropy(tape& t, argument given_logits, argument given_labels) {
   const held logits(given_logits), labels(given_labels);
   int by = t.add_node(node_kind::log_softmax, {&logits});
