@@ -148,7 +148,7 @@ class compiled_llama_layer final : public own_backward {
     t.arrive(parameter, gradient.take());
   }
 
-  // -- forwards
+  // -- forwards (a `drop` of what has been given away does nothing)
 
   constexpr value forward_keeping_some(tape& t, const shape& of, int by) const {
     const bool keeps = saves_ == compiled_saves::costly;
@@ -167,16 +167,16 @@ class compiled_llama_layer final : public own_backward {
     if (keeps) t.keep(by, v);
     value query;
     if (keeps)
-      query = reused(t, std::move(normed), of.rows, of.inner);
+      query = reused(t, static_cast<value&&>(normed), of.rows, of.inner);
     else
-      query = reused(t, std::move(q), of.rows, of.inner);
+      query = reused(t, static_cast<value&&>(q), of.rows, of.inner);
     q.drop();
     turned_q.drop();
     value key;
     if (keeps)
       key = half(t, of.rows, of.inner);
     else
-      key = reused(t, std::move(normed), of.rows, of.inner);
+      key = reused(t, static_cast<value&&>(normed), of.rows, of.inner);
     normed.drop();
     turned_k.drop();
     value val = half(t, of.rows, of.inner);
@@ -191,12 +191,12 @@ class compiled_llama_layer final : public own_backward {
     attended.sums.drop();
     attended.seed.drop();
     attended.unused.drop();
-    value out = multiplied_into(t, std::move(val), of.rows, of.width);
+    value out = multiplied_into(t, static_cast<value&&>(val), of.rows, of.width);
     value normed_2;
     if (keeps)
-      normed_2 = reused(t, std::move(key), of.rows, of.width);
+      normed_2 = reused(t, static_cast<value&&>(key), of.rows, of.width);
     else
-      normed_2 = reused(t, std::move(attended.out), of.rows, of.width);
+      normed_2 = reused(t, static_cast<value&&>(attended.out), of.rows, of.width);
     attended.out.drop();
     value gate = multiplied(t, of.rows, of.ffn);
     value up = multiplied(t, of.rows, of.ffn);
@@ -204,9 +204,9 @@ class compiled_llama_layer final : public own_backward {
     if (keeps) t.keep(by, gate);
     value gated;
     if (keeps)
-      gated = std::move(up);
+      gated = static_cast<value&&>(up);
     else
-      gated = std::move(gate);
+      gated = static_cast<value&&>(gate);
     gate.drop();
     up.drop();
     {

@@ -202,32 +202,14 @@ class tensor_parallel {
       const std::int64_t rows = logs.size[0];
       const element format = logs.format;
       value share = t.make(sizes{1}, incoming[0]->format);
-      value labels;
-      {
-        const value counts = t.make({rows}, element::boolean);
-        const value zero = t.make({1}, element::int64);
-        labels = t.make({rows}, element::int64);
-      }
+      const value labels = counted(t, {rows}, element::int64);
       const value at_labels = t.make(logs.size, format);
       value outside, own;
       mask(t, labels, outside, own);
-      value update;
-      {
-        const value inside = t.make({rows}, format);
-        update = t.make({rows}, format);
-      }
+      const value update = compute(t, t.make({rows}, format), {rows}, format);
       const value range = t.make({rows}, element::int64);
-      {
-        const value counts = t.make({rows}, element::boolean);
-        const value zero = t.make({1}, format);
-        value each = t.make({rows, 1}, format);
-        share = std::move(each);
-      }
-      value sum;
-      {
-        const value likelihoods = t.make(logs.size, format);
-        sum = t.make(logs.size, format);
-      }
+      share = counted(t, {rows, 1}, format);
+      const value sum = compute(t, t.make(logs.size, format), logs.size, format);
       out.of[0] = t.make(logs.size, format);
     }
   };
@@ -280,6 +262,13 @@ class tensor_parallel {
     value made = t.make(part, x.format);
     if (stays) t.save_result(made);
     return made;
+  }
+
+  // torch.where(labels != ignored, values, 0)
+  static constexpr value counted(tape& t, const sizes& size, element format) {
+    const value counts = t.make({size[0]}, element::boolean);
+    const value zero = t.make({1}, format);
+    return t.make(size, format);
   }
 
   // Which ids are of other ranks' rows, and the ids counted from the rank's first row.
@@ -336,24 +325,14 @@ class tensor_parallel {
     const element format = logs.format;
     value loss, total;
     {
-      value safe_labels;
-      {
-        const value counts = t_.make({rows}, element::boolean);
-        const value zero = t_.make({1}, element::int64);
-        safe_labels = t_.make({rows}, element::int64);
-      }
+      const value safe_labels = counted(t_, {rows}, element::int64);
       value outside, own;
       mask(safe_labels, outside, own);
       const value chosen = t_.make({rows, 1}, format);
       outside.drop();
       const value of_all = t_.make({rows, 1}, format);
       value each = t_.make({rows}, format);
-      {
-        const value counts = t_.make({rows}, element::boolean);
-        const value zero = t_.make({1}, format);
-        value counted = t_.make({rows}, format);
-        each = std::move(counted);
-      }
+      each = counted(t_, {rows}, format);
       {
         value count;
         {
