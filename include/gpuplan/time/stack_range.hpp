@@ -44,7 +44,7 @@ struct step_ranges {
 };
 
 /// Whether steps of this software were timed: it has costs of its own.
-[[nodiscard]] constexpr bool is_timed(const framework& by) { return by.costs.timed; }
+[[nodiscard]] constexpr bool is_timed(const framework& software) { return software.costs.timed; }
 /// Whether steps on a device that reaches this were: its share of products is not the default.
 [[nodiscard]] constexpr bool is_timed(const device_efficiency& reached) {
   return reached.products != device_efficiency{}.products;
@@ -80,7 +80,7 @@ class stack_ends {
   struct inputs {
     bool matmul_rate = false, element_traffic = false, host = false, contention = false;
   };
-  constexpr range<duration> by(const inputs& vary) const {
+  constexpr range<duration> range_by(const inputs& vary) const {
     const duration fast = end(vary, fast_, stack_.untimed_matmuls.high());
     const duration slow = end(vary, slow_, stack_.untimed_matmuls.low());
     // What changes nothing may round to either side.
@@ -118,7 +118,7 @@ class stack_ends {
                                                    const batch_plan& plan,
                                                    const stack_range& stack = {}) {
   return detail::stack_ends(model, plan, stack)
-      .by({.matmul_rate = true, .element_traffic = true, .host = true, .contention = true});
+      .range_by({.matmul_rate = true, .element_traffic = true, .host = true, .contention = true});
 }
 
 /// Likewise, with what each input does. Ten steps are estimated.
@@ -127,10 +127,10 @@ class stack_ends {
                                                    const stack_range& stack = {}) {
   const detail::stack_ends ends(model, plan, stack);
   return {.all = step_range(model, plan, stack),
-          .matmul_rate = ends.by({.matmul_rate = true}),
-          .element_traffic = ends.by({.element_traffic = true}),
-          .host = ends.by({.host = true}),
-          .contention = ends.by({.contention = true})};
+          .matmul_rate = ends.range_by({.matmul_rate = true}),
+          .element_traffic = ends.range_by({.element_traffic = true}),
+          .host = ends.range_by({.host = true}),
+          .contention = ends.range_by({.contention = true})};
 }
 
 }  // namespace gpuplan
