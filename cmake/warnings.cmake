@@ -1,6 +1,12 @@
 # What our own programs are compiled with; never what users of the library are.
 add_library(gpuplan_warnings INTERFACE)
-set(gpuplan_host_warnings -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow)
+if(NOT GPUPLAN_WARNINGS)
+  return()
+endif()
+set(gpuplan_host_warnings -Wall -Wextra -Wconversion -Wsign-conversion)
+if(NOT CMAKE_UNITY_BUILD) # where one file's local variable would shadow another file's constant
+  list(APPEND gpuplan_host_warnings -Wshadow)
+endif()
 set(gpuplan_cxx_warnings
     ${gpuplan_host_warnings}
     -Wpedantic
