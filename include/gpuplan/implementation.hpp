@@ -16,14 +16,14 @@ struct code_maker;
 }
 
 /// Classes that build and run the layers of a model, as far as it matters who they are: what they
-/// have code for. Told apart by address. What is asked of them is asked by these names alone, so
-/// that classes of a user's own need no more than one of these.
+/// have code for. Told apart by address. What is asked of them is asked by these names alone:
+/// classes of a user's own need no more than one of these (docs/add_an_implementation.md).
 struct layer_class {
   const code_name* name = nullptr;
   model_kind kind{};
-  /// What keeps the classes from running such a model, or no failure.
+  /// What keeps the classes from running such a model, or no failure; none: nothing does.
   failure (*flaw_of)(const transformer& model, const implementation& as) = nullptr;
-  /// Their code: `eager::code_of<my_code>`. None: the library's own, by who they are.
+  /// Their code: `eager::code_of<my_code>`. None: the library's own, for its own classes.
   const eager::code_maker* code = nullptr;
 
   // Kinds of parallelism
@@ -57,7 +57,8 @@ struct layer_class {
   bool reads_targets = false;   // a decoder beside an encoder, with a length of its own
 
   bool has_known_floor = false;           // of what its layers keep, with as many keys as queries
-  bool repeats_layers = true;             // a layer adds the same memory wherever it stands,
+  std::int64_t layer_period = 1;          // a layer is like the one so many before it, and adds
+  bool repeats_layers = true;             // the same memory wherever it stands,
   bool repeats_recomputed_layers = true;  // and where it is computed again or gathered too
 };
 

@@ -331,17 +331,6 @@ constexpr failure flaw_of_vit(const transformer& model, const implementation& as
   return flaw_of_encoders(model, as, norm_position::before);
 }
 
-// Whether the implementation has what the model has.
-constexpr failure flaw_of_implementation(const transformer& model, const implementation& as) {
-  if (as.layers == nullptr || as.layers->flaw_of == nullptr)
-    return failure(errc::no_such_code, named_fact{fact::layers, &code_names::nobody});
-  if (model.kind != as.layers->kind)
-    return without_code({{fact::model_kind, model.kind},
-                         {fact::layers, as.layers->name},
-                         {fact::takes, as.layers->kind}});
-  return as.layers->flaw_of(model, as);
-}
-
 }  // namespace detail
 
 /// The library's.
@@ -417,7 +406,46 @@ inline constexpr layer_class torchtitan{.name = &code_names::torchtitan,
                                         .is_compiled = true,
                                         .has_flash_alone = true,
                                         .has_known_floor = true};
+
+inline constexpr const layer_class* all[] = {&gpt,
+                                             &llama,
+                                             &gpt2,
+                                             &decoder,
+                                             &bert,
+                                             &vit,
+                                             &t5,
+                                             &opt,
+                                             &gpt_neox,
+                                             &gptj,
+                                             &lit_gpt,
+                                             &megatron_core,
+                                             &torchtitan};
 }  // namespace layer_classes
+
+namespace detail {
+
+// The library's have code, and a user's where they say it.
+constexpr bool has_code(const layer_class& layers) {
+  for (const layer_class* one : layer_classes::all)
+    if (one == &layers) return true;
+  return layers.name != nullptr && layers.code != nullptr;
+}
+// Whether the implementation has what the model has.
+constexpr failure flaw_of_implementation(const transformer& model, const implementation& as) {
+  if (as.layers == nullptr || !has_code(*as.layers))
+    return failure(errc::no_such_code, named_fact{fact::layers, &code_names::nobody});
+  const layer_class& layers = *as.layers;
+  if (layers.layer_period < 1)
+    return failure(errc::not_positive,
+                   named_fact{fact::layer_period, layers.layer_period},
+                   named_fact{fact::layers, layers.name});
+  if (model.kind != layers.kind)
+    return without_code(
+        {{fact::model_kind, model.kind}, {fact::layers, layers.name}, {fact::takes, layers.kind}});
+  return layers.flaw_of == nullptr ? failure{} : layers.flaw_of(model, as);
+}
+
+}  // namespace detail
 
 constexpr const layer_class* usual_layers() { return &layer_classes::llama; }
 

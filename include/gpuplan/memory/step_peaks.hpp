@@ -338,9 +338,10 @@ constexpr std::int64_t layer_period(const training_setup& setup) {
   const transformer& model = setup.model;
   const bool has_windows = model.sliding_window != 0 && model.global_layer_step > 1;
   const checked_integer period =
-      checked_product(setup.recompute == recompute_mode::full ? setup.recompute_period : 1,
-                      has_windows ? model.global_layer_step : 1,
-                      model.moe.num_experts != 0 ? model.moe.moe_layer_step : 1);
+      checked_product(setup.framework.layers().layer_period,
+                      setup.recompute == recompute_mode::full ? setup.recompute_period : 1,
+                      checked_product(has_windows ? model.global_layer_step : 1,
+                                      model.moe.num_experts != 0 ? model.moe.moe_layer_step : 1));
   const std::int64_t all = model.layers();
   return period.ok && period.value < all ? period.value : all;
 }

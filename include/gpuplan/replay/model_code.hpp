@@ -411,6 +411,37 @@ class model_code : public recomputer {
     k = part(t, parts, qkv, dimension, length, 1);
     v = part(t, parts, qkv, dimension, length, 2);
   }
+  /// scaled_dot_product_attention of (batch, heads, tokens, width) by the kernel that the setup
+  /// names, or its products written out. `drops_weights`: of softmax, by dropout.
+  constexpr value attention(
+      const tensor& q, const tensor& k, const tensor& v, bool is_causal, bool drops_weights) {
+    const bool has_flash = is_half(t.computes_in(q.format)) && q.size[3] <= 256;
+    switch (setup.attention) {
+      case attention_kernel::automatic:
+        if (has_flash) return flash_attention(t, q, k, v, drops_weights);
+        return efficient_attention(t, q, k, v, drops_weights);
+      case attention_kernel::flash:
+        return flash_attention(t, q, k, v, drops_weights);
+      case attention_kernel::efficient:
+        return efficient_attention(t, q, k, v, drops_weights);
+      case attention_kernel::math:
+        return math_attention(t, q, k, v, is_causal, drops_weights);
+      case attention_kernel::eager:
+        break;
+    }
+    const value scores = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
+    value hidden, filled;
+    if (is_causal) {
+      const sizes square{q.size[2], k.size[2]};
+      const value ones = t.make(square, element::boolean, {"mask"});
+      hidden = t.make(square, element::boolean, {"mask"});
+      filled = masked_fill(t, scores, hidden);
+    } else {
+      filled = t.share(scores);
+    }
+    const value weights = softmax_under_autocast(t, std::move(filled));
+    return matmul(t, dropout(t, weights, drops_weights), v);
+  }
 
   // -- what is computed again
 
@@ -528,7 +559,10 @@ class model_code : public recomputer {
     end_rerun();
     return result;
   }
-  constexpr virtual value core(const tensor& q, const tensor& k, const tensor& v) = 0;
+  /// What is computed again where attention alone is.
+  constexpr virtual value core(const tensor& q, const tensor& k, const tensor& v) {
+    return attention(q, k, v, model.kind == model_kind::decoder, drops);
+  }
 
   constexpr void begin_rerun(int index, const tensor& x) {
     begin_rerun(index, {&x, &beside[0], &beside[1], &beside[2], &beside[3], &beside[4]});

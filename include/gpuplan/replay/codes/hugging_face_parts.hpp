@@ -406,10 +406,6 @@ class hugging_face_code : public model_code {
   /// GradientCheckpointingLayer
   [[nodiscard]] constexpr bool gathers_before_checkpoint() const override { return true; }
 
-  constexpr value core(const tensor& /*q*/, const tensor& /*k*/, const tensor& /*v*/) override {
-    return {};  // no class recomputes it alone
-  }
-
   value ids_{}, labels_{}, padding_{};
 };
 

@@ -90,9 +90,6 @@ class megatron_gpt final : public megatron_experts {
   // -- recomputation as the library does it, not the base
 
   constexpr value layer(int /*index*/, const tensor& /*x*/) override { return {}; }
-  constexpr value core(const tensor& q, const tensor& /*k*/, const tensor& /*v*/) override {
-    return t.share(q);
-  }
 
  private:
   struct layer_modules {

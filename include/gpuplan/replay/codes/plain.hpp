@@ -196,36 +196,6 @@ class plain_decoder : public model_code {
     return llama_layer(modules_[index], x);
   }
 
-  constexpr value core(const tensor& q, const tensor& k, const tensor& v) override {
-    attention_kernel kernel = setup.attention;
-    if (kernel == attention_kernel::automatic)
-      kernel =
-          is_half(t.computes_in(q.format)) ? attention_kernel::flash : attention_kernel::efficient;
-    switch (kernel) {
-      case attention_kernel::automatic:
-        if (!is_half(q.format) || q.size[3] > 256) return efficient_attention(t, q, k, v, drops);
-        [[fallthrough]];
-      case attention_kernel::flash:
-        return flash_attention(t, q, k, v, drops);
-      case attention_kernel::efficient:
-        return efficient_attention(t, q, k, v, drops);
-      case attention_kernel::math:
-        return math_attention(t, q, k, v, true, drops);
-      case attention_kernel::eager:
-        break;
-    }
-    return eager_attention(q, k, v);
-  }
-
-  constexpr value eager_attention(const tensor& q, const tensor& k, const tensor& v) {
-    const value scores = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
-    const sizes square{q.size[2], q.size[2]};
-    const value hide =
-        compute(t, t.make(square, element::boolean, {"mask"}), square, element::boolean, {"mask"});
-    const value weights = softmax_under_autocast(t, masked_fill(t, scores, hide));
-    return matmul(t, dropout(t, weights, drops), v);
-  }
-
   constexpr value gpt_layer(const layer_modules& by, const tensor& input) {
     const std::int64_t head = model.query_dim();
     const std::int64_t heads = model.num_attention_heads;

@@ -430,11 +430,11 @@ constexpr void tape::run(int index) {
       const std::int64_t n = by.argument[3];
       if (wants(1)) {
         out.of[1] = dense({batch, k, n}, g.format);
-        touch_workspace();
+        if (m != 1) touch_workspace();
       }
       if (wants(0)) {
         out.of[0] = dense({batch, m, k}, g.format);
-        touch_workspace();
+        if (n != 1) touch_workspace();
       }
       break;
     }
@@ -482,6 +482,10 @@ constexpr void tape::run(int index) {
       out.of[0] = dense(logs.size, logs.format);
       break;
     }
+    case node_kind::mean_square:
+      for (int which = 0; which < 2; ++which)
+        if (wants(which)) out.of[which] = dense(kept_by(index, which).size, g.format);
+      break;
     case node_kind::function:
       break;
   }

@@ -267,23 +267,31 @@ constexpr value select(tape& t, argument given, int dimension) {
   return {t, seen};
 }
 
-/// Both along a dimension, in the wider format. The gradients are views of the result's.
+/// Several along a dimension, at most as many as a node has inputs, in the widest format. The
+/// gradients are views of the result's.
+constexpr value concatenate(tape& t, std::initializer_list<const tensor*> parts, int dimension) {
+  const int by = t.add_node(node_kind::concatenate, parts);
+  const tensor& first = **parts.begin();
+  sizes joined = first.size;
+  joined[dimension] = 0;
+  element format = first.format;
+  bool are_turned = true;
+  int at = 0;
+  if (node* made = t.at(by)) made->argument[0] = dimension;
+  for (const tensor* part : parts) {
+    joined[dimension] += part->size[dimension];
+    if (bytes_of(part->format) > bytes_of(format)) format = part->format;
+    are_turned = are_turned && is_channels_last(*part);
+    if (node* made = t.at(by)) made->argument[1 + at++] = part->size[dimension];
+  }
+  value all = t.make(joined, format, {"concatenation", none, &first});
+  if (are_turned) set_channels_last(all.get());
+  t.result_of(by, all.get());
+  return all;
+}
 constexpr value concatenate(tape& t, argument given_a, argument given_b, int dimension) {
   const held a(given_a), b(given_b);
-  const int by = t.add_node(node_kind::concatenate, {&a, &b});
-  if (node* made = t.at(by)) {
-    made->argument[0] = dimension;
-    made->argument[1] = a.size[dimension];
-    made->argument[2] = b.size[dimension];
-  }
-  sizes joined = a.size;
-  joined[dimension] += b.size[dimension];
-  value both = t.make(joined,
-                      bytes_of(a.format) >= bytes_of(b.format) ? a.format : b.format,
-                      {"concatenation", none, &a});
-  if (is_channels_last(a) && is_channels_last(b)) set_channels_last(both.get());
-  t.result_of(by, both.get());
-  return both;
+  return concatenate(t, {&a, &b}, dimension);
 }
 
 /// Several, at most as many as a node has inputs, of equal sizes along the first dimension.
@@ -435,7 +443,7 @@ constexpr value multiply_complex(tape& t, argument given_a, argument given_by_wh
   if (node* made = t.at(product->node)) made->argument[0] = 1;
   return product;
 }
-/// An operator whose backward needs its input and makes one tensor: gelu, silu.
+/// An operator whose backward needs its input and makes one tensor.
 constexpr value keeping_input(tape& t, argument given) {
   const held of(given);
   const int by = t.add_node(node_kind::keeps_one, {&of});
@@ -444,7 +452,7 @@ constexpr value keeping_input(tape& t, argument given) {
   t.result_of(by, result.get());
   return result;
 }
-/// An operator whose backward needs its result and makes one tensor: relu, tanh.
+/// An operator whose backward needs its result and makes one tensor.
 constexpr value keeping_result(tape& t, argument given) {
   const held of(given);
   const int by = t.add_node(node_kind::keeps_one, {&of});
@@ -453,6 +461,9 @@ constexpr value keeping_result(tape& t, argument given) {
   t.result_of(by, result.get());
   return result;
 }
+constexpr value gelu(tape& t, argument x) { return keeping_input(t, x); }
+constexpr value silu(tape& t, argument x) { return keeping_input(t, x); }
+constexpr value relu(tape& t, argument x) { return keeping_result(t, x); }
 /// The tensor itself where nothing drops, else a mask of one byte an element, which it keeps, and
 /// the result.
 constexpr value dropout(tape& t, argument given, bool drops) {
@@ -700,8 +711,8 @@ constexpr value product(tape& t, argument given_left, argument given_right) {
   return result;
 }
 
-/// Batched, likewise: (batch, heads, m, k) times (batch, heads, k, n), copied where their strides
-/// need that.
+/// Batched, likewise: (batch, heads, m, k) times (batch, heads, k, n), or without heads, copied
+/// where their strides need that. Outer products, where k is 1, take no workspace.
 constexpr value matmul(tape& t, argument given_left, argument given_right) {
   const held left(given_left), right(given_right);
   const value b = lowered(t, right);
@@ -723,7 +734,7 @@ constexpr value matmul(tape& t, argument given_left, argument given_right) {
     made->argument[3] = n;
   }
   value result = t.make({batch, m, n}, a->format, {"matrix product"});
-  t.touch_workspace();
+  if (k != 1) t.touch_workspace();
   t.result_of(by, result.get());
   sizes wanted = a->size;
   wanted[r - 1] = n;
@@ -844,6 +855,23 @@ constexpr value cross_entropy(tape& t, argument given_logits, argument given_lab
   loss.get().size.rank = 0;
   const value weight = t.make(sizes{1}, x->format, {"number of labels"});
   t.keep(by, weight);
+  t.result_of(by, loss.get());
+  return loss;
+}
+
+/// The mean of (x - target)^2, in fp32 under autocast. The loss has memory for all of them.
+constexpr value mse_loss(tape& t, argument given, argument given_target) {
+  const held input(given), wanted(given_target);
+  const value target = raised(t, wanted);
+  const value x = raised(t, input);
+  const int by = t.add_node(node_kind::mean_square, {&*x, &*target});
+  t.keep(by, x);
+  t.keep(by, target);
+  const element format = wider(x->format, target->format);
+  value loss = t.make_like(x->size, format, x, target, "loss");
+  set_contiguous(loss.get(), {});
+  const value squares = t.make_like(x->size, format, x, target, "squares");
+  touch_reduction(t, bytes_of(format), x->count(), 1, true);
   t.result_of(by, loss.get());
   return loss;
 }

@@ -54,6 +54,7 @@ enum class node_kind : unsigned char {
   efficient,
   log_softmax,
   nll,
+  mean_square,
   function  // with a backward of its own (torch.autograd.Function)
 };
 

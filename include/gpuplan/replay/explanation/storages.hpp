@@ -79,6 +79,7 @@ namespace gpuplan::eager {
     case node_kind::log_softmax:
       return "log-softmax";
     case node_kind::nll:
+    case node_kind::mean_square:
       return "loss";
     case node_kind::function:
       return "function of its own";
