@@ -115,9 +115,7 @@ class bert_code : public text_encoder_code {
     attended made;
     enter();
     {
-      const value q = heads(x, by.query);
-      const value k = heads(x, by.key);
-      const value v = heads(x, by.value);
+      const auto [q, k, v] = project(by, x, false);
       constexpr eager_code products{.softmax_in_fp32 = false, .casts_weights = false};
       made = attend(q, k, v, beside[the_mask], false, products);
       made.output = view(t, made.output, x.size);
@@ -130,17 +128,11 @@ class bert_code : public text_encoder_code {
       made.output = add_and_norm(made.output, by.out, by.behind_attention, x);
     return made;
   }
-  constexpr value heads(const tensor& x, const module& by) {
-    return heads_of(linear(x, by), model.num_attention_heads, model.query_dim());
-  }
-
   /// MPNet's, whose scores get a bias by distance.
   constexpr attended attend_by_distance(const layer_modules& by, const tensor& x) {
     value out;
     {
-      const value q = heads(x, by.query);
-      const value k = heads(x, by.key);
-      const value v = heads(x, by.value);
+      const auto [q, k, v] = project(by, x, false);
       value scores = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
       scores = add_in_place(t, scores, beside[the_distances]);
       if (beside[the_mask].defined()) scores = add(t, scores, beside[the_mask]);

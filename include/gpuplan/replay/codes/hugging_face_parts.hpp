@@ -329,6 +329,25 @@ class hugging_face_code : public model_code {
     t.result_of(by, same.get());
     return same;
   }
+  /// Query, key and value, (batch, heads, tokens, width): told apart into heads one by one, or once
+  /// all three are there.
+  struct projections {
+    value q, k, v;
+  };
+  constexpr projections project(const layer_modules& by, const tensor& x, bool views_behind) {
+    const std::int64_t head = model.query_dim();
+    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t groups = model.key_value_heads();
+    if (!views_behind)
+      return {heads_of(linear(x, by.query), heads, head),
+              heads_of(linear(x, by.key), groups, head),
+              heads_of(linear(x, by.value), groups, head)};
+    projections made{linear(x, by.query), linear(x, by.key), linear(x, by.value)};
+    made.q = heads_of(made.q, heads, head);
+    made.k = heads_of(made.k, groups, head);
+    made.v = heads_of(made.v, groups, head);
+    return made;
+  }
   /// The front of each head, which is rotated, and the rest.
   struct head_parts {
     value front_q, rest_q, front_k, rest_k;

@@ -234,23 +234,8 @@ class vit_code : public hugging_face_code {
 
   constexpr attended attend_to(const layer_modules& by, argument given) {
     const held x(given);
-    const auto apart = [&](argument flat) {
-      return heads_of(flat, model.num_attention_heads, model.query_dim());
-    };
-    value q, k, v;
-    if (code().views_behind_projections) {
-      q = linear(x, by.query);
-      k = linear(x, by.key);
-      v = linear(x, by.value);
-      q = apart(q);
-      k = apart(k);
-      v = apart(v);
-    } else {
-      q = apart(linear(x, by.query));
-      k = apart(linear(x, by.key));
-      v = apart(linear(x, by.value));
-    }
-    attended made = attend(q, k, v, {}, false, {});
+    const projections of = project(by, x, code().views_behind_projections);
+    attended made = attend(of.q, of.k, of.v, {}, false, {});
     made.output = linear(view(t, made.output, x.size), by.out);
     return made;
   }
