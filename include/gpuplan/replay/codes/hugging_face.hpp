@@ -184,15 +184,8 @@ class hugging_face_decoder : public causal_lm_code {
   }
 
   // Norms of their own.
-  constexpr value norm(argument given, const module& by) {
+  constexpr value normed(argument given, const module& by) override {
     const held x(given);
-    if (!is_watched) return normed(x, by);
-    const value input = shards->module_begins(x, watched(by));
-    value result = normed(input, by);
-    leave(result, by);
-    return result;
-  }
-  constexpr value normed(const tensor& x, const module& by) {
     if (model.norm == norm_kind::layer_norm) {
       if (model.norm_affine) return layer_norm(t, x, by.weight, by.bias);
       // OlmoLayerNorm

@@ -6,6 +6,7 @@
 #include <gpuplan/replay/model_code.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 
 namespace gpuplan::eager {
