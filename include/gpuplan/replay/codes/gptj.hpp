@@ -96,7 +96,7 @@ class gptj_code : public causal_lm_code {
     k = transpose(t, k, 1, 2);
     q = transpose(t, q, 1, 2);
     attended made = attend_to(q, k, v);
-    made.output = contiguous(t, transpose(t, made.output, 1, 2));
+    made.output = contiguous(t, made.output);
     made.output = linear(view(t, made.output, x.size), by.out);
     made.output = dropout(t, made.output, drops);
     return made;
@@ -129,14 +129,8 @@ class gptj_code : public causal_lm_code {
                                const tensor& v) {
     const value q = cast(t, given_query, element::fp32);
     const value k = cast(t, given_key, element::fp32);
-    attended made;
-    value weights = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
-    if (beside[0].defined()) weights = add(t, weights, beside[0]);
-    weights = softmax_under_autocast(t, weights);
-    weights = dropout(t, cast(t, std::move(weights), v.format), drops);
-    made.output = matmul(t, weights, v);
-    made.weights = std::move(weights);
-    return made;
+    constexpr eager_code code{.softmax_in_fp32 = false, .makes_contiguous = false};
+    return eager_attention(q, k, v, beside[0], code);
   }
 
   growing_array<tensor> tables_{};  // of angles, one a layer
