@@ -61,11 +61,12 @@ endfunction()
 # MPI as a whole, and the run-time part of it, which has a compiler's wrapper but no headers.
 set(without_mpi LEAVES_OUT sweep_mpi gpuplan_sweep_mpi gpuplan_mpi_tests BUILDS sweep_cpu SAYS
                 "gpuplan: there is no MPI for C++ here, so sweep_mpi is not built")
-absent(MPI ${without_mpi} OPTIONS -DMPI_EXECUTABLE_SUFFIX=.absent -DMPI_ASSUME_NO_BUILTIN_MPI=ON)
+absent(MPI ${without_mpi} OPTIONS -DMPI_EXECUTABLE_SUFFIX=.absent -DMPI_ASSUME_NO_BUILTIN_MPI=ON
+       -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON)
 file(WRITE "${WORK_DIR}/mpicxx" "#!/bin/sh\necho \"c++ -I${WORK_DIR} -lmpi\"\n")
 file(CHMOD "${WORK_DIR}/mpicxx" PERMISSIONS OWNER_READ OWNER_EXECUTE)
 absent(headers_of_MPI ${without_mpi} OPTIONS "-DMPI_CXX_COMPILER=${WORK_DIR}/mpicxx"
-       -DMPI_ASSUME_NO_BUILTIN_MPI=ON)
+       -DMPI_ASSUME_NO_BUILTIN_MPI=ON -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON)
 
 absent(NLopt BUILDS accuracy gpuplan_accuracy_tests LEAVES_OUT fit_time fit_links SAYS
        "gpuplan: there is no NLopt here" OPTIONS -DNLOPT_INCLUDE_DIR=OFF)
