@@ -1,6 +1,6 @@
 // clang-format off
 // expect-match: gpuplan: this framework has no code for the first value beside those after it
-// expect-match: fact::zero_stage, 7L?, .*fact::sharding, .*code_names::fsdp2, .*fact::takes, 2L?, .*fact::takes, 3L?
+// expect-match: fact::zero_stage, 7L?, .*fact::sharding, .*code_names::fsdp2[)]?, .*fact::takes, 2L?, .*fact::takes, 3L?
 // forbid-match: '[a-z]', '[a-z]'
 // clang-format on
 #include <gpuplan/catalog/frameworks.hpp>
