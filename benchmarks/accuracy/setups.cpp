@@ -185,7 +185,7 @@ std::string read_setup(const row& source, training_setup& setup) {
   setup.framework.implementation.random_states_on_host =
       setup.framework.implementation.keeps_workspaces;
   if (source.text("loss") == "cross_entropy_fp32_logits")
-    setup.framework.implementation.logits = gpuplan::logits_code::to_fp32;
+    setup.framework.implementation.logits = gpuplan::logits_kind::to_fp32;
   setup.optimizer.clips_gradients = source.flag("grad_clip");
   setup.sequence_length = source.integer_or("seq_len", 0);
   setup.target_length = source.integer_or("decoder_seq_len", 0);

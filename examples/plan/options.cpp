@@ -302,8 +302,7 @@ void add_options(CLI::App& app, arguments& to) {
 named_request request_of(const arguments& given) {
   setups::arguments setup = given.setup;
   if (!setup.framework.empty()) {
-    const engine_class* sharding =
-        catalog::find_framework(setup.framework)->framework.engine.is;
+    const engine_class* sharding = catalog::find_framework(setup.framework)->framework.engine.is;
     setup.setup.precision = *recipe_of("bf16", sharding);
     if (sharding == &engine_classes::fsdp2) setup.setup.parallelism.zero_stage = 3;
   }
@@ -413,9 +412,7 @@ std::string in_words(const batch_plan& plan) {
          std::to_string(plan.accumulation);
 }
 
-bool is_for_people(const guides::output& as) {
-  return traits_of(as.format).for_people;
-}
+bool is_for_people(const guides::output& as) { return traits_of(as.format).for_people; }
 
 std::int64_t tokens_of_sample(const training_setup& setup) {
   return setup.model.kind == model_kind::vision ? setup.model.image.tokens()

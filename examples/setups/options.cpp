@@ -50,7 +50,7 @@ constexpr word<optimizer> optimizers[] = {
     {"adamw-fused", "fused AdamW", {.loop = optimizer_loop::fused}},
     {"adamw-8bit",
      "8-bit AdamW",
-     {.code = optimizer_code::bitsandbytes, .states = number_format::int8}},
+     {.library = optimizer_library::bitsandbytes, .states = number_format::int8}},
     {"sgd", "SGD", {.kind = optimizer_kind::sgd}},
     {"momentum", "SGD with momentum", {.kind = optimizer_kind::sgd_momentum}},
     {"adafactor", "Adafactor", {.kind = optimizer_kind::adafactor}},

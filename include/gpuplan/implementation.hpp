@@ -63,7 +63,7 @@ struct layer_class {
 };
 
 /// How RMS norms are computed.
-enum class rms_norm_code {
+enum class rms_norm_kind {
   fused,         // one kernel
   eager,         // power, mean, root and product, in fp32; cast, then times the weight
   eager_whole,   // cast behind the weight
@@ -71,20 +71,20 @@ enum class rms_norm_code {
 };
 
 /// How rotary positions are applied.
-enum class rotary_code {
+enum class rotary_kind {
   halves,       // in the format of the query
   halves_fp32,  // in fp32
   rotate_half   // Hugging Face: x * cos + rotate_half(x) * sin
 };
 
 /// How fewer key-value heads meet the query's.
-enum class grouped_heads_code {
+enum class grouped_heads_kind {
   by_kernel,  // as the kernel supports it
   repeated    // copied to all heads first
 };
 
 /// What happens to a language model's logits before the loss.
-enum class logits_code { as_computed, to_fp32 };
+enum class logits_kind { as_computed, to_fp32 };
 
 /// Where an encoder's numbers of positions come from.
 enum class position_numbers {
@@ -94,7 +94,7 @@ enum class position_numbers {
 };
 
 /// What encoders of BERT's kin do in different ways.
-struct encoder_code {
+struct encoder_options {
   position_numbers positions = position_numbers::range;
   bool positions_behind_norm = false;  // are built
   // The output layers are in the functions of attention, there without dropout, and of the MLP;
@@ -114,7 +114,7 @@ enum class layer_construction {
 };
 
 /// What encoders of images do in different ways. What is not said is as in ViT.
-struct image_code {
+struct image_options {
   layer_construction built = layer_construction::attention_norms_mlp;
   bool positions_in_table = false;        // read by number; else one parameter, which is added
   bool builds_key_first = false;          // then value and query
@@ -127,18 +127,18 @@ struct image_code {
 };
 
 /// What of a head is rotated by its position.
-enum class rotary_parts_code {
+enum class rotary_parts_kind {
   none,          // all of it
   in_attention,  // its front; the attention's function holds both parts
   in_rotation    // likewise the rotation's
 };
 
 /// What Hugging Face's decoders do in different ways.
-struct decoder_code {
+struct decoder_options {
   bool masks_by_kind = false;    // of layers: a mask for windows beside one for all tokens
   bool rotates_by_kind = false;  // likewise tables of angles
   bool rotates_in_fp32 = false;  // and casts the result back
-  rotary_parts_code rotary_parts = rotary_parts_code::none;
+  rotary_parts_kind rotary_parts = rotary_parts_kind::none;
   std::int64_t rotary_percent = 100;     // of a head's width that is rotated
   std::int64_t most_rotated = 0;         // elements of a head; 0: all
   bool builds_rotary_first = false;      // before the last norm
@@ -159,15 +159,15 @@ struct decoder_code {
 /// Whose code runs the layers, and how its functions do what other code does in another way.
 struct implementation {
   const layer_class* layers = usual_layers();
-  rms_norm_code rms_norm = rms_norm_code::fused;
-  rotary_code rotary = rotary_code::halves;
-  grouped_heads_code grouped_heads = grouped_heads_code::by_kernel;
-  logits_code logits = logits_code::as_computed;
+  rms_norm_kind rms_norm = rms_norm_kind::fused;
+  rotary_kind rotary = rotary_kind::halves;
+  grouped_heads_kind grouped_heads = grouped_heads_kind::by_kernel;
+  logits_kind logits = logits_kind::as_computed;
   bool loss_parallel = false;           // logits stay divided among tensor-parallel ranks
   bool scales_decoder_outputs = false;  // T5's first version, before the head
-  encoder_code encoder{};
-  decoder_code decoder{};
-  image_code images{};
+  encoder_options encoder{};
+  decoder_options decoder{};
+  image_options images{};
 
   // PyTorch's version
   bool loads_all_kernels = false;  // at once: before 1.13

@@ -247,9 +247,9 @@ constexpr failure flaw_of_gptj(const transformer& model, const implementation& a
 constexpr failure flaw_of_decoder(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   if (const failure why = flaw_of_lone_decoders(model, as); failed(why)) return why;
-  const bool is_phi = as.decoder.rotary_parts == rotary_parts_code::in_attention;
-  const bool is_phi_3 = as.decoder.rotary_parts == rotary_parts_code::in_rotation;
-  const bool is_olmo = as.rms_norm == rms_norm_code::eager_whole;
+  const bool is_phi = as.decoder.rotary_parts == rotary_parts_kind::in_attention;
+  const bool is_phi_3 = as.decoder.rotary_parts == rotary_parts_kind::in_rotation;
+  const bool is_olmo = as.rms_norm == rms_norm_kind::eager_whole;
   const bool is_late_gemma = as.decoder.masks_by_kind && as.decoder.scales_embedding;
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
   if (!is_olmo)

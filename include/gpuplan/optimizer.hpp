@@ -27,7 +27,7 @@ enum class optimizer_loop {
 };
 
 /// Whose code steps.
-enum class optimizer_code {
+enum class optimizer_library {
   torch,         // torch.optim's; Lion as its authors published it; with bf16 states torchdistx's
                  // AnyPrecisionAdamW, which goes over one parameter after the other
   bitsandbytes,  // 0.50: one kernel for each parameter; int8 states by blocks of 256 elements
@@ -36,7 +36,7 @@ enum class optimizer_code {
 
 struct optimizer {
   optimizer_kind kind = optimizer_kind::adamw;
-  optimizer_code code = optimizer_code::torch;
+  optimizer_library library = optimizer_library::torch;
   optimizer_loop loop = optimizer_loop::foreach;  // of torch
   // Of torch, fp32 stands for the format of the weights.
   number_format states = number_format::fp32;

@@ -34,7 +34,7 @@ namespace gpuplan {
     "muon",                                                                      \
     "rmsprop",                                                                   \
     "adagrad")                                                                   \
-  X(optimizer_code, "torch", "bitsandbytes", "torchao")                          \
+  X(optimizer_library, "torch", "bitsandbytes", "torchao")                       \
   X(optimizer_loop, "foreach", "fused", "parameter")                             \
   X(non_finite, "nan", "infinity", "minus_infinity")
 

@@ -466,18 +466,18 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
 constexpr failure flaw_of_optimizer(const training_setup& setup) {
   const optimizer& by = setup.optimizer;
   const engine_class& around = *setup.framework.engine.is;
-  const bool has_own = by.code != optimizer_code::torch;
+  const bool has_own = by.library != optimizer_library::torch;
   const named_fact engine{fact::sharding, around.name};
   const named_fact kind{fact::optimizer_kind, by.kind};
-  const named_fact code{fact::optimizer_code, by.code};
+  const named_fact code{fact::optimizer_library, by.library};
   const named_fact loop{fact::optimizer_loop, by.loop};
   const named_fact states{fact::optimizer_states, by.states};
   const named_fact adamw{fact::takes, optimizer_kind::adamw};
   const named_fact fp32{fact::takes, number_format::fp32};
   const named_fact int8{fact::takes, number_format::int8};
-  const named_fact torch{fact::takes, optimizer_code::torch};
-  switch (by.code) {
-    case optimizer_code::torch:
+  const named_fact torch{fact::takes, optimizer_library::torch};
+  switch (by.library) {
+    case optimizer_library::torch:
       // AnyPrecisionAdamW
       if (by.states != number_format::fp32 && by.states != setup.precision.weights &&
           (by.states != number_format::bf16 || by.kind != optimizer_kind::adamw ||
@@ -486,19 +486,19 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
       if (is_half(by.states) && setup.precision.master_weights)
         return without_code({states, {fact::master_weights, true}, fp32});
       break;
-    case optimizer_code::bitsandbytes:
+    case optimizer_library::bitsandbytes:
       if (by.kind != optimizer_kind::adamw && by.kind != optimizer_kind::lion)
         return without_code({kind, code, adamw, {fact::takes, optimizer_kind::lion}});
       if (by.states != number_format::fp32 && by.states != number_format::int8)
         return without_code({states, code, fp32, int8});
       if (!around.takes_any_optimizer) return without_code({code, engine, torch});
       break;
-    case optimizer_code::torchao:
+    case optimizer_library::torchao:
       if (by.kind != optimizer_kind::adamw) return without_code({kind, code, adamw});
       if (by.states != number_format::int8) return without_code({states, code, int8});
       break;
   }
-  if (by.code != optimizer_code::bitsandbytes)
+  if (by.library != optimizer_library::bitsandbytes)
     if (const failure why = flaw_if_any({{fact::pages_states, by.pages_states}}, code); failed(why))
       return why;
   const named_fact tensor_parallel{fact::tensor_parallel, setup.parallelism.tensor_parallel};

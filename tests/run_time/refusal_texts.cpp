@@ -108,7 +108,7 @@ class random_setups {
         [&] { precision.fp4_linears = true; },
         [&] { precision.under_autocast = true; },
         [&] { of.optimizer.kind = enumerator<optimizer_kind>(8); },
-        [&] { of.optimizer.code = enumerator<optimizer_code>(3); },
+        [&] { of.optimizer.library = enumerator<optimizer_library>(3); },
         [&] { of.optimizer.loop = enumerator<optimizer_loop>(3); },
         [&] { of.optimizer.states = enumerator<number_format>(8); },
         [&] { of.optimizer.pages_states = true; },

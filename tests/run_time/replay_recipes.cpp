@@ -108,13 +108,13 @@ void check(const training_setup& setup,
 
 constexpr optimizer lion{.kind = optimizer_kind::lion};
 constexpr optimizer any_precision{.loop = optimizer_loop::parameter, .states = number_format::bf16};
-constexpr optimizer bnb_adamw{.code = optimizer_code::bitsandbytes};
-constexpr optimizer bnb_adamw_8_bits{.code = optimizer_code::bitsandbytes,
+constexpr optimizer bnb_adamw{.library = optimizer_library::bitsandbytes};
+constexpr optimizer bnb_adamw_8_bits{.library = optimizer_library::bitsandbytes,
                                      .states = number_format::int8};
 constexpr optimizer bnb_lion_8_bits{.kind = optimizer_kind::lion,
-                                    .code = optimizer_code::bitsandbytes,
+                                    .library = optimizer_library::bitsandbytes,
                                     .states = number_format::int8};
-constexpr optimizer torchao_adamw_8_bits{.code = optimizer_code::torchao,
+constexpr optimizer torchao_adamw_8_bits{.library = optimizer_library::torchao,
                                          .states = number_format::int8};
 
 optimizer paged(optimizer by) {

@@ -398,26 +398,26 @@ TEST_CASE("optimizers") {
         of.optimizer = {.kind = optimizer_kind::rmsprop, .loop = optimizer_loop::fused};
       }));
   STATIC_CHECK(refuses(llama,
-                       "optimizer_states int8 is not taken beside optimizer_code torch, "
+                       "optimizer_states int8 is not taken beside optimizer_library torch, "
                        "optimizer_kind adamw, optimizer_loop foreach; fp32 is",
                        [](training_setup& of) { of.optimizer.states = number_format::int8; }));
   STATIC_CHECK(refuses(llama,
-                       "optimizer_states bf16 is not taken beside optimizer_code torch, "
+                       "optimizer_states bf16 is not taken beside optimizer_library torch, "
                        "optimizer_kind adamw, optimizer_loop foreach; fp32 is",
                        [](training_setup& of) { of.optimizer.states = number_format::bf16; }));
   STATIC_CHECK(refuses(llama,
-                       "pages_states true is not taken beside optimizer_code torch; false is",
+                       "pages_states true is not taken beside optimizer_library torch; false is",
                        [](training_setup& of) { of.optimizer.pages_states = true; }));
   STATIC_CHECK(refuses(
       llama,
-      "optimizer_kind sgd is not taken beside optimizer_code bitsandbytes; adamw or lion is",
+      "optimizer_kind sgd is not taken beside optimizer_library bitsandbytes; adamw or lion is",
       [](training_setup& of) {
-        of.optimizer = {.kind = optimizer_kind::sgd, .code = optimizer_code::bitsandbytes};
+        of.optimizer = {.kind = optimizer_kind::sgd, .library = optimizer_library::bitsandbytes};
       }));
   STATIC_CHECK(
       refuses(fully_sharded,
-              "optimizer_code bitsandbytes is not taken beside sharding fsdp2; torch is",
-              [](training_setup& of) { of.optimizer.code = optimizer_code::bitsandbytes; }));
+              "optimizer_library bitsandbytes is not taken beside sharding fsdp2; torch is",
+              [](training_setup& of) { of.optimizer.library = optimizer_library::bitsandbytes; }));
   STATIC_CHECK(refuses(fully_sharded,
                        "optimizer_kind muon is not taken beside sharding fsdp2; adamw is",
                        [](training_setup& of) { of.optimizer.kind = optimizer_kind::muon; }));

@@ -18,9 +18,9 @@ inline constexpr implementation torch_llama{.layers = &layer_classes::llama};
 /// A LLaMA as many model files have it: norms and rotary positions by hand in fp32, key-value heads
 /// copied to all heads.
 inline constexpr implementation torch_llama_fp32{.layers = &layer_classes::llama,
-                                                 .rms_norm = rms_norm_code::eager,
-                                                 .rotary = rotary_code::halves_fp32,
-                                                 .grouped_heads = grouped_heads_code::repeated};
+                                                 .rms_norm = rms_norm_kind::eager,
+                                                 .rotary = rotary_kind::halves_fp32,
+                                                 .grouped_heads = grouped_heads_kind::repeated};
 /// A BERT likewise, with the head for masked tokens.
 inline constexpr implementation torch_bert{.layers = &layer_classes::bert,
                                            .encoder = {.shares_head_bias = false}};
@@ -39,40 +39,40 @@ inline constexpr implementation hugging_face_gptj{.layers = &layer_classes::gptj
                                                   .decoder = {.most_rotated = 64}};
 /// T5ForConditionalGeneration of T5's first version, which scales the decoder's output,
 inline constexpr implementation hugging_face_t5{
-    .layers = &layer_classes::t5, .rms_norm = rms_norm_code::eager, .scales_decoder_outputs = true};
+    .layers = &layer_classes::t5, .rms_norm = rms_norm_kind::eager, .scales_decoder_outputs = true};
 /// and of version 1.1 and what followed it.
 inline constexpr implementation hugging_face_t5_1_1{.layers = &layer_classes::t5,
-                                                    .rms_norm = rms_norm_code::eager};
+                                                    .rms_norm = rms_norm_kind::eager};
 /// LlamaForCausalLM; MistralForCausalLM, whose model may have a window.
 inline constexpr implementation hugging_face_llama{.layers = &layer_classes::decoder,
-                                                   .rms_norm = rms_norm_code::eager,
-                                                   .rotary = rotary_code::rotate_half,
-                                                   .logits = logits_code::to_fp32};
+                                                   .rms_norm = rms_norm_kind::eager,
+                                                   .rotary = rotary_kind::rotate_half,
+                                                   .logits = logits_kind::to_fp32};
 /// Qwen2ForCausalLM, Qwen3ForCausalLM: layers with a window have a mask of their own.
 inline constexpr implementation hugging_face_qwen{.layers = &layer_classes::decoder,
-                                                  .rms_norm = rms_norm_code::eager,
-                                                  .rotary = rotary_code::rotate_half,
-                                                  .logits = logits_code::to_fp32,
+                                                  .rms_norm = rms_norm_kind::eager,
+                                                  .rotary = rotary_kind::rotate_half,
+                                                  .logits = logits_kind::to_fp32,
                                                   .decoder = {.masks_by_kind = true}};
 /// GemmaForCausalLM,
 inline constexpr implementation hugging_face_gemma{.layers = &layer_classes::decoder,
-                                                   .rms_norm = rms_norm_code::eager_shifted,
-                                                   .rotary = rotary_code::rotate_half,
-                                                   .logits = logits_code::to_fp32,
+                                                   .rms_norm = rms_norm_kind::eager_shifted,
+                                                   .rotary = rotary_kind::rotate_half,
+                                                   .logits = logits_kind::to_fp32,
                                                    .decoder = {.scales_embedding = true}};
 /// Gemma2ForCausalLM,
 inline constexpr implementation hugging_face_gemma_2{
     .layers = &layer_classes::decoder,
-    .rms_norm = rms_norm_code::eager_shifted,
-    .rotary = rotary_code::rotate_half,
-    .logits = logits_code::to_fp32,
+    .rms_norm = rms_norm_kind::eager_shifted,
+    .rotary = rotary_kind::rotate_half,
+    .logits = logits_kind::to_fp32,
     .decoder = {
         .masks_by_kind = true, .scales_embedding = true, .caps_scores = true, .caps_logits = true}};
 /// Gemma3ForCausalLM.
 inline constexpr implementation hugging_face_gemma_3{.layers = &layer_classes::decoder,
-                                                     .rms_norm = rms_norm_code::eager_shifted,
-                                                     .rotary = rotary_code::rotate_half,
-                                                     .logits = logits_code::to_fp32,
+                                                     .rms_norm = rms_norm_kind::eager_shifted,
+                                                     .rotary = rotary_kind::rotate_half,
+                                                     .logits = logits_kind::to_fp32,
                                                      .decoder = {.masks_by_kind = true,
                                                                  .rotates_by_kind = true,
                                                                  .normalizes_turned_heads = true,
@@ -80,9 +80,9 @@ inline constexpr implementation hugging_face_gemma_3{.layers = &layer_classes::d
 /// PhiForCausalLM,
 inline constexpr implementation hugging_face_phi{
     .layers = &layer_classes::decoder,
-    .rotary = rotary_code::rotate_half,
-    .logits = logits_code::to_fp32,
-    .decoder = {.rotary_parts = rotary_parts_code::in_attention,
+    .rotary = rotary_kind::rotate_half,
+    .logits = logits_kind::to_fp32,
+    .decoder = {.rotary_parts = rotary_parts_kind::in_attention,
                 .rotary_percent = 50,
                 .builds_rotary_first = true,
                 .normalizes_turned_heads = true,
@@ -91,16 +91,16 @@ inline constexpr implementation hugging_face_phi{
 /// Phi3ForCausalLM.
 inline constexpr implementation hugging_face_phi_3{
     .layers = &layer_classes::decoder,
-    .rms_norm = rms_norm_code::eager,
-    .rotary = rotary_code::rotate_half,
-    .logits = logits_code::to_fp32,
-    .decoder = {.rotary_parts = rotary_parts_code::in_rotation, .drops_residual = true}};
+    .rms_norm = rms_norm_kind::eager,
+    .rotary = rotary_kind::rotate_half,
+    .logits = logits_kind::to_fp32,
+    .decoder = {.rotary_parts = rotary_parts_kind::in_rotation, .drops_residual = true}};
 /// OlmoForCausalLM, Olmo2ForCausalLM.
 inline constexpr implementation hugging_face_olmo{
     .layers = &layer_classes::decoder,
-    .rms_norm = rms_norm_code::eager_whole,
-    .rotary = rotary_code::rotate_half,
-    .logits = logits_code::to_fp32,
+    .rms_norm = rms_norm_kind::eager_whole,
+    .rotary = rotary_kind::rotate_half,
+    .logits = logits_kind::to_fp32,
     .decoder = {.rotates_in_fp32 = true, .views_behind_projections = true}};
 /// BertForMaskedLM, BertForSequenceClassification, BertModel.
 inline constexpr implementation hugging_face_bert{.layers = &layer_classes::bert,
@@ -146,14 +146,14 @@ inline constexpr implementation hugging_face_siglip{
 /// LitGPT 0.5 under Lightning Fabric in bf16-true. Its models differ in its configuration: what of
 /// a head is rotated, and Gemma's norms and embedding.
 inline constexpr implementation lit_gpt{.layers = &layer_classes::lit_gpt,
-                                        .rms_norm = rms_norm_code::eager,
-                                        .grouped_heads = grouped_heads_code::repeated,
-                                        .logits = logits_code::to_fp32,
+                                        .rms_norm = rms_norm_kind::eager,
+                                        .grouped_heads = grouped_heads_kind::repeated,
+                                        .logits = logits_kind::to_fp32,
                                         .builds_in_fp32 = false};
 inline constexpr implementation lit_gpt_gemma{.layers = &layer_classes::lit_gpt,
-                                              .rms_norm = rms_norm_code::eager_shifted,
-                                              .grouped_heads = grouped_heads_code::repeated,
-                                              .logits = logits_code::to_fp32,
+                                              .rms_norm = rms_norm_kind::eager_shifted,
+                                              .grouped_heads = grouped_heads_kind::repeated,
+                                              .logits = logits_kind::to_fp32,
                                               .decoder = {.scales_embedding = true},
                                               .builds_in_fp32 = false};
 /// Megatron-Core 0.16 without Transformer Engine and Apex.
@@ -170,9 +170,9 @@ inline constexpr implementation megatron_transformer_engine{.layers = &layer_cla
                                                             .transformer_engine = true};
 /// torchtitan of December 2024.
 inline constexpr implementation torchtitan{.layers = &layer_classes::torchtitan,
-                                           .rms_norm = rms_norm_code::eager,
-                                           .grouped_heads = grouped_heads_code::repeated,
-                                           .logits = logits_code::to_fp32};
+                                           .rms_norm = rms_norm_kind::eager,
+                                           .grouped_heads = grouped_heads_kind::repeated,
+                                           .logits = logits_kind::to_fp32};
 /// Megatron-DeepSpeed's, of early 2022.
 inline constexpr implementation megatron_deepspeed{.layers = &layer_classes::megatron_core,
                                                    .loads_all_kernels = true,

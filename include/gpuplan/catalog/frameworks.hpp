@@ -24,7 +24,7 @@ inline constexpr software_costs eager_torch{.element_traffic = 1.1,
 /// what torchtitan loses by exchanges beside kernels, which are of the same library. No step of
 /// such code was timed but LitGPT's: phi-1.5 with adapters on an A100 takes 97 ms a micro-batch (95
 /// estimated), in four bits 106 (115).
-inline constexpr software_costs eager_code = [] {
+inline constexpr software_costs eager_costs = [] {
   software_costs changed = eager_torch;
   changed.contention = 0.105;
   changed.timed = false;
@@ -33,7 +33,7 @@ inline constexpr software_costs eager_code = [] {
 /// Likewise of LLaMA and its like, with what torchtitan, the published code most like it, loses of
 /// its products and once a step.
 inline constexpr software_costs eager_decoder = [] {
-  software_costs changed = eager_code;
+  software_costs changed = eager_costs;
   changed.matmul_rate = 0.95;
   changed.host_per_step = 60_ms;
   return changed;
@@ -44,7 +44,7 @@ inline constexpr framework torch_gpt{
 inline constexpr framework torch_llama{
     "torch.nn, LLaMA", implementations::torch_llama, engines::ddp, eager_torch};
 inline constexpr framework torch_llama_fp32{
-    "torch.nn, LLaMA in fp32", implementations::torch_llama_fp32, engines::ddp, eager_code};
+    "torch.nn, LLaMA in fp32", implementations::torch_llama_fp32, engines::ddp, eager_costs};
 inline constexpr framework torch_bert{
     "torch.nn, BERT", implementations::torch_bert, engines::ddp, eager_torch};
 inline constexpr framework torch_vit{
@@ -53,23 +53,23 @@ inline constexpr framework torch_vit{
 // transformers 5.23.
 
 inline constexpr framework hugging_face_gpt2{
-    "transformers, GPT2LMHeadModel", implementations::hugging_face_gpt2, engines::ddp, eager_code};
+    "transformers, GPT2LMHeadModel", implementations::hugging_face_gpt2, engines::ddp, eager_costs};
 inline constexpr framework hugging_face_opt{
-    "transformers, OPTForCausalLM", implementations::hugging_face_opt, engines::ddp, eager_code};
+    "transformers, OPTForCausalLM", implementations::hugging_face_opt, engines::ddp, eager_costs};
 inline constexpr framework hugging_face_gpt_neox{"transformers, GPTNeoXForCausalLM",
                                                  implementations::hugging_face_gpt_neox,
                                                  engines::ddp,
-                                                 eager_code};
+                                                 eager_costs};
 inline constexpr framework hugging_face_gptj{
-    "transformers, GPTJForCausalLM", implementations::hugging_face_gptj, engines::ddp, eager_code};
+    "transformers, GPTJForCausalLM", implementations::hugging_face_gptj, engines::ddp, eager_costs};
 inline constexpr framework hugging_face_t5{"transformers, T5ForConditionalGeneration",
                                            implementations::hugging_face_t5,
                                            engines::ddp,
-                                           eager_code};
+                                           eager_costs};
 inline constexpr framework hugging_face_t5_1_1{"transformers, T5ForConditionalGeneration 1.1",
                                                implementations::hugging_face_t5_1_1,
                                                engines::ddp,
-                                               eager_code};
+                                               eager_costs};
 inline constexpr framework hugging_face_llama{"transformers, LlamaForCausalLM",
                                               implementations::hugging_face_llama,
                                               engines::ddp,
@@ -101,22 +101,24 @@ inline constexpr framework hugging_face_olmo{"transformers, OlmoForCausalLM",
                                              engines::ddp,
                                              eager_decoder};
 inline constexpr framework hugging_face_bert{
-    "transformers, BERT", implementations::hugging_face_bert, engines::ddp, eager_code};
+    "transformers, BERT", implementations::hugging_face_bert, engines::ddp, eager_costs};
 inline constexpr framework hugging_face_roberta{
-    "transformers, RoBERTa", implementations::hugging_face_roberta, engines::ddp, eager_code};
+    "transformers, RoBERTa", implementations::hugging_face_roberta, engines::ddp, eager_costs};
 inline constexpr framework hugging_face_mpnet{
-    "transformers, MPNet", implementations::hugging_face_mpnet, engines::ddp, eager_code};
-inline constexpr framework hugging_face_distilbert{
-    "transformers, DistilBERT", implementations::hugging_face_distilbert, engines::ddp, eager_code};
+    "transformers, MPNet", implementations::hugging_face_mpnet, engines::ddp, eager_costs};
+inline constexpr framework hugging_face_distilbert{"transformers, DistilBERT",
+                                                   implementations::hugging_face_distilbert,
+                                                   engines::ddp,
+                                                   eager_costs};
 inline constexpr framework hugging_face_vit{
-    "transformers, ViT", implementations::hugging_face_vit, engines::ddp, eager_code};
+    "transformers, ViT", implementations::hugging_face_vit, engines::ddp, eager_costs};
 inline constexpr framework hugging_face_clip{
-    "transformers, CLIP", implementations::hugging_face_clip, engines::ddp, eager_code};
+    "transformers, CLIP", implementations::hugging_face_clip, engines::ddp, eager_costs};
 inline constexpr framework hugging_face_siglip{
-    "transformers, SigLIP", implementations::hugging_face_siglip, engines::ddp, eager_code};
-inline constexpr framework lit_gpt{"LitGPT", implementations::lit_gpt, engines::ddp, eager_code};
+    "transformers, SigLIP", implementations::hugging_face_siglip, engines::ddp, eager_costs};
+inline constexpr framework lit_gpt{"LitGPT", implementations::lit_gpt, engines::ddp, eager_costs};
 inline constexpr framework lit_gpt_gemma{
-    "LitGPT, Gemma", implementations::lit_gpt_gemma, engines::ddp, eager_code};
+    "LitGPT, Gemma", implementations::lit_gpt_gemma, engines::ddp, eager_costs};
 /// Megatron-Core's layers, as Megatron-Bridge's published steps have them.
 inline constexpr software_costs megatron_costs{.element_traffic = 4.2,
                                                .host_per_operator = 178_us,

@@ -192,7 +192,7 @@ struct transformer_memory_of {
     const held_states holds = setup.framework.engine.is->holds;
     const bool is_known = setup.trains.what == training::full && !layout.optimizer_on_host &&
                           !layout.weights_on_host && by.kind == optimizer_kind::adamw &&
-                          by.code == optimizer_code::torch && by.states == number_format::fp32 &&
+                          by.library == optimizer_library::torch && by.states == number_format::fp32 &&
                           holds != held_states::buffers;
     if (!is_known) return {};
     const double held = of(of_rank.total());
@@ -215,7 +215,7 @@ struct transformer_memory_of {
     return setup.framework.layers().is_pipelined &&
            setup.framework.engine.is->holds == held_states::masters && layout.zero_stage <= 2 &&
            setup.trains.what == training::full && !layout.optimizer_on_host &&
-           by.kind == optimizer_kind::adamw && by.code == optimizer_code::torch &&
+           by.kind == optimizer_kind::adamw && by.library == optimizer_library::torch &&
            by.states == number_format::fp32;
   }
   // Of the first stage as its first backward begins, as a later one does, and at the optimizer's

@@ -364,7 +364,7 @@ class model_code : public recomputer {
   }
   constexpr virtual value normed(argument x, const module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);
-    if (setup.framework.implementation.rms_norm == rms_norm_code::eager)
+    if (setup.framework.implementation.rms_norm == rms_norm_kind::eager)
       return eager_rms_norm(x, by.weight);
     return rms_norm(t, x, by.weight);
   }

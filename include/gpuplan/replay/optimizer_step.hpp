@@ -119,7 +119,7 @@ class optimizer_states {
   }
   /// One kernel for each parameter, whose states are its own to store.
   [[nodiscard]] constexpr bool is_torch() const {
-    return setup_.optimizer.code == optimizer_code::torch;
+    return setup_.optimizer.library == optimizer_library::torch;
   }
   [[nodiscard]] constexpr bool has_8_bits() const {
     return bits_per_element(setup_.optimizer.states) == 8;
@@ -260,9 +260,9 @@ class optimizer_states {
       made.storage[0] = t_.new_storage(factor(parameter, 1).bytes(), {"means of rows of squares"});
       made.storage[1] =
           t_.new_storage(factor(parameter, 2).bytes(), {"means of columns of squares"});
-    } else if (setup_.optimizer.code == optimizer_code::bitsandbytes) {
+    } else if (setup_.optimizer.library == optimizer_library::bitsandbytes) {
       make_states_of_bitsandbytes(made, moments, parameter);
-    } else if (setup_.optimizer.code == optimizer_code::torchao) {
+    } else if (setup_.optimizer.library == optimizer_library::torchao) {
       make_states_of_torchao(made, moments, data(parameter));
     } else {
       const bool counts = is_fused(of.kind) &&

@@ -280,7 +280,7 @@ class cost_visitor {
              fused ? 2 : 8,
              (fused ? 2 : 8) * element_,
              (fused ? 2 : 8) * element_);
-    if (setup_.framework.implementation.grouped_heads == grouped_heads_code::repeated &&
+    if (setup_.framework.implementation.grouped_heads == grouped_heads_kind::repeated &&
         groups_here() < heads_here())
       stream(values / element_ * 2 * heads_here(), 2, element_, element_);
     if (rings_ > 1) {
@@ -365,7 +365,7 @@ class cost_visitor {
   }
   constexpr void add_norm(double elements) {
     keep();
-    const bool is_eager = setup_.framework.implementation.rms_norm != rms_norm_code::fused &&
+    const bool is_eager = setup_.framework.implementation.rms_norm != rms_norm_kind::fused &&
                           model_.norm == norm_kind::rms_norm && !fuses_elements(setup_.framework);
     if (is_eager)  // cast, square, mean, root, product, cast, product with the weight
       stream(elements, 7, 4 * element_ + 24, 8 * element_ + 48);

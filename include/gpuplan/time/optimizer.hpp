@@ -53,7 +53,7 @@ namespace gpuplan {
   const double cast = setup.precision.master_weights ? weights : 0;
   const double clip = rule.clips_gradients ? 3 * gradient : 0;
   const bool is_one_kernel =
-      rule.loop == optimizer_loop::fused || rule.code != optimizer_code::torch;
+      rule.loop == optimizer_loop::fused || rule.library != optimizer_library::torch;
   return (is_one_kernel ? once : detail::larger_of(once, values * updated)) + cast + clip;
 }
 

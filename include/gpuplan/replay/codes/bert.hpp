@@ -116,7 +116,7 @@ class bert_code : public text_encoder_code {
     enter();
     {
       const auto [q, k, v] = project(by, x, false);
-      constexpr eager_code products{.softmax_in_fp32 = false, .casts_weights = false};
+      constexpr eager_attention_options products{.softmax_in_fp32 = false, .casts_weights = false};
       made = attend(q, k, v, beside[the_mask], false, products);
       made.output = view(t, made.output, x.size);
       if (code().outputs_inside) made.output = linear(made.output, by.out);

@@ -103,7 +103,7 @@ class gpt2_code : public causal_lm_code {
     k = heads_of(k, heads, head);
     v = heads_of(v, heads, head);
     q = heads_of(q, heads, head);
-    constexpr eager_code code{.softmax_in_fp32 = false, .makes_contiguous = false};
+    constexpr eager_attention_options code{.softmax_in_fp32 = false, .makes_contiguous = false};
     attended made = attend(q, k, v, beside[0], true, code);
     made.output = drop_out(conv1d(reshape(t, std::move(made.output), x.size), by.out));
     return made;

@@ -129,7 +129,7 @@ class gptj_code : public causal_lm_code {
                                const tensor& v) {
     const value q = cast(t, given_query, element::fp32);
     const value k = cast(t, given_key, element::fp32);
-    constexpr eager_code code{.softmax_in_fp32 = false, .makes_contiguous = false};
+    constexpr eager_attention_options code{.softmax_in_fp32 = false, .makes_contiguous = false};
     return eager_attention(q, k, v, beside[0], code);
   }
 

@@ -23,7 +23,7 @@ class hugging_face_decoder : public causal_lm_code {
   static constexpr int the_cosines = 1;
   static constexpr int the_sines = 2;
 
-  [[nodiscard]] constexpr const decoder_code& code() const {
+  [[nodiscard]] constexpr const decoder_options& code() const {
     return setup.framework.implementation.decoder;
   }
   [[nodiscard]] constexpr std::int64_t rotary_width() const {
@@ -192,9 +192,9 @@ class hugging_face_decoder : public causal_lm_code {
       return cast(t, layer_norm(t, cast(t, x, element::fp32), none, none), x.format);
     }
     switch (setup.framework.implementation.rms_norm) {
-      case rms_norm_code::eager_shifted:
+      case rms_norm_kind::eager_shifted:
         return shifted_rms_norm(x, by);
-      case rms_norm_code::eager_whole:
+      case rms_norm_kind::eager_whole:
         return eager_rms_norm(x, by, false);
       default:
         return eager_rms_norm(x, by, true);
@@ -258,7 +258,7 @@ class hugging_face_decoder : public causal_lm_code {
     project(by, x, q, k, v);
     const auto turn = [&](const tensor& front) { return rotate(front); };
     head_parts parts;
-    if (code().rotary_parts == rotary_parts_code::in_attention)  // variables of PhiAttention
+    if (code().rotary_parts == rotary_parts_kind::in_attention)  // variables of PhiAttention
       parts = rotate_fronts(q, k, rotary_width(), turn);
     else
       rotate_both(q, k);
@@ -269,7 +269,7 @@ class hugging_face_decoder : public causal_lm_code {
   }
   // apply_rotary_pos_emb
   constexpr void rotate_both(value& q, value& k) {
-    const bool is_whole = code().rotary_parts == rotary_parts_code::none;
+    const bool is_whole = code().rotary_parts == rotary_parts_kind::none;
     head_parts of;
     if (!is_whole) of = parts_of(q, k, rotary_width());
     const auto rotated = [&](const tensor& x, const tensor& front, const tensor& rest) {
@@ -351,7 +351,7 @@ class hugging_face_decoder : public causal_lm_code {
 
   constexpr attended interface(const tensor& q, const tensor& k, const tensor& v) {
     const tensor& mask = beside[the_mask];
-    const eager_code as{.caps_scores = code().caps_scores};
+    const eager_attention_options as{.caps_scores = code().caps_scores};
     const std::int64_t times = q.size[1] / k.size[1];
     if (times == 1 || (!is_eager() && !mask.defined() && k.size[3] <= 256))
       return attend(q, k, v, mask, true, as);

@@ -72,7 +72,7 @@ class text_encoder_code : public hugging_face_code {
   constexpr virtual void build_behind_layers() {}
   constexpr virtual value run_layers(value hidden, const tensor& mask) = 0;
 
-  [[nodiscard]] constexpr const encoder_code& code() const {
+  [[nodiscard]] constexpr const encoder_options& code() const {
     return setup.framework.implementation.encoder;
   }
 

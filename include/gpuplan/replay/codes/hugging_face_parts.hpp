@@ -27,7 +27,7 @@ struct layer_modules {
 };
 
 /// How a class writes its products out.
-struct eager_code {
+struct eager_attention_options {
   bool softmax_in_fp32 = true;   // whatever the format of the scores; else as autocast says
   bool makes_contiguous = true;  // of the result
   bool scales_before = false;    // the query, not the scores
@@ -276,7 +276,7 @@ class hugging_face_code : public model_code {
                             const tensor& v,
                             const tensor& mask,
                             bool causal,
-                            const eager_code& code) {
+                            const eager_attention_options& code) {
     if (is_eager()) return eager_attention(q, k, v, mask, code);
     attended made;
     value result = scaled_dot_product(q, k, v, mask, causal && !mask.defined());
@@ -290,7 +290,7 @@ class hugging_face_code : public model_code {
                                      const tensor& k,
                                      const tensor& v,
                                      const tensor& mask,
-                                     const eager_code& code,
+                                     const eager_attention_options& code,
                                      const tensor& bias = {}) {
     value weights = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
     if (code.caps_scores) weights = capped(std::move(weights));

@@ -47,7 +47,7 @@ class lit_gpt final : public model_code {
   /// The logits of the last micro-batch.
   constexpr void make_leftovers() override {
     const std::int64_t tokens = setup.sequence_length;
-    const bool casts = setup.framework.implementation.logits == logits_code::to_fp32;
+    const bool casts = setup.framework.implementation.logits == logits_kind::to_fp32;
     const element format = casts ? element::fp32 : weight_format;
     for (std::int64_t at = 0; at < tokens; at += chunk)
       logits_.push(
@@ -294,7 +294,7 @@ class lit_gpt final : public model_code {
     const value average = mean(t, multiply(t, x, x));
     const value normed = multiply(t, x, reciprocal_root(t, add_number(t, average)));
     value weight = t.share(t.parameter(by.weight));
-    if (setup.framework.implementation.rms_norm == rms_norm_code::eager_shifted)
+    if (setup.framework.implementation.rms_norm == rms_norm_kind::eager_shifted)
       weight = add_number(t, weight);
     weight = cast(t, weight, element::fp32);
     const value product = multiply(t, normed, std::move(weight));
@@ -321,7 +321,7 @@ class lit_gpt final : public model_code {
     return seen;
   }
   constexpr value converted(const tensor& logits) {
-    const bool casts = setup.framework.implementation.logits == logits_code::to_fp32;
+    const bool casts = setup.framework.implementation.logits == logits_kind::to_fp32;
     return cast(t, logits, casts ? element::fp32 : logits.format);
   }
   constexpr value loss_of(const tensor& x) {

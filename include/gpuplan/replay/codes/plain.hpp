@@ -93,7 +93,7 @@ class plain_decoder : public model_code {
       else
         logits = linear(normed, head_);
     }
-    if (setup.framework.implementation.logits == logits_code::to_fp32)
+    if (setup.framework.implementation.logits == logits_kind::to_fp32)
       logits = cast(t, logits, element::fp32);
     const std::int64_t classes = logits->size[2];
     const value rows = view(t, logits, {ids_->count(), classes});
@@ -217,7 +217,7 @@ class plain_decoder : public model_code {
   }
 
   constexpr value rotate(const tensor& input) {
-    const element work = setup.framework.implementation.rotary == rotary_code::halves_fp32
+    const element work = setup.framework.implementation.rotary == rotary_kind::halves_fp32
                              ? element::fp32
                              : input.format;
     const value cos = table_for(*cos_, work);
@@ -274,7 +274,7 @@ class plain_decoder : public model_code {
     k = transpose(t, k, 1, 2);
     v = transpose(t, v, 1, 2);
     if (heads != groups &&
-        (setup.framework.implementation.grouped_heads == grouped_heads_code::repeated ||
+        (setup.framework.implementation.grouped_heads == grouped_heads_kind::repeated ||
          setup.attention == attention_kernel::eager)) {
       value all_k = repeat_heads(t, k, heads / groups);
       value all_v = repeat_heads(t, v, heads / groups);

@@ -248,7 +248,7 @@ class t5_code : public hugging_face_code {
     }
     attended made;
     if (is_eager()) {
-      constexpr eager_code code{.softmax_in_fp32 = false, .casts_weights = false};
+      constexpr eager_attention_options code{.softmax_in_fp32 = false, .casts_weights = false};
       made = eager_attention(q, k, v, mask, code, bias);
     } else {
       const value added = bias_with_mask(bias, mask, causal);

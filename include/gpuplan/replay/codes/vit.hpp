@@ -67,7 +67,7 @@ class vit_code : public hugging_face_code {
   }
 
  protected:
-  [[nodiscard]] constexpr const image_code& code() const {
+  [[nodiscard]] constexpr const image_options& code() const {
     return setup.framework.implementation.images;
   }
 

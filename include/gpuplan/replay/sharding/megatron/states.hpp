@@ -231,7 +231,8 @@ class megatron_states : public sharding {
   constexpr void make_moments(shard& of) {
     if (of.first.defined()) return;
     const auto charged = t_.charge(purpose::optimizer_states);
-    if (setup_.optimizer.loop == optimizer_loop::fused && !setup_.framework.implementation.transformer_engine)
+    if (setup_.optimizer.loop == optimizer_loop::fused &&
+        !setup_.framework.implementation.transformer_engine)
       of.steps = fp32_of(1, "number of steps");
     of.first = fp32_of(of.count, "first moment", of.parameter);
     of.second = fp32_of(of.count, "second moment", of.parameter);
