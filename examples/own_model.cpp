@@ -3,6 +3,7 @@
 
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/replay/counts.hpp>
 #include <gpuplan/require.hpp>
 #include <gpuplan/solver.hpp>
 
@@ -24,13 +25,17 @@ constexpr transformer_memory memory{{.model = action_head::shape(8, 1536),
 
 // Whoever changes the model so that this does not fit any more gets a compile error.
 constexpr batch_plan plan = require([] { return check({.micro_batch = 256}, gpu, memory); });
+constexpr step_counts counts = require([] { return counts_of(memory.setup, plan); });
+static_assert(counts.parameters == 355'363'072);
 
 io::table parts() {
   constexpr memory_breakdown of = memory.breakdown(plan);
   const auto GB = [](bytes size) { return io::decimal(in(size, 1_GB), 2) + " GB"; };
   return {.title = std::to_string(plan.micro_batch) + " samples at once fit one " + gpu.name + ":",
           .columns = {{.name = "it has"}, {.name = "size", .align = io::alignment::right}},
-          .rows = {{"weights", GB(of.weights)},
+          .rows = {{"parameters", io::decimal(counts.parameters / 1e6, 1) + " million"},
+                   {"FLOP of a step", io::decimal(counts.model().value() / 1e12, 2) + " * 10^12"},
+                   {"weights", GB(of.weights)},
                    {"gradients", GB(of.gradients)},
                    {"optimizer states", GB(of.optimizer_states)},
                    {"the batch", GB(of.buffers)},

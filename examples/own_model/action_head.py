@@ -16,6 +16,7 @@ import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 SEEN, SEEN_WIDTH = 64, 512        # tokens of the vision-language model
 STATE, ACTION, ROBOTS = 64, 32, 8  # widths, and how many robots have weights
@@ -185,9 +186,15 @@ def measure(batch, layers, width, dropout, autocast, recompute, ranks, zero, acc
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         got = torch.cuda.memory_stats()
+    with FlopCounterMode(display=False) as flops:
+        with torch.autocast("cuda", torch.bfloat16, enabled=bool(autocast)):
+            loss = model(seen, state, actions, robot)
+        forward = flops.get_total_flops() * accumulation
+        loss.backward()
+    both = flops.get_total_flops() * accumulation
     if ranks > 1:
         dist.destroy_process_group()
-    return [count, *(got[f"{what}.all.peak"] for what in ("requested_bytes", "allocated_bytes", "reserved_bytes"))]
+    return [count, forward, both - forward, *(got[f"{what}.all.peak"] for what in ("requested_bytes", "allocated_bytes", "reserved_bytes"))]
 
 
 SETTINGS = [  # batch, layers, width, dropout, autocast, recompute, ranks, ZeRO stage, accumulation
@@ -201,6 +208,6 @@ SETTINGS = [  # batch, layers, width, dropout, autocast, recompute, ranks, ZeRO 
 if __name__ == "__main__":
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
-    print("pytorch,batch,layers,width,dropout,autocast,recompute,ranks,zero,accumulation,parameters,requested,allocated,reserved")
+    print("pytorch,batch,layers,width,dropout,autocast,recompute,ranks,zero,accumulation,parameters,forward,backward,requested,allocated,reserved")
     for setting in SETTINGS:
         print(torch.__version__.split("+")[0], *setting, *measure(*setting), sep=",", flush=True)

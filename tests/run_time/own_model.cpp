@@ -4,6 +4,7 @@
 #include <gpuplan/memory/timeline.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/replay.hpp>
+#include <gpuplan/replay/counts.hpp>
 
 #include <cstdint>
 #include <fstream>
@@ -38,7 +39,7 @@ TEST_CASE("the steps of a model of one's own, to the byte") {
   REQUIRE(std::getline(file, line));
   REQUIRE(line ==
           "pytorch,batch,layers,width,dropout,autocast,recompute,ranks,zero,accumulation,"
-          "parameters,requested,allocated,reserved");
+          "parameters,forward,backward,requested,allocated,reserved");
   int rows = 0;
   while (std::getline(file, line)) {
     CAPTURE(line);
@@ -50,7 +51,7 @@ TEST_CASE("the steps of a model of one's own, to the byte") {
         dropout = std::stod(cell);
       else
         numbers.push_back(std::stoll(cell));
-    REQUIRE(numbers.size() == 12);
+    REQUIRE(numbers.size() == 14);
     training_setup setup = setup_of(numbers[1], numbers[2]);
     setup.dropout = dropout;
     if (numbers[3] == 0) setup.precision = fp32_precision;
@@ -59,10 +60,16 @@ TEST_CASE("the steps of a model of one's own, to the byte") {
     const batch_plan plan{numbers[0], numbers[5], numbers[7]};
     REQUIRE(is_valid(setup, plan));
     const step_memory replayed = replay(setup, plan);
-    CHECK(replayed.peak.requested == numbers[9]);
-    CHECK(replayed.peak.allocated == numbers[10]);
-    CHECK(replayed.peak.reserved == numbers[11]);
-    CHECK(peaks_of(setup, plan).peak().total == numbers[9]);
+    CHECK(replayed.peak.requested == numbers[11]);
+    CHECK(replayed.peak.allocated == numbers[12]);
+    CHECK(replayed.peak.reserved == numbers[13]);
+    CHECK(peaks_of(setup, plan).peak().total == numbers[11]);
+    const result<step_counts> counted = counts_of(setup, plan);
+    REQUIRE(counted);
+    CHECK(counted->parameters == numbers[8]);
+    CHECK(counted->trainable == numbers[8]);
+    CHECK(counted->forward.value() == static_cast<double>(numbers[9]));
+    CHECK((counted->backward + counted->recomputed).value() == static_cast<double>(numbers[10]));
     ++rows;
   }
   CHECK(rows == 18);

@@ -44,6 +44,7 @@ class float8_linear {
       sizes wanted = x.size;
       wanted[wanted.rank - 1] = w.size[1];
       result = multiplied(t_, wanted, x.format);
+      t_.count_product(flops_of_product(x.count() / w.size[0], w.size[0], w.size[1]));
       for (in_fp8* one : {&right, &left}) drop(*one);
     }
     t_.keep(by, x);
@@ -109,6 +110,7 @@ class float8_linear {
       const tensor x = t.kept_by(by, 0);
       const tensor w = t.kept_by(by, 1);
       const std::int64_t rows = g.count() / w.size[1];
+      t.count_backward(2 * flops_of_product(rows, w.size[0], w.size[1]));
       in_fp8 of_g = to_fp8(t, g);
       in_fp8 of_w = to_fp8(t, w);
       {

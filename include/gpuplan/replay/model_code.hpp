@@ -1,7 +1,8 @@
 #pragma once
 
-// What the codes of all models have in common: parameters as modules, norms, attention and losses
-// as the framework does them, and layers that are computed again. Private.
+// What the code of a model derives from, a user's own too (docs/add_an_implementation.md):
+// parameters as modules, norms and attention as the framework does them, and layers that are
+// computed again.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/operators.hpp>
@@ -77,7 +78,8 @@ class sharding {
   constexpr virtual ~sharding() {}  // NOLINT(modernize-use-equals-default): g++ 12 knows no other
 };
 
-/// The code of a model class: what it builds, and its forward.
+/// The code of a model class: what it builds, and its forward. A class of a user's own says
+/// `construct`, `make_batch`, `forward` and `layer`.
 class model_code : public recomputer {
  public:
   constexpr model_code(tape& on, const training_setup& of, const batch_plan& with)
@@ -96,6 +98,7 @@ class model_code : public recomputer {
   model_code(const model_code&) = delete;
   model_code& operator=(const model_code&) = delete;
 
+  /// Makes the parameters, in the order of the modules; a layer's within `t.building_unit(layer)`.
   constexpr virtual void construct() = 0;
   /// model.to(bf16), and to_empty of a model that has no memory yet.
   constexpr virtual void cast_model() { move_model(); }
@@ -103,6 +106,7 @@ class model_code : public recomputer {
   [[nodiscard]] constexpr virtual tensor input() const { return {}; }
   /// Divides the model among tensor-parallel ranks.
   constexpr virtual void divide_among_ranks() {}
+  /// Makes what a micro-batch reads, which lives as long as the model.
   constexpr virtual void make_batch() = 0;
   /// Makes what a step leaves behind for the next.
   constexpr virtual void make_leftovers() {}
@@ -499,6 +503,7 @@ class model_code : public recomputer {
     }
     return result;
   }
+  /// The forward of a layer, with what `beside` holds.
   constexpr virtual value layer(int index, const tensor& x) = 0;
   /// What a checkpoint of the layer holds.
   constexpr virtual value compute_again(int index, const tensor& x) {

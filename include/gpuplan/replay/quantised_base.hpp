@@ -101,6 +101,8 @@ class quantised_weights {
       wanted[wanted.rank - 1] = stored.size[0];
       result = t_.make(wanted, compute, {"output", weight});
       t_.touch_workspace(bias != none);
+      t_.count_product(
+          flops_of_product(x->count() / stored.size[1], stored.size[1], stored.size[0]));
     }
     t_.result_of(by, result.get());
     return cast(t_, result, input.format);
@@ -134,6 +136,8 @@ class quantised_weights {
       wanted[wanted.rank - 1] = matrix->size[1];
       out.of[0] = t.make(wanted, g.format);
       t.touch_workspace();
+      t.count_backward(
+          flops_of_product(g.count() / matrix->size[0], matrix->size[0], matrix->size[1]));
     }
   };
 

@@ -23,6 +23,10 @@ class training_job {
   [[nodiscard]] constexpr virtual const std::int64_t* alive() const = 0;
   /// Parameters of the rank, those of adapters and frozen ones included, and which of them train.
   [[nodiscard]] constexpr virtual const growing_array<parameter_record>& parameters() const = 0;
+  /// How many of these are the model's; those behind them are an engine's copies.
+  [[nodiscard]] constexpr virtual int parameters_of_model() const = 0;
+  /// The matrix products so far.
+  [[nodiscard]] constexpr virtual const product_flops& products() const = 0;
   /// Forward, backward, optimizer, and the gradients are gone.
   constexpr virtual void step() = 0;
 
@@ -62,6 +66,7 @@ class running_job final : public training_job {
     if (setup_.parallelism.tensor_parallel > 1) code_->divide_among_ranks();
     code_->quantised.cast_rest();
     code_->adapters.construct();
+    parameters_of_model_ = tape_.parameters.size();
     if (shards_ != nullptr) shards_->model_is_built();
     if (shards_ == nullptr)
       states_.construct();
@@ -83,6 +88,8 @@ class running_job final : public training_job {
   [[nodiscard]] constexpr const growing_array<parameter_record>& parameters() const override {
     return tape_.parameters;
   }
+  [[nodiscard]] constexpr int parameters_of_model() const override { return parameters_of_model_; }
+  [[nodiscard]] constexpr const product_flops& products() const override { return tape_.products; }
 
   constexpr void step() override {
     if (shards_ != nullptr && shards_->has_own_step()) return shards_->step();
@@ -136,6 +143,7 @@ class running_job final : public training_job {
   any_sharding any_shards_;
   sharding* shards_;  // none where nothing is shared
   optimizer_states states_;
+  int parameters_of_model_ = 0;
 };
 
 // Weights that are cast while they are gathered leave no casts to the operators.

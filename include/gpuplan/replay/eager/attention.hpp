@@ -92,6 +92,33 @@ constexpr flash_results flash_kernel(
   return made;
 }
 
+// Scores and weighted values, of all pairs of a query and a key, whatever hides some. A kernel's
+// backward computes the scores again.
+struct attention_flops {
+  double scores = 0;
+  double values = 0;
+};
+constexpr attention_flops flops_of_attention(const tensor& q,
+                                             const tensor& k,
+                                             std::int64_t width,
+                                             std::int64_t value_width) {
+  const std::int64_t rows = q.size[0] * q.size[1] * q.size[2];
+  return {flops_of_product(rows, width, k.size[2]), flops_of_product(rows, k.size[2], value_width)};
+}
+constexpr void count_attention(tape& t, int by, const tensor& q, const tensor& k, const tensor& v) {
+  const attention_flops flops = flops_of_attention(q, k, q.size[3], v.size[3]);
+  t.count_product(flops.scores + flops.values);
+  if (node* made = t.at(by)) {
+    made->argument[0] = q.size[3];
+    made->argument[1] = v.size[3];
+  }
+}
+constexpr void count_attention_backward(tape& t, const node& by, const tensor& q, const tensor& k) {
+  const attention_flops flops = flops_of_attention(q, k, by.argument[0], by.argument[1]);
+  t.products.backward += 2 * (flops.scores + flops.values);
+  t.products.recomputed += flops.scores;
+}
+
 /// FlashAttention: (batch, heads, tokens, width) of each; the heads of key and value may be fewer.
 /// Keeps the three, the result, and a number of each row in fp32.
 constexpr value flash_attention(
@@ -117,6 +144,7 @@ constexpr value flash_attention(
       t.keep(by, other);
     }
   } else {
+    count_attention(t, by, query, key, val);
     flash_results made = flash_kernel(t, q, k, v, drops);
     for (const value* result : {&made.out, &made.sums, &made.seed, &made.unused}) {
       t.keep(by, *result);
@@ -146,6 +174,7 @@ constexpr value efficient_attention(tape& t,
   t.keep(by, k);
   t.keep(by, v);
   if (bias.defined()) t.keep(by, bias);
+  count_attention(t, by, q, k, v);
   value seed, offset;
   if (!drops && !t.software.random_states_on_host) {
     seed = t.make({1}, element::int64, {"random state"});

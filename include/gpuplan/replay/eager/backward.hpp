@@ -190,6 +190,7 @@ constexpr void convolution_gradients(
   out.of[1] = t.make(weight.size, gradient.format);
   const value rows = t.make({by.argument[0], by.argument[1]}, gradient.format);
   t.touch_workspace();  // for each image the same
+  t.count_backward(flops_of_product(images * by.argument[1], by.argument[0], width));
 }
 
 constexpr bool is_of_region(const node& by) { return by.region != none; }
@@ -402,6 +403,8 @@ constexpr void tape::run(int index) {
       const std::int64_t in = by.argument[1];
       const std::int64_t to = by.argument[2];
       const bool is_upright = by.argument[3] == 1;  // the matrix is (in, to)
+      count_backward(((wants(first) ? 1 : 0) + (wants(first + 1) ? 1 : 0)) *
+                     flops_of_product(rows, in, to));
       const auto of_weight = [&] {
         if (!wants(first + 1)) return;
         value made = dense(is_upright ? sizes{in, to} : sizes{to, in}, g.format);
@@ -428,6 +431,7 @@ constexpr void tape::run(int index) {
       const std::int64_t m = by.argument[1];
       const std::int64_t k = by.argument[2];
       const std::int64_t n = by.argument[3];
+      count_backward(((wants(0) ? 1 : 0) + (wants(1) ? 1 : 0)) * flops_of_product(batch * m, k, n));
       if (wants(1)) {
         out.of[1] = dense({batch, k, n}, g.format);
         if (m != 1) touch_workspace();
@@ -463,6 +467,7 @@ constexpr void tape::run(int index) {
       break;
     }
     case node_kind::flash:
+      count_attention_backward(*this, by, kept_by(index, 0), kept_by(index, 1));
       flash_gradients(*this,
                       g,
                       kept_by(index, 0),
@@ -472,6 +477,7 @@ constexpr void tape::run(int index) {
                       out);
       break;
     case node_kind::efficient:
+      count_attention_backward(*this, by, kept_by(index, 0), kept_by(index, 1));
       efficient_gradients(*this, by, kept_by(index, 0), kept_by(index, 1), kept_by(index, 2), out);
       break;
     case node_kind::log_softmax:

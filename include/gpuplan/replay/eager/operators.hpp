@@ -635,6 +635,7 @@ constexpr value linear(tape& t, argument given, int weight, int bias) {
   } else {
     result = t.make({rows, out}, wider(x->format, w->format), {"output", weight});
     t.touch_workspace(bias != none);
+    t.count_product(flops_of_product(rows, in, out));
     if (stays) t.save_result(result);
   }
   t.result_of(by, result.get());
@@ -666,6 +667,7 @@ constexpr value convolve(tape& t, argument given, int weight, int bias) {
   value result = t.make({x->size[0], w->size[0], side, side}, x->format, {"output", weight});
   const value rows = t.make({row, side * side}, x->format, {"patches in rows", weight});
   t.touch_workspace();  // for each image the same
+  t.count_product(flops_of_product(x->size[0] * side * side, row, w->size[0]));
   t.result_of(by, result.get());
   return result;
 }
@@ -688,6 +690,7 @@ constexpr value addmm(tape& t, argument given, int weight, int bias) {
   }
   value result = t.make({x->size[0], w->size[1]}, wider(x->format, w->format), {"output", weight});
   t.touch_workspace(true);
+  t.count_product(flops_of_product(x->size[0], x->size[1], w->size[1]));
   t.result_of(by, result.get());
   return result;
 }
@@ -707,6 +710,7 @@ constexpr value product(tape& t, argument given_left, argument given_right) {
   }
   value result = t.make({a->size[0], b->size[1]}, a->format, {"matrix product"});
   t.touch_workspace();
+  t.count_product(flops_of_product(a->size[0], a->size[1], b->size[1]));
   t.result_of(by, result.get());
   return result;
 }
@@ -735,6 +739,7 @@ constexpr value matmul(tape& t, argument given_left, argument given_right) {
   }
   value result = t.make({batch, m, n}, a->format, {"matrix product"});
   if (k != 1) t.touch_workspace();
+  t.count_product(flops_of_product(batch * m, k, n));
   t.result_of(by, result.get());
   sizes wanted = a->size;
   wanted[r - 1] = n;

@@ -221,6 +221,16 @@ struct gathered_parameters {
   bool weights_on_host = false;          // parameters take no memory here
 };
 
+/// The operations of the matrix products of a step: 2 for each multiplication with its addition.
+struct product_flops {
+  double forward = 0;
+  double backward = 0;
+  double recomputed = 0;  // of the forward, once more
+};
+constexpr double flops_of_product(std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+  return 2 * static_cast<double>(rows) * static_cast<double>(inner) * static_cast<double>(columns);
+}
+
 class tape {
   // Changes one of the tape's modes for as long as it lives. A scope that lives for one expression
   // hands on to the tape: `t.charge(purpose::buffers)->make(...)`.
@@ -328,6 +338,17 @@ class tape {
   growing_array<int> moved{};       // parameters, in the order of the modules
   growing_array<tensor> buffers{};  // of the model; whoever made them holds them
   std::int64_t alive[purposes]{};   // bytes, by what they are for
+
+  product_flops products{};  // so far
+
+  /// The product of a forward is computed,
+  constexpr void count_product(double flops) {
+    if (stopped_) return;
+    double& part = recomputes_ != none || in_backward_ ? products.recomputed : products.forward;
+    part += flops;
+  }
+  /// or that of a backward.
+  constexpr void count_backward(double flops) { products.backward += flops; }
 
   // -- storages
 

@@ -376,6 +376,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       const std::int64_t in = input.size[input.size.rank - 1];
       const std::int64_t rows = given.count() / to;
       const auto wants = [&](int which) { return t.nodes[by].input[which].node != none; };
+      t.count_backward(((wants(0) ? 1 : 0) + (wants(1) ? 1 : 0)) * flops_of_product(rows, in, to));
       if (wants(0)) {
         const value flat = reshape(t, given, {rows, to});
         value made = t.make({rows, in}, given.format);
@@ -410,6 +411,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       const value flat = reshape(t_, t_.detach(x), {x.count() / in, in});
       made = t_.make(size, x.format);
       t_.touch_workspace(by.bias != none && x.size.rank == 2);
+      t_.count_product(flops_of_product(x.count() / in, in, weight.size[0]));
     }
     t_.keep(of, x);
     t_.keep(of, weight);

@@ -1,0 +1,147 @@
+// Parameters and products that the codes count as they run, against the closed forms of the shape.
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/flops.hpp>
+#include <gpuplan/parameters.hpp>
+#include <gpuplan/replay/counts.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include "check.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+constexpr const framework* frameworks[] = {&catalog::torch_gpt,
+                                           &catalog::torch_llama,
+                                           &catalog::torch_llama_fp32,
+                                           &catalog::hugging_face_gpt2,
+                                           &catalog::hugging_face_opt,
+                                           &catalog::hugging_face_gpt_neox,
+                                           &catalog::hugging_face_gptj,
+                                           &catalog::hugging_face_t5,
+                                           &catalog::hugging_face_llama,
+                                           &catalog::hugging_face_qwen,
+                                           &catalog::hugging_face_gemma,
+                                           &catalog::hugging_face_gemma_2,
+                                           &catalog::hugging_face_gemma_3,
+                                           &catalog::hugging_face_phi,
+                                           &catalog::hugging_face_phi_3,
+                                           &catalog::hugging_face_olmo,
+                                           &catalog::hugging_face_bert,
+                                           &catalog::hugging_face_roberta,
+                                           &catalog::hugging_face_mpnet,
+                                           &catalog::hugging_face_distilbert,
+                                           &catalog::hugging_face_vit,
+                                           &catalog::hugging_face_clip,
+                                           &catalog::hugging_face_siglip,
+                                           &catalog::lit_gpt,
+                                           &catalog::torchtitan,
+                                           &catalog::hugging_face_gpt2_zero_3};
+
+transformer cut(transformer model) {
+  const std::int64_t layers = 3;
+  if (model.num_hidden_layers > layers) model.num_hidden_layers = layers;
+  if (model.num_decoder_layers > layers) model.num_decoder_layers = layers;
+  return model;
+}
+
+training_setup setup_of(const transformer& model, const framework& code) {
+  training_setup setup{.model = cut(model), .sequence_length = 48, .framework = code};
+  setup.precision = code.implementation.layers == &layer_classes::lit_gpt ? bf16_pure : bf16_mixed;
+  if (code.engine.is == &engine_classes::deepspeed) setup.precision = bf16_master;
+  const bool gathers =
+      code.engine.is == &engine_classes::fsdp2 || &code == &catalog::hugging_face_gpt2_zero_3;
+  if (gathers) setup.parallelism.zero_stage = 3;
+  return setup;
+}
+
+// Their parts ask for a gradient of the layers' input where layers are computed again.
+bool is_of_hugging_face(const training_setup& setup) {
+  return std::string(setup.framework.name).starts_with("transformers") &&
+         setup.model.kind != model_kind::vision;
+}
+
+training_pass pass_of(const training_setup& setup) {
+  return {
+      .sequence_length = setup.model.kind == model_kind::vision ? 0 : setup.sequence_length,
+      .trains = setup.trains,
+      .recompute = setup.recompute,
+      .recompute_stops_early = !setup.framework.implementation.checkpoints_reenter,
+      // GPT-J's class writes attention out
+      .fused_attention = setup.framework.implementation.layers != &layer_classes::gptj,
+      .input_requires_grad = setup.recompute == recompute_mode::full && is_of_hugging_face(setup)};
+}
+
+// T5's classes share their head, LitGPT's do not: what the shape says otherwise, they do not build.
+bool has_head_of_its_own(const training_setup& setup) {
+  const layer_class* layers = setup.framework.implementation.layers;
+  return (layers == &layer_classes::t5 && !setup.model.has_tied_head()) ||
+         (layers == &layer_classes::lit_gpt && setup.model.has_tied_head());
+}
+
+// Whether there is code for it.
+bool compare(const training_setup& setup) {
+  // Of images' encoders the closed form knows no gradient of what the first layer reads.
+  if (setup.model.kind == model_kind::vision && setup.trains.what == training::adapters &&
+      setup.recompute == recompute_mode::full)
+    return false;
+  if (has_head_of_its_own(setup) && setup.trains.what == training::head) return false;
+  const batch_plan plan{2, 1, 2};
+  const result<step_counts> counted = counts_of(setup, plan);
+  if (!counted) return false;
+  CAPTURE(std::string(setup.model.name));
+  CAPTURE(std::string(setup.framework.name));
+  CAPTURE(static_cast<int>(setup.trains.what));
+  CAPTURE(static_cast<int>(setup.recompute));
+  const flop_counts each = flops(setup.model, pass_of(setup));
+  if (!has_head_of_its_own(setup)) {
+    CHECK(counted->trainable == trainable_parameters(setup.model, setup.trains));
+    if (setup.trains.what != training::adapters)
+      CHECK(counted->parameters == parameters(setup.model).total());
+  }
+  CHECK(counted->forward.value() == 4 * each.forward().value());
+  CHECK(counted->backward.value() == 4 * each.backward().value());
+  CHECK(counted->recomputed.value() == 4 * each.recomputed().value());
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("each code multiplies what the closed form says") {
+  constexpr trainable parts[] = {
+      {},
+      {.what = training::adapters, .adapters = {.rank = 8, .targets = all_linear}},
+      {.what = training::head},
+      {.what = training::last_layers, .last_layers = 2}};
+  int compared = 0;
+  int turn = 0;
+  for (const catalog::published_model& model : catalog::models) {
+    if (!model.has_shape) continue;
+    for (const framework* code : frameworks) {
+      training_setup setup = setup_of(*model.shape, *code);
+      compared += compare(setup);
+      setup.recompute = recompute_mode::full;
+      compared += compare(setup);
+      setup.trains = parts[++turn % 4];
+      compared += compare(setup);
+      setup.recompute = recompute_mode::none;
+      compared += compare(setup);
+    }
+  }
+  CHECK(compared > 1500);
+}
+
+TEST_CASE("codes whose products are not counted are refused") {
+  training_setup setup = setup_of(catalog::llama_3_8b, catalog::torchtitan);
+  setup.framework.implementation.compiles_layers = true;
+  CHECK(std::string(failure_text(counts_of(setup).why()).c_str()) ==
+        "layers torchtitan is not taken beside compiles_layers true; false is");
+  setup = setup_of(catalog::llama_3_8b, catalog::megatron_core);
+  setup.precision = bf16_megatron;
+  CHECK(std::string(failure_text(counts_of(setup).why()).c_str()) ==
+        "layers megatron_core is not taken");
+}
