@@ -192,8 +192,8 @@ struct transformer_memory_of {
     const held_states holds = setup.framework.engine.is->holds;
     const bool is_known = setup.trains.what == training::full && !layout.optimizer_on_host &&
                           !layout.weights_on_host && by.kind == optimizer_kind::adamw &&
-                          by.library == optimizer_library::torch && by.states == number_format::fp32 &&
-                          holds != held_states::buffers;
+                          by.library == optimizer_library::torch &&
+                          by.states == number_format::fp32 && holds != held_states::buffers;
     if (!is_known) return {};
     const double held = of(of_rank.total());
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
