@@ -179,6 +179,7 @@ inline constexpr code_name name{"action_head"};
 inline constexpr layer_class classes{.name = &name,
                                      .kind = model_kind::encoder,
                                      .code = &code_of<code>,
+                                     .has_gradients_beside = true,
                                      .trains_parts = false,
                                      .trains_adapters = false,
                                      .layer_period = 2};

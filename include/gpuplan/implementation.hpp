@@ -39,6 +39,7 @@ struct layer_class {
   bool recomputes_in_spans = false;     // of several layers
   bool recomputes_periodically = true;  // each so many-th layer
   bool recomputes_first_layers = true;  // and not all
+  bool has_gradients_beside = false;    // of what layers read beside their input
   bool keeps_costly_results = false;    // by operator
   bool stops_early = true;  // at the last value that is needed, where checkpoints do not re-enter
 

@@ -655,6 +655,12 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
          {fact::checkpoints_reenter, true},
          {fact::relative_attention_buckets, setup.model.relative_attention_buckets},
          {fact::takes, recompute_mode::none}});
+  if (setup.recompute == recompute_mode::full && setup.framework.layers().has_gradients_beside)
+    if (const failure why = detail::flaw_if_any(
+            {{fact::checkpoints_reenter, setup.framework.implementation.checkpoints_reenter}},
+            {fact::layers, setup.framework.layers().name});
+        detail::failed(why))
+      return why;
   if (const failure why = detail::flaw_of_lengths(setup); detail::failed(why)) return why;
   // An encoder without a head trains on the texts of a sample beside each other.
   const named_fact texts{fact::encodings, setup.encodings};

@@ -121,6 +121,11 @@ TEST_CASE("what it has no code for is refused") {
   CHECK(std::string(failure_text(validate(setup).why()).c_str()) ==
         "tensor_parallel 2 is not taken beside layers action_head; 1 is");
   setup.parallelism = {};
+  setup.recompute = recompute_mode::full;
+  setup.framework.implementation.checkpoints_reenter = true;
+  CHECK(std::string(failure_text(validate(setup).why()).c_str()) ==
+        "checkpoints_reenter true is not taken beside layers action_head; false is");
+  setup.recompute = recompute_mode::none;
   const auto refusal = [&](const layer_class& layers) {
     setup.framework.implementation.layers = &layers;
     return std::string(failure_text(validate(setup).why()).c_str());
