@@ -140,3 +140,23 @@ TEST_CASE("what it has no code for is refused") {
   CHECK(refusal(changed) == "layers of nobody is not taken");
   CHECK(refusal({}) == "layers of nobody is not taken");
 }
+
+TEST_CASE("an outer product takes no workspace") {
+  class largest_block final : public eager::memory_events {
+   public:
+    int allocate(std::int64_t bytes, int /*stream*/) override {
+      if (bytes > largest) largest = bytes;
+      return 0;
+    }
+    void release(int /*block*/) override {}
+    std::int64_t largest = 0;
+  };
+  for (const std::int64_t inner : {1, 2}) {
+    largest_block memory;
+    eager::tape t(memory);
+    const eager::value a = t.make({4, 64, inner}, eager::element::fp32);
+    const eager::value b = t.make({4, inner, 32}, eager::element::fp32);
+    const eager::value product = matmul(t, a, b);
+    CHECK(memory.largest == (inner == 1 ? product->bytes() : t.device.matrix_workspace));
+  }
+}
