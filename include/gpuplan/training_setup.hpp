@@ -188,6 +188,15 @@ constexpr failure with_engines(failure why, const Takes& takes) {
   return why;
 }
 
+// Settings of an engine are open, engines are not: the replay has the code of these.
+constexpr failure flaw_of_engine(const engine& by) {
+  for (const engine_class* known : engine_classes::all)
+    if (by.is == known) return {};
+  const code_name* name = by.is == nullptr ? &code_names::nobody : by.is->name;
+  return with_engines(without_code({{fact::sharding, name}}),
+                      [](const engine_class&) { return true; });
+}
+
 // Whose layers can be shared, and what of them lies on the host.
 constexpr failure flaw_of_sharding(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
@@ -639,7 +648,9 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
 /// stands beside and what would be taken; `out_of_bounds`.
 [[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {
   if (const auto valid = validate(setup.model); !valid) return valid.why();
-  // First: it says which stages this framework has, not which there are.
+  if (const failure why = detail::flaw_of_engine(setup.framework.engine); detail::failed(why))
+    return why;
+  // Before the layout's own: it says which stages this framework has, not which there are.
   if (const failure why = detail::flaw_of_zero_stage(setup); detail::failed(why)) return why;
   if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
   if (const failure why =

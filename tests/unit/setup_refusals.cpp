@@ -304,6 +304,12 @@ TEST_CASE("ZeRO stages and what lies on the host") {
               [](training_setup& of) { of.framework.engine.reduces_every_micro_batch = false; }));
 }
 
+TEST_CASE("an engine that the replay has no code for") {
+  STATIC_CHECK(refuses(llama,
+                       "sharding of nobody is not taken; ddp, fsdp2, deepspeed or megatron is",
+                       [](training_setup& of) { of.framework.engine.is = nullptr; }));
+}
+
 TEST_CASE("formats") {
   STATIC_CHECK(refuses(llama,
                        "precision_weights fp8 is not taken; fp32, bf16 or fp16 is",
