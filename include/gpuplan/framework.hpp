@@ -160,6 +160,7 @@ struct software_costs {
   bool timed = false;
 };
 
+/// The software around a model: whose layers, by which engine, at what cost.
 struct framework {
   const char* name = "";
   gpuplan::implementation implementation{};

@@ -150,7 +150,7 @@ struct decoder_options {
   bool drops_embedding = false;
   bool holds_undropped_embedding = false;  // as long as the model runs
   bool drops_residual = false;             // what attention and MLP add
-  bool caps_scores = false;  // cap * tanh(score / cap), where attention is written out
+  bool caps_scores = false;                // cap * tanh(score / cap), in eager attention
   bool caps_logits = false;
 };
 

@@ -15,33 +15,6 @@ using namespace gpuplan;
 
 namespace {
 
-constexpr const framework* frameworks[] = {&catalog::torch_gpt,
-                                           &catalog::torch_llama,
-                                           &catalog::torch_llama_fp32,
-                                           &catalog::hugging_face_gpt2,
-                                           &catalog::hugging_face_opt,
-                                           &catalog::hugging_face_gpt_neox,
-                                           &catalog::hugging_face_gptj,
-                                           &catalog::hugging_face_t5,
-                                           &catalog::hugging_face_llama,
-                                           &catalog::hugging_face_qwen,
-                                           &catalog::hugging_face_gemma,
-                                           &catalog::hugging_face_gemma_2,
-                                           &catalog::hugging_face_gemma_3,
-                                           &catalog::hugging_face_phi,
-                                           &catalog::hugging_face_phi_3,
-                                           &catalog::hugging_face_olmo,
-                                           &catalog::hugging_face_bert,
-                                           &catalog::hugging_face_roberta,
-                                           &catalog::hugging_face_mpnet,
-                                           &catalog::hugging_face_distilbert,
-                                           &catalog::hugging_face_vit,
-                                           &catalog::hugging_face_clip,
-                                           &catalog::hugging_face_siglip,
-                                           &catalog::lit_gpt,
-                                           &catalog::torchtitan,
-                                           &catalog::hugging_face_gpt2_zero_3};
-
 transformer cut(transformer model) {
   const std::int64_t layers = 3;
   if (model.num_hidden_layers > layers) model.num_hidden_layers = layers;
@@ -124,7 +97,7 @@ TEST_CASE("each code multiplies what the closed form says") {
   int compared = 0;
   for (const catalog::published_model& model : catalog::models) {
     if (!model.has_shape) continue;
-    for (const framework* code : frameworks) {
+    for (const framework* code : catalog::all_frameworks) {
       training_setup setup = setup_of(*model.shape, *code);
       for (const trainable& part : parts) {
         setup.trains = part;

@@ -53,6 +53,7 @@ constexpr void with_code(tape& t,
     return code_of<megatron_gpt>.run(t, setup, plan, user);
   if (&layers == &layer_classes::torchtitan)
     return code_of<torchtitan_llama>.run(t, setup, plan, user);
+  detail::precondition_violated(failure(errc::no_such_code, named_fact{fact::layers, layers.name}));
 }
 
 /// What data parallelism adds; none on one device.

@@ -21,8 +21,8 @@ struct step_counts {
   std::int64_t trainable = 0;
   flop_count forward{};
   flop_count backward{};
-  flop_count
-      recomputed{};  // of the forward once more, attention's scores in fused kernels included
+  // Of the forward once more, attention's scores in fused kernels included.
+  flop_count recomputed{};
 
   [[nodiscard]] constexpr flop_count model() const { return forward + backward; }
   [[nodiscard]] constexpr flop_count hardware() const { return model() + recomputed; }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What exchanges take in a layout of a model: of its layers, between its stages, and of what its
-// ranks share. Private.
+// What communication takes in a layout of a model: of its layers, between its stages, and of what
+// its ranks share. Private.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/cluster.hpp>
@@ -71,7 +71,7 @@ class layout_communication {
     return ranks < 1 ? 1 : ranks;
   }
 
-  // One exchange among ranks of which each is `stride` ranks after the one before.
+  // One collective among ranks of which each is `stride` ranks after the one before.
   constexpr double seconds(collective what,
                            double size,
                            std::int64_t ranks,
@@ -124,7 +124,7 @@ class layout_communication {
     return seconds(what, others * each, replicas(), layout_.tensor_parallel) +
            seconds(what, experts * each, expert_replicas(), layout_.expert_parallel);
   }
-  // How much longer `work` takes with such an exchange beside it, bucket by bucket, which takes
+  // How much longer `work` takes with such a collective beside it, bucket by bucket, which takes
   // `slowed` times as long as links say.
   constexpr double exposed_of_buckets(double work,
                                       collective what,

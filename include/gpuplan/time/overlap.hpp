@@ -16,7 +16,7 @@ namespace detail {
 // In plain seconds: kernels on one stream and collectives on another.
 
 // What two streams take where each second in which both run takes 1 + contention, if without that
-// they take `alone`. One of them always runs, so both do for kernels + exchanges - alone.
+// they take `alone`. One of them always runs, so both do for kernels + communication - alone.
 [[nodiscard]] constexpr double contended(double alone,
                                          double kernels,
                                          double communication,
@@ -34,9 +34,9 @@ struct bucket_seconds {
   double contention = 0;
 };
 
-// From the start of backward to the end of the last exchange. Bucket k is ready after k backwards,
-// and those from it on follow one another: the longest of such paths begins at the first, the last
-// or the one before.
+// From the start of backward to the end of the last bucket's communication. Bucket k is ready after
+// k backwards, and those from it on follow one another: the longest of such paths begins at the
+// first, the last or the one before.
 [[nodiscard]] constexpr double bucketed(const bucket_seconds& given) {
   const auto whole = static_cast<double>(given.buckets - 1);
   const double kernels = whole * given.backward + given.last_backward;
@@ -98,7 +98,7 @@ struct bucketed_backward {
   double contention = 0;
 };
 
-/// From the start of backward to the end of the last bucket's exchange. With n buckets of b
+/// From the start of backward to the end of the last bucket's communication. With n buckets of b
 /// backward and c exchange all: max(n b + c, b + n c), without contention. Preconditions: at least
 /// one bucket; the last one's times are not above the others'; nothing negative.
 [[nodiscard]] constexpr duration overlapped_time(const bucketed_backward& given) {

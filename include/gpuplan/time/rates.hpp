@@ -36,9 +36,9 @@ struct time_terms {
 
 /// What parts of a step take, over what the roofline says of them.
 struct time_factors {
-  double layer = 1;           // kernels and exchanges of layers, and what the host adds to these
-  double input = 1;           // embedding
-  double output = 1;          // head and loss
+  double layer = 1;   // kernels and communication of layers, and what the host adds to these
+  double input = 1;   // embedding
+  double output = 1;  // head and loss
   double point_to_point = 1;  // sends between stages
   double sharing = 1;         // exchanges of gradients and weights among ranks that share these
   double optimizer = 1;

@@ -40,7 +40,7 @@ struct sample_loader {
 
 /// The time of one optimizer step on the slowest device, by roofline. A kernel takes the longer of
 /// its FLOPs at the share of the dense peak that the efficiency states, in whole waves of tiles,
-/// and of its bytes at that of the memory's bandwidth (time/kernels.hpp); exchanges take what
+/// and of its bytes at that of the memory's bandwidth (time/kernels.hpp); collectives take what
 /// `collective_time` says, less what runs beside kernels (time/communication.hpp); stages wait for
 /// each other as their schedule has it (time/pipeline.hpp). Of 892 steps that others published it
 /// is off by 2.5 to 10 % in the mean of a source and 1.1 to 7 % in the median, and by up to 25 % in
@@ -386,7 +386,7 @@ class step_composer {
   }
 
  private:
-  // One pass: kernels, what of its exchanges is exposed, and what the host adds.
+  // One pass: kernels, what of its communication is exposed, and what the host adds.
   struct pass_time {
     double kernels = 0, tensor = 0, context = 0, expert = 0, host = 0;
     constexpr double total() const { return kernels + tensor + context + expert + host; }
@@ -565,7 +565,7 @@ class step_composer {
     return factors_.sharing *
            communication_.scatter_time(parameters * communication_.gradient_bytes());
   }
-  // How much longer a pass takes with a layer's exchanges beside each.
+  // How much longer a pass takes with a layer's communication beside each.
   constexpr double exposed_of_pass(
       std::int64_t layers, double work, double gather, double scatter, bool first_is_there) const {
     if (gather == 0 && scatter == 0) return 0;
