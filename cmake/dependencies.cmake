@@ -90,6 +90,28 @@ macro(gpuplan_require_json)
     42f6e95cad6ec532fd372391373363b62a14af6d771056dbfc86160e6dfff7aa)
 endmacro()
 
+# Settings of trainers, in YAML. Before 0.8 its package has no namespace for its target.
+macro(gpuplan_require_yaml)
+  set(YAML_CPP_BUILD_TOOLS OFF)
+  set(YAML_CPP_BUILD_TESTS OFF)
+  set(YAML_CPP_INSTALL OFF)
+  gpuplan_find_or_fetch(
+    yaml-cpp libyaml-cpp-dev 0.7
+    https://github.com/jbeder/yaml-cpp/archive/refs/tags/0.8.0.tar.gz
+    fbe74bbdcee21d656715688706da3c8becfd946d92cd44705cc6098bb23b3a16)
+  if(NOT TARGET yaml-cpp::yaml-cpp) # whose name, unlike the other, must be a target's
+    add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
+  endif()
+endmacro()
+
+# Prices and clusters of one's own, in TOML.
+macro(gpuplan_require_toml)
+  gpuplan_find_or_fetch(
+    tomlplusplus libtomlplusplus-dev 3.3
+    https://github.com/marzer/tomlplusplus/archive/refs/tags/v3.4.0.tar.gz
+    8517f65938a4faae9ccf8ebb36631a38c1cadfb5efa85d9a72e15b9e97d25155)
+endmacro()
+
 # Of what is fetched the headers are all that is needed, so nothing of it is configured.
 macro(gpuplan_require_eigen)
   gpuplan_find_or_fetch(

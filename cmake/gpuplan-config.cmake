@@ -1,3 +1,5 @@
 include(CMakeFindDependencyMacro)
 find_dependency(Boost 1.74 CONFIG)
 include("${CMAKE_CURRENT_LIST_DIR}/gpuplan-targets.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/gpuplan-program.cmake" OPTIONAL)
+include("${CMAKE_CURRENT_LIST_DIR}/gpuplan-validate.cmake")

@@ -11,6 +11,7 @@ install(
   DESTINATION ${config_dir})
 # Before 1.0 a minor version may change names and estimates.
 write_basic_package_version_file(gpuplan-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES cmake/gpuplan-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/gpuplan-config-version.cmake
+install(FILES cmake/gpuplan-config.cmake cmake/gpuplan-validate.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/gpuplan-config-version.cmake
         DESTINATION ${config_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/gpuplan)

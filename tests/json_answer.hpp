@@ -9,7 +9,8 @@
 #include "check.hpp"
 #include "program_output.hpp"
 
-/// The JSON that `run` prints with these arguments, after checking that it is some.
+/// The answer in the JSON that `run`, a command of gpuplan, prints with these arguments, after
+/// checking that it is some, and states what was asked.
 template <class Run>
 nlohmann::json json_answer(Run run, std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--format", "json"});
@@ -17,7 +18,11 @@ nlohmann::json json_answer(Run run, std::vector<std::string> arguments) {
   CAPTURE(o.err);
   CHECK(o.status == 0);
   CHECK(o.err.empty());
-  return nlohmann::json::parse(o.out, nullptr, false);
+  const nlohmann::json all = nlohmann::json::parse(o.out, nullptr, false);
+  REQUIRE(all.is_object());
+  CHECK(all.contains("gpuplan"));
+  CHECK(all.contains("request"));
+  return all["answer"];
 }
 
 /// The value of one row and column of a table; null where there is none.

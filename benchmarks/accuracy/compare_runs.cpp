@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "measured_rows.hpp"
 #include "notes.hpp"
@@ -67,20 +68,24 @@ void compare_run_memory(row_comparisons& row) {
 
 // The time that the row printed, beside the time that the library says.
 void compare_time(row_comparisons& row) {
-  const bool is_timed = measured_step(row.source) || !row.source.blank("mfu_pct");
-  if (!is_timed) return;
-  const predicted_step step = predict_step(describe_timed_run(row.source));
+  const timed_run run = describe_timed_run(row.source);
+  const auto measured = measured_step(row.source, run);
+  if (!measured && row.source.blank("mfu_pct")) return;
+  const predicted_step step = predict_step(row.options.leaves_out ? as_untimed(run) : run);
   const auto predicted = [&](auto from_step) -> prediction {
     if (!step.why_not.empty()) return step.why_not;
     return from_step();
   };
   const auto tokens = [&] {
-    return number(static_cast<double>(row.source.integer_or("global_batch", 0)) *
-                  static_cast<double>(row.source.integer_or("seq_len", 0)) /
+    const auto samples = static_cast<double>(run.plan.effective_batch());
+    return number(samples * static_cast<double>(row.source.integer_or("seq_len", 0)) /
                   (step.seconds * static_cast<double>(row.source.integer_or("gpus", 1))));
   };
-  if (const auto measured = measured_step(row.source))
-    row.add(quantity::step_time, *measured, predicted([&] { return number(step.seconds); }));
+  if (measured)
+    for (const auto& [what, seconds] : {std::pair{quantity::step_time, step.seconds},
+                                        std::pair{quantity::step_time_low, step.low},
+                                        std::pair{quantity::step_time_high, step.high}})
+      row.add(what, *measured, predicted([&, end = seconds] { return number(end); }));
   row.value(quantity::throughput, "tokens_per_s_per_gpu", [&] { return predicted(tokens); });
   row.value(quantity::step_mfu, "mfu_pct", [&] {
     return predicted([&] { return run_mfu(row.source, step.seconds); });

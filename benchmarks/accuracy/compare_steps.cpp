@@ -2,9 +2,11 @@
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/replay/counts.hpp>
 
 #include "compare_runs.hpp"
 #include "memory.hpp"
+#include "setups.hpp"
 #include "step_predictions.hpp"
 #include "steps.hpp"
 
@@ -87,10 +89,49 @@ void compare_step(row_comparisons& row) {
   }
   compare_step_memory(row);
   row.value(quantity::step_time, "step_s", [&]() -> prediction {
-    const predicted_step timed = predict_step(describe_timed_step(row.source));
+    const predicted_step timed = predict_eager_step(describe_timed_step(row.source));
     if (!timed.why_not.empty()) return timed.why_not;
     return number(timed.seconds);
   });
+}
+
+void compare_work(row_comparisons& row) {
+  const described_setup described = describe_setup(row.source);
+  std::string why_not = described.why_not;
+  gpuplan::step_work work;
+  if (why_not.empty()) {
+    const auto counted = gpuplan::counts_of(described.setup, described.plan);
+    if (!counted)
+      why_not = gpuplan::failure_text(counted.why()).c_str();
+    else if (!counted->work)
+      why_not = "what such a step asks of the device is not counted";
+    else
+      work = *counted->work;
+  }
+  const auto compare = [&](quantity what, const std::string& column, double counted) {
+    row.count(what, column, [&]() -> prediction {
+      if (!why_not.empty()) return why_not;
+      return number(static_cast<std::int64_t>(counted));
+    });
+  };
+  double flops = 0;
+  int at = static_cast<int>(quantity::launches_forward);
+  const auto compare_part = [&](const gpuplan::work_counts& part, const std::string& name) {
+    const auto next = [&](const char* column, double counted) {
+      compare(static_cast<quantity>(at++), column + name, counted);
+    };
+    next("launches_", static_cast<double>(part.launches));
+    next("products_", static_cast<double>(part.products));
+    next("fills_", static_cast<double>(part.fills));
+    next("copies_", static_cast<double>(part.copies));
+    next("operators_", static_cast<double>(part.operators));
+    next("bytes_", part.traffic.value());
+    flops += part.product_flops.value();
+  };
+  compare_part(work.forward, "forward");
+  compare_part(work.backward, "backward");
+  compare_part(work.optimizer, "optimizer");
+  compare(quantity::product_flops, "product_flops", flops);
 }
 
 void compare_layer(row_comparisons& row) {

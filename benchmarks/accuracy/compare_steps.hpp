@@ -23,4 +23,7 @@ void compare_layer(row_comparisons& row);
 /// Compares what a row of `matmul.csv` measured.
 void compare_matmul(row_comparisons& row);
 
+/// Compares what a step asks of the device, in the columns of `torch_launches.csv`.
+void compare_work(row_comparisons& row);
+
 }  // namespace accuracy

@@ -26,12 +26,34 @@ enum class quantity {
   mfu,
   hfu,
   step_time,
+  step_time_low,
+  step_time_high,
   layer_forward,
   layer_backward,
   matmul_time,
   throughput,
   step_mfu,
-  bus_bandwidth
+  bus_bandwidth,
+  // of a step's work, in the order of `step_work` and `work_counts`
+  launches_forward,
+  products_forward,
+  fills_forward,
+  copies_forward,
+  operators_forward,
+  bytes_forward,
+  launches_backward,
+  products_backward,
+  fills_backward,
+  copies_backward,
+  operators_backward,
+  bytes_backward,
+  launches_optimizer,
+  products_optimizer,
+  fills_optimizer,
+  copies_optimizer,
+  operators_optimizer,
+  bytes_optimizer,
+  product_flops
 };
 
 struct quantity_text {
@@ -80,6 +102,11 @@ inline constexpr quantity_text quantities[] = {
     {quantity::mfu, "mfu", "%", "model FLOPs by the same time, as a share of the dense peak"},
     {quantity::hfu, "hfu", "%", "hardware FLOPs likewise"},
     {quantity::step_time, "step_time", "s", "of one optimizer step, by roofline_time"},
+    {quantity::step_time_low,
+     "step_time_low",
+     "s",
+     "from here to step_time_high lie four of five such steps, by step_interval"},
+    {quantity::step_time_high, "step_time_high", "s", "the end of that range"},
     {quantity::layer_forward, "layer_forward", "s", "of one layer's kernels, by the same"},
     {quantity::layer_backward, "layer_backward", "s", "likewise of its backward pass"},
     {quantity::matmul_time, "matmul_time", "s", "of one matrix product, by the same"},
@@ -89,9 +116,33 @@ inline constexpr quantity_text quantities[] = {
      "bus_bandwidth",
      "GB/s",
      "of a collective, as nccl-tests count; of a copy its rate"},
+    {quantity::launches_forward, "launches_forward", "kernels", "launched, without products"},
+    {quantity::products_forward, "products_forward", "calls", "of cuBLAS"},
+    {quantity::fills_forward, "fills_forward", "calls", "of cudaMemset"},
+    {quantity::copies_forward, "copies_forward", "calls", "of cudaMemcpy"},
+    {quantity::operators_forward, "operators_forward", "calls", "of ATen that launch anything"},
+    {quantity::bytes_forward, "bytes_forward", "byte", "of these operators' tensors"},
+    {quantity::launches_backward, "launches_backward", "kernels", "likewise of the backward"},
+    {quantity::products_backward, "products_backward", "calls", "likewise"},
+    {quantity::fills_backward, "fills_backward", "calls", "likewise"},
+    {quantity::copies_backward, "copies_backward", "calls", "likewise"},
+    {quantity::operators_backward, "operators_backward", "calls", "likewise"},
+    {quantity::bytes_backward, "bytes_backward", "byte", "likewise"},
+    {quantity::launches_optimizer, "launches_optimizer", "kernels", "likewise of the optimizer"},
+    {quantity::products_optimizer, "products_optimizer", "calls", "likewise"},
+    {quantity::fills_optimizer, "fills_optimizer", "calls", "likewise"},
+    {quantity::copies_optimizer, "copies_optimizer", "calls", "likewise"},
+    {quantity::operators_optimizer, "operators_optimizer", "calls", "likewise"},
+    {quantity::bytes_optimizer, "bytes_optimizer", "byte", "likewise"},
+    {quantity::product_flops, "product_flops", "FLOP", "of the step's calls of cuBLAS"},
 };
 [[nodiscard]] constexpr const quantity_text& text_of(quantity what) {
   return quantities[static_cast<int>(what)];
+}
+
+/// Whether a quantity is an end of the range of another, so that it has no error of its own.
+[[nodiscard]] constexpr bool is_end_of_range(quantity what) {
+  return what == quantity::step_time_low || what == quantity::step_time_high;
 }
 
 /// A prediction, or the reason why there is none.

@@ -75,24 +75,25 @@ int main(int argc, char** argv) {
   return guides::run_program(
       argc,
       argv,
-      "fit_links",
-      "Fits what collectives reach of links, one value for each kind of link, to files of "
-      "measured\n"
-      "collectives.",
-      [&](CLI::App& app) {
-        app.add_option("file", paths, "Files of collectives")->required();
-        app.add_option("--evaluations", evaluations, "For each fit");
-      },
-      [&](const guides::output& as) {
-        try {
-          std::vector<csv_file> files;
-          for (const std::string& path : paths) files.push_back(read_csv(path));
-          const links_fit fit = fit_links(measured_collectives(files), evaluations);
-          return guides::render(values_as_table(fit), as) + "\n" +
-                 guides::render(errors_as_table(fit), as) + "\n" +
-                 guides::render(ablations_as_table(fit), as);
-        } catch (const bad_file& error) {
-          throw guides::bad_request(error.what());
-        }
-      });
+      {"fit_links",
+       "Fits what collectives reach of links, one value for each kind of link, to files of "
+       "measured\n"
+       "collectives.",
+       "",
+       [&](CLI::App& app) {
+         app.add_option("file", paths, "Files of collectives")->required();
+         app.add_option("--evaluations", evaluations, "For each fit");
+       },
+       [&](const guides::output& as) {
+         try {
+           std::vector<csv_file> files;
+           for (const std::string& path : paths) files.push_back(read_csv(path));
+           const links_fit fit = fit_links(measured_collectives(files), evaluations);
+           return guides::render(values_as_table(fit), as) + "\n" +
+                  guides::render(errors_as_table(fit), as) + "\n" +
+                  guides::render(ablations_as_table(fit), as);
+         } catch (const bad_file& error) {
+           throw guides::bad_request(error.what());
+         }
+       }});
 }

@@ -80,34 +80,35 @@ int main(int argc, char** argv) {
   return guides::run_program(
       argc,
       argv,
-      "fit_time",
-      "Fits what kernels reach of a device, one set for each architecture, and what a framework "
-      "costs, one\nset for each, to files of timed runs.",
-      [&](CLI::App& app) {
-        app.add_option("file", paths, "Files of runs")->required();
-        app.add_option("--only", settings.only, "Parameters to fit; none: all");
-        app.add_option("--owner", settings.owners, "Whose parameters to fit; none: all");
-        app.add_option("--without", without, "Terms of the model to switch off");
-        app.add_option("--rounds", settings.rounds, "Of the fit to all rows");
-        app.add_option("--rounds-again", settings.rounds_again, "Of a fit to a part of them");
-        app.add_option("--folds", settings.folds, "Of cells that are left out");
-        app.add_option("--resamples", settings.resamples, "Of cells, for the parameters' ranges");
-        app.add_flag("--errors", errors, "Errors by source instead of parameters");
-      },
-      [&](const guides::output& as) {
-        try {
-          std::vector<csv_file> files;
-          for (const std::string& path : paths) files.push_back(read_csv(path));
-          for (const std::string& term : without) switch_off(term, settings.terms);
-          const time_fit fit = fit_time(timed_rows(files), settings);
-          if (as.format != gpuplan::io::format::text)
-            return guides::render(errors ? errors_as_table(fit) : parameters_as_table(fit), as);
-          guides::output wide = as;
-          wide.width = std::max(as.width, 240);  // else a line for each cell
-          return guides::render(parameters_as_table(fit), wide) + "\nErrors in %\n" +
-                 guides::render(errors_as_table(fit), wide);
-        } catch (const bad_file& error) {
-          throw guides::bad_request(error.what());
-        }
-      });
+      {"fit_time",
+       "Fits what kernels reach of a device, one set for each architecture, and what a framework "
+       "costs, one\nset for each, to files of timed runs.",
+       "",
+       [&](CLI::App& app) {
+         app.add_option("file", paths, "Files of runs")->required();
+         app.add_option("--only", settings.only, "Parameters to fit; none: all");
+         app.add_option("--owner", settings.owners, "Whose parameters to fit; none: all");
+         app.add_option("--without", without, "Terms of the model to switch off");
+         app.add_option("--rounds", settings.rounds, "Of the fit to all rows");
+         app.add_option("--rounds-again", settings.rounds_again, "Of a fit to a part of them");
+         app.add_option("--folds", settings.folds, "Of cells that are left out");
+         app.add_option("--resamples", settings.resamples, "Of cells, for the parameters' ranges");
+         app.add_flag("--errors", errors, "Errors by source instead of parameters");
+       },
+       [&](const guides::output& as) {
+         try {
+           std::vector<csv_file> files;
+           for (const std::string& path : paths) files.push_back(read_csv(path));
+           for (const std::string& term : without) switch_off(term, settings.terms);
+           const time_fit fit = fit_time(timed_rows(files), settings);
+           if (as.format != gpuplan::io::format::text)
+             return guides::render(errors ? errors_as_table(fit) : parameters_as_table(fit), as);
+           guides::output wide = as;
+           wide.width = std::max(as.width, 240);  // else a line for each cell
+           return guides::render(parameters_as_table(fit), wide) + "\nErrors in %\n" +
+                  guides::render(errors_as_table(fit), wide);
+         } catch (const bad_file& error) {
+           throw guides::bad_request(error.what());
+         }
+       }});
 }

@@ -33,7 +33,9 @@ std::string_view value_in(std::string_view notes, std::string_view name) {
 bool is_flagged(std::string_view notes) {
   bool flagged = false;
   for_each_remark(notes, [&](std::string_view remark) {
-    flagged = remark.starts_with("flag=") || remark.starts_with("flag:");
+    flagged = remark.starts_with("flag=") || remark.starts_with("flag:") ||
+              remark.find(", flag=") != std::string_view::npos ||
+              remark.find(": flag=") != std::string_view::npos;
     return flagged;
   });
   return flagged;
@@ -44,7 +46,9 @@ std::string_view repeated_id(std::string_view notes) {
   for_each_remark(notes, [&](std::string_view remark) {
     const std::size_t of = remark.find(" of ");
     if (!remark.starts_with("repeat ") || of == std::string_view::npos) return false;
-    id = remark.substr(of + 4);
+    const std::string_view name = remark.substr(of + 4);
+    if (name.find(' ') != std::string_view::npos) return false;  // "repeat 2 of the same set-up"
+    id = name;
     return true;
   });
   return id;

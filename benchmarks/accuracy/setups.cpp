@@ -34,24 +34,16 @@ bool look_up(std::string_view name, const named<Value> (&values)[Size], Value& i
   return false;
 }
 
+// What the catalogue's frameworks are not named after.
 constexpr named<gpuplan::framework> codes[] = {
     {"plain_gpt", gpuplan::catalog::torch_gpt},
     {"plain_llama", gpuplan::catalog::torch_llama},
     {"plain_llama_fp32", gpuplan::catalog::torch_llama_fp32},
     {"plain_bert", gpuplan::catalog::torch_bert},
     {"plain_vit", gpuplan::catalog::torch_vit},
-    {"hf:LlamaForCausalLM", gpuplan::catalog::hugging_face_llama},
     {"hf:MistralForCausalLM", gpuplan::catalog::hugging_face_llama},
-    {"hf:Qwen2ForCausalLM", gpuplan::catalog::hugging_face_qwen},
     {"hf:Qwen3ForCausalLM", gpuplan::catalog::hugging_face_qwen},
-    {"hf:GemmaForCausalLM", gpuplan::catalog::hugging_face_gemma},
-    {"hf:Gemma2ForCausalLM", gpuplan::catalog::hugging_face_gemma_2},
-    {"hf:Gemma3ForCausalLM", gpuplan::catalog::hugging_face_gemma_3},
-    {"hf:PhiForCausalLM", gpuplan::catalog::hugging_face_phi},
-    {"hf:Phi3ForCausalLM", gpuplan::catalog::hugging_face_phi_3},
-    {"hf:OlmoForCausalLM", gpuplan::catalog::hugging_face_olmo},
     {"hf:Olmo2ForCausalLM", gpuplan::catalog::hugging_face_olmo},
-    {"hf:GPT2LMHeadModel", gpuplan::catalog::hugging_face_gpt2},
     {"hf:BertForMaskedLM", gpuplan::catalog::hugging_face_bert},
     {"hf:BertForSequenceClassification", gpuplan::catalog::hugging_face_bert},
     {"sbert:BertModel", gpuplan::catalog::hugging_face_bert},
@@ -66,10 +58,6 @@ constexpr named<gpuplan::framework> codes[] = {
     {"hf:ViTForImageClassification", gpuplan::catalog::hugging_face_vit},
     {"hf:CLIPForImageClassification", gpuplan::catalog::hugging_face_clip},
     {"hf:SiglipForImageClassification", gpuplan::catalog::hugging_face_siglip},
-    {"hf:T5ForConditionalGeneration", gpuplan::catalog::hugging_face_t5},
-    {"hf:OPTForCausalLM", gpuplan::catalog::hugging_face_opt},
-    {"hf:GPTJForCausalLM", gpuplan::catalog::hugging_face_gptj},
-    {"hf:GPTNeoXForCausalLM", gpuplan::catalog::hugging_face_gpt_neox},
 };
 constexpr named<gpuplan::precision_recipe> precisions[] = {
     {"fp32", gpuplan::fp32_precision},
@@ -142,14 +130,29 @@ bool is_before_2_15(std::string_view version) {
   return number[0] == 2 && number[1] < 15;
 }
 
+// The framework of which a column names the code: "hf:X" is the catalogue's "transformers, X".
+bool look_up_framework(std::string_view code, gpuplan::framework& into) {
+  if (look_up(code, codes, into)) return true;
+  constexpr std::string_view begin = "transformers, ";
+  for (const gpuplan::framework* one : gpuplan::catalog::all_frameworks) {
+    const std::string_view name = one->name;
+    if (code.substr(0, 3) != "hf:" || name.substr(0, begin.size()) != begin) continue;
+    if (name.substr(begin.size()) != code.substr(3)) continue;
+    into = *one;
+    return true;
+  }
+  return false;
+}
+
 // What the columns say beside the model and what trains of it.
 std::string read_setup(const row& source, training_setup& setup) {
   const auto read = [&](std::string_view column, const auto& values, auto& into) -> std::string {
     return look_up(source.text(column), values, into) ? std::string()
                                                       : not_known(column, source.text(column));
   };
-  for (const std::string& why : {read("code", codes, setup.framework),
-                                 read("precision", precisions, setup.precision),
+  if (!look_up_framework(source.text("code"), setup.framework))
+    return not_known("code", source.text("code"));
+  for (const std::string& why : {read("precision", precisions, setup.precision),
                                  read("attention", kernels, setup.attention),
                                  read("optimizer", optimizers, setup.optimizer.kind),
                                  read("optimizer_impl", loops, setup.optimizer.loop),

@@ -1,7 +1,11 @@
 #include "step_predictions.hpp"
 
 #include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/framework_parts.hpp>
+#include <gpuplan/catalog/frameworks/megatron.hpp>
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/replay/step_time.hpp>
+#include <gpuplan/time/stack_numbers.hpp>
 
 #include "measured_rows.hpp"
 
@@ -34,12 +38,37 @@ gpuplan::roofline_time time_model_of(const timed_run& run) {
       .setup = run.setup, .on = run.on, .efficiency = gpuplan::catalog::efficiency_of(run.on.gpu)};
 }
 
+timed_run as_untimed(timed_run run) {
+  gpuplan::framework& software = run.setup.framework;
+  const bool is_of_megatrons_kind = software.layers().is_pipelined;
+  const gpuplan::software_costs own = software.costs;
+  software.costs =
+      is_of_megatrons_kind ? gpuplan::catalog::untimed_megatron : gpuplan::catalog::untimed_eager;
+  // What its code does, and no fit says.
+  software.costs.hides_gradients = own.hides_gradients;
+  software.costs.hides_parameters = own.hides_parameters;
+  software.costs.hides_gathers = own.hides_gathers;
+  return run;
+}
+
+predicted_step predict_eager_step(const timed_run& run) {
+  predicted_step predicted{.why_not = run.why_not};
+  if (!predicted.why_not.empty()) return predicted;
+  const auto step = gpuplan::replayed_time{.setup = run.setup, .gpu = run.on.gpu}.step(run.plan);
+  if (!step) return predict_step(run);  // what is not counted
+  predicted.seconds = step->value();
+  return predicted;
+}
+
 predicted_step predict_step(const timed_run& run, const gpuplan::time_terms& terms) {
   predicted_step predicted{.why_not = run.why_not};
   if (!predicted.why_not.empty()) return predicted;
   gpuplan::roofline_time model = time_model_of(run);
   model.terms = terms;
-  predicted.seconds = model.step(run.plan).value();
+  const gpuplan::time_interval time = step_interval(model, run.plan);
+  predicted.seconds = time.median.value();
+  predicted.low = time.low.value();
+  predicted.high = time.high.value();
   return predicted;
 }
 
@@ -58,6 +87,12 @@ predicted_layer predict_layer(const row& source) {
   const timed_run run = describe_timed_step(row(file, file.rows[0]));
   predicted_layer predicted{.why_not = run.why_not};
   if (!predicted.why_not.empty()) return predicted;
+  const gpuplan::replayed_time eager{.setup = run.setup, .gpu = run.on.gpu};
+  if (const auto layer = eager.layer(run.plan)) {
+    predicted.forward_seconds = layer->forward.value();
+    predicted.backward_seconds = layer->backward.value();
+    return predicted;
+  }
   const gpuplan::kernel_rates on = rates_of(run);
   const gpuplan::layer_cost cost = gpuplan::cost_of_layer(
       run.setup, on, run.plan.micro_batch, gpuplan::layer_kind::dense, false);

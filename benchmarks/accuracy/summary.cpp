@@ -77,7 +77,7 @@ fit_table count_fits(const file_comparison& file) {
 std::vector<summary> summarise(const file_comparison& file) {
   std::vector<summary> summaries;
   for (const quantity_text& text : quantities) {
-    if (text.what == quantity::fits) continue;
+    if (text.what == quantity::fits || is_end_of_range(text.what)) continue;
     summary sum{.what = text.what};
     std::map<std::string, repeats> configurations;  // by the id that is repeated
     std::vector<row_error> errors;

@@ -57,6 +57,7 @@ const std::vector<time_parameter>& time_parameters() {
   using software = software_costs;
   static const std::vector<time_parameter> all{
       of_device<&device::products>("products", 0.3, 1),
+      of_device<&device::products_fp32>("products_fp32", 0.3, 1.05),
       of_device<&device::products_fp8>("products_fp8", 0.2, 1),
       of_device<&device::products_fp4>("products_fp4", 0.1, 1),
       of_device<&device::products_fp8_by_row>("products_fp8_by_row", 0.1, 1),
@@ -71,6 +72,8 @@ const std::vector<time_parameter>& time_parameters() {
       of_framework<&software::score_traffic>("score_traffic", 0.3, 4),
       of_framework<&software::host_per_operator>("host_per_operator", 0, 6e-4, "s"),
       of_framework<&software::host_of_backward>("host_of_backward", 0.1, 1.5),
+      of_framework<&software::host_per_collective>("host_per_collective", 0, 2e-3, "s"),
+      of_framework<&software::host_per_rank>("host_per_rank", 0, 2e-3, "s"),
       of_framework<&software::host_per_step>("host_per_step", 0, 0.3, "s"),
       of_framework<&software::hidden_tensor_communication>("hidden_tensor_communication", 0, 1),
       of_framework<&software::hidden_expert_communication>("hidden_expert_communication", 0, 1),

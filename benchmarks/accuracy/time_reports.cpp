@@ -3,10 +3,14 @@
 #include <gpuplan/io/table.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <utility>
 
 #include "number.hpp"
 #include "plan_choice.hpp"
+#include "report.hpp"
+#include "sources.hpp"
 
 namespace accuracy {
 namespace {
@@ -61,7 +65,124 @@ table choices_by_source(const std::vector<plan_choice>& choices) {
   return t;
 }
 
+// How alike the orders of two lists are (Spearman): 1 where they are the same.
+double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto ranks = [](const std::vector<double>& of) {
+    std::vector<double> found;
+    for (const double value : of) {
+      const auto below = std::count_if(of.begin(), of.end(), [&](double x) { return x < value; });
+      const auto same = std::count(of.begin(), of.end(), value);
+      found.push_back(static_cast<double>(below) + static_cast<double>(same - 1) / 2);
+    }
+    return found;
+  };
+  const std::vector<double> x = ranks(a);
+  const std::vector<double> y = ranks(b);
+  const double middle = static_cast<double>(a.size() - 1) / 2;
+  double xy = 0;
+  double xx = 0;
+  double yy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    xy += (x[i] - middle) * (y[i] - middle);
+    xx += (x[i] - middle) * (x[i] - middle);
+    yy += (y[i] - middle) * (y[i] - middle);
+  }
+  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 1;
+}
+
+// The mean of the questions that have three plans or more; blank where none has.
+cell mean_rank_correlation(const std::vector<timed_row>& rows) {
+  std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> questions;
+  for (const timed_row& row : rows) {
+    auto& [measured, predicted] = questions[row.question];
+    measured.push_back(row.seconds);
+    predicted.push_back(row.model.step(row.batch).value());
+  }
+  double sum = 0;
+  std::size_t count = 0;
+  for (const auto& [question, times] : questions) {
+    if (times.first.size() < 3) continue;
+    sum += rank_correlation(times.first, times.second);
+    ++count;
+  }
+  if (count == 0) return {};
+  return {percent_text(sum / static_cast<double>(count), 3)};
+}
+
 }  // namespace
+
+std::string sources_report(const std::vector<file_comparison>& files, const guides::output& as) {
+  table t{.columns = {{.name = "source"},
+                      {.name = "rows", .align = alignment::right},
+                      {.name = "predicted", .align = alignment::right},
+                      {.name = "refused", .align = alignment::right},
+                      {.name = "flagged", .align = alignment::right},
+                      {.name = "mean_abs_error_pct", .align = alignment::right},
+                      {.name = "median_abs_error_pct", .align = alignment::right},
+                      {.name = "in_range_pct", .align = alignment::right},
+                      {.name = "why_refused"}}};
+  for (const source_summary& one : summarise_sources(files)) {
+    std::string reasons;
+    for (const auto& [reason, count] : one.refused)
+      reasons += (reasons.empty() ? "" : "; ") + std::to_string(count) + ": " + reason;
+    t.rows.push_back({one.source,
+                      one.rows,
+                      one.predicted,
+                      one.rows - one.predicted,
+                      one.flagged,
+                      percent(one.mean),
+                      percent(one.median),
+                      percent(one.covered),
+                      one.source == "all" ? std::string() : reasons});
+  }
+  return guides::render(t, as);
+}
+
+std::string calibration_report(const std::vector<calibrated_group>& groups,
+                               bool each,
+                               const guides::output& as) {
+  if (each) {
+    std::vector<file_comparison> files;
+    for (const calibrated_group& group : groups)
+      files.push_back({.path = group.source, .kind = "runs", .comparisons = group.times});
+    return rows_report(files, as);
+  }
+  table t{.columns = {{.name = "source"},
+                      {.name = "gpu"},
+                      {.name = "timed", .align = alignment::right},
+                      {.name = "predicted", .align = alignment::right},
+                      {.name = "mean_abs_error_pct", .align = alignment::right},
+                      {.name = "median_abs_error_pct", .align = alignment::right},
+                      {.name = "in_range_pct", .align = alignment::right},
+                      {.name = "questions", .align = alignment::right},
+                      {.name = "rank_correlation", .align = alignment::right},
+                      {.name = "mean_regret_pct", .align = alignment::right},
+                      {.name = "median_regret_pct", .align = alignment::right},
+                      {.name = "refused"}}};
+  for (const calibrated_group& group : groups) {
+    std::vector<double> errors;
+    for (const timed_row& row : group.rows) errors.push_back(row.log_error());
+    const error_size size = size_of(errors);
+    std::vector<double> regrets;
+    for (const plan_choice& one : plan_choices(group.rows)) regrets.push_back(one.regret);
+    const error_size regret = size_of_percents(regrets);
+    const bool has_any = size.rows != 0;
+    const bool chooses = regret.rows != 0;
+    t.rows.push_back({group.source,
+                      group.gpu,
+                      group.steps,
+                      size.rows,
+                      has_any ? percent(size.mean) : cell(),
+                      has_any ? percent(size.median) : cell(),
+                      has_any ? percent(covered_percent(group.times)) : cell(),
+                      regret.rows,
+                      mean_rank_correlation(group.rows),
+                      chooses ? percent(regret.mean) : cell(),
+                      chooses ? percent(regret.median) : cell(),
+                      group.why_not});
+  }
+  return guides::render(t, as);
+}
 
 std::string plans_report(const std::vector<timed_row>& rows, bool each, const guides::output& as) {
   const std::vector<plan_choice> choices = plan_choices(rows);

@@ -65,11 +65,11 @@ std::vector<timed_row> timed_rows(const std::vector<csv_file>& files) {
   for (const csv_file& file : files)
     for (const csv_file::row_of_cells& cells : file.rows) {
       const row source(file, cells);
-      const auto seconds = measured_step(source);
       const std::string_view notes = source.text("notes");
-      if (!seconds || is_flagged(notes)) continue;
+      if (is_flagged(notes)) continue;
       const timed_run run = describe_timed_run(source);
-      if (!run.why_not.empty()) continue;
+      const auto seconds = measured_step(source, run);
+      if (!seconds || !run.why_not.empty()) continue;
       if (const std::string repeated(repeated_id(notes)); !repeated.empty()) {
         const auto [known, is_first] = repeats.try_emplace(repeated, rows.size(), 0);
         auto& [place, count] = known->second;

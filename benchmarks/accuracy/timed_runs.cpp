@@ -14,6 +14,7 @@
 #include "published_megatron_lm.hpp"
 #include "published_simumax.hpp"
 #include "published_torchtitan.hpp"
+#include "run_columns.hpp"
 
 namespace accuracy {
 namespace {
@@ -37,9 +38,7 @@ constexpr reader_of_source readers[] = {{"vtrain_single", read_megatron_lm},
 described_setup read_run(const row& source) {
   for (const reader_of_source& reader : readers)
     if (reader.source == source.text("source")) return reader.read(source);
-  described_setup unknown;
-  unknown.why_not = "which framework ran is not known";
-  return unknown;
+  return read_run_columns(source);
 }
 
 // Of one GPU's adapter in GB/s, each direction: DGX-1 and Jean Zay's nodes with V100 have four
@@ -48,6 +47,7 @@ described_setup read_run(const row& source) {
 double usual_adapter(std::string_view gpu) {
   if (gpu.starts_with("v100")) return 12.5;
   if (gpu.starts_with("a100")) return 25;
+  if (gpu.starts_with("rtx")) return 1.25;  // 10 Gb/s
   if (gpu == "b300_sxm" || gpu == "gb300") return 100;
   return 50;
 }
@@ -73,6 +73,9 @@ gpuplan::cluster read_cluster(const row& source, const gpuplan::gpu_spec& gpu) {
   if (on.nodes > 1)
     on.between_nodes =
         gpuplan::bandwidth::from_value(adapter * 1e9 * static_cast<double>(on.gpus_per_node));
+  if (source.text("notes").find("without NVLink") != std::string_view::npos) on.gpu.peers = {};
+  if (source.text("notes").find("EFA") != std::string_view::npos)
+    on.network = gpuplan::network_kind::efa;
   // A part with more and slower memory, limited in power (torchtitan's README of its benchmarks).
   const std::string_view variant = value_in(source.text("notes"), "gpu_variant");
   if (variant.starts_with("H100-9")) {
@@ -88,7 +91,7 @@ gpuplan::cluster read_cluster(const row& source, const gpuplan::gpu_spec& gpu) {
 // What the row leaves out, or which of its numbers do not fit together; blank where all do.
 std::string gap_in(const row& source, const timed_run& run) {
   const gpuplan::parallelism& layout = run.setup.parallelism;
-  if (source.blank("dp")) return "its layout is not stated";
+  if (source.blank("dp") && source.blank("tp")) return "its layout is not stated";
   const auto ranks = gpuplan::detail::checked_product(
       run.plan.data_parallel,
       layout.tensor_parallel,
@@ -96,7 +99,8 @@ std::string gap_in(const row& source, const timed_run& run) {
   if (!ranks.ok || ranks.value != total_gpus(run.on))
     return "its degrees of parallelism do not multiply to its GPUs";
   const auto batch = source.integer("global_batch");
-  if (!batch && source.blank("grad_accum")) return "its batch is not stated";
+  if (!batch && source.blank("grad_accum") && source.blank("tokens_per_s_per_gpu"))
+    return "its batch is not stated";
   if (batch && run.plan.effective_batch() != *batch)
     return "micro-batch, accumulation and data-parallel size do not multiply to its batch";
   return {};
@@ -133,6 +137,15 @@ std::optional<double> measured_step(const row& source) {
   const auto gpus = source.number("gpus");
   if (!tokens || !batch || !length || !gpus || *tokens <= 0 || *gpus <= 0) return {};
   return *batch * *length / (*tokens * *gpus);
+}
+
+std::optional<double> measured_step(const row& source, const timed_run& run) {
+  if (const auto step = measured_step(source)) return step;
+  const auto tokens = source.number("tokens_per_s_per_gpu");
+  if (!tokens || *tokens <= 0 || !run.why_not.empty()) return {};
+  const gpuplan::training_setup& setup = run.setup;
+  return static_cast<double>(run.plan.effective_batch() * setup.sequence_length) /
+         (*tokens * static_cast<double>(total_gpus(run.on)));
 }
 
 std::string cell_of(const row& source) {

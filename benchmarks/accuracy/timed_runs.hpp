@@ -28,6 +28,8 @@ timed_run describe_timed_run(const row& source);
 /// The seconds that one step took, by the time of a step or the tokens of a second that the row
 /// prints; absent where it prints neither.
 std::optional<double> measured_step(const row& source);
+/// Likewise, where the row prints tokens of a second but no batch: of a step of the run's own.
+std::optional<double> measured_step(const row& source, const timed_run& run);
 
 /// What the row's model, device and kernels have in common with others, so that errors of one say
 /// something of the others: source, device, width, sequence, tensor-parallel degree, micro-batch.

@@ -4,23 +4,25 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <gpuplan/detail/text.hpp>
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/format.hpp>
 #include <gpuplan/io/header.hpp>
+#include <gpuplan/io/html.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -29,6 +31,7 @@
 #include <vector>
 
 #include "guides/help_page.hpp"
+#include "guides/interruption.hpp"
 #include "guides/render.hpp"
 
 #define GUIDES_TEXT_(x) #x
@@ -37,8 +40,11 @@
 namespace guides {
 namespace {
 
-constexpr const char* version_text = "gpuplan " GUIDES_TEXT(GPUPLAN_VERSION_MAJOR) "." GUIDES_TEXT(
-    GPUPLAN_VERSION_MINOR) "." GUIDES_TEXT(GPUPLAN_VERSION_PATCH);
+#define GUIDES_VERSION               \
+  GUIDES_TEXT(GPUPLAN_VERSION_MAJOR) \
+  "." GUIDES_TEXT(GPUPLAN_VERSION_MINOR) "." GUIDES_TEXT(GPUPLAN_VERSION_PATCH)
+constexpr const char* version_number = GUIDES_VERSION;
+constexpr const char* version_text = "gpuplan " GUIDES_VERSION;
 
 int complain(const std::string& program, const std::string& what, int status) {
   using namespace gpuplan::io;
@@ -67,11 +73,47 @@ std::string safe(const std::string& text, bool color) {
 // success. Who closes the pipe, as `head` does, has read enough and is not told.
 int print(const std::string& program, const std::string& text) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is then an error like others
+  // A file gets all of it, while Ctrl-C must end what waits for the reader of a pipe.
+  struct stat about {};
+  const bool is_file = fstat(STDOUT_FILENO, &about) == 0 && S_ISREG(about.st_mode);
+  const auto whole = is_file ? std::make_unique<uninterrupted>() : nullptr;
   errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (written && std::fflush(stdout) == 0) return 0;
   if (errno == EPIPE) return 1;
   return complain(program, std::string("cannot write to standard output: ") + strerror(errno), 1);
+}
+
+// What the command line said, option by option: a text, several, or true of a flag.
+nlohmann::ordered_json request_of(const CLI::App& app) {
+  auto request = nlohmann::ordered_json::object();
+  for (const CLI::Option* const option : app.get_options()) {
+    if (option->count() == 0) continue;
+    std::string name = option->get_single_name();
+    for (char& c : name)  // "sequence_length", and "model" of MODEL
+      c = c == '-' ? '_' : gpuplan::detail::lower(c);
+    if (name == "format" || name == "color") continue;
+    if (option->get_items_expected_max() == 0) {
+      request[name] = option->as<bool>();
+    } else if (option->results().size() == 1) {
+      request[name] = option->results().front();
+    } else {
+      request[name] = option->results();
+    }
+  }
+  return request;
+}
+
+// The answer with what was asked, as docs/answer.schema.json describes it.
+std::string with_request(const program& is, const CLI::App& app, const std::string& answer) {
+  const nlohmann::ordered_json all = {{"gpuplan", version_number},
+                                      {"command", is.name},
+                                      {"request", request_of(app)},
+                                      {"answer", nlohmann::ordered_json::parse(answer)}};
+  return gpuplan::io::printable(
+             all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
+             gpuplan::io::line_ends::are_kept) +
+         "\n";
 }
 
 // The same text everywhere but on a terminal.
@@ -89,53 +131,71 @@ output for_standard_output(gpuplan::io::format format, const std::string& color)
   return as;
 }
 
+// What a program says as a document of its format.
+std::string as_document(const program& is, const std::string& said, const output& as) {
+  using gpuplan::io::format;
+  if (as.format == format::text) return safe(said, as.color);
+  if (as.format == format::html)
+    return gpuplan::io::html_page(is.name, "<main>\n" + said + "</main>\n");
+  return said;
+}
+
 }  // namespace
 
-int run_program(int argc,
-                char** argv,
-                const std::string& program,
-                const std::string& about,
-                const std::function<void(CLI::App&)>& add,
-                const std::function<std::string(const output&)>& make) {
-  std::string format = gpuplan::io::formats[0].name;
+void describe(CLI::App& app, const program& is, asked_output& as) {
+  as.format = gpuplan::io::formats[0].name;
   std::vector<std::string> formats;
   for (const auto& traits : gpuplan::io::formats) formats.emplace_back(traits.name);
-  std::string color = "auto";
-  CLI::App app(about, program);
+  app.name(is.name);
+  app.description(is.about);
+  app.footer(is.examples);
   app.formatter(help_page());
   app.set_version_flag("--version", version_text);
-  app.add_option("--format", format, "How to print")
+  app.add_option("--format", as.format, "How to print")
       ->check(CLI::IsMember(formats))
       ->capture_default_str();
-  app.add_option("--color", color, "Colour in text; auto is on a terminal, unless NO_COLOR is set")
+  app.add_option(
+         "--color", as.color, "Colour in text; auto is on a terminal, unless NO_COLOR is set")
       ->check(CLI::IsMember(std::vector<std::string>{"auto", "always", "never"}))
       ->capture_default_str();
-  add(app);
+  is.add(app);
+}
+
+int run_program(int argc, char** argv, const program& is) {
+  asked_output asked;
+  CLI::App app;
+  describe(app, is, asked);
   try {
     app.parse(argc, argv);
+  } catch (const bad_request& error) {
+    return complain(is.name, error.what(), 2);
   } catch (const CLI::ParseError& error) {
     std::ostringstream out;
     std::ostringstream err;
-    if (app.exit(error, out, err) == 0) return print(program, out.str());
+    if (app.exit(error, out, err) == 0) return print(is.name, out.str());
     app.description("");
     const std::string help = app.help();
     return complain(
-        program,
+        is.name,
         error.what() + ("\n" + help.substr(0, help.find('\n'))) + "\n--help says what there is",
         2);
   }
   try {
-    const output as = for_standard_output(*gpuplan::io::format_named(format), color);
-    const std::string text = make(as);
-    return print(program, as.format == gpuplan::io::format::text ? safe(text, as.color) : text);
+    const output as = for_standard_output(*gpuplan::io::format_named(asked.format), asked.color);
+    printed made = is.make(as);
+    if (is.states_request && as.format == gpuplan::io::format::json)
+      made.text = with_request(is, app, made.text);
+    const int status = print(is.name, as_document(is, made.text, as));
+    for (const std::string& problem : made.problems) complain(is.name, problem, 1);
+    return made.problems.empty() ? status : 1;
   } catch (const bad_request& error) {
-    return complain(program, error.what(), 2);
+    return complain(is.name, error.what(), 2);
   } catch (const std::exception& error) {
-    return complain(program, error.what(), 1);
+    return complain(is.name, error.what(), 1);
   }
 }
 
-std::string read_file(const std::string& option, const std::string& name) {
+std::string read_file(const std::string& option, const std::string& name, std::size_t most) {
   const auto refuse = [&](int error) {
     return bad_request(option + ": cannot read " + name + ": " + std::strerror(error));
   };
@@ -144,9 +204,9 @@ std::string read_file(const std::string& option, const std::string& name) {
   std::string text;
   int error = 0;
   // One byte more than there may be tells of what is too long.
-  while (error == 0 && text.size() <= most_of_a_file) {
+  while (error == 0 && text.size() <= most) {
     char some[1 << 16];
-    const ssize_t more = read(file, some, std::min(sizeof some, most_of_a_file + 1 - text.size()));
+    const ssize_t more = read(file, some, std::min(sizeof some, most + 1 - text.size()));
     if (more == 0) break;
     if (more > 0)
       text.append(some, static_cast<std::size_t>(more));
@@ -157,11 +217,11 @@ std::string read_file(const std::string& option, const std::string& name) {
   const bool has_size = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
   close(file);
   if (error != 0) throw refuse(error);
-  if (text.size() > most_of_a_file)
+  if (text.size() > most)
     throw bad_request(
         option + ": " + name + " holds " +
-        (has_size ? std::to_string(about.st_size) : "more than " + std::to_string(most_of_a_file)) +
-        " bytes, and at most " + std::to_string(most_of_a_file) + " are read");
+        (has_size ? std::to_string(about.st_size) : "more than " + std::to_string(most)) +
+        " bytes, and at most " + std::to_string(most) + " are read");
   return text;
 }
 
@@ -181,6 +241,7 @@ int write_all(int file, const std::string& text) {
 
 // Puts a draft beside a file in its place once it is whole, or says why it cannot.
 int replace(const std::string& name, const std::string& text, mode_t mode) {
+  const uninterrupted whole;
   std::string draft = name + ".XXXXXX";
   const int file = mkostemp(draft.data(), O_CLOEXEC);
   if (file < 0) return errno;
@@ -217,50 +278,6 @@ void write_file(const std::string& option, const std::string& name, const std::s
       unknown ? name : target.string(), text, is_there ? about.st_mode & 07777U : 0666U & ~hidden));
 }
 
-namespace {
-
-// Whether a text is a number and nothing else.
-template <class Number>
-bool reads_as(const std::string& text, Number& value) {
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && stopped == end;
-}
-
-}  // namespace
-
-CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
-  const std::string ends = std::to_string(least) + " to " + std::to_string(most);
-  return {[=](std::string& text) -> std::string {
-            std::int64_t value = 0;
-            if (!reads_as(text, value) || value < least || value > most)
-              return text + " is no whole number from " + ends;
-            text = std::to_string(value);
-            return {};
-          },
-          "INT in [" + ends + "]"};
-}
-
-CLI::Validator finite_number(double least, double most) {
-  const std::string ends =
-      gpuplan::io::decimal(least, -1) + " to " + gpuplan::io::decimal(most, -1);
-  return {[=](std::string& text) -> std::string {
-            double value = 0;
-            const bool is_fine = reads_as(text, value) && least <= value && value <= most;
-            return is_fine ? "" : text + " is no number from " + ends;
-          },
-          "FLOAT in [" + ends + "]"};
-}
-
-CLI::Validator positive_number() {
-  return {[](std::string& text) -> std::string {
-            double value = 0;
-            const bool is_fine = reads_as(text, value) && value > 0 && std::isfinite(value);
-            return is_fine ? "" : text + " is no finite number above 0";
-          },
-          ""};
-}
-
 CLI::Validator identifier() {
   return {[](std::string& name) -> std::string {
             return gpuplan::io::is_identifier(name)
@@ -270,45 +287,51 @@ CLI::Validator identifier() {
           ""};
 }
 
-int run(int argc, char** argv, std::initializer_list<guide> held) {
-  const bool several = held.size() > 1;
+program program_of(const std::string& name, std::initializer_list<guide> held) {
+  const std::vector<guide> all = held;
   std::vector<std::string> ids;
   std::string about =
       "The tables of the guides, computed from their inputs, beside what they print:";
-  for (const guide& g : held) {
+  for (const guide& g : all) {
     ids.emplace_back(g.id);
     about += std::string("\n  ") + g.id + "  " + g.title;
-    if (several) about += std::string(" (") + g.program + ")";
+    if (all.size() > 1) about += std::string(" (") + g.program + ")";
   }
-  std::vector<std::string> wanted;
-  return run_program(
-      argc,
-      argv,
-      several ? "strategy_tables" : held.begin()->program,
-      about,
-      [&](CLI::App& app) {
-        app.add_option("--guide", wanted, "Which guide; may be given again (default: all)")
-            ->check(CLI::IsMember(ids))
-            ->allow_extra_args(false);
-      },
-      [&](const output& as) {
-        std::vector<report> reports;
-        for (const guide& g : held)
-          if (wanted.empty() || std::find(wanted.begin(), wanted.end(), g.id) != wanted.end())
-            reports.push_back(g.make());
-        return render(reports, as);
-      });
+  const auto wanted = std::make_shared<std::vector<std::string>>();
+  return {.name = name,
+          .about = about,
+          .examples = "",
+          .add =
+              [=](CLI::App& app) {
+                app.add_option("--guide", *wanted, "Which guide; may be given again (default: all)")
+                    ->check(CLI::IsMember(ids))
+                    ->allow_extra_args(false);
+              },
+          .make =
+              [=](const output& as) {
+                std::vector<report> reports;
+                for (const guide& g : all)
+                  if (wanted->empty() ||
+                      std::find(wanted->begin(), wanted->end(), g.id) != wanted->end())
+                    reports.push_back(g.make());
+                return render(reports, as);
+              }};
+}
+
+int run(int argc, char** argv, std::initializer_list<guide> held) {
+  const std::string name = held.size() > 1 ? "strategy_tables" : held.begin()->program;
+  return run_program(argc, argv, program_of(name, held));
 }
 
 int run(
     int argc, char** argv, const char* program, const char* about, gpuplan::io::table (*make)()) {
-  return run_program(
-      argc,
-      argv,
-      program,
-      about,
-      [](CLI::App&) {},
-      [&](const output& as) { return render(make(), as); });
+  return run_program(argc,
+                     argv,
+                     {.name = program,
+                      .about = about,
+                      .examples = "",
+                      .add = [](CLI::App&) {},
+                      .make = [&](const output& as) { return render(make(), as); }});
 }
 
 }  // namespace guides

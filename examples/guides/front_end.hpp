@@ -5,12 +5,14 @@
 #include <gpuplan/io/table.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "guides/quantities.hpp"
 #include "guides/render.hpp"
 #include "guides/report.hpp"
 
@@ -27,38 +29,54 @@ class bad_request : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Parses the command line, with the options that `add` adds to `--format`, `--color`, `--version`
-/// and `--help`, and prints what `make` returns. The exit status: 0; 1 with a message where
-/// standard output cannot be written or `make` throws; 2 with a message, and nothing on standard
-/// output, where the command line is wrong (then with a line of usage) or `make` throws
-/// `bad_request`.
-int run_program(int argc,
-                char** argv,
-                const std::string& program,
-                const std::string& about,
-                const std::function<void(CLI::App&)>& add,
-                const std::function<std::string(const output&)>& make);
+/// What a program prints, and what it could not do, line by line, for standard error.
+struct printed {
+  printed(std::string says) : text(std::move(says)) {}  // NOLINT(google-explicit-constructor)
+  printed(std::string says, std::vector<std::string> left)
+      : text(std::move(says)), problems(std::move(left)) {}
+
+  std::string text;
+  std::vector<std::string> problems{};
+};
+
+/// A program: what its help says, its options, and what it prints of them.
+struct program {
+  std::string name;      // as a person calls it, "gpuplan fits"
+  std::string about;     // what it does; the first line alone says it
+  std::string examples;  // below the options; may be empty
+  std::function<void(CLI::App&)> add;
+  std::function<printed(const output&)> make;
+  // JSON is an object: the version, the command, the request as it was given, and the answer.
+  bool states_request = false;
+};
+
+/// Makes `app` the program's command line: its options, and `--format`, `--color`, `--version` and
+/// `--help`. Parsed values go to `as`, which must live as long.
+struct asked_output {
+  std::string format;
+  std::string color = "auto";
+};
+void describe(CLI::App& app, const program& is, asked_output& as);
+
+/// Parses the command line and prints what `make` returns. The exit status: 0; 1 with a message
+/// where standard output cannot be written, `make` throws, or there are problems; 2 with a message,
+/// and nothing on standard output, where the command line is wrong (then with a line of usage) or
+/// `make` throws `bad_request`.
+int run_program(int argc, char** argv, const program& is);
 
 /// The most that `read_file` takes: a hundred times what a config.json or a sweep's table has.
 inline constexpr std::size_t most_of_a_file = std::size_t{4} << 20;
 
 /// What a file holds, or a pipe or device until its end. Throws `bad_request`, after the option
-/// that named it, where it cannot be read or holds more than `most_of_a_file`.
-[[nodiscard]] std::string read_file(const std::string& option, const std::string& name);
+/// that named it, where it cannot be read or holds more than `most` bytes.
+[[nodiscard]] std::string read_file(const std::string& option,
+                                    const std::string& name,
+                                    std::size_t most = most_of_a_file);
 
 /// Makes a file of this text, in place of an earlier one only once all of it is on the disk; what
 /// is no regular file, such as a pipe, is written to. Throws, after the option, where it cannot be
 /// written; an earlier file is then as it was.
 void write_file(const std::string& option, const std::string& name, const std::string& text);
-
-/// Lets through whole numbers in decimal digits from `least` to `most`, and hands them on without
-/// leading zeros, which would make them octal: for `CLI::Option::transform`.
-[[nodiscard]] CLI::Validator whole_number(std::int64_t least, std::int64_t most);
-
-/// Lets through finite decimal numbers from `least` to `most`, or above 0: for
-/// `CLI::Option::check`.
-[[nodiscard]] CLI::Validator finite_number(double least, double most);
-[[nodiscard]] CLI::Validator positive_number();
 
 /// Lets through what a constant of C++ can be called.
 [[nodiscard]] CLI::Validator identifier();
@@ -69,6 +87,9 @@ struct guide {
   const char* title;
   report (*make)();
 };
+
+/// A program that prints the reports of the guides asked for.
+[[nodiscard]] program program_of(const std::string& name, std::initializer_list<guide> held);
 
 /// Prints the reports of the guides asked for, in the format asked for. The exit status: 0; 1 with
 /// a message where standard output cannot be written; 2 with a message and a line of usage, and

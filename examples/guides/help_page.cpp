@@ -62,8 +62,10 @@ std::string meaning_of(const CLI::Option& option) {
   if (!option.get_default_str().empty()) text += " (default: " + option.get_default_str() + ")";
   if (option.get_required() && option.nonpositional()) text += " (required)";
   const auto add_others = [&](const char* before, const std::set<CLI::Option*>& others) {
-    for (const CLI::Option* other : others) {
-      text += before + other->get_name();
+    std::set<std::string> names;  // the set of options has them as they lie in memory
+    for (const CLI::Option* other : others) names.insert(other->get_name());
+    for (const std::string& name : names) {
+      text += before + name;
       before = ", ";
     }
   };
@@ -71,6 +73,19 @@ std::string meaning_of(const CLI::Option& option) {
   add_others("; not with ", option.get_excludes());
   return text;
 }
+
+}  // namespace
+
+option_words words_of(const CLI::Option& option) {
+  std::string value = value_of(option);
+  if (!value.empty()) value.erase(0, 1);
+  return {.names = CLI::detail::split(names_of(option), ','),
+          .value = value,
+          .choices = choices(option.get_type_name()),
+          .meaning = meaning_of(option)};
+}
+
+namespace {
 
 class page : public CLI::Formatter {
  public:

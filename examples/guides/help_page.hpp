@@ -3,15 +3,27 @@
 // What --help prints.
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace CLI {
 class FormatterBase;
-}
+class Option;
+}  // namespace CLI
 
 namespace guides {
 
-/// Prints options as manual pages do: `--batch N`, `--format text|markdown|csv|json`, with what
-/// they mean, their default and whether they must be given beside them, in lines of 100 characters.
+/// Prints options as manual pages do: `--batch N`, `--goal time|money|memory`, with what they mean,
+/// their default and whether they must be given beside them, in lines of 100 characters.
 std::shared_ptr<CLI::FormatterBase> help_page();
+
+/// What help, manual and completion say of an option.
+struct option_words {
+  std::vector<std::string> names;    // "-h", "--help"; of an argument none
+  std::string value;                 // "N", "FILE", "text|csv"; empty: it takes none
+  std::vector<std::string> choices;  // where there is a list of them
+  std::string meaning;
+};
+[[nodiscard]] option_words words_of(const CLI::Option& option);
 
 }  // namespace guides

@@ -19,8 +19,8 @@ struct report {
   std::vector<std::string> warnings{};  // where the device contradicts its data sheet
 };
 
-/// The report as text for people, Markdown, CSV or JSON. CSV and JSON have one row for each
-/// measurement, and the quartiles of its samples.
+/// The report in the format asked for. Formats for programs have one row for each measurement, and
+/// the quartiles of its samples.
 [[nodiscard]] std::string render(const report& of, const guides::output& as);
 
 }  // namespace measure_gpu_program

@@ -255,18 +255,18 @@ void add_options(CLI::App& app, sweep_request& asked) {
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--seconds", asked.seconds, "For warm-up and measured steps of a setting, at most")
-      ->check(guides::finite_number(1e-3, 1e6))
+      ->transform(guides::finite_number(1e-3, 1e6))
       ->type_name("")
       ->capture_default_str();
   app.add_option("--hangs-after",
                  asked.hangs_after_s,
                  "Seconds: a step or set-up that lasts longer hangs, and ends the program with "
                  "status 4; a step is asked to stop after half of them")
-      ->check(guides::finite_number(1e-3, 1e6))
+      ->transform(guides::finite_number(1e-3, 1e6))
       ->type_name("")
       ->capture_default_str();
   app.add_option("--memory-limit", asked.memory_limit_MB, "In MB: above it, memory runs out")
-      ->check(guides::positive_number())
+      ->transform(guides::positive_number())
       ->type_name("");
   app.add_option("--data", asked.data, "The data set; drawn and written where it is not there")
       ->type_name("FILE");
@@ -300,19 +300,21 @@ int run_sweep_program(int argc,
                       const std::function<sweep_subject(const sweep_request&)>& make) {
   sweep_request asked;
   answer made;
-  const int status = guides::run_program(
-      argc,
-      argv,
-      program,
-      about,
-      [&](CLI::App& app) {
-        add_options(app, asked);
-        add(app);
-      },
-      [&](const guides::output& as) {
-        made = answer_to(asked, make(asked), as);
-        return made.text;
-      });
+  const int status = guides::run_program(argc,
+                                         argv,
+                                         {.name = program,
+                                          .about = about,
+                                          .examples = "",
+                                          .add =
+                                              [&](CLI::App& app) {
+                                                add_options(app, asked);
+                                                add(app);
+                                              },
+                                          .make =
+                                              [&](const guides::output& as) {
+                                                made = answer_to(asked, make(asked), as);
+                                                return made.text;
+                                              }});
   for (const std::string& problem : made.problems)
     std::fprintf(stderr, "%s: %s\n", program.c_str(), problem.c_str());
   if (status != 0) return status;

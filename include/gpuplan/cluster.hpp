@@ -35,6 +35,9 @@ struct cluster {
   known<bandwidth> inside_node{};    // of one GPU, each direction: see link_inside_node
   known<bandwidth> between_nodes{};  // of one node, each direction, all adapters together
   network_kind network = network_kind::infiniband;
+  known<duration>
+      collective_launch{};        // of one that moves nothing; else as communication.hpp has it
+  known<duration> hop_between{};  // of one step of a collective from node to node, likewise
   known<dated_price> price_per_gpu{};
   known<range<duration>> time_in_queue{};  // from submission to start
   known<power> power_per_gpu{};            // with its share of host and cooling: see total_power
@@ -59,6 +62,14 @@ struct cluster {
   };
   if (const failure why = link(given.inside_node, fact::inside_node); failed(why)) return why;
   if (const failure why = link(given.between_nodes, fact::between_nodes); failed(why)) return why;
+  const auto latency = [](const known<duration>& time, fact name) {
+    if (!time || (detail::is_finite(time->value()) && *time >= duration{})) return failure();
+    return failure(detail::is_finite(time->value()) ? errc::negative : errc::not_finite)
+        .about(name);
+  };
+  if (const failure why = latency(given.collective_launch, fact::collective_launch); failed(why))
+    return why;
+  if (const failure why = latency(given.hop_between, fact::hop_between); failed(why)) return why;
   if (given.power_per_gpu) {
     const failure why =
         detail::check_positive(*given.power_per_gpu, 1_W, fact::milliwatts, fact::power_per_gpu);

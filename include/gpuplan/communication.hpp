@@ -176,6 +176,8 @@ struct device_group {
   if (inside->origin == ceiling_origin::measured)
     links.inside_node = links.inside_node / links.inside.copy_share;
   links.between = constants_between_nodes(given.network);
+  if (given.hop_between) links.between.hop = *given.hop_between;
+  if (given.collective_launch) links.launch = *given.collective_launch;
   return links;
 }
 

@@ -12,7 +12,8 @@ namespace gpuplan {
 struct device_efficiency {
   const char* name = "";
   double products = 0.8;       // matrix products in fp16 and bf16 whose tiles fill the device
-  double products_fp8 = 0.75;  // likewise in fp8, of its peak, and fp4
+  double products_fp32 = 0.8;  // likewise in fp32 and tf32, of their peaks,
+  double products_fp8 = 0.75;  // in fp8, and fp4
   double products_fp4 = 0.6;
   double products_fp8_by_row = 0.4;  // in fp8 with a scale for each row of both operands
   double odd_matmuls = 0.38;         // of that, where a dimension is no multiple of 4 bytes,

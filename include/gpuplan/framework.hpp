@@ -6,8 +6,10 @@
 #include <gpuplan/implementation.hpp>
 #include <gpuplan/layer_classes.hpp>
 #include <gpuplan/precision.hpp>
+#include <gpuplan/result.hpp>
 #include <gpuplan/units.hpp>
 
+#include <array>
 #include <cstdint>
 
 namespace gpuplan {
@@ -68,6 +70,7 @@ struct engine_class {
   bool notes_losses = false;              // of each micro-batch
   bool adds_gradients_in_kernels = true;  // of products; else in one behind them
   bool scatters_stream = true;  // between stages: each tensor-parallel rank sends its part
+  bool counts_work = false;     // its copies and collectives say what they ask of the device
 };
 
 namespace code_names {
@@ -79,8 +82,10 @@ inline constexpr code_name megatron{"megatron"};
 
 namespace engine_classes {
 /// DistributedDataParallel with ZeRO-0; ZeroRedundancyOptimizer with ZeRO-1.
-inline constexpr engine_class ddp{
-    .name = &code_names::ddp, .takes_any_optimizer = true, .repeats_layers = true};
+inline constexpr engine_class ddp{.name = &code_names::ddp,
+                                  .takes_any_optimizer = true,
+                                  .repeats_layers = true,
+                                  .counts_work = true};
 /// `fully_shard` of PyTorch.
 inline constexpr engine_class fsdp2{.name = &code_names::fsdp2,
                                     .least_zero_stage = 2,
@@ -88,7 +93,8 @@ inline constexpr engine_class fsdp2{.name = &code_names::fsdp2,
                                     .holds = held_states::parts,
                                     .gathers_weights = true,
                                     .repeats_layers = true,
-                                    .repeats_shared_layers = true};
+                                    .repeats_shared_layers = true,
+                                    .counts_work = true};
 /// DeepSpeed, its ZeRO stages and its pipeline engine.
 inline constexpr engine_class deepspeed{.name = &code_names::deepspeed,
                                         .most_zero_stage = 3,
@@ -117,6 +123,24 @@ inline constexpr engine_class megatron{.name = &code_names::megatron,
 inline constexpr const engine_class* all[] = {&ddp, &fsdp2, &deepspeed, &megatron};
 }  // namespace engine_classes
 
+namespace detail {
+
+// What a setup asks of its engine, as of its layers.
+template <class Setup>
+constexpr auto asked_of_engine(const engine_class& by, const Setup& of) {
+  const auto& ranks = of.parallelism;
+  const bool is_reduced = of.framework.engine.reduces_every_micro_batch;
+  return std::to_array<asked_property>({
+      {by.gathers_weights, {fact::shard_group, ranks.shard_group}},
+      {by.gathers_weights, {fact::weights_on_host, ranks.weights_on_host}},
+      {by.gathers_weights, {fact::reduces_every_micro_batch, is_reduced}, true},
+      {by.has_fp32_gradients, {fact::fp32_gradients, of.precision.fp32_gradients}},
+      {by.has_fp8_linears, {fact::fp8_linears, of.precision.fp8_linears}},
+  });
+}
+
+}  // namespace detail
+
 /// An engine and its settings.
 struct engine {
   const engine_class* is = &engine_classes::ddp;
@@ -143,19 +167,30 @@ struct software_costs {
   // Bytes of element-wise kernels, over those counted: below 1 where caches hold some of them,
   // above where kernels are less fused than the fields of `framework` say.
   double element_traffic = 1;
-  double score_traffic = 1;                // likewise of scores, where attention is written out
-  duration host_per_operator{};            // the host's time to launch one operator of a layer
-  double host_of_backward = 0.4;           // of that, where autograd launches it: without Python
-  bool launches_ahead = true;              // while exchanges run; else the host waits for these too
-  duration host_per_step{};                // logging, the loader, the optimizer's launches
-  double hidden_tensor_communication = 0;  // behind products
-  double hidden_expert_communication = 0;  // behind other micro-batches or shared experts
+  double score_traffic = 1;       // likewise of scores, in eager attention
+  duration host_per_operator{};   // the host's time to launch one operator of a layer
+  double host_of_backward = 0.4;  // of that, where autograd launches it: without Python
+  bool launches_ahead = true;     // while exchanges run; else the host waits for these too
+  // The host's time for one exchange among ranks that divide a layer, beside its operators',
+  duration host_per_collective{};
+  // and for each of these ranks where the stages of a pipeline are in several nodes: hosts that
+  // poll for what other nodes send keep each other waiting.
+  duration host_per_rank{};
+  // What ranks that divide a layer wait for each other in one exchange, for each node that they are
+  // in, where these are several: exchanges that nothing waits for, as of gradients, even this out.
+  duration wait_per_node{};
+  double network_share = 1;  // of what links between nodes carry, that its exchanges reach
+  duration host_per_step{};  // logging, the loader, the optimizer's launches
+  double hidden_tensor_communication = 0;    // behind products
+  double hidden_expert_communication = 0;    // behind other micro-batches or shared experts
   double hidden_pipeline_communication = 0;  // behind the next micro-batch
   bool hides_gradients = true;               // behind the backward pass of the last micro-batch
   bool hides_gathers = true;     // of weights that passes gather, and of gradients, behind layers
   bandwidth gathered_at_most{};  // of a rank, by ZeRO-3: 0 as the links allow
   bool hides_parameters = true;  // behind the forward pass: ZeRO-1's, which stage 3 always does
   double contention = 0;         // s lost for each s of communication that runs beside kernels
+  // How far steps lie from what these costs give, as the standard deviation of the logarithm
+  double scatter = 0.2;
   // Steps of this software were timed; else these are of other code, or nobody's.
   bool timed = false;
 };

@@ -6,8 +6,10 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpu_names.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/catalog/model_names.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/cluster.hpp>
@@ -49,6 +51,7 @@
 #include <gpuplan/time/pipeline.hpp>
 #include <gpuplan/time/rates.hpp>
 #include <gpuplan/time/roofline.hpp>
+#include <gpuplan/time/stack_numbers.hpp>
 #include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/time/step_rates.hpp>

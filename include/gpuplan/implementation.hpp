@@ -5,25 +5,38 @@
 
 #include <gpuplan/result.hpp>
 
+#include <array>
 #include <cstdint>
 
 namespace gpuplan {
 
 struct transformer;
 struct implementation;
+struct training_setup;
+struct batch_plan;
+
 namespace eager {
-struct code_maker;
-}
+class tape;
+class code_user;
+
+/// What makes the code of layers and hands it on, for as long as a step is replayed.
+struct code_maker {
+  void (*run)(tape& t, const training_setup& setup, const batch_plan& plan, code_user& user);
+};
+/// The replay's own: which, it knows by the address of the classes' name.
+inline constexpr code_maker library_code{nullptr};
+}  // namespace eager
 
 /// Classes that build and run the layers of a model, as far as it matters who they are: what they
-/// have code for. Told apart by address. What is asked of them is asked by these names alone:
-/// classes of a user's own need no more than one of these (docs/add_an_implementation.md).
+/// have code for. What is asked of them is asked by these properties alone: classes of a user's own
+/// need no more than one of these (docs/add_an_implementation.md).
 struct layer_class {
   const code_name* name = nullptr;
   model_kind kind{};
   /// What keeps the classes from running such a model, or no failure; none: nothing does.
   failure (*flaw_of)(const transformer& model, const implementation& as) = nullptr;
-  /// Their code: `eager::code_of<my_code>`. None: the library's own, for its own classes.
+  /// Their code: `eager::code_of<my_code>`, or `eager::library_code`, where the name is of the
+  /// library's.
   const eager::code_maker* code = nullptr;
 
   // Kinds of parallelism
@@ -61,7 +74,38 @@ struct layer_class {
   std::int64_t layer_period = 1;          // a layer is like the one so many before it, and adds
   bool repeats_layers = true;             // the same memory wherever it stands,
   bool repeats_recomputed_layers = true;  // and where it is computed again or gathered too
+  bool counts_work = false;               // every operator says what it asks of the device
 };
+
+namespace detail {
+
+// A property that one field of a setup asks for.
+struct asked_property {
+  bool is_there = false;
+  named_fact field{};
+  std::int64_t takes = 0;  // where the property is not there
+};
+
+// What a setup asks of its layers' classes. A template, because a setup is made of these.
+template <class Setup>
+constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
+  const auto& ranks = of.parallelism;
+  const auto& as = of.framework.implementation;
+  return std::to_array<asked_property>({
+      {code.is_pipelined, {fact::pipeline_parallel, ranks.pipeline_parallel}, 1},
+      {code.is_pipelined, {fact::shares_kept_inputs, ranks.shares_kept_inputs}},
+      {code.recomputes_in_spans, {fact::recompute_span, of.recompute_span}, 1},
+      {code.recomputes_periodically, {fact::recompute_period, of.recompute_period}, 1},
+      {code.recomputes_first_layers, {fact::recompute_layers, of.recompute_layers}},
+      {code.keeps_costly_results, {fact::saves_costly_results, of.saves_costly_results}},
+      {code.is_compiled, {fact::compiles_layers, as.compiles_layers}},
+      {code.is_compiled, {fact::compiles_loss, as.compiles_loss}},
+      {code.has_fp8_linears, {fact::fp8_linears, of.precision.fp8_linears}},
+      {code.reads_targets, {fact::target_length, of.target_length}},
+  });
+}
+
+}  // namespace detail
 
 /// How RMS norms are computed.
 enum class rms_norm_kind {
@@ -154,12 +198,14 @@ struct decoder_options {
   bool caps_logits = false;
 };
 
-/// The classes that a framework has where nobody says which: a LLaMA's.
-[[nodiscard]] constexpr const layer_class* usual_layers();
+namespace layer_classes {
+// What a framework has where nobody says which; layer_classes.hpp defines it.
+extern const layer_class llama;
+}  // namespace layer_classes
 
 /// Whose code runs the layers, and how its functions do what other code does in another way.
 struct implementation {
-  const layer_class* layers = usual_layers();
+  const layer_class* layers = &layer_classes::llama;
   rms_norm_kind rms_norm = rms_norm_kind::fused;
   rotary_kind rotary = rotary_kind::halves;
   grouped_heads_kind grouped_heads = grouped_heads_kind::by_kernel;

@@ -41,6 +41,9 @@ struct parallelism {
   // account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split. Else the layers
   // alone are divided.
   bool ends_are_layers = false;
+  // Stages are equally long by what they compute, where the head counts as so many layers: each
+  // ends with the layer that takes it beyond its share (nanotron). 0: by the number of layers.
+  double head_in_layers = 0;
   bool sequence_parallel =
       false;  // norms and residuals along the sequence, within tensor parallelism
   // Tensor-parallel ranks keep a part each of recomputed inputs: distribute_saved_activations.
@@ -83,6 +86,16 @@ struct layer_range {
                                                     std::int64_t layers,
                                                     std::int64_t stage) {
   const std::int64_t stages = layout.pipeline_parallel;
+  if (layout.head_in_layers > 0) {
+    const double share =
+        (static_cast<double>(layers) + layout.head_in_layers) / static_cast<double>(stages);
+    const auto layers_before = [&](std::int64_t which) {
+      if (which == 0) return std::int64_t{0};
+      const auto before = static_cast<std::int64_t>(static_cast<double>(which) * share) + 1;
+      return which < stages && before < layers ? before : layers;
+    };
+    return {layers_before(stage), layers_before(stage + 1)};
+  }
   const std::int64_t end = layout.ends_are_layers ? 1 : 0;
   const std::int64_t places = (layers + 2 * end + stages - 1) / stages;
   const auto layers_before = [&](std::int64_t which) {

@@ -21,8 +21,8 @@ enum class attention_kernel {
   automatic,  // as PyTorch chooses: flash where it can, else efficient
   flash,      // FlashAttention-2
   efficient,  // xFormers' memory-efficient attention
-  math,       // PyTorch's own products, in fp32
-  eager       // the model's own products
+  math,       // PyTorch's own matmuls, in fp32
+  eager       // the model's own operators
 };
 
 struct training_setup {
@@ -65,17 +65,28 @@ inline constexpr std::int64_t most_texts_beside = 5;
 
 namespace detail {
 
+constexpr failure flaw_of_asked(const asked_property& asked, named_fact beside) {
+  if (asked.is_there) return {};
+  return flaw_unless({{asked.field, asked.takes}}, beside);
+}
+constexpr failure flaw_of_properties(const training_setup& setup) {
+  const layer_class& code = setup.framework.layers();
+  const engine_class& by = *setup.framework.engine.is;
+  for (const asked_property& asked : asked_of_layers(code, setup))
+    if (const failure why = flaw_of_asked(asked, {fact::layers, code.name}); failed(why))
+      return why;
+  for (const asked_property& asked : asked_of_engine(by, setup))
+    if (const failure why = flaw_of_asked(asked, {fact::sharding, by.name}); failed(why))
+      return why;
+  return {};
+}
+
 // Whether the framework compiles such layers, and such a loss.
 constexpr failure flaw_of_compilation(const training_setup& setup) {
   const transformer& model = setup.model;
   const implementation& by = setup.framework.implementation;
   const named_fact compiles_layers{fact::compiles_layers, by.compiles_layers};
   const named_fact compiles_loss{fact::compiles_loss, by.compiles_loss};
-  if (!by.layers->is_compiled)
-    if (const failure why =
-            flaw_if_any({compiles_layers, compiles_loss}, {fact::layers, by.layers->name});
-        failed(why))
-      return why;
   if (by.compiles_loss && by.loss_parallel)
     return without_code({compiles_loss, {fact::loss_parallel, true}, {fact::takes, false}});
   if (!by.compiles_layers) return {};
@@ -131,8 +142,7 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
     return without_code({{fact::master_weights, true}, weights, {fact::takes, false}});
   if (!recipe.master_weights && engine.has_own_step)
     return without_code({{fact::master_weights, false}, sharding, {fact::takes, true}});
-  if (engine.has_fp32_gradients) return {};
-  return flaw_if_any({{fact::fp32_gradients, recipe.fp32_gradients}}, sharding);
+  return {};
 }
 
 constexpr failure flaw_of_fp8(const training_setup& setup) {
@@ -145,14 +155,9 @@ constexpr failure flaw_of_fp8(const training_setup& setup) {
       failed(why))
     return why;
   if (!recipe.fp8_linears) return {};
-  if (!setup.framework.layers().has_fp8_linears)
-    return without_code({fp8, layers, {fact::takes, false}});
   if (recipe.compute != number_format::bf16)
     return without_code(
         {{fact::precision_compute, recipe.compute}, fp8, {fact::takes, number_format::bf16}});
-  if (!setup.framework.engine.is->has_fp8_linears)
-    return without_code(
-        {fp8, {fact::sharding, setup.framework.engine.is->name}, {fact::takes, false}});
   if (setup.parallelism.tensor_parallel > 1)
     return without_code(
         {fp8, {fact::tensor_parallel, setup.parallelism.tensor_parallel}, {fact::takes, false}});
@@ -211,12 +216,6 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
     return code.is_pipelined ? taken.runs_pipelines : taken.runs_others;
   };
   if (!runs_it(by)) return with_engines(without_code({sharding, layers}), runs_it);
-  if (!gathers)
-    if (const failure why = flaw_if_any({{fact::shard_group, layout.shard_group},
-                                         {fact::weights_on_host, layout.weights_on_host}},
-                                        sharding);
-        failed(why))
-      return why;
   const named_fact on_host{fact::optimizer_on_host, layout.optimizer_on_host};
   if (gathers && layout.optimizer_on_host != layout.weights_on_host)
     return without_code({on_host,
@@ -234,8 +233,6 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
                            {fact::precision_weights, setup.precision.weights},
                            {fact::takes, false}});
   }
-  if (!gathers && !setup.framework.engine.reduces_every_micro_batch)
-    return without_code({{fact::reduces_every_micro_batch, false}, sharding, {fact::takes, true}});
   if (!gathers && stage == 3 && !code.has_module_hooks)
     return without_code({zero_stage, sharding, layers, {fact::at_most, 2}});
   return {};
@@ -315,8 +312,6 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
   const named_fact one{fact::takes, 1};
   const layer_class& code = setup.framework.layers();
   const std::int64_t ranks = layout.tensor_parallel;
-  if (!code.is_pipelined && layout.pipeline_parallel > 1)
-    return without_code({stages, layers, one});
   if (layout.virtual_pipeline > 1) {
     if (!code.is_pipelined) return without_code({chunks, layers, one});
     if (!setup.framework.engine.is->runs_chunks) return without_code({chunks, sharding, one});
@@ -331,11 +326,6 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
     return without_code({{fact::expert_parallel, layout.expert_parallel}, engine, one});
   if (!has_engine && !code.divides_context && layout.context_parallel > 1)
     return without_code({{fact::context_parallel, layout.context_parallel}, layers, engine, one});
-  if (!code.is_pipelined)
-    if (const failure why =
-            flaw_if_any({{fact::shares_kept_inputs, layout.shares_kept_inputs}}, layers);
-        failed(why))
-      return why;
   const model_rank& place = setup.place;
   if (place.stage < 0 || place.stage >= layout.pipeline_parallel)
     return failure(errc::out_of_bounds,
@@ -417,17 +407,7 @@ constexpr failure flaw_of_recomputation(const training_setup& setup) {
                          layers,
                          {fact::takes, recompute_mode::none},
                          {fact::takes, recompute_mode::full}});
-  if (setup.recompute_span > 1 && !code.recomputes_in_spans)
-    return without_code({{fact::recompute_span, setup.recompute_span}, layers, {fact::takes, 1}});
-  if (setup.recompute_period > 1 && !code.recomputes_periodically)
-    return without_code(
-        {{fact::recompute_period, setup.recompute_period}, layers, {fact::takes, 1}});
-  if (!code.recomputes_first_layers)
-    if (const failure why = flaw_if_any({{fact::recompute_layers, setup.recompute_layers}}, layers);
-        failed(why))
-      return why;
-  if (code.keeps_costly_results) return {};
-  return flaw_if_any({{fact::saves_costly_results, setup.saves_costly_results}}, layers);
+  return {};
 }
 
 // Which kernels take what there is (sdp_utils.cpp of PyTorch).
@@ -625,7 +605,8 @@ constexpr failure flaw_of_lengths(const training_setup& setup) {
 }
 
 constexpr failure flaw_of_combination(const training_setup& setup) {
-  for (const failure& why : {flaw_of_precision(setup),
+  for (const failure& why : {flaw_of_properties(setup),
+                             flaw_of_precision(setup),
                              flaw_of_fp8(setup),
                              flaw_of_sharding(setup),
                              flaw_of_layout(setup),
@@ -685,11 +666,6 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   const named_fact layers{fact::layers, setup.framework.layers().name};
   if (texts.value != 1 && !compares_texts)
     return detail::without_code({texts, layers, {fact::head, setup.model.head}, {fact::takes, 1}});
-  if (!setup.framework.layers().reads_targets)
-    if (const failure why =
-            detail::flaw_if_any({{fact::target_length, setup.target_length}}, layers);
-        detail::failed(why))
-      return why;
   if (const failure why = detail::flaw_of_combination(setup); detail::failed(why)) return why;
   return setup;
 }

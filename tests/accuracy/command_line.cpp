@@ -158,7 +158,7 @@ TEST_CASE("bad usage, help and version") {
   CHECK(output({"--version"}).out.starts_with("gpuplan "));
 }
 
-TEST_CASE("plans, terms and calibrated steps of timed runs") {
+TEST_CASE("plans, terms, sources and calibrated steps of timed runs") {
   const std::string runs = data("timed_runs.csv");
   const outcome plans = output({"--plans", "--format", "csv", runs});
   CHECK(plans.status == 0);
@@ -174,14 +174,28 @@ TEST_CASE("plans, terms and calibrated steps of timed runs") {
   CHECK(has(terms.out, "\nbubble,all,"));
   CHECK(has(output({"--ablation", runs}).out, "without"));
 
-  // Rows that vTrain composed of one layer say what that takes; the others' are in no second row.
-  const auto calibrated =
-      nlohmann::json::parse(output({"--calibrated", "--format", "json", runs}).out);
-  REQUIRE(calibrated.size() == 1);
-  CHECK(calibrated[0]["quantities"][0]["quantity"] == "step_time");
-  CHECK(calibrated[0]["quantities"][0]["rows"] == 6);
-  CHECK(calibrated[0]["quantities"][0]["mean_abs_error_pct"] < 2);
-  CHECK(calibrated[0]["quantities"][0]["skipped"] == 19);
+  // Of each source and GPU that has three rows or more, the others by three of them.
+  const outcome few = output({"--calibrate", "3", "--seed", "1", "--format", "csv", runs});
+  CHECK(few.status == 0);
+  CHECK(has(few.out, "\nvtrain_multi,a100_sxm4_80gb,3,2,"));
+  CHECK(has(few.out, "\nmegascale,a100_sxm4_80gb,1,0,"));
+  CHECK(has(few.out, "three timed steps"));
+  CHECK(few.out == output({"--calibrate", "3", "--format", "csv", runs}).out);
+  CHECK(few.out != output({"--calibrate", "3", "--seed", "2", "--format", "csv", runs}).out);
+  const outcome each_one = output({"--calibrate", "3", "--rows", "--format", "csv", runs});
+  CHECK(has(each_one.out, ",step_time,"));
+  CHECK(has(each_one.out, ",step_time_low,"));
+  CHECK(output({"--calibrate", "2", runs}).status == 2);
+  CHECK(output({"--seed", "2", runs}).status == 2);
+
+  const outcome sources = output({"--by-source", "--format", "csv", runs});
+  CHECK(sources.status == 0);
+  CHECK(has(sources.out, "source,rows,predicted,refused,flagged,mean_abs_error_pct"));
+  CHECK(has(sources.out, "\nvtrain_multi,5,5,0,0,"));
+  CHECK(has(sources.out, "\nall,25,25,0,"));
+  const outcome left_out = output({"--by-source", "--leave-out", "--format", "csv", runs});
+  CHECK(has(left_out.out, "\nvtrain_multi,5,5,0,0,"));
+  CHECK(left_out.out != sources.out);
 
   const auto seen =
       nlohmann::json::parse(output({"--seen", "--format", "json", "--time", runs}).out);

@@ -82,6 +82,12 @@ TEST_CASE("steps that measure_torch.py measured, to the byte") {
         }) == 4);
 }
 
+TEST_CASE("what steps ask of a device, to the last kernel and byte") {
+  const auto all = compare_file(data("launched_steps.csv"));
+  for (const quantity_text& of : quantities)
+    if (of.what >= quantity::launches_forward) CHECK(count_exact(all, of.what) == 65);
+}
+
 // Workspaces of cuBLAS live on there, unlike those of the rows above.
 TEST_CASE("steps on an H100 with PyTorch 2.11, to the byte") {
   const auto all = compare_file(data("measured_on_h100.csv"));

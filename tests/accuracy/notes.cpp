@@ -15,6 +15,8 @@ TEST_CASE("values in remarks") {
 TEST_CASE("flags begin a remark") {
   CHECK(is_flagged("step derived; flag=superseded"));
   CHECK(is_flagged("flag: read as GiB"));
+  CHECK(is_flagged("its step has more work, flag=exotic optimizer"));
+  CHECK(is_flagged("FP8 in the name: flag=precision unsure"));
   CHECK(!is_flagged("flags=packed,compile"));
   CHECK(!is_flagged("no flag= in the middle"));
   CHECK(!is_flagged(""));
@@ -22,5 +24,6 @@ TEST_CASE("flags begin a remark") {
 
 TEST_CASE("repeats name their configuration") {
   CHECK(repeated_id("raw=x.csv:3; repeat 2/3 of run_0007; more") == "run_0007");
+  CHECK(repeated_id("repeat 2 of the same system and set-up").empty());
   CHECK(repeated_id("same row reprinted").empty());
 }

@@ -87,9 +87,8 @@ TEST_CASE("what rows do not print") {
 
 TEST_CASE("rows that cannot be described say why") {
   CHECK(changed({}).why_not.empty());
-  CHECK(changed({{"source", "a_friend"}}).why_not == "which framework ran is not known");
   CHECK(changed({{"layers", ""}}).why_not == "its model's dimensions are blank");
-  CHECK(changed({{"dp", ""}}).why_not == "its layout is not stated");
+  CHECK(changed({{"dp", ""}, {"tp", ""}}).why_not == "its layout is not stated");
   CHECK(changed({{"dp", "16"}}).why_not ==
         "its degrees of parallelism do not multiply to its GPUs");
   CHECK(changed({{"grad_accum", "7"}}).why_not ==
@@ -97,6 +96,36 @@ TEST_CASE("rows that cannot be described say why") {
   CHECK(changed({{"grad_accum", ""}, {"global_batch", ""}}).why_not == "its batch is not stated");
   CHECK(!changed({{"gpu", "abacus"}}).why_not.empty());
   CHECK(!changed({{"micro_batch", "0"}}).why_not.empty());
+}
+
+TEST_CASE("a row that nobody described is read by its columns") {
+  const auto nearest = [](std::vector<std::pair<std::string, std::string>> cells) {
+    cells.emplace_back("source", "a_friend");
+    return changed(cells);
+  };
+  const timed_run divided = nearest({});
+  CHECK(divided.why_not == "");
+  CHECK(divided.setup.framework.layers().is_pipelined);
+  CHECK(!divided.setup.framework.costs.timed);
+  // 8 GPUs of one node, by ZeRO-3 and without
+  std::vector<std::pair<std::string, std::string>> alone{{"gpus", "8"},
+                                                         {"dp", "8"},
+                                                         {"tp", "1"},
+                                                         {"pp", "1"},
+                                                         {"zero_stage", "3"},
+                                                         {"grad_accum", "1"},
+                                                         {"global_batch", ""},
+                                                         {"grad_bytes", "4"}};
+  const timed_run sharded = nearest(alone);
+  CHECK(sharded.why_not == "");
+  CHECK(sharded.setup.framework.engine.is == &gpuplan::engine_classes::fsdp2);
+  CHECK(sharded.setup.precision.autocast());
+  alone[4].second = "0";
+  CHECK(nearest(alone).setup.framework.engine.is == &gpuplan::engine_classes::ddp);
+  // Where no batch is printed, tokens of a second are those of a step of the run's own.
+  std::vector<std::pair<std::string, std::string>> rate{
+      {"grad_accum", ""}, {"global_batch", ""}, {"step_s", ""}, {"tokens_per_s_per_gpu", "1000"}};
+  CHECK(nearest(rate).why_not == "");
 }
 
 TEST_CASE("the time of a step comes from seconds or from tokens") {

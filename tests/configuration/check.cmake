@@ -54,8 +54,7 @@ function(stand_in name target)
   file(
     WRITE "${WORK_DIR}/source_of_${name}/CMakeLists.txt"
     "cmake_minimum_required(VERSION 3.24)\nproject(${name} LANGUAGES NONE)\n"
-    "string(REPLACE :: _ plain ${target})\nadd_library(\${plain} INTERFACE)\n"
-    "add_library(${target} ALIAS \${plain})\n")
+    "add_library(stand_in_${name} INTERFACE)\nadd_library(${target} ALIAS stand_in_${name})\n")
 endfunction()
 
 # MPI as a whole, and the run-time part of it, which has a compiler's wrapper but no headers.
@@ -79,6 +78,8 @@ absent(CUDA_that_is_wanted FAILS SAYS "GPUPLAN_CUDA is ON, and there is no CUDA 
 # What is fetched where it is not installed: from its source, or with a word of what to install.
 foreach(case IN ITEMS "CLI11 CLI11::CLI11 libcli11-dev" "Eigen3 Eigen3::Eigen libeigen3-dev"
                       "nlohmann_json nlohmann_json::nlohmann_json nlohmann-json3-dev"
+                      "yaml-cpp yaml-cpp::yaml-cpp libyaml-cpp-dev"
+                      "tomlplusplus tomlplusplus::tomlplusplus libtomlplusplus-dev"
                       "doctest doctest::doctest doctest-dev" "Boost Boost::units libboost-dev")
   separate_arguments(case UNIX_COMMAND "${case}")
   list(GET case 0 name)

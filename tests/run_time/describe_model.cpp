@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "check.hpp"
-#include "describe_model/command_line.hpp"
-#include "describe_model/render.hpp"
+#include "gpuplan_runs.hpp"
 #include "json_answer.hpp"
-#include "program_output.hpp"
+#include "model/render.hpp"
 #include "temporary_file.hpp"
 
 using nlohmann::json;
@@ -20,7 +19,7 @@ namespace catalog = gpuplan::catalog;
 namespace {
 
 outcome ran(const std::vector<std::string>& arguments) {
-  return output_of(describe_model::run, arguments, "describe_model");
+  return output_of_command("model", arguments);
 }
 
 json answer(const std::vector<std::string>& arguments) { return json_answer(ran, arguments); }
@@ -139,21 +138,20 @@ TEST_CASE("FLOPs follow the closed form of a decoder") {
   CHECK(flop(again, "gate", "recomputed") == flop(again, "gate", "forward"));
   CHECK(flop(rows, "gate", "recomputed") == 0);
   const json half =
-      answer({"llama-3-8b", "--sequence-length", "8192", "--attention", "causal-half"});
+      answer({"llama-3-8b", "--sequence-length", "8192", "--attention-flops", "causal-half"});
   CHECK(flop(half, "scores", "forward") == attention / 4);
 }
 
 TEST_CASE("adapters, frozen parts and heads train what they say") {
   // 32 layers of rank 16 beside 4096 x 4096 and 4096 x 1024; PEFT prints this number.
-  const json lora = answer({"llama-3-8b", "--lora-rank", "16"});
+  const json lora = answer({"llama-3-8b", "--lora", "16"});
   CHECK(parameters_in_all(lora, "trainable") == 6'815'744);
   CHECK(flop(lora, "adapters", "forward") == 2.0 * 6'815'744);
   CHECK(flop(lora, "gate", "backward") == flop(lora, "gate", "forward"));
-  CHECK(answer({"llama-3-8b", "--lora-rank", "16", "--lora-targets", "q_proj,v_proj"}) == lora);
-  CHECK(answer({"llama-3-8b", "--lora-rank", "16", "--lora-targets", "q", "v"}) == lora);
-  CHECK(
-      parameters_in_all(answer({"llama-3-8b", "--lora-rank", "16", "--lora-targets", "all-linear"}),
-                        "trainable") == 41'943'040);
+  CHECK(answer({"llama-3-8b", "--lora", "16", "--lora-targets", "q_proj,v_proj"}) == lora);
+  CHECK(answer({"llama-3-8b", "--lora", "16", "--lora-targets", "q,v"}) == lora);
+  CHECK(parameters_in_all(answer({"llama-3-8b", "--lora", "16", "--lora-targets", "all-linear"}),
+                          "trainable") == 41'943'040);
   const json frozen = answer({"llama-3-8b", "--train", "frozen"});
   CHECK(parameters_in_all(frozen, "trainable") == 0);
   CHECK(flop(frozen, "all", "backward") == 0);
@@ -204,16 +202,16 @@ TEST_CASE("a config.json is read") {
       R"("num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,)"
       R"("vocab_size":128256,"novel_key":1})";
   const temporary_file file(config);
-  const json rows = answer({"--config", file.name()});
+  const json rows = answer({file.name()});
   CHECK(parameters_in_all(rows) == 8'030'261'248);
   bool said = false;
   for (const json& row : rows)
     said = said || (row["table"] == "model" && has(row["value"].dump(), "novel_key"));
   CHECK(said);
-  CHECK(parameters_in_all(answer({"--config", file.name(), "--layers", "16"})) ==
+  CHECK(parameters_in_all(answer({file.name(), "--layers", "16"})) ==
         8'030'261'248 - 16 * 218'112'000LL);
   const temporary_file unknown(R"({"model_type":"mamba2"})");
-  const outcome o = ran({"--config", unknown.name()});
+  const outcome o = ran({unknown.name()});
   CHECK(o.status == 2);
   CHECK(o.out.empty());
   CHECK(has(o.err, "does not know mamba2"));
@@ -259,23 +257,6 @@ TEST_CASE("models of other kinds have tables of theirs") {
                                                             "per token")));
 }
 
-TEST_CASE("the catalogue is listed") {
-  const json rows = answer({"--list"});
-  REQUIRE(rows.size() == std::size(catalog::models));
-  for (const json& row : rows) {
-    CAPTURE(row.dump());
-    CHECK(row.size() == 10);
-    if (row["published"].is_null() || row["parameters"].is_null()) continue;
-    CHECK(row["published"].get<std::int64_t>() - row["published_extra"].get<std::int64_t>() ==
-          row["parameters"].get<std::int64_t>());
-  }
-  check_lines(ran({"--list"}).out, 100);
-  CHECK(has(ran({"--list"}).out, "7,541,237,184  7.54 B"));
-  CHECK(has(ran({"--list", "--format", "csv"}).out,
-            "model,kind,layers,hidden_size,parameters,active,published,"));
-  CHECK(has(ran({"--list", "--format", "markdown"}).out, "| openvla-7b | 3 parts |"));
-}
-
 TEST_CASE("csv and markdown hold the numbers of json") {
   const json rows = answer({"llama-3-8b"});
   const std::string csv = ran({"llama-3-8b", "--format", "csv"}).out;
@@ -297,7 +278,7 @@ TEST_CASE("a wrong question is told with option and value, and prints nothing") 
     std::vector<std::string> said;
   };
   const wrong cases[] = {
-      {{}, {"which model", "--list"}},
+      {{}, {"which MODEL", "gpuplan models"}},
       {{"lama-3-8b"}, {"lama-3-8b", "nearest is meta-llama-3-8b"}},
       {{"llama-3-8b", "mistral-7b"}, {"mistral-7b"}},
       {{"gr00t-n1.5-3b"}, {"gr00t-n1.5-3b", "no shape"}},
@@ -312,12 +293,13 @@ TEST_CASE("a wrong question is told with option and value, and prints nothing") 
       {{"llama-3-8b", "--hidden-size", "abc"}, {"--hidden-size", "abc"}},
       {{"llama-3-8b", "--hidden-size", "-1"}, {"--hidden-size: -1"}},
       {{"llama-3-8b", "--kind", "rnn"}, {"--kind", "rnn", "vision"}},
-      {{"llama-3-8b", "--lora-rank", "0"}, {"lora_rank 0"}},
-      {{"llama-3-8b", "--lora-targets", "q"}, {"--lora-rank"}},
-      {{"llama-3-8b", "--lora-rank", "4", "--lora-targets", "q,z_proj"}, {"z_proj"}},
-      {{"llama-3-8b", "--lora-rank", "4", "--lora-targets", "router"}, {"lora_rank 4"}},
-      {{"llama-3-8b", "--lora-rank", "4", "--train", "head"}, {"--train", "--lora-rank"}},
-      {{"phi-3-mini-4k", "--lora-rank", "4"}, {"fused_qkv"}},
+      {{"llama-3-8b", "--lora", "0"}, {"--lora: 0 is no"}},
+      {{"llama-3-8b", "--lora-targets", "q"}, {"--lora"}},
+      {{"llama-3-8b", "--lora", "4", "--lora-targets", "q,z_proj"}, {"z_proj"}},
+      {{"llama-3-8b", "--lora", "4", "--lora-targets", "router"}, {"lora_rank 4"}},
+      {{"llama-3-8b", "--lora", "4", "--train", "head"}, {"--lora and --train both"}},
+      {{"phi-3-mini-4k", "--lora", "4", "--lora-targets", "q"}, {"fused_qkv"}},
+      {{"llama-3-8b", "--lora", "4", "--qlora", "4"}, {"--lora and --qlora both"}},
       {{"llama-3-8b", "--last-layers", "33"}, {"last_layers 33"}},
       {{"llama-3-8b", "--train", "lora"}, {"--train", "lora"}},
       {{"llama-3-8b", "--tensor-parallel", "0"}, {"tensor_parallel 0"}},
@@ -325,12 +307,12 @@ TEST_CASE("a wrong question is told with option and value, and prints nothing") 
       {{"llama-3-8b", "--pipeline-parallel", "33"}, {"--pipeline-parallel 33", "32 layers"}},
       {{"llama-3-8b", "--expert-parallel", "2"}, {"--expert-parallel 2", "0 experts"}},
       {{"openvla-7b", "--train", "frozen"}, {"openvla-7b"}},
-      {{"openvla-7b", "--lora-rank", "8"}, {"openvla-7b"}},
+      {{"openvla-7b", "--lora", "8"}, {"openvla-7b"}},
       {{"openvla-7b", "--layers", "8"}, {"--num-hidden-layers 8", "openvla-7b"}},
       {{"openvla-7b", "--tensor-parallel", "2"}, {"--tensor-parallel", "openvla-7b"}},
       {{"openvla-7b", "--sequence-length", "0"}, {"sequence_length 0"}},
-      {{"--config", "/no/such/config.json"}, {"--config", "/no/such/config.json"}},
-      {{"llama-3-8b", "--config", "config.json"}, {"--config", "llama-3-8b"}},
+      {{"/no/such/config.json"}, {"MODEL", "/no/such/config.json"}},
+      {{"llama-70b"}, {"MODEL llama-70b", "3 models"}},
       {{"--layers", "2"}, {"hidden_size 0"}},
   };
   for (const wrong& w : cases) {
@@ -339,7 +321,7 @@ TEST_CASE("a wrong question is told with option and value, and prints nothing") 
     CHECK(o.status == 2);
     CHECK(o.out.empty());
     const std::string message = o.err.substr(0, o.err.find('\n'));
-    CHECK(message.rfind("describe_model: ", 0) == 0);
+    CHECK(message.rfind("gpuplan model: ", 0) == 0);
     for (const std::string& part : w.said) CHECK_MESSAGE(has(message, part), part);
   }
 }
@@ -349,13 +331,12 @@ TEST_CASE("help says what can be asked") {
   CHECK(o.status == 0);
   CHECK(o.err.empty());
   CHECK(!has(o.out, "{"));  // as CLI11 says what a flag sets
-  for (const char* part : {"--config",
-                           "--list",
+  for (const char* part : {"config.json",
                            "--num-key-value-heads",
                            "--lora-targets",
                            "--tensor-parallel",
                            "--sequence-length",
                            "--format",
-                           "describe_model llama-3-8b"})
+                           "gpuplan model llama-3-8b"})
     CHECK_MESSAGE(has(o.out, part), part);
 }

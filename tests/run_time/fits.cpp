@@ -1,4 +1,3 @@
-#include "fits/command_line.hpp"
 
 #include <cstdint>
 #include <gpuplan/catalog/frameworks.hpp>
@@ -13,15 +12,15 @@
 #include <vector>
 
 #include "check.hpp"
+#include "gpuplan_runs.hpp"
 #include "json_answer.hpp"
-#include "program_output.hpp"
 
 using nlohmann::json;
 
 namespace {
 
 outcome ran(const std::vector<std::string>& arguments) {
-  return output_of(fits_program::run, arguments, "fits");
+  return output_of_command("fits", arguments);
 }
 
 json answer(const std::vector<std::string>& arguments) { return json_answer(ran, arguments); }
@@ -60,7 +59,7 @@ TEST_CASE("what fits is the largest micro-batch that needs no more than there is
 }
 
 TEST_CASE("verdicts of a model agree with each other") {
-  const json rows = answer({"llama-3.2-1b", "--gpu", "rtx_4090", "--gpu", "h100_sxm5_80gb"});
+  const json rows = answer({"llama-3.2-1b", "--gpu", "4090,h100 80gb hbm3"});
   CHECK(rows.size() == 2 * 16);
   std::map<std::string, std::int64_t> largest_without;
   for (const json& row : rows) {
@@ -132,16 +131,17 @@ TEST_CASE("what cannot be asked is said in a sentence") {
     CAPTURE(o.err);
     CHECK(has(o.err, words));
   };
-  fails({}, "which model?");
+  fails({}, "which MODEL?");
   fails({"gpt2", "--gpu", "rtx_9999"}, "the nearest");
   fails({"gpt2", "--gpus", "0"}, "--gpus");
   fails({"gpt2", "--gpus", "0x10"}, "0x10 is no whole number from 1 to 1048576");
   fails({"gpt2", "--gpus", "99999999999999999999"}, "is no whole number");
   fails({"gpt2", "--fragmentation", "-1"}, "--fragmentation");
   fails({"gpt2", "--fragmentation", "nan"}, "nan is no number from 0 to 1000");
-  fails({"gpt2", "--gpu", "a6000"}, "rtx_a6000");
+  fails({"gpt2", "--gpu", "h100"}, "h100_nvl        94 GB, 836 TFLOPS in bf16, 3900 GB/s");
+  fails({"gpt2", "--gpu", "4090,RTX 4090"}, "--gpu names rtx_4090 twice");
   fails({"gpt2", "--framework", "megatron-core"}, "Megatron");
-  fails({"falcon-7b"}, "no code is known for falcon-7b");
+  fails({"falcon-7b"}, "no code of transformers is known for falcon-7b");
 }
 
 TEST_CASE("numbers are decimal, also with zeros before them") {

@@ -1,6 +1,8 @@
 #include <cstdint>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/csv.hpp>
 #include <gpuplan/io/format.hpp>
+#include <gpuplan/io/html.hpp>
 #include <gpuplan/io/json.hpp>
 #include <gpuplan/io/markdown.hpp>
 #include <gpuplan/io/text.hpp>
@@ -195,6 +197,41 @@ TEST_CASE("markdown escapes what would be markup") {
   CHECK(to_markdown(t) == "| a\\|b |\n| --- |\n| x\\|y<br>z\\*\\_\\`\\<\\~\\[\\\\ |\n");
 }
 
+TEST_CASE("a text of markup is content and attribute, on one line unless its ends are kept") {
+  const std::string text = "<a b=\"1\">&\n\033é";
+  const std::string safe = "&lt;a b=&quot;1&quot;&gt;&amp;";
+  CHECK(markup_escaped(text) == safe + " \\u001bé");
+  CHECK(markup_escaped(text, line_ends::are_kept) == safe + "\n\\u001bé");
+  CHECK(html_escaped(text) == safe + "<br>\\u001bé");
+}
+
+TEST_CASE("html is one element, in which texts stay texts") {
+  CHECK(
+      to_html(gpus()) ==
+      "<p class=\"caption\">Devices</p>\n"
+      "<div class=\"table\" role=\"region\" tabindex=\"0\" aria-label=\"Devices\">"
+      "<table aria-label=\"Devices\">\n"
+      "<thead><tr><th scope=\"col\">device</th><th scope=\"col\" class=\"number\">peak (TFLOPS)"
+      "</th><th scope=\"col\" class=\"number\">batch</th><th scope=\"col\">note</th></tr></thead>\n"
+      "<tbody>\n"
+      "<tr><th scope=\"row\" class=\"short\">RTX 4090</th><td class=\"number\">165.2</td>"
+      "<td class=\"number\">8–12</td><td class=\"short\">24 GB</td></tr>\n"
+      "<tr><th scope=\"row\" class=\"short\">L40S</th><td class=\"number\">1099</td>"
+      "<td class=\"number\"></td><td class=\"short\">6 cards, &quot;dense&quot;</td></tr>\n"
+      "</tbody></table></div>\n");
+  const table t{.title = "a\"><script>\n",
+                .columns = {{.name = "<b>"}},
+                .rows = {{cell("x&y\n\033[0m").in(tone::bad)}}};
+  const std::string html = to_html(t);
+  CHECK(html.find("<script") == std::string::npos);
+  CHECK(html.find("aria-label=\"a&quot;&gt;&lt;script&gt; \"") != std::string::npos);
+  CHECK(html.find(">&lt;b&gt;</th>") != std::string::npos);
+  CHECK(html.find("class=\"short bad\">x&amp;y<br>\\u001b[0m</th>") != std::string::npos);
+  const std::string page = html_page("<t>", html);
+  CHECK(page.starts_with("<!doctype html>\n<html lang=\"en\">"));
+  CHECK(page.find("<title>&lt;t&gt;</title>") != std::string::npos);
+}
+
 TEST_CASE("csv is RFC 4180") {
   CHECK(to_csv(gpus()) ==
         "device,peak (TFLOPS),batch,note\r\n"
@@ -273,6 +310,7 @@ TEST_CASE("each format has its name, and writes any table") {
   CHECK(traits_of(format::markdown).name == std::string("markdown"));
   CHECK(traits_of(format::csv).name == std::string("csv"));
   CHECK(traits_of(format::json).name == std::string("json"));
+  CHECK(traits_of(format::html).name == std::string("html"));
   CHECK(!format_named("xml"));
   CHECK(!format_named(""));
   const table none{.columns = {{.name = "x"}}};

@@ -81,7 +81,7 @@ std::vector<named_setup> setups() {
                          .precision = bf16_mixed,
                          .framework = catalog::hugging_face_bert};
   return {{"GPT-2", gpt},
-          {"GPT, attention written out", eager_attention(recompute_mode::selective)},
+          {"GPT, eager attention", eager_attention(recompute_mode::selective)},
           {"Llama", llama},
           {"Llama, recomputed", recomputed},
           {"BERT", encoder},

@@ -1,15 +1,21 @@
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/models/gpt.hpp>
 #include <gpuplan/io/text.hpp>
+#include <gpuplan/memory/timeline.hpp>
+#include <gpuplan/memory/trace.hpp>
+#include <gpuplan/replay/counts.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "check.hpp"
+#include "gpuplan_runs.hpp"
 #include "json_answer.hpp"
-#include "memory_timeline/command_line.hpp"
-#include "memory_timeline/moments.hpp"
-#include "program_output.hpp"
+#include "memory/moments.hpp"
 #include "setups/numbers.hpp"
 #include "temporary_file.hpp"
 
@@ -18,7 +24,7 @@ using nlohmann::json;
 namespace {
 
 outcome ran(const std::vector<std::string>& arguments) {
-  return output_of(memory_timeline::run, arguments, "memory_timeline");
+  return output_of_command("memory", arguments);
 }
 
 json answer(const std::vector<std::string>& arguments) { return json_answer(ran, arguments); }
@@ -125,11 +131,57 @@ TEST_CASE("the picture is one document, with its names and without scripts") {
                            ">activations<",
                            ">optimizer states<",
                            ">forward<",
+                           ">loss<",
                            ">backward<",
+                           ">optimizer<",
+                           "since that of GeForce RTX 2080 Ti is",
                            ">8.03 GiB, loss backward<",
                            ">GeForce RTX 2080 Ti: 10.4 GiB<"})
     CHECK_MESSAGE(has(svg, part), part);
   for (const char* none : {"<script", "href", "nan", "inf"}) CHECK_MESSAGE(!has(svg, none), none);
+}
+
+TEST_CASE("a trace has the timeline's points, and times in which nothing of the step is lost") {
+  const gpuplan::training_setup setup{.model = gpuplan::catalog::gpt2,
+                                      .sequence_length = 1024,
+                                      .precision = gpuplan::bf16_mixed,
+                                      .attention = gpuplan::attention_kernel::flash,
+                                      .framework = gpuplan::catalog::torch_gpt};
+  const gpuplan::batch_plan plan{.micro_batch = 8, .accumulation = 2};
+  const gpuplan::memory_trace trace = gpuplan::trace_of(setup, plan);
+  const std::vector<gpuplan::memory_point> points = gpuplan::timeline_of(setup, plan);
+  std::size_t at = 0;
+  std::vector<bool> is_there(trace.blocks.size(), false);
+  std::fill_n(is_there.begin(), trace.before, true);
+  std::int64_t in_use = trace.at_first.total;
+  for (const gpuplan::memory_change& change : trace.changes) {
+    REQUIRE(is_there[change.block] != change.comes);
+    is_there[change.block] = change.comes;
+    in_use += (change.comes ? 1 : -1) * trace.blocks[change.block].bytes;
+    REQUIRE(change.in_use.total == in_use);
+    if (!change.comes) continue;
+    REQUIRE(at < points.size());
+    REQUIRE(points[at].in_use.total == in_use);
+    REQUIRE(points[at].when == change.when);
+    ++at;
+  }
+  CHECK(at == points.size());
+  CHECK(trace.changes.back().flops == gpuplan::counts_of(setup, plan)->hardware().value());
+
+  const gpuplan::step_pace pace{.forward = gpuplan::duration::from_value(1),
+                                .backward = gpuplan::duration::from_value(2),
+                                .optimizer = gpuplan::duration::from_value(0.5),
+                                .flops_per_s = 250e12,
+                                .bytes_per_s = 1.6e12};
+  const std::vector<double> times = gpuplan::times_of(trace, pace);
+  CHECK(std::is_sorted(times.begin(), times.end()));
+  CHECK(times.back() == doctest::Approx(2 * (1 + 2) + 0.5));
+  // The head and the loss are a third of the forward's products: no spike of one column.
+  double loss = 0;
+  for (std::size_t i = 0; i < trace.changes.size(); ++i)
+    if (trace.changes[i].when == gpuplan::step_moment::loss) loss += times[i + 1] - times[i];
+  CHECK(loss > 0.2);
+  CHECK(loss < 1.2);
 }
 
 TEST_CASE("a file's name stands in a picture as it is") {
@@ -138,7 +190,7 @@ TEST_CASE("a file's name stands in a picture as it is") {
          "n_positions": 128})",
       "a<b&c");
   const temporary_file file("");
-  CHECK(ran({"--config", config.name(), "--svg", file.name()}).status == 0);
+  CHECK(ran({config.name(), "--svg", file.name()}).status == 0);
   CHECK(has(file.text(), "a&lt;b&amp;c"));
   CHECK(!has(file.text(), "a<b"));
 }
@@ -155,11 +207,13 @@ TEST_CASE("setups are as the options say") {
   CHECK(peak({"llama-3.2-1b", "--data-parallel", "8", "--zero", "1"}) < one);
   CHECK(peak({"llama-3.2-1b", "--optimizer", "sgd"}) < one);
   CHECK(peak({"llama-3.2-1b", "--precision", "bf16-pure"}) < one);
-  const std::int64_t lora =
-      peak({"llama-3.2-1b", "--precision", "bf16-autocast", "--lora-rank", "8"});
+  const std::int64_t lora = peak({"llama-3.2-1b", "--precision", "bf16-autocast", "--lora", "8"});
+  CHECK(peak({"llama-3.2-1b", "--lora", "8"}) == lora);
+  CHECK(peak({"llama-3.2-1b", "--dora", "8"}) > lora);
+  CHECK(peak({"llama-3.2-1b", "--last-layers", "1"}) < one);
   CHECK(lora < one);
-  CHECK(peak({"llama-3.2-1b", "--precision", "bf16-autocast", "--lora-rank", "8", "--four-bits"}) <
-        lora);
+  CHECK(peak({"llama-3.2-1b", "--qlora", "8", "--recompute", "full"}) <
+        peak({"llama-3.2-1b", "--lora", "8", "--recompute", "full"}));
   CHECK(peak({"llama-3.2-1b", "--framework", "torch-llama", "--tensor-parallel", "2"}) < one);
   const json pipeline = answer({"gpt2",
                                 "--framework",
@@ -175,6 +229,28 @@ TEST_CASE("setups are as the options say") {
   CHECK(has(pipeline.dump(), "2 micro-batches"));
 }
 
+TEST_CASE("of a pipeline the peak of each stage is told, and one stage is drawn") {
+  const std::vector<std::string> pipeline{
+      "gpt2", "--framework", "megatron-core", "--pipeline-parallel", "2", "--accumulation", "4"};
+  const auto at = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = pipeline;
+    all.insert(all.end(), more.begin(), more.end());
+    return answer(all);
+  };
+  const json highest = at({});
+  const json first = at({"--stage", "0"});
+  const json last = at({"--stage", "1"});
+  CHECK(value(first, "stages", "0", "total") == value(first, "peak", "all", "bytes"));
+  CHECK(value(last, "stages", "1", "total") == value(last, "peak", "all", "bytes"));
+  CHECK(value(first, "stages", "1", "first layer") == 6);
+  CHECK(value(highest, "peak", "all", "bytes").get<std::int64_t>() ==
+        std::max(value(first, "peak", "all", "bytes").get<std::int64_t>(),
+                 value(last, "peak", "all", "bytes").get<std::int64_t>()));
+  std::vector<std::string> wrong = pipeline;
+  wrong.insert(wrong.end(), {"--stage", "2"});
+  CHECK(has(ran(wrong).err, "--stage 2: --pipeline-parallel is 2, so they are 0 to 1"));
+}
+
 TEST_CASE("what cannot be done is said in a sentence") {
   const auto fails = [](const std::vector<std::string>& arguments, const std::string& words) {
     CAPTURE(words);
@@ -184,13 +260,16 @@ TEST_CASE("what cannot be done is said in a sentence") {
     CAPTURE(o.err);
     CHECK(has(o.err, words));
   };
-  fails({}, "which model?");
-  fails({"gpt9"}, "the catalogue has no model gpt9");
-  fails({"deepseek-v3"}, "no code is known for deepseek-v3: --framework names one of");
+  fails({}, "which MODEL?");
+  fails({"gpt9"}, "MODEL gpt9: neither a file or folder, nor a model");
+  fails({"deepseek-v3"},
+        "no code of transformers is known for deepseek-v3; none of --framework runs it: "
+        "num_experts 256 is in the way of 20; router_bias true of megatron-te");
+  fails({"opt-350m"}, "; none of --framework runs it: embedding_dim 512 is in the way of 21\n");
   fails({"mixtral-8x7b-v0.1", "--framework", "llama"}, "experts");
   fails({"openvla-7b"}, "made of several models");
-  fails({"gpt2", "--config", "x"}, "the model is gpt2 already");
-  fails({"--config", "/nowhere"}, "cannot read /nowhere");
+  fails({"/nowhere"}, "cannot read /nowhere");
+  fails({"mixtral-8x7b"}, "of --framework these run it: megatron-te");
   fails({"gpt2", "--gpu", "rtx_9999"}, "the nearest");
   fails({"gpt2", "--tensor-parallel", "2"}, "tensor_parallel");
   fails({"llama-3.2-1b", "--pipeline-parallel", "2"}, "pipeline_parallel");
@@ -198,9 +277,10 @@ TEST_CASE("what cannot be done is said in a sentence") {
   fails({"gpt2", "--zero", "2", "--data-parallel", "2", "--sharding", "ddp"}, "no ZeRO stage 2");
   fails({"gpt2", "--sharding", "fsdp2", "--data-parallel", "2"}, "stages 2 and 3");
   fails({"gpt2", "--sharding", "megatron"}, "only of Megatron's code");
-  fails({"gpt2", "--lora-rank", "4", "--lora-targets", "z"}, "no layers are called z");
+  fails({"gpt2", "--lora", "4", "--lora-targets", "z"}, "no layers are called z");
   fails({"gpt2", "--micro-batch", "0"}, "--micro-batch");
-  fails({"gpt2", "--four-bits"}, "--lora-rank");
+  fails({"gpt2", "--lora-targets", "q"}, "--lora");
+  fails({"gpt2", "--gpu", "4090,4080"}, "--gpu names 2 devices");
   fails({"gpt2", "--dropout", "2"}, "dropout");
   const outcome o = ran({"gpt2", "--svg", "/nowhere/step.svg"});
   CHECK(o.status == 1);

@@ -1,4 +1,4 @@
-// What plan_training and how_many_gpus print is what the planner answers.
+// What gpuplan plan prints is what the planner answers.
 
 #include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "check.hpp"
+#include "gpuplan_runs.hpp"
 #include "json_answer.hpp"
 #include "plan/options.hpp"
-#include "plan_program_runs.hpp"
 
 using nlohmann::json;
 
@@ -90,10 +90,10 @@ TEST_CASE("the first row is the best plan") {
 
 TEST_CASE("tensor ranks may divide the sequence too, and torchtitan's always do") {
   plan_program::arguments asked;
-  asked.setup.model = "gpt3-175b";
+  asked.setup.model.text = "gpt3-175b";
   asked.setup.framework = "megatron-te";
-  asked.total = {64};
-  asked.batch = 128;
+  asked.clusters.total = {64};
+  asked.batch = gpuplan::range<std::int64_t>(128);
   const gpuplan::transformer_memory_of memory_of{};
   gpuplan::plan_request request = plan_program::request_of(asked).request;
   const auto with = gpuplan::plan_training(request, memory_of, 1);
@@ -138,7 +138,7 @@ TEST_CASE("each number of GPUs has a row, and what does not fit a reason") {
                                  "2"});
   REQUIRE(rows.size() == 4);
   CHECK(rows[0]["gpus"] == 1);
-  CHECK(rows[0]["note"].get<std::string>().find("GB of memory, has") != std::string::npos);
+  CHECK(rows[0]["note"].get<std::string>().find("GiB of memory, has") != std::string::npos);
   CHECK(rows[3]["gpus"] == 8);
   const double hours = rows[3]["hours"].get<double>();
   CHECK(hours > 0);
@@ -204,7 +204,7 @@ TEST_CASE("what would be better without a limit is listed") {
     if (row["plan"] == "more memory") more_memory = &row;
   REQUIRE(more_memory != nullptr);
   CHECK((*more_memory)["slower_pct"].get<double>() < 0);
-  CHECK((*more_memory)["memory_GB"].get<double>() > rows[0]["memory_GB"].get<double>());
+  CHECK((*more_memory)["memory_GiB"].get<double>() > rows[0]["memory_GiB"].get<double>());
 
   // Where nothing ends in time: how long it takes, or how many GPUs it needs.
   std::vector<std::string> in_no_time = asked;
@@ -317,8 +317,8 @@ TEST_CASE("a plan's time is told with its parts, its range and what it achieves"
     const double mfu = number("tokens_per_s") * token / (number("gpus") * 165.2e12);
     CHECK(number("mfu_pct") == doctest::Approx(100 * mfu).epsilon(0.002));
     // layers again, or their attention's two products
-    const double again = row["recompute"] == "layers"      ? layer
-                         : row["recompute"] == "attention" ? 4.0 * 1024 * 768
+    const double again = row["recompute"] == "full"        ? layer
+                         : row["recompute"] == "selective" ? 4.0 * 1024 * 768
                                                            : 0;
     CHECK(number("hfu_pct") ==
           doctest::Approx(100 * mfu * (1 + 12 * again / token)).epsilon(0.002));
@@ -417,7 +417,7 @@ TEST_CASE("what is trained is said: by which code, and how long its sequences ar
   for (const auto& program : {planned, counted}) {
     const std::vector<std::string> asked{
         "gpt2", "--framework", "torch-gpt", "--gpus", "2", "--batch", "8", "--tokens", "1e6"};
-    CHECK(has(program(asked).out, "gpt2 (torch.nn, GPT; sequences of 1024 tokens)"));
+    CHECK(has(program(asked).out, "gpt2 (torch.nn, GPT; sequences of 1,024"));
     for (const json& row : json_answer(program, asked)) {
       CHECK(row["framework"] == "torch.nn, GPT");
       CHECK(row["sequence_length"] == 1024);

@@ -286,7 +286,8 @@ void compare(plan_request request,
              const roofline_times& times,
              const TimesOf& times_of,
              tally& sums) {
-  const bool is_roofline = std::same_as<TimesOf, roofline_times> && times.factors == time_factors{};
+  const bool is_roofline =
+      std::same_as<TimesOf, roofline_times> && times.factors == time_factors{} && !times.stack;
   const auto time_of = [&](const training_plan& plan) {
     return times(setup_of(request, plan), request.on, request.efficiency).step(plan.batch);
   };
@@ -383,18 +384,33 @@ void compare(plan_request request,
                     same_layout(all->plans[at], answer->plans[at]));
 }
 
+// Whose hosts take long, and the longer the more nodes a pipeline or a group is in.
+stack_estimate slow_stack() {
+  stack_estimate stack;
+  for (const stack_number slow : {stack_number::host_per_collective,
+                                  stack_number::host_per_rank,
+                                  stack_number::wait_per_node}) {
+    stack.logarithms[static_cast<std::size_t>(slow)] = detail::natural_log(1e-3);
+    stack.is_set[static_cast<std::size_t>(slow)] = true;
+  }
+  return stack;
+}
+
 }  // namespace
 
 TEST_CASE("branch and bound finds what brute force finds, in 2,500 random spaces") {
   dice roll{std::mt19937_64(1)};
+  dice stacks{std::mt19937_64(2)};
   tally sums;
   std::vector<training_setup> setups;
   for (int space = 0; space < 2500; ++space) {
     const plan_request request = random_request(roll, setups);
     sums.of_setups += !setups.empty();
     roofline_times times;
-    if (roll.one_in(3))
+    if (roll.one_in(3)) {
       times.factors = {.layer = 1.2, .output = 0.7, .point_to_point = 3, .sharing = 1.5};
+      if (stacks.coin()) times.stack = slow_stack();
+    }
     const auto against = [&](const auto& memory_of) {
       if (roll.one_in(3))
         compare(request, roll, memory_of, times, times_by_asking{times, request.efficiency}, sums);

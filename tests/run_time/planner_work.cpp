@@ -53,20 +53,6 @@ struct counted_memory_of {
   }
 };
 
-const framework* const codes[] = {&catalog::torch_gpt,
-                                  &catalog::torch_llama,
-                                  &catalog::hugging_face_gpt2,
-                                  &catalog::hugging_face_gpt_neox,
-                                  &catalog::hugging_face_t5,
-                                  &catalog::hugging_face_llama,
-                                  &catalog::hugging_face_bert,
-                                  &catalog::hugging_face_vit,
-                                  &catalog::lit_gpt,
-                                  &catalog::torchtitan,
-                                  &catalog::megatron_core,
-                                  &catalog::megatron_transformer_engine,
-                                  &catalog::megatron_deepspeed};
-
 // All degrees that there are, of sequences of 2048 tokens or as many as the model takes.
 plan_request question(const transformer& model, const framework& by, std::int64_t gpus) {
   plan_request asked;
@@ -118,9 +104,9 @@ TEST_CASE("models of the catalogue are planned by few replays, under any framewo
   work most;
   for (const catalog::published_model& model : catalog::models) {
     if (!model.has_shape) continue;
-    for (const framework* by : codes)
+    for (const framework* by : catalog::all_frameworks)
       for (const std::int64_t gpus : {8, 64, 1024, 16384}) {
-        if (++at % 149 != 0) continue;  // a sample, of all models, codes and numbers
+        if (++at % 449 != 0) continue;  // a sample, of all models, frameworks and numbers
         CAPTURE(std::string(model.id));
         CAPTURE(std::string(by->name));
         CAPTURE(gpus);

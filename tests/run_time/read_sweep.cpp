@@ -1,5 +1,4 @@
 #include "guides/front_end.hpp"
-#include "read_sweep/command_line.hpp"
 
 #include <gpuplan/io/svg.hpp>
 #include <gpuplan/io/sweep/advice.hpp>
@@ -20,9 +19,9 @@
 #include <vector>
 
 #include "check.hpp"
+#include "gpuplan_runs.hpp"
 #include "guides/batch_sweep.hpp"
 #include "json_answer.hpp"
-#include "program_output.hpp"
 #include "temporary_file.hpp"
 
 using nlohmann::json;
@@ -35,7 +34,7 @@ using namespace gpuplan::literals;
 const std::string sample = GPUPLAN_SAMPLE_SWEEP;
 
 outcome ran(const std::vector<std::string>& arguments) {
-  return output_of(read_sweep_program::run, arguments, "read_sweep");
+  return output_of_command("sweep", arguments);
 }
 
 std::int64_t count_of(const std::string& text, const std::string& part) {
@@ -244,7 +243,7 @@ TEST_CASE("a header that cannot be made does not lose the report") {
   CHECK(has(o.out, "(a card)"));
   CHECK(has(o.out, "No model of time with 0 workers, full precision: too few rows"));
   CHECK(has(o.out, "No model of memory with 0 workers, full precision: too few rows"));
-  CHECK(has(o.err, "read_sweep: --header: too few rows"));
+  CHECK(has(o.err, "gpuplan sweep: --header: too few rows"));
   CHECK(header.text().empty());
 }
 

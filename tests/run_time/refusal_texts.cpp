@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
@@ -21,22 +22,7 @@ using namespace gpuplan;
 
 namespace {
 
-constexpr const framework* frameworks[] = {&catalog::torch_gpt,
-                                           &catalog::torch_llama,
-                                           &catalog::torch_bert,
-                                           &catalog::torch_vit,
-                                           &catalog::hugging_face_gpt2,
-                                           &catalog::hugging_face_t5,
-                                           &catalog::hugging_face_llama,
-                                           &catalog::hugging_face_gemma_2,
-                                           &catalog::hugging_face_bert,
-                                           &catalog::hugging_face_clip,
-                                           &catalog::lit_gpt,
-                                           &catalog::megatron_core,
-                                           &catalog::megatron_transformer_engine,
-                                           &catalog::torchtitan,
-                                           &catalog::megatron_deepspeed,
-                                           &catalog::hugging_face_gpt2_zero_3};
+constexpr const auto& frameworks = catalog::all_frameworks;
 
 class random_setups {
  public:
@@ -212,12 +198,24 @@ TEST_CASE("a fragment is no refusal") {
 
 TEST_CASE("every refusal of a setup names its field, the value and what would be taken") {
   random_setups setups;
-  std::set<std::string> kinds;  // of refusals: the error and its first two facts
+  std::set<std::string> kinds;              // of refusals: the error and its first two facts
+  std::set<std::pair<fact, fact>> missing;  // properties: of whom, and what asks for them
   int accepted = 0;
   for (int i = 0; i < 200'000; ++i) {
     const training_setup setup = setups.next();
     const auto valid = validate(setup, setups.batch());
     accepted += static_cast<bool>(valid);
+    const layer_class& layers = setup.framework.layers();
+    const engine_class& engine = *setup.framework.engine.is;
+    const auto note = [&](const auto& properties, named_fact beside) {
+      for (const auto& asked : properties)
+        if (detail::failed(detail::flaw_of_asked(asked, beside))) {
+          REQUIRE(!valid);
+          missing.insert({beside.name, asked.field.name});
+        }
+    };
+    note(detail::asked_of_layers(layers, setup), {fact::layers, layers.name});
+    note(detail::asked_of_engine(engine, setup), {fact::sharding, engine.name});
     if (valid) continue;
     const failure& why = valid.why();
     kinds.insert(std::to_string(static_cast<int>(why.code)) + text(why.at_fault()) +
@@ -225,6 +223,8 @@ TEST_CASE("every refusal of a setup names its field, the value and what would be
     CAPTURE(failure_text(why).c_str());
     REQUIRE(lack_of(why) == "");
   }
+  CHECK(missing.size() == detail::asked_of_layers({}, training_setup{}).size() +
+                              detail::asked_of_engine({}, training_setup{}).size());
   CHECK(accepted > 1000);
   CHECK(kinds.size() > 120);
 }

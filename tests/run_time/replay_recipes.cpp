@@ -247,4 +247,27 @@ TEST_CASE("linear layers in fp8 keep what they are given, and cast it where they
   check(in_fp8(recomputing(hugging_face)), 105'487'496, 105'980'928, 155'189'248);
 }
 
+// sdp_utils.cpp: check_head_dim_size_flash, max_size 256.
+TEST_CASE("heads wider than 256 take the efficient kernel where none is named") {
+  const auto forward = [](training_setup setup, std::int64_t head_dim, attention_kernel kernel) {
+    setup.model.head_dim = head_dim;
+    setup.model.vocab_size = 64;  // so that the layers are most of it
+    setup.attention = kernel;
+    REQUIRE(validate(setup, {.micro_batch = 2}));
+    return replay(setup, {.micro_batch = 2}, 2).forward.requested;
+  };
+  training_setup hugging_face = llama;
+  hugging_face.framework = catalog::hugging_face_llama;
+  training_setup qwen = llama;
+  qwen.framework = catalog::hugging_face_qwen;
+  for (const training_setup& setup : {llama, hugging_face, qwen}) {
+    const auto automatic = [&](std::int64_t head_dim) {
+      return forward(setup, head_dim, attention_kernel::automatic);
+    };
+    CHECK(automatic(264) == forward(setup, 264, attention_kernel::efficient));
+    CHECK(automatic(256) == forward(setup, 256, attention_kernel::flash));
+    CHECK(automatic(256) != forward(setup, 256, attention_kernel::efficient));
+  }
+}
+
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gpuplan/flops.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/replay/counts.hpp>
+#include <gpuplan/require.hpp>
 
 #include <cstdint>
 #include <string>
@@ -15,7 +16,7 @@ using namespace gpuplan;
 
 namespace {
 
-transformer cut(transformer model) {
+constexpr transformer cut(transformer model) {
   const std::int64_t layers = 3;
   if (model.num_hidden_layers > layers) model.num_hidden_layers = layers;
   if (model.num_decoder_layers > layers) model.num_decoder_layers = layers;
@@ -44,7 +45,7 @@ training_pass pass_of(const training_setup& setup) {
       .trains = setup.trains,
       .recompute = setup.recompute,
       .recompute_stops_early = !setup.framework.implementation.checkpoints_reenter,
-      // GPT-J's class writes attention out
+      // GPT-J's attention is always eager
       .fused_attention = setup.framework.implementation.layers != &layer_classes::gptj,
       .input_requires_grad = setup.recompute == recompute_mode::full && is_of_hugging_face(setup)};
 }
@@ -121,3 +122,62 @@ TEST_CASE("codes whose products are not counted are refused") {
   CHECK(std::string(failure_text(counts_of(setup).why()).c_str()) ==
         "layers megatron_core is not taken");
 }
+
+TEST_CASE("what a step asks of the device") {
+  const training_setup setup{.model = catalog::gpt2,
+                             .sequence_length = 1024,
+                             .precision = bf16_mixed,
+                             .framework = catalog::hugging_face_gpt2};
+  const auto work_of = [](const training_setup& of, const batch_plan& plan) {
+    return *counts_of(of, plan)->work;
+  };
+  const step_work one = work_of(setup, {.micro_batch = 2});
+  const step_work two = work_of(setup, {.micro_batch = 2, .accumulation = 2});
+  // A product forward is two backward; of attention's kernels none is one.
+  CHECK(one.forward.products == 4 * 12 + 1);
+  CHECK(one.backward.products == 2 * one.forward.products);
+  CHECK(one.optimizer.products == 0);
+  // Micro-batches repeat but for the division of the loss, and sums of gradients.
+  CHECK(two.forward.products == 2 * one.forward.products);
+  CHECK(two.forward.launches == 2 * (one.forward.launches + 1));
+  CHECK(two.backward.launches > 2 * one.backward.launches);
+  CHECK((two.optimizer == one.optimizer));
+  // What is computed again is of the backward.
+  training_setup again = setup;
+  again.recompute = recompute_mode::full;
+  const step_work recomputed = work_of(again, {.micro_batch = 2});
+  CHECK((recomputed.forward == one.forward));
+  CHECK(recomputed.backward.products > one.backward.products);
+  // A rank of FSDP2 reads and writes its own part of DTensors alone.
+  training_setup shared = setup;
+  shared.framework.engine = catalog::engines::fsdp2;
+  shared.parallelism.zero_stage = 3;
+  const step_work part = work_of(shared, {.micro_batch = 2, .data_parallel = 4});
+  CHECK(part.forward.copies > one.forward.copies);
+  const double own = (part.optimizer.traffic - part.optimizer.traffic_elsewhere).value();
+  CHECK(own < 0.26 * one.optimizer.traffic.value());
+}
+
+TEST_CASE("work is known where all of it is counted") {
+  training_setup setup{.model = catalog::llama_3_8b,
+                       .sequence_length = 128,
+                       .framework = catalog::hugging_face_llama};
+  setup.model.num_hidden_layers = 1;
+  CHECK(counts_of(setup)->work);
+  setup.optimizer.kind = optimizer_kind::lion;
+  CHECK(!counts_of(setup)->work);
+  setup.optimizer = {};
+  setup.precision = bf16_with_fp8;
+  CHECK(!counts_of(setup)->work);
+  setup = setup_of(catalog::llama_3_8b, catalog::lit_gpt);
+  CHECK(!counts_of(setup)->work);
+}
+
+namespace {
+constexpr step_counts of_gpt2 = require([] {
+  return counts_of({.model = cut(catalog::gpt2),
+                    .sequence_length = 64,
+                    .framework = catalog::hugging_face_gpt2});
+});
+static_assert(of_gpt2.work->forward.products == 4 * 3 + 1);
+}  // namespace

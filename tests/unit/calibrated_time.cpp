@@ -30,14 +30,6 @@ constexpr roofline_time model_of(std::int64_t stages) {
   return model;
 }
 
-constexpr time_factors slow{.layer = 1.25,
-                            .input = 1.1,
-                            .output = 1.5,
-                            .point_to_point = 2,
-                            .sharing = 0.8,
-                            .optimizer = 1.1,
-                            .host = 3};
-
 constexpr bool near(double a, double b, double part) {
   return detail::abs(a - b) <= part * detail::abs(b);
 }
@@ -57,52 +49,6 @@ constexpr bool parts_add_up() {
     const double more = calibrated_time{model, waits}.step(plan).value() - model.step(plan).value();
     if (!near(more, 2 * 5e-3, 1e-9)) return false;
   }
-  return true;
-}
-
-// Steps of other depths, accumulations and replicas say what one more takes.
-constexpr bool steps_give_the_factors() {
-  const batch_plan plans[] = {{2, 16, 1}, {2, 16, 4}, {2, 2, 16}, {2, 1, 3}};
-  timed_step timed[8];
-  int count = 0;
-  for (const std::int64_t stages : {1, 4})
-    for (batch_plan plan : plans) {
-      if (stages == 4) plan.data_parallel = plan.data_parallel == 16 ? 4 : plan.data_parallel;
-      const roofline_time model = model_of(stages);
-      timed[count++] = {model, plan, calibrated_time{model, slow}.step(plan)};
-    }
-  const auto found = calibrate(timed, 1e-6);
-  if (!found) return false;
-  const roofline_time other = model_of(2);
-  for (const batch_plan& plan : {batch_plan{2, 8, 7}, batch_plan{2, 4, 2}}) {
-    const double right = calibrated_time{other, slow}.step(plan).value();
-    if (!near(calibrated_time{other, *found}.step(plan).value(), right, 1e-3)) return false;
-  }
-  return true;
-}
-
-// One step alone moves all parts together, to its own time.
-constexpr bool one_step_is_met() {
-  const roofline_time model = model_of(1);
-  const batch_plan plan{2, 16, 4};
-  const timed_step timed[] = {{model, plan, 1.3 * model.step(plan)}};
-  const auto found = calibrate(timed);
-  if (!found) return false;
-  return near(calibrated_time{model, *found}.step(plan).value(), timed[0].time.value(), 1e-3) &&
-         found->layer > 1.1 && found->host < 1.1;
-}
-
-// Times that nothing but a part below 0 explains give no factor below 0.
-constexpr bool no_part_takes_less_than_nothing() {
-  const roofline_time model = model_of(1);
-  const batch_plan few{2, 16, 1};
-  const batch_plan many{2, 16, 64};
-  const timed_step timed[] = {{model, few, 0.01 * model.step(few)},
-                              {model, many, 2 * model.step(many)}};
-  const auto found = calibrate(timed, 1e-5);
-  if (!found) return false;
-  for (const auto part : detail::time_parts)
-    if (*found.*part < 0) return false;
   return true;
 }
 
@@ -170,23 +116,6 @@ TEST_CASE("parts that were timed take that long") {
 }
 
 TEST_CASE("parts of a step add up, and factors scale them") { STATIC_CHECK(parts_add_up()); }
-
-TEST_CASE("timed steps give the factors of others") {
-  STATIC_CHECK(steps_give_the_factors());
-  STATIC_CHECK(one_step_is_met());
-  STATIC_CHECK(no_part_takes_less_than_nothing());
-}
-
-TEST_CASE("without timed steps there are no factors") {
-  STATIC_CHECK(!calibrate({}));
-  STATIC_CHECK(calibrate({}).why().code == errc::too_few_rows);
-  constexpr auto never = [] {
-    const timed_step timed[] = {{model_of(1), {2, 16, 1}, 0_s}};
-    return calibrate(timed);
-  }();
-  STATIC_CHECK(!never);
-  STATIC_CHECK(never.why().code == errc::not_positive);
-}
 
 TEST_CASE("factors are numbers, none below 0, of a roofline that can be asked") {
   STATIC_CHECK(validate(calibrated_time{model_of(1), {}}));

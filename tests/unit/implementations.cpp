@@ -49,13 +49,15 @@ TEST_CASE("a model has its implementation by name, by type and by class") {
   STATIC_CHECK(catalog::implementation_of("bloom").why() == failure(errc::no_implementation));
 }
 
-TEST_CASE("each family's implementation is in the list, and each of the list has its name") {
+TEST_CASE("each framework is found by its name, and by how its models' names begin") {
   STATIC_CHECK([] {
-    for (const catalog::model_family& family : catalog::model_families)
-      if (!catalog::find_framework(family.framework)) return false;
-    for (const catalog::named_framework& known : catalog::frameworks)
-      if (catalog::find_framework(known.name)->name != known.name || *known.framework.name == '\0')
-        return false;
+    for (const catalog::listed_framework& known : catalog::listed_frameworks) {
+      if (*known.software->name == '\0') return false;
+      const std::string_view name = known.name;
+      if (!name.empty() && catalog::find_framework(name)->name != name) return false;
+      for (const char* begins : known.models)
+        if (begins != nullptr && framework_of(begins) != name) return false;
+    }
     return true;
   }());
   STATIC_CHECK(catalog::find_framework("Megatron_Core")->name == std::string_view("megatron-core"));

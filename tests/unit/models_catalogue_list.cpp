@@ -36,8 +36,7 @@ constexpr bool same(const char* a, const char* b) {
   return *a == *b;
 }
 
-TEST_CASE("the catalogue has 182 models with ids of their own") {
-  static_assert(std::size(catalog::models) == 182);
+TEST_CASE("models have ids of their own") {
   STATIC_CHECK(first_that_fails([](const published_model& model) {
                  for (const published_model* other = &model + 1; other != std::end(catalog::models);
                       ++other)
@@ -60,16 +59,7 @@ TEST_CASE("every shape is valid") {
                }) == none);
 }
 
-TEST_CASE("176 models have a shape; what has none says why") {
-  STATIC_CHECK([] {
-    int shapes = 0;
-    int sums = 0;
-    for (const published_model& model : catalog::models) {
-      shapes += model.has_shape;
-      sums += model.has_parts;
-    }
-    return shapes == 172 && sums == 4;
-  }());
+TEST_CASE("a model has a shape or parts; what has neither says why") {
   STATIC_CHECK(first_that_fails([](const published_model& model) {
                  const bool shapeless = !model.has_shape && !model.has_parts;
                  return !(model.has_shape && model.has_parts) &&

@@ -79,3 +79,25 @@ TEST_CASE("stages of ZeRO are from 0 to 3, groups of ranks that share up to 2^20
   STATIC_CHECK(
       rejects({.shard_group = most + 1}, errc::out_of_bounds, fact::shard_group, most + 1));
 }
+
+// Each stage ends with the layer that takes it beyond its share of layers and head, as nanotron
+// divides its models; none is left out or there twice.
+constexpr bool divides_by_cost() {
+  parallelism layout{.head_in_layers = 4};
+  layout.pipeline_parallel = 2;
+  if (layers_of_stage(layout, 16, 0).size() != 11 || layers_of_stage(layout, 16, 1).size() != 5)
+    return false;
+  layout.pipeline_parallel = 4;
+  const std::int64_t sizes[] = {6, 5, 5, 0};
+  std::int64_t last = 0;
+  for (std::int64_t stage = 0; stage < 4; ++stage) {
+    const layer_range layers = layers_of_stage(layout, 16, stage);
+    if (layers.first != last || layers.size() != sizes[stage]) return false;
+    last = layers.last;
+  }
+  return last == 16;
+}
+
+TEST_CASE("stages of equal cost where the head counts as layers") {
+  STATIC_CHECK(divides_by_cost());
+}

@@ -9,7 +9,7 @@
 
 using namespace gpuplan::eager;
 
-// How long operators hold what they read, and tapes a mode.
+// How long operators hold what they read, and tapes a mode; an operator from outside.
 
 namespace {
 
@@ -137,5 +137,34 @@ constexpr bool casts_end() {
 }
 
 TEST_CASE("copies of parameters go where autocast ends") { STATIC_CHECK(casts_end()); }
+
+// Two rows that go, and the gradient.
+constexpr void threefold_backward(const node_backward& b) {
+  const value first = b.like_gradient();
+  const value second = b.like_gradient();
+  b.out[0] = b.like_gradient();
+}
+constexpr node_kind threefold_kind{"threefold", &threefold_backward};
+constexpr value threefold(tape& t, argument given) {
+  const held of(given);
+  return result_like(t, t.add_node(threefold_kind, {&of}), of, "three times");
+}
+
+constexpr bool own_backward_runs() {
+  counted_memory memory;
+  tape t(memory);
+  const int weight = t.add_parameter(sizes{row / 4}, element::fp32, true);
+  {
+    const value loss = threefold(t, t.parameter(weight));
+    if (memory.in_use() != 2 * row) return false;
+    t.backward(loss);
+  }
+  // the weight, the loss, its gradient; the weight and its gradient stay
+  return memory.most == (3 + 3) * row && memory.in_use() == 2 * row;
+}
+
+TEST_CASE("an operator may stand with its backward outside the library") {
+  STATIC_CHECK(own_backward_runs());
+}
 
 }  // namespace

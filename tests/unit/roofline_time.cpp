@@ -330,7 +330,11 @@ TEST_CASE("generations of devices") {
                catalog::ampere.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::h200_sxm).products == catalog::hopper.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::gb300).products == catalog::blackwell.products);
-  STATIC_CHECK(*catalog::efficiency_of(catalog::rtx_4090).name == '\0');
+  STATIC_CHECK(catalog::efficiency_of(catalog::rtx_4090).products == catalog::geforce.products);
+  STATIC_CHECK(catalog::efficiency_of(catalog::rtx_a6000).products ==
+               catalog::workstation.products);
+  STATIC_CHECK(catalog::efficiency_of(catalog::mi300x).products == catalog::cdna.products);
+  STATIC_CHECK(*catalog::efficiency_of(catalog::t4).name == '\0');
 }
 
 TEST_CASE("a range by stack holds the estimate") {

@@ -57,6 +57,21 @@ TEST_CASE("the parts of the peak are its sum") {
   STATIC_CHECK(sum.of[static_cast<int>(memory_part::optimizer_states)] == 8 * 124'439'808);
 }
 
+TEST_CASE("the parts of a breakdown are its total, and the largest is never the fragmentation") {
+  STATIC_CHECK([] {
+    memory_breakdown parts{};
+    double size = 1;
+    for (const memory_breakdown_part& one : memory_breakdown_parts)
+      parts.*one.size = bytes::from_value(size *= 2);
+    return parts.total().value() == 2 * size - 2;
+  }());
+  CONSTEXPR memory_breakdown parts = transformer_memory{gpt2}.breakdown({.micro_batch = 8});
+  STATIC_CHECK(largest_part_of(parts).size == &memory_breakdown::activations);
+  STATIC_CHECK(
+      largest_part_of({.gradients = 2_GB, .fragmentation = 3_GB, .communication = 2_GB}).size ==
+      &memory_breakdown::gradients);
+}
+
 TEST_CASE("few layers stand for many") {
   CONSTEXPR std::int64_t of_few = peak(with_layers(gpt2, 5), {.micro_batch = 1});
   STATIC_CHECK(

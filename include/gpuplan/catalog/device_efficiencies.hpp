@@ -15,6 +15,7 @@ namespace gpuplan::catalog {
 /// are taken to be as on A100.
 inline constexpr device_efficiency volta{.name = "Volta",
                                          .products = 0.598,
+                                         .products_fp32 = 0.89,
                                          .odd_matmuls = 0.38,
                                          .attention_forward = 0.498,
                                          .attention_backward = 0.261,
@@ -29,6 +30,7 @@ inline constexpr device_efficiency volta{.name = "Volta",
 /// 0.28; they trade against each other and against `element_traffic` of the frameworks.
 inline constexpr device_efficiency ampere{.name = "Ampere",
                                           .products = 0.787,
+                                          .products_fp32 = 0.74,
                                           .odd_matmuls = 0.52,
                                           .attention_forward = 0.498,
                                           .attention_backward = 0.261,
@@ -42,6 +44,7 @@ inline constexpr device_efficiency ampere{.name = "Ampere",
 /// TFLOP/s of a head of 50257 classes, 243 of one of 30522, where aligned ones reach 613.
 inline constexpr device_efficiency hopper{.name = "Hopper",
                                           .products = 0.62,
+                                          .products_fp32 = 0.82,
                                           .products_fp8 = 0.715,
                                           .products_fp8_by_row = 0.315,
                                           .odd_matmuls = 0.2,
@@ -66,10 +69,51 @@ inline constexpr device_efficiency blackwell{.name = "Blackwell",
                                              .board_power = 1400_W,
                                              .source = "published steps"};
 
+/// GeForce cards of the generations of Ampere, Ada and Blackwell, whose peaks with sums in fp32 are
+/// half of those with sums in fp16: products of 8192 reach all of it on an RTX 3090 Ti and a 4090,
+/// as mli/transformers-benchmarks measured them, in tf32 too. What steps lose beside, 39 of
+/// Languini on an RTX 3090 say.
+inline constexpr device_efficiency geforce{.name = "GeForce",
+                                           .products = 0.9,
+                                           .products_fp32 = 0.95,
+                                           .odd_matmuls = 0.5,
+                                           .attention_forward = 0.6,
+                                           .attention_backward = 0.45,
+                                           .memory = 0.85,
+                                           .kernel_floor = 3_us,
+                                           .source = "published kernels"};
+/// Cards of the same generations for workstations and servers, whose peak is that of sums in fp16
+/// and whose power limit is lower: 0.61 and 0.78 of an RTX A6000, as the same page has it.
+inline constexpr device_efficiency workstation{.name = "Workstation",
+                                               .products = 0.61,
+                                               .products_fp32 = 0.78,
+                                               .odd_matmuls = 0.5,
+                                               .attention_forward = 0.4,
+                                               .attention_backward = 0.3,
+                                               .memory = 0.85,
+                                               .kernel_floor = 3_us,
+                                               .source = "published kernels"};
+/// MI300X to MI355X: products of large shapes reach 0.51 (MI300X), 0.6 (MI325X), 0.46 (MI350X) and
+/// 0.58 (MI355X), fused attention's forward pass 0.25 on MI300X, of stas00/ml-engineering and AMD's
+/// own tables.
+inline constexpr device_efficiency cdna{.name = "CDNA",
+                                        .products = 0.52,
+                                        .products_fp32 = 0.5,
+                                        .products_fp8 = 0.45,
+                                        .odd_matmuls = 0.4,
+                                        .attention_forward = 0.25,
+                                        .attention_backward = 0.2,
+                                        .memory = 0.7,
+                                        .kernel_floor = 5_us,
+                                        .source = "published kernels"};
+
 /// What is known of the generation of `gpu`; where nothing is, what `device_efficiency` says
 /// without a name.
 [[nodiscard]] constexpr device_efficiency efficiency_of(const gpu_spec& gpu) {
+  if (gpu.vendor == gpu_vendor::amd) return cdna;
   if (gpu.vendor != gpu_vendor::nvidia || !gpu.compute_capability) return {};
+  const bool has_half_rate =
+      gpu.dense.fp16 && gpu.dense.fp16_sum_fp16 && *gpu.dense.fp16 < *gpu.dense.fp16_sum_fp16;
   switch (*gpu.compute_capability) {
     case 70:
       return volta;
@@ -80,6 +124,10 @@ inline constexpr device_efficiency blackwell{.name = "Blackwell",
     case 100:
     case 103:
       return blackwell;
+    case 86:
+    case 89:
+    case 120:
+      return has_half_rate ? geforce : workstation;
     default:
       return {};
   }

@@ -10,8 +10,9 @@
 #include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
-#include <iterator>
 #include <string_view>
 
 namespace gpuplan::catalog {
@@ -22,89 +23,17 @@ struct named_framework {
   gpuplan::framework framework{};
 };
 
-/// Those that train a model as they stand, each implementation once; those of frameworks.hpp that
-/// are missing here change one of these.
-inline constexpr named_framework frameworks[] = {
-    {"torch-gpt", torch_gpt},
-    {"torch-llama", torch_llama},
-    {"torch-llama-fp32", torch_llama_fp32},
-    {"gpt2", hugging_face_gpt2},
-    {"opt", hugging_face_opt},
-    {"gpt-neox", hugging_face_gpt_neox},
-    {"gptj", hugging_face_gptj},
-    {"t5", hugging_face_t5},
-    {"t5-1.1", hugging_face_t5_1_1},
-    {"llama", hugging_face_llama},
-    {"qwen", hugging_face_qwen},
-    {"gemma", hugging_face_gemma},
-    {"gemma-2", hugging_face_gemma_2},
-    {"gemma-3", hugging_face_gemma_3},
-    {"phi", hugging_face_phi},
-    {"phi-3", hugging_face_phi_3},
-    {"olmo", hugging_face_olmo},
-    {"bert", hugging_face_bert},
-    {"roberta", hugging_face_roberta},
-    {"mpnet", hugging_face_mpnet},
-    {"distilbert", hugging_face_distilbert},
-    {"vit", hugging_face_vit},
-    {"clip", hugging_face_clip},
-    {"siglip", hugging_face_siglip},
-    {"litgpt", lit_gpt},
-    {"litgpt-gemma", lit_gpt_gemma},
-    {"torchtitan", torchtitan},
-    {"megatron-core", megatron_core},
-    {"megatron-te", megatron_transformer_engine},
-    {"megatron-deepspeed", megatron_deepspeed},
-};
-
-/// How names, types and classes of models begin, in lower case, and the name of transformers'
-/// implementation of them; the first that fits counts.
-struct model_family {
-  std::string_view begins;
-  const char* framework;
-};
-inline constexpr model_family model_families[] = {
-    {"gpt2", "gpt2"},
-    {"gpt3-", "gpt2"},
-    {"gpt-j", "gptj"},
-    {"gptj", "gptj"},
-    {"gpt-neox", "gpt-neox"},
-    {"gpt_neox", "gpt-neox"},
-    {"gptneox", "gpt-neox"},
-    {"pythia", "gpt-neox"},
-    {"opt", "opt"},
-    {"meta-llama", "llama"},
-    {"llama", "llama"},
-    {"codellama", "llama"},
-    {"tinyllama", "llama"},
-    {"smollm2", "llama"},
-    {"mistral", "llama"},
-    {"yi-", "llama"},
-    {"qwen", "qwen"},
-    {"gemma-2-", "gemma-2"},
-    {"gemma2", "gemma-2"},
-    {"gemma-3", "gemma-3"},
-    {"gemma3", "gemma-3"},
-    {"gemma", "gemma"},
-    {"phi-3", "phi-3"},
-    {"phi-4", "phi-3"},
-    {"phi3", "phi-3"},
-    {"phi", "phi"},
-    {"olmo", "olmo"},
-    {"bert", "bert"},
-    {"all-minilm", "bert"},
-    {"roberta", "roberta"},
-    {"xlm-roberta", "roberta"},
-    {"xlmroberta", "roberta"},
-    {"distilbert", "distilbert"},
-    {"all-mpnet", "mpnet"},
-    {"mpnet", "mpnet"},
-    {"t5-v1.1", "t5-1.1"},
-    {"t5", "t5"},
-    {"vit", "vit"},
-    {"clip", "clip"},
-    {"siglip", "siglip"},
-};
+/// Those that have a name, in the order of the lists: they train a model as they stand, each
+/// implementation once.
+inline constexpr auto frameworks = [] {
+  constexpr auto has_name = [](const listed_framework& one) { return *one.name != '\0'; };
+  constexpr auto size = std::count_if(listed_frameworks.begin(), listed_frameworks.end(), has_name);
+  std::array<named_framework, size> named{};
+  std::size_t count = 0;
+  for (const listed_framework& one : listed_frameworks)
+    if (has_name(one)) named[count++] = {one.name, *one.software};
+  return named;
+}();
 
 /// The framework of this name. Case does not matter, nor which punctuation there is. Errors:
 /// `unknown_framework` with the nearest name.
@@ -120,8 +49,8 @@ inline constexpr model_family model_families[] = {
 
 /// Transformers' implementation of a model that is called so: by its id in the catalogue
 /// ("llama-3-8b"), the `model_type` of its config.json ("gemma3_text"), or its class among the
-/// `architectures` ("Qwen2ForCausalLM"). Case does not matter. Whether it has what this model has
-/// is for `runs`. Errors: `no_implementation`.
+/// `architectures` ("Qwen2ForCausalLM"); the longest beginning counts. Case does not matter.
+/// Whether it has what this model has is for `runs`. Errors: `no_implementation`.
 [[nodiscard]] constexpr result<named_framework> implementation_of(std::string_view model) {
   const auto begins = [&](std::string_view with) {
     if (model.size() < with.size()) return false;
@@ -129,9 +58,16 @@ inline constexpr model_family model_families[] = {
       if (gpuplan::detail::lower(model[at]) != with[at]) return false;
     return true;
   };
-  for (const model_family& family : model_families)
-    if (begins(family.begins)) return find_framework(family.framework);
-  return failure(errc::no_implementation);
+  std::size_t longest = 0;
+  const listed_framework* found = nullptr;
+  for (const listed_framework& known : listed_frameworks)
+    for (const char* with : known.models)
+      if (with != nullptr && std::string_view(with).size() > longest && begins(with)) {
+        longest = std::string_view(with).size();
+        found = &known;
+      }
+  if (found == nullptr) return failure(errc::no_implementation);
+  return named_framework{found->name, *found->software};
 }
 
 /// Whether the framework trains the setup's model, undivided and whole, in one of its usual
@@ -159,7 +95,7 @@ inline constexpr model_family model_families[] = {
 
 /// Frameworks of the catalogue, in its order.
 struct framework_list {
-  const named_framework* entries[std::size(frameworks)]{};
+  const named_framework* entries[frameworks.size()]{};
   std::size_t count = 0;
 
   [[nodiscard]] constexpr const named_framework* const* begin() const { return entries; }

@@ -78,4 +78,24 @@ enum class line_ends { become_spaces, are_kept };
   return out;
 }
 
+/// A text as the content of an element of XML or HTML or as an attribute in double quotes,
+/// `printable`, which leaves nothing that XML 1.0 cannot hold.
+[[nodiscard]] inline std::string markup_escaped(std::string_view text,
+                                                line_ends ends = line_ends::become_spaces) {
+  std::string out;
+  for (const char c : printable(text, ends)) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
+  }
+  return out;
+}
+
 }  // namespace gpuplan::io

@@ -3,6 +3,7 @@
 // A table in the format that is asked for. Needs nlohmann/json, as json.hpp does.
 
 #include <gpuplan/io/csv.hpp>
+#include <gpuplan/io/html.hpp>
 #include <gpuplan/io/json.hpp>
 #include <gpuplan/io/markdown.hpp>
 #include <gpuplan/io/table.hpp>
@@ -18,7 +19,7 @@
 namespace gpuplan::io {
 
 /// How a table is written.
-enum class format { text, markdown, csv, json };
+enum class format { text, markdown, csv, json, html };
 
 /// What there is to say of a format.
 struct format_traits {
@@ -33,6 +34,7 @@ inline constexpr format_traits formats[] = {
     {"markdown", true, [](const table& t, const text_layout&) { return to_markdown(t); }},
     {"csv", false, [](const table& t, const text_layout&) { return to_csv(t); }},
     {"json", false, [](const table& t, const text_layout&) { return to_json(t); }},
+    {"html", true, [](const table& t, const text_layout&) { return to_html(t); }},
 };
 
 [[nodiscard]] constexpr const format_traits& traits_of(format f) {
@@ -46,8 +48,8 @@ inline constexpr format_traits formats[] = {
   return {};
 }
 
-/// The table in this format, as `to_text`, `to_markdown`, `to_csv` and `to_json` have it; the
-/// layout is that of text. Throws as they do.
+/// The table in this format, as `to_text`, `to_markdown`, `to_csv`, `to_json` and `to_html` have
+/// it; the layout is that of text. Throws as they do.
 [[nodiscard]] inline std::string write(const table& t, format f, const text_layout& layout = {}) {
   return traits_of(f).write(t, layout);
 }

@@ -15,32 +15,13 @@ namespace gpuplan::io {
   return decimal(std::round(value * 100) / 100, -1);
 }
 
-/// A text as the content of an element or as an attribute in double quotes, `printable`, which
-/// leaves nothing that XML 1.0 cannot hold.
-[[nodiscard]] inline std::string svg_escaped(const std::string& text) {
-  std::string out;
-  for (const char c : printable(text)) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 /// A text at a point, with attributes.
 [[nodiscard]] inline std::string svg_text(double x,
                                           double y,
                                           const std::string& attributes,
                                           const std::string& text) {
   return "<text x=\"" + svg_number(x) + "\" y=\"" + svg_number(y) + "\" " + attributes + ">" +
-         svg_escaped(text) + "</text>\n";
+         markup_escaped(text) + "</text>\n";
 }
 
 /// A text that is read above lines: twice, with a white margin below, since few programs know
@@ -79,7 +60,7 @@ namespace gpuplan::io {
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + wide + "\" height=\"" + high +
          "\" viewBox=\"0 0 " + wide + ' ' + high +
          "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n<title>" +
-         svg_escaped(title) + "</title>\n" + "<rect width=\"" + wide + "\" height=\"" + high +
+         markup_escaped(title) + "</title>\n" + "<rect width=\"" + wide + "\" height=\"" + high +
          "\" fill=\"#ffffff\"/>\n";
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// The one table type of the library. Its writers are text.hpp, markdown.hpp, csv.hpp and json.hpp.
+// The one table type of the library. Its writers are text.hpp, markdown.hpp, csv.hpp, json.hpp and
+// html.hpp.
 
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>

@@ -41,6 +41,35 @@ struct memory_breakdown {
   }
 };
 
+/// A part of a breakdown, and what people call it.
+struct memory_breakdown_part {
+  const char* name;
+  bytes memory_breakdown::*size;
+};
+
+/// All that make the total, as pictures stack them: what stays longest is first.
+inline constexpr memory_breakdown_part memory_breakdown_parts[] = {
+    {"weights", &memory_breakdown::weights},
+    {"optimizer states", &memory_breakdown::optimizer_states},
+    {"gradients", &memory_breakdown::gradients},
+    {"buffers", &memory_breakdown::buffers},
+    {"activations", &memory_breakdown::activations},
+    {"working memory", &memory_breakdown::working},
+    {"workspace", &memory_breakdown::workspace},
+    {"fragmentation", &memory_breakdown::fragmentation},
+    {"kernels", &memory_breakdown::kernels},
+    {"communication", &memory_breakdown::communication}};
+
+/// The part that has the most bytes, the first of equal ones; never the fragmentation, which is a
+/// share of others.
+[[nodiscard]] constexpr const memory_breakdown_part& largest_part_of(const memory_breakdown& of) {
+  const memory_breakdown_part* largest = &memory_breakdown_parts[0];
+  for (const memory_breakdown_part& one : memory_breakdown_parts)
+    if (one.size != &memory_breakdown::fragmentation && of.*one.size > of.*largest->size)
+      largest = &one;
+  return *largest;
+}
+
 /// `required` is the most that the step's tensors and temporaries have at once, as `peaks_of`
 /// counts it, the fragmentation on top, and what the device needs beside tensors. The CUDA context
 /// is not in it: `usable_memory` has taken it off the device. Without fragmentation and needs it is

@@ -65,6 +65,9 @@ struct plan_request {
   known<duration> finish_in{};     // for the samples in whole steps, at most (`run_of`)
   known<money> at_most{};          // likewise, at the cluster's price
   plan_goal goal = plan_goal::least_time;
+  // How many times as long the slowest device's kernels take as the others', which wait for it: of
+  // `roofline_times`, and beside theirs
+  double straggler_slowdown = 1;
   // Works out every plan's time, and excludes none by a bound: for comparison.
   bool evaluates_all = false;
 };
@@ -160,7 +163,8 @@ constexpr failure flaw_of_cluster(const plan_request& request, const cluster& on
   return {.setup = setup_of(request, plan),
           .on = cluster_of(request, plan),
           .efficiency =
-              plan.cluster == 0 ? request.efficiency : request.others[plan.cluster - 1].efficiency};
+              plan.cluster == 0 ? request.efficiency : request.others[plan.cluster - 1].efficiency,
+          .straggler_slowdown = request.straggler_slowdown};
 }
 
 /// What the run of a request takes by a plan.
@@ -214,6 +218,10 @@ struct planned_run {
   for (const cluster_choice& other : request.others)
     if (const failure why = detail::flaw_of_cluster(request, other.on); detail::failed(why))
       return why;
+  if (const failure why = detail::check_between(
+          request.straggler_slowdown, 1, detail::most_times, fact::straggler_slowdown);
+      detail::failed(why))
+    return why;
   if (request.samples < 0)
     return failure(errc::negative, named_fact{fact::samples, request.samples});
   if ((request.finish_in || request.at_most) && request.samples == 0)

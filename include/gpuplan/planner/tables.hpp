@@ -33,7 +33,8 @@ class family_times {
   constexpr family_times(const plan_request& request,
                          const roofline_times& times,
                          const training_setup& family)
-      : time_(times(family, request.on, request.efficiency).model), composer_(time_) {
+      : time_(slowed(times(family, request.on, request.efficiency).model, request)),
+        composer_(time_) {
     composer_.set_factors(times.factors);
   }
   constexpr family_times(const family_times&) = delete;
@@ -78,6 +79,11 @@ class family_times {
   std::int64_t micro_batch_ = 0;  // that is tabulated
   std::int64_t stages_ = 0;
   double all_stages_ = 0;
+
+  static constexpr roofline_time slowed(roofline_time model, const plan_request& request) {
+    model.straggler_slowdown *= request.straggler_slowdown;
+    return model;
+  }
 
   constexpr bool share_differs() const { return time_.setup.recompute_layers != 0; }
   constexpr void set_layout(const stage_layout& layout) {

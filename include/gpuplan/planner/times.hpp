@@ -23,17 +23,18 @@ struct roofline_times {
   double straggler_slowdown = 1;
   time_terms terms{};
   time_factors factors{};
+  known<stack_estimate> stack{};  // what timed steps said of the cluster and its software
 
   [[nodiscard]] constexpr calibrated_time operator()(const training_setup& setup,
                                                      const cluster& on,
                                                      const device_efficiency& efficiency) const {
-    return {.model = {.setup = setup,
-                      .on = on,
-                      .efficiency = efficiency,
-                      .loader = loader,
-                      .straggler_slowdown = straggler_slowdown,
-                      .terms = terms},
-            .factors = factors};
+    const roofline_time model{.setup = setup,
+                              .on = on,
+                              .efficiency = efficiency,
+                              .loader = loader,
+                              .straggler_slowdown = straggler_slowdown,
+                              .terms = terms};
+    return {.model = stack ? stack->applied_to(model) : model, .factors = factors};
   }
 };
 

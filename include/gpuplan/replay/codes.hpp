@@ -3,14 +3,11 @@
 // Which code runs a setup. Private.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/replay/codes/bert.hpp>
-#include <gpuplan/replay/codes/gpt2.hpp>
-#include <gpuplan/replay/codes/gpt_neox.hpp>
-#include <gpuplan/replay/codes/gptj.hpp>
-#include <gpuplan/replay/codes/hugging_face.hpp>
+#include <gpuplan/replay/codes/hugging_face_decoders.hpp>
 #include <gpuplan/replay/codes/lit_gpt.hpp>
 #include <gpuplan/replay/codes/megatron.hpp>
-#include <gpuplan/replay/codes/opt.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
 #include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/codes/torchtitan.hpp>
@@ -28,6 +25,16 @@
 
 namespace gpuplan::eager {
 
+/// Code of the others.
+inline constexpr known_code other_codes[] = {{&code_names::gpt, &code_of<plain_decoder>},
+                                             {&code_names::llama, &code_of<plain_decoder>},
+                                             {&code_names::bert, &code_of<bert_code>},
+                                             {&code_names::vit, &code_of<vit_code>},
+                                             {&code_names::t5, &code_of<t5_code>},
+                                             {&code_names::lit_gpt, &code_of<lit_gpt>},
+                                             {&code_names::megatron_core, &code_of<megatron_gpt>},
+                                             {&code_names::torchtitan, &code_of<torchtitan_llama>}};
+
 /// Hands the code of the setup's layers to `user`: that which the classes name, or the library's.
 /// Not on the heap: what g++ 12 computes there while compiling, it computes once for equal
 /// arguments.
@@ -36,23 +43,11 @@ constexpr void with_code(tape& t,
                          const batch_plan& plan,
                          code_user& user) {
   const layer_class& layers = setup.framework.layers();
-  if (layers.code != nullptr) return layers.code->run(t, setup, plan, user);
-  if (&layers == &layer_classes::llama) return code_of<plain_decoder>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::gpt) return code_of<plain_decoder>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::decoder)
-    return code_of<hugging_face_decoder>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::gpt2) return code_of<gpt2_code>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::opt) return code_of<opt_code>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::gpt_neox) return code_of<gpt_neox_code>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::gptj) return code_of<gptj_code>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::bert) return code_of<bert_code>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::vit) return code_of<vit_code>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::t5) return code_of<t5_code>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::lit_gpt) return code_of<lit_gpt>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::megatron_core)
-    return code_of<megatron_gpt>.run(t, setup, plan, user);
-  if (&layers == &layer_classes::torchtitan)
-    return code_of<torchtitan_llama>.run(t, setup, plan, user);
+  if (layers.code != &library_code) return layers.code->run(t, setup, plan, user);
+  for (const known_code& known : codes_of_decoders)
+    if (known.name == layers.name) return known.code->run(t, setup, plan, user);
+  for (const known_code& known : other_codes)
+    if (known.name == layers.name) return known.code->run(t, setup, plan, user);
   detail::precondition_violated(failure(errc::no_such_code, named_fact{fact::layers, layers.name}));
 }
 

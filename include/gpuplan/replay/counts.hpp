@@ -1,9 +1,11 @@
 #pragma once
 
-// Parameters and matrix products of a training step, counted as it is replayed: of models that are
-// described by their code alone too.
+// Parameters, matrix products and all other work of a training step, counted as it is replayed: of
+// models that are described by their code alone too.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/known.hpp>
+#include <gpuplan/optimizer.hpp>
 #include <gpuplan/replay/eager/memory_events.hpp>
 #include <gpuplan/replay/training_job.hpp>
 #include <gpuplan/result.hpp>
@@ -14,6 +16,34 @@
 
 namespace gpuplan {
 
+/// What a part of a step asks of one device, as PyTorch's dispatcher and the CUDA runtime see it.
+struct work_counts {
+  std::int64_t launches = 0;   // of kernels, without matrix products
+  std::int64_t products = 0;   // calls of cuBLAS
+  std::int64_t fills = 0;      // cudaMemset
+  std::int64_t copies = 0;     // cudaMemcpy
+  std::int64_t operators = 0;  // of ATen, that ask for any of these
+  /// Of their tensor arguments and results: what is written in place counts as both, a view as what
+  /// it shows.
+  bytes traffic{};
+  bytes traffic_elsewhere{};   // of these, of the parts of DTensors that other ranks hold
+  flop_count product_flops{};  // of the calls of cuBLAS
+
+  friend constexpr bool operator==(const work_counts&, const work_counts&) = default;
+};
+
+/// Of a step, all its micro-batches. What is computed again is of the backward. A collective of n
+/// ranks counts as the copies that would put its parts together on one device: n - 1 of a gather, 1
+/// of a reduction; DDP's all-reduces as none. Kernels inside one call of cuBLAS are not counted.
+/// As PyTorch 2.15 built with CUDA 13 does it: each number equal to what it was counted to be, by a
+/// device that runs nothing, in 397 of 399 steps; in two, of DDP with micro-batches that are added
+/// up, copies of buffers differ.
+struct step_work {
+  work_counts forward{};
+  work_counts backward{};
+  work_counts optimizer{};
+};
+
 /// Of a rank: its parameters, whole where ranks share them, with adapters; of one step, all its
 /// micro-batches, the operations of matrix products, 2 for each multiplication with its addition.
 struct step_counts {
@@ -23,6 +53,9 @@ struct step_counts {
   flop_count backward{};
   // Of the forward once more, attention's scores in fused kernels included.
   flop_count recomputed{};
+  /// Known of layers' classes and engines whose operators all say it (`counts_work`), with
+  /// PyTorch's AdamW, SGD, RMSprop and Adagrad, without tensor parallelism, 4-bit bases and fp8.
+  known<step_work> work{};
 
   [[nodiscard]] constexpr flop_count model() const { return forward + backward; }
   [[nodiscard]] constexpr flop_count hardware() const { return model() + recomputed; }
@@ -30,14 +63,55 @@ struct step_counts {
 
 namespace eager {
 
-/// Memory that nobody looks at.
-class unseen_memory final : public memory_events {
+/// Adds up the work of a step, and does not look at memory.
+class added_work final : public memory_events {
  public:
+  constexpr explicit added_work(bool counts) : counts_(counts) {}
   constexpr int allocate(std::int64_t, int) override { return 0; }
   constexpr void release(int) override {}
+  [[nodiscard]] constexpr bool counts_work() const override { return counts_; }
+  constexpr void begin(moment now, int /*layer*/) override {
+    updates_ = now == moment::clip || now == moment::optimizer;
+  }
+  constexpr void execute(const device_work& work, bool in_backward) override {
+    work_counts& into = in_backward ? sums.backward : updates_ ? sums.optimizer : sums.forward;
+    into.launches += work.kernels;
+    into.products += work.products;
+    into.fills += work.fills;
+    into.copies += work.copies;
+    ++into.operators;
+    into.traffic += bytes::from_value(static_cast<double>(work.bytes));
+    into.product_flops += flop_count::from_value(work.products * work.product.flops());
+    into.traffic_elsewhere += bytes::from_value(static_cast<double>(work.elsewhere));
+  }
+
+  step_work sums{};
+
+ private:
+  bool counts_;
+  bool updates_ = false;
 };
 
 }  // namespace eager
+
+namespace detail {
+
+constexpr bool counts_work(const training_setup& setup) {
+  const optimizer& by = setup.optimizer;
+  const bool is_counted_optimizer =
+      by.library == optimizer_library::torch && by.states == number_format::fp32 &&
+      (by.kind == optimizer_kind::adamw || by.kind == optimizer_kind::sgd ||
+       by.kind == optimizer_kind::sgd_momentum || by.kind == optimizer_kind::rmsprop ||
+       by.kind == optimizer_kind::adagrad);
+  const bool has_base =
+      setup.trains.what == training::adapters && setup.trains.adapters.base.block != 0;
+  return is_counted_optimizer && !has_base && !setup.precision.fp8_linears &&
+         !setup.precision.master_weights && setup.parallelism.tensor_parallel == 1 &&
+         setup.parallelism.context_parallel == 1 && setup.framework.layers().counts_work &&
+         setup.framework.engine.is->counts_work;
+}
+
+}  // namespace detail
 
 /// What `parameters`, `trainable_parameters` and `flops` say of the shape, said by the code: of the
 /// library's equal to the integer. Attention counts all pairs of a query and a key
@@ -54,7 +128,8 @@ class unseen_memory final : public memory_events {
   if (by.compiles_layers)
     return detail::without_code({layers, {fact::compiles_layers, true}, {fact::takes, false}});
   step_counts counts;
-  eager::unseen_memory memory;
+  const bool counts_work = detail::counts_work(setup);
+  eager::added_work memory(counts_work);
   eager::train(memory, setup, plan, {}, nullptr, [&](eager::training_job& job) {
     for (int at = 0; at < job.parameters_of_model(); ++at) {
       const eager::parameter_record& one = job.parameters()[at];
@@ -62,7 +137,10 @@ class unseen_memory final : public memory_events {
       counts.parameters += size;
       if (one.trains) counts.trainable += size;
     }
+    if (counts_work) job.settle();  // a later step, which makes no states
+    memory.sums = {};
     job.step();
+    if (counts_work) counts.work = memory.sums;
     counts.forward = flop_count::from_value(job.products().forward);
     counts.backward = flop_count::from_value(job.products().backward);
     counts.recomputed = flop_count::from_value(job.products().recomputed);

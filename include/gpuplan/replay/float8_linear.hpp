@@ -3,7 +3,7 @@
 // Linear layers whose products are in fp8, as torchao 0.18 computes them in eager mode with one
 // scale a tensor, found anew each time. Private.
 
-#include <gpuplan/replay/eager/backward.hpp>
+#include <gpuplan/replay/eager/node_backward.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 
@@ -35,8 +35,7 @@ class float8_linear {
   };
 
   constexpr value product(const tensor& x, const tensor& w) {
-    const int by = t_.add_node(node_kind::function, {&x, &w});
-    if (node* made = t_.at(by)) made->own = &backward_;
+    const int by = t_.add_node(backward_, {&x, &w});
     value result;
     {
       in_fp8 left = to_fp8(t_, x);
@@ -44,7 +43,8 @@ class float8_linear {
       sizes wanted = x.size;
       wanted[wanted.rank - 1] = w.size[1];
       result = multiplied(t_, wanted, x.format);
-      t_.count_product(flops_of_product(x.count() / w.size[0], w.size[0], w.size[1]));
+      t_.count_product({x.count() / w.size[0], w.size[0], w.size[1]},
+                       {&*left.elements, &*right.elements, &*result});
       for (in_fp8* one : {&right, &left}) drop(*one);
     }
     t_.keep(by, x);
@@ -110,12 +110,13 @@ class float8_linear {
       const tensor x = t.kept_by(by, 0);
       const tensor w = t.kept_by(by, 1);
       const std::int64_t rows = g.count() / w.size[1];
-      t.count_backward(2 * flops_of_product(rows, w.size[0], w.size[1]));
       in_fp8 of_g = to_fp8(t, g);
       in_fp8 of_w = to_fp8(t, w);
       {
         const value turned = t.make(w.size, element::boolean);
         out.of[0] = multiplied(t, x.size, g.format);
+        t.count_backward({rows, w.size[1], w.size[0]},
+                         {&*of_g.elements, &*of_w.elements, &*out.of[0]});
       }
       in_fp8 of_g_again = to_fp8(t, g);
       in_fp8 of_x = to_fp8(t, x);
@@ -123,6 +124,8 @@ class float8_linear {
         value turned = t.make({w.size[1], rows}, element::boolean);
         const value dense = t.make(x.size, element::boolean);
         out.of[1] = multiplied(t, {w.size[1], w.size[0]}, g.format);
+        t.count_backward({w.size[0], rows, w.size[1]},
+                         {&*of_g_again.elements, &*of_x.elements, &*out.of[1]});
         turned.drop();
       }
       swap_dimensions(out.of[1].get(), 0, 1);

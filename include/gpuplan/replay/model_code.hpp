@@ -7,7 +7,6 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/operators.hpp>
 #include <gpuplan/replay/adapters.hpp>
-#include <gpuplan/replay/eager/attention.hpp>
 #include <gpuplan/replay/eager/backward.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
@@ -405,6 +404,10 @@ class model_code : public recomputer {
     const held x(given);
     return transpose(t, view(t, x, {x.size[0], x.size[1], heads, width}), 1, 2);
   }
+  /// Likewise, all the model's heads.
+  constexpr value heads_of(argument x) {
+    return heads_of(x, model.num_attention_heads, model.query_dim());
+  }
 
   /// qkv.split(length, dimension)
   constexpr void split_in_three(
@@ -415,14 +418,17 @@ class model_code : public recomputer {
     k = part(t, parts, qkv, dimension, length, 1);
     v = part(t, parts, qkv, dimension, length, 2);
   }
+  /// Whether PyTorch takes FlashAttention for it: half formats, heads no wider than 256.
+  [[nodiscard]] constexpr bool has_flash(const tensor& q) const {
+    return is_half(t.computes_in(q.format)) && q.size[3] <= 256;
+  }
   /// scaled_dot_product_attention of (batch, heads, tokens, width) by the kernel that the setup
-  /// names, or its products written out. `drops_weights`: of softmax, by dropout.
+  /// names, or eager. `drops_weights`: of softmax, by dropout.
   constexpr value attention(
       const tensor& q, const tensor& k, const tensor& v, bool is_causal, bool drops_weights) {
-    const bool has_flash = is_half(t.computes_in(q.format)) && q.size[3] <= 256;
     switch (setup.attention) {
       case attention_kernel::automatic:
-        if (has_flash) return flash_attention(t, q, k, v, drops_weights);
+        if (has_flash(q)) return flash_attention(t, q, k, v, drops_weights);
         return efficient_attention(t, q, k, v, drops_weights);
       case attention_kernel::flash:
         return flash_attention(t, q, k, v, drops_weights);
@@ -437,8 +443,8 @@ class model_code : public recomputer {
     value hidden, filled;
     if (is_causal) {
       const sizes square{q.size[2], k.size[2]};
-      const value ones = t.make(square, element::boolean, {"mask"});
-      hidden = t.make(square, element::boolean, {"mask"});
+      const value ones = full(t, square, element::boolean, {"mask"});
+      hidden = compute(t, ones, square, element::boolean, {"mask"});
       filled = masked_fill(t, scores, hidden);
     } else {
       filled = t.share(scores);
@@ -523,9 +529,8 @@ class model_code : public recomputer {
   /// CheckpointFunction: a function without a graph, whose backward computes the layer again with
   /// one, and follows that.
   constexpr value run_apart(int index, const tensor& x) {
-    const int by = t.add_node(node_kind::function, {&x});
+    const int by = t.add_node(run_again_, {&x});
     if (node* made = t.at(by)) {
-      made->own = &run_again_;
       made->argument[0] = index;
       made->argument[1] = besides_.size();
       for (const tensor& one : beside) {
@@ -664,17 +669,18 @@ class code_user {
   constexpr ~code_user() = default;
 };
 
-/// What makes a code and hands it on: `layer_class::code`.
-struct code_maker {
-  void (*run)(tape& t, const training_setup& setup, const batch_plan& plan, code_user& user);
-};
-
-/// That of a class which derives from `model_code`, and is made as that is.
+/// The maker of a class which derives from `model_code`, and is made as that is.
 template <class Code>
 inline constexpr code_maker code_of{
     [](tape& t, const training_setup& setup, const batch_plan& plan, code_user& user) {
       Code code(t, setup, plan);
       user.use(code);
     }};
+
+/// Code that the replay has of classes of this name.
+struct known_code {
+  const code_name* name = nullptr;
+  const code_maker* code = nullptr;
+};
 
 }  // namespace gpuplan::eager

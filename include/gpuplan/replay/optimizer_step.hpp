@@ -4,10 +4,12 @@
 
 #include <gpuplan/optimizer.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
+#include <gpuplan/replay/eager/operators/lists.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace gpuplan::eager {
 
@@ -78,11 +80,16 @@ class optimizer_states {
     widen_gradients();
     if (setup_.optimizer.clips_gradients) {
       t_.begin(moment::clip);
-      for (int at = 0; is_scaled() && at < count_; ++at) parts_[at].infinities = unscale(8);
+      for (int at = 0; is_scaled() && at < count_; ++at) {
+        growing_array<int> scaled;
+        find_gradients(parts_[at], scaled);
+        parts_[at].infinities = unscale(8, scaled);
+      }
       clip();
     }
     t_.begin(moment::optimizer);
     for (int at = 0; at < count_; ++at) step(parts_[at]);
+    if (is_scaled()) t_.executes(16);  // the scale
     for (int at = 0; at < count_; ++at) {
       t_.release(parts_[at].infinities);
       parts_[at].infinities = none;
@@ -177,17 +184,79 @@ class optimizer_states {
     touch_redistributed(one, times);
   }
 
+  // -- operators over lists of tensors
+
+  [[nodiscard]] constexpr int kernels_of_lists(const growing_array<int>& parameters,
+                                               int lists,
+                                               bool has_numbers = false) const {
+    list_kernels kernels(lists, has_numbers);
+    for (int at = 0; at < parameters.size(); ++at) kernels.add(data(parameters[at]).count());
+    return kernels.count();
+  }
+  /// torch._foreach_...: is handed lists, of which it changes so many in place.
+  struct list_operator {
+    int lists = 1;
+    int in_place = 1;
+    bool has_numbers = false;  // one for each tensor
+  };
+  constexpr void for_lists(const growing_array<int>& parameters,
+                           const list_operator& by,
+                           std::int64_t more_bytes = 0) const {
+    if (!t_.counts_work()) return;
+    std::int64_t elsewhere = 0;
+    const std::int64_t bytes = bytes_of_all(parameters, elsewhere);
+    t_.executes(by.lists * bytes + more_bytes,
+                {.kernels = kernels_of_lists(parameters, by.lists, by.has_numbers),
+                 .in_place = by.in_place * (bytes - elsewhere),
+                 .elsewhere = by.lists * elsewhere});
+  }
+  /// Likewise, over what counts the steps of each.
+  constexpr void for_counters(const growing_array<int>& parameters, int lists) const {
+    if (!t_.counts_work()) return;
+    list_kernels kernels(lists);
+    for (int at = 0; at < parameters.size(); ++at) kernels.add(1);
+    t_.executes(std::int64_t{4} * lists * parameters.size(), {.kernels = kernels.count()});
+  }
+  [[nodiscard]] constexpr std::int64_t whole_bytes(int parameter) const {
+    const tensor& whole = t_.parameters[parameter].whole;
+    if (!whole.defined()) return data(parameter).bytes();
+    return whole.count() * bytes_of(data(parameter).format);
+  }
+  [[nodiscard]] constexpr std::int64_t bytes_of_all(const growing_array<int>& parameters,
+                                                    std::int64_t& elsewhere) const {
+    std::int64_t sum = 0;
+    for (int at = 0; at < parameters.size(); ++at) {
+      sum += whole_bytes(parameters[at]);
+      elsewhere += whole_bytes(parameters[at]) - data(parameters[at]).bytes();
+    }
+    return sum;
+  }
+  /// Operators over one parameter each, of so many tensors as large as it.
+  constexpr void for_one(int parameter, std::initializer_list<int> tensors) const {
+    const tensor of = data(parameter);
+    for (const int count : tensors)
+      t_.executes(count * whole_bytes(parameter),
+                  {.kernels = parts_of_31_bits(of.count(), bytes_of(of.format)),
+                   .elsewhere = count * (whole_bytes(parameter) - of.bytes())});
+  }
+
   // GradScaler: 1 / scale, by way of 8 bytes where it is computed in fp64, and a flag; a copy of
   // the flag stays.
-  constexpr int unscale(std::int64_t detour) const {
+  constexpr int unscale(std::int64_t detour, const growing_array<int>& parameters) const {
     int inverse = t_.new_storage(detour);
     if (detour == 8) {
+      for (const std::int64_t bytes : {12, 16, 12}) t_.executes(bytes);
       replace(inverse, t_.new_storage(8));
       replace(inverse, t_.new_storage(4));
+    } else {
+      t_.executes(4);  // 1
     }
     const int found = t_.new_storage(4);
+    t_.executes(4);
     const int copy = t_.new_storage(4);
     t_.touch(4);
+    for (int which = 0; which < 2; ++which) t_.executes(8, device_work::copy());
+    for_lists(parameters, {}, 8);
     t_.release(inverse);
     t_.release(found);
     return copy;
@@ -204,19 +273,37 @@ class optimizer_states {
       }
   }
 
+  constexpr void count_clipping(const growing_array<int>& clipped,
+                                std::int64_t count,
+                                std::int64_t bytes) const {
+    std::int64_t elsewhere = 0;
+    const std::int64_t all_bytes = bytes_of_all(clipped, elsewhere);
+    t_.executes(all_bytes + count * bytes,
+                {.kernels = kernels_of_lists(clipped, 1) + 1, .copies = 1, .elsewhere = elsewhere});
+    t_.executes(2 * count * bytes, {.kernels = static_cast<int>(ceil_div(count, 128))});
+    const bool adds_over_ranks = t_.gathering().ranks > 1;  // powers, a sum, a root
+    t_.executes((count + 1) * bytes,
+                {.kernels = adds_over_ranks ? 3 : 1, .copies = adds_over_ranks ? 1 : 0});
+    for (int number = 0; number < 4; ++number) t_.executes(2 * bytes);
+    for_lists(clipped, {}, bytes);
+  }
+
   // clip_grad_norm_: a norm of each gradient by parts of 65,536 elements, then the norm of norms.
   constexpr void clip() const {
     std::int64_t parts = 0;
     std::int64_t count = 0;
     std::int64_t bytes = 4;
+    growing_array<int> clipped;
     for (int at = 0; at < t_.parameters.size(); ++at) {
       const tensor& gradient = t_.parameters[at].gradient;
       if (!gradient.defined()) continue;
+      clipped.push(at);
       ++count;
       parts += ceil_div(gradient.count(), 65'536);
       bytes = bytes_of(gradient.format);
     }
     if (count == 0) return;
+    if (t_.counts_work()) count_clipping(clipped, count, bytes);
     const int addresses = t_.new_storage(8 * (count + 1), {"addresses of gradients"});
     const int partial = t_.new_storage(4 * parts, {"norms of parts of gradients"});
     growing_array<int> norms;
@@ -319,17 +406,22 @@ class optimizer_states {
 
   constexpr void step(part& of) {
     growing_array<int> updated;
-    for (int at = 0; at < of.parameters.size(); ++at)
-      if (t_.parameters[of.parameters[at]].gradient.defined()) updated.push(of.parameters[at]);
+    find_gradients(of, updated);
     if (updated.size() == 0) return;
     int found = none;
     int factor = none;
     if (is_scaled()) {
       const bool was_unscaled = of.infinities != none;
-      if (!was_unscaled) of.infinities = unscale(is_fused(of.kind) ? 4 : 8);
+      if (!was_unscaled) of.infinities = unscale(is_fused(of.kind) ? 4 : 8, updated);
       if (is_fused(of.kind)) {
         found = t_.new_storage(4);
-        if (!was_unscaled) factor = t_.new_storage(4);
+        t_.executes(8);
+        if (!was_unscaled) {
+          factor = t_.new_storage(4);
+          t_.executes(8);
+        }
+      } else {
+        t_.executes(4, device_work::copy());  // whether there were any
       }
     }
     if (of.kind == optimizer_kind::lion && is_torch()) {
@@ -339,7 +431,7 @@ class optimizer_states {
       if (of.kind == optimizer_kind::adafactor)
         adafactor(updated);
       else if (!is_torch() || is_fused(of.kind))
-        touch_redistributed(updated, 1);  // else in place
+        run_fused(of.kind, updated, (found == none ? 0 : 4) + (factor == none ? 0 : 4));
       else if (of.kind == optimizer_kind::muon)
         muon(updated);
       else if (setup_.optimizer.loop == optimizer_loop::parameter)
@@ -349,6 +441,29 @@ class optimizer_states {
     }
     t_.release(factor);
     t_.release(found);
+  }
+
+  constexpr void find_gradients(const part& of, growing_array<int>& parameters) const {
+    for (int at = 0; at < of.parameters.size(); ++at)
+      if (t_.parameters[of.parameters[at]].gradient.defined()) parameters.push(of.parameters[at]);
+  }
+
+  // In place.
+  constexpr void run_fused(optimizer_kind kind,
+                           const growing_array<int>& parameters,
+                           std::int64_t bytes_of_scale) const {
+    touch_redistributed(parameters, 1);
+    if (!is_torch()) return;  // kernels that nobody counted
+    const bool counts = kind == optimizer_kind::adamw || kind == optimizer_kind::adagrad;
+    list_operator by{3, 2};
+    if (kind == optimizer_kind::sgd) by = {2, 1};
+    if (kind == optimizer_kind::adamw) by = {4, 3};
+    if (counts) {
+      for_counters(parameters, 1);
+      bytes_of_scale += 4 * parameters.size();
+    }
+    for_lists(parameters, by, bytes_of_scale);
+    if (counts && is_scaled()) for_counters(parameters, 2);
   }
 
   // Operator by operator over all parameters: the roots of the second moments, and Adagrad's
@@ -367,12 +482,40 @@ class optimizer_states {
       for (int at = 0; at < parameters.size(); ++at) temporaries.push(temporary(parameters[at]));
     if (kind == optimizer_kind::rmsprop) touch_redistributed(parameters, 1);
     drop(temporaries);
+    const auto run = [&](std::initializer_list<list_operator> operators) {
+      for (const list_operator& by : operators) for_lists(parameters, by);
+    };
+    switch (kind) {
+      case optimizer_kind::adamw:
+        run({{1}, {2}, {1}, {3}, {2, 0}, {1, 1, true}, {1}, {3}});
+        break;
+      case optimizer_kind::adagrad:
+        run({{3}, {2, 0}, {1}, {2, 0, true}, {3}});
+        break;
+      case optimizer_kind::rmsprop:
+        run({{1}, {3}, {2, 0}, {1}, {3}});
+        break;
+      case optimizer_kind::sgd_momentum:
+        run({{1}, {2}, {2}});
+        break;
+      case optimizer_kind::sgd:
+        run({{2}});
+        break;
+      default:
+        break;
+    }
   }
 
   // One parameter after the other: the last one's denominator lives until it is made anew.
   constexpr void for_each(optimizer_kind kind, const growing_array<int>& parameters) const {
     if (kind == optimizer_kind::sgd || kind == optimizer_kind::sgd_momentum) {
-      for (int at = 0; at < parameters.size(); ++at) touch_redistributed(parameters[at], 1);
+      for (int at = 0; at < parameters.size(); ++at) {
+        touch_redistributed(parameters[at], 1);
+        if (kind == optimizer_kind::sgd)
+          for_one(parameters[at], {3});
+        else
+          for_one(parameters[at], {2, 3, 3});
+      }
       return;
     }
     int denominator = none;
@@ -383,6 +526,10 @@ class optimizer_states {
       const int made = temporary(parameters[at]);
       t_.release(root);
       replace(denominator, made);
+      if (kind == optimizer_kind::adamw)
+        for_one(parameters[at], {2, 3, 2, 4, 2, 2, 2, 4});
+      else if (kind == optimizer_kind::rmsprop)
+        for_one(parameters[at], {2, 4, 2, 2, 4});
       if (kind == optimizer_kind::rmsprop) touch_redistributed(parameters[at], 1);
     }
     t_.release(denominator);

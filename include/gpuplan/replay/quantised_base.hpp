@@ -4,7 +4,7 @@
 // them. Private.
 
 #include <gpuplan/operators.hpp>
-#include <gpuplan/replay/eager/backward.hpp>
+#include <gpuplan/replay/eager/node_backward.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/training_setup.hpp>
@@ -83,12 +83,9 @@ class quantised_weights {
     const value x = cast(t_, input, compute);
     if (bias != none) t_.convert(t_.parameters[bias].data, compute);
     const tensor added = bias == none ? tensor{} : t_.parameter(bias);
-    const int by = t_.add_node(node_kind::function, {&*x, &added});
-    if (node* made = t_.at(by)) {
-      made->parameter = weight;
-      made->argument[0] = weight;
-      made->own = &backward_;
-    }
+    const int by = t_.add_node(backward_, {&*x, &added});
+    if (node* made = t_.at(by)) made->parameter = weight;
+    t_.note(by, {weight});
     value result;
     {
       value scales, shifted;
@@ -101,8 +98,8 @@ class quantised_weights {
       wanted[wanted.rank - 1] = stored.size[0];
       result = t_.make(wanted, compute, {"output", weight});
       t_.touch_workspace(bias != none);
-      t_.count_product(
-          flops_of_product(x->count() / stored.size[1], stored.size[1], stored.size[0]));
+      t_.count_product({x->count() / stored.size[1], stored.size[1], stored.size[0]},
+                       {&*x, &*whole, &added, &*result});
     }
     t_.result_of(by, result.get());
     return cast(t_, result, input.format);
@@ -126,7 +123,9 @@ class quantised_weights {
         for (int at = 0; at + 1 < rest.rank; ++at) rest[at] = rest[at + 1];
         --rest.rank;
         out.of[1] = t.make(rest, g.format);
-        touch(t, scratch_of_reduction(t.device, g.size[0], rest.count(), false));
+        const device_work work =
+            touch(t, scratch_of_reduction(t.device, g.size[0], rest.count(), false));
+        t.executes({&g, &*out.of[1]}, work);
       }
       if (t.nodes[by].input[0].node == none) return;
       const int weight = static_cast<int>(t.nodes[by].argument[0]);
@@ -136,8 +135,8 @@ class quantised_weights {
       wanted[wanted.rank - 1] = matrix->size[1];
       out.of[0] = t.make(wanted, g.format);
       t.touch_workspace();
-      t.count_backward(
-          flops_of_product(g.count() / matrix->size[0], matrix->size[0], matrix->size[1]));
+      t.count_backward({g.count() / matrix->size[0], matrix->size[0], matrix->size[1]},
+                       {&g, &*cast_matrix, &*out.of[0]});
     }
   };
 

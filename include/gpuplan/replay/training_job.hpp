@@ -96,7 +96,11 @@ class running_job final : public training_job {
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
       if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
       const value loss = forward();
-      const value scaled = states_.scaled(loss);
+      value scaled;
+      {
+        const auto goes_back = tape_.going_back();
+        scaled = states_.scaled(loss);
+      }
       tape_.backward(scaled);
       // whoever measures does so before the loss goes
       if (micro + 1 == plan_.accumulation) tape_.begin(moment::optimizer);

@@ -30,7 +30,7 @@ class layout_communication {
       : setup_(setup),
         layout_(setup.parallelism),
         costs_(setup.framework.costs),
-        links_(links_of(on, terms)),
+        links_(links_of(on, terms, setup.framework.costs.network_share)),
         on_(on),
         contention_(terms.contention ? setup.framework.costs.contention : 0) {}
 
@@ -108,6 +108,12 @@ class layout_communication {
     const double most = larger_of(stream_bytes(false), stream_bytes(true));
     return seconds(collective::send, most / parts, 2, ranks_between);
   }
+  // Whether the layout's stages are in several nodes.
+  constexpr bool stages_cross_nodes(std::int64_t stages) const {
+    const std::int64_t ranks =
+        layout_.tensor_parallel * layout_.context_parallel * plan.data_parallel * stages;
+    return stages > 1 && ranks > on_.gpus_per_node;
+  }
   // A ring of context parallelism, beside attention in as many parts.
   constexpr double ring_time(double attention, double passed_on) const {
     const std::int64_t ranks = layout_.context_parallel;
@@ -161,10 +167,13 @@ class layout_communication {
   const cluster& on_;
   double contention_;
 
-  static constexpr interconnect_numbers links_of(const cluster& on, const time_terms& terms) {
+  static constexpr interconnect_numbers links_of(const cluster& on,
+                                                 const time_terms& terms,
+                                                 double network_share) {
     const auto links = interconnect_of(on);
     if (!links) return {};  // of a device alone
     interconnect_numbers numbers = numbers_of(*links);
+    numbers.between.rate *= network_share;
     if (terms.latency) return numbers;
     numbers.launch = 0;
     for (link_numbers* link : {&numbers.inside, &numbers.between}) link->hop = link->ramp = 0;

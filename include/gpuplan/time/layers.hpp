@@ -488,8 +488,8 @@ class cost_visitor {
     // Megatron-LM's fused softmax takes multiples of four heads (fused_softmax.py).
     const bool fused = setup_.framework.implementation.fuses_softmax && divides(4, batch);
     const double dropped = setup_.dropout > 0 ? 1 : 0;
-    // Softmax reads and writes; written out, so do scale and mask, in fp32 where it is. Dropout
-    // reads, writes and has a mask.
+    // Softmax reads and writes; in eager attention so do scale and mask, in fp32 where it is.
+    // Dropout reads, writes and has a mask.
     const double softmax = fused ? 2 * element_ : 6 * element_ + 4;
     const double drop = dropped * (2 * element_ + 1);
     cost.forward.attention += scores * (softmax + drop) / on_.bytes;

@@ -107,7 +107,9 @@ struct micro_batch_time {
            setup.framework.costs.matmul_rate;
   };
   kernel_rates rates;
-  rates.half = products(setup.precision.compute, reached.products);
+  const bool is_half = detail::is_half(setup.precision.compute);
+  rates.half =
+      products(setup.precision.compute, is_half ? reached.products : reached.products_fp32);
   rates.linear = rates.half;
   rates.linear_bytes = detail::is_half(setup.precision.compute) ? 2 : 4;
   if (setup.precision.fp8_linears) {

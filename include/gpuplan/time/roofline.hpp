@@ -116,9 +116,15 @@ constexpr failure flaw_of_software(const framework& software) {
         named_number{costs.host_per_operator.value(), fact::host_per_operator},
         named_number{costs.host_of_backward, fact::host_of_backward},
         named_number{costs.host_per_step.value(), fact::host_per_step},
+        named_number{costs.host_per_collective.value(), fact::host_per_collective},
+        named_number{costs.host_per_rank.value(), fact::host_per_rank},
+        named_number{costs.wait_per_node.value(), fact::wait_per_node},
+        named_number{costs.scatter, fact::scatter},
         named_number{costs.contention, fact::contention}})
     if (const failure why = check_between(cost.value, 0, most_times, cost.name); failed(why))
       return why;
+  if (const failure why = check_positive(costs.network_share, fact::network_share); failed(why))
+    return why;
   const double gathered = costs.gathered_at_most.value();
   if (!is_finite(gathered) || gathered < 0)
     return failure(is_finite(gathered) ? errc::negative : errc::not_finite)
@@ -146,6 +152,7 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
     return failure(errc::not_finite, named_fact{fact::board_power, reached.board_power.value()});
   for (const named_number& share :
        {named_number{reached.products, fact::products},
+        named_number{reached.products_fp32, fact::products_fp32},
         named_number{reached.products_fp8, fact::products_fp8},
         named_number{reached.products_fp4, fact::products_fp4},
         named_number{reached.products_fp8_by_row, fact::products_fp8_by_row},
@@ -298,10 +305,12 @@ class step_composer {
     line.chunks = layout_.virtual_pipeline;
     found.work.schedule = layout_.schedule;
     double all_middle = 0;
+    const bool crosses =
+        costs_.host_per_rank > duration{} && communication_.stages_cross_nodes(stages);
     for (std::int64_t stage = 0; stage < stages;) {
       const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), stage);
       const std::int64_t alike = stages_alike(stage, layers);
-      const micro_batch_time here = of_stage(layers, stage == 0, stage == stages - 1);
+      const micro_batch_time here = of_stage(layers, stage == 0, stage == stages - 1, crosses);
       if (here.total() >= found.busy.total()) found.busy = here;
       const stage_seconds both = passes_of(here, stops * chunks);
       if (stage == 0) {
@@ -320,7 +329,8 @@ class step_composer {
       found.work.slack = 0;
       // two interleaved stages: what a chunk without ends takes
       const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), 0);
-      if (chunks > 1) line.middle = passes_of(of_stage(layers, false, false), stops * chunks);
+      if (chunks > 1)
+        line.middle = passes_of(of_stage(layers, false, false, crosses), stops * chunks);
     }
     add_end(held, found);
     return found;
@@ -373,7 +383,7 @@ class step_composer {
     const layer_kind kind = setup_.model.kind == model_kind::encoder_decoder
                                 ? layer_kind::cross
                                 : mtp_layer_kind(setup_.model);
-    return layers_[static_cast<int>(kind)][0][0].time.total();
+    return layers_[0][static_cast<int>(kind)][0][0].time.total();
   }
   // Of one send between stages.
   constexpr double of_point_to_point() const { return communication_.point_to_point_time(); }
@@ -415,21 +425,27 @@ class step_composer {
   layout_communication communication_;
   double recomputed_share_ = 1;  // of a stage's layers
   bool layers_are_alike_ = true;
-  double trained_share_ = 1;       // of the parameters
-  shared_time layers_[3][2][2]{};  // by kind, without a window and with one, training and before
+  double trained_share_ = 1;  // of the parameters
+  // By kind, without a window and with one, training and before; in a pipeline through several
+  // nodes, and else.
+  shared_time layers_[2][3][2][2]{};
   shared_time input_{};
   shared_time output_{};
 
   static constexpr double count(std::int64_t value) { return static_cast<double>(value); }
 
   // `launch`: over what the host takes for an operator of the forward pass.
-  constexpr pass_time time_of(const pass_cost& pass, bool in_decoder, double launch = 1) const {
+  constexpr pass_time time_of(const pass_cost& pass,
+                              bool in_decoder,
+                              bool crosses,
+                              double launch = 1) const {
     pass_time time{.kernels = pass.kernels(on_)};
     const std::int64_t tensor_ranks = layout_.tensor_parallel;
     const double stream = communication_.stream_bytes(in_decoder);
     if (terms_.tensor_communication && tensor_ranks > 1)
       time.tensor = pass.reductions * (1 - costs_.hidden_tensor_communication) *
-                    communication_.seconds(collective::all_reduce, stream, tensor_ranks, 1);
+                        communication_.seconds(collective::all_reduce, stream, tensor_ranks, 1) +
+                    exchanges_of(pass) * waiting();
     if (terms_.context_communication && layout_.context_parallel > 1)
       time.context = communication_.ring_time(pass.attention, pass.passed_on);
     if (terms_.expert_communication && pass.routings != 0) {
@@ -441,17 +457,36 @@ class step_composer {
     }
     if (terms_.host)
       time.host = larger_of(0,
-                            pass.operators * launch * costs_.host_per_operator.value() -
+                            pass.operators * launch * costs_.host_per_operator.value() +
+                                host_of_exchanges(pass, crosses) -
                                 (costs_.launches_ahead ? time.total() : time.kernels));
     return time;
+  }
+  // Of ranks that divide a layer; an all-reduce is two where they divide the sequence too.
+  constexpr double exchanges_of(const pass_cost& pass) const {
+    if (layout_.tensor_parallel == 1) return 0;
+    return pass.reductions * (layout_.sequence_parallel ? 2 : 1);
+  }
+  // Of each of them.
+  constexpr double waiting() const {
+    const std::int64_t nodes =
+        group_of(layout_.tensor_parallel, 1, given_.on.gpus_per_node).nodes();
+    return nodes == 1 ? 0 : count(nodes) * costs_.wait_per_node.value();
+  }
+  constexpr double host_of_exchanges(const pass_cost& pass, bool crosses) const {
+    const double more = crosses ? count(layout_.tensor_parallel) * costs_.host_per_rank.value() : 0;
+    return exchanges_of(pass) * (costs_.host_per_collective.value() + more) +
+           pass.routings * costs_.host_per_collective.value();
   }
   constexpr shared_time time_of(const layer_cost& cost,
                                 double parameters,
                                 const gradients_wanted& wanted,
-                                bool in_decoder) const {
-    const pass_time forward = time_of(cost.forward, in_decoder);
-    const pass_time backward = time_of(cost.backward, in_decoder, costs_.host_of_backward);
-    const pass_time again = terms_.recompute ? time_of(cost.again, in_decoder) : pass_time{};
+                                bool in_decoder,
+                                bool crosses = false) const {
+    const pass_time forward = time_of(cost.forward, in_decoder, crosses);
+    const pass_time backward = time_of(cost.backward, in_decoder, crosses, costs_.host_of_backward);
+    const pass_time again =
+        terms_.recompute ? time_of(cost.again, in_decoder, crosses) : pass_time{};
     return {.time = {.forward = forward.kernels,
                      .backward = backward.kernels,
                      .recompute = again.kernels,
@@ -483,11 +518,14 @@ class step_composer {
         layer_cost cost =
             cost_of_layer(setup_, on_, communication_.plan.micro_batch, kind, has_window, trains);
         cost.again = recomputed_share_ * cost.again;
-        layers_[static_cast<int>(kind)][has_window ? 1 : 0][trains ? 0 : 1] =
-            time_of(cost,
-                    parameters,
-                    gradients_in_layers(setup_.trains, trains),
-                    kind == layer_kind::cross);
+        for (const bool crosses : {false, true})
+          if (!crosses || costs_.host_per_rank > duration{})
+            layers_[crosses ? 1 : 0][static_cast<int>(kind)][has_window ? 1 : 0][trains ? 0 : 1] =
+                time_of(cost,
+                        parameters,
+                        gradients_in_layers(setup_.trains, trains),
+                        kind == layer_kind::cross,
+                        crosses);
       }
     }
   }
@@ -498,15 +536,14 @@ class step_composer {
     const std::int64_t last = layout_.pipeline_parallel - 1;
     if (stage == 0 || stage == last || !layers_are_alike_) return 1;
     if (layers.size() == 0) return last - stage;
+    if (layout_.head_in_layers > 0) return 1;
     const std::int64_t enough = (setup_.model.layers() - layers.first) / layers.size();
     return enough < last - stage ? enough : last - stage;
   }
 
   // Adds layers of which all train as the setup says, or none (`before`), and says how many.
-  constexpr std::int64_t add_layers(const layer_range& range,
-                                    bool before,
-                                    bool with_mtp,
-                                    shared_time& sum) const {
+  constexpr std::int64_t add_layers(
+      const layer_range& range, bool before, bool with_mtp, bool crosses, shared_time& sum) const {
     const transformer& model = setup_.model;
     layer_counts layers = layers_between(model, range.first, range.last);
     if (with_mtp) layers.add(mtp_layer_kind(model), model.mtp_layers);
@@ -516,7 +553,7 @@ class step_composer {
     const std::int64_t of_experts =
         layers.experts == 0 ? 0 : windowed * layers.experts / (layers.dense + layers.experts);
     const auto add = [&](layer_kind kind, std::int64_t all, std::int64_t with_window) {
-      const auto& each = layers_[static_cast<int>(kind)];
+      const auto& each = layers_[crosses ? 1 : 0][static_cast<int>(kind)];
       sum.add(all - with_window, each[0][before ? 1 : 0]);
       sum.add(with_window, each[1][before ? 1 : 0]);
     };
@@ -526,7 +563,11 @@ class step_composer {
     return layers.dense + layers.experts + layers.cross;
   }
 
-  constexpr micro_batch_time of_stage(const layer_range& range, bool is_first, bool is_last) const {
+  // `crosses`: in a pipeline through several nodes; without it no stage takes longer.
+  constexpr micro_batch_time of_stage(const layer_range& range,
+                                      bool is_first,
+                                      bool is_last,
+                                      bool crosses = false) const {
     const transformer& model = setup_.model;
     const std::int64_t frozen = setup_.trains.what == training::last_layers
                                     ? model.layers() - setup_.trains.last_layers
@@ -536,8 +577,8 @@ class step_composer {
                                                      : frozen;
     shared_time sum;
     std::int64_t layers = 0;
-    if (split > range.first) layers += add_layers({range.first, split}, true, false, sum);
-    layers += add_layers({split, range.last}, false, is_last, sum);
+    if (split > range.first) layers += add_layers({range.first, split}, true, false, crosses, sum);
+    layers += add_layers({split, range.last}, false, is_last, crosses, sum);
     sum.time = factors_.layer * sum.time;
     micro_batch_time time = shared(sum, layers, is_last && terms_.ends);
     if (!terms_.ends) return time;

@@ -15,12 +15,10 @@ class bert_code : public text_encoder_code {
   constexpr ~bert_code() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
-  // What layers read beside their input.
-  static constexpr int the_mask = 0;
+  // What layers read beside their input, behind the mask.
   static constexpr int the_distances = 1;
 
   constexpr layer_modules build_layer(bool trains) override {
-    using its = layer_modules;
     return built(trains,
                  {&its::query,
                   &its::key,
@@ -39,7 +37,7 @@ class bert_code : public text_encoder_code {
 
   constexpr value run_layers(value hidden, const tensor& mask) override {
     value distances;
-    if (distances_.weight != none) distances = biases_of_distances(hidden->size[0]);
+    if (distances_.weight != none) distances = biases_of_distances(distances_, hidden->size[0]);
     for (std::int64_t at = 0; at < layers; ++at) {
       beside[the_mask] = mask;
       beside[the_distances] = *distances;
@@ -47,37 +45,6 @@ class bert_code : public text_encoder_code {
     }
     return hidden;
   }
-  /// A learned number for each head and distance of two tokens: (batch, heads, tokens, tokens).
-  constexpr value biases_of_distances(std::int64_t batch) {
-    const std::int64_t tokens = setup.sequence_length;
-    const sizes square{tokens, tokens};
-    const value rows = t.make(sizes{tokens}, element::int64);
-    const value columns = t.make(sizes{tokens}, element::int64);
-    const value distances = t.make(square, element::int64);
-    const value buckets = buckets_of(square);
-    value biases = transpose(t, embedding(t, buckets, distances_.weight), 1, 2);
-    biases = transpose(t, biases, 0, 1);
-    biases = expand(t, biases, {batch, model.num_attention_heads, tokens, tokens});
-    return clone(t, biases);
-  }
-  constexpr value buckets_of(const sizes& square) {
-    const auto number = [&] { return t.make(square, element::int64); };
-    const auto real = [&] { return t.make(square, element::fp32); };
-    value distance = number();
-    value sign = compute(t, t.make(square, element::boolean), square, element::int64);
-    sign = number();
-    value side = compute(t, std::move(sign), square, element::int64);
-    distance = number();
-    const value is_small = t.make(square, element::boolean);
-    value logarithm = real();
-    for (int operation = 0; operation < 4; ++operation) logarithm = real();
-    value large = compute(t, std::move(logarithm), square, element::int64);
-    large = number();
-    large = compute(t, number(), square, element::int64);
-    t.touch(8 * square.count());
-    return side;
-  }
-
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = layers_[index];
     attended made;

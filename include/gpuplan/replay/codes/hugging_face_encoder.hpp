@@ -15,9 +15,7 @@ namespace gpuplan::eager {
 class text_encoder_code : public hugging_face_code {
  public:
   using hugging_face_code::hugging_face_code;
-  constexpr ~text_encoder_code() override {  // NOLINT(modernize-use-equals-default)
-    for (int at = 0; at < held_.size(); ++at) t.release(held_[at]);
-  }
+  constexpr ~text_encoder_code() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
     const std::int64_t width = model.hidden_size;
@@ -94,10 +92,8 @@ class text_encoder_code : public hugging_face_code {
   }
   // A number for each position.
   constexpr void add_numbers() {
-    const tensor made =
-        t.charge(purpose::buffers)->make({1, model.position_rows}, element::int64).take();
-    model_code::add_numbers(made);
-    held_.push(made.storage);
+    model_code::add_numbers(
+        hold(t.charge(purpose::buffers)->make({1, model.position_rows}, element::int64)));
   }
   constexpr void build_masked_head() {
     const std::int64_t width = model.hidden_size;
@@ -147,11 +143,7 @@ class text_encoder_code : public hugging_face_code {
   }
   /// And not on a device without memory.
   [[nodiscard]] constexpr bool is_built_here() const { return !t.gathers(); }
-  constexpr void make_input(const sizes& size) {
-    const tensor made = t.make(size, element::int64).take();
-    inputs_.push(made);
-    held_.push(made.storage);
-  }
+  constexpr void make_input(const sizes& size) { inputs_.push(hold(t.make(size, element::int64))); }
 
   // -- the model
 
@@ -184,6 +176,7 @@ class text_encoder_code : public hugging_face_code {
     value types_of_tokens;
     if (types_.weight != none) {
       value gathered = t.make(numbers->size, element::int64);
+      t.executes(8 * numbers->size[0] * model.position_rows + 2 * gathered->bytes());
       types_of_tokens = expand(t, gathered, ids.size);
     }
     const value words = word_embeddings(ids);
@@ -203,18 +196,21 @@ class text_encoder_code : public hugging_face_code {
   /// How many tokens that are no padding there are up to each.
   constexpr value counted_positions(const tensor& ids) {
     constexpr element int32 = element::fp32;  // of as many bytes
-    const auto numbers = [&](element format) { return t.make(ids.size, format); };
-    const value is_token = compute(t, numbers(element::boolean), ids.size, int32);
-    value counted = numbers(element::int64);
+    const auto after = [&](const tensor& of, element format) {
+      return compute(t, of, ids.size, format);
+    };
+    const value is_token = compute(t, after(ids, element::boolean), ids.size, int32);
+    value counted = t.make(ids.size, element::int64);
     {
-      const value wide = numbers(element::int64);
+      const value wide = t.make(ids.size, element::int64);
+      t.executes({&*is_token, &*counted}, {.kernels = 2});
       if (ids.size[0] == 1) t.touch(256 + tile_states(ids.count(), 896, 16));  // CUB's scan
     }
-    counted = numbers(int32);
-    if (code().positions == position_numbers::counted_after_cache) counted = numbers(int32);
-    counted = numbers(int32);
-    const value wide = numbers(element::int64);
-    return numbers(element::int64);
+    counted = after(counted, int32);
+    if (code().positions == position_numbers::counted_after_cache) counted = after(counted, int32);
+    counted = compute(t, {&*counted, &*is_token}, ids.size, int32);
+    const value wide = after(counted, element::int64);
+    return after(wide, element::int64);
   }
   // -- heads
 
@@ -286,20 +282,20 @@ class text_encoder_code : public hugging_face_code {
     for (int text = 0; text < texts; ++text) {
       hidden = encode(inputs_[text]);
       for (value& unused : unused_) unused.drop();
-      wide = t.make(hidden->size, hidden->format);
+      wide = full(t, hidden->size, hidden->format);
       mean_of_text = mean_of(hidden, wide);
       of_text[text] = normalize(t, mean_of_text);
     }
     t.begin(moment::loss);
     const value scores =
         scale(t, product(t, of_text[0], transpose(t, stack_rows(t, of_text + 1, texts - 1), 0, 1)));
-    const value labels = t.make(sizes{scores->size[0]}, element::int64);
+    const value labels = full(t, sizes{scores->size[0]}, element::int64);
     return cross_entropy(t, scores, labels);
   }
   constexpr value mean_of(const tensor& hidden, const tensor& wide) {
     const value sums = sum_over(t, multiply(t, hidden, wide), 1);
     value counts = sum_over(t, wide, 1);
-    counts = t.make(counts->size, counts->format);  // at least something
+    counts = compute(t, counts, counts->size, counts->format);  // at least something
     return divide(t, sums, counts);
   }
 
@@ -309,7 +305,6 @@ class text_encoder_code : public hugging_face_code {
   module tokens_{}, positions_{}, types_{}, norm_{}, dense_{}, head_norm_{}, head_{}, classes_{};
   growing_array<layer_modules> layers_{};
   growing_array<tensor> inputs_{};
-  growing_array<int> held_{};  // storages
   int bias_ = none;
   value pooled_{};
   value unused_[2]{};

@@ -204,8 +204,7 @@ class lit_gpt final : public model_code {
     if (by.down == none) return result;
     const value low = eager::linear(t, dropout(t, x, drops), by.down, none);
     const tensor up = t.parameter(by.up);
-    const int by_parts = t.add_node(node_kind::function, {&*low, &up});
-    if (node* made = t.at(by_parts)) made->own = &convolution_backward_;
+    const int by_parts = t.add_node(convolution_backward_, {&*low, &up});
     t.keep(by_parts, low);
     t.keep(by_parts, up);
     const std::int64_t batch = x.size[0];
@@ -223,11 +222,8 @@ class lit_gpt final : public model_code {
   }
   constexpr value padded(const tensor& high, const tensor& like) {
     const value places = t.make(sizes{adapted_width()}, element::int64);
-    const int by = t.add_node(node_kind::function, {&high});
-    if (node* made = t.at(by)) {
-      made->own = &padding_backward_;
-      made->argument[0] = adapted_width();
-    }
+    const int by = t.add_node(padding_backward_, {&high});
+    t.note(by, {adapted_width()});
     t.keep(by, places);
     t.keep(by, high);
     value made = t.make(like.size, like.format);

@@ -77,7 +77,7 @@ class plain_decoder : public model_code {
     if (positions_.weight != none) {
       value of_positions;
       {
-        const value range = t.make(sizes{setup.sequence_length}, element::int64);
+        const value range = full(t, sizes{setup.sequence_length}, element::int64);
         of_positions = embedding(t, range, positions_.weight);
       }
       x = add(t, x, of_positions);
@@ -109,7 +109,7 @@ class plain_decoder : public model_code {
 
   // angle = outer(arange(tokens), 10000 ** (-arange(0, width, 2) / width)), and its cos and sin
   constexpr void make_rotary_tables() {
-    if (setup.framework.implementation.layers == &layer_classes::gpt) return;
+    if (setup.framework.layers().name == &code_names::gpt) return;
     const sizes half{model.query_dim() / 2};
     const sizes tokens{setup.sequence_length};
     value exponent = t.make(half, element::fp32);
@@ -162,7 +162,7 @@ class plain_decoder : public model_code {
     const std::int64_t ffn = model.intermediate_size;
     made.norm_1 = norm_module(width, trains);
     made.norm_2 = norm_module(width, trains);
-    if (setup.framework.implementation.layers == &layer_classes::gpt) {
+    if (setup.framework.layers().name == &code_names::gpt) {
       made.qkv = linear_module(
           operator_kind::query_key_value, inner + 2 * groups, width, model.attention_bias, trains);
       made.out = linear_module(
@@ -191,8 +191,7 @@ class plain_decoder : public model_code {
   }
 
   constexpr value layer(int index, const tensor& x) override {
-    if (setup.framework.implementation.layers == &layer_classes::gpt)
-      return gpt_layer(modules_[index], x);
+    if (setup.framework.layers().name == &code_names::gpt) return gpt_layer(modules_[index], x);
     return llama_layer(modules_[index], x);
   }
 

@@ -70,8 +70,7 @@ class t5_code : public hugging_face_code {
     layer_modules mlp;
     bool is_decoder = false;
   };
-  // What blocks read beside their input.
-  static constexpr int the_mask = 0;
+  // What blocks read beside their input, behind the mask.
   static constexpr int the_bias = 1;
   static constexpr int the_encoded = 2;
   static constexpr int the_cross_mask = 3;
@@ -88,7 +87,6 @@ class t5_code : public hugging_face_code {
   // -- construction
 
   constexpr void build_stack(std::int64_t first, std::int64_t end) {
-    using its = layer_modules;
     for (std::int64_t at = first; at < end; ++at) {
       const bool trains = trains_block(at);
       const auto being_built = t.building_unit(at);
@@ -105,7 +103,6 @@ class t5_code : public hugging_face_code {
     }
   }
   constexpr void build_attention(attention_modules& made, bool has_bias, bool trains) {
-    using its = layer_modules;
     made.of = built(trains, {&its::query, &its::key, &its::value, &its::out});
     if (has_bias)
       made.bias = table_module(model.relative_attention_buckets, model.num_attention_heads, trains);
@@ -265,44 +262,6 @@ class t5_code : public hugging_face_code {
     return zeros;
   }
 
-  /// A table's row for each distance: (1, heads, queries, keys), the heads next to each other.
-  constexpr value relative_bias(const module& table,
-                                const tensor& q,
-                                const tensor& k,
-                                bool bidirectional) {
-    const std::int64_t queries = q.size[2];
-    const std::int64_t keys = k.size[2];
-    const value context_position = shifted_range(queries);
-    const value memory_position = t.make(sizes{keys}, element::int64);
-    const value distance = t.make({queries, keys}, element::int64);
-    const value bucket = bucket_of({queries, keys}, bidirectional);
-    value rows = transpose(t, embedding(t, bucket, table.weight), 1, 2);
-    rows = transpose(t, rows, 0, 1);
-    return view(t, rows, {1, rows->size[0], queries, keys});
-  }
-  // _relative_position_bucket
-  constexpr value bucket_of(const sizes& square, bool bidirectional) {
-    const auto integers = [&] { return t.make(square, element::int64); };
-    const auto after = [&](argument x) { return compute(t, x, square, element::int64); };
-    value buckets, position;
-    if (bidirectional) {
-      value product = after(after(t.make(square, element::boolean)));
-      buckets = integers();
-      product.drop();
-      position = integers();
-    } else {
-      position = after(after(integers()));
-    }
-    const value is_small = t.make(square, element::boolean);
-    value number = t.make(square, element::fp32);
-    for (int operation = 0; operation < 4; ++operation) number = t.make(square, element::fp32);
-    value large = after(after(std::move(number)));
-    large = after(integers());
-    const value chosen = integers();
-    if (!bidirectional) buckets = integers();
-    return buckets;
-  }
-
   // create_position_bias_mask
   constexpr value bias_with_mask(const tensor& bias, const tensor& mask, bool causal) {
     value both;
@@ -325,7 +284,7 @@ class t5_code : public hugging_face_code {
     const held visible(given);
     const int by = t.add_node(node_kind::mask_fill, {&bias});
     t.keep(by, visible);
-    if (node* made = t.at(by)) made->argument[0] = 1;
+    t.note(by, {1});
     const int number = t.new_storage(bytes_of(bias.format));
     const sizes wide = broadcast(visible.size, bias.size);
     value made;

@@ -84,8 +84,7 @@ class torchtitan_llama final : public model_code {
  private:
   /// One function, which reads the logits and keeps two numbers of each token.
   constexpr value compiled_loss(const tensor& logits) {
-    const int by = t.add_node(node_kind::function, {&logits});
-    if (node* made = t.at(by)) made->own = &of_loss_;
+    const int by = t.add_node(of_loss_, {&logits});
     t.keep(by, logits);
     const value most = t.make(sizes{logits.size[0]}, element::fp32);
     const value sum = t.make(sizes{logits.size[0]}, element::fp32);

@@ -8,7 +8,6 @@
 // mode, and a buffer that nobody reads any more is written to again where the sizes agree.
 
 #include <gpuplan/detail/integer.hpp>
-#include <gpuplan/replay/eager/attention.hpp>
 #include <gpuplan/replay/eager/backward.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
@@ -47,8 +46,7 @@ class compiled_llama_layer final : public own_backward {
       : own_(of), size_(size), saves_(saves) {}
 
   constexpr value forward(tape& t, const tensor& x) const {
-    const int by = t.add_node(node_kind::function, {&x});
-    if (node* made = t.at(by)) made->own = this;
+    const int by = t.add_node(*this, {&x});
     t.keep(by, x);
     const shape of = shape_of(x);
     value result;
@@ -449,13 +447,17 @@ class compiled_llama_layer final : public own_backward {
                                                    flash_results& attended,
                                                    bool keeps_incoming) const {
     gradients made;
+    std::int64_t bytes_read = 0;
+    for (const value* one : {&read.q, &read.k, &read.v, &attended.out, &attended.sums})
+      bytes_read += (*one)->bytes();
     flash_gradients(t,
                     heads_of(incoming, of),
                     heads_of(read.q, of),
                     heads_of(read.k, of),
                     heads_of(read.v, of),
                     heads_of(attended.out, of),
-                    made);
+                    bytes_read,
+                    made.of);
     if (!keeps_incoming) incoming.drop();
     for (value* done :
          {&read.q, &read.k, &read.v, &attended.sums, &attended.seed, &attended.unused})

@@ -3,217 +3,18 @@
 // Encoders of images of Hugging Face's transformers 5.23 with a head for classes: ViT, CLIP and
 // SigLIP. Private.
 
-#include <gpuplan/replay/codes/hugging_face_parts.hpp>
+#include <gpuplan/replay/codes/hugging_face_image_encoder.hpp>
 
-#include <cstdint>
 #include <utility>
 
 namespace gpuplan::eager {
 
-class vit_code : public hugging_face_code {
+class vit_code : public image_encoder_code {
  public:
-  using hugging_face_code::hugging_face_code;
-  constexpr ~vit_code() override { t.release(numbers_.storage); }
-
-  constexpr void construct() override {
-    const std::int64_t width = model.hidden_size;
-    build_embeddings();
-    for (std::int64_t at = 0; at < layers; ++at) {
-      const auto built = t.building_unit(at);
-      layers_.push(build_layer(trains_layer(at)));
-    }
-    const int behind_layers = t.parameters.size();
-    norm_ = norm_module(width, trains_final_norm());
-    if (code().norms_first_token) leave_idle(behind_layers);
-    initialize();
-    classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
-    if (code().truncates_weights) truncate(t.parameters[classes_.weight].data.count());
-  }
-  /// A module's layers are cast before the parameters that it has itself.
-  constexpr void cast_model() override {
-    for (int at = first_of_patches_; at < behind_patches_; ++at) move(at);
-    hugging_face_code::cast_model();
-  }
-
-  constexpr void make_batch() override {
-    const std::int64_t side = model.image.image_size;
-    const auto charged = t.charge(purpose::buffers);
-    // what autocast will cast is given as it was read
-    const number_format given_in =
-        setup.precision.under_autocast ? number_format::fp32 : setup.precision.weights;
-    images_ = t.make(
-        {plan.micro_batch, model.image.num_channels, side, side}, element_of(given_in), {"images"});
-    labels_ = t.make(sizes{plan.micro_batch}, element::int64, {"labels"});
-  }
-
-  [[nodiscard]] constexpr tensor input() const override { return images_; }
-  constexpr value forward() override {
-    value unread[3];  // of what is computed in vain
-    const value hidden = encode(unread);
-    t.begin(moment::loss);
-    value pooled;
-    if (code().means_patches) {
-      value patches;
-      if (model.image.class_tokens != 0)
-        patches = slice(t, hidden, 1, model.image.patches());
-      else
-        patches = t.share(hidden);
-      pooled = mean_over(t, patches, 1);
-    } else {
-      pooled = select(t, hidden, 1);
-    }
-    const value logits = linear(pooled, classes_);
-    return cross_entropy(t, logits, labels_);
-  }
+  using image_encoder_code::image_encoder_code;
+  constexpr ~vit_code() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
-  [[nodiscard]] constexpr const image_options& code() const {
-    return setup.framework.implementation.images;
-  }
-
-  // -- construction
-
-  constexpr void build_embeddings() {
-    const image_input& image = model.image;
-    const std::int64_t width = model.hidden_size;
-    const int first = t.parameters.size();
-    if (image.class_tokens != 0)
-      class_token_ =
-          parameter(code().positions_in_table ? sizes{width} : sizes{1, 1, width}, trains_all());
-    first_of_patches_ = t.parameters.size();
-    patches_.weight =
-        parameter({width, image.num_channels, image.patch_size, image.patch_size}, trains_all());
-    if (image.patch_bias) patches_.bias = parameter(sizes{width}, trains_all());
-    behind_patches_ = t.parameters.size();
-    if (code().positions_in_table) {
-      positions_ = table_module(image.tokens(), width, trains_all()).weight;
-      behind_patches_ = t.parameters.size();
-      const auto charged = t.charge(purpose::buffers);
-      numbers_ = t.make({1, image.tokens()}, element::int64).take();
-      add_numbers(numbers_);
-    } else {
-      // a parameter of the module itself, like the class token, stands before its layers'
-      positions_ = parameter({1, image.tokens(), width}, trains_all());
-      t.place_parameter(first_of_patches_);
-      positions_ = first_of_patches_++;
-      ++behind_patches_;
-      ++patches_.weight;
-      if (image.patch_bias) ++patches_.bias;
-    }
-    static_cast<void>(first);
-    if (model.embedding_norm) embedding_norm_ = norm_module(width, trains_all());
-  }
-  constexpr layer_modules build_layer(bool trains) {
-    using its = layer_modules;
-    layer_modules made;
-    const auto build = [&](std::initializer_list<module its::*> which) {
-      for (module its::*const one : which) made.*one = module_of_layer(one, trains);
-    };
-    const auto attention = [&] {
-      if (code().builds_key_first)
-        build({&its::key, &its::value, &its::query, &its::out});
-      else
-        build({&its::query, &its::key, &its::value, &its::out});
-    };
-    switch (code().built) {
-      case layer_construction::attention_norms_mlp:
-        attention();
-        build({&its::before_attention, &its::before_mlp, &its::up, &its::down});
-        break;
-      case layer_construction::attention_norm_mlp_norm:
-        attention();
-        build({&its::before_attention, &its::up, &its::down, &its::before_mlp});
-        break;
-      case layer_construction::norm_attention_norm_mlp:
-        build({&its::before_attention});
-        attention();
-        build({&its::before_mlp, &its::up, &its::down});
-        break;
-    }
-    return made;
-  }
-
-  /// What the initialisation of the weights takes for a while.
-  constexpr void initialize() {
-    if (t.gathers()) return;  // no memory yet
-    const std::int64_t width = model.hidden_size;
-    if (!code().positions_in_table) {
-      truncate(model.image.tokens() * width);
-      truncate(width);
-      return;
-    }
-    if (code().truncates_weights) truncate(t.parameters[patches_.weight].data.count());
-    t.touch(8 * model.image.tokens());  // the numbers of positions, written again
-    if (!code().truncates_weights) return;
-    for (int at = 0; at < layers_.size(); ++at) {
-      const layer_modules& by = layers_[at];
-      for (const module* one : {&by.key, &by.value, &by.query, &by.out, &by.up, &by.down})
-        truncate(t.parameters[one->weight].data.count());
-    }
-  }
-  /// trunc_normal_: asks whether any number is too small or too large.
-  constexpr void truncate(std::int64_t count) {
-    const auto mask = [&] { return t.make(sizes{count}, element::boolean); };
-    value outside;
-    {
-      const value below = mask();
-      const value above = mask();
-      outside = mask();
-    }
-    ask_about_any(count);
-  }
-
-  // -- the model
-
-  constexpr value encode(value (&unread)[3]) {
-    value images = cast(t, given_input, t.format_of(patches_.weight));
-    value embedded;
-    if (code().positions_in_table)
-      embedded = embed(std::move(images));
-    else
-      embedded = embed(t.share(images));
-    if (model.embedding_norm) embedded = norm(embedded, embedding_norm_);
-    value hidden = t.share(embedded);
-    for (std::int64_t at = 0; at < layers; ++at) hidden = run_layer(at, hidden);
-    if (!code().norms_first_token) return norm(hidden, norm_);
-    const auto unrecorded = t.without_graph();
-    const value first = select(t, hidden, 1);
-    value together;
-    if (!first->is_contiguous()) together = t.make(first->size, first->format);
-    unread[0] = t.make(first->size, first->format);
-    for (int statistic = 1; statistic < 3; ++statistic)
-      unread[statistic] = t.make(sizes{first->size[0]}, element::fp32);
-    return hidden;
-  }
-
-  constexpr value embed(value images) {
-    const image_input& image = model.image;
-    const std::int64_t width = model.hidden_size;
-    const std::int64_t batch = images->size[0];
-    // PEFT wants a gradient of the layers' input, where they are computed again: of what the module
-    // of the patches returns.
-    const bool wants_gradient =
-        setup.recompute == recompute_mode::full && setup.trains.what == training::adapters;
-    value maps = convolve(t, images, patches_.weight, patches_.bias);
-    images.drop();
-    if (wants_gradient && code().positions_in_table) t.require_gradient(maps.get());
-    maps = view(t, maps, {batch, width, image.patches()});
-    value patches = transpose(t, std::move(maps), 1, 2);
-    if (wants_gradient) t.require_gradient(patches.get());
-    value x;
-    if (image.class_tokens != 0) {
-      x = concatenate(t, expand(t, t.parameter(class_token_), {batch, 1, width}), patches, 1);
-      if (!code().positions_in_table) patches.drop();
-    } else {
-      x = t.share(patches);
-    }
-    if (code().positions_in_table)
-      x = add(t, x, embedding(t, numbers_, positions_));
-    else
-      x = add(t, x, t.parameter(positions_));
-    return dropout(t, x, drops && code().drops_hidden);
-  }
-
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = layers_[index];
     const bool drops_hidden = drops && code().drops_hidden;
@@ -234,20 +35,9 @@ class vit_code : public hugging_face_code {
 
   constexpr attended attend_to(const layer_modules& by, argument given) {
     const held x(given);
-    const projections of = project(by, x, code().views_behind_projections);
-    attended made = attend(of.q, of.k, of.v, {}, false, {});
-    made.output = linear(view(t, made.output, x.size), by.out);
-    return made;
+    const auto [q, k, v] = project(by, x, code().views_behind_projections);
+    return project_out(attend(q, k, v, {}, false, {}), by.out);
   }
-
-  module patches_{}, embedding_norm_{}, norm_{}, classes_{};
-  int class_token_ = none;
-  int positions_ = none;
-  int first_of_patches_ = 0;
-  int behind_patches_ = 0;
-  growing_array<layer_modules> layers_{};
-  tensor numbers_{};
-  value images_{};
 };
 
 }  // namespace gpuplan::eager

@@ -1,6 +1,7 @@
 #pragma once
 
-// What eager mode asks a device's memory for, and who may want to know what it is. Private.
+// What eager mode asks of a device, memory and work, and who may want to know what that is.
+// Private.
 
 #include <gpuplan/replay/eager/tensor.hpp>
 
@@ -33,7 +34,50 @@ struct stretch_peaks {
   int last_place = 0;
 };
 
-/// What a device's memory is asked for. Blocks are named by what `allocate` returned.
+/// One call of a library of products: `batch` matrices, rows x inner by inner x columns.
+struct matrix_product {
+  std::int64_t rows = 0;
+  std::int64_t inner = 0;
+  std::int64_t columns = 0;
+  std::int64_t batch = 1;
+
+  /// 2 for each multiplication with its addition.
+  [[nodiscard]] constexpr double flops() const {
+    return 2 * static_cast<double>(rows) * static_cast<double>(inner) *
+           static_cast<double>(columns) * static_cast<double>(batch);
+  }
+};
+
+/// What the kernels of an operator do, as far as they differ in what they reach of a device.
+enum class kernel_kind : unsigned char {
+  elements,   // read and write what they are handed
+  functions,  // likewise, of activations
+  softmaxes,  // of rows, and losses
+  sums
+};
+
+/// What an operator of ATen asks the device to do.
+struct device_work {
+  int kernels = 1;   // launched, without matrix products
+  int products = 0;  // calls of cuBLAS
+  int fills = 0;     // cudaMemset
+  int copies = 0;    // cudaMemcpy
+  kernel_kind kind = kernel_kind::elements;
+  matrix_product product{};    // each of its products,
+  element operands{};          // and what it reads
+  double attention_flops = 0;  // of all pairs of a query and a key, in a kernel of attention,
+  bool is_flash = false;       // and whether that is FlashAttention's
+  bool is_again = false;       // what a forward has done before
+  std::int64_t in_place = 0;   // of the bytes, those that are read and written
+  std::int64_t bytes = 0;      // of its arguments and results, of DTensors the whole ones;
+  std::int64_t elsewhere = 0;  // of these, in the parts of other ranks
+
+  /// Of a copy that needs no kernel.
+  [[nodiscard]] static constexpr device_work copy() { return {.kernels = 0, .copies = 1}; }
+};
+
+/// What a device's memory is asked for, and what it is to do. Blocks are named by what `allocate`
+/// returned.
 class memory_events {
  public:
   constexpr virtual int allocate(std::int64_t bytes, int stream) = 0;
@@ -42,6 +86,12 @@ class memory_events {
   constexpr virtual void empty_cache() {}
   /// From here on the step is at this moment, in this layer or in none.
   constexpr virtual void begin(moment /*now*/, int /*layer*/) {}
+  /// Whether it wants to know what operators do, which costs constant evaluations many steps.
+  [[nodiscard]] constexpr virtual bool counts_work() const { return false; }
+  /// An operator runs, of the forward or, in a backward, of that.
+  constexpr virtual void execute(const device_work& /*work*/, bool /*in_backward*/) {}
+  /// What a checkpoint left out is computed again from here on.
+  constexpr virtual void begin_again() {}
   /// Whether sums are all that is wanted. Then a stretch that does as one before need not be
   /// replayed: its peaks are told, and what it leaves behind is asked for.
   [[nodiscard]] constexpr virtual bool adds_up() const { return false; }

@@ -1,7 +1,6 @@
 #pragma once
 
-// Eager mode's bookkeeping: who holds which storage, the graph that backward follows, and what of
-// it is kept. Private.
+// Eager mode's bookkeeping: the graph that backward follows, and what of it is kept. Private.
 //
 // The rules are PyTorch's. An operator keeps what its backward needs, for inputs that need a
 // gradient. Backward runs the nodes by falling creation number; in a node results are allocated,
@@ -11,6 +10,8 @@
 // added into it.
 
 #include <gpuplan/replay/eager/memory_events.hpp>
+#include <gpuplan/replay/eager/node.hpp>
+#include <gpuplan/replay/eager/storage_table.hpp>
 #include <gpuplan/replay/eager/tensor.hpp>
 
 #include <cstdint>
@@ -18,160 +19,6 @@
 #include <utility>
 
 namespace gpuplan::eager {
-
-enum class node_kind : unsigned char {
-  accumulate,
-  pass,       // the gradient itself, for every input
-  scale,      // by numbers: one new tensor
-  keeps_one,  // one new tensor, from the gradient and what was kept
-  cast,
-  view,
-  unit,  // the gradients themselves, once the unit's backward is done
-  transpose,
-  expand,
-  split,
-  slice,
-  pad,
-  concatenate,
-  product,
-  power,
-  mean,
-  reciprocal_root,
-  sum,
-  quotient,
-  clamp,
-  vector_norm,
-  convolution,
-  mask_fill,
-  mm,
-  addmm,
-  bmm,
-  layer_norm,
-  rms_norm,
-  softmax,
-  embedding,
-  flash,
-  efficient,
-  log_softmax,
-  nll,
-  mean_square,
-  function  // with a backward of its own (torch.autograd.Function)
-};
-
-class value;
-class own_backward;
-struct gradients;
-
-struct edge {
-  int node = none;
-  int output = 0;
-};
-
-inline constexpr int most_inputs = 4;
-inline constexpr int most_outputs = 3;
-
-struct node {
-  // Elements are spelled out: of `{}` g++ 12 makes one constant, which evaluations while compiling
-  // change for those at run time.
-  node_kind kind{};
-  int inputs = 0;
-  int outputs = 1;
-  int first_kept = 0;
-  int kept = 0;
-  int region = none;  // of recomputation
-  int pending = 0;
-  int parameter = none;  // of an accumulate node; of others, that they read
-  int layer = none;
-  int unit = none;                // whose backward begins here
-  bool takes_any_format = false;  // of gradients
-  bool distributed = false;       // its results are parts of tensors
-  edge input[most_inputs]{edge{}, edge{}, edge{}, edge{}};
-  tensor gradient[most_outputs]{tensor{}, tensor{}, tensor{}};  // as far as it has arrived
-  sizes size[most_outputs]{sizes{}, sizes{}, sizes{}};          // of the results,
-  element format[most_outputs]{};                               // likewise
-  std::int64_t argument[6]{};
-  const own_backward* own = nullptr;  // of a function
-};
-
-/// Holds a tensor's storage. (Where one of two values is chosen, write `if`: of `?:` g++ 12 makes
-/// something else while compiling.)
-class value {
- public:
-  constexpr value() = default;
-  constexpr value(tape& owner, const tensor& of) : tensor_(of), owner_(&owner) {}  // takes over
-  constexpr value(value&& other) noexcept : tensor_(other.tensor_), owner_(other.owner_) {
-    other.owner_ = nullptr;
-    other.tensor_.storage = none;
-  }
-  constexpr value& operator=(value&& other) noexcept {
-    if (this == &other) return *this;
-    drop();
-    tensor_ = other.tensor_;
-    owner_ = other.owner_;
-    other.owner_ = nullptr;
-    other.tensor_.storage = none;
-    return *this;
-  }
-  constexpr ~value() { drop(); }
-
-  constexpr const tensor& operator*() const& { return tensor_; }
-  constexpr const tensor* operator->() const { return &tensor_; }
-  constexpr tensor& get() { return tensor_; }
-  constexpr operator const tensor&() const& { return tensor_; }  // NOLINT
-  // What reads a temporary takes it as an `argument`.
-  operator const tensor&() const&& = delete;  // NOLINT
-  constexpr void drop();
-  /// Gives the hold away.
-  constexpr tensor take() {
-    const tensor taken = tensor_;
-    owner_ = nullptr;
-    tensor_.storage = none;
-    tensor_.node = none;
-    return taken;
-  }
-
- private:
-  tensor tensor_{};
-  tape* owner_ = nullptr;
-};
-
-/// What an operator reads: a tensor that somebody holds, or a temporary, `scale(t, add(t, x, y))`,
-/// which goes when the operator is done, as Python lets go of what only the call held. (What C++
-/// alone does, is to keep it until the whole expression is.) Who hands an argument on has it no
-/// more. C++ does not say which argument of a call it evaluates first: of two one at most may be a
-/// call, and operators of two tensors do not take more.
-class argument {
- public:
-  constexpr argument(const tensor& of) : tensor_(of) {}              // NOLINT
-  constexpr argument(const value& of) : tensor_(*of) {}              // NOLINT
-  constexpr argument(value&& of) : tensor_(*of), temporary_(&of) {}  // NOLINT
-
- private:
-  friend class held;
-  const tensor& tensor_;
-  value* temporary_ = nullptr;
-};
-/// An argument, while its reader runs: the reader's first local variable.
-class held : public tensor {
- public:
-  constexpr explicit held(const argument& given)
-      : tensor(given.tensor_), temporary_(given.temporary_) {}
-  held(const held&) = delete;
-  held& operator=(const held&) = delete;
-  constexpr ~held() {
-    if (temporary_ != nullptr) temporary_->drop();
-  }
-
- private:
-  value* temporary_;
-};
-
-struct storage_record {
-  std::int64_t bytes = 0;
-  int block = none;
-  int holders = 0;
-  purpose what = purpose::working;
-};
 
 /// A trained or frozen parameter, as the optimizer has it.
 struct parameter_record {
@@ -227,29 +74,8 @@ struct product_flops {
   double backward = 0;
   double recomputed = 0;  // of the forward, once more
 };
-constexpr double flops_of_product(std::int64_t rows, std::int64_t inner, std::int64_t columns) {
-  return 2 * static_cast<double>(rows) * static_cast<double>(inner) * static_cast<double>(columns);
-}
 
-class tape {
-  // Changes one of the tape's modes for as long as it lives. A scope that lives for one expression
-  // hands on to the tape: `t.charge(purpose::buffers)->make(...)`.
-  template <class Mode>
-  class [[nodiscard]] scope {
-   public:
-    constexpr scope(tape& on, Mode& mode, Mode now) : on_(on), mode_(mode), was_(mode) {
-      mode = now;
-    }
-    scope(const scope&) = delete;
-    scope& operator=(const scope&) = delete;
-    constexpr ~scope() { mode_ = was_; }
-    constexpr tape* operator->() const { return &on_; }
-
-   private:
-    tape& on_;
-    Mode& mode_;
-    Mode was_;
-  };
+class tape : public storage_table {
   // torch.autocast: where it ends, the copies of parameters that it cast go.
   class [[nodiscard]] autocast_scope {
    public:
@@ -273,34 +99,29 @@ class tape {
                           device_traits of_device = {},
                           software_traits of_software = {},
                           storage_watcher* watcher = nullptr)
-      : device(of_device), software(of_software), memory_(&memory), watcher_(watcher) {}
+      : storage_table(*this, memory, watcher), device(of_device), software(of_software) {}
 
   const device_traits device;
   const software_traits software;
 
   // -- modes, each for as long as what is returned lives
 
-  /// What is allocated is for this; without, it is working memory.
-  [[nodiscard]] constexpr auto charge(purpose to) { return scope<purpose>(*this, charges_, to); }
-  [[nodiscard]] constexpr auto on_stream(int index) { return scope<int>(*this, stream_, index); }
   /// torch.no_grad
-  [[nodiscard]] constexpr auto without_graph() { return scope<bool>(*this, records_, false); }
+  [[nodiscard]] constexpr auto without_graph() { return mode_scope(*this, records_, false); }
   /// torch.enable_grad
-  [[nodiscard]] constexpr auto with_graph() { return scope<bool>(*this, records_, true); }
+  [[nodiscard]] constexpr auto with_graph() { return mode_scope(*this, records_, true); }
   /// torch.autocast to the format, or not; scopes of it do not nest.
   [[nodiscard]] constexpr auto autocast(bool is_on, element format) {
     return autocast_scope(*this, is_on, format);
   }
-  [[nodiscard]] constexpr auto without_autocast() { return scope<bool>(*this, autocasts_, false); }
+  [[nodiscard]] constexpr auto without_autocast() { return mode_scope(*this, autocasts_, false); }
   /// Operators work on DTensors: sums of their gradients are new tensors.
-  [[nodiscard]] constexpr auto on_distributed() { return scope<bool>(*this, distributed_, true); }
+  [[nodiscard]] constexpr auto on_distributed() { return mode_scope(*this, distributed_, true); }
   /// Parameters are built for this layer.
   [[nodiscard]] constexpr auto building_unit(std::int64_t index) {
-    return scope<int>(*this, unit_, static_cast<int>(index));
+    return mode_scope(*this, unit_, static_cast<int>(index));
   }
 
-  [[nodiscard]] constexpr purpose charges() const { return charges_; }
-  [[nodiscard]] constexpr int stream() const { return stream_; }
   [[nodiscard]] constexpr bool autocasts() const { return autocasts_; }
   /// The format in which a matrix product reads what is stored in this one.
   [[nodiscard]] constexpr element computes_in(element stored) const {
@@ -321,152 +142,39 @@ class tape {
   }
   [[nodiscard]] constexpr const gathered_parameters& gathering() const { return gathering_; }
   [[nodiscard]] constexpr bool gathers() const { return gathering_.is_on; }
-  /// What is made has no memory yet (the meta device),
-  constexpr void build_on_meta() { on_meta_ = true; }
-  /// from here on it has. Whether it had none.
-  constexpr bool leave_meta() {
-    const bool was = on_meta_;
-    on_meta_ = false;
-    return was;
-  }
   constexpr void recompute_by(recomputer& code) { again_ = &code; }
 
   growing_array<parameter_record> parameters{};
-  growing_array<storage_record> storages{};
   growing_array<node> nodes{};
   growing_array<tensor> kept{};
   growing_array<int> moved{};       // parameters, in the order of the modules
   growing_array<tensor> buffers{};  // of the model; whoever made them holds them
-  std::int64_t alive[purposes]{};   // bytes, by what they are for
 
   product_flops products{};  // so far
 
-  /// The product of a forward is computed,
-  constexpr void count_product(double flops) {
+  /// Products of a forward run, as many as the work says,
+  constexpr void count_product(const matrix_product& product,
+                               std::initializer_list<const tensor*> operands,
+                               device_work work = {.kernels = 0, .products = 1}) {
+    count_forward(work.products * product.flops());
+    work.product = product;
+    executes(operands, work);
+  }
+  /// or those of a backward.
+  constexpr void count_backward(const matrix_product& product,
+                                std::initializer_list<const tensor*> operands,
+                                device_work work = {.kernels = 0, .products = 1}) {
+    products.backward += work.products * product.flops();
+    work.product = product;
+    executes(operands, work);
+  }
+  /// Operations in a kernel that is none of cuBLAS.
+  constexpr void count_forward(double flops) {
     if (stopped_) return;
     double& part = recomputes_ != none || in_backward_ ? products.recomputed : products.forward;
     part += flops;
   }
-  /// or that of a backward.
-  constexpr void count_backward(double flops) { products.backward += flops; }
 
-  // -- storages
-
-  constexpr int new_storage(std::int64_t bytes, const origin& from = {}) {
-    if (stopped_) return none;
-    if (!on_meta_) alive[static_cast<int>(charges_)] += bytes;
-    const int block = on_meta_ ? none : memory_->allocate(bytes, stream_);
-    const storage_record record{bytes, block, 1, charges_};
-    int at = free_;
-    if (at != none) {
-      free_ = storages[at].block;
-      storages[at] = record;
-    } else {
-      at = storages.push(record);
-    }
-    if (watcher_ != nullptr) watcher_->made(*this, at, from);
-    return at;
-  }
-  /// Says what a storage turned out to be, to whom it matters.
-  constexpr void name(int storage, const origin& as) {
-    if (watcher_ != nullptr) watcher_->named(storage, as);
-  }
-  constexpr void hold(int storage) {
-    if (storage != none) ++storages[storage].holders;
-  }
-  constexpr void release(int storage) {
-    if (storage == none) return;
-    storage_record& record = storages[storage];
-    if (--record.holders != 0) return;
-    if (record.block != none) {
-      alive[static_cast<int>(record.what)] -= record.bytes;
-      memory_->release(record.block);
-    }
-    record.block = free_;
-    free_ = storage;
-  }
-  /// Frees the memory of a storage that is still held, and allocates it again.
-  constexpr void give_back(int storage) {
-    storage_record& record = storages[storage];
-    alive[static_cast<int>(record.what)] -= record.bytes;
-    memory_->release(record.block);
-    record.block = none;
-  }
-  constexpr void take_again(int storage) {
-    storage_record& record = storages[storage];
-    alive[static_cast<int>(record.what)] += record.bytes;
-    record.block = memory_->allocate(record.bytes, stream_);
-    if (watcher_ != nullptr) watcher_->took_memory(*this, storage, 0);
-  }
-  constexpr void resize(int storage, std::int64_t bytes) {
-    if (storages[storage].bytes == bytes) return;
-    give_back(storage);
-    storages[storage].bytes = bytes;
-    take_again(storage);
-  }
-  /// Says what a storage turned out to be for.
-  constexpr void mark(int storage, purpose as) {
-    storage_record& record = storages[storage];
-    alive[static_cast<int>(record.what)] -= record.bytes;
-    alive[static_cast<int>(as)] += record.bytes;
-    record.what = as;
-  }
-  constexpr void mark_kept(int storage) {
-    if (storage != none && storages[storage].what == purpose::working) mark(storage, purpose::kept);
-  }
-  [[nodiscard]] constexpr bool has_memory(int storage) const {
-    return storages[storage].block != none;
-  }
-  [[nodiscard]] constexpr value make(const sizes& size, element format, const origin& from = {}) {
-    tensor made;
-    made.format = format;
-    set_contiguous(made, size);
-    made.storage = new_storage(made.bytes(), {from.what, from.parameter, from.like, &made});
-    return {*this, made};
-  }
-  /// The result of an elementwise operator on these.
-  [[nodiscard]] constexpr value make_like(const sizes& size,
-                                          element format,
-                                          const tensor& a,
-                                          const tensor& b = {},
-                                          const char* as = "") {
-    value made = make(size, format, {as, none, &a});
-    set_order(made.get(), size, a, b);
-    return made;
-  }
-  /// Another hold of the tensor.
-  [[nodiscard]] constexpr value share(const tensor& of) {
-    hold(of.storage);
-    return {*this, of};
-  }
-  /// The tensor without its place in the graph.
-  [[nodiscard]] constexpr value detach(const tensor& of) {
-    tensor alone = of;
-    alone.node = none;
-    hold(alone.storage);
-    return {*this, alone};
-  }
-  /// Stores a tensor in this format from here on.
-  constexpr void convert(tensor& of, element format) {
-    if (of.defined() && !has_memory(of.storage)) {
-      of.format = format;
-      storages[of.storage].bytes = of.bytes();
-      take_again(of.storage);
-    }
-    if (of.format == format) return;
-    of.format = format;
-    if (!of.defined()) return;
-    const int other =
-        charge(storages[of.storage].what)->new_storage(of.bytes(), {"", none, &of, &of});
-    release(of.storage);
-    of.storage = other;
-  }
-  constexpr void empty_cache() { memory_->empty_cache(); }
-  [[nodiscard]] constexpr memory_events& memory() { return *memory_; }
-  /// Allocates and frees.
-  constexpr void touch(std::int64_t bytes, const char* as = "workspace") {
-    if (bytes > 0) release(new_storage(bytes, {as}));
-  }
   /// The workspace of a matrix product, or of one that adds a bias: for as long as it runs, or
   /// where the framework keeps them, from the first of each thread on. With a bias a thread needs
   /// both.
@@ -492,20 +200,27 @@ class tape {
 
   /// A node with the inputs that need a gradient, or none where none does. Inside a recomputation
   /// there is a graph already: the answer tells only whether there would be a node.
-  constexpr int add_node(node_kind kind, std::initializer_list<const tensor*> inputs) {
+  constexpr int add_node(const node_kind& kind, std::initializer_list<const tensor*> inputs) {
     if (!records_) return none;
     bool any = false;
     for (const tensor* input : inputs) any = any || input->needs_gradient();
     if (!any) return none;
     if (recomputes_ != none) return 0;
     node made;
-    made.kind = kind;
+    made.kind = &kind;
     for (const tensor* input : inputs) made.input[made.inputs++] = edge_of(*input);
     made.first_kept = kept.size();
     made.region = region_;
     made.layer = layer_;
     made.distributed = distributed_;
     return nodes.push(made);
+  }
+  int add_node(const node_kind&&, std::initializer_list<const tensor*>) = delete;  // would be gone
+  /// Likewise, with a backward of its own.
+  constexpr int add_node(const own_backward& own, std::initializer_list<const tensor*> inputs) {
+    const int index = add_node(node_kind::function, inputs);
+    if (node* made = at(index)) made->own = &own;
+    return index;
   }
   [[nodiscard]] constexpr node* at(int index) {
     return index == none || recomputes_ != none ? nullptr : &nodes[index];
@@ -528,6 +243,13 @@ class tape {
     }
     kept.push(entry);
     ++nodes[index].kept;
+  }
+  /// Notes numbers that the node's backward reads.
+  constexpr void note(int index, std::initializer_list<std::int64_t> numbers) {
+    node* const by = at(index);
+    if (by == nullptr) return;
+    std::int64_t* argument = by->argument;
+    for (const std::int64_t number : numbers) *argument++ = number;
   }
   /// Lets go of what a node kept, before its backward is done.
   constexpr void release_kept(int index, int which) {
@@ -562,7 +284,7 @@ class tape {
   }
   constexpr void build_parameter(int place, const sizes& size, element format) {
     const auto charged = charge(purpose::weights);
-    const scope<bool> of_weights(*this, on_meta_, on_meta_ || gathering_.weights_on_host);
+    const mode_scope of_weights(*this, on_meta_, on_meta_ || gathering_.weights_on_host);
     parameter_record& record = parameters[place];
     if (gathering_.is_on) {
       const element whole_format = gathering_.whole_format;
@@ -603,7 +325,7 @@ class tape {
     }
     if (record.node == none) {
       node made;
-      made.kind = node_kind::accumulate;
+      made.kind = &node_kind::accumulate;
       made.parameter = index;
       made.size[0] = record.gradient_size.rank == 0 ? data.size : record.gradient_size;
       const bool is_first =
@@ -642,7 +364,7 @@ class tape {
       return;
     }
     node made;
-    made.kind = node_kind::accumulate;
+    made.kind = &node_kind::accumulate;
     made.size[0] = leaf.size;
     made.format[0] = leaf.format;
     made.first_kept = kept.size();
@@ -714,9 +436,14 @@ class tape {
   }
   [[nodiscard]] constexpr bool is_recomputing() const { return recomputes_ != none; }
   [[nodiscard]] constexpr bool has_stopped() const { return stopped_; }
-  constexpr void begin_recompute(int region) { recomputes_ = region; }
+  constexpr void begin_recompute(int region) {
+    recomputes_ = region;
+    computes_again_ = true;
+    memory_->begin_again();
+  }
   constexpr void end_recompute() {
     recomputes_ = none;
+    computes_again_ = false;
     stopped_ = false;
   }
 
@@ -737,6 +464,8 @@ class tape {
   }
   // -- backward
 
+  /// Tells that a unit's backward is done.
+  constexpr void end_backward_of(int unit) { again_->after_backward(unit); }
   /// Follows the graph from the loss, whose gradient is made, and forgets the graph.
   constexpr void backward(const tensor& loss);
   /// Follows the graph from a tensor whose gradient is given, down to the node `first`. Several
@@ -764,21 +493,10 @@ class tape {
     nodes.resize_down(from.node);
     kept.resize_down(from.kept);
   }
-  /// Gives a storage another block, for all who hold it.
-  constexpr void replace_block(int storage, std::int64_t bytes) {
-    storage_record& record = storages[storage];
-    alive[static_cast<int>(record.what)] += bytes;
-    const int block = memory_->allocate(bytes, stream_);
-    if (watcher_ != nullptr) watcher_->took_memory(*this, storage, bytes);
-    alive[static_cast<int>(record.what)] -= record.bytes;
-    memory_->release(record.block);
-    record.block = block;
-    record.bytes = bytes;
-  }
   /// The tensor as one that no operator made and whose gradient is wanted.
   [[nodiscard]] constexpr value leaf(const tensor& of) {
     node made;
-    made.kind = node_kind::accumulate;
+    made.kind = &node_kind::accumulate;
     made.size[0] = of.size;
     made.format[0] = of.format;
     made.first_kept = kept.size();
@@ -812,7 +530,7 @@ class tape {
     const int place = nodes[index].first_kept + which;
     const int region = nodes[index].region;
     if (region != none && !kept[place].defined() && regions[region].made == 0) {
-      const scope<int> nothing_runs(*this, running_, none);
+      const mode_scope nothing_runs(*this, running_, none);
       again_->recompute(region);
     }
     return kept[place];
@@ -871,33 +589,19 @@ class tape {
     tensor recast{};  // likewise, of a recomputation
   };
 
-  purpose charges_ = purpose::working;
-  int stream_ = 0;
   bool records_ = true;
   bool autocasts_ = false;
   element autocast_format_ = element::bf16;
   bool distributed_ = false;
-  bool on_meta_ = false;
   int unit_ = none;
   int layer_ = none;
   int running_ = none;
   gathered_parameters gathering_{.is_on = false};
   recomputer* again_ = nullptr;
-  memory_events* memory_;
-  storage_watcher* watcher_;  // none where nobody asks
   growing_array<leaf_record> leaves_{};
-  int free_ = none;
   int region_ = none;
   int recomputes_ = none;
-  bool stopped_ = false;
-  bool in_backward_ = false;
   int kept_workspaces_[2][2]{{none, none}, {none, none}};  // by thread: of products, of biases
 };
-
-constexpr void value::drop() {
-  if (owner_ != nullptr) owner_->release(tensor_.storage);
-  owner_ = nullptr;
-  tensor_.storage = none;
-}
 
 }  // namespace gpuplan::eager

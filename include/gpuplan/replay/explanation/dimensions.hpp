@@ -3,6 +3,7 @@
 // What the sizes of a step's tensors are called. Private.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/catalog/frameworks/megatron.hpp>
 #include <gpuplan/replay/eager/tensor.hpp>
 #include <gpuplan/training_setup.hpp>
 
@@ -109,7 +110,7 @@ class named_dimensions {
                                              {{groups, of(width::key_value)[0].name}}};
     outer_ = {{samples}};
     if (setup.encodings > 1) outer_.push_back({texts});
-    if (setup.framework.implementation.layers == &layer_classes::megatron_core) inner_ = outer_;
+    if (setup.framework.layers().name == &code_names::megatron_core) inner_ = outer_;
     for (const auto& more : lengths) {
       outer_.push_back({samples, more[0]});
       if (setup.encodings > 1) outer_.push_back({texts, more[0]});

@@ -16,79 +16,6 @@
 
 namespace gpuplan::eager {
 
-/// Whose backward it is, as people call it.
-[[nodiscard]] inline const char* text(node_kind kind) {
-  switch (kind) {
-    case node_kind::accumulate:
-      return "parameter";
-    case node_kind::pass:
-      return "sum";
-    case node_kind::scale:
-      return "scaling";
-    case node_kind::keeps_one:
-      return "elementwise operator";
-    case node_kind::cast:
-      return "cast";
-    case node_kind::view:
-    case node_kind::transpose:
-    case node_kind::expand:
-      return "view";
-    case node_kind::unit:
-      return "unit";
-    case node_kind::split:
-      return "split";
-    case node_kind::slice:
-      return "slice";
-    case node_kind::concatenate:
-      return "concatenation";
-    case node_kind::product:
-      return "product";
-    case node_kind::power:
-      return "power";
-    case node_kind::mean:
-      return "mean";
-    case node_kind::reciprocal_root:
-      return "reciprocal root";
-    case node_kind::sum:
-      return "sum over rows";
-    case node_kind::quotient:
-      return "quotient";
-    case node_kind::clamp:
-      return "clamping";
-    case node_kind::vector_norm:
-      return "length of rows";
-    case node_kind::convolution:
-      return "convolution";
-    case node_kind::mask_fill:
-      return "mask";
-    case node_kind::mm:
-    case node_kind::addmm:
-      return "linear layer";
-    case node_kind::bmm:
-      return "matrix product";
-    case node_kind::layer_norm:
-    case node_kind::rms_norm:
-      return "norm";
-    case node_kind::softmax:
-      return "softmax";
-    case node_kind::embedding:
-      return "embedding";
-    case node_kind::flash:
-    case node_kind::efficient:
-      return "attention";
-    case node_kind::log_softmax:
-      return "log-softmax";
-    case node_kind::nll:
-    case node_kind::mean_square:
-      return "loss";
-    case node_kind::function:
-      return "function of its own";
-    case node_kind::pad:
-      return "padding";
-  }
-  return "";
-}
-
 /// A storage that has memory.
 struct live_storage {
   purpose what = purpose::working;
@@ -174,8 +101,8 @@ class storages_at final : public memory_events, public storage_watcher {
   struct entry {
     std::string what{};
     int parameter = none;
-    bool running = false;  // made by a node's backward
-    node_kind through{};   // that
+    bool running = false;                // made by a node's backward
+    const node_kind* through = nullptr;  // that
     int layer = none;
     int forward = 0;
     sizes size{};
@@ -278,7 +205,7 @@ class storages_at final : public memory_events, public storage_watcher {
     std::replace(module.begin(), module.end(), '_', ' ');
     std::string what = one.what;
     if (one.running) {
-      if (module.empty()) module = eager::text(one.through);
+      if (module.empty()) module = one.through->name;
       what = one.parameter != none && is_of_matrix(on, one) ? "gradient" : "gradient of input";
     }
     if (what == "output" && (module == "head" || module == "token table")) return "logits";
@@ -353,12 +280,12 @@ class storages_at final : public memory_events, public storage_watcher {
   [[nodiscard]] std::string reader(const tape& on, int keeper, const entry& one) const {
     if (keeper == none) return recomputes_ ? "recomputation" : "";
     const node& by = on.nodes[keeper];
-    if (by.kind == node_kind::keeps_one) {
+    if (by.kind == &node_kind::keeps_one) {
       if (one.what == "dropout mask") return "dropout";
       if (one.what == "output" || one.what == "activation") return "activation";
     }
     const std::string module = by.parameter == none ? "" : on.parameters[by.parameter].name;
-    if (module.empty()) return eager::text(by.kind);
+    if (module.empty()) return by.kind->name;
     std::string name = module;
     std::replace(name.begin(), name.end(), '_', ' ');
     return name;

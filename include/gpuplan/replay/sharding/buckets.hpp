@@ -36,12 +36,16 @@ class gradient_buckets final : public sharding {
     reduces_ = last_micro_batch;
   }
 
-  /// Once the gradient is in its bucket, it can be a view of that.
+  /// The gradient is copied into its bucket, and can be a view of that then.
   constexpr void gradient_is_there(int parameter) override {
-    if (!reduces_ || !setup_.framework.engine.gradients_are_views) return;
+    if (!reduces_) return;
     tensor& gradient = t_.parameters[parameter].gradient;
     const int bucket = buckets_[bucket_of_[parameter]];
     if (gradient.storage == bucket) return;
+    tensor in_bucket = gradient;
+    set_contiguous(in_bucket, gradient.size);
+    t_.executes({&in_bucket, &gradient, &in_bucket}, work_of_copy(gradient, in_bucket));
+    if (!setup_.framework.engine.gradients_are_views) return;
     t_.hold(bucket);
     t_.release(gradient.storage);
     gradient.storage = bucket;
@@ -127,7 +131,12 @@ class gradient_buckets final : public sharding {
         bytes += t_.buffers[at].bytes();
         ++count;
       }
-      if (count > 1) flat.push(t_.new_storage(bytes, {"buffers in one piece"}));
+      if (count < 2) continue;
+      flat.push(t_.new_storage(bytes, {"buffers in one piece"}));
+      t_.executes(2 * bytes);
+      for (int at = 0; at < t_.buffers.size(); ++at)
+        if (t_.buffers[at].format == format)
+          t_.executes(3 * t_.buffers[at].bytes(), device_work::copy());
     }
     for (int at = 0; at < flat.size(); ++at) t_.release(flat[at]);
   }

@@ -5,6 +5,7 @@
 // runtime/bf16_optimizer.py and runtime/fp16/unfused_optimizer.py.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/catalog/frameworks/megatron.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
@@ -33,7 +34,7 @@ class deepspeed_engine : public sharding {
 
   constexpr void begins(model_code& code) override {
     code_ = &code;
-    if (setup_.framework.implementation.layers == &layer_classes::megatron_core)
+    if (setup_.framework.layers().name == &code_names::megatron_core)
       pipeline_.runs(static_cast<megatron_gpt&>(code));
   }
   [[nodiscard]] constexpr bool has_own_step() const override { return true; }

@@ -376,11 +376,11 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       const std::int64_t in = input.size[input.size.rank - 1];
       const std::int64_t rows = given.count() / to;
       const auto wants = [&](int which) { return t.nodes[by].input[which].node != none; };
-      t.count_backward(((wants(0) ? 1 : 0) + (wants(1) ? 1 : 0)) * flops_of_product(rows, in, to));
       if (wants(0)) {
         const value flat = reshape(t, given, {rows, to});
         value made = t.make({rows, in}, given.format);
         t.touch_workspace();
+        t.count_backward({rows, to, in}, {&*flat, &t.kept_by(by, 1), &*made});
         set_view(made.get(), input.size);
         out.of[0] = std::move(made);
       }
@@ -388,6 +388,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
         const value flat = reshape(t, given, {rows, to});
         const value flat_input = reshape(t, input, {rows, in});
         out.of[1] = t.make({to, in}, given.format);
+        t.count_backward({to, rows, in}, {&*flat, &*flat_input, &*out.of[1]});
         t.touch_workspace();
       }
       if (t.nodes[by].inputs > 2 && wants(2)) {
@@ -404,19 +405,18 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     const std::int64_t in = x.size[x.size.rank - 1];
     sizes size = x.size;
     size[size.rank - 1] = weight.size[0];
-    const int of = by.bias == none ? t_.add_node(node_kind::function, {&x, &weight})
-                                   : t_.add_node(node_kind::function, {&x, &weight, &bias});
+    const int of = by.bias == none ? t_.add_node(matmul_backward_, {&x, &weight})
+                                   : t_.add_node(matmul_backward_, {&x, &weight, &bias});
     value made;
     {
       const value flat = reshape(t_, t_.detach(x), {x.count() / in, in});
       made = t_.make(size, x.format);
       t_.touch_workspace(by.bias != none && x.size.rank == 2);
-      t_.count_product(flops_of_product(x.count() / in, in, weight.size[0]));
+      t_.count_product({x.count() / in, in, weight.size[0]}, {&*flat, &weight, &bias, &*made});
     }
     t_.keep(of, x);
     t_.keep(of, weight);
     if (by.bias != none) t_.keep(of, bias);
-    if (node* function = t_.at(of)) function->own = &matmul_backward_;
     t_.result_of(of, made.get());
     return made;
   }

@@ -6,6 +6,7 @@
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/replay/adapters.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
+#include <gpuplan/replay/eager/operators/lists.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/training_setup.hpp>
@@ -179,10 +180,21 @@ class fully_shard final : public sharding {
     return sum;
   }
 
+  // Counted as the copies that put the parts together where one device has them all.
+  [[nodiscard]] static constexpr device_work gathering_of(std::int64_t ranks) {
+    return {.kernels = 0, .copies = static_cast<int>(ranks - 1)};
+  }
   constexpr void gather(int at) {
     unit& of = units_[at];
     if (ranks_ == 1 || of.is_whole || of.gathered != eager::none || of.count == 0) return;
     const std::int64_t bytes = elements(of) * bytes_of(gathered_);
+    list_kernels kernels(2);
+    for (int which = of.first; t_.counts_work() && which < of.first + of.count; ++which)
+      kernels.add(t_.parameters[members_[which]].data.count());
+    if (!on_host_ && gathered_ != weights_)
+      t_.executes(bytes + elements(of) * bytes_of(weights_), {.kernels = kernels.count()});
+    t_.executes(2 * (ranks_ + 1) * bytes, {.kernels = kernels.count()});
+    t_.executes((2 * ranks_ + 1) * bytes, gathering_of(ranks_));
     const auto aside = t_.on_stream(gathering_stream);
     const auto charged = t_.charge(purpose::buffers);
     growing_array<int> copies;
@@ -233,6 +245,7 @@ class fully_shard final : public sharding {
     for (int which = of.first; which < of.first + of.count; ++which)
       t_.take_again(t_.parameters[members_[which]].whole.storage);
     t_.touch(bytes_of_split(of));
+    t_.executes(2 * ranks_ * elements(of) * bytes_of(gathered_), {.copies = 1});
     of.is_whole = true;
     if (forward)
       passing_ = of.gathered;
@@ -267,6 +280,12 @@ class fully_shard final : public sharding {
     reducing_ = t_.charge(purpose::buffers)
                     ->new_storage(ranks_ * part * bytes_of(reduced_), {"gradients to be reduced"});
     t_.touch(bytes_of_chunks(arrived));
+    std::int64_t gradient_bytes = 0;
+    for (int at = 0; t_.counts_work() && at < arrived.size(); ++at)
+      gradient_bytes += t_.parameters[arrived[at]].whole_gradient.bytes();
+    const std::int64_t reduced_bytes = part * bytes_of(reduced_);
+    t_.executes(gradient_bytes + ranks_ * reduced_bytes, {.copies = 1});
+    if (ranks_ > 1) t_.executes((ranks_ + 2) * reduced_bytes, device_work::copy());
     for (int at = arrived.size() - 1; at >= 0; --at) {
       tensor& whole = t_.parameters[arrived[at]].whole_gradient;
       t_.release(whole.storage);
@@ -281,12 +300,16 @@ class fully_shard final : public sharding {
       t_.release(of.summed);
       of.summed = result;
     }
+    if (reduced_ != weights_) t_.executes(part * (bytes_of(reduced_) + bytes_of(weights_)));
     if (reduced_ != weights_)
       result = t_.on_stream(replicates_ ? summing_stream : reducing_stream)
                    ->new_storage(part * bytes_of(weights_), {"reduced gradients of a unit"});
     for (int at = 0; at < arrived.size() && !on_host_; ++at) {
       parameter_record& parameter = t_.parameters[arrived[at]];
-      if (parameter.gradient.defined()) continue;  // added into that
+      if (parameter.gradient.defined()) {
+        t_.executes(3 * parameter.data.bytes());
+        continue;  // added into that
+      }
       parameter.gradient = parameter.data;
       parameter.gradient.storage = result;
       parameter.gradient.is_view = true;

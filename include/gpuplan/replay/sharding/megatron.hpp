@@ -151,8 +151,7 @@ class megatron_training final : public megatron_states {
   };
   constexpr value total_of(const tensor& losses, value loss_mask) {
     const value weighted = multiply(t_, losses, loss_mask);
-    const int by = t_.add_node(node_kind::function, {&*weighted});
-    if (node* made = t_.at(by)) made->own = &spread_backward_;
+    const int by = t_.add_node(spread_backward_, {&*weighted});
     value total = t_.make(sizes{1}, element::fp32);
     touch(t_, scratch_of_reduction(t_.device, weighted->count(), 1, true));
     t_.result_of(by, total.get());
@@ -294,8 +293,7 @@ class megatron_training final : public megatron_states {
     {
       if (gradient == none) {
         value scaled = number();
-        const int by = t_.add_node(node_kind::function, {&*one.output});
-        if (node* made = t_.at(by)) made->own = &scaled_backward_;
+        const int by = t_.add_node(scaled_backward_, {&*one.output});
         t_.result_of(by, scaled.get());
         if (stages_ > 1) one.output = t_.share(scaled);
         const value root = number();

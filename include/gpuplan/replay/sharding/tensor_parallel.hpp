@@ -4,7 +4,7 @@
 // copies. Private.
 
 #include <gpuplan/detail/integer.hpp>
-#include <gpuplan/replay/eager/backward.hpp>
+#include <gpuplan/replay/eager/node_backward.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 
@@ -113,11 +113,7 @@ class tensor_parallel {
       mask(ids, outside, own);
       const int by = t_.add_node(node_kind::embedding, {&w});
       t_.keep(by, ids);
-      if (node* made = t_.at(by)) {
-        made->argument[0] = ids.count();
-        made->argument[1] = rows;
-        made->argument[2] = w.size[1];
-      }
+      t_.note(by, {ids.count(), rows, w.size[1]});
       sizes wanted = ids.size;
       wanted[wanted.rank++] = w.size[1];
       found = t_.make(wanted, w.format);
@@ -231,12 +227,9 @@ class tensor_parallel {
   }
 
   constexpr value result_of(const own_backward& way_back, const tensor& from, value made) {
-    const int by = t_.on_distributed()->add_node(node_kind::function, {&from});
+    const int by = t_.on_distributed()->add_node(way_back, {&from});
     t_.result_of(by, made.get());
-    if (node* of = t_.at(by)) {
-      of->own = &way_back;
-      of->size[1] = from.size;
-    }
+    if (node* of = t_.at(by)) of->size[1] = from.size;
     return made;
   }
 
@@ -288,7 +281,7 @@ class tensor_parallel {
 
   // In fp32, over all ranks' classes.
   constexpr value log_softmax(const tensor& logits) {
-    const int by = t_.add_node(node_kind::function, {&logits});
+    const int by = t_.add_node(passed_, {&logits});
     value logs;
     {
       const sizes one{logits.size[0], 1};
@@ -315,12 +308,11 @@ class tensor_parallel {
     }
     t_.keep(by, logs);
     t_.result_of(by, logs.get());
-    if (node* of = t_.at(by)) of->own = &passed_;
     return logs;
   }
 
   constexpr value negative_log_likelihood(const tensor& logs, const tensor& labels) {
-    const int by = t_.add_node(node_kind::function, {&logs});
+    const int by = t_.add_node(of_loss_, {&logs});
     const std::int64_t rows = logs.size[0];
     const element format = logs.format;
     value loss, total;
@@ -352,7 +344,6 @@ class tensor_parallel {
     t_.keep(by, labels);
     t_.keep(by, total);
     t_.result_of(by, loss.get());
-    if (node* of = t_.at(by)) of->own = &of_loss_;
     return loss;
   }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Megatron-Core's attention: one linear layer for query, key and value, rotary positions, and the
-// products written out or by a kernel. Private.
+// Megatron-Core's attention: one linear layer for query, key and value, rotary positions, and
+// eager attention or a kernel. Private.
 
 #include <gpuplan/replay/codes/megatron/ends.hpp>
 
@@ -69,8 +69,7 @@ class megatron_attention : public megatron_ends {
   constexpr value rotate(const tensor& input, const tensor& of_angles) {
     if (has_engine()) return engine_rotation(input);
     value front = pass_through(input);
-    const int parts = t.add_node(node_kind::function, {&input});
-    if (node* made = t.at(parts)) made->own = &empty_rest_backward_;
+    const int parts = t.add_node(empty_rest_backward_, {&input});
     tensor nothing = input;
     nothing.size[nothing.size.rank - 1] = 0;
     t.result_of(parts, nothing);
@@ -111,8 +110,7 @@ class megatron_attention : public megatron_ends {
     const std::int64_t each = heads_ / groups_;
     if (model.key_value_heads() < tp_) {
       // every rank gathers all heads, and takes the ones of its group
-      const int by_gather = t.add_node(node_kind::function, {&*mixed});
-      if (node* node_made = t.at(by_gather)) node_made->own = &spread_backward_;
+      const int by_gather = t.add_node(spread_backward_, {&*mixed});
       const std::int64_t own = mixed->size[2];
       value whole;
       {
@@ -185,8 +183,7 @@ class megatron_attention : public megatron_ends {
     }
   };
   constexpr value scaled_matmul(const tensor& query, const tensor& turned_key) {
-    const int by = t.add_node(node_kind::function, {&query, &turned_key});
-    if (node* made = t.at(by)) made->own = &scaled_matmul_backward_;
+    const int by = t.add_node(scaled_matmul_backward_, {&query, &turned_key});
     t.keep(by, query);
     t.keep(by, turned_key);
     value result = t.make({query.size[0], query.size[1], turned_key.size[2]}, half_);
@@ -256,12 +253,7 @@ class megatron_attention : public megatron_ends {
     const int by = t.add_node(node_kind::bmm, {&a, &b});
     if (b.needs_gradient()) t.keep(by, a);
     if (a.needs_gradient()) t.keep(by, b);
-    if (node* made = t.at(by)) {
-      made->argument[0] = a.size[0];
-      made->argument[1] = a.size[1];
-      made->argument[2] = a.size[2];
-      made->argument[3] = b.size[2];
-    }
+    t.note(by, {a.size[0], a.size[1], a.size[2], b.size[2]});
     value result = t.make({a.size[0], a.size[1], b.size[2]}, a.format);
     t.touch_workspace();
     t.result_of(by, result.get());
@@ -274,8 +266,7 @@ class megatron_attention : public megatron_ends {
     }
   };
   constexpr value fused_softmax(const tensor& scores) {
-    const int by = t.add_node(node_kind::function, {&scores});
-    if (node* made = t.at(by)) made->own = &fused_softmax_backward_;
+    const int by = t.add_node(fused_softmax_backward_, {&scores});
     value result = t.make(scores.size, half_);
     t.result_of(by, result.get());
     t.keep(by, result);
@@ -295,8 +286,7 @@ class megatron_attention : public megatron_ends {
       t.keep(by, mask);
       t.result_of(by, wide.get());
     } else {
-      const int by = t.add_node(node_kind::function, {&*product});
-      if (node* made = t.at(by)) made->own = &fill_in_view_backward_;
+      const int by = t.add_node(fill_in_view_backward_, {&*product});
       t.keep(by, mask);
       t.result_of(by, product.get());
       wide = view(t, product, scores->size);

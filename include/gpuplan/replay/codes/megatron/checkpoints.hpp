@@ -24,13 +24,9 @@ class megatron_checkpoints : public megatron_engine {
 
   // That region, without a graph.
   constexpr value checkpoint(const tensor* inputs, int count, int first, int last) {
-    const int by = count == 4 ? t.add_node(node_kind::function, {inputs, inputs + 1, inputs + 2})
-                              : t.add_node(node_kind::function, {inputs});
-    if (node* made = t.at(by)) {
-      made->own = &checkpoint_backward_;
-      made->argument[0] = first;
-      made->argument[1] = last;
-    }
+    const int by = count == 4 ? t.add_node(checkpoint_backward_, {inputs, inputs + 1, inputs + 2})
+                              : t.add_node(checkpoint_backward_, {inputs});
+    t.note(by, {first, last});
     value result;
     {
       const auto unrecorded = t.without_graph();

@@ -36,8 +36,7 @@ class megatron_ends : public megatron_checkpoints {
     }
     value rows = embedding(t, inside, weight);
     if (tp_ > 1) {
-      const int by = t.add_node(node_kind::function, {&*rows});
-      if (node* made = t.at(by)) made->own = &zeroing_backward_;
+      const int by = t.add_node(zeroing_backward_, {&*rows});
       t.keep(by, outside);
       t.result_of(by, rows.get());
     }
@@ -96,11 +95,8 @@ class megatron_ends : public megatron_checkpoints {
   constexpr value parallel_cross_entropy(const tensor& logits) {
     const bool fuses = setup.framework.implementation.fuses_loss;
     if (fuses && has_engine()) return engine_loss(logits);
-    const int by = t.add_node(node_kind::function, {&logits});
-    if (node* made = t.at(by)) {
-      made->own = &loss_backward_;
-      made->argument[0] = fuses ? 1 : 0;
-    }
+    const int by = t.add_node(loss_backward_, {&logits});
+    t.note(by, {fuses ? 1 : 0});
     const sizes tokens{logits.size[0], logits.size[1]};
     const value wide = t.make(logits.size, element::fp32, {"logits in fp32", none, &logits});
     value most = t.make(tokens, element::fp32);

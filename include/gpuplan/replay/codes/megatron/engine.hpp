@@ -56,8 +56,7 @@ class megatron_engine : public megatron_parts {
   constexpr value engine_norm(const tensor& x, const module& by) {
     const tensor scale_of = t.parameter(by.weight);
     const tensor shift = by.bias == none ? tensor{} : t.parameter(by.bias);
-    const int index = t.add_node(node_kind::function, {&x, &scale_of, &shift});
-    if (node* made = t.at(index)) made->own = &norm_backward_;
+    const int index = t.add_node(norm_backward_, {&x, &scale_of, &shift});
     const row_statistics statistics = make_statistics(x);
     value result = t.make(x.size, x.format);
     t.keep(index, x);
@@ -84,14 +83,8 @@ class megatron_engine : public megatron_parts {
     const tensor shift = norm_by.bias == none ? tensor{} : t.parameter(norm_by.bias);
     const tensor bias = adds_bias && by.bias != none ? t.parameter(by.bias) : tensor{};
     const tensor& weight = t.parameters[by.weight].data;
-    const int index = t.add_node(node_kind::function, {&x, &scale_of, &shift, &bias});
-    if (node* made = t.at(index)) {
-      made->own = &matmul_backward_;
-      made->argument[0] = norms ? 1 : 0;
-      made->argument[1] = parts.before ? 1 : 0;
-      made->argument[2] = parts.behind ? 1 : 0;
-      made->argument[3] = by.weight;
-    }
+    const int index = t.add_node(matmul_backward_, {&x, &scale_of, &shift, &bias});
+    t.note(index, {norms ? 1 : 0, parts.before ? 1 : 0, parts.behind ? 1 : 0, by.weight});
     if (norms) t.keep(index, x);
     value input = t.share(x);
     row_statistics statistics;
@@ -146,8 +139,7 @@ class megatron_engine : public megatron_parts {
 
   /// In one kernel.
   constexpr value engine_rotation(const tensor& x) {
-    const int index = t.add_node(node_kind::function, {&x});
-    if (node* made = t.at(index)) made->own = &rotation_backward_;
+    const int index = t.add_node(rotation_backward_, {&x});
     value result = t.make(x.size, x.format);
     t.result_of(index, result.get());
     return result;
@@ -158,8 +150,7 @@ class megatron_engine : public megatron_parts {
   /// (sequence, batch, heads, width) each; the result likewise.
   constexpr value engine_attention(const tensor& q, const tensor& k, const tensor& v) {
     if (setup.parallelism.context_parallel > 1) return exchanged_attention(q, k, v);
-    const int index = t.add_node(node_kind::function, {&q, &k, &v});
-    if (node* made = t.at(index)) made->own = &attention_backward_;
+    const int index = t.add_node(attention_backward_, {&q, &k, &v});
     sizes wanted = q.size;
     wanted[3] = v.size[3];
     need_lengths(q.size[1]);
@@ -218,8 +209,7 @@ class megatron_engine : public megatron_parts {
     for (int at = count - 1; at >= 0; --at) copies[at].drop();
   }
   constexpr value exchanged_attention(const tensor& q, const tensor& k, const tensor& v) {
-    const int index = t.add_node(node_kind::function, {&q, &k, &v});
-    if (node* made = t.at(index)) made->own = &exchanged_backward_;
+    const int index = t.add_node(exchanged_backward_, {&q, &k, &v});
     need_lengths(q.size[1]);
     need_chunks(chunks_in_);
     const tensor own[] = {q, k, v};
@@ -246,8 +236,7 @@ class megatron_engine : public megatron_parts {
   // -- the loss, whose gradient takes the place of the logits in the forward
 
   constexpr value engine_loss(const tensor& logits) {
-    const int index = t.add_node(node_kind::function, {&logits});
-    if (node* made = t.at(index)) made->own = &loss_backward_;
+    const int index = t.add_node(loss_backward_, {&logits});
     const sizes tokens{logits.size[0], logits.size[1]};
     value loss = t.make(tokens, element::fp32);
     {

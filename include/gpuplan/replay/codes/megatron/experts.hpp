@@ -136,8 +136,7 @@ class megatron_experts : public megatron_mlp {
 
   constexpr value gate(const tensor& x, const module& by) {
     const tensor weight = t.parameter(by.weight);
-    const int index = t.add_node(node_kind::function, {&x, &weight});
-    if (node* made = t.at(index)) made->own = &gate_backward_;
+    const int index = t.add_node(gate_backward_, {&x, &weight});
     t.keep(index, x);
     t.keep(index, weight);
     value logits = t.make({x.size[0], x.size[1], experts_}, half_);
@@ -171,21 +170,15 @@ class megatron_experts : public megatron_mlp {
     {
       value largest = t.make(few, half_);
       const value indices = t.make(few, element::int64);
-      const int index = t.add_node(node_kind::function, {&*logits});
-      if (node* made = t.at(index)) {
-        made->own = &whole_backward_;
-        made->argument[0] = experts_;
-      }
+      const int index = t.add_node(whole_backward_, {&*logits});
+      t.note(index, {experts_});
       t.keep(index, indices);
       t.result_of(index, largest.get());
       const value weights =
           cast(t, softmax(t, cast(t, largest, element::fp32), element::fp32), half_);
       {
-        const int scattered = t.add_node(node_kind::function, {&*weights});
-        if (node* made = t.at(scattered)) {
-          made->own = &whole_backward_;
-          made->argument[0] = chosen_;
-        }
+        const int scattered = t.add_node(whole_backward_, {&*weights});
+        t.note(scattered, {chosen_});
         t.keep(scattered, indices);
         const value zeros = t.make(all, half_);
         routed = t.make(all, half_);
@@ -224,8 +217,7 @@ class megatron_experts : public megatron_mlp {
       argument given, dispatcher_state& kept, std::int64_t rows, value& permuted, value& weights) {
     const held tokens(given);
     const std::int64_t count = tokens.size[0];
-    const int index = t.add_node(node_kind::function, {&tokens, &kept.probabilities});
-    if (node* made = t.at(index)) made->own = &permute_backward_;
+    const int index = t.add_node(permute_backward_, {&tokens, &kept.probabilities});
     value places = t.make({count, 2 * experts_ + 1}, element::fp32);  // int32
     t.touch(4 * experts_ * gpuplan::detail::ceil_div(count, 1024));
     permuted = t.make({rows, tokens.size[1]}, half_);
@@ -233,7 +225,7 @@ class megatron_experts : public megatron_mlp {
     t.keep(index, places);
     t.result_of(index, permuted.get(), 0);
     t.result_of(index, weights.get(), 1);
-    if (node* made = t.at(index)) made->argument[0] = count;
+    t.note(index, {count});
     replace(kept.places, std::move(places));
     kept.probabilities.node = none;
   }
@@ -247,11 +239,8 @@ class megatron_experts : public megatron_mlp {
     }
   };
   constexpr value unpermute(const tensor& x, const tensor& places, const sizes& wanted) {
-    const int index = t.add_node(node_kind::function, {&x});
-    if (node* made = t.at(index)) {
-      made->own = &same_rows_backward_;
-      made->size[1] = x.size;
-    }
+    const int index = t.add_node(same_rows_backward_, {&x});
+    if (node* made = t.at(index)) made->size[1] = x.size;
     t.keep(index, places);
     value result = t.make(wanted, half_);
     t.result_of(index, result.get());
@@ -260,11 +249,8 @@ class megatron_experts : public megatron_mlp {
   // all-to-all
   constexpr value all_to_all(const tensor& x) {
     if (ranks_ == 1) return t.share(x);
-    const int index = t.add_node(node_kind::function, {&x});
-    if (node* made = t.at(index)) {
-      made->own = &same_rows_backward_;
-      made->size[1] = x.size;
-    }
+    const int index = t.add_node(same_rows_backward_, {&x});
+    if (node* made = t.at(index)) made->size[1] = x.size;
     value result = t.make(x.size, x.format);
     t.result_of(index, result.get());
     return result;
@@ -279,13 +265,9 @@ class megatron_experts : public megatron_mlp {
   // -- the experts
 
   constexpr value grouped_gemm(const tensor& x, int first, std::int64_t count) {
-    const int index = t.add_node(node_kind::function, {&x});
+    const int index = t.add_node(grouped_backward_, {&x});
     const sizes weight = t.parameters[first].data.size;
-    if (node* made = t.at(index)) {
-      made->own = &grouped_backward_;
-      made->argument[0] = first;
-      made->argument[1] = count;
-    }
+    t.note(index, {first, count});
     t.keep(index, x);
     value result = t.make({x.size[0], weight[0]}, half_);
     need_grouped_workspaces();
@@ -302,8 +284,7 @@ class megatron_experts : public megatron_mlp {
   };
   // silu(y1) * y2 * weight
   constexpr value weighted_gate(const tensor& y, const tensor& weights) {
-    const int index = t.add_node(node_kind::function, {&y, &weights});
-    if (node* made = t.at(index)) made->own = &weighted_gate_backward_;
+    const int index = t.add_node(weighted_gate_backward_, {&y, &weights});
     t.keep(index, y);
     t.keep(index, weights);
     value result = t.make({y.size[0], y.size[1] / 2}, half_);

@@ -146,8 +146,7 @@ class megatron_latent_attention : public megatron_attention {
   }
 
   constexpr value gather_rows(const tensor& part_of_rows) {
-    const int index = t.add_node(node_kind::function, {&part_of_rows});
-    if (node* made = t.at(index)) made->own = &gather_rows_backward_;
+    const int index = t.add_node(gather_rows_backward_, {&part_of_rows});
     sizes whole = part_of_rows.size;
     whole[0] *= tp_;
     const value together = contiguous_copy(part_of_rows);
@@ -171,8 +170,7 @@ class megatron_latent_attention : public megatron_attention {
   // Keys of the wide part and the rotated positions; the values.
   constexpr void rotate_keys(
       const tensor& wide, const tensor& positions, const sizes& like, value& key, value& val) {
-    const int index = t.add_node(node_kind::function, {&wide, &positions});
-    if (node* made = t.at(index)) made->own = &rotate_keys_backward_;
+    const int index = t.add_node(rotate_keys_backward_, {&wide, &positions});
     sizes wanted = like;
     wanted[3] = model.query_dim();
     key = t.make(wanted, half_);

@@ -22,11 +22,8 @@ class megatron_mlp : public megatron_latent_attention {
   // y + b, then x * 0.5 * (1.0 + tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
   constexpr value fused_gelu(const tensor& y, int bias) {
     const tensor b = t.parameter(bias);
-    const int by = t.add_node(node_kind::function, {&y, &b});
-    if (node* made = t.at(by)) {
-      made->own = &fused_gelu_backward_;
-      made->argument[0] = is_compiled() ? 1 : 0;
-    }
+    const int by = t.add_node(fused_gelu_backward_, {&y, &b});
+    t.note(by, {is_compiled() ? 1 : 0});
     t.keep(by, y);
     t.keep(by, b);
     const auto like = [&] { return t.make(y.size, y.format); };
@@ -98,11 +95,8 @@ class megatron_mlp : public megatron_latent_attention {
   constexpr value fused_swiglu(const tensor& input, int bias) {
     const tensor b = bias == none ? tensor{} : t.parameter(bias);
     const value y = view(t, input, {input.size[0] * input.size[1], input.size[2]});
-    const int by = t.add_node(node_kind::function, {&*y, &b});
-    if (node* made = t.at(by)) {
-      made->own = &fused_swiglu_backward_;
-      made->argument[0] = is_compiled() ? 1 : 0;
-    }
+    const int by = t.add_node(fused_swiglu_backward_, {&*y, &b});
+    t.note(by, {is_compiled() ? 1 : 0});
     t.keep(by, y);
     if (bias != none) t.keep(by, b);
     const sizes half{y->size[0], y->size[1] / 2};

@@ -159,9 +159,8 @@ class megatron_parts : public model_code {
     const tensor w = t.parameter(weight);
     const tensor b = bias == none ? tensor{} : t.parameter(bias);
     const tensor trained = has_engine() ? tensor{} : w;
-    const int by = t.add_node(node_kind::function, {&input, &trained, &b});
+    const int by = t.add_node(linear_backward_, {&input, &trained, &b});
     if (node* made = t.at(by)) {
-      made->own = &linear_backward_;
       made->parameter = weight;
       made->argument[0] = gathers ? 1 : 0;
     }
@@ -202,8 +201,7 @@ class megatron_parts : public model_code {
     }
   };
   constexpr value reduce_scatter(const tensor& of) {
-    const int by = t.add_node(node_kind::function, {&of});
-    if (node* made = t.at(by)) made->own = &gather_backward_;
+    const int by = t.add_node(gather_backward_, {&of});
     sizes part = of.size;
     part[0] /= tp_;
     value result = t.make(part, of.format);
@@ -211,8 +209,7 @@ class megatron_parts : public model_code {
     return result;
   }
   constexpr value scatter(const tensor& of) {
-    const int by = t.add_node(node_kind::function, {&of});
-    if (node* made = t.at(by)) made->own = &gather_backward_;
+    const int by = t.add_node(gather_backward_, {&of});
     tensor part = of;
     part.size[0] /= tp_;
     t.result_of(by, part);

@@ -1,0 +1,384 @@
+#include "batch/command_line.hpp"
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/io/text.hpp>
+#include <gpuplan/known.hpp>
+#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/solver.hpp>
+#include <gpuplan/time/step_rates.hpp>
+#include <gpuplan/units.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "guides/front_end.hpp"
+#include "guides/render.hpp"
+#include "runs/clusters.hpp"
+#include "runs/ranges.hpp"
+#include "runs/remedies.hpp"
+#include "runs/stated_step.hpp"
+#include "setups/numbers.hpp"
+#include "setups/options.hpp"
+#include "setups/replicas.hpp"
+
+namespace batch_program {
+namespace {
+
+using namespace gpuplan;
+namespace io = gpuplan::io;
+using guides::bad_request;
+using io::cell;
+
+constexpr const char* about =
+    "Micro-batch, GPUs and accumulation: the samples of an optimizer step that they make, and "
+    "what\n"
+    "makes the samples that one wants.\n"
+    "\n"
+    "With --batch N, or N-M, every micro-batch and accumulation that makes it and fits, by the\n"
+    "replayed memory, the largest micro-batch first; where the replicas do not divide it, the\n"
+    "nearest that they do, and how to deal it out unevenly. Without it the plan that is stated:\n"
+    "whether it fits, the largest micro-batch, and where it does not fit the way back into "
+    "memory.\n"
+    "--on-gpus keeps the batch on other numbers of GPUs. --out-of-memory says what to try, step "
+    "by\n"
+    "step, once a run is out of memory, whatever the estimate.";
+constexpr const char* examples =
+    "Examples:\n"
+    "  gpuplan batch llama-3-8b --gpu h100-sxm --gpus 8 --zero 3 --batch 512\n"
+    "  gpuplan batch llama-3-8b --gpu h100-sxm --gpus 8 --zero 3 --batch 480-512 --on-gpus 4,16\n"
+    "  gpuplan batch gpt2 --gpu 4090 --micro-batch 64 --accumulation 2";
+
+struct request {
+  setups::arguments setup{};
+  runs::cluster_words clusters{};
+  known<range<std::int64_t>> batch{};
+  std::vector<std::int64_t> on_gpus{};
+  bool is_out_of_memory = false;
+  int most_rows = 10;
+  double stragglers = 1;
+  double fragmentation = 100 * usual_fragmentation;
+};
+
+struct row {
+  std::string what;
+  std::int64_t gpus = 0;
+  batch_plan plan{};
+  bool recomputes = false;  // all layers, because memory is short
+  std::string note{};
+};
+
+// One request, worked out: rows of plans, and sentences below them.
+class answer {
+ public:
+  answer(const request& asked)
+      : asked_(asked),
+        on_(runs::cluster_of(asked.clusters, runs::defaults_of(asked.setup))),
+        stated_(runs::step_of(
+            without_batch(asked), on_, 0, asked.stragglers, asked.fragmentation / 100)) {
+    if (asked.is_out_of_memory)
+      tell_what_to_try();
+    else if (asked.batch)
+      look_for(*asked.batch);
+    else
+      judge_stated();
+    if (!rows_.empty()) keep_on_other_gpus(rows_.front().plan);
+  }
+
+  std::string text(const guides::output& as) const {
+    if (!traits_of(as.format).for_people) return guides::render(for_programs(), as);
+    std::string all = guides::render(for_people(), as);
+    for (const std::string& sentence : below_)
+      for (const std::string& line : io::wrap(sentence, as.width)) all += line + "\n";
+    return all;
+  }
+
+ private:
+  const request& asked_;
+  runs::named_cluster on_;
+  runs::stated_step stated_;
+  std::vector<row> rows_{};
+  std::vector<std::string> below_{};
+
+  memory_budget budget() const { return on_.on.gpu; }
+  fullest_stage_memory recomputing() const {
+    fullest_stage_memory model = stated_.memory;
+    model.of.setup.recompute = recompute_mode::full;
+    return model;
+  }
+  std::int64_t in_replica() const { return setups::gpus_of_replica(asked_.setup); }
+  void add(const std::string& what, const batch_plan& plan) {
+    rows_.push_back({what, plan.data_parallel * in_replica(), plan});
+  }
+  // What files say of the batch counts where no batch is wanted.
+  static setups::arguments without_batch(const request& asked) {
+    setups::arguments stated = asked.setup;
+    if (asked.batch) stated.files.config.global_batch = {};
+    return stated;
+  }
+  [[noreturn]] void refuse(const failure& why) const {
+    std::string text = failure_text(why).c_str();
+    if (why.code == errc::exceeds_gpu_memory) text += remedies();
+    throw bad_request(text);
+  }
+
+  // "; each of these would do: ..."
+  std::string remedies() const {
+    std::string text;
+    for (const runs::remedy& one : runs::remedies_of(
+             stated_.named.setup, stated_.plan, on_.on.gpu, asked_.fragmentation / 100))
+      text += (text.empty() ? "; each of these would do: " : ", or ") + one.options + " (" +
+              io::decimal(in(one.needed, 1_GiB), 1) + " GiB)";
+    return text;
+  }
+
+  void look_for(range<std::int64_t> batch) {
+    const std::int64_t replicas = stated_.plan.data_parallel;
+    const batch_request wanted{
+        .effective_batch = batch, .data_parallel = replicas, .gpu = budget()};
+    const batch_options options(wanted, stated_.memory);
+    if (detail::failed(options.why()) && options.why().code != errc::no_such_batch)
+      refuse(options.why());
+    if (!detail::failed(options.why())) {
+      for (const batch_plan& plan : options) {
+        if (static_cast<int>(rows_.size()) == asked_.most_rows) {
+          below_.push_back("there are more; --rows lists them");
+          break;
+        }
+        add(rows_.empty() ? "best" : "", plan);
+      }
+      return;
+    }
+    const auto nearest = solve_nearest_batch(wanted, stated_.memory);
+    if (!nearest) refuse(nearest.why());
+    add("nearest", *nearest);
+    const auto other = nearest->effective_batch() > batch.high()
+                           ? nearest->effective_batch() - replicas
+                           : nearest->effective_batch() + replicas;
+    if (other > 0)
+      if (const auto plan =
+              solve_batch({.effective_batch = other, .data_parallel = replicas, .gpu = budget()},
+                          stated_.memory))
+        add("other side", *plan);
+    below_.push_back(setups::grouped(replicas) + " replicas divide no batch of " + in_words(batch) +
+                     "; those above are the nearest that they divide");
+    const auto uneven = solve_uneven_batch(batch.high(), replicas, budget(), stated_.memory);
+    if (!uneven) return;
+    below_.push_back("or exactly " + setups::grouped(uneven->effective_batch) + ": " +
+                     setups::grouped(uneven->gpus_with_larger_share) +
+                     (uneven->gpus_with_larger_share == 1 ? " replica with " : " replicas with ") +
+                     setups::grouped(uneven->larger_share) + " samples and the others with " +
+                     setups::grouped(uneven->smaller_share) + ", in " +
+                     setups::grouped(uneven->accumulation) + " micro-batches of at most " +
+                     setups::grouped(uneven->micro_batch) +
+                     "; each replica's mean gradient then counts by its share of the samples");
+  }
+
+  static std::string in_words(range<std::int64_t> batch) {
+    const std::string low = setups::grouped(batch.low());
+    return batch.low() == batch.high() ? low : low + " to " + setups::grouped(batch.high());
+  }
+
+  void judge_stated() {
+    const auto way =
+        recover_from_out_of_memory(stated_.plan, budget(), stated_.memory, recomputing());
+    if (!way && way.why().code != errc::exceeds_gpu_memory) refuse(way.why());
+    add("stated", stated_.plan);
+    if (way && way->count == 0) {
+      if (const auto most = max_micro_batch(budget(), stated_.memory, stated_.plan);
+          most && *most > stated_.plan.micro_batch) {
+        batch_plan largest = stated_.plan;
+        largest.micro_batch = *most;
+        add("largest micro-batch", largest);
+      }
+      return;
+    }
+    if (!way) refuse(way.why());
+    rows_.front().note = "does not fit";
+    row back{"way back",
+             rows_.front().gpus,
+             way->plan,
+             way->recompute && stated_.named.setup.recompute != recompute_mode::full,
+             ""};
+    rows_.push_back(back);
+    rows_.back().note = "fits, of the same batch";
+  }
+
+  void tell_what_to_try() {
+    batch_plan plan = stated_.plan;
+    bool recompute = stated_.named.setup.recompute == recompute_mode::full;
+    const bool recomputes_already = recompute;
+    add("out of memory", plan);
+    for (auto next = after_out_of_memory(plan, recompute); next;
+         next = after_out_of_memory(plan, recompute)) {
+      plan = next->plan;
+      recompute = next->recompute;
+      rows_.push_back({"then", rows_.front().gpus, plan, recompute && !recomputes_already, ""});
+    }
+    below_.push_back("each keeps the batch" + remedies());
+  }
+
+  void keep_on_other_gpus(batch_plan plan) {  // by value: rows are added below
+    for (const std::int64_t gpus : asked_.on_gpus) {
+      const std::string what = "on " + setups::grouped(gpus) + (gpus == 1 ? " GPU" : " GPUs");
+      if (gpus % in_replica() != 0)
+        throw bad_request("--on-gpus " + std::to_string(gpus) + ": a replica has " +
+                          std::to_string(in_replica()) + " GPUs, of which a multiple is taken");
+      const auto kept = keep_effective_batch(plan, gpus / in_replica(), budget(), stated_.memory);
+      if (kept) {
+        add(what, *kept);
+        continue;
+      }
+      const failure& why = kept.why();
+      if (why.code != errc::no_such_batch) refuse(why);
+      const auto nearest = solve_nearest_batch({.effective_batch = plan.effective_batch(),
+                                                .data_parallel = gpus / in_replica(),
+                                                .gpu = budget()},
+                                               stated_.memory);
+      if (!nearest) refuse(nearest.why());
+      add(what, *nearest);
+      rows_.back().note = "the nearest batch";
+    }
+  }
+
+  bytes memory_of(const row& one) const {
+    return (one.recomputes ? recomputing() : stated_.memory).required(one.plan);
+  }
+  // On as many nodes as the GPUs fill.
+  known<duration> time_of(const row& one) const {
+    roofline_time model = stated_.time;
+    model.on.nodes = std::max(model.on.nodes, detail::ceil_div(one.gpus, model.on.gpus_per_node));
+    if (one.recomputes) model.setup.recompute = recompute_mode::full;
+    if (!validate(model, one.plan)) return {};
+    return model.step(one.plan);
+  }
+
+  io::table for_people() const {
+    io::table table{.title = stated_.named.name + " (" + stated_.named.setup.framework.name +
+                             ") on " + runs::in_words(on_.on) + ", which have " +
+                             io::decimal(in(usable_memory(on_.on.gpu), 1_GiB), 1) +
+                             " GiB for PyTorch"};
+    table.columns = {{.name = "plan"}};
+    for (const char* name : {"gpus", "micro-batch", "accumulation", "batch"})
+      table.columns.push_back({.name = name, .align = io::alignment::right});
+    table.columns.push_back({.name = "recompute"});
+    for (const char* name : {"GiB", "step_s", "tokens/s"})
+      table.columns.push_back({.name = name, .align = io::alignment::point});
+    table.columns.push_back({.name = "note"});
+    for (const row& one : rows_) {
+      const known<duration> step = time_of(one);
+      const bytes memory = memory_of(one);
+      table.rows.push_back({one.what,
+                            one.gpus,
+                            one.plan.micro_batch,
+                            one.plan.accumulation,
+                            one.plan.effective_batch(),
+                            recompute_of(one),
+                            {in(memory, 1_GiB), 1},
+                            step ? cell{in(*step, 1_s), 2} : cell(),
+                            step ? cell{tokens_of(one, *step), 0} : cell(),
+                            one.note});
+    }
+    return table;
+  }
+  io::table for_programs() const {
+    io::table table;
+    for (const char* name : {"plan",
+                             "gpu",
+                             "gpus",
+                             "data_parallel",
+                             "micro_batch",
+                             "accumulation",
+                             "batch",
+                             "recompute",
+                             "memory_GiB",
+                             "usable_GiB",
+                             "fits",
+                             "step_s",
+                             "tokens_per_s",
+                             "note"})
+      table.columns.push_back({.name = name});
+    for (const row& one : rows_) {
+      const known<duration> step = time_of(one);
+      const bytes memory = memory_of(one);
+      const bytes usable = usable_memory(on_.on.gpu);
+      table.rows.push_back({one.what,
+                            on_.on.gpu.id,
+                            one.gpus,
+                            one.plan.data_parallel,
+                            one.plan.micro_batch,
+                            one.plan.accumulation,
+                            one.plan.effective_batch(),
+                            recompute_of(one),
+                            in(memory, 1_GiB),
+                            in(usable, 1_GiB),
+                            memory <= usable ? "yes" : "no",
+                            step ? cell{in(*step, 1_s)} : cell(),
+                            step ? cell{tokens_of(one, *step)} : cell(),
+                            one.note});
+    }
+    return table;
+  }
+  const char* recompute_of(const row& one) const {
+    const recompute_mode mode =
+        one.recomputes ? recompute_mode::full : stated_.named.setup.recompute;
+    return mode == recompute_mode::none   ? "none"
+           : mode == recompute_mode::full ? "full"
+                                          : "selective";
+  }
+  double tokens_of(const row& one, duration step) const {
+    const step_rates rates = rates_of(stated_.named.setup, on_.on.gpu, one.plan, step);
+    return in(rates.tokens, 1_tokens_per_s);
+  }
+};
+
+}  // namespace
+
+guides::program command() {
+  const auto asked = std::make_shared<request>();
+  return {.name = "gpuplan batch",
+          .about = about,
+          .examples = examples,
+          .add =
+              [=](CLI::App& app) {
+                setups::add_model_options(app, asked->setup);
+                setups::add_setup_options(app, asked->setup);
+                runs::add_range(app,
+                                "--batch",
+                                asked->batch,
+                                1,
+                                std::int64_t{1} << 40,
+                                "Samples of an optimizer step that are wanted")
+                    ->group("Training")
+                    ->excludes("--accumulation")
+                    ->excludes("--micro-batch");
+                app.add_option(
+                       "--on-gpus", asked->on_gpus, "The same batch on other numbers of GPUs")
+                    ->transform(guides::whole_number(1, 1 << 20))
+                    ->delimiter(',')
+                    ->allow_extra_args(false)
+                    ->type_name("N,...");
+                app.add_flag("--out-of-memory",
+                             asked->is_out_of_memory,
+                             "The stated plan ran out of memory: what to try, in order")
+                    ->excludes("--batch");
+                app.add_option("--rows", asked->most_rows, "Plans of --batch to list at most")
+                    ->transform(guides::whole_number(1, 1000))
+                    ->type_name("N")
+                    ->capture_default_str();
+                runs::add_cluster_options(app, asked->clusters);
+                runs::add_estimate_options(app, asked->stragglers, asked->fragmentation);
+              },
+          .make = [=](const guides::output& as) { return answer(*asked).text(as); }};
+}
+
+}  // namespace batch_program

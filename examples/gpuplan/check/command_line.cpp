@@ -1,0 +1,152 @@
+#include "check/command_line.hpp"
+
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
+#include <gpuplan/memory_model.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "check/render.hpp"
+#include "check/verdict.hpp"
+#include "runs/clusters.hpp"
+#include "setups/gpus.hpp"
+#include "setups/model_words.hpp"
+#include "setups/replicas.hpp"
+#include "setups/trainer_files.hpp"
+
+namespace check_program {
+namespace {
+
+using namespace gpuplan;
+namespace io = gpuplan::io;
+
+constexpr const char* about =
+    "What a trainer's own files configure: whether it fits on these GPUs, at which peak and when, "
+    "how\n"
+    "long a step takes, what would be better, or fit where this does not, what in the files\n"
+    "contradicts itself, and which keys were not understood. Several files of one training are "
+    "read\n"
+    "together.";
+constexpr const char* examples =
+    "Examples:\n"
+    "  gpuplan check config.yml --gpu rtx_4090\n"
+    "  gpuplan check ds_config.json arguments.json --model llama-3-8b --gpu h100_sxm5_80gb --gpus "
+    "8";
+
+struct request {
+  std::vector<std::string> files{};
+  std::string model{};
+  std::vector<std::string> kinds{"a100_sxm4_80gb"};
+  std::int64_t gpus = 0;           // 0: as the files say
+  std::int64_t gpus_per_node = 0;  // 0: as the files say, or 8
+  double network_GBps = 200;
+  double fragmentation = 100 * usual_fragmentation;
+  bool must_fit = false;
+};
+
+cluster cluster_of(const request& asked,
+                   const io::training_config& said,
+                   const gpu_spec& gpu,
+                   std::int64_t gpus) {
+  std::int64_t in_node = asked.gpus_per_node;
+  if (in_node == 0) in_node = setups::gpus_per_node_of(said);
+  if (in_node == 0) in_node = runs::usual_gpus_per_node;
+  cluster on{
+      .gpu = gpu, .nodes = 1, .gpus_per_node = gpus, .between_nodes = asked.network_GBps * 1_GBps};
+  if (gpus > in_node && gpus % in_node == 0) {
+    on.nodes = gpus / in_node;
+    on.gpus_per_node = in_node;
+  }
+  return on;
+}
+
+// Why a build that insists on this training must stop.
+std::vector<std::string> problems_of(const answer& made) {
+  std::vector<std::string> problems;
+  const auto GiB = [](bytes size) { return io::decimal(in(size, 1_GiB), 1) + " GiB"; };
+  for (const auto& [on, says] : made.clusters)
+    if (!says.fits())
+      problems.push_back("the plan needs more memory than the GPU has: micro-batch " +
+                         std::to_string(made.training.plan.micro_batch) + " needs " +
+                         GiB(says.memory.total()) + ", and " + on.gpu.id + " has " +
+                         GiB(says.usable) +
+                         (says.largest_micro_batch > 0
+                              ? "; at most " + std::to_string(says.largest_micro_batch) + " fit"
+                              : std::string("; not even 1 fits")));
+  for (const io::remark& one : made.training.remarks)
+    if (one.is == io::remark::kind::contradicts) problems.push_back(one.key + ": " + one.text);
+  return problems;
+}
+
+guides::printed answer_to(const request& asked, const guides::output& as) {
+  answer made;
+  made.read = setups::read_trainer_files("FILE", asked.files);
+  io::training_context context;
+  made.model = asked.model.empty() ? made.read.config.model : asked.model;
+  if (made.model.empty() && !made.read.config.shape)
+    throw guides::bad_request("--model: no file says which model trains; give its name");
+  if (!made.read.config.shape) {
+    const setups::named_model named = setups::trained_model_named({.text = made.model});
+    context.shape = named.shape;
+    context.called = named.known_as;
+  }
+  if (made.model.empty()) made.model = "a model of the files' own shape";
+  if (asked.gpus != 0) context.gpus = asked.gpus;
+  made.training = io::configured(made.read, context);
+  if (!made.training) throw guides::bad_request(made.training.why);
+  for (const gpu_spec& gpu : setups::gpus_named(asked.kinds)) {
+    const cluster on = cluster_of(asked, made.read.config, gpu, made.training.gpus);
+    made.clusters.push_back({on, judge(made.training, on, asked.fragmentation / 100)});
+  }
+  std::vector<std::string> problems;
+  if (asked.must_fit) problems = problems_of(made);
+  return {render(made, as), problems};
+}
+
+}  // namespace
+
+guides::program command() {
+  const auto asked = std::make_shared<request>();
+  return {.name = "gpuplan check",
+          .about = about,
+          .examples = examples,
+          .add =
+              [=](CLI::App& app) {
+                app.add_option("FILE", asked->files, "Files of one training")->required();
+                app.add_option("--model", asked->model, "Where no file says which one trains")
+                    ->type_name("MODEL");
+                setups::add_gpu_option(
+                    app, asked->kinds, "Devices, each by itself (default: an A100 of 80 GB)");
+                app.add_option("--gpus", asked->gpus, "All GPUs of the run (default: as files say)")
+                    ->transform(guides::whole_number(1, 1 << 20))
+                    ->type_name("N");
+                app.add_option("--gpus-per-node",
+                               asked->gpus_per_node,
+                               "GPUs of a node (default: as files say, or 8)")
+                    ->transform(guides::whole_number(1, 1 << 10))
+                    ->type_name("N");
+                app.add_option("--network",
+                               asked->network_GBps,
+                               "GB/s of a node, each direction, all its adapters together")
+                    ->transform(guides::finite_number(0.1, 1e5))
+                    ->type_name("N")
+                    ->capture_default_str();
+                app.add_option("--fragmentation",
+                               asked->fragmentation,
+                               "Percent of the peak that the allocator cannot use")
+                    ->transform(guides::finite_number(0, 1000))
+                    ->type_name("N")
+                    ->capture_default_str();
+                app.add_flag("--must-fit",
+                             asked->must_fit,
+                             "Exit with 1 unless it fits and nothing in the files contradicts "
+                             "itself, as a build may ask");
+              },
+          .make = [=](const guides::output& as) { return answer_to(*asked, as); }};
+}
+
+}  // namespace check_program

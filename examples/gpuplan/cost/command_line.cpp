@@ -1,0 +1,447 @@
+#include "cost/command_line.hpp"
+
+#include <gpuplan/checkpoint.hpp>
+#include <gpuplan/cost.hpp>
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/known.hpp>
+#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/time/stack_range.hpp>
+#include <gpuplan/units.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "guides/front_end.hpp"
+#include "guides/render.hpp"
+#include "plan/report.hpp"
+#include "runs/clusters.hpp"
+#include "runs/runs.hpp"
+#include "runs/stated_step.hpp"
+#include "setups/numbers.hpp"
+#include "setups/options.hpp"
+
+namespace cost_program {
+namespace {
+
+using namespace gpuplan;
+namespace io = gpuplan::io;
+using guides::bad_request;
+using io::cell;
+
+constexpr const char* about =
+    "What a run takes: hours, GPU-hours, money, energy and CO2; of several runs which are worth\n"
+    "choosing; and its checkpoints.\n"
+    "\n"
+    "A step's time is --step, as measured, one for each kind or number of GPUs; or, of a MODEL "
+    "with\n"
+    "its layout, as for gpuplan time, it is estimated, with the range that other software on the\n"
+    "same GPUs may take. Energy is that of --power, or of the GPUs' TDP without host and cooling.\n"
+    "Dominated is a run that takes longer and costs more than another.";
+constexpr const char* examples =
+    "Examples:\n"
+    "  gpuplan cost --step 2.5s --batch 512 --samples 1e6 --gpu h100-sxm --gpus 64 --price 3\n"
+    "  gpuplan cost --step 10,5.2,2.9 --batch 512 --tokens 1e10 --sequence-length 4096 --gpu "
+    "h100-sxm\n"
+    "      --gpus 8,16,32 --price 3 --carbon 380\n"
+    "  gpuplan cost llama-3-8b --zero 3 --batch 512 --tokens 1e10 --gpu a100-80gb,h100-sxm --gpus "
+    "16\n"
+    "      --price 1.8,3 --save-every 500 --storage 2TB";
+
+struct request {
+  setups::arguments setup{};
+  runs::cluster_words clusters{};
+  runs::run_words run{};
+  std::vector<double> steps{};  // seconds; none: estimated
+  std::int64_t batch = 0;
+  double stragglers = 1;
+  double fragmentation = 100 * usual_fragmentation;
+  std::int64_t save_every = 0;  // steps
+  std::int64_t checkpoint = 0;  // bytes; 0: by the model
+  std::int64_t storage = 0;     // bytes
+  double stall = 0;             // seconds that a checkpoint holds training up
+  double between_failures = 0;  // hours, of the whole job
+};
+
+struct run {
+  runs::named_cluster on{};
+  std::int64_t gpus = 0;
+  std::int64_t batch = 0;
+  duration middle{};
+  runs::run_costs costs{};    // of `middle`
+  range<double> by_stack{1};  // of `costs`, as factors
+  std::string note{};
+};
+
+template <class Answer>
+const Answer& checked(const result<Answer>& answer) {
+  if (!answer) throw bad_request(failure_text(answer.why()).c_str());
+  return *answer;
+}
+
+// A weight and what the optimizer keeps of it, as one GPU would have them all.
+known<bytes> checkpoint_of(const request& asked, const runs::stated_step* stated) {
+  if (asked.checkpoint > 0) return bytes::from_value(static_cast<double>(asked.checkpoint));
+  if (stated == nullptr || stated->named.setup.trains.what != training::full) return {};
+  training_setup whole = stated->named.setup;
+  whole.parallelism = {};
+  whole.framework.engine.is = &engine_classes::ddp;
+  const transformer_memory memory{whole, 0};
+  if (!validate(memory) || !validate(memory, batch_plan{})) return {};
+  const memory_breakdown parts = memory.breakdown({});
+  return parts.weights + parts.optimizer_states;
+}
+
+class answer {
+ public:
+  explicit answer(const request& asked) : asked_(asked), run_(asked.run) {
+    if (!runs::run_of(run_, asked.setup, 1).is_given())
+      throw bad_request("how long is the run? --tokens N, or --samples N with --epochs N, says it");
+    asked.setup.model.is_given() ? estimate_runs() : take_measured_runs();
+    compare();
+  }
+
+  std::string text(const guides::output& as) const {
+    if (!traits_of(as.format).for_people) return guides::render(for_programs(), as);
+    std::string all = guides::render(for_people(), as);
+    const io::table saved = checkpoints();
+    if (!saved.rows.empty()) all += "\n" + guides::render(saved, as);
+    return all;
+  }
+
+ private:
+  const request& asked_;
+  std::vector<run> runs_{};
+  known<bytes> checkpoint_{};
+  std::string what_{};
+  runs::run_words run_{};  // of all clusters the same
+
+  std::int64_t samples_of(std::int64_t batch, std::int64_t tokens_of_sample) {
+    run_ = runs::run_of(run_, asked_.setup, batch);
+    return runs::samples_of(run_, tokens_of_sample);
+  }
+  void add(const runs::named_cluster& on,
+           std::int64_t samples,
+           std::int64_t batch,
+           duration step,
+           range<double> by_stack) {
+    run made{.on = on, .gpus = total_gpus(on.on), .batch = batch, .middle = step};
+    made.by_stack = by_stack;
+    made.costs = runs::costs_of(on, made.gpus, detail::ceil_div(samples, batch), step);
+    runs_.push_back(made);
+  }
+
+  void take_measured_runs() {
+    if (asked_.steps.empty())
+      throw bad_request(
+          "what does a step take? --step SECONDS says it, or a MODEL with its layout, from which "
+          "it "
+          "is estimated");
+    if (asked_.batch == 0) throw bad_request("--batch says how many samples a step of --step has");
+    if (asked_.clusters.gpus.empty() && asked_.clusters.file.empty())
+      throw bad_request("on which GPUs? --gpu NAME, or --prices FILE, says it");
+    if (asked_.run.tokens > 0 && asked_.setup.setup.sequence_length == 0)
+      throw bad_request("--tokens: --sequence-length says how many a sample has");
+    const std::int64_t samples = samples_of(asked_.batch, asked_.setup.setup.sequence_length);
+    std::vector<runs::named_cluster> clusters =
+        runs::clusters_of(asked_.clusters, {.total = 1, .counts_make_clusters = true});
+    if (asked_.steps.size() != 1 && asked_.steps.size() != clusters.size())
+      throw bad_request("--step has " + std::to_string(asked_.steps.size()) +
+                        " numbers, and there are " + std::to_string(clusters.size()) +
+                        " kinds or numbers of GPUs: one for all is taken, or one for each");
+    for (std::size_t at = 0; at < clusters.size(); ++at)
+      add(clusters[at],
+          samples,
+          asked_.batch,
+          asked_.steps[asked_.steps.size() == 1 ? 0 : at] * 1_s,
+          1.0);
+    checkpoint_ = checkpoint_of(asked_, nullptr);
+    what_ = "as measured";
+  }
+
+  void estimate_runs() {
+    if (!asked_.steps.empty())
+      throw bad_request("--step: the step of " + asked_.setup.model.text +
+                        " is estimated from its layout; leave out one of both");
+    runs::cluster_defaults otherwise = runs::defaults_of(asked_.setup);
+    otherwise.counts_make_clusters = true;
+    const std::vector<runs::named_cluster> clusters = runs::clusters_of(asked_.clusters, otherwise);
+    for (const runs::named_cluster& on : clusters) {
+      const runs::stated_step stated = runs::step_of(
+          asked_.setup, on, asked_.batch, asked_.stragglers, asked_.fragmentation / 100);
+      const plan_program::described_plan step =
+          plan_program::describe(stated.time,
+                                 {.gpus = stated.gpus,
+                                  .layout = stated.named.setup.parallelism,
+                                  .recompute = stated.named.setup.recompute,
+                                  .batch = stated.plan,
+                                  .step = stated.time.step(stated.plan),
+                                  .required = stated.memory.required(stated.plan)},
+                                 "");
+      const duration estimate = step.plan->step;
+      add(on,
+          samples_of(stated.plan.effective_batch(), runs::tokens_of_sample(stated.named.setup)),
+          stated.plan.effective_batch(),
+          estimate,
+          {step.by_stack.all.low() / estimate, step.by_stack.all.high() / estimate});
+      const bytes usable = usable_memory(on.on.gpu);
+      if (step.plan->required > usable)
+        runs_.back().note = "needs " + io::decimal(in(step.plan->required, 1_GiB), 1) +
+                            " GiB a GPU, has " + io::decimal(in(usable, 1_GiB), 1);
+      if (!checkpoint_) checkpoint_ = checkpoint_of(asked_, &stated);
+      what_ = stated.named.name + " (" + stated.named.setup.framework.name + "), " +
+              setups::in_words(stated.named.setup, {});
+    }
+  }
+
+  // Runs that fit, with a price.
+  void compare() {
+    std::vector<priced_run> priced;
+    std::vector<run*> of;
+    for (run& one : runs_) {
+      if (!one.note.empty() || !one.costs.cost) continue;
+      priced.push_back({one.gpus, one.costs.time.low(), one.costs.cost->low()});
+      of.push_back(&one);
+    }
+    if (priced.size() < 2) return;
+    for (std::size_t at = 0; at < priced.size(); ++at)
+      of[at]->note = on_pareto_front(priced, at) ? "worth choosing" : "dominated";
+    of[checked(cheapest(priced))]->note = "cheapest";
+    std::string& note = of[checked(fastest(priced))]->note;
+    note = note == "cheapest" ? "cheapest and fastest" : "fastest";
+  }
+
+  template <class Has>
+  bool any(const Has& has) const {
+    for (const run& one : runs_)
+      if (has(one)) return true;
+    return false;
+  }
+  static std::string name_of(const run& one) {
+    return one.on.name.empty() ? one.on.on.gpu.id : one.on.name;
+  }
+
+  io::table for_people() const {
+    io::table table{.title = runs::in_words(run_) + ", " + what_};
+    const auto add_number = [&](const char* name) {
+      table.columns.push_back({.name = name, .align = io::alignment::point});
+    };
+    const bool has_money = any([](const run& one) { return static_cast<bool>(one.costs.cost); });
+    const bool has_energy = any([](const run& one) { return static_cast<bool>(one.costs.energy); });
+    const bool has_carbon =
+        any([](const run& one) { return static_cast<bool>(one.costs.carbon_kg); });
+    const bool has_range =
+        any([](const run& one) { return one.by_stack.low() < one.by_stack.high(); });
+    const bool has_notes = any([](const run& one) { return !one.note.empty(); });
+    table.columns = {{.name = "gpu"}, {.name = "gpus", .align = io::alignment::right}};
+    for (const char* name : {"step_s", "steps", "hours"}) add_number(name);
+    if (has_range) table.columns.push_back({.name = "by stack", .align = io::alignment::right});
+    add_number("GPU-hours");
+    if (has_money) add_number("usd");
+    if (has_energy) add_number("kWh");
+    if (has_carbon) add_number("kg CO2");
+    if (has_notes) table.columns.push_back({.name = "note"});
+    const auto number = [](double value) { return cell{value, plan_program::digits_of(value)}; };
+    for (const run& one : runs_) {
+      const double hours = in(one.costs.time.low(), 1_h);
+      std::vector<cell> row{
+          name_of(one), one.gpus, number(in(one.middle, 1_s)), one.costs.steps, number(hours)};
+      if (has_range)
+        row.push_back(cell{range<double>{hours * one.by_stack.low(), hours * one.by_stack.high()},
+                           plan_program::digits_of(hours)});
+      row.push_back(number(in(one.costs.gpu_time.low(), 1_h)));
+      if (has_money)
+        row.push_back(one.costs.cost ? number(in(one.costs.cost->low(), 1_usd)) : cell());
+      if (has_energy)
+        row.push_back(one.costs.energy ? number(in(one.costs.energy->low(), 1_kWh)) : cell());
+      if (has_carbon)
+        row.push_back(one.costs.carbon_kg ? number(one.costs.carbon_kg->low()) : cell());
+      if (has_notes) row.emplace_back(one.note);
+      table.rows.push_back(row);
+    }
+    return table;
+  }
+
+  // How often Daly would save, in seconds.
+  known<double> interval_for_failures() const {
+    if (!(asked_.between_failures > 0)) return {};
+    return in(
+        checked(save_interval_for_failures(asked_.stall * 1_s, asked_.between_failures * 1_h)),
+        1_s);
+  }
+  checkpoint_storage storage() const {
+    return {.quota = bytes::from_value(static_cast<double>(asked_.storage)),
+            .checkpoint = *checkpoint_};
+  }
+  void check_storage() const {
+    if (asked_.storage > 0 && !checkpoint_)
+      throw bad_request("--storage: --checkpoint SIZE says what each takes");
+  }
+
+  // What each run writes, and how often it should.
+  io::table checkpoints() const {
+    check_storage();
+    io::table table{.title = "checkpoints"};
+    if (checkpoint_)
+      table.title += " of " +
+                     setups::readable_bytes(static_cast<std::int64_t>(checkpoint_->value())) +
+                     " each: weights and what the optimizer keeps";
+    table.columns = {{.name = "gpu"},
+                     {.name = "gpus", .align = io::alignment::right},
+                     {.name = "what"},
+                     {.name = "steps", .align = io::alignment::right},
+                     {.name = "checkpoints", .align = io::alignment::right},
+                     {.name = "together", .align = io::alignment::right}};
+    for (const run& one : runs_) {
+      const auto add_row = [&](const std::string& what, std::int64_t every, std::int64_t count) {
+        const std::string size = checkpoint_
+                                     ? setups::readable_bytes(static_cast<std::int64_t>(
+                                           static_cast<double>(count) * checkpoint_->value()))
+                                     : "";
+        table.rows.push_back({name_of(one), one.gpus, what, every, count, size});
+      };
+      const std::int64_t steps = one.costs.steps;
+      if (asked_.save_every > 0)
+        add_row("every " + setups::grouped(asked_.save_every) + " steps",
+                asked_.save_every,
+                checked(checkpoints_saved(steps, asked_.save_every)));
+      if (asked_.storage > 0) {
+        const std::int64_t every = checked(save_interval_within(storage(), steps));
+        add_row("as often as the storage holds", every, checked(checkpoints_saved(steps, every)));
+      }
+      if (const auto seconds = interval_for_failures()) {
+        const auto every = std::max<std::int64_t>(1, std::llround(*seconds / in(one.middle, 1_s)));
+        add_row("least time lost to failures (Daly 2006): every " + io::decimal(*seconds / 60, 0) +
+                    " min",
+                every,
+                checked(checkpoints_saved(steps, every)));
+      }
+    }
+    return table;
+  }
+
+  io::table for_programs() const {
+    check_storage();
+    io::table table;
+    for (const char* name : {"cluster",
+                             "gpu",
+                             "gpus",
+                             "batch",
+                             "step_s",
+                             "steps",
+                             "hours",
+                             "hours_low",
+                             "hours_high",
+                             "gpu_hours",
+                             "usd",
+                             "usd_low",
+                             "usd_high",
+                             "kWh",
+                             "CO2_kg",
+                             "checkpoint_GiB",
+                             "checkpoints",
+                             "save_every_within_storage_steps",
+                             "save_every_for_failures_s",
+                             "note"})
+      table.columns.push_back({.name = name});
+    for (const run& one : runs_) {
+      const double hours = in(one.costs.time.low(), 1_h);
+      std::vector<cell> row{one.on.name,
+                            one.on.on.gpu.id,
+                            one.gpus,
+                            one.batch,
+                            in(one.middle, 1_s),
+                            one.costs.steps,
+                            hours,
+                            hours * one.by_stack.low(),
+                            hours * one.by_stack.high(),
+                            in(one.costs.gpu_time.low(), 1_h)};
+      if (one.costs.cost) {
+        const double usd = in(one.costs.cost->low(), 1_usd);
+        row.insert(row.end(), {usd, usd * one.by_stack.low(), usd * one.by_stack.high()});
+      } else {
+        row.resize(row.size() + 3);
+      }
+      row.push_back(one.costs.energy ? cell{in(one.costs.energy->low(), 1_kWh)} : cell());
+      row.push_back(one.costs.carbon_kg ? cell{one.costs.carbon_kg->low()} : cell());
+      row.push_back(checkpoint_ ? cell{in(*checkpoint_, 1_GiB)} : cell());
+      row.push_back(asked_.save_every > 0
+                        ? cell{checked(checkpoints_saved(one.costs.steps, asked_.save_every))}
+                        : cell());
+      row.push_back(asked_.storage > 0
+                        ? cell{checked(save_interval_within(storage(), one.costs.steps))}
+                        : cell());
+      const auto interval = interval_for_failures();
+      row.push_back(interval ? cell{*interval} : cell());
+      row.emplace_back(one.note);
+      table.rows.push_back(row);
+    }
+    return table;
+  }
+};
+
+}  // namespace
+
+guides::program command() {
+  const auto asked = std::make_shared<request>();
+  return {.name = "gpuplan cost",
+          .about = about,
+          .examples = examples,
+          .add =
+              [=](CLI::App& app) {
+                setups::add_model_options(app, asked->setup);
+                setups::add_setup_options(app, asked->setup);
+                runs::add_batch_option(app, asked->batch);
+                app.add_option(
+                       "--step", asked->steps, "What a step takes, as measured, instead of MODEL")
+                    ->transform(guides::time_span(guides::time_unit::seconds, 1e-6, 1e9))
+                    ->delimiter(',')
+                    ->allow_extra_args(false)
+                    ->type_name("TIME,...")
+                    ->group("The run");
+                runs::add_run_options(app, asked->run);
+                runs::add_cluster_options(app, asked->clusters);
+                runs::add_estimate_options(app, asked->stragglers, asked->fragmentation);
+                const char* group = "Checkpoints";
+                app.add_option("--save-every", asked->save_every, "Steps from one to the next")
+                    ->transform(guides::whole_number(1, std::int64_t{1} << 40))
+                    ->type_name("N")
+                    ->group(group);
+                app.add_option(
+                       "--checkpoint",
+                       asked->checkpoint,
+                       "What one takes (default: the model's weights and what the optimizer "
+                       "keeps)")
+                    ->transform(guides::byte_count(1, std::int64_t{1} << 60))
+                    ->type_name("SIZE")
+                    ->group(group);
+                app.add_option("--storage", asked->storage, "What there is for all of them")
+                    ->transform(guides::byte_count(1, std::int64_t{1} << 60))
+                    ->type_name("SIZE")
+                    ->group(group);
+                CLI::Option* stall =
+                    app.add_option("--stall", asked->stall, "How long one holds training up")
+                        ->transform(guides::time_span(guides::time_unit::seconds, 1e-3, 1e6))
+                        ->type_name("TIME")
+                        ->group(group);
+                app.add_option("--between-failures",
+                               asked->between_failures,
+                               "How long the whole job runs on average until something fails")
+                    ->transform(guides::time_span(guides::time_unit::hours, 1e-3, 1e6))
+                    ->type_name("TIME")
+                    ->group(group)
+                    ->needs(stall);
+                stall->needs("--between-failures");
+              },
+          .make = [=](const guides::output& as) { return answer(*asked).text(as); }};
+}
+
+}  // namespace cost_program

@@ -1,0 +1,32 @@
+#pragma once
+
+// Ways to train a model that people choose from.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/trainable.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fits_program {
+
+struct method {
+  std::string name;
+  std::string recompute;  // "none" or "full"
+  gpuplan::training_setup setup{};
+  gpuplan::batch_plan plan{};  // but for the micro-batch
+};
+
+/// What trains by adapters unless it is said: all linear layers, with a rank of 16.
+inline constexpr gpuplan::lora usual_adapters{.rank = 16, .targets = gpuplan::all_linear};
+
+/// Full training in fp32, mixed and pure bf16, LoRA and QLoRA on one GPU, and full training in
+/// mixed bf16 on several, by DistributedDataParallel and fully_shard; each without and with layers
+/// computed again.
+[[nodiscard]] std::vector<method> methods_for(const gpuplan::training_setup& model,
+                                              std::int64_t gpus,
+                                              const gpuplan::lora& adapters);
+
+}  // namespace fits_program

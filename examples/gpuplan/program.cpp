@@ -1,0 +1,155 @@
+#include "program.hpp"
+
+#include <gpuplan/io/characters.hpp>
+#include <gpuplan/version.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "batch/command_line.hpp"
+#include "check/command_line.hpp"
+#include "cost/command_line.hpp"
+#include "fits/command_line.hpp"
+#include "frameworks/command_line.hpp"
+#include "gpus/command_line.hpp"
+#include "guide/command_line.hpp"
+#include "guides/interruption.hpp"
+#include "lr/command_line.hpp"
+#include "memory/command_line.hpp"
+#include "model/command_line.hpp"
+#include "models/command_line.hpp"
+#include "plan/command_line.hpp"
+#include "read_sweep/command_line.hpp"
+#include "report/command_line.hpp"
+#include "shell/command_line.hpp"
+#include "time/command_line.hpp"
+
+namespace gpuplan_program {
+namespace {
+
+constexpr command all[] = {
+    {"plan",
+     "The best ways to train a model on a cluster; how many GPUs; which",
+     plan_program::command},
+    {"fits", "Which ways to train a model fit which GPU", fits_program::command},
+    {"memory",
+     "The memory of a training step: over time, by purpose, tensor by tensor",
+     memory_timeline::command},
+    {"time", "Where a step of one layout goes, and what its run takes", time_program::command},
+    {"batch",
+     "Micro-batch and accumulation of a batch; other GPUs; after out of memory",
+     batch_program::command},
+    {"lr", "The learning rate at another batch, and its warm-up", learning_rate_program::command},
+    {"cost", "Hours, money, energy, CO2 and checkpoints of a run", cost_program::command},
+    {"model", "A model's parameters and FLOPs", describe_model::command},
+    {"models", "The models of the catalogue", list_models::command},
+    {"gpus",
+     "The GPUs of the catalogue: listed, compared, in detail, as measured",
+     list_gpus::command},
+    {"frameworks",
+     "The frameworks, and which of them can train a model, with what",
+     list_frameworks::command},
+    {"check",
+     "What a trainer's own files configure: does it fit, how long, what is wrong",
+     check_program::command},
+    {"sweep",
+     "What a batch-size sweep says, and which setting to take",
+     read_sweep_program::command},
+    {"report",
+     "A plan as one HTML file, with pictures and every assumption",
+     report_program::command},
+    {"guide",
+     "The strategy tables of five hand-written guides, recomputed",
+     guide_program::command},
+    {"completion",
+     "A script that completes commands, options and names in your shell",
+     shell_program::completion_command},
+    {"manual", "The manual page", shell_program::manual_command},
+};
+
+std::string usage() {
+  std::string text =
+      "Plans the training of a model on GPUs: what fits, which batch and layout, how long, how "
+      "much.\n"
+      "Usage: gpuplan COMMAND [OPTIONS]\n\nCommands:\n";
+  std::size_t longest = 0;
+  for (const command& one : all) longest = std::max(longest, std::string_view(one.name).size());
+  for (const command& one : all) {
+    std::string name = one.name;
+    name.resize(longest + 2, ' ');
+    text += "  " + name + one.summary + "\n";
+  }
+  return text +
+         "\ngpuplan COMMAND --help says what a command takes; gpuplan --version which version "
+         "this is.\n"
+         "Exit status: 0; 1 where something could not be done, such as writing a file; 2 where "
+         "the\n"
+         "command line is wrong, or asks for what cannot be: the message says what can; 130 where\n"
+         "Ctrl-C ended it.\n";
+}
+
+int complain(const std::string& what) {
+  std::fprintf(stderr, "gpuplan: %s\n", gpuplan::io::printable(what).c_str());
+  return 2;
+}
+
+// How many letters to change, add or leave out to make one word of the other.
+std::size_t distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  for (std::size_t at = 0; at <= to.size(); ++at) row[at] = at;
+  for (std::size_t line = 1; line <= from.size(); ++line) {
+    std::size_t diagonal = row[0];
+    row[0] = line;
+    for (std::size_t at = 1; at <= to.size(); ++at) {
+      const std::size_t above = row[at];
+      row[at] = std::min(
+          {row[at] + 1, row[at - 1] + 1, diagonal + (from[line - 1] == to[at - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[to.size()];
+}
+
+std::string nearest(std::string_view word) {
+  const command* best = &all[0];
+  for (const command& one : all)
+    if (distance(word, one.name) < distance(word, best->name)) best = &one;
+  return best->name;
+}
+
+}  // namespace
+
+std::span<const command> commands() { return all; }
+
+int run(int argc, char** argv) {
+  guides::end_on_interrupt();
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (first.empty() && argc <= 1) {
+    std::fputs(usage().c_str(), stderr);
+    return 2;
+  }
+  if (first == "--help" || first == "-h" || first == "help") {
+    if (first == "help" && argc > 2) {
+      std::string help = "--help";
+      char* asked[] = {argv[0], argv[2], help.data(), nullptr};
+      return run(3, asked);
+    }
+    const bool is_said = std::fputs(usage().c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    return is_said ? 0 : 1;
+  }
+  for (const command& one : all)
+    if (first == one.name) {
+      guides::program is = one.make();
+      is.states_request =
+          std::string_view(one.name) != "completion" && std::string_view(one.name) != "manual";
+      return guides::run_program(argc - 1, argv + 1, is);
+    }
+  if (first == "--version") return guides::run_program(argc, argv, all[0].make());
+  return complain("there is no command " + std::string(first) + "; the nearest is " +
+                  nearest(first) + ", and gpuplan --help lists all");
+}
+
+}  // namespace gpuplan_program

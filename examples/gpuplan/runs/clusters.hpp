@@ -1,0 +1,73 @@
+#pragma once
+
+// Which GPUs a run is on, how many, and what they cost: the same words in all commands.
+
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/io/clusters.hpp>
+#include <gpuplan/known.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace runs {
+
+/// What the command line gives, before it is looked up. Each list holds nothing, one number for all
+/// clusters, or one for each.
+struct cluster_words {
+  std::vector<std::string> gpus{};
+  std::vector<std::int64_t> total{};
+  std::vector<std::int64_t> nodes{};
+  std::vector<std::int64_t> gpus_per_node{};
+  std::vector<double> network{};  // GB/s of a node
+  std::vector<double> price{};    // dollars of a GPU and hour
+  std::vector<double> power{};    // watts of a GPU
+  std::vector<double> carbon{};   // g CO2 of a kWh
+  std::string file{};             // of clusters, in TOML
+  std::vector<std::string> names{};
+};
+
+/// What holds where neither the command line nor the file says otherwise.
+struct cluster_defaults {
+  std::vector<std::string> gpus{};
+  std::int64_t total = 0;             // GPUs; 0: a node's
+  std::int64_t gpus_per_node = 0;     // 0: `usual_gpus_per_node`
+  bool counts_make_clusters = false;  // of one kind, a cluster for each of several numbers
+};
+inline constexpr std::int64_t usual_gpus_per_node = 8;
+inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters of 200 Gbit/s
+
+/// `--gpu`, `--gpus`, `--nodes`, `--gpus-per-node`, `--network`, `--price`, `--power`, `--carbon`,
+/// `--prices` and `--cluster`.
+void add_cluster_options(CLI::App& app, cluster_words& to);
+/// Of these, those that say what the GPUs cost.
+void add_cost_options(CLI::App& app, cluster_words& to);
+
+/// A cluster with what the planner and the costs need to know of it.
+struct named_cluster {
+  std::string name{};  // of the file; empty where the command line alone says it
+  gpuplan::cluster on{};
+  gpuplan::device_efficiency efficiency{};
+  gpuplan::known<double> carbon_g_per_kWh{};
+  std::shared_ptr<const gpuplan::io::stated_cluster> stated{};  // whose texts `on` points to
+};
+
+/// All clusters meant: those of `--cluster` in `--prices`, all of that file, or one for each of
+/// `--gpu`. Options go before the file, and the file before the defaults. Throws
+/// `guides::bad_request`.
+[[nodiscard]] std::vector<named_cluster> clusters_of(const cluster_words& given,
+                                                     const cluster_defaults& otherwise);
+/// The only one. Throws, with the names, where several are meant.
+[[nodiscard]] named_cluster cluster_of(const cluster_words& given,
+                                       const cluster_defaults& otherwise);
+
+/// "16 x h100_sxm5_80gb", or with its name "lab: 16 x rtx_a6000".
+[[nodiscard]] std::string in_words(const gpuplan::cluster& on);
+
+}  // namespace runs

@@ -1,0 +1,141 @@
+#include "runs/remedies.hpp"
+
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/device_needs.hpp>
+#include <gpuplan/known.hpp>
+#include <gpuplan/memory/layouts.hpp>
+#include <gpuplan/precision.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "setups/numbers.hpp"
+#include "setups/options.hpp"
+
+namespace runs {
+namespace {
+
+using namespace gpuplan;
+
+// Of one request, whose remedies are tried as they are found.
+class search {
+ public:
+  search(const training_setup& setup,
+         const batch_plan& plan,
+         const gpu_spec& gpu,
+         double fragmentation)
+      : setup_(setup), one_(plan), gpu_(gpu), fragmentation_(fragmentation) {
+    one_.micro_batch = 1;
+  }
+
+  std::vector<remedy> all() {
+    try_recomputing("", "", setup_);
+    share();
+    if (setup_.trains.what == training::full) train_adapters();
+    shorten();
+    find_gpu();
+    return found_;
+  }
+
+ private:
+  const training_setup& setup_;
+  batch_plan one_;
+  const gpu_spec& gpu_;
+  double fragmentation_;
+  std::vector<remedy> found_{};
+
+  [[nodiscard]] known<bytes> needed_by(const training_setup& setup) const {
+    const fullest_stage_memory memory{{setup, fragmentation_, nccl_channels(gpu_)}};
+    if (!validate(memory) || !validate(memory, one_)) return {};
+    return memory.required(one_);
+  }
+  bool try_out(const std::string& options, const std::string& words, const training_setup& setup) {
+    const auto needed = needed_by(setup);
+    const bool fits = needed && *needed <= usable_memory(gpu_);
+    if (fits) found_.push_back({options, words, *needed});
+    return fits;
+  }
+  void try_recomputing(const std::string& options, const std::string& words, training_setup setup) {
+    if (setup.recompute == recompute_mode::full && setup.recompute_layers == 0) return;
+    setup.recompute = recompute_mode::full;
+    setup.recompute_layers = 0;
+    try_out(options + (options.empty() ? "" : " ") + "--recompute full",
+            words + (words.empty() ? "" : ", ") + "full recomputation",
+            setup);
+  }
+
+  void share() {
+    training_setup shared = setup_;
+    int& stage = shared.parallelism.zero_stage;
+    if (one_.data_parallel == 1 || stage == 3) return;
+    // What has no stage that shares more, fully_shard may share.
+    if (shared.framework.engine.is->most_zero_stage <= stage)
+      shared.framework.engine.is = &engine_classes::fsdp2;
+    stage = shared.framework.engine.is->most_zero_stage;
+    std::string options = "--zero " + std::to_string(stage);
+    if (shared.framework.engine.is->gathers_weights && shared.precision.under_autocast) {
+      shared.precision = bf16_mixed;
+      options += " --precision bf16";
+    }
+    const std::string words = "ZeRO-" + std::to_string(stage);
+    if (!try_out(options, words, shared)) try_recomputing(options, words, shared);
+  }
+
+  void train_adapters() {
+    training_setup small = setup_;
+    std::string before;
+    if (setup_.parallelism.zero_stage > 0 || setup_.framework.engine.is->has_own_step) {
+      small.framework.engine.is = &engine_classes::ddp;
+      small.parallelism.zero_stage = 0;
+      small.parallelism.shard_group = 0;
+      small.parallelism.optimizer_on_host = small.parallelism.weights_on_host = false;
+      before = "--zero 0 --sharding ddp ";
+    }
+    small.precision = bf16_under_autocast;
+    small.trains.adapters.targets = query_and_value;
+    small.trains.adapters.targets.key = small.model.fused_qkv;
+    for (const bool four_bits : {false, true}) {
+      setups::train_adapters(small, 16, four_bits);
+      const std::string options =
+          before + (four_bits ? "--qlora" : "--lora") + " 16 --precision bf16-autocast";
+      const std::string words = std::string(four_bits ? "QLoRA" : "LoRA") + " of rank 16";
+      if (!try_out(options, words, small)) try_recomputing(options, words, small);
+    }
+  }
+
+  void shorten() {
+    constexpr std::int64_t shortest = 128;
+    training_setup shorter = setup_;
+    while (shorter.sequence_length >= 2 * shortest) {
+      shorter.sequence_length /= 2;
+      if (try_out("--sequence-length " + std::to_string(shorter.sequence_length),
+                  "sequences of " + setups::grouped(shorter.sequence_length) + " tokens",
+                  shorter))
+        return;
+    }
+  }
+
+  void find_gpu() {
+    const auto needed = needed_by(setup_);
+    const gpu_spec* smallest = nullptr;
+    for (const gpu_spec* other : catalog::gpus)
+      if (needed && other->vendor == gpu_.vendor && usable_memory(*other) >= *needed &&
+          usable_memory(*other) > usable_memory(gpu_) &&
+          (smallest == nullptr || usable_memory(*other) < usable_memory(*smallest)))
+        smallest = other;
+    if (smallest != nullptr)
+      found_.push_back({std::string("--gpu ") + smallest->id, smallest->name, *needed});
+  }
+};
+
+}  // namespace
+
+std::vector<remedy> remedies_of(const training_setup& setup,
+                                const batch_plan& plan,
+                                const gpu_spec& gpu,
+                                double fragmentation) {
+  return search(setup, plan, gpu, fragmentation).all();
+}
+
+}  // namespace runs

@@ -1,0 +1,112 @@
+#include "runs/runs.hpp"
+
+#include <gpuplan/cost.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/training_run.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "guides/front_end.hpp"
+#include "setups/numbers.hpp"
+
+namespace runs {
+namespace {
+
+using namespace gpuplan;
+using guides::bad_request;
+
+template <class Answer>
+const Answer& checked(const result<Answer>& answer) {
+  if (!answer) throw bad_request(failure_text(answer.why()).c_str());
+  return *answer;
+}
+
+}  // namespace
+
+void add_run_options(CLI::App& app, run_words& to) {
+  const char* group = "The run";
+  app.add_option("--tokens",
+                 to.tokens,
+                 "Its tokens, in samples of --sequence-length, or images of their patches")
+      ->transform(guides::finite_number(1, 1e18))
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--samples", to.samples, "Its samples, instead of --tokens")
+      ->transform(guides::whole_number(1, std::int64_t{1} << 53))
+      ->type_name("N")
+      ->group(group)
+      ->excludes("--tokens");
+  app.add_option("--epochs", to.epochs, "Times that it passes over --samples (default: 1)")
+      ->transform(guides::whole_number(1, 1 << 20))
+      ->type_name("N")
+      ->group(group)
+      ->needs("--samples");
+}
+
+run_words run_of(run_words given, const setups::arguments& stated, std::int64_t samples_of_step) {
+  const io::training_config& said = stated.files.config;
+  if (!given.is_given() && said.samples)
+    given.samples = *said.samples;
+  else if (!given.is_given() && said.steps)
+    given.samples = checked(samples_in(*said.steps, samples_of_step));
+  else if (given.samples > 0 && given.epochs == 0 && said.epochs && *said.epochs < 1)
+    given.samples =
+        static_cast<std::int64_t>(std::ceil(*said.epochs * static_cast<double>(given.samples)));
+  else if (given.samples > 0 && given.epochs == 0 && said.epochs && *said.epochs < 1 << 20)
+    given.epochs = static_cast<std::int64_t>(std::ceil(*said.epochs));
+  return given;
+}
+
+std::int64_t tokens_of_sample(const training_setup& setup) {
+  return setup.model.kind == model_kind::vision ? setup.model.image.tokens()
+                                                : setup.sequence_length;
+}
+
+std::int64_t samples_of(const run_words& given, std::int64_t tokens_of_sample) {
+  if (given.tokens > 0)
+    return static_cast<std::int64_t>(
+        std::ceil(given.tokens / static_cast<double>(tokens_of_sample)));
+  if (given.samples == 0) return 0;
+  return checked(
+      samples_seen({.samples = given.samples, .epochs = std::max<std::int64_t>(given.epochs, 1)}));
+}
+
+std::string in_words(const run_words& given) {
+  const auto counted = [](std::int64_t count, const char* one) {
+    return setups::grouped(count) + " " + one + (count == 1 ? "" : "s");
+  };
+  if (!(given.tokens > 0)) {
+    const std::string samples = counted(given.samples, "sample");
+    return given.epochs <= 1 ? samples : counted(given.epochs, "epoch") + " of " + samples;
+  }
+  for (const auto& [unit, name] :
+       {std::pair{1e12, " trillion"}, std::pair{1e9, " billion"}, std::pair{1e6, " million"}})
+    if (given.tokens >= unit) return io::decimal(given.tokens / unit, -1) + name + " tokens";
+  return io::decimal(given.tokens, -1) + (given.tokens == 1 ? " token" : " tokens");
+}
+
+run_costs costs_of(const named_cluster& on,
+                   std::int64_t gpus,
+                   std::int64_t steps,
+                   range<duration> step) {
+  run_costs run{.steps = steps};
+  run.time = checked(training_time(steps, step));
+  run.gpu_time = checked(gpu_time(run.time, gpus));
+  if (on.on.price_per_gpu) run.cost = checked(cost(run.time, gpus, on.on.price_per_gpu->each));
+  const known<power> draw = on.on.power_per_gpu ? on.on.power_per_gpu : on.on.gpu.tdp;
+  if (draw) run.energy = checked(energy_used(run.time, gpus, *draw));
+  if (run.energy && on.carbon_g_per_kWh) {
+    const double kilograms = *on.carbon_g_per_kWh / 1000;
+    run.carbon_kg = range<double>{in(run.energy->low(), 1_kWh) * kilograms,
+                                  in(run.energy->high(), 1_kWh) * kilograms};
+  }
+  return run;
+}
+
+}  // namespace runs

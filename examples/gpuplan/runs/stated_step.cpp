@@ -1,0 +1,77 @@
+#include "runs/stated_step.hpp"
+
+#include <gpuplan/device_needs.hpp>
+#include <gpuplan/result.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+#include "guides/front_end.hpp"
+#include "setups/replicas.hpp"
+
+namespace runs {
+namespace {
+
+using namespace gpuplan;
+using guides::bad_request;
+
+template <class T>
+void check(const result<T>& valid) {
+  if (!valid) throw bad_request(failure_text(valid.why()).c_str());
+}
+
+}  // namespace
+
+void add_batch_option(CLI::App& app, std::int64_t& to) {
+  app.add_option("--batch", to, "Samples of an optimizer step, instead of --accumulation")
+      ->transform(guides::whole_number(1, std::int64_t{1} << 40))
+      ->type_name("N")
+      ->group("Training")
+      ->excludes("--accumulation");
+}
+
+void add_estimate_options(CLI::App& app,
+                          double& straggler_slowdown,
+                          double& fragmentation_percent) {
+  app.add_option("--stragglers",
+                 straggler_slowdown,
+                 "How many times as long the slowest GPU's kernels take as the others', which wait "
+                 "for it (default: 1)")
+      ->transform(guides::finite_number(1, 1000))
+      ->type_name("N");
+  app.add_option("--fragmentation",
+                 fragmentation_percent,
+                 "Percent of the peak that the allocator cannot use (default: 15)")
+      ->transform(guides::finite_number(0, 1000))
+      ->type_name("N");
+}
+
+cluster_defaults defaults_of(const setups::arguments& given) {
+  return {.gpus = {"a100_sxm4_80gb"},
+          .total = setups::gpus_of(given),
+          .gpus_per_node = setups::gpus_per_node_of(given.files.config)};
+}
+
+stated_step step_of(const setups::arguments& given,
+                    const named_cluster& on,
+                    std::int64_t batch,
+                    double straggler_slowdown,
+                    double fragmentation) {
+  stated_step made;
+  made.gpus = total_gpus(on.on);
+  const setups::arguments there = setups::on_gpus(given, made.gpus, batch);
+  made.named = setups::setup_of(there);
+  made.plan = there.plan;
+  made.time = {.setup = made.named.setup,
+               .on = on.on,
+               .efficiency = on.efficiency,
+               .straggler_slowdown = straggler_slowdown};
+  check(validate(made.time));
+  check(validate(made.time, made.plan));
+  made.memory = {{made.named.setup, fragmentation, nccl_channels(on.on.gpu)}};
+  check(validate(made.memory));
+  check(validate(made.memory, made.plan));
+  return made;
+}
+
+}  // namespace runs

@@ -1,0 +1,526 @@
+#include "setups/options.hpp"
+
+#include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/io/framework_words.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
+#include <gpuplan/io/trainer/hugging_face_words.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/trainable.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "guides/front_end.hpp"
+#include "model/description.hpp"
+#include "setups/choices.hpp"
+#include "setups/numbers.hpp"
+#include "setups/trainer_files.hpp"
+
+namespace setups {
+namespace {
+
+using namespace gpuplan;
+using guides::bad_request;
+
+template <class Value>
+struct word {
+  const char* name;
+  const char* in_words;
+  Value is;
+};
+
+// By any engine; what the first three words and fp8 mean depends on it.
+constexpr word<precision_recipe> precisions[] = {
+    {"fp32", "fp32", fp32_precision},
+    {"tf32", "tf32", {.compute = number_format::tf32}},
+    {"bf16", "bf16 mixed", bf16_mixed},
+    {"fp16", "fp16 mixed", fp16_mixed},
+    {"fp8", "fp8 in linear layers, else bf16 mixed", bf16_mixed_with_fp8},
+    {"bf16-pure", "pure bf16", bf16_pure},
+    {"bf16-master", "bf16 with fp32 masters", bf16_master},
+    {"fp16-master", "fp16 with fp32 masters", fp16_master},
+    {"bf16-autocast", "bf16 under autocast", bf16_under_autocast},
+};
+constexpr word<optimizer> optimizers[] = {
+    {"adamw", "AdamW", {}},
+    {"adamw-fused", "fused AdamW", {.loop = optimizer_loop::fused}},
+    {"adamw-8bit",
+     "8-bit AdamW",
+     {.library = optimizer_library::bitsandbytes, .states = number_format::int8}},
+    {"sgd", "SGD", {.kind = optimizer_kind::sgd}},
+    {"momentum", "SGD with momentum", {.kind = optimizer_kind::sgd_momentum}},
+    {"adafactor", "Adafactor", {.kind = optimizer_kind::adafactor}},
+    {"lion", "Lion", {.kind = optimizer_kind::lion}},
+    {"muon", "Muon", {.kind = optimizer_kind::muon}},
+    {"rmsprop", "RMSprop", {.kind = optimizer_kind::rmsprop}},
+    {"adagrad", "Adagrad", {.kind = optimizer_kind::adagrad}},
+};
+constexpr word<recompute_mode> recomputes[] = {
+    {"none", "", recompute_mode::none},
+    {"selective", "selective recomputation", recompute_mode::selective},
+    {"full", "full recomputation", recompute_mode::full},
+};
+constexpr word<attention_kernel> attentions[] = {
+    {"automatic", "", attention_kernel::automatic},
+    {"flash", "FlashAttention", attention_kernel::flash},
+    {"efficient", "memory-efficient attention", attention_kernel::efficient},
+    {"math", "attention by PyTorch's products", attention_kernel::math},
+    {"eager", "attention written out", attention_kernel::eager},
+};
+constexpr word<const engine_class*> shardings[] = {
+    {"ddp", "", &engine_classes::ddp},
+    {"fsdp2", "fully_shard", &engine_classes::fsdp2},
+    {"deepspeed", "DeepSpeed", &engine_classes::deepspeed},
+    {"megatron", "", &engine_classes::megatron},
+};
+
+template <class Value, std::size_t Count>
+std::vector<std::string> names_of(const word<Value> (&words)[Count]) {
+  std::vector<std::string> names;
+  for (const word<Value>& one : words) names.emplace_back(one.name);
+  return names;
+}
+template <class Value, std::size_t Count>
+CLI::Option* add_words(CLI::App& app,
+                       const char* option,
+                       const char* what,
+                       const word<Value> (&words)[Count],
+                       std::function<void(const Value&)> set) {
+  choices<Value> all;
+  for (const word<Value>& one : words) all.emplace_back(one.name, one.is);
+  return add_choice<Value>(app, option, what, all, std::move(set));
+}
+template <class Value, std::size_t Count>
+std::string said(const word<Value> (&words)[Count], const Value& value) {
+  for (const word<Value>& one : words)
+    if (one.is == value) return one.in_words;
+  return {};
+}
+
+template <class T>
+void check(const result<T>& valid) {
+  if (!valid) throw bad_request(failure_text(valid.why()).c_str());
+}
+
+std::string who_runs(const training_setup& setup) { return io::who_runs(setup, "--framework"); }
+
+// By its name, or as transformers calls the model's. A shape that options give or change has the
+// first of the catalogue that runs it.
+void choose_framework(const arguments& given, const named_model& model, training_setup& to) {
+  auto chosen = given.framework.empty() ? catalog::implementation_of(model.known_as)
+                                        : catalog::find_framework(given.framework);
+  const bool is_changed = given.framework.empty() && !given.model.edits.empty();
+  if (is_changed && (!chosen || !catalog::runs(chosen->framework, to)))
+    for (const catalog::named_framework* other : catalog::frameworks_for(to)) {
+      chosen = *other;
+      break;
+    }
+  if (!chosen)
+    throw bad_request("no code of transformers is known for " + model.name + "; " + who_runs(to));
+  to.framework = chosen->framework;
+}
+
+// Of another architecture it has none; then others may have.
+void check_code(const training_setup& setup) {
+  const auto can = catalog::runs(setup.framework, setup);
+  if (can) return;
+  throw bad_request(setup.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
+                    "; " + who_runs(setup));
+}
+
+// Shares that nobody has.
+void check_shares(const training_setup& setup, const batch_plan& plan) {
+  const int stage = setup.parallelism.zero_stage;
+  if (stage > 0 && plan.data_parallel == 1)
+    throw bad_request("--zero " + std::to_string(stage) +
+                      ": one GPU shares with nobody; --data-parallel gives more");
+}
+
+CLI::Validator positive_count() { return guides::whole_number(1, 1 << 30); }
+
+// What `compares` texts has two in a sample.
+void set_length_and_encodings(const arguments& given, training_setup& to) {
+  if (to.sequence_length == 0)
+    to.sequence_length = given.from.empty() ? describe_model::usual_sequence_length(to.model)
+                                            : io::sequence_length_of(given.files.config, to.model);
+  if (to.model.kind == model_kind::encoder && to.model.head == head_kind::none) to.encodings = 2;
+}
+
+// The model with its code; how it trains is not checked.
+named_setup read_model(const arguments& given) {
+  const named_model model = trained_model_named(given.model);
+  if (given.packing && given.setup.padding_mask)
+    throw bad_request("--packing fills sequences, which then have no --padding-mask");
+  named_setup made{.name = model.name, .setup = given.setup};
+  made.setup.model = model.shape;
+  set_length_and_encodings(given, made.setup);
+  choose_framework(given, model, made.setup);
+  check_code(made.setup);
+  return made;
+}
+
+// Which files say, or is usual.
+precision_recipe recipe_of(const arguments& given, const training_setup& setup) {
+  const engine_class& engine = *setup.framework.engine.is;
+  if (!given.from.empty()) return io::recipe_of(given.files.config, setup.trains.what, engine).is;
+  const bool has_fp32_copies =
+      engine.gathers_weights || engine.has_own_step || engine.has_fp32_gradients;
+  const bool is_held = setup.trains.what == training::adapters && !has_fp32_copies;
+  return is_held ? bf16_under_autocast : *recipe_named("bf16", &engine);
+}
+
+void choose_precision(const arguments& given, training_setup& to) {
+  if (given.precision.empty()) {
+    to.precision = recipe_of(given, to);
+    return;
+  }
+  const known<precision_recipe> recipe = recipe_named(given.precision, to.framework.engine.is);
+  if (!recipe)
+    throw bad_request("--precision " + given.precision + ": " + to.framework.engine.is->name->text +
+                      " has no such; bf16 it has");
+  to.precision = *recipe;
+}
+
+void add_degree(
+    CLI::App& app, const char* name, std::int64_t& to, const char* what, const char* group) {
+  app.add_option(name, to, what)->group(group)->type_name("N")->transform(positive_count());
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& app, arguments& to) {
+  add_from_option(app, to);
+  add_model_argument(app, to.model);
+  const char* group = "Model";
+  app.add_option("--framework",
+                 to.framework,
+                 "Whose code runs the layers (default: transformers' for the model); gpuplan "
+                 "frameworks MODEL lists those that can")
+      ->check(CLI::IsMember(framework_names()))
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--sequence-length",
+                 to.setup.sequence_length,
+                 "Tokens of a sequence (default: 4096 of decoders, else 512, and no more than the "
+                 "model has positions)")
+      ->group(group)
+      ->type_name("N")
+      ->transform(positive_count());
+  add_words<attention_kernel>(app,
+                              "--attention",
+                              "What computes attention",
+                              attentions,
+                              [&to](const auto& is) { to.setup.attention = is; })
+      ->group(group);
+  app.add_option("--dropout", to.setup.dropout, "Probability (default: 0)")
+      ->transform(guides::finite_number(0, 1))
+      ->group(group)
+      ->type_name("");
+  app.add_flag("--padding-mask", to.setup.padding_mask, "Sequences have a mask of padding")
+      ->group(group);
+  app.add_flag("--packing", to.packing, "Sequences are filled with several texts: no padding")
+      ->group(group);
+}
+
+void add_trained_options(CLI::App& app, arguments& to) {
+  const char* group = "What trains (default: all)";
+  const auto adapters = [&](const char* name, const char* what, bool four_bits, bool magnitudes) {
+    app.add_option_function<std::int64_t>(
+           name,
+           [=, &to](std::int64_t rank) {
+             to.trained_by.emplace_back(name);
+             train_adapters(to.setup, rank, four_bits);
+             to.setup.trains.adapters.magnitudes = magnitudes;
+           },
+           what)
+        ->transform(positive_count())
+        ->type_name("RANK")
+        ->group(group);
+  };
+  adapters("--lora", "Low-rank adapters of this rank", false, false);
+  adapters("--qlora", "Likewise, on a base in four bits, doubly quantised (QLoRA)", true, false);
+  adapters("--dora", "Likewise, with magnitudes (DoRA)", false, true);
+  app.add_option_function<std::int64_t>(
+         "--last-layers",
+         [&to](std::int64_t layers) {
+           to.trained_by.emplace_back("--last-layers");
+           to.setup.trains = {.what = training::last_layers, .last_layers = layers};
+         },
+         "So many of the last layers")
+      ->transform(positive_count())
+      ->type_name("N")
+      ->group(group);
+  add_choice<training>(
+      app,
+      "--train",
+      "All, the head alone, or nothing",
+      {{"full", training::full}, {"head", training::head}, {"frozen", training::frozen}},
+      [&to](const training& what) {
+        to.trained_by.emplace_back("--train");
+        to.setup.trains = {.what = what};
+      })
+      ->group(group);
+  app.add_option("--lora-targets",
+                 to.lora_targets,
+                 "What has adapters: q, k, v, o, gate, up, down, experts, router, embedding, head, "
+                 "names such as q_proj, attention, or all-linear (default: q,v)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->group(group)
+      ->type_name("NAME,...");
+}
+
+void add_optimizer_options(CLI::App& app, arguments& to) {
+  const char* group = "Training";
+  add_words<optimizer>(app,
+                       "--optimizer",
+                       "The optimizer (default: adamw)",
+                       optimizers,
+                       [&to](const auto& is) {
+                         const bool clips = to.setup.optimizer.clips_gradients;
+                         to.setup.optimizer = is;
+                         to.setup.optimizer.clips_gradients = clips;
+                       })
+      ->group(group);
+  app.add_flag("--clip", to.setup.optimizer.clips_gradients, "Clip gradients by their norm")
+      ->group(group);
+}
+
+void add_setup_options(CLI::App& app, arguments& to) {
+  const char* group = "Training";
+  add_degree(app,
+             "--micro-batch",
+             to.plan.micro_batch,
+             "Samples of one forward and backward (default: 1)",
+             group);
+  app.add_option_function<std::int64_t>(
+         "--accumulation",
+         [&to](std::int64_t micro_batches) {
+           to.plan.accumulation = micro_batches;
+           to.files.config.global_batch = {};
+         },
+         "Micro-batches of a step (default: 1)")
+      ->group(group)
+      ->type_name("N")
+      ->transform(positive_count());
+  app.add_option("--precision",
+                 to.precision,
+                 "Number formats; bf16, fp16 and fp8 are mixed as the engine mixes them (default: "
+                 "bf16, of adapters bf16-autocast unless fully_shard divides them)")
+      ->check(CLI::IsMember(precision_names()))
+      ->type_name("")
+      ->group(group);
+  add_optimizer_options(app, to);
+  add_words<recompute_mode>(app,
+                            "--recompute",
+                            "What is computed again (default: none)",
+                            recomputes,
+                            [&to](const auto& is) { to.setup.recompute = is; })
+      ->group(group);
+  add_trained_options(app, to);
+
+  group = "Parallelism";
+  parallelism& layout = to.setup.parallelism;
+  app.add_option_function<std::int64_t>(
+         "--data-parallel",
+         [&to](std::int64_t replicas) {
+           to.plan.data_parallel = replicas;
+           to.has_replicas = true;
+         },
+         "Replicas, each with its own samples (default: 1)")
+      ->group(group)
+      ->type_name("N")
+      ->transform(positive_count());
+  add_degree(app, "--tensor-parallel", layout.tensor_parallel, "GPUs that share each layer", group);
+  add_degree(app, "--pipeline-parallel", layout.pipeline_parallel, "Stages of layers", group);
+  add_degree(
+      app, "--virtual-pipeline", layout.virtual_pipeline, "Chunks of layers of a stage", group);
+  add_degree(
+      app, "--context-parallel", layout.context_parallel, "GPUs that share each sequence", group);
+  add_degree(
+      app, "--expert-parallel", layout.expert_parallel, "GPUs that share the experts", group);
+  app.add_option("--zero", layout.zero_stage, "ZeRO stage: 0, 1, 2, 3 (default: 0)")
+      ->transform(guides::whole_number(0, 3))
+      ->group(group)
+      ->type_name("");
+  app.add_option("--sharding",
+                 to.sharding,
+                 "Whose code shares among data-parallel GPUs (default: ddp, from ZeRO-2 on fsdp2)")
+      ->check(CLI::IsMember(sharding_names()))
+      ->group(group)
+      ->type_name("");
+}
+
+std::vector<std::string> precision_names() { return names_of(precisions); }
+std::vector<std::string> recompute_names() { return names_of(recomputes); }
+std::vector<std::string> sharding_names() { return names_of(shardings); }
+std::vector<std::string> framework_names() {
+  std::vector<std::string> names;
+  for (const catalog::named_framework& known : catalog::frameworks) names.emplace_back(known.name);
+  return names;
+}
+
+known<precision_recipe> recipe_named(const std::string& name, const engine_class* engine) {
+  const bool is_megatron = engine == &engine_classes::megatron;
+  const bool is_deepspeed = engine == &engine_classes::deepspeed;
+  const precision_recipe bf16 = is_megatron    ? bf16_megatron
+                                : is_deepspeed ? bf16_master
+                                               : bf16_mixed;
+  if (name == "bf16") return bf16;
+  if (name == "fp8") {
+    precision_recipe recipe = bf16;
+    recipe.fp8_linears = true;
+    return recipe;
+  }
+  if (name == "fp16") {
+    if (engine == &engine_classes::fsdp2) return {};
+    return is_megatron || is_deepspeed ? fp16_master : fp16_mixed;
+  }
+  if (is_deepspeed && (name == "fp32" || name == "tf32")) return {};
+  for (const word<precision_recipe>& one : precisions)
+    if (name == one.name) return one.is;
+  return {};
+}
+
+recompute_mode recompute_named(const std::string& name) {
+  for (const word<recompute_mode>& one : recomputes)
+    if (name == one.name) return one.is;
+  return recompute_mode::none;
+}
+
+named_setup model_of(const arguments& given) {
+  named_setup made = read_model(given);
+  const engine_class* engine = made.setup.framework.engine.is;
+  made.setup.precision = *recipe_named("bf16", engine);
+  if (engine->gathers_weights) made.setup.parallelism.zero_stage = 3;
+  check(validate(made.setup));
+  return made;
+}
+
+named_setup setup_of(const arguments& given) {
+  named_setup made = read_model(given);
+  choose_trained(given, made.setup);
+  choose_sharding(given, made.setup);
+  choose_precision(given, made.setup);
+  if (given.from.empty()) check_shares(made.setup, given.plan);
+  check(validate(made.setup.trains, made.setup.model));
+  check(validate(made.setup, given.plan));
+  return made;
+}
+
+std::string precision_of(const arguments& given, const training_setup& setup) {
+  if (!given.precision.empty()) return given.precision;
+  const precision_recipe recipe = recipe_of(given, setup);
+  for (const std::string& name : precision_names())
+    if (const auto is = recipe_named(name, setup.framework.engine.is); is && *is == recipe)
+      return name;
+  return {};
+}
+
+arguments without_layout(arguments given) {
+  given.setup.parallelism = {};
+  given.setup.recompute = {};
+  given.setup.recompute_span = training_setup{}.recompute_span;
+  given.setup.recompute_layers = 0;
+  given.setup.saves_costly_results = false;
+  given.plan = {};
+  return given;
+}
+
+void choose_sharding(const arguments& given, training_setup& to) {
+  if (to.framework.implementation.layers == &layer_classes::megatron_core) {
+    if (!given.sharding.empty() && given.sharding != "megatron")
+      throw bad_request("--sharding " + given.sharding + ": Megatron's code has its own");
+    return;
+  }
+  if (given.sharding == "megatron")
+    throw bad_request("--sharding megatron: only of Megatron's code");
+  const int stage = to.parallelism.zero_stage;
+  to.framework.engine.is = stage >= 2 ? &engine_classes::fsdp2 : &engine_classes::ddp;
+  for (const word<const engine_class*>& one : shardings) {
+    // Unless --zero asks for a stage that it has not.
+    const bool has_stage = stage == io::layout_of(given.files.config).zero_stage ||
+                           (one.is->least_zero_stage <= stage && stage <= one.is->most_zero_stage);
+    const bool is_of_files = given.sharding.empty() && has_stage &&
+                             given.files.config.engine == one.name &&
+                             io::framework_of_tool(given.files.tool) == nullptr;
+    if (given.sharding == one.name || is_of_files) to.framework.engine.is = one.is;
+  }
+  if (to.framework.engine.is == &engine_classes::ddp && stage >= 2)
+    throw bad_request("--sharding ddp: it has no ZeRO stage " + std::to_string(stage));
+  if (to.framework.engine.is == &engine_classes::fsdp2 && stage < 2)
+    throw bad_request("--sharding fsdp2: it has the ZeRO stages 2 and 3, which --zero gives");
+}
+
+void choose_trained(const arguments& given, training_setup& to) {
+  if (given.trained_by.size() > 1)
+    throw bad_request(given.trained_by[0] + " and " + given.trained_by[1] +
+                      " both say what trains; give one of them");
+  // What PEFT adapts of a fused layer is all of it.
+  if (given.lora_targets.empty()) {
+    if (to.trains.adapters.targets == query_and_value)
+      to.trains.adapters.targets.key = to.model.fused_qkv;
+    return;
+  }
+  if (to.trains.what != training::adapters)
+    throw bad_request("--lora-targets: --lora, --qlora or --dora says of which rank");
+  lora_targets targets;
+  for (const std::string& name : given.lora_targets)
+    if (!io::add_lora_target(name, targets))
+      throw bad_request("--lora-targets: no layers are called " + name);
+  to.trains.adapters.targets = targets;
+}
+
+void train_adapters(training_setup& setup, std::int64_t rank, bool four_bits) {
+  setup.trains = {.what = training::adapters,
+                  .adapters = {.rank = rank, .targets = setup.trains.adapters.targets}};
+  if (!four_bits) return;
+  setup.trains.adapters.base = double_quantised_base;
+  setup.trains.adapters.base.rest_in_fp32 = true;
+}
+
+std::string in_words(optimizer steps) {
+  steps.clips_gradients = false;
+  return said(optimizers, steps);
+}
+
+std::string in_words(const training_setup& setup, const batch_plan& plan) {
+  const auto counted = [](std::int64_t count, const std::string& one) {
+    return grouped(count) + " " + one + (count == 1 ? "" : "s");
+  };
+  const bool is_vision = setup.model.kind == model_kind::vision;
+  std::string text = counted(plan.micro_batch, is_vision ? "image" : "sample");
+  if (!is_vision) text += " of " + counted(setup.sequence_length, "token");
+  if (plan.accumulation > 1) text += " " + grouped(plan.accumulation) + " times";
+  const std::int64_t gpus = plan.data_parallel * setup.parallelism.tensor_parallel *
+                            setup.parallelism.pipeline_parallel *
+                            setup.parallelism.context_parallel;
+  if (gpus > 1) text += " on each of " + grouped(gpus) + " GPUs";
+  const auto add = [&](const std::string& more) {
+    if (!more.empty()) text += ", " + more;
+  };
+  const precision_recipe bf16 = setup.precision;
+  add(bf16 == bf16_megatron ? "bf16 with fp32 masters and gradients" : said(precisions, bf16));
+  add(in_words(setup.optimizer));
+  if (setup.trains.what == training::adapters)
+    add(std::string(setup.trains.adapters.base.block != 0 ? "QLoRA"
+                    : setup.trains.adapters.magnitudes    ? "DoRA"
+                                                          : "LoRA") +
+        " of rank " + grouped(setup.trains.adapters.rank));
+  if (setup.trains.what == training::last_layers)
+    add("the last " + counted(setup.trains.last_layers, "layer"));
+  if (setup.trains.what == training::head) add("the head alone");
+  if (setup.trains.what == training::frozen) add("nothing trains");
+  add(said(recomputes, setup.recompute));
+  add(said(attentions, setup.attention));
+  if (setup.parallelism.zero_stage > 0) add("ZeRO-" + std::to_string(setup.parallelism.zero_stage));
+  add(said(shardings, setup.framework.engine.is));
+  return text;
+}
+
+}  // namespace setups

@@ -1,0 +1,100 @@
+#pragma once
+
+// What is trained, and how, as command lines say it.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/known.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "setups/gpus.hpp"
+#include "setups/model_words.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace setups {
+
+/// What the command line gives, before it is checked.
+struct arguments {
+  model_words model{};
+  std::string framework{};  // empty: transformers' code for the model
+  std::string sharding{};   // an engine; empty: as the ZeRO stage has it
+  std::string precision{};  // empty: as `files` have it, else bf16, of adapters bf16-autocast
+  bool packing = false;
+  gpuplan::training_setup setup{};  // but for the model, the framework and the precision
+  gpuplan::batch_plan plan{};
+  bool has_replicas = false;  // whether `plan.data_parallel` is said
+  std::vector<std::string> lora_targets{};
+  std::vector<std::string> trained_by{};  // the options that say what trains: one at most
+  // What --from read, of which the members above hold what no option says otherwise.
+  std::vector<std::string> from{};
+  gpuplan::io::read_config files{};
+};
+
+/// A model with its code, length and attention: what any way to train it shares.
+struct named_setup {
+  std::string name;
+  gpuplan::training_setup setup{};
+};
+
+/// Trainers' files, the model, its code, the length of its sequences, and what its layers drop.
+void add_model_options(CLI::App& app, arguments& to);
+/// What trains: all, a part, or adapters.
+void add_trained_options(CLI::App& app, arguments& to);
+/// The optimizer, and whether gradients are clipped.
+void add_optimizer_options(CLI::App& app, arguments& to);
+/// What trains, the optimizer, the batch, number formats, recomputation and parallelism.
+void add_setup_options(CLI::App& app, arguments& to);
+
+/// The words of `--precision`, `--recompute`, `--sharding` and `--framework`.
+[[nodiscard]] std::vector<std::string> precision_names();
+[[nodiscard]] std::vector<std::string> recompute_names();
+[[nodiscard]] std::vector<std::string> sharding_names();
+[[nodiscard]] std::vector<std::string> framework_names();
+
+/// What a word of `--precision` means to an engine, which has its own mixed formats; nothing where
+/// it has no such.
+[[nodiscard]] gpuplan::known<gpuplan::precision_recipe> recipe_named(
+    const std::string& name, const gpuplan::engine_class* engine);
+/// The word of `--precision` that is asked for, or is usual for what the setup trains on its
+/// engine; empty where it has none for what files say.
+[[nodiscard]] std::string precision_of(const arguments& given,
+                                       const gpuplan::training_setup& setup);
+/// A word of `--recompute`.
+[[nodiscard]] gpuplan::recompute_mode recompute_named(const std::string& name);
+
+/// The model with its code, as the code's engine trains it in bf16; how else is not looked at.
+/// Throws `guides::bad_request` where it is none that can be trained.
+[[nodiscard]] named_setup model_of(const arguments& given);
+/// What the options say, checked. Throws `guides::bad_request`.
+[[nodiscard]] named_setup setup_of(const arguments& given);
+
+/// Without layout, recomputation and batch: what is searched for, or compared, beside the rest.
+[[nodiscard]] arguments without_layout(arguments given);
+
+/// Sets the engine of `--sharding`, or, where it is not given, that of files or else the one that
+/// the ZeRO stage needs.
+void choose_sharding(const arguments& given, gpuplan::training_setup& to);
+/// Sets what trains, with the layers that have adapters.
+void choose_trained(const arguments& given, gpuplan::training_setup& to);
+
+/// Low-rank adapters of the rank; of QLoRA on a base in four bits, with what is not quantised in
+/// fp32 (PEFT's prepare_model_for_kbit_training).
+void train_adapters(gpuplan::training_setup& setup, std::int64_t rank, bool four_bits);
+
+/// "8-bit AdamW".
+[[nodiscard]] std::string in_words(gpuplan::optimizer steps);
+/// In words: "8 samples of 1,024 tokens on each of 4 GPUs, bf16 mixed, AdamW, ZeRO-3".
+[[nodiscard]] std::string in_words(const gpuplan::training_setup& setup,
+                                   const gpuplan::batch_plan& plan);
+
+}  // namespace setups

@@ -1,0 +1,136 @@
+#include "setups/trainer_files.hpp"
+
+#include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/hugging_face_config.hpp>
+#include <gpuplan/io/trainer/any_file.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "guides/front_end.hpp"
+#include "setups/model_words.hpp"
+
+namespace setups {
+namespace {
+
+using namespace gpuplan;
+using guides::bad_request;
+
+// The keys that a model's config.json has in all of transformers' versions, and no trainer's file.
+bool is_config_of_model(std::string_view text) {
+  const io::parsed_value parsed = io::parse_json(text);
+  return parsed && parsed.is.find("model_type") != nullptr &&
+         parsed.is.find("architectures") != nullptr;
+}
+
+void tell(const std::string& text) {
+  std::fprintf(stderr, "gpuplan: --from: %s\n", io::printable(text).c_str());
+}
+
+// The options that say instead of files what these may not.
+struct said_by {
+  std::string_view member;
+  const char* option;
+};
+constexpr said_by options_of_members[] = {
+    {"sequence_length", "--sequence-length"},
+    {"gpus", "--gpus"},
+    {"gpus", "--nodes"},
+    {"gpus", "--data-parallel"},
+    {"micro_batch", "--micro-batch"},
+    {"zero_stage", "--zero"},
+    {"precision", "--precision"},
+    {"weights", "--precision"},
+};
+
+void tell_all(const CLI::App& app, const arguments& given) {
+  const auto is_given = [&](const char* option) {
+    const CLI::Option* const is = app.get_option_no_throw(option);
+    return is != nullptr && is->count() > 0;
+  };
+  // Where layouts are searched for or compared, no layout is assumed.
+  const bool states_layout = app.get_option_no_throw("--accumulation") != nullptr;
+  const auto counts = [&](const io::assumption& one) {
+    return (states_layout || one.member == "sequence_length") &&
+           std::none_of(
+               std::begin(options_of_members),
+               std::end(options_of_members),
+               [&](const said_by& by) { return one.member == by.member && is_given(by.option); });
+  };
+  const io::training_config& said = given.files.config;
+  const std::string of_files = said.model.empty() ? "the files' own shape" : said.model;
+  if (is_given("MODEL") && (said.shape || !said.model.empty()) && given.model.text != of_files)
+    tell("MODEL " + given.model.text + " is taken, not " + of_files);
+  io::training_context context;
+  if (given.model.is_given()) {
+    const named_model named = model_named(given.model);
+    context = {.shape = named.shape, .called = named.known_as};
+  }
+  const io::configured_training made = io::configured(given.files, context);
+  for (const io::remark& one : made.remarks) tell(one.key + ": " + one.text);
+  for (const io::assumption& one : made.assumed)
+    if (counts(one)) tell("taken as " + one.text);
+  for (const std::string& key : given.files.not_understood)
+    tell(key + " is not understood, and left out");
+}
+
+}  // namespace
+
+io::read_config read_trainer_files(const std::string& option,
+                                   const std::vector<std::string>& names) {
+  std::vector<io::read_config> files;
+  std::string model;
+  for (const std::string& name : names) {
+    const std::string text = guides::read_file(option, name);
+    if (is_config_of_model(text)) {
+      model = name;
+      files.push_back({.tool = "transformers"});
+      files.back().not_understood = io::read_hugging_face_config(text).unknown_keys;
+      continue;
+    }
+    files.push_back(io::read_training_file(name, text));
+    if (!files.back())
+      throw bad_request(option + " " + io::printable(name) + ": " + files.back().why);
+  }
+  io::read_config all = io::merged(files);
+  if (!model.empty() || all.config.model == io::model_placeholder) all.config.model = model;
+  return all;
+}
+
+void take_files(const io::read_config& files, arguments& to) {
+  const io::training_config& said = files.config;
+  to.files = files;
+  to.model.text = said.model;
+  to.model.shape = said.shape;
+  if (const char* own = io::framework_of_tool(files.tool)) to.framework = own;
+  if (said.sequence_length) to.setup.sequence_length = *said.sequence_length;
+  to.setup.parallelism = io::layout_of(said);
+  io::set_step(said, to.setup);
+  if (said.micro_batch) to.plan.micro_batch = *said.micro_batch;
+  if (said.accumulation) to.plan.accumulation = *said.accumulation;
+}
+
+void add_from_option(CLI::App& app, arguments& to) {
+  app.add_option_function<std::vector<std::string>>(
+         "--from",
+         [&to](const std::vector<std::string>& names) {
+           to.from = names;
+           take_files(read_trainer_files("--from", names), to);
+         },
+         "Files that set a training for trainers and launchers, and a model's config.json; options "
+         "count before them, and a MODEL stands before --from")
+      ->type_name("FILE...")
+      ->group("Model");
+  app.final_callback([&app, &to] {
+    if (!to.from.empty()) tell_all(app, to);
+  });
+}
+
+}  // namespace setups

@@ -1,0 +1,117 @@
+#include "time/command_line.hpp"
+
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/planner.hpp>
+#include <gpuplan/time/stack_range.hpp>
+#include <gpuplan/time/step_breakdown.hpp>
+#include <gpuplan/units.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "guides/front_end.hpp"
+#include "guides/render.hpp"
+#include "plan/report.hpp"
+#include "runs/clusters.hpp"
+#include "runs/runs.hpp"
+#include "runs/stated_step.hpp"
+#include "setups/numbers.hpp"
+#include "setups/options.hpp"
+
+namespace time_program {
+namespace {
+
+using namespace gpuplan;
+namespace io = gpuplan::io;
+using io::cell;
+using plan_program::described_plan;
+
+constexpr const char* about =
+    "Where a step of one layout goes: its parts in seconds and percent, tokens per second, MFU "
+    "and\n"
+    "HFU, the memory of the fullest GPU, how much faster or slower other software on the same "
+    "GPUs\n"
+    "may be and by what, and with --tokens or --samples what the run takes.\n"
+    "\n"
+    "The layout is stated in full; gpuplan plan looks for the best one.";
+constexpr const char* examples =
+    "Examples:\n"
+    "  gpuplan time llama-3-8b --gpu h100-sxm --gpus 8 --zero 3 --micro-batch 2\n"
+    "  gpuplan time llama-3-70b --framework megatron-te --gpu h100-sxm --gpus 64 --tensor-parallel "
+    "4\n"
+    "      --pipeline-parallel 4 --batch 512 --tokens 1e10 --price 3 --carbon 380";
+
+struct request {
+  setups::arguments setup{};
+  runs::cluster_words clusters{};
+  runs::run_words run{};
+  std::int64_t batch = 0;
+  double stragglers = 1;
+  double fragmentation = 100 * usual_fragmentation;
+};
+
+// What is timed, in one line.
+std::string title_of(const runs::stated_step& stated, const runs::named_cluster& on) {
+  return stated.named.name + " (" + stated.named.setup.framework.name + ") on " +
+         runs::in_words(on.on) + ": " + setups::in_words(stated.named.setup, stated.plan);
+}
+
+std::string answer_to(const request& asked, const guides::output& as) {
+  const runs::named_cluster on = runs::cluster_of(asked.clusters, runs::defaults_of(asked.setup));
+  const runs::stated_step stated =
+      runs::step_of(asked.setup, on, asked.batch, asked.stragglers, asked.fragmentation / 100);
+  const training_setup& setup = stated.named.setup;
+  described_plan step = plan_program::describe(stated.time,
+                                               {.gpus = stated.gpus,
+                                                .layout = setup.parallelism,
+                                                .recompute = setup.recompute,
+                                                .batch = stated.plan,
+                                                .step = stated.time.step(stated.plan),
+                                                .required = stated.memory.required(stated.plan)},
+                                               setups::precision_of(asked.setup, setup));
+  const runs::run_words run = runs::run_of(asked.run, asked.setup, stated.plan.effective_batch());
+  const std::int64_t samples = runs::samples_of(run, step.sequence_length);
+  if (samples > 0) plan_program::add_run(step, samples, on.on, on.carbon_g_per_kWh);
+  if (!traits_of(as.format).for_people) {
+    io::table table;
+    plan_program::add_columns(table);
+    std::vector<cell> row;
+    plan_program::add_cells(row, step);
+    table.rows.push_back(row);
+    return guides::render(table, as);
+  }
+  io::table parts = plan_program::seconds_of(step);
+  parts.title = title_of(stated, on);
+  std::string text =
+      guides::render(parts, as) + "\n" + guides::render(plan_program::rates_of(step), as) + "\n";
+  if (step.run)
+    text += guides::render(plan_program::costs_of(step, runs::in_words(run)), as) + "\n";
+  return text + guides::render(plan_program::stacks_of({"the step", step}), as);
+}
+
+}  // namespace
+
+guides::program command() {
+  const auto asked = std::make_shared<request>();
+  return {.name = "gpuplan time",
+          .about = about,
+          .examples = examples,
+          .add =
+              [=](CLI::App& app) {
+                setups::add_model_options(app, asked->setup);
+                setups::add_setup_options(app, asked->setup);
+                runs::add_batch_option(app, asked->batch);
+                runs::add_cluster_options(app, asked->clusters);
+                runs::add_run_options(app, asked->run);
+                runs::add_estimate_options(app, asked->stragglers, asked->fragmentation);
+              },
+          .make = [=](const guides::output& as) { return answer_to(*asked, as); }};
+}
+
+}  // namespace time_program

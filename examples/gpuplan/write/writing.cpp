@@ -1,0 +1,164 @@
+#include "write/writing.hpp"
+
+#include <gpuplan/io/trainer/any_writer.hpp>
+#include <gpuplan/io/trainer/planned_config.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "guides/front_end.hpp"
+#include "guides/interruption.hpp"
+
+namespace write_program {
+namespace {
+
+using namespace gpuplan;
+namespace io = gpuplan::io;
+
+struct written_format {
+  const io::plan_writer* by = nullptr;
+  io::written_config made{};
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// A plan of fewer GPUs than a node has asks for a part of one.
+io::training_config config_of(const request& asked,
+                              const training_setup& setup,
+                              const batch_plan& plan,
+                              const cluster& on,
+                              std::int64_t steps) {
+  const parallelism& layout = setup.parallelism;
+  const std::int64_t gpus = plan.data_parallel * layout.tensor_parallel * layout.pipeline_parallel *
+                            layout.context_parallel;
+  io::planned_run_words run{.model = asked.model.empty() ? io::model_placeholder : asked.model,
+                            .nodes = 1,
+                            .gpus_per_node = gpus};
+  if (gpus > on.gpus_per_node && gpus % on.gpus_per_node == 0) {
+    run.nodes = gpus / on.gpus_per_node;
+    run.gpus_per_node = on.gpus_per_node;
+  }
+  if (asked.learning_rate > 0) run.learning_rate = asked.learning_rate;
+  if (asked.warm_up_steps >= 0) run.warm_up_steps = static_cast<double>(asked.warm_up_steps);
+  if (steps > 0) run.steps = steps;
+  return io::planned_config(setup, plan, run);
+}
+
+io::launch launch_of(const request& asked, const cluster& on) {
+  io::launch how{.gpu = asked.gpu_type, .device = on.gpu.id};
+  if (!asked.script.empty()) how.command = asked.script;
+  return how;
+}
+
+std::string formats_that_take(const io::training_config& config, const io::launch& how) {
+  std::vector<std::string> names;
+  for (const io::plan_writer& writer : io::plan_writers)
+    if (writer.write(config, how)) names.emplace_back(writer.name);
+  return joined(names);
+}
+
+std::string readme(const std::vector<written_format>& all, bool has_folders) {
+  std::string text = "# A plan by gpuplan\n";
+  for (const written_format& one : all) {
+    const std::string name = one.by->name;
+    text += "\n## " + name + "\n\n" + one.by->what + ". Start it with\n\n```sh\n" +
+            (has_folders ? "cd " + name + " && " : "") + one.made.command + "\n```\n";
+    if (!one.made.not_written.empty())
+      text += "\nThe format has no word for: " + joined(one.made.not_written) + ".\n";
+  }
+  return text +
+         "\nWords that begin with YOUR_ are for you to fill in: a plan does not determine them.\n";
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, request& to) {
+  const char* const group = "Files of the best plan";
+  std::vector<std::string> names;
+  for (const io::plan_writer& writer : io::plan_writers) names.emplace_back(writer.name);
+  app.add_option("--write", to.formats, "Write it for these tools")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(names))
+      ->group(group)
+      ->type_name("TOOL,...");
+  app.add_option("--into", to.folder, "The folder to write to, made where it is not there")
+      ->group(group)
+      ->type_name("FOLDER")
+      ->capture_default_str();
+  app.add_option("--hub", to.model, "The model as the Hub calls it, or its folder")
+      ->group(group)
+      ->type_name("NAME");
+  app.add_option("--script", to.script, "What launchers start, with its words")
+      ->group(group)
+      ->type_name("COMMAND");
+  app.add_option("--gpu-type",
+                 to.gpu_type,
+                 "The GPU as the cluster names it, for launchers (default: any; for SkyPilot the "
+                 "clouds' name)")
+      ->group(group)
+      ->type_name("NAME");
+  app.add_option("--learning-rate", to.learning_rate, "For the files; `gpuplan lr` scales one")
+      ->check(guides::positive_number())
+      ->group(group)
+      ->type_name("N");
+  app.add_option("--warm-up-steps", to.warm_up_steps, "For the files")
+      ->transform(guides::whole_number(0, std::int64_t{1} << 40))
+      ->group(group)
+      ->type_name("N");
+}
+
+io::table write(const request& asked,
+                const training_setup& setup,
+                const batch_plan& plan,
+                const cluster& on,
+                std::int64_t steps) {
+  const io::training_config config = config_of(asked, setup, plan, on, steps);
+  const io::launch how = launch_of(asked, on);
+  std::vector<written_format> all;
+  for (const io::plan_writer& writer : io::plan_writers) {
+    if (std::find(asked.formats.begin(), asked.formats.end(), writer.name) == asked.formats.end())
+      continue;
+    all.push_back({&writer, writer.write(config, how)});
+    if (!all.back().made)
+      throw guides::bad_request("--write " + std::string(writer.name) + ": " + all.back().made.why +
+                                "; this plan is taken by " + formats_that_take(config, how));
+  }
+  io::table table{.title = "written to " + asked.folder,
+                  .columns = {{.name = "format"},
+                              {.name = "files"},
+                              {.name = "start with"},
+                              {.name = "the format has no word for"}}};
+  const bool has_folders = all.size() > 1;
+  const guides::uninterrupted whole;  // all of the files, or none
+  for (const written_format& one : all) {
+    const std::filesystem::path folder = has_folders
+                                             ? std::filesystem::path(asked.folder) / one.by->name
+                                             : std::filesystem::path(asked.folder);
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    if (failed) throw guides::bad_request("--into " + asked.folder + ": " + failed.message());
+    std::vector<std::string> names;
+    for (const io::written_file& file : one.made.files) {
+      guides::write_file("--write", (folder / file.name).string(), file.text);
+      names.push_back(has_folders ? one.by->name + ("/" + file.name) : file.name);
+    }
+    table.rows.push_back(
+        {one.by->name, joined(names), one.made.command, joined(one.made.not_written)});
+  }
+  guides::write_file("--write",
+                     (std::filesystem::path(asked.folder) / "README.md").string(),
+                     readme(all, has_folders));
+  return table;
+}
+
+}  // namespace write_program

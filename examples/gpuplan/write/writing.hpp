@@ -1,0 +1,44 @@
+#pragma once
+
+// A plan as files that people run.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace write_program {
+
+/// What the command line asks to be written.
+struct request {
+  std::vector<std::string> formats{};  // names of `io::plan_writers`; none: nothing is written
+  std::string folder = "plan";
+  std::string model{};  // as the Hub calls it; empty: a placeholder
+  std::string script{};
+  std::string gpu_type{};    // as the cluster names it; empty: any
+  double learning_rate = 0;  // 0: not said
+  std::int64_t warm_up_steps = -1;
+};
+
+/// --write, --into, and what files state that a plan does not determine.
+void add_options(CLI::App& app, request& to);
+
+/// Writes the plan in each of the formats into the folder, with a README.md that says how to start
+/// each; of several formats each into a folder of its name. A row for each: its files, the command,
+/// and what of the plan the format cannot say. Nothing is written where a format refuses the plan:
+/// throws `guides::bad_request` with the reason, and the formats that take it.
+[[nodiscard]] gpuplan::io::table write(const request& asked,
+                                       const gpuplan::training_setup& setup,
+                                       const gpuplan::batch_plan& plan,
+                                       const gpuplan::cluster& on,
+                                       std::int64_t steps);
+
+}  // namespace write_program

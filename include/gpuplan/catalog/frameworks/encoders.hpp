@@ -1,0 +1,171 @@
+#pragma once
+
+// Encoders of text and of images of Hugging Face's transformers 5.23, and those that a person
+// writes like them with torch.nn.
+
+#include <gpuplan/catalog/framework_parts.hpp>
+#include <gpuplan/detail/flaws.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/implementation.hpp>
+#include <gpuplan/layer_classes.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/result.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+namespace code_names {
+inline constexpr code_name bert{"bert"};
+inline constexpr code_name vit{"vit"};
+}  // namespace code_names
+
+namespace detail {
+
+// Encoders of text, norms behind residuals, and of images, before: with all biases.
+constexpr failure flaw_of_encoders(const transformer& model,
+                                   const implementation& as,
+                                   norm_position at) {
+  const named_fact layers{fact::layers, as.layers->name};
+  if (model.gated_mlp) return without_code({{fact::gated_mlp, true}, layers, {fact::takes, false}});
+  if (model.norm != norm_kind::layer_norm)
+    return without_code({{fact::norm, model.norm}, layers, {fact::takes, norm_kind::layer_norm}});
+  const std::int64_t heads = model.key_value_heads();
+  if (heads * model.query_dim() != model.hidden_size)
+    return without_code({{fact::hidden_size, model.hidden_size},
+                         {fact::num_key_value_heads, heads},
+                         {fact::head_dim, model.query_dim()},
+                         layers,
+                         {fact::takes, heads * model.query_dim()}});
+  if (const failure why =
+          flaw_unless({{{fact::norm_at, model.norm_at}, static_cast<std::int64_t>(at)},
+                       {{fact::norm_bias, model.norm_bias}, true},
+                       {{fact::norm_affine, model.norm_affine}, true},
+                       {{fact::attention_bias, model.attention_bias}, true},
+                       {{fact::attention_out_bias, model.attention_out_bias}, true},
+                       {{fact::mlp_bias, model.mlp_bias}, true}},
+                      layers);
+      failed(why))
+    return why;
+  return flaw_of_all(model, as);
+}
+constexpr failure flaw_of_bert(const transformer& model, const implementation& as) {
+  return flaw_of_encoders(model, as, norm_position::after_residual);
+}
+constexpr failure flaw_of_vit(const transformer& model, const implementation& as) {
+  if (model.head != head_kind::classifier)
+    return without_code({{fact::head, model.head},
+                         {fact::layers, as.layers->name},
+                         {fact::takes, head_kind::classifier}});
+  return flaw_of_encoders(model, as, norm_position::before);
+}
+
+}  // namespace detail
+
+namespace layer_classes {
+/// Hugging Face's BERT and what was copied from it.
+inline constexpr layer_class bert{.name = &code_names::bert,
+                                  .kind = model_kind::encoder,
+                                  .flaw_of = detail::flaw_of_bert,
+                                  .code = &eager::library_code,
+                                  .has_module_hooks = true,
+                                  .compares_texts = true,
+                                  .counts_work = true};
+/// Hugging Face's ViT, CLIP's and SigLIP's towers.
+inline constexpr layer_class vit{.name = &code_names::vit,
+                                 .kind = model_kind::vision,
+                                 .flaw_of = detail::flaw_of_vit,
+                                 .code = &eager::library_code,
+                                 .counts_work = true};
+}  // namespace layer_classes
+
+namespace catalog {
+
+/// BertForMaskedLM, BertForSequenceClassification, BertModel.
+inline constexpr framework hugging_face_bert{
+    .name = "transformers, BERT",
+    .implementation = {.layers = &layer_classes::bert, .encoder = {.pools = true}},
+    .costs = eager_costs};
+
+/// Likewise RoBERTa.
+inline constexpr framework hugging_face_roberta{
+    .name = "transformers, RoBERTa",
+    .implementation = {.layers = &layer_classes::bert,
+                       .encoder = {.positions = position_numbers::counted_after_cache,
+                                   .positions_behind_norm = true,
+                                   .drops_before_dense = true,
+                                   .gelu_in_head = true}},
+    .costs = eager_costs};
+
+/// Likewise MPNet, whose attention is eager, with a bias by distance.
+inline constexpr framework hugging_face_mpnet{
+    .name = "transformers, MPNet",
+    .implementation = {.layers = &layer_classes::bert,
+                       .encoder = {.positions = position_numbers::counted,
+                                   .drops_before_dense = true,
+                                   .gelu_in_head = true}},
+    .costs = eager_costs};
+
+/// Likewise DistilBERT.
+inline constexpr framework hugging_face_distilbert{
+    .name = "transformers, DistilBERT",
+    .implementation = {.layers = &layer_classes::bert,
+                       .encoder = {.outputs_inside = true, .shares_head_bias = false}},
+    .costs = eager_costs};
+
+/// ViTForImageClassification.
+inline constexpr framework hugging_face_vit{.name = "transformers, ViT",
+                                            .implementation = {.layers = &layer_classes::vit},
+                                            .costs = eager_costs};
+
+/// CLIPForImageClassification.
+inline constexpr framework hugging_face_clip{
+    .name = "transformers, CLIP",
+    .implementation = {.layers = &layer_classes::vit,
+                       .images = {.built = layer_construction::attention_norm_mlp_norm,
+                                  .positions_in_table = true,
+                                  .builds_key_first = true,
+                                  .views_behind_projections = true,
+                                  .adds_to_residual = true,
+                                  .drops_hidden = false,
+                                  .means_patches = true,
+                                  .norms_first_token = true}},
+    .costs = eager_costs};
+
+/// SiglipForImageClassification.
+inline constexpr framework hugging_face_siglip{
+    .name = "transformers, SigLIP",
+    .implementation = {.layers = &layer_classes::vit,
+                       .images = {.built = layer_construction::norm_attention_norm_mlp,
+                                  .positions_in_table = true,
+                                  .builds_key_first = true,
+                                  .adds_to_residual = true,
+                                  .drops_hidden = false,
+                                  .means_patches = true,
+                                  .truncates_weights = true}},
+    .costs = eager_costs};
+
+/// A BERT likewise, with the head for masked tokens.
+inline constexpr framework torch_bert{
+    .name = "torch.nn, BERT",
+    .implementation = {.layers = &layer_classes::bert, .encoder = {.shares_head_bias = false}},
+    .costs = eager_torch};
+
+/// A ViT likewise, which classifies by the first token.
+inline constexpr framework torch_vit{.name = "torch.nn, ViT",
+                                     .implementation = {.layers = &layer_classes::vit},
+                                     .costs = eager_torch};
+
+inline constexpr listed_framework encoder_frameworks[] = {
+    {&hugging_face_bert, "bert", {"bert", "all-minilm"}},
+    {&hugging_face_roberta, "roberta", {"roberta", "xlm-roberta", "xlmroberta"}},
+    {&hugging_face_mpnet, "mpnet", {"all-mpnet", "mpnet"}},
+    {&hugging_face_distilbert, "distilbert", {"distilbert"}},
+    {&hugging_face_vit, "vit", {"vit"}},
+    {&hugging_face_clip, "clip", {"clip"}},
+    {&hugging_face_siglip, "siglip", {"siglip"}},
+    {&torch_bert},
+    {&torch_vit},
+};
+
+}  // namespace catalog
+}  // namespace gpuplan

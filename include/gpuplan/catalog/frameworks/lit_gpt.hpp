@@ -1,0 +1,66 @@
+#pragma once
+
+// LitGPT 0.5.
+
+#include <gpuplan/catalog/framework_parts.hpp>
+#include <gpuplan/detail/flaws.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/implementation.hpp>
+#include <gpuplan/layer_classes.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/result.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+namespace code_names {
+inline constexpr code_name lit_gpt{"lit_gpt"};
+}  // namespace code_names
+
+namespace detail {
+
+constexpr failure flaw_of_lit_gpt(const transformer& model, const implementation& as) {
+  if (const failure why = flaw_of_lone_decoders(model, as); failed(why)) return why;
+  return flaw_if_any({{fact::norm_at, model.norm_at}, {fact::qk_norm, model.qk_norm}},
+                     {fact::layers, as.layers->name});
+}
+
+}  // namespace detail
+
+namespace layer_classes {
+/// LitGPT's, with its own adapters.
+inline constexpr layer_class lit_gpt{.name = &code_names::lit_gpt,
+                                     .flaw_of = detail::flaw_of_lit_gpt,
+                                     .code = &eager::library_code,
+                                     .trains_parts = false};
+}  // namespace layer_classes
+
+namespace catalog {
+
+/// LitGPT 0.5 under Lightning Fabric in bf16-true. Its models differ in its configuration: what of
+/// a head is rotated, and Gemma's norms and embedding.
+inline constexpr framework lit_gpt{.name = "LitGPT",
+                                   .implementation = {.layers = &layer_classes::lit_gpt,
+                                                      .rms_norm = rms_norm_kind::eager,
+                                                      .grouped_heads = grouped_heads_kind::repeated,
+                                                      .logits = logits_kind::to_fp32,
+                                                      .builds_in_fp32 = false},
+                                   .costs = eager_costs};
+
+inline constexpr framework lit_gpt_gemma{
+    .name = "LitGPT, Gemma",
+    .implementation = {.layers = &layer_classes::lit_gpt,
+                       .rms_norm = rms_norm_kind::eager_shifted,
+                       .grouped_heads = grouped_heads_kind::repeated,
+                       .logits = logits_kind::to_fp32,
+                       .decoder = {.scales_embedding = true},
+                       .builds_in_fp32 = false},
+    .costs = eager_costs};
+
+inline constexpr listed_framework lit_gpt_frameworks[] = {
+    {&lit_gpt, "litgpt"},
+    {&lit_gpt_gemma, "litgpt-gemma"},
+};
+
+}  // namespace catalog
+}  // namespace gpuplan

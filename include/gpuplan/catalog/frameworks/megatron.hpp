@@ -1,0 +1,217 @@
+#pragma once
+
+// Megatron-LM, Megatron-Core and what is built on them.
+
+#include <gpuplan/catalog/framework_parts.hpp>
+#include <gpuplan/detail/flaws.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/implementation.hpp>
+#include <gpuplan/layer_classes.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+namespace code_names {
+inline constexpr code_name megatron_core{"megatron_core"};
+}  // namespace code_names
+
+namespace detail {
+
+// Megatron-Core, whose norms of layers have biases.
+constexpr failure flaw_of_megatron_core(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  if (const failure why = flaw_of_decoders(model, as); failed(why)) return why;
+  if (model.norm == norm_kind::layer_norm)
+    if (const failure why = flaw_unless({{{fact::norm_bias, model.norm_bias}, true}}, layers);
+        failed(why))
+      return why;
+  return flaw_if_any({{fact::parallel_attention, model.parallel_attention},
+                      {fact::norm_at, model.norm_at},
+                      {fact::lm_head_bias, model.lm_head_bias}},
+                     layers);
+}
+
+}  // namespace detail
+
+namespace layer_classes {
+/// Megatron-Core's: (sequence, batch, hidden), tensor-parallel linear layers.
+inline constexpr layer_class megatron_core{.name = &code_names::megatron_core,
+                                           .flaw_of = detail::flaw_of_megatron_core,
+                                           .code = &eager::library_code,
+                                           .divides_tensors = true,
+                                           .is_pipelined = true,
+                                           .recomputes_attention = true,
+                                           .recomputes_in_spans = true,
+                                           .recomputes_periodically = false,
+                                           .stops_early = false,
+                                           .trains_parts = false,
+                                           .trains_adapters = false,
+                                           .repeats_layers = false};
+}  // namespace layer_classes
+
+namespace catalog {
+
+/// Megatron-Core's layers, as Megatron-Bridge's published steps have them.
+inline constexpr software_costs megatron_costs{.element_traffic = 4.2,
+                                               .host_per_operator = 178_us,
+                                               .host_per_step = 22_ms,
+                                               .hides_gradients = false,
+                                               .hides_parameters = false,
+                                               .scatter = 0.06,
+                                               .timed = true};
+
+/// Of code of this kind that nobody timed: one set for 342 published steps of nine sources on A100,
+/// V100, Blackwell and CDNA. In the middle of them it is 12 % off, 17 in the mean.
+inline constexpr software_costs untimed_megatron{.element_traffic = 2.5,
+                                                 .host_per_operator = 120_us,
+                                                 .host_per_collective = 70_us,
+                                                 .host_per_step = 26_ms,
+                                                 .hidden_tensor_communication = 0.3,
+                                                 .hides_gradients = false,
+                                                 .hides_parameters = false};
+
+/// Megatron-Core 0.16 without Transformer Engine and Apex: softmax and its mask as operators of
+/// their own, the activation a function of its own.
+inline constexpr framework megatron_core{.name = "Megatron-Core",
+                                         .implementation = {.layers = &layer_classes::megatron_core,
+                                                            .builds_in_fp32 = false,
+                                                            .softmax_in_fp32 = true,
+                                                            .fuses_bias_activation = true},
+                                         .engine = engines::megatron,
+                                         .costs = [] {
+                                           software_costs changed = megatron_costs;
+                                           changed.timed = false;
+                                           return changed;
+                                         }()};
+
+/// Megatron-Core with Transformer Engine 2.11, whose fused loss it uses, and gradients of weights
+/// that products add into the buffers.
+inline constexpr framework megatron_transformer_engine{
+    .name = "Megatron-Core, Transformer Engine",
+    .implementation = {.layers = &layer_classes::megatron_core,
+                       .builds_in_fp32 = false,
+                       .fuses_bias_activation = true,
+                       .compiles_functions = true,
+                       .fuses_loss = true,
+                       .transformer_engine = true},
+    .engine = engines::megatron,
+    .costs = megatron_costs};
+
+/// Megatron-DeepSpeed as BigScience trained BLOOM with it (early 2022): DeepSpeed's pipeline engine
+/// and ZeRO-1 or its optimizer for bf16, Megatron-LM's layers and fused kernels.
+inline constexpr framework megatron_deepspeed{
+    .name = "Megatron-DeepSpeed",
+    .implementation = {.layers = &layer_classes::megatron_core,
+                       .loads_all_kernels = true,
+                       .builds_in_fp32 = false,
+                       .fuses_softmax = true,
+                       .fuses_bias_activation = true,
+                       .compiles_functions = true},
+    .engine = engines::megatron_deepspeed,
+    .costs = {.element_traffic = 4,
+              .score_traffic = 1.5,
+              .host_per_operator = 469_us,
+              .hides_gradients = false,
+              .hides_parameters = false,
+              .scatter = 0.13,
+              .timed = true}};
+
+/// Megatron-DeepSpeed with ZeRO-3 of 2021: weights are gathered one parameter after the other, and
+/// waited for.
+inline constexpr framework megatron_deepspeed_zero_3 = [] {
+  framework changed = megatron_deepspeed;
+  changed.name = "Megatron-DeepSpeed, ZeRO-3";
+  changed.costs.matmul_rate = 0.86;
+  changed.costs.hides_gathers = false;
+  changed.costs.gathered_at_most = 6.3_GBps;
+  return changed;
+}();
+
+/// Megatron-LM of 2021: its fused kernels, gradients reduced behind the backward pass.
+inline constexpr framework megatron_lm{.name = "Megatron-LM",
+                                       .implementation = {.layers = &layer_classes::megatron_core,
+                                                          .builds_in_fp32 = false,
+                                                          .fuses_softmax = true,
+                                                          .fuses_bias_activation = true,
+                                                          .compiles_functions = true},
+                                       .engine = engines::megatron,
+                                       .costs = {.element_traffic = 0.71,
+                                                 .score_traffic = 1.49,
+                                                 .host_per_operator = 268_us,
+                                                 .hides_gradients = false,
+                                                 .hides_parameters = false,
+                                                 .scatter = 0.06,
+                                                 .timed = true}};
+
+/// Megatron-LM's layers as a profiler timed them one by one, with the host's part of each (vTrain,
+/// arXiv 2312.12391, composes steps of them).
+inline constexpr framework megatron_lm_profiled = [] {
+  framework changed = megatron_lm;
+  changed.name = "Megatron-LM, profiled";
+  changed.costs.element_traffic = 2.55;
+  changed.costs.score_traffic = 1.36;
+  changed.costs.host_per_operator = 169_us;
+  changed.costs.host_of_backward = 0.357;
+  changed.costs.host_per_step = 0.73_ms;
+  changed.costs.hidden_pipeline_communication = 1;
+  changed.costs.launches_ahead = false;
+  return changed;
+}();
+
+/// DeepSpeed's ZeRO-3 of 2021 beside Megatron-LM's layers, as the paper of the latter measured it:
+/// it gathered weights one parameter after the other, and waited.
+inline constexpr framework megatron_zero_3 = [] {
+  framework changed = megatron_lm;
+  changed.name = "Megatron-LM, ZeRO-3";
+  changed.engine.is = &engine_classes::deepspeed;
+  changed.costs.hides_gradients = true;
+  changed.costs.hides_parameters = true;
+  changed.costs.hides_gathers = false;
+  changed.costs.gathered_at_most = 41.6_GBps;
+  return changed;
+}();
+
+/// Megatron-Bridge, whose recipes hide exchanges behind kernels, and its releases since 26.06,
+/// which launch more of a step at once.
+inline constexpr framework megatron_bridge = [] {
+  framework changed = megatron_transformer_engine;
+  changed.name = "Megatron-Bridge";
+  changed.engine.overlaps_reduction = true;
+  changed.costs = {.element_traffic = 4.92,
+                   .host_per_operator = 264_us,
+                   .host_per_step = 274_ms,
+                   .hidden_tensor_communication = 0.37,
+                   .hidden_expert_communication = 0.83,
+                   .hidden_pipeline_communication = 0.5,
+                   .scatter = 0.12,
+                   .timed = true};
+  return changed;
+}();
+
+inline constexpr framework megatron_bridge_2606 = [] {
+  framework changed = megatron_bridge;
+  changed.name = "Megatron-Bridge 26.06";
+  changed.costs.element_traffic = 2.39;
+  changed.costs.host_per_operator = 134_us;
+  changed.costs.host_per_step = 203_ms;
+  changed.costs.hidden_expert_communication = 1;
+  return changed;
+}();
+
+inline constexpr listed_framework megatron_frameworks[] = {
+    {&megatron_core, "megatron-core"},
+    {&megatron_transformer_engine, "megatron-te"},
+    {&megatron_deepspeed, "megatron-deepspeed"},
+    {&megatron_deepspeed_zero_3},
+    {&megatron_lm},
+    {&megatron_lm_profiled},
+    {&megatron_zero_3},
+    {&megatron_bridge},
+    {&megatron_bridge_2606},
+};
+
+}  // namespace catalog
+}  // namespace gpuplan

@@ -1,0 +1,191 @@
+#pragma once
+
+// What a person has to train on, as a file in TOML says it: clusters with their GPUs, network,
+// price, power and carbon. Needs toml++, as toml.hpp does.
+
+#include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/io/toml.hpp>
+#include <gpuplan/io/value.hpp>
+#include <gpuplan/known.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuplan::io {
+
+/// One cluster of a file. What the file does not say is not known, but for the nodes: one.
+struct stated_cluster {
+  std::string name{};
+  std::string gpu{};  // as people write it: "h100", "NVIDIA A100-SXM4-80GB"
+  std::int64_t nodes = 1;
+  std::int64_t gpus_per_node = 0;
+  known<bandwidth> inside_node{};    // of one GPU, each direction
+  known<bandwidth> between_nodes{};  // of one node, each direction, all adapters together
+  known<price> price_per_gpu{};      // and then the date on which it was true
+  known<power> power_per_gpu{};      // with its share of host and cooling
+  known<double> carbon_g_per_kWh{};
+  std::string date{};    // "2026-08-27"
+  std::string source{};  // who asks the price
+};
+
+/// The clusters of a file in the order of their names, or what is wrong with it: one of both.
+struct read_clusters {
+  std::vector<stated_cluster> clusters{};
+  std::string why{};  // a sentence with the key; empty: nothing is wrong
+
+  [[nodiscard]] explicit operator bool() const { return why.empty(); }
+};
+
+namespace detail {
+
+// A year, month and day that a calendar may have.
+[[nodiscard]] inline bool is_date(std::string_view text) {
+  if (text.size() != 10 || text[4] != '-' || text[7] != '-') return false;
+  const auto number = [&](std::size_t from, std::size_t count) {
+    int value = 0;
+    for (const char digit : text.substr(from, count)) {
+      if (digit < '0' || digit > '9') return -1;
+      value = 10 * value + (digit - '0');
+    }
+    return value;
+  };
+  const int month = number(5, 2);
+  const int day = number(8, 2);
+  return number(0, 4) > 0 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
+}
+
+// Reads one table of the file, and keeps what is first wrong with it.
+class cluster_reader {
+ public:
+  cluster_reader(const std::string& name, const value::object& given) : given_(given) {
+    made_.name = name;
+  }
+
+  [[nodiscard]] const std::string& why() const { return why_; }
+  [[nodiscard]] stated_cluster read() {
+    for (const auto& [key, is] : given_) {
+      if (!why_.empty()) return made_;
+      read(key, is);
+    }
+    if (!why_.empty()) return made_;
+    if (made_.gpu.empty()) lacks("gpu", "the name of its GPUs, such as \"h100\", is taken");
+    if (made_.gpus_per_node == 0) lacks("gpus_per_node", "a whole number from 1 to 1024 is taken");
+    if (made_.price_per_gpu && made_.date.empty())
+      lacks("date",
+            "the day on which price_per_gpu_hour was true, such as \"2026-08-27\", is taken");
+    return made_;
+  }
+
+ private:
+  const value::object& given_;
+  stated_cluster made_{};
+  std::string why_{};
+
+  void lacks(const std::string& key, const std::string& taken) {
+    if (why_.empty()) why_ = printable(made_.name) + "." + key + " is missing; " + taken;
+  }
+  void refuse(const std::string& key, const value& is, const std::string& taken) {
+    const auto said = [&]() -> std::string {
+      if (const std::int64_t* const whole = is.integer()) return std::to_string(*whole);
+      if (const double* const number = is.number()) return decimal(*number, -1);
+      if (const std::string* const text = is.text()) return "\"" + printable(*text) + "\"";
+      if (const bool* const flag = is.flag()) return *flag ? "true" : "false";
+      return is.items() ? "a list" : "a table";
+    };
+    why_ =
+        printable(made_.name) + "." + printable(key) + " is " + said() + "; " + taken + " is taken";
+  }
+  void text(const std::string& key, const value& is, std::string& to, const char* taken) {
+    if (is.text() && !is.text()->empty() && printable(*is.text()) == *is.text())
+      to = *is.text();
+    else
+      refuse(key, is, taken);
+  }
+  void count(const std::string& key, const value& is, std::int64_t& to, std::int64_t most) {
+    if (is.integer() && *is.integer() >= 1 && *is.integer() <= most)
+      to = *is.integer();
+    else
+      refuse(key, is, "a whole number from 1 to " + std::to_string(most));
+  }
+  // A number between these, both of which are taken.
+  template <class Set>
+  void number(const std::string& key, const value& is, double least, double most, const Set& set) {
+    double given = least - 1;
+    if (is.integer()) given = static_cast<double>(*is.integer());
+    if (is.number()) given = *is.number();
+    if (given >= least && given <= most)
+      set(given);
+    else
+      refuse(key, is, "a number from " + decimal(least, -1) + " to " + decimal(most, 0));
+  }
+
+  void read(const std::string& key, const value& is) {
+    if (key == "gpu") return text(key, is, made_.gpu, "the name of its GPUs, such as \"h100\",");
+    if (key == "nodes") return count(key, is, made_.nodes, 1 << 16);
+    if (key == "gpus_per_node") return count(key, is, made_.gpus_per_node, 1 << 10);
+    if (key == "source") return text(key, is, made_.source, "who asks the price, in quotes,");
+    if (key == "date") {
+      if (is.text() && is_date(*is.text()))
+        made_.date = *is.text();
+      else
+        refuse(key, is, "a day as \"2026-08-27\"");
+      return;
+    }
+    const auto rate = [&](known<bandwidth>& to) {
+      number(key, is, 1e-3, 1e6, [&](double given) { to = given * 1_GBps; });
+    };
+    if (key == "network_GBps") return rate(made_.between_nodes);
+    if (key == "link_GBps") return rate(made_.inside_node);
+    if (key == "price_per_gpu_hour")
+      return number(
+          key, is, 0, 1e6, [&](double given) { made_.price_per_gpu = given * 1_usd_per_hour; });
+    if (key == "power_W")
+      return number(key, is, 1, 1e5, [&](double given) { made_.power_per_gpu = given * 1_W; });
+    if (key == "carbon_g_per_kWh")
+      return number(key, is, 0, 1e5, [&](double given) { made_.carbon_g_per_kWh = given; });
+    why_ = printable(made_.name) + "." + printable(key) +
+           " is no key of a cluster; taken are gpu, nodes, gpus_per_node, network_GBps, link_GBps, "
+           "price_per_gpu_hour, power_W, carbon_g_per_kWh, date and source";
+  }
+};
+
+}  // namespace detail
+
+/// The clusters that a text in TOML names, a table each:
+///
+///     [lab]
+///     gpu = "rtx_a6000"            # must be there
+///     gpus_per_node = 8            # must be there
+///     nodes = 2                    # 1
+///     network_GBps = 25            # of a node, each direction
+///     link_GBps = 56               # of a GPU inside its node, each direction
+///     price_per_gpu_hour = 0.8     # dollars, and then
+///     date = "2026-08-27"          # the day on which it was true
+///     source = "our own account"
+///     power_W = 350                # of a GPU with its share of host and cooling
+///     carbon_g_per_kWh = 380       # of the grid's CO2
+///
+/// Refused, with the key, what it is and what would be taken: other keys, values that are no such
+/// thing, and what must be there and is not; what is no TOML, with the line; a file without a
+/// cluster.
+[[nodiscard]] inline read_clusters read_clusters_of(std::string_view text) {
+  const parsed_value file = parse_toml(text);
+  if (!file) return {{}, file.why};
+  read_clusters read;
+  for (const auto& [name, is] : *file.is.members()) {
+    if (!is.members())
+      return {{}, printable(name) + " stands outside a cluster; [a_name] above it begins one"};
+    detail::cluster_reader reader(name, *is.members());
+    read.clusters.push_back(reader.read());
+    if (!reader.why().empty()) return {{}, reader.why()};
+  }
+  if (read.clusters.empty()) return {{}, "it names no cluster; [a_name] begins one"};
+  return read;
+}
+
+}  // namespace gpuplan::io

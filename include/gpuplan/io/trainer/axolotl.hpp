@@ -1,0 +1,415 @@
+#pragma once
+
+// axolotl's YAML. Keys and defaults are those of axolotl 0.21 (utils/schemas).
+
+#include <gpuplan/io/trainer/config_members.hpp>
+#include <gpuplan/io/trainer/hugging_face_arguments.hpp>
+#include <gpuplan/io/trainer/hugging_face_words.hpp>
+#include <gpuplan/io/trainer/launch.hpp>
+#include <gpuplan/io/trainer/settings_reader.hpp>
+#include <gpuplan/io/trainer/settings_writer.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/io/value.hpp>
+#include <gpuplan/io/yaml.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace gpuplan::io {
+namespace detail::axolotl {
+
+using kind = remark::kind;
+
+inline constexpr plain_key plain_keys[] = {
+    {"base_model", &training_config::model},
+    {"sequence_len", &training_config::sequence_length},
+    {"sample_packing", &training_config::packing},
+    {"micro_batch_size", &training_config::micro_batch},
+    {"gradient_accumulation_steps", &training_config::accumulation},
+    {"max_grad_norm", &training_config::clip_norm},
+    {"learning_rate", &training_config::learning_rate},
+    {"weight_decay", &training_config::weight_decay},
+    {"num_epochs", &training_config::epochs},
+    {"tensor_parallel_size", &training_config::tensor_parallel},
+    {"context_parallel_size", &training_config::context_parallel},
+};
+inline constexpr hugging_face::schedule_keys schedule{
+    .type = "lr_scheduler", .least_rate = nullptr, .least_share = "cosine_min_lr_ratio"};
+
+// Beside those of transformers
+inline constexpr word<gpuplan::optimizer> own_optimizers[] = {
+    {"muon", {.kind = optimizer_kind::muon}},
+    {"ao_adamw_8bit", {.library = optimizer_library::torchao, .states = number_format::int8}},
+};
+
+inline void read_optimizer(settings_reader& from, training_config& to) {
+  const std::string name = from.text("optimizer");
+  for (const auto& one : own_optimizers)
+    if (name == one.name) to.optimizer = one.is;
+  if (!to.optimizer)
+    to.optimizer = hugging_face::read_word<gpuplan::optimizer>(
+        from, "optimizer", hugging_face::optimizer_words);
+}
+
+inline void read_precision(settings_reader& from, training_config& to) {
+  const value* const bf16 = from.find("bf16");
+  if (bf16 == nullptr || bf16->text() == nullptr) {
+    hugging_face::read_precision(from, to);
+  } else {
+    // "auto", the default: where the device has it; "full": without autocast
+    if (*bf16->text() == "auto") to.precision = training_precision::bf16;
+    if (*bf16->text() == "full") to.precision = training_precision::pure_bf16;
+    for (const char* key : {"fp16", "tf32"}) from.find(key);
+    if (!to.precision) hugging_face::read_precision(from, to);
+  }
+  if (const auto is = from.flag("fp8"); is && *is) to.precision = training_precision::fp8;
+  const auto is_loaded_so = from.flag("bfloat16");
+  if (says(to.precision, training_precision::fp32) && is_loaded_so && *is_loaded_so)
+    to.precision = training_precision::pure_bf16;
+}
+
+// The format in which axolotl has the weights that autocast casts: bf16 where it casts to that, but
+// for those that Accelerate makes fp32 before fully_shard divides them.
+inline known<number_format> weights_of(const training_config& is) {
+  if (!says(is.precision, training_precision::bf16) && !says(is.precision, training_precision::fp8))
+    return {};
+  if (is.engine == "deepspeed") return {};
+  return is.engine == "fsdp2" ? number_format::fp32 : number_format::bf16;
+}
+
+inline void read_attention(settings_reader& from, training_config& to) {
+  if (from.text("attn_implementation") == "xformers")
+    to.attention = attention_kernel::efficient;
+  else
+    to.attention = hugging_face::read_word<attention_kernel>(
+        from, "attn_implementation", hugging_face::attention_words);
+  for (const auto& [key, is] : {std::pair{"flash_attention", attention_kernel::flash},
+                                std::pair{"sdp_attention", attention_kernel::automatic},
+                                std::pair{"xformers_attention", attention_kernel::efficient},
+                                std::pair{"eager_attention", attention_kernel::eager}})
+    if (const auto flag = from.flag(key); flag && *flag && !to.attention) to.attention = is;
+}
+
+inline void read_adapters(settings_reader& from, training_config& to) {
+  const std::string adapter = from.text("adapter");
+  const auto four_bits = from.flag("load_in_4bit");
+  const auto nested = from.flag("bnb_config_kwargs.bnb_4bit_use_double_quant");
+  from.find("bnb_config_kwargs", true);
+  lora adapters{.rank = 8};
+  if (const auto rank = from.integer("lora_r")) adapters.rank = *rank;
+  hugging_face::read_targets(from, "lora_target_modules", adapters);
+  if (const auto all = from.flag("lora_target_linear"); all && *all) adapters.targets = all_linear;
+  hugging_face::read_saved_modules(from, "lora_modules_to_save", adapters);
+  if (const auto is = from.flag("peft_use_dora")) adapters.magnitudes = *is;
+  // axolotl quantises scales too, unless it is told otherwise.
+  if (four_bits && *four_bits)
+    adapters.base = nested && !*nested ? four_bit_base : double_quantised_base;
+  if (adapter == "lora" || adapter == "qlora") {
+    to.trains = training::adapters;
+    to.adapters = adapters;
+    if (!from.has("lora_r"))
+      from.remark_on(kind::missing, "lora_r", "is not there; the estimate has 8");
+  } else if (!adapter.empty()) {
+    from.remark_on(kind::doubtful,
+                   "adapter",
+                   "is " + shown(value(adapter)) + "; gpuplan knows lora and qlora");
+  } else if (four_bits && *four_bits) {
+    from.remark_on(kind::missing, "adapter", "is not there; four bits train with adapters alone");
+  }
+  if (adapter == "qlora" && !(four_bits && *four_bits))
+    from.remark_on(kind::missing, "load_in_4bit", "is not true, which adapter qlora needs");
+  hugging_face::doubt_flags(from, {"load_in_8bit", "relora"});
+}
+
+inline void read_engine(settings_reader& from, training_config& to) {
+  const auto version = from.integer("fsdp_version");
+  const bool has_list = from.find("fsdp", true) != nullptr;
+  if (has_list)
+    from.remark_on(kind::outdated, "fsdp", "is old; fsdp_version 2 and fsdp_config are taken");
+  if (has_list || from.find("fsdp_config") != nullptr) {
+    to.engine = "fsdp2";
+    hugging_face::read_fsdp(from, true, to);
+    if (!to.zero_stage) to.zero_stage = 3;  // default: reshard_after_forward true
+    if (version && *version == 1)
+      from.remark_on(kind::doubtful, "fsdp_version", "is 1; the estimate is of FSDP 2");
+  }
+  from.pass_over_words("fsdp_config.", "cpu_offload_pin_memory mixed_precision_policy");
+  if (const value* const file = from.find("deepspeed", true)) {
+    if (to.engine == "fsdp2")
+      from.remark_on(
+          kind::contradicts, "deepspeed", "is there, and fsdp_config too; one of both is taken");
+    from.remark_on(kind::doubtful,
+                   "deepspeed",
+                   "is " + shown(*file) + ", another file: what it says is to be read of it");
+    to.engine = "deepspeed";
+  }
+  if (const auto parts = from.integer("sequence_parallel_degree")) {
+    from.remark_on(kind::outdated, "sequence_parallel_degree", "is now context_parallel_size");
+    if (!to.context_parallel) to.context_parallel = parts;
+  }
+  const auto shards = from.integer("dp_shard_size");
+  const auto copies = from.integer("dp_replicate_size");
+  if (shards) to.shard_group = shards;
+  if (shards) {
+    const auto both = gpuplan::detail::checked_product(*shards, copies ? *copies : 1);
+    if (both.ok) to.data_parallel = both.value;
+  }
+}
+
+inline void read_recomputation(settings_reader& from, training_config& to) {
+  const value* const found = from.find("gradient_checkpointing");
+  const std::string* const word = found == nullptr ? nullptr : found->text();
+  if (word != nullptr && word->rfind("offload", 0) == 0) {
+    to.recompute = recompute_mode::full;
+    from.remark_on(kind::doubtful,
+                   "gradient_checkpointing",
+                   "moves inputs of layers to the host; the estimate keeps them on the device");
+  } else if (const auto is = from.flag("gradient_checkpointing")) {
+    to.recompute = *is ? recompute_mode::full : recompute_mode::none;
+  }
+}
+
+inline void pass_the_rest_over(settings_reader& from) {
+  hugging_face::doubt_flags(from,
+                            {"torch_compile",
+                             "activation_offloading",
+                             "layer_offloading",
+                             "tiled_mlp",
+                             "lora_mlp_kernel",
+                             "lora_qkv_kernel",
+                             "lora_o_kernel",
+                             "liger_fused_linear_cross_entropy",
+                             "cut_cross_entropy",
+                             "chunked_cross_entropy",
+                             "auto_find_batch_size",
+                             "deepcompile"});
+  if (from.find("batch_size", true) != nullptr)
+    from.remark_on(kind::outdated, "batch_size", "is old; gradient_accumulation_steps is taken");
+  if (const std::string rl = from.text("rl"); !rl.empty())
+    from.remark_on(kind::doubtful,
+                   "rl",
+                   "is " + shown(value(rl)) + "; the estimate is of one model and one answer");
+  if (from.find("unfrozen_parameters", true) != nullptr)
+    from.remark_on(
+        kind::doubtful, "unfrozen_parameters", "is passed over; the estimate trains all");
+  from.pass_over_words(
+      "",
+      "base_model_config cls_model_config model_type model_config_type tokenizer_type "
+      "tokenizer_config tokenizer_use_fast tokenizer_legacy processor_type trust_remote_code "
+      "revision_of_model model_quantization_config is_falcon_derived_model "
+      "is_llama_derived_model is_mistral_derived_model is_qwen_derived_model strict plugins "
+      "datasets test_datasets pretraining_dataset streaming shuffle_merged_datasets "
+      "dataset_prepared_path dataset_processes dataset_num_proc val_set_size chat_template "
+      "chat_template_jinja default_system_message special_tokens tokens added_tokens_overrides "
+      "eot_tokens train_on_inputs group_by_length output_dir hub_model_id hub_strategy "
+      "push_dataset_to_hub hf_use_auth_token wandb_project wandb_entity wandb_watch wandb_name "
+      "wandb_run_id wandb_log_model wandb_mode mlflow_tracking_uri mlflow_experiment_name "
+      "comet_api_key comet_workspace comet_project_name use_tensorboard use_comet use_mlflow "
+      "logging_steps eval_steps evals_per_epoch eval_strategy eval_batch_size eval_table_size "
+      "eval_max_new_tokens eval_sample_packing eval_sequence_len eval_causal_lm_metrics "
+      "do_causal_lm_eval do_bench_eval save_steps saves_per_epoch save_strategy "
+      "save_total_limit save_only_model save_first_step save_safetensors load_best_model_at_end "
+      "metric_for_best_model greater_is_better early_stopping_patience resume_from_checkpoint "
+      "auto_resume_from_checkpoints seed debug local_rank device device_map max_memory "
+      "gpu_memory_limit low_cpu_mem_usage pad_to_sequence_len pad_to_multiple_of "
+      "excess_length_strategy min_sample_len sample_packing_bin_size "
+      "sample_packing_group_size sample_packing_sequentially sample_packing_eff_est "
+      "multipack_real_batches total_num_tokens gradient_checkpointing_kwargs lr_scheduler_kwargs "
+      "lr_groups lr_quadratic_warmup cosine_constant_lr_ratio adam_beta1 adam_beta2 adam_beta3 "
+      "adam_epsilon adam_epsilon2 optim_args optim_target_modules embedding_lr "
+      "embedding_lr_scale loraplus_lr_ratio loraplus_lr_embedding lora_alpha lora_dropout "
+      "lora_fan_in_fan_out lora_model_dir lora_on_cpu peft_use_rslora peft_init_lora_weights "
+      "peft_autocast_adapter_dtype peft peft_layers_to_transform qlora_sharded_model_loading "
+      "merge_lora ddp ddp_timeout ddp_bucket_cap_mb ddp_broadcast_buffers "
+      "ddp_find_unused_parameters ring_attn_func heads_k_stride dataloader_num_workers "
+      "dataloader_pin_memory dataloader_prefetch_factor dataloader_drop_last "
+      "remove_unused_columns neftune_noise_alpha flash_optimum flash_attn_cross_entropy "
+      "flash_attn_rms_norm flash_attn_fuse_mlp liger_rope liger_rms_norm liger_glu_activation "
+      "liger_layer_norm liger_cross_entropy gc_steps gc_collect_steps torch_compile_backend "
+      "torch_compile_mode loss_watchdog_threshold loss_watchdog_patience profiler_steps "
+      "profiler_steps_start include_tkps include_tokens_per_second use_kernels mode "
+      "dp_replicate_size "
+      "fp8_enable_fsdp_float8_all_gather fsdp_final_state_dict_type skip_prepare_dataset "
+      "embeddings_skip_upcast float16 float32 s2_attention context_length");
+}
+
+inline std::string refusal_of(const training_config& config) {
+  if (std::string flaw = flaw_of(config); !flaw.empty()) return flaw;
+  if (std::string flaw = hugging_face::flaw_of_adapters(config); !flaw.empty()) return flaw;
+  const std::string& engine = config.engine;
+  if (!engine.empty() && engine != "ddp" && engine != "fsdp2")
+    return "engine " + printable(engine) +
+           ": ddp and fsdp2 are taken; of DeepSpeed axolotl takes a file of its own";
+  const auto weights = weights_of(config);
+  if (config.weights && weights && *config.weights != *weights)
+    return std::string("weights ") + text(*config.weights) + ": axolotl holds them in " +
+           text(*weights) + " beside bf16, which is taken";
+  const auto is_above_1 = [](const known<std::int64_t>& degree) { return degree && *degree > 1; };
+  if (is_above_1(config.pipeline_parallel))
+    return "pipeline_parallel " + std::to_string(*config.pipeline_parallel) +
+           ": axolotl has no pipelines; 1 is taken";
+  if (is_above_1(config.expert_parallel))
+    return "expert_parallel " + std::to_string(*config.expert_parallel) +
+           ": axolotl has it with a plug-in, of which gpuplan writes nothing; 1 is taken";
+  if (is_above_1(config.context_parallel) && says(config.attention, attention_kernel::eager))
+    return "attention eager: axolotl has no context parallelism with it; another is taken";
+  if (is_above_1(config.tensor_parallel) && config.optimizer &&
+      config.optimizer->kind == optimizer_kind::adamw &&
+      config.optimizer->library == optimizer_library::bitsandbytes &&
+      config.optimizer->states == number_format::int8)
+    return "optimizer: axolotl has no tensor parallelism with bitsandbytes' AdamW in 8 bits; "
+           "torch's "
+           "or torchao's is taken";
+  if (engine == "fsdp2") return hugging_face::flaw_of_fsdp(config);
+  if (config.zero_stage && *config.zero_stage > 0)
+    return "zero_stage " + std::to_string(*config.zero_stage) + ": engine fsdp2 is taken for it";
+  for (const auto& [name, degree] : {std::pair{"tensor_parallel", config.tensor_parallel},
+                                     std::pair{"shard_group", config.shard_group}})
+    if (is_above_1(degree))
+      return std::string(name) + " " + std::to_string(*degree) + ": engine fsdp2 is taken for it";
+  return "";
+}
+
+inline void write_adapters(settings_writer& to, const training_config& config) {
+  if (says(config.trains, training::full)) to.take(&training_config::trains);
+  if (!config.adapters) return;
+  to.take(&training_config::trains);
+  const lora& is = *to.take(&training_config::adapters);
+  to.put("adapter", is.base.block != 0 ? "qlora" : "lora");
+  if (is.base.block != 0) to.put("load_in_4bit", true);
+  if (is.base == four_bit_base) to.put("bnb_config_kwargs.bnb_4bit_use_double_quant", false);
+  to.put("lora_r", is.rank);
+  if (is.targets == all_linear)
+    to.put("lora_target_linear", true);
+  else
+    to.put("lora_target_modules", hugging_face::target_names(is.targets));
+  if (is.magnitudes) to.put("peft_use_dora", true);
+  hugging_face::write_saved_modules(to, "lora_modules_to_save", is);
+  if (is.bias != lora_bias::none) to.leave("adapters.bias");
+  if (is.weights != number_format::fp32) to.leave("adapters.weights");
+}
+
+inline void write_schedule(settings_writer& to, const training_config& config) {
+  hugging_face::write_schedule(to, schedule, config);
+  if (config.warm_up_share && to.settings.find("warmup_steps") != nullptr &&
+      !config.warm_up_steps) {
+    // A share has a key of its own.
+    value::object& all = *to.settings.members();
+    for (auto& member : all)
+      if (member.first == "warmup_steps") member.first = "warmup_ratio";
+  }
+  if (says(config.schedule, rate_schedule::cosine) && config.least_learning_rate &&
+      config.learning_rate && *config.learning_rate > 0)
+    to.put("cosine_min_lr_ratio",
+           *to.take(&training_config::least_learning_rate) / *config.learning_rate);
+}
+
+}  // namespace detail::axolotl
+
+/// Whether a file of YAML is axolotl's.
+[[nodiscard]] inline bool looks_like_axolotl(const value& settings) {
+  return settings.find("base_model") != nullptr &&
+         (settings.find("micro_batch_size") != nullptr ||
+          settings.find("sequence_len") != nullptr || settings.find("adapter") != nullptr ||
+          settings.find("datasets") != nullptr);
+}
+
+/// What a file of axolotl says. Without `gradient_checkpointing` nothing is recomputed, and bf16 is
+/// "auto": its documented defaults; without `adapter` all parameters train. Keys were looked up in
+/// axolotl 0.21.
+[[nodiscard]] inline read_config read_axolotl(const value& settings) {
+  namespace words = detail::axolotl;
+  read_config read{.tool = "axolotl"};
+  if (settings.members() == nullptr) {
+    read.why = "it is " + detail::shown(settings) + "; axolotl's file is an object";
+    return read;
+  }
+  detail::settings_reader from(settings, read);
+  training_config& to = read.config;
+  detail::read_plain(from, words::plain_keys, to);
+  if (const auto steps = from.integer("max_steps", -1); steps && *steps > 0) to.steps = *steps;
+  to.expert_parallel = from.integer("expert_parallel_size");  // of a plug-in
+  words::read_optimizer(from, to);
+  detail::hugging_face::read_schedule(from, words::schedule, to);
+  words::read_recomputation(from, to);
+  words::read_adapters(from, to);
+  words::read_engine(from, to);
+  words::read_precision(from, to);
+  words::read_attention(from, to);
+  if (!to.precision) to.precision = training_precision::bf16;
+  to.weights = words::weights_of(to);
+  if (!to.recompute) to.recompute = recompute_mode::none;
+  if (!to.trains && !from.has("adapter")) to.trains = training::full;
+  detail::remark_on_contradictions(from, to, [](std::string_view) { return "dp_shard_size"; });
+  words::pass_the_rest_over(from);
+  from.name_the_others();
+  return read;
+}
+
+/// axolotl's file, axolotl.yaml, and its command. Refused: pipelines, experts in parallel,
+/// DeepSpeed, parts of a model that train, degrees without an engine that has them.
+[[nodiscard]] inline written_config write_axolotl(const training_config& config) {
+  namespace words = detail::axolotl;
+  written_config written;
+  written.why = words::refusal_of(config);
+  if (!written) return written;
+  detail::settings_writer to(config);
+  to.put_plain(words::plain_keys);
+  to.put("datasets", value::list{value::object{{"path", data_set_placeholder}}});
+  to.put("output_dir", output_placeholder);
+  if (config.steps) to.put("max_steps", *to.take(&training_config::steps));
+  if (!to.put_word("optimizer", &training_config::optimizer, detail::hugging_face::optimizer_words))
+    to.put_word("optimizer", &training_config::optimizer, words::own_optimizers);
+  words::write_schedule(to, config);
+  words::write_adapters(to, config);
+  if (says(config.precision, training_precision::fp8)) {
+    to.take(&training_config::precision);
+    to.put("bf16", true);
+    to.put("fp8", true);
+  } else if (!says(config.precision, training_precision::pure_bf16)) {
+    detail::hugging_face::write_precision(to, config);
+  }
+  if (words::weights_of(config)) to.take(&training_config::weights);
+  if (says(config.attention, attention_kernel::efficient)) {
+    to.take(&training_config::attention);
+    to.put("attn_implementation", "xformers");
+  } else {
+    to.put_word(
+        "attn_implementation", &training_config::attention, detail::hugging_face::attention_words);
+  }
+  if (config.engine == "fsdp2") {
+    to.take(&training_config::engine);
+    to.put("fsdp_version", 2);
+    detail::hugging_face::write_fsdp(to, "", "offload_params", config);
+    // The version stands outside.
+    to.settings["fsdp_config"].members()->erase(to.settings["fsdp_config"].members()->begin());
+    if (config.data_parallel) {
+      const std::int64_t replicas = *to.take(&training_config::data_parallel);
+      const std::int64_t shards =
+          config.shard_group ? *to.take(&training_config::shard_group) : replicas;
+      to.put("dp_shard_size", shards);
+      to.put("dp_replicate_size", replicas / shards);
+    }
+  } else if (config.recompute && *config.recompute != recompute_mode::selective) {
+    to.put("gradient_checkpointing", *to.take(&training_config::recompute) == recompute_mode::full);
+  }
+  if (says(config.pipeline_parallel, std::int64_t{1})) to.take(&training_config::pipeline_parallel);
+  if (config.micro_batch && config.accumulation && config.data_parallel)
+    to.take(&training_config::global_batch);
+  const std::string comment = "# written for axolotl 0.21\n";
+  written.files.push_back({"axolotl.yaml", comment + to_yaml(to.settings)});
+  written.command = "axolotl train axolotl.yaml";
+  if (const auto on = detail::machines_of(config); on.why.empty()) {
+    for (const auto member :
+         {&training_config::gpus, &training_config::nodes, &training_config::gpus_per_node})
+      to.take(member);
+    written.command += " --launcher torchrun -- --nnodes " + std::to_string(on.nodes) +
+                       " --nproc-per-node " + std::to_string(on.gpus_per_node);
+  }
+  written.not_written = to.not_written();
+  return written;
+}
+
+}  // namespace gpuplan::io

@@ -1,0 +1,459 @@
+#pragma once
+
+// What trainers' files say, as a setup and a batch that the library estimates: several files
+// merged, what they leave open filled in and said, what contradicts itself refused with the
+// numbers.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/io/framework_words.hpp>
+#include <gpuplan/io/trainer/members.hpp>
+#include <gpuplan/io/trainer/settings_reader.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/io/value.hpp>
+#include <gpuplan/known.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace gpuplan::io {
+
+/// What is taken because no file says it.
+struct assumption {
+  std::string member{};  // of `training_config`: "sequence_length"
+  std::string text{};    // "sequences of 2048 tokens: no file says how long they are"
+};
+
+/// A training as the library takes it, and how it came to be so.
+struct configured_training {
+  training_setup setup{};
+  batch_plan plan{};
+  std::int64_t gpus = 1;
+  std::vector<assumption> assumed{};
+  std::vector<remark> remarks{};  // what contradicts itself, and what is left out
+  std::string why{};  // why there is none; then the others say what was found until there. Empty:
+                      // there is
+
+  [[nodiscard]] explicit operator bool() const { return why.empty(); }
+};
+
+/// What the files do not say and a person may: the model's shape and what it is called (a name of
+/// the catalogue, or a `model_type`), and how many GPUs there are.
+struct training_context {
+  transformer shape{};
+  std::string called{};
+  known<std::int64_t> gpus{};
+};
+
+/// The tokens of a sequence where no file says how long they are; of a model with fewer learned
+/// positions, as many as it has.
+inline constexpr std::int64_t usual_sequence_length_of_files = 2048;
+
+/// The tokens of a sample: where no file says how long they are 2048, and no more than the model
+/// has learned positions. Of images 0.
+[[nodiscard]] inline std::int64_t sequence_length_of(const training_config& config,
+                                                     const transformer& model) {
+  if (model.kind == model_kind::vision) return 0;
+  if (config.sequence_length) return *config.sequence_length;
+  constexpr std::int64_t usual = 2048;
+  return model.position_rows != 0 ? std::min(usual, model.position_rows) : usual;
+}
+
+/// The recipe that these words mean to such an engine. Absent where it has none.
+[[nodiscard]] constexpr known<precision_recipe> recipe_of(training_precision precision,
+                                                          const engine_class& engine) {
+  const bool has_masters = engine.has_own_step || engine.has_fp32_gradients;
+  precision_recipe bf16 = bf16_mixed;
+  if (engine.has_own_step)
+    bf16 = bf16_master;
+  else if (engine.has_fp32_gradients)
+    bf16 = bf16_megatron;
+  switch (precision) {
+    case training_precision::fp32:
+      return fp32_precision;
+    case training_precision::tf32:
+      return precision_recipe{.compute = number_format::tf32};
+    case training_precision::fp16:
+      return has_masters ? fp16_master : fp16_mixed;
+    case training_precision::bf16:
+      return bf16;
+    case training_precision::fp8:
+      bf16.fp8_linears = true;
+      return bf16;
+    case training_precision::pure_bf16:
+      return bf16_pure;
+  }
+  return {};
+}
+
+/// The layout that files mean: a degree that none says is 1, and of an engine that always shares
+/// states the stage is its highest.
+[[nodiscard]] inline parallelism layout_of(const training_config& config) {
+  const auto or_one = [](const known<std::int64_t>& degree) { return degree ? *degree : 1; };
+  const auto is = [](const known<bool>& flag) { return flag && *flag; };
+  parallelism layout;
+  layout.tensor_parallel = or_one(config.tensor_parallel);
+  layout.pipeline_parallel = or_one(config.pipeline_parallel);
+  layout.virtual_pipeline = or_one(config.virtual_pipeline);
+  layout.context_parallel = or_one(config.context_parallel);
+  layout.expert_parallel = or_one(config.expert_parallel);
+  layout.sequence_parallel = is(config.sequence_parallel);
+  layout.optimizer_on_host = is(config.optimizer_on_host);
+  layout.weights_on_host = is(config.weights_on_host);
+  if (config.schedule_of_pipeline) layout.schedule = *config.schedule_of_pipeline;
+  layout.ends_are_layers = is(config.ends_are_layers);
+  layout.shares_kept_inputs = is(config.shares_kept_inputs);
+  if (config.zero_stage) layout.zero_stage = *config.zero_stage;
+  if (!config.zero_stage)
+    for (const engine_class* const known : engine_classes::all)
+      if (config.engine == known->name->text && known->least_zero_stage > 0)
+        layout.zero_stage = known->most_zero_stage;
+  return layout;
+}
+
+/// How many GPUs files mean.
+struct said_gpus {
+  known<std::int64_t> count{};  // absent where it does not follow from what they say
+  std::string assumed{};        // what no file says, if it counts
+  std::string why{};            // why the number is none; empty: nothing is wrong with it
+};
+
+/// All GPUs, where a file says so; else those of the nodes, those of so many replicas of
+/// `model_ranks` GPUs each, or as many as the batch needs.
+[[nodiscard]] inline said_gpus gpus_of(const training_config& config, std::int64_t model_ranks) {
+  said_gpus all;
+  const auto product = [&](std::int64_t one, std::int64_t other, const char* too_many) {
+    const auto is = gpuplan::detail::checked_product(one, other);
+    if (is.ok)
+      all.count = is.value;
+    else
+      all.why = too_many;
+  };
+  if (config.gpus) {
+    all.count = config.gpus;
+  } else if (config.gpus_per_node) {
+    if (!config.nodes)
+      all.assumed = "one node of " + std::to_string(*config.gpus_per_node) + " GPUs";
+    product(config.nodes ? *config.nodes : 1,
+            *config.gpus_per_node,
+            "nodes times GPUs of a node are more than fit into 64 bits");
+  } else if (config.data_parallel) {
+    product(*config.data_parallel,
+            model_ranks,
+            "data_parallel times the other degrees does not fit into 64 bits");
+  } else if (config.global_batch && config.micro_batch && config.accumulation) {
+    const auto samples =
+        gpuplan::detail::checked_product(*config.micro_batch, *config.accumulation);
+    if (!samples.ok || *config.global_batch % samples.value != 0) return all;
+    const auto gpus =
+        gpuplan::detail::checked_product(*config.global_batch / samples.value, model_ranks);
+    if (!gpus.ok || gpus.value > (std::int64_t{1} << 20)) return all;
+    all.count = gpus.value;
+    all.assumed = (gpus.value == 1 ? "one GPU" : std::to_string(gpus.value) + " GPUs") +
+                  ", which the batch needs: no file says how many";
+  }
+  if (all.count && *all.count > (std::int64_t{1} << 20))
+    all.why = std::to_string(*all.count) + " GPUs: plans are of 1048576 GPUs at most";
+  return all;
+}
+
+/// Sets what files say of a step, but for the number formats, which depend on the engine.
+inline void set_step(const training_config& config, training_setup& to) {
+  if (config.trains) to.trains.what = *config.trains;
+  if (config.last_layers) to.trains.last_layers = *config.last_layers;
+  if (config.adapters) {
+    to.trains.what = training::adapters;
+    to.trains.adapters = *config.adapters;
+  }
+  if (config.optimizer) to.optimizer = *config.optimizer;
+  if (config.clip_norm) to.optimizer.clips_gradients = *config.clip_norm > 0;
+  if (config.recompute) to.recompute = *config.recompute;
+  if (config.recompute_span) to.recompute_span = *config.recompute_span;
+  if (config.recompute_layers) to.recompute_layers = *config.recompute_layers;
+  if (config.saves_costly_results) to.saves_costly_results = *config.saves_costly_results;
+  if (config.attention) to.attention = *config.attention;
+  if (config.dropout) to.dropout = *config.dropout;
+}
+
+/// The framework of a tool that runs its own layers; nothing of those that run the model's own.
+[[nodiscard]] inline const char* framework_of_tool(std::string_view tool) {
+  return tool.starts_with("megatron")     ? "megatron-te"
+         : tool.starts_with("torchtitan") ? "torchtitan"
+                                          : nullptr;
+}
+
+/// The recipe with weights that are held in this format. Where the engine has copies of them in
+/// fp32 it is the recipe itself, since theirs is the engine's; without autocast all is in the
+/// format.
+[[nodiscard]] constexpr precision_recipe with_weights(precision_recipe recipe,
+                                                      number_format weights) {
+  if (recipe.master_weights || recipe.fp32_gradients) return recipe;
+  const bool is_cast = recipe.autocast();
+  recipe.weights = weights;
+  if (!is_cast && weights != number_format::fp32) recipe.compute = weights;
+  recipe.under_autocast = is_cast && recipe.compute == weights;
+  return recipe;
+}
+
+/// What files mean by their number formats, and what no file says of them.
+struct said_recipe {
+  precision_recipe is{};
+  std::vector<assumption> assumed{};
+};
+
+/// The recipe of files whose training has such an engine. Weights are held as a file states, but
+/// for those that the engine has copies of in fp32, or that Accelerate makes fp32 before
+/// fully_shard divides them. Where none states it they are in fp32; frozen ones beside adapters in
+/// bf16, as they are stored, where products are.
+[[nodiscard]] inline said_recipe recipe_of(const training_config& config,
+                                           training trains,
+                                           const engine_class& engine) {
+  said_recipe made;
+  const auto assume = [&](const char* member, const std::string& what) {
+    made.assumed.push_back({member, what});
+  };
+  if (!config.precision) assume("precision", "fp32: no file states a mixed precision");
+  const training_precision precision =
+      config.precision ? *config.precision : training_precision::fp32;
+  precision_recipe& recipe = made.is;
+  recipe = *recipe_of(precision, engine);
+  if (precision == training_precision::pure_bf16) return made;
+  const bool is_mixed = recipe.autocast();
+  const bool has_adapters = trains == training::adapters;
+  const std::string in_fp32 =
+      std::string("weights in fp32, of which ") + text(recipe.compute) + " is made";
+  if (engine.gathers_weights && is_mixed) {
+    if (config.weights ? *config.weights != number_format::fp32 : has_adapters)
+      assume("weights", in_fp32 + ": Accelerate casts what " + engine.name->text + " shares");
+  } else if (config.weights) {
+    recipe = with_weights(recipe, *config.weights);
+  } else if (is_mixed && has_adapters && precision == training_precision::bf16) {
+    recipe = bf16_under_autocast;
+    assume("weights",
+           "the frozen weights in bf16, as they are stored: no file states their format");
+  } else if (is_mixed) {
+    assume("weights", in_fp32 + ": no file states their format");
+  }
+  return made;
+}
+
+namespace detail {
+
+// One member of several files: the first that says it, and a remark where another says otherwise.
+template <class T>
+void merge(T& into,
+           const T& more,
+           const char* name,
+           const std::string& tool,
+           std::vector<remark>& remarks) {
+  if (!is_said(more)) return;
+  if (!is_said(into)) {
+    into = more;
+    return;
+  }
+  const auto contradict = [&](const std::string& first, const std::string& second) {
+    if (first != second)
+      remarks.push_back({remark::kind::contradicts,
+                         name,
+                         "is " + first + " in one file and " + second + " in that of " + tool +
+                             "; the first is taken"});
+  };
+  if constexpr (std::is_same_v<T, std::string>) {
+    contradict("\"" + printable(into) + "\"", "\"" + printable(more) + "\"");
+  } else if constexpr (requires { value(*into); }) {
+    contradict(shown(value(*into)), shown(value(*more)));
+  } else if constexpr (requires { *into == *more; }) {
+    if (!(*into == *more)) contradict("one thing", "another");
+  }
+}
+
+}  // namespace detail
+
+/// Several files of one training as one: an earlier file counts before a later one, and what both
+/// say in different words is a remark.
+[[nodiscard]] inline read_config merged(const std::vector<read_config>& files) {
+  read_config all;
+  for (const read_config& file : files) {
+    all.tool += (all.tool.empty() ? "" : " and ") + file.tool;
+    all.remarks.insert(all.remarks.end(), file.remarks.begin(), file.remarks.end());
+    all.not_understood.insert(
+        all.not_understood.end(), file.not_understood.begin(), file.not_understood.end());
+    training_config& to = all.config;
+    const training_config& from = file.config;
+    detail::for_each_member([&](const char* name, auto member) {
+      detail::merge(to.*member, from.*member, name, file.tool, all.remarks);
+    });
+  }
+  return all;
+}
+
+namespace detail {
+
+// Fills in a setup from what was read, field by field.
+class training_builder {
+ public:
+  training_builder(const read_config& read, const training_context& context)
+      : config_(read.config), tool_(read.tool), context_(context) {
+    to_.remarks = read.remarks;
+  }
+
+  [[nodiscard]] configured_training build() {
+    to_.setup.model = config_.shape ? *config_.shape : context_.shape;
+    set_length();
+    set_layout();
+    if (!failed()) set_batch();
+    if (!failed()) set_framework();
+    if (!failed()) set_step();
+    if (!failed()) check();
+    return to_;
+  }
+
+ private:
+  const training_config& config_;
+  const std::string& tool_;
+  const training_context& context_;
+  configured_training to_{};
+
+  [[nodiscard]] bool failed() const { return !to_.why.empty(); }
+  void refuse(const std::string& why) { to_.why = why; }
+  void assume(const char* member, const std::string& what) {
+    to_.assumed.push_back({member, what});
+  }
+  static std::string text(std::int64_t number) { return std::to_string(number); }
+  static std::int64_t or_one(const known<std::int64_t>& degree) { return degree ? *degree : 1; }
+
+  void set_length() {
+    to_.setup.sequence_length = sequence_length_of(config_, to_.setup.model);
+    if (to_.setup.sequence_length != 0 && !config_.sequence_length)
+      assume("sequence_length",
+             "sequences of " + text(to_.setup.sequence_length) +
+                 " tokens: no file says how long they are");
+  }
+
+  void set_layout() {
+    parallelism& layout = to_.setup.parallelism;
+    layout = layout_of(config_);
+    const auto model_ranks = gpuplan::detail::checked_product(
+        layout.tensor_parallel, layout.pipeline_parallel, layout.context_parallel);
+    if (!model_ranks.ok || model_ranks.value > (std::int64_t{1} << 20))
+      return refuse("tensor_parallel " + text(layout.tensor_parallel) + " x pipeline_parallel " +
+                    text(layout.pipeline_parallel) + " x context_parallel " +
+                    text(layout.context_parallel) + " are more than 1048576 GPUs");
+    set_gpus(model_ranks.value);
+    if (failed()) return;
+    to_.plan.data_parallel = to_.gpus / model_ranks.value;
+    if (config_.shard_group && *config_.shard_group < to_.plan.data_parallel)
+      layout.shard_group = *config_.shard_group;
+  }
+
+  void set_gpus(std::int64_t model_ranks) {
+    training_config config = config_;
+    if (context_.gpus) config.gpus = context_.gpus;
+    const said_gpus said = gpus_of(config, model_ranks);
+    if (!said.why.empty()) return refuse(said.why);
+    if (!said.assumed.empty()) assume("gpus", said.assumed);
+    if (!said.count) {
+      to_.gpus = model_ranks;
+      return assume(
+          "gpus",
+          (to_.gpus == 1 ? "one GPU" : text(to_.gpus) + " GPUs") + ": no file says how many");
+    }
+    to_.gpus = *said.count;
+    if (to_.gpus % model_ranks != 0)
+      return refuse(text(to_.gpus) + " GPUs are no multiple of " + text(model_ranks) +
+                    ", the product of tensor, pipeline and context parallelism; " +
+                    text((to_.gpus / model_ranks + 1) * model_ranks) + " GPUs would be");
+    if (config_.data_parallel && *config_.data_parallel != to_.gpus / model_ranks)
+      to_.remarks.push_back({remark::kind::contradicts,
+                             "data_parallel",
+                             "is " + text(*config_.data_parallel) + ", but " + text(to_.gpus) +
+                                 " GPUs and the other degrees leave " +
+                                 text(to_.gpus / model_ranks) + " replicas, which is taken"});
+  }
+
+  void set_batch() {
+    batch_plan& plan = to_.plan;
+    const std::int64_t replicas = plan.data_parallel;
+    plan.micro_batch = or_one(config_.micro_batch);
+    plan.accumulation = or_one(config_.accumulation);
+    if (!config_.micro_batch)
+      assume("micro_batch", "one sample of a forward and backward: no file states the micro-batch");
+    if (config_.global_batch && !config_.accumulation) {
+      const auto once = gpuplan::detail::checked_product(plan.micro_batch, replicas);
+      if (!once.ok || *config_.global_batch % once.value != 0)
+        return refuse("global_batch " + text(*config_.global_batch) + " is no multiple of " +
+                      text(plan.micro_batch) + " samples on each of " + text(replicas) +
+                      (replicas == 1 ? " replica" : " replicas"));
+      plan.accumulation = *config_.global_batch / once.value;
+    }
+    const auto samples =
+        gpuplan::detail::checked_product(plan.micro_batch, replicas, plan.accumulation);
+    if (!samples.ok) return refuse("the batch does not fit into 64 bits");
+    if (config_.global_batch && *config_.global_batch != samples.value)
+      to_.remarks.push_back({remark::kind::contradicts,
+                             "global_batch",
+                             "is " + text(*config_.global_batch) + ", but " +
+                                 text(plan.micro_batch) + " samples x " + text(replicas) +
+                                 " replicas x " + text(plan.accumulation) + " accumulated are " +
+                                 text(samples.value) + ", which is taken"});
+  }
+
+  void set_framework() {
+    const char* own = framework_of_tool(tool_);
+    const auto found =
+        own != nullptr ? catalog::find_framework(own) : catalog::implementation_of(context_.called);
+    if (!found)
+      return refuse("no code of transformers is known for " + printable(context_.called) + "; " +
+                    who_runs(to_.setup));
+    framework& software = to_.setup.framework;
+    software = found->framework;
+    if (own != nullptr) return;
+    std::string_view engine = config_.engine;
+    const int stage = to_.setup.parallelism.zero_stage;
+    if (engine.empty()) engine = stage >= 2 ? "fsdp2" : "ddp";
+    for (const engine_class* const known : engine_classes::all)
+      if (engine == known->name->text) software.engine.is = known;
+    if (!config_.zero_stage && stage > 0)
+      assume("zero_stage",
+             "ZeRO-" + text(stage) + ", which " + std::string(engine) +
+                 " does where nothing else is said");
+  }
+
+  void set_step() {
+    training_setup& setup = to_.setup;
+    io::set_step(config_, setup);
+    const said_recipe said = recipe_of(config_, setup.trains.what, *setup.framework.engine.is);
+    setup.precision = said.is;
+    to_.assumed.insert(to_.assumed.end(), said.assumed.begin(), said.assumed.end());
+  }
+
+  void check() {
+    const training_setup& setup = to_.setup;
+    const auto valid = validate(setup, to_.plan);
+    if (valid) return;
+    const bool is_model = !catalog::runs(setup.framework, setup);
+    refuse(failure_text(valid.why()).c_str() + (is_model ? "; " + who_runs(setup) : std::string()));
+  }
+};
+
+}  // namespace detail
+
+/// The setup and the batch that the files mean. `context.shape` counts where no file has the
+/// model's shape. Where the library cannot estimate it, `why` says which field is in the way; what
+/// no file says is taken as `assumed` lists it.
+[[nodiscard]] inline configured_training configured(const read_config& read,
+                                                    const training_context& context) {
+  return detail::training_builder(read, context).build();
+}
+
+}  // namespace gpuplan::io

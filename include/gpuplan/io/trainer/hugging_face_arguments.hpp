@@ -1,0 +1,431 @@
+#pragma once
+
+// transformers' TrainingArguments, TRL's SFTConfig and DPOConfig, and the arguments of TRL's
+// scripts, as an object of JSON or YAML. Keys and defaults are those of transformers 5.23 and TRL
+// 1.16; older names are read too.
+
+#include <gpuplan/io/trainer/config_members.hpp>
+#include <gpuplan/io/trainer/deepspeed.hpp>
+#include <gpuplan/io/trainer/hugging_face_words.hpp>
+#include <gpuplan/io/trainer/launch.hpp>
+#include <gpuplan/io/trainer/settings_reader.hpp>
+#include <gpuplan/io/trainer/settings_writer.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/io/value.hpp>
+#include <gpuplan/io/yaml.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gpuplan::io {
+namespace detail::hugging_face {
+
+// Of TrainingArguments
+inline constexpr plain_key argument_keys[] = {
+    {"per_device_train_batch_size", &training_config::micro_batch},
+    {"gradient_accumulation_steps", &training_config::accumulation},
+    {"max_grad_norm", &training_config::clip_norm},
+    {"learning_rate", &training_config::learning_rate},
+    {"weight_decay", &training_config::weight_decay},
+    {"num_train_epochs", &training_config::epochs},
+};
+// Of TRL's configs and scripts
+inline constexpr plain_key trl_keys[] = {
+    {"model_name_or_path", &training_config::model},
+    {"max_length", &training_config::sequence_length},
+    {"packing", &training_config::packing},
+};
+// That TrainingArguments do not have, and TRL's do
+inline constexpr const char* words_of_trl[] = {"use_peft",
+                                               "lora_r",
+                                               "lora_target_modules",
+                                               "max_length",
+                                               "max_seq_length",
+                                               "packing",
+                                               "padding_free",
+                                               "load_in_4bit",
+                                               "dataset_name",
+                                               "beta",
+                                               "assistant_only_loss",
+                                               "completion_only_loss"};
+
+inline void doubt_flags(settings_reader& from, std::initializer_list<const char*> keys) {
+  for (const char* const key : keys)
+    if (const auto is = from.flag(key); is && *is)
+      from.remark_on(kind::doubtful, key, "is true, which the estimate leaves out");
+}
+inline void say_outdated(settings_reader& from,
+                         std::initializer_list<std::pair<const char*, const char*>> names) {
+  for (const auto& [old, now] : names)
+    if (from.find(old, true) != nullptr)
+      from.remark_on(kind::outdated, old, std::string("is refused by transformers 5; ") + now);
+}
+
+/// What all that take TrainingArguments say in the same words, LLaMA-Factory too.
+inline void read_arguments(settings_reader& from, training_config& to, read_config& all) {
+  read_plain(from, argument_keys, to);
+  // -1: as many as there are epochs.
+  if (const auto steps = from.integer("max_steps", -1); steps && *steps > 0) to.steps = *steps;
+  read_schedule(from, {}, to);
+  if (from.has("warmup_ratio"))
+    from.remark_on(kind::outdated,
+                   "warmup_ratio",
+                   "is refused by transformers 5; warmup_steps takes a share below 1");
+  read_precision(from, to);
+  to.optimizer = read_word<gpuplan::optimizer>(from, "optim", optimizer_words);
+  for (const char* key : {"activation_checkpointing", "gradient_checkpointing"})
+    if (const auto is = from.flag(key); is && !to.recompute)
+      to.recompute = *is ? recompute_mode::full : recompute_mode::none;
+  // A flag, or in words of older versions: "full_shard auto_wrap".
+  if (const value* const fsdp = from.find("fsdp", true)) {
+    const std::string* const words = fsdp->text();
+    const bool is_on = words != nullptr ? !words->empty() && *words != "false"
+                                        : fsdp->flag() != nullptr && *fsdp->flag();
+    const auto has = [&](const char* word) {
+      return words != nullptr && words->find(word) != std::string::npos;
+    };
+    if (is_on) {
+      to.engine = "fsdp2";
+      to.zero_stage = has("shard_grad_op") ? 2 : 3;  // default: reshard_after_forward true
+      if (has("no_shard")) to.zero_stage = 0, to.engine = "ddp";
+      if (has("offload")) to.weights_on_host = true;
+      if (words != nullptr && *words != "true")
+        from.remark_on(kind::outdated, "fsdp", "in words is old; true is taken, with fsdp_config");
+      read_fsdp(from, true, to);
+    }
+  }
+  from.find("fsdp_config", true);
+  if (const value* const deepspeed = from.find("deepspeed", true)) {
+    if (to.engine == "fsdp2")
+      from.remark_on(
+          kind::contradicts, "deepspeed", "is there, and fsdp too; one of both is taken");
+    if (deepspeed->members() != nullptr)
+      take_deepspeed(from, "deepspeed", read_deepspeed(*deepspeed), to, all);
+    else
+      from.remark_on(
+          kind::doubtful,
+          "deepspeed",
+          "is " + shown(*deepspeed) + ", another file: what it says is to be read of it");
+    to.engine = "deepspeed";
+  }
+  doubt_flags(from, {"torch_compile", "use_liger_kernel", "auto_find_batch_size"});
+  if (const auto bucket = from.number("ddp_bucket_cap_mb"); bucket && *bucket != 25)
+    from.remark_on(kind::doubtful, "ddp_bucket_cap_mb", "is not 25, as the estimate has it");
+  say_outdated(from,
+               {{"evaluation_strategy", "eval_strategy is taken"},
+                {"group_by_length", "train_sampling_strategy: group_by_length is taken"},
+                {"overwrite_output_dir", "leave it out"},
+                {"no_cuda", "use_cpu is taken"},
+                {"use_mps_device", "leave it out"},
+                {"fp16_backend", "leave it out"},
+                {"fp16_opt_level", "leave it out"},
+                {"half_precision_backend", "leave it out"},
+                {"per_gpu_train_batch_size", "per_device_train_batch_size is taken"},
+                {"xla", "fsdp_config.xla is taken"},
+                {"tpu_num_cores", "leave it out"},
+                {"torchdynamo", "torch_compile is taken"},
+                {"ray_scope", "leave it out"},
+                {"jit_mode_eval", "leave it out"},
+                {"past_index", "leave it out"},
+                {"logging_dir", "the environment's TENSORBOARD_LOGGING_DIR is taken"},
+                {"save_safetensors", "leave it out"}});
+  from.pass_over_words(
+      "",
+      "output_dir lr_scheduler_kwargs optim_args optim_target_modules adam_beta1 adam_beta2 "
+      "adam_epsilon average_tokens_across_devices label_smoothing_factor bf16_full_eval "
+      "fp16_full_eval activation_checkpointing_kwargs gradient_checkpointing_kwargs "
+      "torch_compile_backend torch_compile_mode liger_kernel_config use_cache "
+      "neftune_noise_alpha torch_empty_cache_steps logging_strategy logging_steps "
+      "logging_first_step log_on_each_node logging_nan_inf_filter "
+      "include_num_input_tokens_seen include_tokens_per_second log_level log_level_replica "
+      "disable_tqdm report_to run_name project trackio_space_id trackio_bucket_id "
+      "trackio_static_space_id eval_strategy eval_steps eval_delay per_device_eval_batch_size "
+      "prediction_loss_only eval_on_start eval_do_concat_batches eval_use_gather_object "
+      "eval_accumulation_steps include_for_metrics include_inputs_for_metrics "
+      "batch_eval_metrics save_only_model save_strategy save_steps save_on_each_node "
+      "save_total_limit enable_jit_checkpoint push_to_hub push_to_hub_token "
+      "push_to_hub_model_id hub_token hub_private_repo hub_model_id hub_strategy "
+      "hub_always_push hub_revision load_best_model_at_end metric_for_best_model "
+      "greater_is_better ignore_data_skip restore_callback_states_from_checkpoint "
+      "full_determinism seed data_seed use_cpu accelerator_config dataloader_drop_last "
+      "dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers "
+      "dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order "
+      "remove_unused_columns label_names train_sampling_strategy length_column_name "
+      "ddp_find_unused_parameters ddp_broadcast_buffers ddp_static_graph ddp_backend "
+      "ddp_timeout debug skip_memory_metrics do_train do_eval do_predict "
+      "resume_from_checkpoint local_rank fsdp_min_num_params "
+      "fsdp_transformer_layer_cls_to_wrap predict_with_generate generation_max_length "
+      "generation_num_beams sortish_sampler");
+}
+
+/// Fills in what TrainingArguments document, where no other file may say it.
+inline void take_defaults(training_config& to, bool is_trl) {
+  if (!to.micro_batch) to.micro_batch = 8;
+  if (!to.accumulation) to.accumulation = 1;
+  if (!to.clip_norm) to.clip_norm = 1.0;
+  // Since 5.0, with PyTorch 2.8 and later
+  if (!to.optimizer) to.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
+  // TRL's are bf16 and gradient_checkpointing: true
+  if (!to.precision) to.precision = is_trl ? training_precision::bf16 : training_precision::fp32;
+  if (!to.recompute) to.recompute = is_trl ? recompute_mode::full : recompute_mode::none;
+  if (is_trl && !to.sequence_length) to.sequence_length = 1024;
+}
+
+inline void read_adapters(settings_reader& from, training_config& to) {
+  lora adapters{.rank = 16};  // TRL's default
+  if (const auto rank = from.integer("lora_r")) adapters.rank = *rank;
+  read_targets(from, "lora_target_modules", adapters);
+  read_saved_modules(from, "lora_modules_to_save", adapters);
+  if (const auto is = from.flag("use_dora")) adapters.magnitudes = *is;
+  const auto four_bits = from.flag("load_in_4bit");
+  const auto nested = from.flag("use_bnb_nested_quant");
+  if (four_bits && *four_bits)
+    adapters.base = nested && *nested ? double_quantised_base : four_bit_base;
+  doubt_flags(from, {"load_in_8bit"});
+  if (from.find("lora_target_parameters", true) != nullptr)
+    from.remark_on(kind::doubtful,
+                   "lora_target_parameters",
+                   "has parameters with adapters, which the estimate leaves out");
+  from.pass_over_words("",
+                       "lora_alpha lora_dropout lora_task_type use_rslora bnb_4bit_quant_type "
+                       "bnb_4bit_quant_storage");
+  const auto is_used = from.flag("use_peft");
+  if (is_used) to.trains = *is_used ? training::adapters : training::full;
+  if (is_used && *is_used) to.adapters = adapters;
+  if (!(is_used && *is_used) && four_bits && *four_bits)
+    from.remark_on(kind::missing, "use_peft", "is not true; four bits train with adapters alone");
+}
+
+inline void read_trl(settings_reader& from, training_config& to) {
+  read_plain(from, trl_keys, to);
+  if (const auto length = from.integer("max_seq_length")) {
+    from.remark_on(kind::outdated, "max_seq_length", "is refused by TRL; max_length is taken");
+    if (!to.sequence_length) to.sequence_length = length;
+  }
+  to.attention = read_word<attention_kernel>(from, "attn_implementation", attention_words);
+  read_adapters(from, to);
+  for (const char* key :
+       {"dtype", "torch_dtype", "model_init_kwargs.dtype", "model_init_kwargs.torch_dtype"}) {
+    known<number_format> weights = number_format::bf16;
+    if (from.text(key) == "auto")
+      from.remark_on(kind::doubtful,
+                     key,
+                     "is \"auto\", the format of the stored model; the estimate has bf16");
+    else
+      weights = read_word<number_format>(from, key, weights_words);
+    if (!to.weights) to.weights = weights;
+    if (std::string_view(key).ends_with("torch_dtype") && from.has(key))
+      from.remark_on(kind::outdated, key, "is now dtype");
+  }
+  from.find("model_init_kwargs", true);
+  if (const auto is = from.flag("padding_free"); is && *is && !to.packing)
+    from.remark_on(
+        kind::doubtful, "padding_free", "is true; the estimate has sequences of max_length");
+  doubt_flags(from, {"activation_offloading", "use_liger_loss"});
+  for (const char* key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
+    if (from.find(key, true) != nullptr)
+      from.remark_on(kind::doubtful,
+                     key,
+                     "belongs to a training with a reference model, or with pairs of answers; the "
+                     "estimate is of one model and one answer");
+  from.pass_over_words(
+      "",
+      "model_revision trust_remote_code router_aux_loss_coef "
+      "chat_template_path dataset_text_field dataset_kwargs dataset_num_proc eos_token "
+      "pad_token truncation_mode shuffle_dataset packing_strategy pad_to_multiple_of "
+      "eval_packing completion_only_loss assistant_only_loss loss_type loss_weights "
+      "disable_dropout ld_alpha f_divergence_type f_alpha_divergence_coef label_smoothing "
+      "use_weighting discopop_tau ref_model_mixup_alpha ref_model_sync_steps "
+      "precompute_ref_batch_size max_prompt_length max_completion_length dataset_name "
+      "dataset_config dataset_train_split dataset_test_split dataset_streaming "
+      "ignore_bias_buffers datasets dataset_mixture trl_config config_name tokenizer_name "
+      "cache_dir use_fast_tokenizer token dataset_config_name train_file validation_file "
+      "max_train_samples max_eval_samples block_size preprocessing_num_workers "
+      "overwrite_cache env");
+}
+
+/// What weights are beside the precision. Without autocast all else has their format.
+inline void settle_weights(settings_reader& from, training_config& to) {
+  if (says(to.precision, training_precision::fp32) && says(to.weights, number_format::bf16)) {
+    to.precision = training_precision::pure_bf16;
+    to.weights = {};
+  }
+  if (says(to.precision, training_precision::fp16) && says(to.weights, number_format::fp16) &&
+      !to.adapters)
+    from.remark_on(kind::contradicts,
+                   "dtype",
+                   "is float16 beside fp16, whose gradients torch's scaler refuses; float32 is "
+                   "taken");
+}
+
+inline std::string refusal_of_arguments(const training_config& config) {
+  if (std::string flaw = flaw_of(config); !flaw.empty()) return flaw;
+  if (std::string flaw = flaw_of_adapters(config); !flaw.empty()) return flaw;
+  if (!config.engine.empty() && config.engine != "ddp" && config.engine != "fsdp2" &&
+      config.engine != "deepspeed")
+    return "engine " + printable(config.engine) + ": ddp, fsdp2 and deepspeed are taken";
+  if (config.pipeline_parallel && *config.pipeline_parallel > 1)
+    return "pipeline_parallel " + std::to_string(*config.pipeline_parallel) +
+           ": transformers' Trainer has no pipelines; 1 is taken";
+  if (says(config.precision, training_precision::fp8))
+    return "precision fp8: TrainingArguments have no word for it; Accelerate's file has";
+  if (config.engine == "fsdp2") return flaw_of_fsdp(config);
+  if (config.engine == "deepspeed" && !config.zero_stage)
+    return "zero_stage is not known, which transformers wants of DeepSpeed";
+  if (config.engine == "deepspeed") return deepspeed::refusal_of(config);
+  if (config.zero_stage && *config.zero_stage > 0)
+    return "zero_stage " + std::to_string(*config.zero_stage) +
+           ": without an engine that shares it is 0; engine fsdp2 or deepspeed is taken";
+  return "";
+}
+
+inline void write_inner_deepspeed(settings_writer& to, const training_config& config) {
+  for (const char* key : {"train_micro_batch_size_per_gpu",
+                          "gradient_accumulation_steps",
+                          "gradient_clipping",
+                          "bf16.enabled",
+                          "fp16.enabled"})
+    to.put(std::string("deepspeed.") + key, "auto");
+  const std::string zero = "deepspeed.zero_optimization.";
+  if (config.zero_stage) to.put(zero + "stage", *to.take(&training_config::zero_stage));
+  if (config.optimizer_on_host)
+    to.put(zero + "offload_optimizer.device",
+           *to.take(&training_config::optimizer_on_host) ? "cpu" : "none");
+  if (config.weights_on_host)
+    to.put(zero + "offload_param.device",
+           *to.take(&training_config::weights_on_host) ? "cpu" : "none");
+  if (config.tensor_parallel)
+    to.put("deepspeed.tensor_parallel.autotp_size", *to.take(&training_config::tensor_parallel));
+}
+
+/// The members of TrainingArguments that a config says; LLaMA-Factory's too.
+inline void write_arguments(settings_writer& to, const training_config& config) {
+  to.put_plain(argument_keys);
+  if (config.steps) to.put("max_steps", *to.take(&training_config::steps));
+  write_schedule(to, {}, config);
+  to.put_word("optim", &training_config::optimizer, optimizer_words);
+  write_precision(to, config);
+  if (config.engine == "fsdp2") {
+    to.put("fsdp", true);
+    // FSDP's own instead, which gathers once; TRL's default is true.
+    if (config.recompute && *config.recompute != recompute_mode::selective)
+      to.put("gradient_checkpointing", false);
+    write_fsdp(to, "", "cpu_offload", config);
+  } else if (config.recompute && *config.recompute != recompute_mode::selective) {
+    // Every version knows it; since 5.23 activation_checkpointing is its name.
+    to.put("gradient_checkpointing", *to.take(&training_config::recompute) == recompute_mode::full);
+  }
+  if (config.engine == "deepspeed") write_inner_deepspeed(to, config);
+  if (config.engine != "ddp") to.take(&training_config::engine);
+  // What the launcher makes of the GPUs.
+  if (machines_of(config).why.empty())
+    for (const auto member :
+         {&training_config::gpus, &training_config::nodes, &training_config::gpus_per_node})
+      to.take(member);
+  if (config.micro_batch && config.accumulation && config.data_parallel)
+    to.take(&training_config::global_batch);
+  to.take(&training_config::data_parallel);
+  if (says(config.pipeline_parallel, std::int64_t{1})) to.take(&training_config::pipeline_parallel);
+}
+
+inline void write_adapters(settings_writer& to, const training_config& config) {
+  if (config.trains) to.put("use_peft", *to.take(&training_config::trains) == training::adapters);
+  if (!config.adapters) return;
+  const lora& is = *to.take(&training_config::adapters);
+  to.put("lora_r", is.rank);
+  value::list names = target_names(is.targets);
+  to.put("lora_target_modules", std::move(names));
+  if (is.magnitudes) to.put("use_dora", true);
+  write_saved_modules(to, "lora_modules_to_save", is);
+  if (is.base.block != 0) to.put("load_in_4bit", true);
+  if (is.base.scale_block != 0) to.put("use_bnb_nested_quant", true);
+  if (is.bias != lora_bias::none) to.leave("adapters.bias");
+  if (is.weights != number_format::fp32) to.leave("adapters.weights");
+}
+
+// torchrun's part of a command, where the machines are known.
+inline std::string started_by(const training_config& config) {
+  const auto on = machines_of(config);
+  if (!on.why.empty()) return "torchrun ";
+  return "torchrun --nnodes " + std::to_string(on.nodes) + " --nproc-per-node " +
+         std::to_string(on.gpus_per_node) + " ";
+}
+
+}  // namespace detail::hugging_face
+
+/// Whether an object has arguments of transformers' Trainer, or of TRL.
+[[nodiscard]] inline bool looks_like_hugging_face_arguments(const value& settings) {
+  for (const char* const key : {"per_device_train_batch_size",
+                                "num_train_epochs",
+                                "lr_scheduler_type",
+                                "save_strategy",
+                                "lora_target_modules",
+                                "use_peft"})
+    if (settings.find(key) != nullptr)
+      // axolotl's and LLaMA-Factory's own
+      return settings.find("base_model") == nullptr &&
+             settings.find("finetuning_type") == nullptr && settings.find("stage") == nullptr &&
+             settings.find("template") == nullptr;
+  return false;
+}
+
+/// What arguments of transformers' Trainer or of TRL say. What they document as defaults is filled
+/// in where it matters: 8 samples of a micro-batch, no accumulation, fused AdamW, gradients clipped
+/// at 1, and in fp32 without recomputation, but with TRL's keys in bf16 with it, and 1024 tokens.
+/// Not beside `deepspeed`, whose own file may say it. Tested with transformers 5.23 and TRL 1.16.
+[[nodiscard]] inline read_config read_hugging_face_arguments(const value& settings) {
+  read_config read{.tool = "hugging face"};
+  if (settings.members() == nullptr) {
+    read.why = "it is " + detail::shown(settings) + "; arguments are an object";
+    return read;
+  }
+  bool is_trl = false;
+  for (const char* const key : detail::hugging_face::words_of_trl)
+    is_trl = is_trl || settings.find(key) != nullptr;
+  if (is_trl) read.tool = "trl";
+  detail::settings_reader reader(settings, read);
+  detail::hugging_face::read_arguments(reader, read.config, read);
+  detail::hugging_face::read_trl(reader, read.config);
+  if (read.config.engine != "deepspeed") detail::hugging_face::take_defaults(read.config, is_trl);
+  detail::hugging_face::settle_weights(reader, read.config);
+  detail::remark_on_contradictions(
+      reader, read.config, [](std::string_view) { return "per_device_train_batch_size"; });
+  reader.name_the_others();
+  return read;
+}
+
+/// Arguments as YAML: for TRL's `sft` where the config says a model, a length or adapters, else for
+/// a script of transformers' Trainer; DeepSpeed's object in them. Degrees above 1 that Accelerate's
+/// file says are in `not_written`. Refused: pipelines, fp8, parts of a model that train, modules
+/// without a name, ZeRO without an engine.
+[[nodiscard]] inline written_config write_hugging_face_arguments(const training_config& config) {
+  namespace words = detail::hugging_face;
+  written_config written;
+  written.why = words::refusal_of_arguments(config);
+  if (!written) return written;
+  detail::settings_writer to(config);
+  const bool is_trl = is_said(config.model) || is_said(config.sequence_length) ||
+                      is_said(config.packing) || is_said(config.trains) ||
+                      is_said(config.attention) ||
+                      says(config.precision, training_precision::pure_bf16);
+  if (is_trl) to.put_plain(words::trl_keys);
+  if (is_trl) to.put("dataset_name", data_set_placeholder);
+  to.put("output_dir", output_placeholder);
+  words::write_arguments(to, config);
+  if (says(config.precision, training_precision::pure_bf16))
+    to.put("dtype", "bfloat16");
+  else if (is_trl)
+    to.put_word("dtype", &training_config::weights, words::weights_words);
+  words::write_adapters(to, config);
+  to.put_word("attn_implementation", &training_config::attention, words::attention_words);
+  const std::string comment = "# written for transformers 5.23 and TRL 1.16\n";
+  written.files.push_back({"arguments.yaml", comment + to_yaml(to.settings)});
+  written.command =
+      words::started_by(config) + (is_trl ? "-m trl.scripts.sft --config arguments.yaml"
+                                          : std::string(script_placeholder) + " arguments.yaml");
+  written.not_written = to.not_written();
+  return written;
+}
+
+}  // namespace gpuplan::io

@@ -1,0 +1,335 @@
+#pragma once
+
+// Megatron-Bridge's configuration, in both directions: overrides of a recipe as words
+// (model.tensor_model_parallel_size=4), or the same tree in YAML.
+
+#include <gpuplan/io/trainer/megatron_lm_flags.hpp>
+#include <gpuplan/io/trainer/megatron_settings.hpp>
+#include <gpuplan/io/trainer/megatron_shape.hpp>
+#include <gpuplan/io/trainer/torchrun.hpp>
+#include <gpuplan/io/trainer/words.hpp>
+#include <gpuplan/io/value.hpp>
+#include <gpuplan/io/yaml.hpp>
+#include <gpuplan/known.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gpuplan::io {
+namespace detail {
+
+// Where a field of Megatron-Core has another name than Megatron-LM's flag, or the opposite sense.
+struct bridge_size {
+  const char* field;
+  const char* flag;
+  bool is_opposite = false;
+};
+inline constexpr bridge_size bridge_sizes[] = {
+    {"gated_linear_unit", "--swiglu"},
+    {"num_moe_experts", "--num-experts"},
+    {"add_bias_linear", "--disable-bias-linear", true},
+    {"share_embeddings_and_output_weights", "--untie-embeddings-and-output-weights", true},
+};
+
+inline constexpr const char* also_distributed = "optimizer.use_distributed_optimizer";
+
+[[nodiscard]] inline std::string flag_of_field(std::string_view field) {
+  std::string flag = "--" + std::string(field);
+  for (char& c : flag)
+    if (c == '_') c = '-';
+  return flag;
+}
+
+/// `a.b=c` as members of members; words without = are named.
+[[nodiscard]] inline value overrides_of_words(const std::vector<std::string>& words,
+                                              read_config& to) {
+  value made = value::object();
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      to.not_understood.push_back(printable(word.substr(0, 80)));
+      continue;
+    }
+    // +key=value adds a key, ++key=value adds or replaces it
+    std::string_view path = std::string_view(word).substr(0, equals);
+    while (!path.empty() && path.front() == '+') path.remove_prefix(1);
+    value* at = &made;
+    int depth = 0;
+    for (std::size_t end = path.find('.'); end != std::string_view::npos && depth < 16;
+         end = path.find('.'), ++depth) {
+      at = &(*at)[path.substr(0, end)];
+      path.remove_prefix(end + 1);
+    }
+    const std::string_view text = std::string_view(word).substr(equals + 1);
+    value is = value_of_word(text);
+    if (text == "null" || text == "None" || text == "~") is = value();
+    if (is_one_of(text, {"true", "True"})) is = true;
+    if (is_one_of(text, {"false", "False"})) is = false;
+    (*at)[path] = std::move(is);
+  }
+  return made;
+}
+
+class megatron_bridge_reader {
+ public:
+  megatron_bridge_reader(const value& settings, read_config& to)
+      : settings_(settings),
+        from_(settings, to),
+        to_(to),
+        core_(from_, to, megatron_dialect::bridge) {}
+
+  void read() {
+    training_config& config = to_.config;
+    core_.read();
+    if ((config.warm_up_share || config.samples) && config.warm_up_steps &&
+        *config.warm_up_steps == 0)
+      config.warm_up_steps = known<double>();  // which takes away the recipe's
+    // Where one of the two is true, both are.
+    const auto shares = from_.flag(also_distributed);
+    if (shares && *shares && (!config.zero_stage || *config.zero_stage == 0)) config.zero_stage = 1;
+    // null is what the recipe may have set otherwise
+    const value* const model = settings_.find("model");
+    const value* const granularity =
+        model != nullptr ? model->find("recompute_granularity") : nullptr;
+    if (granularity != nullptr && granularity->is_nothing())
+      config.recompute = recompute_mode::none;
+    read_precision();
+    read_lengths();
+    read_adapters();
+    if (model != nullptr) read_sizes(*model);
+    core_.conclude();
+    pass_over();
+    from_.name_the_others();
+  }
+
+ private:
+  void read_precision() {
+    std::string is = from_.text("mixed_precision");
+    for (char& c : is)
+      if (c == '-') c = '_';
+    const auto has = [&is](const char* part) { return is.find(part) != std::string::npos; };
+    if (is.empty()) return;
+    if (has("fp4"))
+      core_.remark_on(remark::kind::doubtful,
+                      "mixed_precision",
+                      "is " + shown(value(is)) + "; the estimate has nothing for it");
+    else if (has("fp8"))
+      to_.config.precision = training_precision::fp8;
+    else if (is == "bf16_mixed")
+      to_.config.precision = training_precision::bf16;
+    else if (is == "fp16_mixed")
+      to_.config.precision = training_precision::fp16;
+    else
+      core_.remark_on(remark::kind::doubtful,
+                      "mixed_precision",
+                      "is " + shown(value(is)) + "; a recipe such as bf16_mixed is taken");
+  }
+  void read_lengths() {
+    const auto in_fp32 = from_.flag("ddp.grad_reduce_in_fp32");
+    if (in_fp32 && !*in_fp32)
+      core_.remark_on(remark::kind::doubtful,
+                      "ddp.grad_reduce_in_fp32",
+                      "changes memory or time; the estimate counts with fp32");
+    auto length = from_.integer("dataset.seq_length");
+    if (!length) length = from_.integer("dataset.sequence_length");
+    if (!length) return;
+    if (to_.config.sequence_length && *to_.config.sequence_length != *length)
+      core_.remark_on(remark::kind::contradicts,
+                      "dataset.seq_length",
+                      "is " + std::to_string(*length) + "; model.seq_length, " +
+                          std::to_string(*to_.config.sequence_length) + ", is taken");
+    if (!to_.config.sequence_length) to_.config.sequence_length = length;
+  }
+  void read_adapters() {
+    const auto rank = from_.integer("peft.dim");
+    if (!rank) return;
+    to_.config.trains = training::adapters;
+    // Its default: the four linear layers of attention and MLP.
+    to_.config.adapters = lora{.rank = *rank,
+                               .weights = number_format::bf16,
+                               .targets = {.query = true,
+                                           .key = true,
+                                           .value = true,
+                                           .attention_out = true,
+                                           .gate = true,
+                                           .up = true,
+                                           .down = true}};
+    if (from_.find("peft.target_modules", true) != nullptr)
+      core_.remark_on(remark::kind::doubtful,
+                      "peft.target_modules",
+                      "the estimate takes linear_qkv, linear_proj, linear_fc1 and linear_fc2");
+  }
+  // A whole tree states the model: its fields are Megatron-LM's flags under other names.
+  void read_sizes(const value& model) {
+    if (model.find("num_layers") == nullptr || model.find("hidden_size") == nullptr ||
+        model.find("num_attention_heads") == nullptr || model.members() == nullptr)
+      return;
+    value flags = value::object();
+    std::vector<std::pair<std::string, std::string>> fields;  // and their flags
+    for (const auto& [field, is] : *model.members()) {
+      if (is.is_nothing()) continue;
+      std::string flag = flag_of_field(field);
+      value given = is;
+      for (const bridge_size& each : bridge_sizes) {
+        if (field != each.field) continue;
+        flag = each.flag;
+        if (each.is_opposite && is.flag() != nullptr) given = !*is.flag();
+      }
+      if (field == "num_query_groups")
+        flags.members()->emplace_back("--group-query-attention", true);
+      flags.members()->emplace_back(flag, std::move(given));
+      fields.emplace_back("model." + field, std::move(flag));
+    }
+    read_config shape;
+    shape.config.tensor_parallel = to_.config.tensor_parallel;
+    settings_reader sizes(flags, shape);
+    megatron_shape_reader(sizes, shape).read();
+    sizes.name_the_others();
+    const std::set<std::string> others(shape.not_understood.begin(), shape.not_understood.end());
+    for (const auto& [field, flag] : fields)
+      if (others.count(flag) == 0) from_.find(field, true);
+    to_.config.shape = shape.config.shape;
+    for (remark& each : shape.remarks) {
+      std::string field = each.key.substr(each.key.size() > 2 ? 2 : 0);
+      for (char& c : field)
+        if (c == '-') c = '_';
+      core_.remark_on(each.is, "model." + field, std::move(each.text));
+    }
+  }
+  void pass_over() {
+    from_.pass_over({"checkpoint",
+                     "logger",
+                     "tokenizer",
+                     "rng",
+                     "ft",
+                     "straggler",
+                     "nvrx_straggler",
+                     "profiling",
+                     "rerun_state_machine",
+                     "validation",
+                     "comm_overlap",
+                     "tensor_inspect",
+                     "inprocess_restart",
+                     "env_vars",
+                     "dataset",
+                     "optimizer_config_override_provider",
+                     "peft",
+                     "_target_",
+                     "scheduler.max_steps"});
+    for (const char* const group : {"model", "optimizer", "scheduler", "train", "ddp", "dist"}) {
+      const value* const in = settings_.find(group);
+      if (in == nullptr || in->members() == nullptr) continue;
+      for (const auto& [field, is] : *in->members()) {
+        const std::string flag = flag_of_field(field);
+        const bool is_private = !field.empty() && field.front() == '_';
+        if (is_private || is_of_passed_family(flag) || is_passed_over(flag))
+          from_.find(std::string(group) + "." + field, true);
+      }
+    }
+  }
+
+  const value& settings_;
+  settings_reader from_;
+  read_config& to_;
+  megatron_reader core_;
+};
+
+}  // namespace detail
+
+/// What a tree of Megatron-Bridge's says: overrides of a recipe in YAML, or a whole configuration.
+/// What it does not say is the recipe's. `known` stays: the number of GPUs. The names are those of
+/// megatron-bridge 0.6.2.
+[[nodiscard]] inline read_config read_megatron_bridge(const value& settings,
+                                                      read_config known = {}) {
+  known.tool = "megatron-bridge";
+  if (const value::object* const all = settings.members())
+    for (const auto& [group, in] : *all)
+      if (in.members() != nullptr && in.members()->size() > detail::most_flag_words) {
+        known.why = "it has more than " + std::to_string(detail::most_flag_words) + " settings";
+        return known;
+      }
+  detail::megatron_bridge_reader(settings, known).read();
+  return known;
+}
+
+/// The same of words: `model.tensor_model_parallel_size=4 train.micro_batch_size=1`.
+[[nodiscard]] inline read_config read_megatron_bridge_words(const std::vector<std::string>& words,
+                                                            read_config known = {}) {
+  if (words.size() > detail::most_flag_words) {
+    known.tool = "megatron-bridge";
+    known.why = "it has more than " + std::to_string(detail::most_flag_words) + " words";
+    return known;
+  }
+  const value settings = detail::overrides_of_words(words, known);
+  return read_megatron_bridge(settings, std::move(known));
+}
+
+[[nodiscard]] inline bool looks_like_megatron_bridge(const value& settings) {
+  const value* const model = settings.find("model");
+  const value* const train = settings.find("train");
+  return (model != nullptr && model->find("tensor_model_parallel_size") != nullptr) ||
+         (train != nullptr && train->find("micro_batch_size") != nullptr);
+}
+
+/// A plan as overrides of a recipe in YAML, and a command with the same as words. Refused: a plan
+/// that Megatron would train otherwise, fp32 (no recipe of precision is), and a batch whose
+/// accumulation is known without its data-parallel size.
+[[nodiscard]] inline written_config write_megatron_bridge(const training_config& planned) {
+  written_config made;
+  // An enumeration of its own, which no override can set: a text would be there, and do nothing.
+  training_config config = planned;
+  config.attention = known<attention_kernel>();
+  const detail::megatron_plan plan = detail::megatron_settings_of(config);
+  made.why = plan.why;
+  if (config.precision && *config.precision == training_precision::fp32)
+    made.why = "precision is fp32; bf16, fp16 or fp8 is taken";
+  if (config.gpus || config.nodes || config.gpus_per_node)
+    if (const detail::machines on = detail::machines_of(config); !on.why.empty()) made.why = on.why;
+  if (!made) return made;
+  value settings = value::object();
+  std::string words;
+  const auto put = [&](std::string_view path, const value& is) {
+    const std::size_t point = path.find('.');
+    if (point == std::string_view::npos)
+      settings[path] = is;
+    else
+      settings[path.substr(0, point)][path.substr(point + 1)] = is;
+    words += " " + std::string(path) + "=" + detail::plain_word(is);
+  };
+  for (const auto& [key, is] : plan.settings) put(key.path, is);
+  if (config.zero_stage) put(detail::also_distributed, *config.zero_stage == 1);
+  // Most recipes have these, beside which the Bridge takes no others.
+  const bool counts_samples = config.samples && !config.steps;
+  if (counts_samples) put("train.train_iters", value());
+  if (!config.warm_up_steps && (counts_samples || config.warm_up_share))
+    put("scheduler.lr_warmup_iters", 0);
+  if (config.sequence_length) put("dataset.seq_length", *config.sequence_length);
+  if (config.precision)
+    put("mixed_precision",
+        *config.precision == training_precision::fp8    ? "bf16_with_fp8_current_scaling_mixed"
+        : *config.precision == training_precision::fp16 ? "fp16_mixed"
+                                                        : "bf16_mixed");
+  made.files.push_back(
+      {"megatron_bridge.yaml",
+       "# written for Megatron-Bridge 0.6.2: overrides of a recipe\n" + to_yaml(settings)});
+  std::vector<std::string> said;
+  made.command = "python";
+  if (config.gpus || config.nodes) {
+    const detail::machines on = detail::machines_of(config);
+    made.command = "torchrun --nnodes " + std::to_string(on.nodes) + " --nproc-per-node " +
+                   std::to_string(on.gpus_per_node);
+    said = {"gpus", "nodes", "gpus_per_node"};
+    if (config.gpus || (config.nodes && config.gpus_per_node)) said.emplace_back("data_parallel");
+  }
+  made.command += std::string(" ") + script_placeholder + words;
+  made.not_written = detail::not_said_to_megatron(config, std::move(said));
+  if (planned.attention) made.not_written.emplace_back("attention");
+  return made;
+}
+
+}  // namespace gpuplan::io

@@ -1,0 +1,412 @@
+#pragma once
+
+// Settings that Megatron-LM's flags and Megatron-Bridge's configuration share, in both directions.
+
+#include <gpuplan/io/trainer/megatron_keys.hpp>
+#include <gpuplan/io/trainer/members.hpp>
+#include <gpuplan/io/trainer/settings_reader.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/io/value.hpp>
+#include <gpuplan/known.hpp>
+#include <gpuplan/optimizer.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gpuplan::io::detail {
+
+/// Reads what both dialects have. `gpus`, where they are known, are in `to.config` already.
+class megatron_reader {
+ public:
+  megatron_reader(settings_reader& from, read_config& to, megatron_dialect dialect)
+      : from_(from), dialect_(dialect), config_(to.config) {}
+
+  void read() {
+    config_.engine = "megatron";
+    for (const auto& [key, member] : megatron_integers)
+      if (const auto is = from_.integer(name(key))) config_.*member = is;
+    for (const auto& [key, member] : megatron_numbers) config_.*member = from_.number(name(key));
+    for (const auto& [key, member] : megatron_flags) config_.*member = from_.flag(name(key));
+    if (is_flags())
+      for (const auto& [key, member] : megatron_flags)
+        if (!(config_.*member)) config_.*member = false;
+    read_sharding();
+    read_recomputation();
+    read_optimizer();
+    if (is_true(from_.flag(name(megatron_first))) || is_true(from_.flag(name(megatron_last)))) {
+      config_.ends_are_layers = true;
+      if (is_true(from_.flag(name(megatron_first))) != is_true(from_.flag(name(megatron_last))))
+        remark_on(remark::kind::doubtful,
+                  name(megatron_first),
+                  "stands alone; the estimate counts the loss as a layer too, or neither");
+    }
+    for (const megatron_key& key : megatron_doubts) {
+      const value* const is = from_.find(name(key), true);
+      if (is == nullptr || (is->flag() != nullptr && !*is->flag())) continue;
+      remark_on(
+          remark::kind::doubtful, name(key), "changes memory or time; the estimate leaves it out");
+    }
+  }
+  /// What contradicts itself, and what follows from the rest: to call when all is read.
+  void conclude() {
+    const std::int64_t tensor = config_.tensor_parallel ? *config_.tensor_parallel : 1;
+    const std::int64_t expert = config_.expert_parallel ? *config_.expert_parallel : 1;
+    std::int64_t ranks = 1;  // of one replica
+    for (const auto& degree :
+         {config_.tensor_parallel, config_.pipeline_parallel, config_.context_parallel}) {
+      if (!degree) continue;
+      if (*degree > most_ranks || ranks > most_ranks) return;
+      ranks *= *degree;
+    }
+    if (tensor == 1 && is_true(config_.sequence_parallel))
+      remark_on(remark::kind::doubtful,
+                "--sequence-parallel",
+                "is passed over where tensor-model-parallel-size is 1");
+    if (tensor > 1 && expert > 1 && config_.sequence_parallel && !*config_.sequence_parallel)
+      remark_on(remark::kind::contradicts,
+                "--expert-model-parallel-size",
+                "with tensor parallelism Megatron-LM wants --sequence-parallel too");
+    if (config_.shape) {
+      const transformer& model = *config_.shape;
+      divides(
+          "--tensor-model-parallel-size", tensor, "num-attention-heads", model.num_attention_heads);
+      if (model.moe.num_experts != 0)
+        divides("--expert-model-parallel-size", expert, "num-experts", model.moe.num_experts);
+    }
+    if (config_.context_parallel && config_.sequence_length)
+      divides("--context-parallel-size",
+              *config_.context_parallel == 1 ? 1 : *config_.context_parallel * 2,
+              "seq-length (each rank has two parts)",
+              *config_.sequence_length);
+    if (!config_.gpus || !divides("--tensor-, pipeline- and context-parallel sizes",
+                                  ranks,
+                                  "the number of GPUs",
+                                  *config_.gpus))
+      return;
+    // Megatron-LM's own arithmetic: these are no flags.
+    config_.data_parallel = *config_.gpus / ranks;
+    if (!config_.micro_batch || *config_.micro_batch > most_ranks || *config_.gpus > most_ranks)
+      return;
+    const std::int64_t samples = *config_.micro_batch * *config_.data_parallel;
+    if (!config_.global_batch) return;
+    if (divides("micro-batch-size * data-parallel size",
+                samples,
+                "--global-batch-size",
+                *config_.global_batch))
+      config_.accumulation = *config_.global_batch / samples;
+  }
+
+  void remark_on(remark::kind is, std::string_view key, std::string text) {
+    from_.remark_on(is, key, std::move(text));
+  }
+  [[nodiscard]] static bool is_true(const known<bool>& is) { return is && *is; }
+
+ private:
+  static constexpr std::int64_t most_ranks = std::int64_t{1} << 20;
+
+  [[nodiscard]] bool is_flags() const { return dialect_ == megatron_dialect::flags; }
+  [[nodiscard]] const char* name(const megatron_key& key) const { return key.in(dialect_); }
+
+  bool divides(const char* key, std::int64_t by, const char* whole, std::int64_t number) {
+    if (number % by == 0) return true;
+    remark_on(remark::kind::contradicts,
+              key,
+              "is " + std::to_string(by) + "; a divisor of " + whole + ", " +
+                  std::to_string(number) + ", is taken");
+    return false;
+  }
+  /// The meaning of a word, or a remark that the estimate has none for it.
+  template <class Meaning, std::size_t Size>
+  known<Meaning> word(const megatron_key& key,
+                      const std::pair<const char*, Meaning> (&words)[Size]) {
+    const std::string is = from_.text(name(key));
+    if (is.empty()) return {};
+    for (const auto& [each, meaning] : words)
+      if (is == each) return meaning;
+    remark_on(remark::kind::doubtful,
+              name(key),
+              "is " + shown(value(is)) + "; the estimate has nothing for it");
+    return {};
+  }
+  void read_sharding() {
+    const auto distributed = from_.flag(name(megatron_distributed));
+    const std::string strategy = from_.text(name(megatron_sharding));
+    if (distributed || is_flags()) config_.zero_stage = is_true(distributed) ? 1 : 0;
+    if (is_true(from_.flag(name(megatron_fsdp)))) {
+      remark_on(remark::kind::doubtful,
+                name(megatron_fsdp),
+                "the estimate knows Megatron's own data parallelism alone");
+      // "no_shard" is the default in Megatron-Core
+      config_.zero_stage = strategy == "optim"                ? 1
+                           : strategy == "optim_grads"        ? 2
+                           : strategy == "optim_grads_params" ? 3
+                                                              : 0;
+    } else if (!strategy.empty() && strategy != "no_shard") {
+      remark_on(remark::kind::missing,
+                name(megatron_sharding),
+                std::string("does nothing without ") + name(megatron_fsdp));
+    }
+    const auto instances = from_.integer(name(megatron_instances));
+    if (instances && *instances > 1)
+      remark_on(remark::kind::doubtful,
+                name(megatron_instances),
+                "shares the states among a part of the replicas; the estimate counts with all");
+  }
+  void read_recomputation() {
+    const std::string granularity = from_.text(name(megatron_granularity));
+    const std::string method = from_.text(name(megatron_method));
+    const auto layers = from_.integer(name(megatron_recomputed));
+    const value* const modules = from_.find(name(megatron_modules), true);
+    bool is_old = false;
+    if (is_flags()) {
+      config_.recompute = recompute_mode::none;
+      is_old = is_true(from_.flag("--recompute-activations"));
+    }
+    if (granularity == "selective" || is_old) {
+      config_.recompute = recompute_mode::selective;
+    } else if (granularity == "full") {
+      config_.recompute = recompute_mode::full;
+      if (method == "uniform")
+        config_.recompute_span = layers ? *layers : 1;
+      else if (method == "block")
+        config_.recompute_layers = layers;
+      else if (is_flags())
+        remark_on(remark::kind::missing,
+                  name(megatron_method),
+                  "is to be uniform or block where all of a layer is computed again");
+    } else if (!granularity.empty() && granularity != "None" && granularity != "none") {
+      remark_on(remark::kind::contradicts,
+                name(megatron_granularity),
+                "is " + shown(value(granularity)) + "; full or selective is taken");
+    } else if (!granularity.empty()) {
+      config_.recompute = recompute_mode::none;
+    }
+    if (!method.empty() && granularity == "selective")
+      remark_on(
+          remark::kind::contradicts, name(megatron_method), "is for full recomputation alone");
+    if (modules == nullptr) return;
+    const value::list* const all = modules->items();
+    const value& only = all != nullptr && all->size() == 1 ? all->front() : *modules;
+    if (only.text() == nullptr || *only.text() != "core_attn")
+      remark_on(remark::kind::doubtful,
+                name(megatron_modules),
+                "the estimate computes core_attn alone again");
+  }
+  void read_optimizer() {
+    if (const auto kind = word(megatron_optimizer, megatron_optimizers))
+      config_.optimizer = gpuplan::optimizer{.kind = *kind, .loop = optimizer_loop::fused};
+    else if (is_flags() && !from_.has(name(megatron_optimizer)))
+      config_.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};  // adam
+    config_.schedule = word(megatron_schedule, megatron_schedules);
+    config_.attention = word(megatron_attention, megatron_kernels);
+    const auto hidden = from_.number(name(megatron_hidden_dropout));
+    const auto attention = from_.number(name(megatron_attention_dropout));
+    // 0.1 each, where Megatron-LM is told nothing
+    if (hidden || attention || is_flags()) {
+      const double otherwise = is_flags() ? 0.1 : 0;
+      const double first = hidden ? *hidden : otherwise;
+      const double second = attention ? *attention : otherwise;
+      config_.dropout = first > second ? first : second;
+      if (first != second)
+        remark_on(remark::kind::doubtful,
+                  name(megatron_hidden_dropout),
+                  "differs from attention-dropout; the estimate takes the larger for both");
+    }
+  }
+
+  settings_reader& from_;
+  megatron_dialect dialect_;
+  training_config& config_;
+};
+
+/// A plan's settings in the order in which they are written; the batch as a global one.
+struct megatron_plan {
+  std::vector<std::pair<megatron_key, value>> settings{};
+  std::string why{};
+};
+
+template <class Meaning, std::size_t Size>
+[[nodiscard]] const char* word_of(const Meaning& is,
+                                  const std::pair<const char*, Meaning> (&words)[Size]) {
+  for (const auto& [word, meaning] : words)
+    if (meaning == is) return word;
+  return nullptr;
+}
+
+/// Why Megatron would train something else than a plan, or nothing.
+[[nodiscard]] inline std::string flaw_for_megatron(const training_config& config) {
+  if (!config.engine.empty() && config.engine != "megatron")
+    return "engine is " + shown(value(config.engine)) + "; \"megatron\" is taken";
+  if (config.trains && *config.trains != training::full)
+    return "trains is not full; Megatron trains all parameters";
+  if (config.adapters) return "adapters are known; Megatron trains all parameters";
+  if (config.zero_stage && (*config.zero_stage < 0 || *config.zero_stage > 1))
+    return "zero_stage is " + std::to_string(*config.zero_stage) +
+           "; 0 or 1, the distributed optimizer, is taken";
+  if (config.weights_on_host && *config.weights_on_host)
+    return "weights_on_host is true; false is taken";
+  if (config.schedule_of_pipeline && *config.schedule_of_pipeline != pipeline_schedule::one_f_one_b)
+    return "schedule_of_pipeline is another than 1F1B, which alone is taken";
+  if (config.precision && (*config.precision == training_precision::tf32 ||
+                           *config.precision == training_precision::pure_bf16))
+    return "precision is tf32 or pure_bf16; fp32, fp16, bf16 or fp8 is taken";
+  if (config.optimizer) {
+    const gpuplan::optimizer& is = *config.optimizer;
+    if (word_of(is.kind, megatron_optimizers) == nullptr)
+      return "optimizer is none of AdamW, SGD with momentum, Muon and Lion";
+    if (is.library != optimizer_library::torch || is.states != number_format::fp32 ||
+        is.pages_states)
+      return "optimizer has states of another format or library; Megatron's are fp32";
+  }
+  for (const auto& [key, member] : megatron_numbers)
+    if (config.*member && !(std::isfinite(*(config.*member)) && *(config.*member) >= 0))
+      return std::string(key.flag + 2) + " is no finite number of at least 0";
+  if (config.dropout && !(*config.dropout >= 0 && *config.dropout <= 1))
+    return "dropout is no number from 0 to 1";
+  for (const auto& [key, member] : megatron_integers)
+    if (config.*member && (*(config.*member) < 1 || *(config.*member) > std::int64_t{1} << 40))
+      return std::string(key.flag + 2) + " is " + std::to_string(*(config.*member)) +
+             "; at least 1 is taken";
+  const auto is_true = [](const known<bool>& is) { return is && *is; };
+  if (is_true(config.shares_kept_inputs)) {
+    if (!config.tensor_parallel || *config.tensor_parallel < 2)
+      return "shares_kept_inputs is true without a tensor_parallel of at least 2, which is taken";
+    if (!config.recompute || *config.recompute != recompute_mode::full)
+      return "shares_kept_inputs is true; recompute full is taken with it";
+    if (is_true(config.sequence_parallel))
+      return "shares_kept_inputs and sequence_parallel are true; one of them is taken";
+  }
+  const std::int64_t stages = config.pipeline_parallel ? *config.pipeline_parallel : 1;
+  if (config.virtual_pipeline && *config.virtual_pipeline > 1 && stages < 2)
+    return "virtual_pipeline is " + std::to_string(*config.virtual_pipeline) +
+           "; a pipeline_parallel of at least 2 is taken with it";
+  if (config.learning_rate && config.least_learning_rate &&
+      *config.least_learning_rate > *config.learning_rate)
+    return "least_learning_rate is more than learning_rate; at most as much is taken";
+  if (config.samples && !config.steps && config.warm_up_steps && *config.warm_up_steps > 0)
+    return "warm_up_steps is known with samples; warm_up_share, or steps, is taken";
+  return "";
+}
+
+/// The settings, without the model's sizes and the precision, which the dialects say each in their
+/// own way.
+[[nodiscard]] inline megatron_plan megatron_settings_of(const training_config& given) {
+  megatron_plan made;
+  training_config config = given;
+  made.why = flaw_for_megatron(config);
+  if (!made.why.empty()) return made;
+  if (config.micro_batch && config.data_parallel && config.accumulation) {
+    constexpr std::int64_t most = std::int64_t{1} << 20;
+    const std::int64_t parts[] = {*config.micro_batch, *config.data_parallel, *config.accumulation};
+    for (const std::int64_t part : parts)
+      if (part < 1 || part > most) {
+        made.why = "micro_batch, data_parallel or accumulation is " + std::to_string(part) +
+                   "; from 1 to " + std::to_string(most) + " is taken";
+        return made;
+      }
+    const std::int64_t global = parts[0] * parts[1] * parts[2];
+    if (config.global_batch && *config.global_batch != global)
+      made.why = "global_batch is " + std::to_string(*config.global_batch) +
+                 "; micro_batch * data_parallel * accumulation, " + std::to_string(global) +
+                 ", is taken";
+    config.global_batch = global;
+  }
+  const auto put = [&made](const megatron_key& key, value is) {
+    made.settings.emplace_back(key, std::move(is));
+  };
+  for (const auto& [key, member] : megatron_integers)
+    if (config.*member && !(member == &training_config::samples && config.steps))
+      put(key, *(config.*member));
+  for (const auto& [key, member] : megatron_flags)
+    if (config.*member) put(key, *(config.*member));
+  if (config.zero_stage) put(megatron_distributed, *config.zero_stage == 1);
+  if (config.ends_are_layers) {
+    put(megatron_first, *config.ends_are_layers);
+    put(megatron_last, *config.ends_are_layers);
+  }
+  if (config.recompute) {
+    const bool is_full = *config.recompute == recompute_mode::full;
+    const bool is_block = config.recompute_layers && *config.recompute_layers > 0;
+    if (*config.recompute == recompute_mode::none)
+      put(megatron_granularity, value());
+    else
+      put(megatron_granularity, is_full ? "full" : "selective");
+    if (is_full) {
+      const std::int64_t span = config.recompute_span ? *config.recompute_span : 1;
+      put(megatron_method, is_block ? "block" : "uniform");
+      put(megatron_recomputed, is_block ? *config.recompute_layers : span);
+      if (is_block && span != 1) made.why = "recompute_span and recompute_layers are both known";
+    }
+  }
+  if (config.optimizer)
+    put(megatron_optimizer, word_of(config.optimizer->kind, megatron_optimizers));
+  for (const auto& [key, member] : megatron_numbers)
+    if (config.*member && !(member == &training_config::warm_up_share && config.warm_up_steps))
+      put(key,
+          member == &training_config::warm_up_steps
+              ? value(static_cast<std::int64_t>(std::round(std::min(*config.warm_up_steps, 1e12))))
+              : value(*(config.*member)));
+  if (config.schedule) put(megatron_schedule, word_of(*config.schedule, megatron_schedules));
+  if (config.attention)
+    if (const char* const word = word_of(*config.attention, megatron_kernels))
+      put(megatron_attention, word);
+  if (config.dropout) {
+    put(megatron_hidden_dropout, *config.dropout);
+    put(megatron_attention_dropout, *config.dropout);
+  }
+  return made;
+}
+
+/// What of a plan those settings do not say.
+[[nodiscard]] inline std::vector<std::string> not_said_to_megatron(const training_config& config,
+                                                                   std::vector<std::string> said) {
+  for (const char* const name : {"sequence_length",
+                                 "trains",
+                                 "micro_batch",
+                                 "global_batch",
+                                 "tensor_parallel",
+                                 "pipeline_parallel",
+                                 "virtual_pipeline",
+                                 "schedule_of_pipeline",
+                                 "ends_are_layers",
+                                 "context_parallel",
+                                 "expert_parallel",
+                                 "sequence_parallel",
+                                 "zero_stage",
+                                 "optimizer_on_host",
+                                 "weights_on_host",
+                                 "engine",
+                                 "precision",
+                                 "optimizer",
+                                 "recompute",
+                                 "recompute_span",
+                                 "recompute_layers",
+                                 "shares_kept_inputs",
+                                 "dropout",
+                                 "clip_norm",
+                                 "learning_rate",
+                                 "least_learning_rate",
+                                 "schedule",
+                                 "weight_decay",
+                                 "steps"})
+    said.emplace_back(name);
+  const auto says_if = [&said](bool is, const char* name) {
+    if (is) said.emplace_back(name);
+  };
+  says_if(!config.steps, "samples");
+  says_if(!config.warm_up_steps, "warm_up_share");
+  says_if(config.warm_up_steps && std::trunc(*config.warm_up_steps) == *config.warm_up_steps,
+          "warm_up_steps");
+  says_if(config.attention && word_of(*config.attention, megatron_kernels) != nullptr, "attention");
+  says_if(config.packing && *config.packing, "packing");  // pretraining packs its documents
+  says_if(config.micro_batch && config.data_parallel, "accumulation");
+  return said_but(config, said);
+}
+
+}  // namespace gpuplan::io::detail

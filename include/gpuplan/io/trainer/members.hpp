@@ -1,0 +1,63 @@
+#pragma once
+
+// The members of a training_config by their names, so that each is listed once.
+
+#include <gpuplan/io/trainer/training_config.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuplan::io::detail {
+
+/// Calls `with` with the name of each member and a pointer to it.
+template <class With>
+void for_each_member(const With& with) {
+  using c = training_config;
+  with("model", &c::model), with("shape", &c::shape);
+  with("sequence_length", &c::sequence_length), with("packing", &c::packing);
+  with("trains", &c::trains), with("last_layers", &c::last_layers), with("adapters", &c::adapters);
+  with("micro_batch", &c::micro_batch), with("accumulation", &c::accumulation);
+  with("global_batch", &c::global_batch);
+  with("gpus", &c::gpus), with("nodes", &c::nodes), with("gpus_per_node", &c::gpus_per_node);
+  with("data_parallel", &c::data_parallel), with("shard_group", &c::shard_group);
+  with("tensor_parallel", &c::tensor_parallel), with("pipeline_parallel", &c::pipeline_parallel);
+  with("virtual_pipeline", &c::virtual_pipeline);
+  with("schedule_of_pipeline", &c::schedule_of_pipeline);
+  with("ends_are_layers", &c::ends_are_layers), with("context_parallel", &c::context_parallel);
+  with("expert_parallel", &c::expert_parallel), with("sequence_parallel", &c::sequence_parallel);
+  with("zero_stage", &c::zero_stage), with("optimizer_on_host", &c::optimizer_on_host);
+  with("weights_on_host", &c::weights_on_host), with("engine", &c::engine);
+  with("precision", &c::precision), with("weights", &c::weights);
+  with("optimizer", &c::optimizer);
+  with("recompute", &c::recompute), with("recompute_span", &c::recompute_span);
+  with("recompute_layers", &c::recompute_layers);
+  with("saves_costly_results", &c::saves_costly_results);
+  with("shares_kept_inputs", &c::shares_kept_inputs), with("attention", &c::attention);
+  with("dropout", &c::dropout), with("clip_norm", &c::clip_norm);
+  with("learning_rate", &c::learning_rate), with("least_learning_rate", &c::least_learning_rate);
+  with("warm_up_steps", &c::warm_up_steps), with("warm_up_share", &c::warm_up_share);
+  with("schedule", &c::schedule), with("weight_decay", &c::weight_decay);
+  with("steps", &c::steps), with("epochs", &c::epochs), with("samples", &c::samples);
+}
+
+[[nodiscard]] inline bool is_said(const std::string& text) { return !text.empty(); }
+template <class T>
+[[nodiscard]] bool is_said(const known<T>& is) {
+  return static_cast<bool>(is);
+}
+
+/// The names of the members that a config says, in the order of for_each_member, but those in
+/// `written`.
+[[nodiscard]] inline std::vector<std::string> said_but(const training_config& config,
+                                                       const std::vector<std::string>& written) {
+  std::vector<std::string> names;
+  for_each_member([&](const char* name, auto member) {
+    bool is_written = !is_said(config.*member);
+    for (const std::string& each : written) is_written = is_written || each == name;
+    if (!is_written) names.emplace_back(name);
+  });
+  return names;
+}
+
+}  // namespace gpuplan::io::detail

@@ -1,0 +1,99 @@
+#pragma once
+
+// A plan in the words of trainers' files: what every writer takes.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gpuplan::io {
+
+/// Where a plan runs, and what it does not determine but files state.
+struct planned_run_words {
+  std::string model{};  // a name of the Hub, or a folder; empty: the files leave it open
+  std::int64_t nodes = 1;
+  std::int64_t gpus_per_node = 1;
+  known<double> learning_rate{};
+  known<double> warm_up_steps{};
+  known<std::int64_t> steps{};
+};
+
+/// What a plan says, for a writer: degrees above 1, the batch, the precision as the engine calls
+/// it, recomputation, the optimizer, what trains. Degrees of 1 are left out, since most formats
+/// have no word for what is not divided. Precondition: `validate` accepts setup and plan.
+[[nodiscard]] inline training_config planned_config(const training_setup& setup,
+                                                    const batch_plan& plan,
+                                                    const planned_run_words& run = {}) {
+  training_config made;
+  made.model = run.model;
+  made.shape = setup.model;
+  if (setup.model.kind != model_kind::vision) made.sequence_length = setup.sequence_length;
+  if (setup.trains.what != training::full) made.trains = setup.trains.what;
+  if (setup.trains.what == training::adapters) made.adapters = setup.trains.adapters;
+  if (setup.trains.what == training::last_layers) made.last_layers = setup.trains.last_layers;
+
+  made.micro_batch = plan.micro_batch;
+  made.accumulation = plan.accumulation;
+  made.nodes = run.nodes;
+  made.gpus_per_node = run.gpus_per_node;
+
+  const parallelism& layout = setup.parallelism;
+  const auto say = [](known<std::int64_t>& degree, std::int64_t is) {
+    if (is > 1) degree = is;
+  };
+  made.data_parallel = plan.data_parallel;
+  say(made.tensor_parallel, layout.tensor_parallel);
+  say(made.pipeline_parallel, layout.pipeline_parallel);
+  say(made.virtual_pipeline, layout.virtual_pipeline);
+  say(made.context_parallel, layout.context_parallel);
+  say(made.expert_parallel, layout.expert_parallel);
+  if (layout.shard_group > 0 && layout.shard_group < plan.data_parallel)
+    made.shard_group = layout.shard_group;
+  if (layout.sequence_parallel && layout.tensor_parallel > 1) made.sequence_parallel = true;
+  if (layout.pipeline_parallel > 1 && layout.schedule != pipeline_schedule::one_f_one_b)
+    made.schedule_of_pipeline = layout.schedule;
+  if (layout.ends_are_layers) made.ends_are_layers = true;
+  if (layout.shares_kept_inputs) made.shares_kept_inputs = true;
+  made.zero_stage = layout.zero_stage;
+  if (layout.optimizer_on_host) made.optimizer_on_host = true;
+  if (layout.weights_on_host) made.weights_on_host = true;
+  made.engine = setup.framework.engine.is->name->text;
+
+  for (const training_precision precision : {training_precision::bf16,
+                                             training_precision::fp16,
+                                             training_precision::fp32,
+                                             training_precision::tf32,
+                                             training_precision::fp8,
+                                             training_precision::pure_bf16})
+    if (const auto recipe = recipe_of(precision, *setup.framework.engine.is);
+        !made.precision && recipe &&
+        with_weights(*recipe, setup.precision.weights) == setup.precision)
+      made.precision = precision;
+  if (setup.precision.autocast()) made.weights = setup.precision.weights;
+  gpuplan::optimizer by = setup.optimizer;
+  by.clips_gradients = false;
+  made.optimizer = by;
+  // Always said, since what is not is clipped by most trainers.
+  made.clip_norm = setup.optimizer.clips_gradients ? 1.0 : 0.0;
+  made.recompute = setup.recompute;
+  if (setup.recompute == recompute_mode::full) {
+    if (setup.recompute_span > 1) made.recompute_span = setup.recompute_span;
+    if (setup.recompute_layers > 0) made.recompute_layers = setup.recompute_layers;
+  }
+  if (setup.attention != attention_kernel::automatic) made.attention = setup.attention;
+  if (setup.dropout > 0) made.dropout = setup.dropout;
+  made.learning_rate = run.learning_rate;
+  made.warm_up_steps = run.warm_up_steps;
+  made.steps = run.steps;
+  return made;
+}
+
+}  // namespace gpuplan::io

@@ -1,0 +1,155 @@
+#pragma once
+
+// SkyPilot's task: how many nodes with how many GPUs of which kind, and what each node runs.
+
+#include <gpuplan/io/trainer/launch.hpp>
+#include <gpuplan/io/trainer/settings_reader.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/io/value.hpp>
+#include <gpuplan/io/yaml.hpp>
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace gpuplan::io {
+
+/// Whether an object is a task of SkyPilot: it asks for accelerators, and says what to run.
+[[nodiscard]] inline bool looks_like_skypilot(const value& settings) {
+  const value* const resources = settings.find("resources");
+  return resources != nullptr && resources->find("accelerators") != nullptr &&
+         settings.find("run") != nullptr;
+}
+
+/// What a task of SkyPilot says: nodes and GPUs of each. What it runs is the trainer's.
+[[nodiscard]] inline read_config read_skypilot(const value& settings) {
+  read_config read{.tool = "skypilot"};
+  detail::settings_reader from(settings, read);
+  from.pass_over({"name",
+                  "workdir",
+                  "envs",
+                  "secrets",
+                  "file_mounts",
+                  "setup",
+                  "run",
+                  "config",
+                  "service",
+                  "volumes",
+                  "resources.infra",
+                  "resources.cloud",
+                  "resources.region",
+                  "resources.zone",
+                  "resources.cpus",
+                  "resources.memory",
+                  "resources.use_spot",
+                  "resources.disk_size",
+                  "resources.disk_tier",
+                  "resources.ports",
+                  "resources.image_id",
+                  "resources.labels",
+                  "resources.instance_type",
+                  "resources.network_tier",
+                  "resources.autostop",
+                  "resources.job_recovery"});
+  read.config.nodes = from.integer("num_nodes");
+  if (!read.config.nodes) read.config.nodes = 1;  // as it is documented
+  const value* const wanted = from.find("resources.accelerators", true);
+  std::string_view kind;
+  if (wanted != nullptr && wanted->text() != nullptr) kind = *wanted->text();
+  const std::size_t colon = kind.find(':');
+  std::int64_t gpus = 1;
+  if (colon != std::string_view::npos) {
+    const std::string_view number = kind.substr(colon + 1);
+    const auto end = std::from_chars(number.data(), number.data() + number.size(), gpus);
+    if (end.ec != std::errc() || end.ptr != number.data() + number.size() || gpus < 1) kind = {};
+  }
+  if (!kind.empty())
+    read.config.gpus_per_node = gpus;
+  else if (wanted != nullptr)
+    from.remark_on(remark::kind::doubtful,
+                   "resources.accelerators",
+                   "is " + detail::shown(*wanted) +
+                       "; one kind with a whole number, as H100:8, is "
+                       "taken");
+  from.name_the_others();
+  return read;
+}
+
+namespace detail {
+
+struct skypilot_name {
+  std::string_view device;  // its id in the catalogue
+  const char* name;
+};
+// As clouds' catalogues of SkyPilot 0.14 have them, where one name is one device.
+inline constexpr skypilot_name skypilot_names[] = {
+    {"gb300", "GB300"},
+    {"gb200", "GB200"},
+    {"b300_sxm", "B300"},
+    {"b200_sxm", "B200"},
+    {"gh200_96gb", "GH200"},
+    {"h200_sxm", "H200"},
+    {"h100_sxm5_80gb", "H100"},
+    {"a100_sxm4_80gb", "A100-80GB"},
+    {"a100_sxm4_40gb", "A100"},
+    {"a10g", "A10G"},
+    {"a10", "A10"},
+    {"a30", "A30"},
+    {"a40", "A40"},
+    {"rtx_6000_ada", "RTX6000-Ada"},
+    {"l40s", "L40S"},
+    {"l40", "L40"},
+    {"l4", "L4"},
+    {"v100_sxm2_32gb", "V100-32GB"},
+    {"v100_sxm2_16gb", "V100"},
+    {"p100_pcie_16gb", "P100"},
+    {"t4", "T4"},
+    {"rtx_pro_6000_bw_server", "RTXPRO6000"},
+    {"rtx_5090", "RTX5090"},
+    {"rtx_5080", "RTX5080"},
+    {"rtx_4090", "RTX4090"},
+    {"rtx_4080", "RTX4080"},
+    {"rtx_3090", "RTX3090"},
+    {"mi300x", "MI300X"},
+};
+
+}  // namespace detail
+
+/// A task of SkyPilot, sky.yaml: each node runs torchrun. Tested with SkyPilot 0.14.1. Refused: a
+/// plan that does not say its nodes, a launch without the kind of GPU or with a device that has no
+/// name there, and texts that are no words.
+[[nodiscard]] inline written_config write_skypilot(const training_config& config,
+                                                   const launch& how = {}) {
+  written_config made;
+  const detail::machines on = detail::machines_of(config);
+  made.why = on.why.empty() ? detail::flaw_of_launch(how) : on.why;
+  std::string gpu = how.gpu;
+  for (const detail::skypilot_name& known : detail::skypilot_names)
+    if (gpu.empty() && known.device == how.device) gpu = known.name;
+  if (made && gpu.empty())
+    made.why = how.device.empty()
+                   ? "gpu is not known; the kind that the cloud names, as H100, is taken"
+                   : "device is " + detail::shown(value(how.device)) +
+                         ", whose name in clouds is not known; gpu as the cloud names it is taken";
+  if (!made) return made;
+  value task;
+  task["name"] = how.name;
+  task["num_nodes"] = on.nodes;
+  task["resources"]["accelerators"] = gpu + ":" + std::to_string(on.gpus_per_node);
+  if (!how.image.empty()) task["resources"]["image_id"] = "docker:" + how.image;
+  task["run"] =
+      "torchrun --nnodes $SKYPILOT_NUM_NODES --node-rank $SKYPILOT_NODE_RANK --nproc-per-node "
+      "$SKYPILOT_NUM_GPUS_PER_NODE --master-addr $(echo \"$SKYPILOT_NODE_IPS\" | head -n1) "
+      "--master-port 29500 " +
+      how.command;
+  made.files.push_back({"sky.yaml", "# written for SkyPilot 0.14.1\n" + to_yaml(task)});
+  made.command = "sky launch sky.yaml";
+  made.not_written = detail::what_trainers_say(config);
+  if (how.wall_time > 0_s) made.not_written.emplace_back("wall_time");
+  return made;
+}
+
+}  // namespace gpuplan::io

@@ -1,0 +1,290 @@
+#pragma once
+
+// torchtitan's settings by their paths, and what they say.
+
+#include <gpuplan/io/trainer/settings_reader.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/io/value.hpp>
+#include <gpuplan/known.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace gpuplan::io::detail {
+
+struct torchtitan_integer {
+  const char* path = "";
+  known<std::int64_t> training_config::*member = nullptr;
+};
+inline constexpr torchtitan_integer torchtitan_integers[] = {
+    {"training.seq_len", &training_config::sequence_length},
+    {"training.steps", &training_config::steps},
+    {"parallelism.tensor_parallel_degree", &training_config::tensor_parallel},
+    {"parallelism.pipeline_parallel_degree", &training_config::pipeline_parallel},
+    {"parallelism.context_parallel_degree", &training_config::context_parallel},
+    {"parallelism.expert_parallel_degree", &training_config::expert_parallel},
+};
+
+/// Models of the Hub, and where torchtitan's registry has them.
+struct torchtitan_model {
+  const char* name;
+  const char* module;
+  const char* function;
+};
+inline constexpr torchtitan_model torchtitan_models[] = {
+    {"meta-llama/Llama-3.1-8B", "llama3", "llama3_8b"},
+    {"meta-llama/Llama-3.1-70B", "llama3", "llama3_70b"},
+    {"meta-llama/Llama-3.1-405B", "llama3", "llama3_405b"},
+    {"Qwen/Qwen3-0.6B", "qwen3", "qwen3_0_6b"},
+    {"Qwen/Qwen3-1.7B", "qwen3", "qwen3_1_7b"},
+    {"Qwen/Qwen3-14B", "qwen3", "qwen3_14b"},
+    {"Qwen/Qwen3-32B", "qwen3", "qwen3_32b"},
+    {"Qwen/Qwen3-30B-A3B", "qwen3", "qwen3_30b_a3b"},
+    {"deepseek-ai/DeepSeek-V3", "deepseek_v3", "deepseek_v3_671b"},
+    {"openai/gpt-oss-20b", "gpt_oss", "gpt_oss_20b"},
+    {"openai/gpt-oss-120b", "gpt_oss", "gpt_oss_120b"},
+};
+
+class torchtitan_reader {
+ public:
+  torchtitan_reader(const value& settings, read_config& to)
+      : from_(settings, to), config_(to.config) {}
+
+  void read() {
+    for (const auto& [path, member] : torchtitan_integers) config_.*member = from_.integer(path);
+    config_.clip_norm = from_.number("training.max_norm");
+    config_.sequence_parallel = from_.flag("parallelism.enable_sequence_parallel");
+    if (const auto is = from_.flag("training.enable_cpu_offload"))
+      config_.weights_on_host = config_.optimizer_on_host = *is;
+    read_model();
+    read_layout();
+    read_batch();
+    read_precision();
+    read_recomputation();
+    read_rates();
+    pass_over();
+    from_.name_the_others();
+  }
+
+ private:
+  void say(remark::kind is, const char* key, std::string text) {
+    from_.remark_on(is, key, std::move(text));
+  }
+  void read_model() {
+    const std::string function = from_.text("config");
+    for (const auto& [name, module, registered] : torchtitan_models)
+      if (function == registered) config_.model = name;
+  }
+  void read_layout() {
+    // -1: what is left of the ranks
+    const auto replicas = from_.integer("parallelism.data_parallel_replicate_degree");
+    const auto shards = from_.integer("parallelism.data_parallel_shard_degree", -1);
+    const std::string reshards = from_.text("parallelism.fsdp_reshard_after_forward");
+    constexpr std::int64_t most = std::int64_t{1} << 20;
+    if (shards && (*shards == 0 || *shards > most))
+      say(remark::kind::contradicts,
+          "parallelism.data_parallel_shard_degree",
+          "is " + std::to_string(*shards) + "; -1 or at least 1 is taken");
+    // context-parallel ranks share too
+    const bool is_sharded =
+        !shards || *shards != 1 || (config_.context_parallel && *config_.context_parallel > 1);
+    if (shards && *shards >= 1 && *shards <= most && (!replicas || *replicas <= most)) {
+      config_.data_parallel = *shards * (replicas ? *replicas : 1);
+      config_.shard_group = *shards;
+    }
+    config_.engine = is_sharded ? "fsdp2" : "ddp";
+    if (!is_sharded) config_.zero_stage = 0;
+    const bool is_pipelined = config_.pipeline_parallel && *config_.pipeline_parallel > 1;
+    // The default keeps gathered weights where a pipeline would gather them for every micro-batch.
+    if (reshards == "always" || ((reshards.empty() || reshards == "default") && !is_pipelined)) {
+      if (is_sharded) config_.zero_stage = 3;
+    } else if (reshards == "never" || reshards.empty() || reshards == "default") {
+      if (is_sharded) config_.zero_stage = 2;
+    } else {
+      say(remark::kind::contradicts,
+          "parallelism.fsdp_reshard_after_forward",
+          "is " + shown(value(reshards)) + "; default, always or never is taken");
+    }
+    const std::string schedule = from_.text("parallelism.pipeline_parallel_schedule");
+    if (schedule == "1F1B")
+      config_.schedule_of_pipeline = pipeline_schedule::one_f_one_b;
+    else if (schedule == "GPipe")
+      config_.schedule_of_pipeline = pipeline_schedule::gpipe;
+    else if (!schedule.empty())
+      say(remark::kind::doubtful,
+          "parallelism.pipeline_parallel_schedule",
+          "is " + shown(value(schedule)) + "; the estimate knows 1F1B and GPipe");
+    for (const char* const path : {"parallelism.module_fqns_per_model_part",
+                                   "parallelism.pipeline_parallel_layers_per_stage",
+                                   "parallelism.pipeline_parallel_split_points"})
+      if (from_.find(path, true) != nullptr)
+        say(remark::kind::doubtful,
+            path,
+            "divides the layers in a way that the estimate leaves out");
+  }
+  void read_batch() {
+    auto local = from_.integer("training.local_batch_size");
+    if (const auto old = from_.integer("training.batch_size")) {
+      say(remark::kind::outdated,
+          "training.batch_size",
+          "newer versions take training.local_batch_size");
+      if (!local) local = old;
+    }
+    // -1: the local batches of all replicas
+    auto global = from_.integer("training.global_batch_size", -1);
+    if (global && *global < 1) global = known<std::int64_t>();
+    const auto tokens = [this](const char* path) -> known<std::int64_t> {
+      const auto is = from_.integer(path);
+      if (!is || !config_.sequence_length) return {};
+      if (*is % *config_.sequence_length == 0) return *is / *config_.sequence_length;
+      say(remark::kind::contradicts,
+          path,
+          "is " + std::to_string(*is) + "; a multiple of training.seq_len, " +
+              std::to_string(*config_.sequence_length) + ", is taken");
+      return {};
+    };
+    if (const auto is = tokens("training.num_tokens_per_microbatch_per_dp_rank")) local = is;
+    if (const auto is = tokens("training.num_tokens_per_train_step")) global = is;
+    const auto part = from_.integer("parallelism.pipeline_parallel_microbatch_size");
+    const bool is_pipelined = config_.pipeline_parallel && *config_.pipeline_parallel > 1;
+    config_.global_batch = global;
+    config_.micro_batch = local;
+    if (!local) return;
+    constexpr std::int64_t most = std::int64_t{1} << 30;
+    if (*local > most) return;
+    if (!global && config_.data_parallel) config_.global_batch = *local * *config_.data_parallel;
+    if (is_pipelined) {
+      // a stage gets the local batch in parts, of one sample where nothing else is said
+      config_.micro_batch = part ? *part : 1;
+      if (*local % *config_.micro_batch != 0)
+        say(remark::kind::contradicts,
+            "parallelism.pipeline_parallel_microbatch_size",
+            "is " + std::to_string(*config_.micro_batch) +
+                "; a divisor of training.local_batch_size, " + std::to_string(*local) +
+                ", is taken");
+    }
+    if (!config_.data_parallel || !config_.global_batch) return;
+    const std::int64_t samples = *local * *config_.data_parallel;
+    if (*config_.global_batch % samples != 0)
+      say(remark::kind::contradicts,
+          "training.global_batch_size",
+          "is " + std::to_string(*config_.global_batch) +
+              "; a multiple of local_batch_size * data-parallel degree, " +
+              std::to_string(samples) + ", is taken");
+    else
+      config_.accumulation = *config_.global_batch / samples * (*local / *config_.micro_batch);
+  }
+  void read_precision() {
+    const std::string weights = from_.text("training.dtype");
+    const std::string products = from_.text("training.mixed_precision_param");
+    if (weights == "float32") config_.weights = number_format::fp32;
+    if (weights == "bfloat16")
+      config_.precision = training_precision::pure_bf16;
+    else if (products == "bfloat16")
+      config_.precision = training_precision::bf16;
+    else if (products == "float32")
+      config_.precision = training_precision::fp32;
+    const value* const converters = from_.find("model.converters", true);
+    const value::list* const all = converters != nullptr ? converters->items() : nullptr;
+    if (all == nullptr) return;
+    for (const value& each : *all)
+      if (each.text() != nullptr && each.text()->find("float8") != std::string::npos)
+        config_.precision = training_precision::fp8;
+      else
+        say(remark::kind::doubtful,
+            "model.converters",
+            "has " + shown(each) + ", which the estimate leaves out");
+  }
+  void read_recomputation() {
+    const std::string mode = from_.text("activation_checkpoint.mode");
+    const std::string option = from_.text("activation_checkpoint.selective_ac_option");
+    if (mode == "none") {
+      config_.recompute = recompute_mode::none;
+    } else if (mode == "full") {
+      config_.recompute = recompute_mode::full;
+    } else if (mode == "selective") {
+      config_.recompute = recompute_mode::full;
+      config_.saves_costly_results = true;
+      if (!option.empty() && option != "op")
+        say(remark::kind::doubtful,
+            "activation_checkpoint.selective_ac_option",
+            "is " + shown(value(option)) + "; the estimate takes op");
+    } else if (!mode.empty()) {
+      say(remark::kind::doubtful,
+          "activation_checkpoint.mode",
+          "is " + shown(value(mode)) + "; the estimate knows none, selective and full");
+    }
+  }
+  void read_rates() {
+    config_.learning_rate = from_.number("optimizer.lr");
+    config_.weight_decay = from_.number("optimizer.weight_decay");
+    const std::string name = from_.text("optimizer.name");
+    if (name == "AdamW" || name == "Adam")
+      config_.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};  // its default
+    else if (!name.empty())
+      say(remark::kind::doubtful,
+          "optimizer.name",
+          "is " + shown(value(name)) + "; the estimate knows AdamW");
+    config_.warm_up_steps = from_.number("lr_scheduler.warmup_steps");
+    const std::string decay = from_.text("lr_scheduler.decay_type");
+    if (decay == "linear") config_.schedule = rate_schedule::linear;
+    if (decay == "cosine") config_.schedule = rate_schedule::cosine;
+    if (decay == "sqrt")
+      say(remark::kind::doubtful, "lr_scheduler.decay_type", "is sqrt; linear or cosine is known");
+    auto least = from_.number("lr_scheduler.min_lr_factor");
+    if (!least) least = from_.number("lr_scheduler.lr_min");
+    if (least && config_.learning_rate)
+      config_.least_learning_rate = *least * *config_.learning_rate;
+    if (const auto compiles = from_.flag("compile.enable"); compiles && *compiles)
+      say(remark::kind::doubtful,
+          "compile.enable",
+          "changes memory and time; the estimate takes the framework's own setting");
+  }
+  void pass_over() {
+    from_.pass_over({"job",
+                     "profiling",
+                     "profiler",
+                     "metrics",
+                     "checkpoint",
+                     "comm",
+                     "debug",
+                     "validation",
+                     "validator",
+                     "dataloader",
+                     "experimental",
+                     "fault_tolerance",
+                     "float8",
+                     "quantize",
+                     "mx",
+                     "compile",
+                     "model",
+                     "module",
+                     "config",
+                     "hf_assets_path",
+                     "tokenizer",
+                     "loss",
+                     "memory_estimation",
+                     "override",
+                     "dump_folder",
+                     "activation_checkpoint",
+                     "lr_scheduler",
+                     "optimizer"});
+    from_.pass_over_words(
+        "training.",
+        "dataset dataset_path seed deterministic deterministic_warn_only gc_freq gc_debug "
+        "mixed_precision_reduce disable_cuda_graphs tokenizer_path");
+    from_.pass_over_words("parallelism.",
+                          "enable_fsdp_symm_mem spmd_backend context_parallel_load_balancer "
+                          "context_parallel_ptrr_mask_key context_parallel_rotate_method "
+                          "pipeline_parallel_first_stage_less_layers "
+                          "pipeline_parallel_last_stage_less_layers "
+                          "pipeline_parallel_schedule_csv enable_compiled_autograd "
+                          "enable_async_tensor_parallel disable_loss_parallel "
+                          "expert_tensor_parallel_degree");
+  }
+
+  settings_reader from_;
+  training_config& config_;
+};
+
+}  // namespace gpuplan::io::detail

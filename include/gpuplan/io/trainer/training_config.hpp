@@ -1,0 +1,144 @@
+#pragma once
+
+// What trainers' files of settings say, in gpuplan's words: what every reader makes, and every
+// writer takes.
+
+#include <gpuplan/known.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/optimizer.hpp>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/trainable.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gpuplan::io {
+
+/// Number formats as trainers call them; which recipe that is depends on the engine.
+enum class training_precision {
+  fp32,
+  tf32,
+  fp16,       // mixed, or with masters in fp32
+  bf16,       // likewise
+  fp8,        // of linear layers, beside bf16
+  pure_bf16,  // weights, gradients and states
+};
+
+/// How the learning rate goes after its warm-up.
+enum class rate_schedule { constant, linear, cosine };
+
+/// What a file says of a training. What is absent, or empty, it does not say: readers never fill in
+/// a default, but those that a file's own format states in its documentation.
+struct training_config {
+  // What is trained
+  std::string model{};         // a name of the Hub, or a folder with a config.json
+  known<transformer> shape{};  // where the file itself says it, as Megatron's flags do
+  known<std::int64_t> sequence_length{};
+  known<bool> packing{};  // several texts in a sequence, so that none is padded
+  known<training> trains{};
+  known<std::int64_t> last_layers{};  // where only these train
+  known<lora> adapters{};             // with the base in four bits, where it is
+
+  // The batch: samples
+  known<std::int64_t> micro_batch{};  // of one forward on one replica
+  known<std::int64_t> accumulation{};
+  known<std::int64_t>
+      global_batch{};  // of an optimizer step: micro-batch x replicas x accumulation
+
+  // The GPUs
+  known<std::int64_t> gpus{};  // all of them
+  known<std::int64_t> nodes{};
+  known<std::int64_t> gpus_per_node{};
+
+  // The layout. Absent degrees are not 1: a file may leave them to another one.
+  known<std::int64_t> data_parallel{};  // replicas, sharded or not
+  known<std::int64_t> shard_group{};    // ranks that share (dp_shard); replicas of it: the rest
+  known<std::int64_t> tensor_parallel{};
+  known<std::int64_t> pipeline_parallel{};
+  known<std::int64_t> virtual_pipeline{};
+  known<pipeline_schedule> schedule_of_pipeline{};
+  known<bool> ends_are_layers{};  // of the pipeline, as `parallelism` has it
+  known<std::int64_t> context_parallel{};
+  known<std::int64_t> expert_parallel{};
+  known<bool> sequence_parallel{};
+  known<int> zero_stage{};
+  known<bool> optimizer_on_host{};
+  known<bool> weights_on_host{};
+  std::string engine{};  // "ddp", "fsdp2", "deepspeed", "megatron": as `engine_class::name`
+
+  // How a step is done
+  known<training_precision> precision{};
+  known<number_format> weights{};  // as they are held where autocast casts them; frozen ones too
+  known<gpuplan::optimizer> optimizer{};
+  known<recompute_mode> recompute{};
+  known<std::int64_t> recompute_span{};    // as `training_setup` has it, and the next
+  known<std::int64_t> recompute_layers{};  // 0: all
+  known<bool> saves_costly_results{};      // likewise
+  known<bool> shares_kept_inputs{};        // as `parallelism` has it
+  known<attention_kernel> attention{};
+  known<double> dropout{};
+  known<double> clip_norm{};  // gradients' norm, at most; 0: they are not clipped
+
+  // The run
+  known<double> learning_rate{};
+  known<double> least_learning_rate{};  // where the schedule ends
+  known<double> warm_up_steps{};        // either these
+  known<double> warm_up_share{};        // or a share of all steps
+  known<rate_schedule> schedule{};
+  known<double> weight_decay{};
+  known<std::int64_t> steps{};
+  known<double> epochs{};
+  known<std::int64_t> samples{};
+};
+
+/// What is to be said of a key.
+struct remark {
+  enum class kind {
+    contradicts,  // another key, so that no trainer could obey both
+    outdated,     // a name that newer versions refuse
+    missing,      // without which the trainer stops, or does not do what it seems to
+    doubtful,     // allowed, and rarely meant
+  };
+  kind is = kind::doubtful;
+  std::string key{};   // as the file writes it
+  std::string text{};  // a sentence: what is wrong, and what would be taken
+};
+
+/// What was read of one file.
+struct read_config {
+  std::string tool{};  // whose file it is: "axolotl"
+  training_config config{};
+  std::vector<remark> remarks{};
+  std::vector<std::string> not_understood{};  // keys, "fsdp_config.forward_prefetch"
+  std::string why{};                          // why nothing was read; empty: it was
+
+  [[nodiscard]] explicit operator bool() const { return why.empty(); }
+};
+
+/// A file that a trainer or a launcher takes.
+struct written_file {
+  std::string name{};  // "deepspeed.json"
+  std::string text{};
+};
+
+/// What a writer makes of a plan.
+struct written_config {
+  std::vector<written_file> files{};
+  std::string command{};  // that starts the training; one line
+  // What the plan says and the format cannot, by the names of `training_config`: never silently.
+  std::vector<std::string> not_written{};
+  std::string why{};  // why nothing was written; empty: it was
+
+  [[nodiscard]] explicit operator bool() const { return why.empty(); }
+};
+
+/// What a plan does not determine, and a person puts in its place.
+inline constexpr const char* model_placeholder = "YOUR_MODEL";
+inline constexpr const char* data_set_placeholder = "YOUR_DATA_SET";
+inline constexpr const char* output_placeholder = "YOUR_OUTPUT_FOLDER";
+inline constexpr const char* script_placeholder = "YOUR_TRAINING_SCRIPT.py";
+
+}  // namespace gpuplan::io

@@ -1,0 +1,153 @@
+#pragma once
+
+// Settings in YAML. Needs yaml-cpp (Debian's libyaml-cpp-dev; link yaml-cpp), which nothing else
+// does.
+
+#include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/io/value.hpp>
+
+#include <yaml-cpp/yaml.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace gpuplan::io {
+namespace detail {
+
+// Whether YAML 1.1, which PyYAML reads, has the word as true or false.
+[[nodiscard]] inline value flag_or_text(const std::string& word) {
+  for (const char* yes : {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
+    if (word == yes) return true;
+  for (const char* no : {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
+    if (word == no) return false;
+  return word;
+}
+
+// A word without quotes: a number as most trainers take it, so 1e-4 too, which PyYAML alone has as
+// a text; nothing, true or false; or a text.
+[[nodiscard]] inline value plain_scalar(const std::string& word) {
+  if (word.empty() || word == "~" || word == "null" || word == "Null" || word == "NULL") return {};
+  std::string digits = word;
+  if (digits.front() == '+') digits.erase(0, 1);
+  std::erase(digits, '_');
+  const char* const first = digits.data();
+  const char* const last = first + digits.size();
+  const bool may_be_number = !digits.empty() &&
+                             digits.find_first_not_of("0123456789+-.eE") == std::string::npos &&
+                             digits.find_first_of("0123456789") != std::string::npos;
+  if (!may_be_number || word.front() == '_') return flag_or_text(word);
+  std::int64_t whole = 0;
+  if (const auto read = std::from_chars(first, last, whole);
+      read.ec == std::errc{} && read.ptr == last)
+    return whole;
+  double number = 0;
+  if (const auto read = std::from_chars(first, last, number);
+      read.ec == std::errc{} && read.ptr == last)
+    return number;
+  return word;
+}
+
+// `left`: values that may still be read; an alias is read again wherever it stands, so a few lines
+// could stand for more than any memory holds.
+[[nodiscard]] inline value value_of(const YAML::Node& node, int depth, std::size_t& left) {
+  if (depth > most_depth_of_settings)
+    throw std::length_error("it nests deeper than " + std::to_string(most_depth_of_settings) +
+                            " levels");
+  if (left-- == 0)
+    throw std::length_error("it holds more than " + std::to_string(most_values) + " values");
+  switch (node.Type()) {
+    case YAML::NodeType::Scalar:
+      if (node.Tag() == "!") return node.Scalar();  // in quotes
+      return plain_scalar(node.Scalar());
+    case YAML::NodeType::Sequence: {
+      value::list items;
+      for (const YAML::Node& item : node) items.push_back(value_of(item, depth + 1, left));
+      return items;
+    }
+    case YAML::NodeType::Map: {
+      value::object members;
+      for (const auto& member : node) {
+        if (!member.first.IsScalar()) throw std::length_error("a key of it is no word");
+        members.emplace_back(member.first.Scalar(), value_of(member.second, depth + 1, left));
+      }
+      return members;
+    }
+    default:
+      return {};
+  }
+}
+
+inline void emit(YAML::Emitter& to, const value& is) {
+  if (const bool* const flag = is.flag()) {
+    to << *flag;
+  } else if (const std::int64_t* const integer = is.integer()) {
+    to << *integer;
+  } else if (const double* const number = is.number()) {
+    // PyYAML reads a number with an exponent only where it has a point.
+    std::string digits = decimal(*number, -1);
+    if (const std::size_t exponent = digits.find('e');
+        exponent != std::string::npos && digits.find('.') == std::string::npos)
+      digits.insert(exponent, ".0");
+    else if (std::isfinite(*number) && digits.find_first_of(".e") == std::string::npos)
+      digits += ".0";
+    to << digits;
+  } else if (const std::string* const text = is.text()) {
+    const value read_back = plain_scalar(*text);
+    if (!read_back.text()) to << YAML::DoubleQuoted;
+    to << *text;
+  } else if (const value::list* const items = is.items()) {
+    if (items->empty()) to << YAML::Flow;
+    to << YAML::BeginSeq;
+    for (const value& item : *items) emit(to, item);
+    to << YAML::EndSeq;
+  } else if (const value::object* const members = is.members()) {
+    if (members->empty()) to << YAML::Flow;
+    to << YAML::BeginMap;
+    for (const auto& [name, member] : *members) {
+      to << YAML::Key << name << YAML::Value;
+      emit(to, member);
+    }
+    to << YAML::EndMap;
+  } else {
+    to << YAML::Null;
+  }
+}
+
+}  // namespace detail
+
+/// What the first document of a text in YAML holds. Words without quotes are numbers, true and
+/// false, or nothing, where YAML 1.1 has them so; 1e-4 is a number too. Aliases and merge keys (<<)
+/// are followed, the latter as a member of that name. Refused: what is no YAML, and what exceeds
+/// `most_of_settings`, `most_depth_of_settings` or, with aliases written out, `most_values`.
+[[nodiscard]] inline parsed_value parse_yaml(std::string_view text) {
+  if (text.size() > most_of_settings)
+    return {{}, "it has more than " + std::to_string(most_of_settings >> 20) + " MiB"};
+  try {
+    std::size_t left = most_values;
+    return {detail::value_of(YAML::Load(std::string(text)), 1, left), ""};
+  } catch (const YAML::Exception& wrong) {
+    const std::string line =
+        wrong.mark.is_null() ? "" : "line " + std::to_string(wrong.mark.line + 1) + ": ";
+    return {{}, printable(line + wrong.msg)};
+  } catch (const std::length_error& wrong) {
+    return {{}, wrong.what()};
+  }
+}
+
+/// The value in YAML as PyYAML reads it: two spaces a level, texts in quotes only where they would
+/// be something else, an end of line.
+[[nodiscard]] inline std::string to_yaml(const value& is) {
+  YAML::Emitter out;
+  detail::emit(out, is);
+  return std::string(out.c_str(), out.size()) + "\n";
+}
+
+}  // namespace gpuplan::io

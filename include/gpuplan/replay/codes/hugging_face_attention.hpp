@@ -1,0 +1,299 @@
+#pragma once
+
+// The attention of Hugging Face's transformers 5.23: projections, kernels behind one interface, the
+// eager functions of classes, positions relative to each other. Private.
+
+#include <gpuplan/replay/codes/hugging_face_masks.hpp>
+#include <gpuplan/replay/model_code.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace gpuplan::eager {
+
+/// What attention returns: its result, (batch, tokens, heads, width), and the weights of eager
+/// attention, which its callers hold with the result.
+struct attended {
+  value output{};
+  value weights{};
+};
+
+/// What a layer may consist of: which modules there are and in what order they are built, a family
+/// says.
+struct layer_modules {
+  module query, key, value, qkv, out, query_norm, key_norm;
+  module gate, up, gate_up, down;
+  module before_attention, behind_attention, before_mlp, behind_mlp;  // norms
+  tensor angles{};                                                    // of positions, a table
+};
+
+/// How a class does eager attention.
+struct eager_attention_options {
+  bool softmax_in_fp32 = true;   // whatever the format of the scores; else as autocast says
+  bool makes_contiguous = true;  // of the result
+  bool scores_in_fp32 = false;   // whatever the format of query and key
+  bool caps_scores = false;      // cap * tanh(score / cap)
+  bool casts_weights = true;     // back to the format of the values
+};
+
+class hugging_face_attention : public hugging_face_masks {
+ public:
+  using hugging_face_masks::hugging_face_masks;
+  constexpr ~hugging_face_attention() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  using its = layer_modules;
+  static constexpr int the_mask = 0;  // of what layers read beside their input
+
+  // -- attention
+
+  /// scaled_dot_product_attention: (batch, heads, tokens, width).
+  constexpr value scaled_dot_product(const tensor& query,
+                                     const tensor& key,
+                                     const tensor& val,
+                                     const tensor& given_mask,
+                                     bool causal) {
+    value mask;
+    if (given_mask.defined() && given_mask.format != element::boolean)
+      mask = lowered(t, given_mask);
+    else
+      mask = t.share(given_mask);
+    const value v = lowered(t, val);
+    const value k = lowered(t, key);
+    const value q = lowered(t, query);
+    attention_kernel kernel = setup.attention;
+    if (kernel == attention_kernel::automatic)
+      kernel =
+          mask->defined() || !has_flash(q) ? attention_kernel::efficient : attention_kernel::flash;
+    if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops);
+    value bias = additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
+    if (kernel == attention_kernel::math)
+      return math_attention(t, q, k, v, causal && !bias->defined(), drops, bias);
+    if (bias->defined()) bias = expand(t, bias, {q->size[0], q->size[1], q->size[2], k->size[2]});
+    return efficient_attention(t, q, k, v, drops, bias);
+  }
+  /// A mask as what is added to the scores: numbers, of which the efficient kernel reads rows of
+  /// whole eights.
+  constexpr value additive(const tensor& mask,
+                           std::int64_t batch,
+                           element format,
+                           bool is_for_kernel) {
+    value numbers = t.share(mask);
+    if (mask.defined() && mask.format == element::boolean) {
+      sizes wide = mask.size;
+      wide[0] = batch;
+      const value least = full(t, sizes{1}, format);
+      const value zero = full(t, sizes{1}, format);
+      tensor choices = mask;
+      choices.size = wide;
+      numbers = compute(t, {&choices, &*least, &*zero}, wide, format);
+    }
+    if (!mask.defined() || !is_for_kernel || mask.size[3] % 8 == 0) return numbers;
+    return slice(t, padded(numbers, round_up(mask.size[3], 8)), 3, mask.size[3]);
+  }
+  /// Longer in the last dimension.
+  constexpr value padded(const tensor& of, std::int64_t length) {
+    sizes wide = of.size;
+    wide[wide.rank - 1] = length;
+    const int by = t.add_node(node_kind::slice, {&of});
+    if (node* made = t.at(by)) made->size[1] = of.size;
+    value longer = t.make(wide, of.format, {"mask"});
+    t.executes({&of, &*longer}, {.kernels = 2});
+    t.result_of(by, longer.get());
+    return longer;
+  }
+
+  /// sdpa_attention_forward or the class's eager_attention_forward. The heads of k and v are q's,
+  /// or fewer where the kernel takes that.
+  constexpr attended attend(const tensor& q,
+                            const tensor& k,
+                            const tensor& v,
+                            const tensor& mask,
+                            bool causal,
+                            const eager_attention_options& code) {
+    if (is_eager()) return eager_attention(q, k, v, mask, code);
+    attended made;
+    value result = scaled_dot_product(q, k, v, mask, causal && !mask.defined());
+    result = view(t, result, {q.size[0], q.size[1], q.size[2], v.size[3]});
+    const value turned = transpose(t, result, 1, 2);
+    made.output = contiguous(t, turned);
+    return made;
+  }
+
+  constexpr attended eager_attention(const tensor& query,
+                                     const tensor& key,
+                                     const tensor& v,
+                                     const tensor& mask,
+                                     const eager_attention_options& code,
+                                     const tensor& bias = {}) {
+    const value q = cast(t, query, code.scores_in_fp32 ? element::fp32 : query.format);
+    const value k = cast(t, key, code.scores_in_fp32 ? element::fp32 : key.format);
+    value weights = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
+    if (code.caps_scores) weights = capped(std::move(weights));
+    if (bias.defined()) weights = add(t, weights, bias);
+    if (mask.defined()) weights = add(t, weights, mask);
+    if (code.softmax_in_fp32) {
+      weights = cast(t, softmax_in_fp32(weights), query.format);
+    } else {
+      weights = softmax_under_autocast(t, weights);
+      if (code.casts_weights) weights = cast(t, weights, v.format);
+    }
+    weights = dropout(t, weights, drops);
+    attended made;
+    value result = matmul(t, weights, v);
+    result = transpose(t, result, 1, 2);
+    if (code.makes_contiguous)
+      made.output = contiguous(t, result);
+    else
+      made.output = std::move(result);
+    made.weights = std::move(weights);
+    return made;
+  }
+  /// cap * tanh(x / cap)
+  constexpr value capped(argument x) { return scale(t, keeping_result(t, scale(t, x))); }
+  /// softmax(x, dtype=torch.float32)
+  constexpr value softmax_in_fp32(argument given) {
+    const held x(given);
+    if (x.format == element::fp32 || x.format == element::fp16) return softmax(t, x, element::fp32);
+    return softmax(t, cast(t, x, element::fp32), element::fp32);
+  }
+  /// Attention of fewer heads of k and v than of q, each of which is repeated where the kernel does
+  /// not take that (repeat_kv).
+  constexpr attended attend_in_groups(const tensor& q,
+                                      const tensor& k,
+                                      const tensor& v,
+                                      const tensor& mask,
+                                      const eager_attention_options& code) {
+    const std::int64_t times = q.size[1] / k.size[1];
+    if (times == 1 || (!is_eager() && !mask.defined() && k.size[3] <= 256))
+      return attend(q, k, v, mask, true, code);
+    const value all_k = repeat_heads(t, k, times, true);
+    const value all_v = repeat_heads(t, v, times, true);
+    return attend(q, all_k, all_v, mask, true, code);
+  }
+  /// The heads side by side, through the output's layer.
+  constexpr attended project_out(attended made, const module& out) {
+    const sizes& apart = made.output->size;
+    made.output = view(t, made.output, {apart[0], apart[1], apart[2] * apart[3]});
+    made.output = linear(made.output, out);
+    return made;
+  }
+
+  /// Query, key and value, (batch, heads, tokens, width), with their norms.
+  struct projections {
+    value q, k, v;
+  };
+  /// Told apart into heads one by one, or once all three are there.
+  constexpr projections project(const layer_modules& by, const tensor& x, bool views_behind) {
+    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t groups = model.key_value_heads();
+    if (!views_behind) {
+      projections made{heads_through(by.query, by.query_norm, x, heads),
+                       heads_through(by.key, by.key_norm, x, groups),
+                       heads_through(by.value, {}, x, groups)};
+      if (!norms_turned_heads()) return made;
+      made.q = norm(made.q, by.query_norm);
+      made.k = norm(made.k, by.key_norm);
+      return made;
+    }
+    const auto through = [&](const module& dense, const module& norm_by) {
+      value flat = linear(x, dense);
+      if (norm_by.weight != none) flat = norm(flat, norm_by);
+      return flat;
+    };
+    projections made{
+        through(by.query, by.query_norm), through(by.key, by.key_norm), through(by.value, {})};
+    made.q = heads_of(made.q, heads, model.query_dim());
+    made.k = heads_of(made.k, groups, model.query_dim());
+    made.v = heads_of(made.v, groups, model.query_dim());
+    return made;
+  }
+  constexpr value heads_through(const module& dense,
+                                const module& norm_by,
+                                const tensor& x,
+                                std::int64_t heads) {
+    const std::int64_t head = model.query_dim();
+    if (norm_by.weight == none || norms_turned_heads())
+      return heads_of(linear(x, dense), heads, head);
+    const sizes apart{x.size[0], x.size[1], heads, head};
+    return transpose(t, norm(view(t, linear(x, dense), apart), norm_by), 1, 2);
+  }
+  /// Whether query and key are normalised when their heads stand before the tokens.
+  [[nodiscard]] constexpr bool norms_turned_heads() const {
+    return setup.framework.implementation.decoder.normalizes_turned_heads &&
+           model.qk_norm != qk_norm_scope::none;
+  }
+
+  // -- positions relative to each other, T5's and MPNet's
+
+  /// A table's row for each distance: (1, heads, queries, keys), the heads next to each other.
+  constexpr value relative_bias(const module& table,
+                                const tensor& q,
+                                const tensor& k,
+                                bool bidirectional) {
+    const std::int64_t queries = q.size[2];
+    const std::int64_t keys = k.size[2];
+    const value context_position = shifted_range(queries);
+    const value memory_position = full(t, sizes{keys}, element::int64);
+    const value distance =
+        compute(t, {&*context_position, &*memory_position}, {queries, keys}, element::int64);
+    const value bucket = bucket_of({queries, keys}, bidirectional);
+    value rows = transpose(t, embedding(t, bucket, table.weight), 1, 2);
+    rows = transpose(t, rows, 0, 1);
+    return view(t, rows, {1, rows->size[0], queries, keys});
+  }
+  // _relative_position_bucket
+  constexpr value bucket_of(const sizes& square, bool bidirectional) {
+    const auto integers = [&] { return full(t, square, element::int64); };
+    const auto after = [&](argument x) { return compute(t, x, square, element::int64); };
+    value buckets, position;
+    if (bidirectional) {
+      value product = after(after(full(t, square, element::boolean)));
+      buckets = integers();
+      product.drop();
+      position = integers();
+    } else {
+      position = after(after(integers()));
+    }
+    const value is_small = full(t, square, element::boolean);
+    value number = full(t, square, element::fp32);
+    for (int operation = 0; operation < 4; ++operation) number = full(t, square, element::fp32);
+    value large = after(after(std::move(number)));
+    large = after(integers());
+    const value chosen = integers();
+    if (!bidirectional) buckets = integers();
+    return buckets;
+  }
+  /// A learned number for each head and distance of two tokens: (batch, heads, tokens, tokens).
+  constexpr value biases_of_distances(const module& table, std::int64_t batch) {
+    const std::int64_t tokens = setup.sequence_length;
+    const sizes square{tokens, tokens};
+    const value rows = full(t, sizes{tokens}, element::int64);
+    const value columns = full(t, sizes{tokens}, element::int64);
+    const value distances = compute(t, {&*rows, &*columns}, square, element::int64);
+    const value buckets = mpnet_buckets_of(square);
+    value biases = transpose(t, embedding(t, buckets, table.weight), 1, 2);
+    biases = transpose(t, biases, 0, 1);
+    biases = expand(t, biases, {batch, model.num_attention_heads, tokens, tokens});
+    return clone(t, biases);
+  }
+  constexpr value mpnet_buckets_of(const sizes& square) {
+    const auto number = [&] { return full(t, square, element::int64); };
+    const auto real = [&] { return full(t, square, element::fp32); };
+    value distance = number();
+    value sign = compute(t, full(t, square, element::boolean), square, element::int64);
+    sign = number();
+    value side = compute(t, std::move(sign), square, element::int64);
+    distance = number();
+    const value is_small = full(t, square, element::boolean);
+    value logarithm = real();
+    for (int operation = 0; operation < 4; ++operation) logarithm = real();
+    value large = compute(t, std::move(logarithm), square, element::int64);
+    large = number();
+    large = compute(t, number(), square, element::int64);
+    t.touch(8 * square.count());
+    return side;
+  }
+};
+
+}  // namespace gpuplan::eager

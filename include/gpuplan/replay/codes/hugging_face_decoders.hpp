@@ -1,0 +1,247 @@
+#pragma once
+
+// Decoders of Hugging Face's transformers 5.23: those whose modules or operators come in another
+// order than a LLaMA's, and the code of all. Private.
+
+#include <gpuplan/catalog/frameworks/hugging_face.hpp>
+#include <gpuplan/replay/codes/hugging_face.hpp>
+#include <gpuplan/replay/codes/hugging_face_parts.hpp>
+#include <gpuplan/replay/codes/hugging_face_rotary.hpp>
+#include <gpuplan/replay/model_code.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace gpuplan::eager {
+
+/// GPT2LMHeadModel, whose linear layers are Conv1D.
+class gpt2_code : public causal_lm_code {
+ public:
+  using causal_lm_code::causal_lm_code;
+  constexpr ~gpt2_code() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  constexpr layer_modules build_layer(bool trains) override {
+    return built(
+        trains,
+        {&its::before_attention, &its::qkv, &its::out, &its::before_mlp, &its::up, &its::down});
+  }
+  constexpr module layer_linear(operator_kind kind, sizes size, bool, bool trains) override {
+    return conv1d_module(kind, size, trains);
+  }
+
+  // GPT2Model
+  constexpr value run_model() override {
+    enter();
+    const value inputs_embeds = embed_tokens(ids_, tokens_);
+    value position_ids = shifted_range(ids_->size[1]);
+    set_contiguous(position_ids.get(), {1, ids_->size[1]});
+    const value position_embeds = rows_of(position_ids, positions_);
+    value hidden = add(t, inputs_embeds, position_embeds);
+    const value mask = causal_mask(inputs_embeds->format);
+    hidden = drop_out(hidden);
+    hidden = norm(run_layers(std::move(hidden), {&*mask, &*position_ids}), norm_);
+    hidden = view(t, hidden, hidden->size);
+    leave(hidden);
+    return hidden;
+  }
+
+  // GPT2Block
+  constexpr value layer(int index, const tensor& x) override {
+    const layer_modules& by = layers_[index];
+    value hidden = norm(x, by.before_attention);
+    enter();
+    attended attention = attend_to(by, hidden);
+    leave(attention.output);
+    hidden = add(t, attention.output, x);
+    const value residual = t.share(hidden);
+    hidden = norm(hidden, by.before_mlp);
+    enter();
+    value fed = drop_out(conv1d(act(conv1d(hidden, by.up)), by.down));
+    leave(fed);
+    return add(t, residual, fed);
+  }
+
+  // GPT2Attention
+  constexpr attended attend_to(const layer_modules& by, const tensor& x) {
+    value q, k, v;
+    split_in_three(conv1d(x, by.qkv), 2, x.size[2], q, k, v);
+    k = heads_of(k);
+    v = heads_of(v);
+    q = heads_of(q);
+    constexpr eager_attention_options code{.softmax_in_fp32 = false, .makes_contiguous = false};
+    attended made = attend(q, k, v, beside[the_mask], true, code);
+    made.output = drop_out(conv1d(reshape(t, std::move(made.output), x.size), by.out));
+    return made;
+  }
+};
+
+/// OPTForCausalLM.
+class opt_code : public causal_lm_code {
+ public:
+  using causal_lm_code::causal_lm_code;
+  constexpr ~opt_code() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  constexpr void build_before_layers() override {
+    causal_lm_code::build_before_layers();
+    causal_lm_code::build_behind_layers();
+  }
+  constexpr layer_modules build_layer(bool trains) override {
+    return built(trains, layer_construction::attention_norm_mlp_norm, true);
+  }
+  constexpr void build_behind_layers() override {}
+
+  // OPTDecoder
+  constexpr value run_model() override {
+    const value embedded = embed_tokens(ids_, tokens_);
+    const element format = setup.padding_mask ? element::int64 : element::fp32;
+    value ones;
+    if (!setup.padding_mask) ones = full(t, ids_->size, format);
+    const value positions = positions_of(format);
+    const value mask = causal_mask(embedded->format);
+    const value places = embedding(t, full(t, ids_->size, element::int64), positions_.weight);
+    return norm(run_layers(add(t, embedded, places), {&*mask, &*positions}), norm_);
+  }
+  /// (cumsum(mask) * mask - 1).long()
+  constexpr value positions_of(element format) {
+    const value sum = full(t, ids_->size, format);
+    value less = compute(t, compute(t, sum, ids_->size, format), ids_->size, format);
+    if (format == element::int64) return less;
+    return compute(t, less, ids_->size, element::int64);
+  }
+
+  // OPTDecoderLayer
+  constexpr value layer(int index, const tensor& x) override {
+    const layer_modules& by = layers_[index];
+    value hidden = norm(x, by.before_attention);
+    attended attention = attend_to(by, hidden);
+    hidden = std::move(attention.output);
+    hidden = add(t, x, dropout(t, std::move(hidden), drops));
+    const sizes apart = hidden->size;
+    hidden = view(t, hidden, {apart[0] * apart[1], apart[2]});
+    const value residual = t.share(hidden);
+    hidden = linear(norm(std::move(hidden), by.before_mlp), by.up);
+    hidden = dropout(t, linear(act(std::move(hidden)), by.down), drops);
+    hidden = add(t, residual, hidden);
+    return view(t, hidden, apart);
+  }
+
+  // OPTAttention
+  constexpr attended attend_to(const layer_modules& by, const tensor& x) {
+    const value q = heads_of(scale(t, linear(x, by.query)));
+    value k = linear(x, by.key);
+    value v = linear(x, by.value);
+    k = heads_of(k);
+    v = heads_of(v);
+    return project_out(attend(q, k, v, beside[the_mask], true, {}), by.out);
+  }
+};
+
+/// GPTNeoXForCausalLM: attention and MLP read the same input, each through a norm of its own.
+class gpt_neox_code : public hugging_face_decoder {
+ public:
+  using hugging_face_decoder::hugging_face_decoder;
+  constexpr ~gpt_neox_code() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  constexpr layer_modules build_layer(bool trains) override {
+    return built(
+        trains,
+        {&its::before_attention, &its::before_mlp, &its::qkv, &its::out, &its::up, &its::down});
+  }
+
+  // GPTNeoXLayer
+  constexpr value layer(int index, const tensor& x) override {
+    const layer_modules& by = layers_[index];
+    attended attention = attend_to(by, norm(x, by.before_attention));
+    attention.output = dropout(t, attention.output, drops);
+    const value fed = dropout(t, mlp(by, norm(x, by.before_mlp)), drops);
+    return add(t, add(t, fed, attention.output), x);
+  }
+
+  // GPTNeoXAttention
+  constexpr attended attend_to(const layer_modules& by, argument given) {
+    const held x(given);
+    const std::int64_t head = model.query_dim();
+    value q, k, v;
+    split_in_three(
+        heads_of(linear(x, by.qkv), model.num_attention_heads, 3 * head), 3, head, q, k, v);
+    {
+      head_parts of = parts_of(q, k, rotary_width());
+      of.front_q = rotate(of.front_q);
+      of.front_k = rotate(of.front_k);
+      q = concatenate(t, std::move(of.front_q), of.rest_q, 3);
+      k = concatenate(t, std::move(of.front_k), of.rest_k, 3);
+    }
+    return project_out(attend(q, k, v, beside[the_mask], true, {}), by.out);
+  }
+};
+
+/// GPTJForCausalLM, whose layers each have a table of angles, and whose attention is always eager.
+class gptj_code : public rotary_lm_code {
+ public:
+  using rotary_lm_code::rotary_lm_code;
+  constexpr ~gptj_code() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  constexpr layer_modules build_layer(bool trains) override {
+    layer_modules made =
+        built(trains, {&its::before_attention, &its::key, &its::value, &its::query, &its::out});
+    made.angles = angles_of_layer();
+    build(made, trains, {&its::up, &its::down});
+    return made;
+  }
+  constexpr void build_behind_layers() override {
+    causal_lm_code::build_behind_layers();
+    initialise_angles();
+  }
+
+  // GPTJModel
+  constexpr value run_model() override {
+    const value embedded = embed_tokens(ids_, tokens_);
+    const value positions = shifted_range(ids_->size[1]);
+    const value mask = causal_mask(embedded->format);
+    const value hidden =
+        norm(run_layers(dropout(t, embedded, drops), {&*mask, &*positions}), norm_);
+    weights_.drop();
+    return view(t, hidden, hidden->size);
+  }
+
+  // GPTJBlock
+  constexpr value layer(int index, const tensor& x) override {
+    const layer_modules& by = layers_[index];
+    const value normed = norm(x, by.before_attention);
+    attended attention = attend_to(by, normed);
+    const value fed = mlp(by, normed, drops);
+    value sum = add(t, add(t, attention.output, fed), x);
+    if (!t.is_recomputing()) weights_ = std::move(attention.weights);
+    return sum;
+  }
+
+  // GPTJAttention
+  constexpr attended attend_to(const layer_modules& by, const tensor& x) {
+    projections of = project_behind_tokens(by, x);
+    const angles_read angles = angles_of(by.angles, x.size[1], of.k->format);
+    const head_parts parts = rotate_neighbours(of.k, of.q, angles);
+    of.k = transpose(t, of.k, 1, 2);
+    of.q = transpose(t, of.q, 1, 2);
+    constexpr eager_attention_options code{
+        .softmax_in_fp32 = false, .makes_contiguous = false, .scores_in_fp32 = true};
+    attended made = eager_attention(of.q, of.k, of.v, beside[the_mask], code);
+    made.output = contiguous(t, made.output);
+    made = project_out(std::move(made), by.out);
+    made.output = dropout(t, made.output, drops);
+    return made;
+  }
+  value weights_{};  // of the last layer that ran, as long as the model runs
+};
+
+inline constexpr known_code codes_of_decoders[] = {
+    {&code_names::decoder, &code_of<hugging_face_decoder>},
+    {&code_names::gpt2, &code_of<gpt2_code>},
+    {&code_names::opt, &code_of<opt_code>},
+    {&code_names::gpt_neox, &code_of<gpt_neox_code>},
+    {&code_names::gptj, &code_of<gptj_code>}};
+
+}  // namespace gpuplan::eager

@@ -1,0 +1,149 @@
+#pragma once
+
+// The masks of Hugging Face's transformers 5.23: which keys a query sees. Private.
+
+#include <gpuplan/replay/model_code.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace gpuplan::eager {
+
+class hugging_face_masks : public model_code {
+ public:
+  using model_code::model_code;
+  constexpr ~hugging_face_masks() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  [[nodiscard]] constexpr bool is_eager() const {
+    return setup.attention == attention_kernel::eager;
+  }
+
+  // -- masking_utils.py
+
+  /// torch.arange(n) + 0
+  constexpr value shifted_range(std::int64_t n) {
+    const value range = full(t, sizes{n}, element::int64);
+    return compute(t, range, sizes{n}, element::int64);
+  }
+  /// Whether any or all of them are true, read back.
+  constexpr void ask_about_any(std::int64_t count) {
+    const value answer = t.make(sizes{1}, element::boolean);
+    reduction_scratch scratch = scratch_of_reduction(t.device, count, 1, true);
+    scratch.buffer /= 4;  // of one byte each
+    t.executes(count + answer->bytes(), touch(t, scratch));
+    t.executes(answer->bytes(), device_work::copy());
+  }
+  /// The numbers of the tokenizer as booleans.
+  constexpr value padding_seen(const sizes& all) {
+    value seen = t.make(all, element::boolean);
+    t.executes(9 * all.count());
+    return seen;
+  }
+  /// tensor.sum() == tensor.numel(), read back
+  constexpr void ask_whether_all(std::int64_t count) {
+    const value sum = t.make(sizes{1}, element::int64);
+    {
+      const value wide = full(t, sizes{count}, element::int64);
+      const device_work work = touch(t, scratch_of_reduction(t.device, count, 1, true));
+      t.executes({&*wide, &*sum}, work);
+    }
+    t.touch(1);
+    t.executes(sum->bytes() + 1);
+    t.executes(1, device_work::copy());
+  }
+  /// The mask of keys that queries see, as the attention reads it: (batch, 1, queries, keys),
+  /// boolean, or written out in the format of the embeddings. None where attention does without.
+  /// `window`: how many keys a query sees, itself included; 0: all before it.
+  constexpr value mask_of(std::int64_t batch,
+                          std::int64_t queries,
+                          std::int64_t keys,
+                          element format,
+                          bool causal,
+                          std::int64_t window = 0,
+                          bool may_pad = true) {
+    const bool pads = may_pad && setup.padding_mask;
+    const bool is_needed = (is_eager() && causal) || (window != 0 && keys >= window);
+    if (!pads && !is_needed) return {};
+    value padding;
+    if (pads) padding = padding_seen({batch, keys});
+    value mask;
+    {
+      if (pads && !is_needed) {
+        if (causal) {
+          ask_whether_all(batch * keys);
+          ask_whether_all(batch * keys);
+        } else {
+          ask_about_any(batch * keys);
+        }
+      }
+      const value of_batch = full(t, sizes{batch}, element::int64);
+      const value of_head = full(t, sizes{1}, element::int64);
+      const value of_query = shifted_range(queries);
+      const value of_key = shifted_range(keys);
+      mask = visible(of_batch, of_query, of_key, padding, causal, window != 0);
+    }
+    if (!is_eager()) return mask;
+    const value zero = t.make(sizes{1}, format);
+    t.executes({&*zero}, {.kernels = 0, .fills = 1});
+    const value least = full(t, sizes{1}, format);
+    const sizes whole{batch, 1, queries, keys};
+    value numbers = t.make(whole, format, {"mask"});
+    t.executes(whole.count() + numbers->bytes() + 2 * zero->bytes());
+    return numbers;
+  }
+  /// The mask functions over index tensors, and what they are joined with.
+  constexpr value visible(const tensor& of_batch,
+                          const tensor& of_query,
+                          const tensor& of_key,
+                          const tensor& padding,
+                          bool causal,
+                          bool is_windowed) {
+    const std::int64_t batch = of_batch.count();
+    const std::int64_t queries = of_query.count();
+    const std::int64_t keys = of_key.count();
+    const sizes by_position = causal ? sizes{1, 1, queries, keys} : sizes{1, 1, queries, 1};
+    const auto by_position_alone = [&] {
+      if (is_windowed) return near_and_before(of_query, of_key, by_position);
+      if (!causal) return compute(t, of_query, by_position, element::boolean);
+      return compute(t, {&of_query, &of_key}, by_position, element::boolean);
+    };
+    if (!padding.defined()) return by_position_alone();
+    value joined;
+    {
+      const value one = compute(t, of_query, sizes{1}, element::boolean);
+      const value seen = by_position_alone();
+      joined = compute(t, {&*one, &*seen}, by_position, element::boolean);
+    }
+    value read;
+    {
+      value batch_index, key_index;
+      if (keys > 1) batch_index = t.make({batch, 1, 1, keys}, element::int64);
+      if (batch > 1) key_index = t.make({batch, 1, 1, keys}, element::int64);
+      read = t.make({batch, 1, 1, keys}, element::boolean);
+      const int copies = (keys > 1 ? 1 : 0) + (batch > 1 ? 1 : 0);
+      t.executes({&padding, &of_batch, &of_key, &*read}, {.kernels = 1 + copies});
+    }
+    return compute(t, {&*joined, &*read}, {batch, 1, queries, keys}, element::boolean, {"mask"});
+  }
+
+  /// (keys > queries - window) & (keys <= queries)
+  constexpr value near_and_before(const tensor& of_query,
+                                  const tensor& of_key,
+                                  const sizes& square) {
+    const element truth = element::boolean;
+    value joined = compute(t, of_query, sizes{1}, truth);
+    {
+      value near;
+      {
+        const value first = compute(t, of_query, {1, 1, square[2], 1}, element::int64);
+        near = compute(t, {&*first, &of_key}, square, truth);
+      }
+      joined = compute(t, {&*joined, &*near}, square, truth);
+    }
+    const value before = compute(t, {&of_query, &of_key}, square, truth);
+    return compute(t, {&*joined, &*before}, square, truth);
+  }
+};
+
+}  // namespace gpuplan::eager

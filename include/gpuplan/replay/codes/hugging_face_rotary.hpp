@@ -1,0 +1,237 @@
+#pragma once
+
+// Rotary positions of Hugging Face's transformers 5.23: tables of angles that all layers read, with
+// halves of a head rotated, or one for each layer, with neighbours rotated. Private.
+
+#include <gpuplan/replay/codes/hugging_face_parts.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace gpuplan::eager {
+
+/// A decoder whose queries and keys are rotated.
+class rotary_lm_code : public causal_lm_code {
+ public:
+  using causal_lm_code::causal_lm_code;
+  constexpr ~rotary_lm_code() override {
+    for (int at = 0; at < layers_.size(); ++at) t.release(layers_[at].angles.storage);
+  }
+
+ protected:
+  // Of what layers read beside their input, behind the mask.
+  static constexpr int the_cosines = 1;
+  static constexpr int the_sines = 2;
+
+  [[nodiscard]] constexpr const decoder_options& code() const {
+    return setup.framework.implementation.decoder;
+  }
+  [[nodiscard]] constexpr std::int64_t rotary_width() const {
+    const std::int64_t width = model.query_dim();
+    if (code().most_rotated != 0) return at_most(code().most_rotated, width);
+    return width * code().rotary_percent / 100;
+  }
+
+  // -- tables for all layers
+
+  /// How many tables of angles there are: one, or one for each kind of layer.
+  [[nodiscard]] constexpr int kinds_of_tables() const {
+    if (!code().rotates_by_kind) return 1;
+    const std::int64_t windowed = model.windowed_layers_before(layers);
+    return windowed != 0 && windowed != layers ? 2 : 1;
+  }
+
+  constexpr value frequencies() {
+    if (t.gathers()) return t.make(sizes{rotary_width() / 2}, element::fp32);  // without memory
+    return inverse_frequencies(rotary_width(), element::fp32);
+  }
+  constexpr void build_rotary() {
+    const auto charged = t.charge(purpose::buffers);
+    for (int kind = 0; kind < kinds_of_tables(); ++kind) {
+      value* const pair = frequencies_[kind];
+      pair[0] = frequencies();
+      pair[1] = t.make(pair[0]->size, element::fp32);
+      add_buffer(pair[0]);
+      add_buffer(pair[1]);
+    }
+  }
+  /// 1 / base ** (arange(0, width, 2) / width)
+  constexpr value inverse_frequencies(std::int64_t width, element of_range) {
+    const sizes half{width / 2};
+    value exponents = compute(t, t.make(half, of_range), half, element::fp32);
+    const value powers = t.make(half, element::fp32);
+    t.touch(8);
+    exponents.drop();
+    const value reciprocals = t.make(half, element::fp32);
+    return t.make(half, element::fp32);
+  }
+  constexpr void rotary_tables(const tensor& inverse,
+                               element format,
+                               value& cosines,
+                               value& sines) {
+    const std::int64_t tokens = setup.sequence_length;
+    const sizes table{1, tokens, rotary_width()};
+    value angles;
+    {
+      const value positions = t.make({1, tokens, 1}, element::fp32);
+      t.executes(8 * tokens + positions->bytes());
+      const value frequencies = cast(t, inverse, element::fp32);
+      angles =
+          compute(t, {&*positions, &*frequencies}, {1, tokens, rotary_width() / 2}, element::fp32);
+    }
+    const value both = compute(t, {&*angles, &*angles}, table, element::fp32, {"rotary angles"});
+    const auto made = [&] { return compute(t, both, table, element::fp32, {"rotary table"}); };
+    const value cosine = compute(t, made(), table, element::fp32, {"rotary table"});
+    const value sine = compute(t, made(), table, element::fp32, {"rotary table"});
+    const element wanted = code().rotates_in_fp32 ? element::fp32 : format;
+    cosines = cast(t, cosine, wanted);
+    sines = cast(t, sine, wanted);
+  }
+
+  // -- halves
+
+  // apply_rotary_pos_emb
+  constexpr void rotate_both(value& q, value& k) {
+    const bool is_whole = code().rotary_parts == rotary_parts_kind::none;
+    head_parts of;
+    if (!is_whole) of = parts_of(q, k, rotary_width());
+    const auto rotated = [&](const tensor& x, const tensor& front, const tensor& rest) {
+      if (is_whole) return rotate(x);
+      return concatenate(t, rotate(front), rest, 3);
+    };
+    value rotated_q = rotated(q, of.front_q, of.rest_q);
+    value rotated_k = rotated(k, of.front_k, of.rest_k);
+    if (code().rotates_in_fp32) {
+      value back_q = cast(t, rotated_q, q->format);
+      rotated_k = cast(t, rotated_k, k->format);
+      rotated_q = std::move(back_q);
+    }
+    q = std::move(rotated_q);
+    k = std::move(rotated_k);
+  }
+  /// x * cos + rotate_half(x) * sin
+  constexpr value rotate(const tensor& x) {
+    const value straight = multiply(t, x, table(the_cosines));
+    return add(t, straight, multiply(t, rotate_half(x), table(the_sines)));
+  }
+  constexpr tensor table(int which) const {
+    tensor seen = beside[which];
+    set_contiguous(seen, {1, 1, seen.size[1], seen.size[2]});
+    return seen;
+  }
+  constexpr value rotate_half(const tensor& x) {
+    const std::int64_t half = x.size[3] / 2;
+    const value first = slice(t, x, 3, half);
+    const value second = slice(t, x, 3, half);
+    return concatenate(t, scale(t, second), first, 3);
+  }
+
+  // -- fronts of heads
+
+  /// x[..., :width], which is x with another name where it has no more.
+  constexpr value front_of(argument given, std::int64_t width) {
+    const held x(given);
+    if (width != x.size[3]) return slice(t, x, 3, width);
+    value same = t.share(x);
+    const int by = t.add_node(node_kind::pass, {&x});
+    t.result_of(by, same.get());
+    return same;
+  }
+  /// The front of each head, which is rotated, and the rest.
+  struct head_parts {
+    value front_q, rest_q, front_k, rest_k;
+  };
+  constexpr head_parts parts_of(const tensor& q, const tensor& k, std::int64_t width) {
+    return {front_of(q, width),
+            slice(t, q, 3, q.size[3] - width),
+            front_of(k, width),
+            slice(t, k, 3, k.size[3] - width)};
+  }
+  /// Rotates the fronts of query and key and joins them with the rest. What is returned a class may
+  /// have in variables of its own.
+  template <class Rotate>
+  constexpr head_parts rotate_fronts(value& q, value& k, std::int64_t width, Rotate rotate) {
+    head_parts of = parts_of(q, k, width);
+    of.front_q = rotate(of.front_q);
+    of.front_k = rotate(of.front_k);
+    q = concatenate(t, of.front_q, of.rest_q, 3);
+    k = concatenate(t, of.front_k, of.rest_k, 3);
+    return of;
+  }
+
+  // -- neighbours, by a table of the layer
+
+  // create_sinusoidal_positions
+  constexpr value sinusoids() {
+    const sizes rows{setup.sequence_length};
+    const sizes half{rows[0], rotary_width() / 2};
+    const value inverse = inverse_frequencies(rotary_width(), element::int64);
+    const value angles = compute(
+        t, compute(t, t.make(rows, element::int64), rows, element::fp32), half, element::fp32);
+    const value sines = t.make(half, element::fp32);
+    const value cosines = t.make(half, element::fp32);
+    return t.make({rows[0], rotary_width()}, element::fp32);
+  }
+  constexpr tensor angles_of_layer() {
+    const auto charged = t.charge(purpose::buffers);
+    return sinusoids().take();
+  }
+  /// Each is made once more where weights are initialised, and cast before the layer's MLP.
+  constexpr void initialise_angles() {
+    for (std::int64_t at = 0; at < layers; ++at) static_cast<void>(sinusoids());
+    for (int at = 0; at < layers_.size(); ++at)
+      add_buffer(layers_[at].angles, layers_[at].up.weight);
+  }
+  /// Heads of query and key behind the tokens.
+  constexpr projections project_behind_tokens(const layer_modules& by, const tensor& x) {
+    const sizes apart{x.size[0], x.size[1], model.num_attention_heads, model.query_dim()};
+    projections made{linear(x, by.query), linear(x, by.key), linear(x, by.value)};
+    made.q = view(t, made.q, apart);
+    made.k = view(t, made.k, apart);
+    made.v = heads_of(made.v);
+    return made;
+  }
+  /// Rows of a layer's table by position, and the variables that they are read through.
+  struct angles_read {
+    value repeated, places, rows;
+  };
+  constexpr angles_read angles_of(const tensor& table, std::int64_t tokens, element format) {
+    angles_read made;
+    made.repeated = compute(t, table, {1, table.size[0], rotary_width()}, table.format);
+    made.places = full(t, {1, tokens, rotary_width()}, element::int64);
+    made.rows =
+        compute(t, {&*made.repeated, &*made.places}, {1, tokens, rotary_width()}, table.format);
+    made.rows = cast(t, made.rows, format);
+    return made;
+  }
+  constexpr head_parts rotate_neighbours(value& q, value& k, const angles_read& angles) {
+    return rotate_fronts(q, k, rotary_width(), [&](const tensor& front) {
+      return rotate_neighbours(front, angles.rows->format);
+    });
+  }
+  /// x * cos + rotate_every_two(x) * sin, of which each element stands for two neighbours.
+  constexpr value rotate_neighbours(const tensor& x, element format) {
+    const sizes table{1, x.size[1], 1, x.size[3]};
+    const value sines = full(t, table, format);
+    const value cosines = full(t, table, format);
+    const value straight = multiply(t, x, cosines);
+    return add(t, straight, multiply(t, rotate_every_two(x), sines));
+  }
+  constexpr value rotate_every_two(const tensor& x) {
+    const sizes pairs{x.size[0], x.size[1], x.size[2], x.size[3] / 2, 1};
+    const value first = every_second(x);
+    const value second = every_second(x);
+    const value left = view(t, scale(t, second), pairs);
+    const value right = view(t, first, pairs);
+    return view(t, concatenate(t, left, right, 4), x.size);
+  }
+  constexpr value every_second(const tensor& x) {
+    value seen = slice(t, x, 3, x.size[3] / 2);
+    seen.get().stride[3] *= 2;
+    return seen;
+  }
+
+  value frequencies_[2][2]{};  // of each kind of layer, and its copy
+};
+
+}  // namespace gpuplan::eager

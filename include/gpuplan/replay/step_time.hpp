@@ -1,0 +1,316 @@
+#pragma once
+
+// The time of a training step on one device from the operators that its replay runs: the host
+// issues them one after the other, and the device works them off.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/replay/counts.hpp>
+#include <gpuplan/replay/training_job.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/time/kernels.hpp>
+#include <gpuplan/time/step_breakdown.hpp>
+#include <gpuplan/training_setup.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// What each kind of kernel reaches of a device. Shares are of the data sheet's dense peak and of
+/// its bandwidth, at the highest clock, which may be above that of the peak. The defaults are an
+/// H100's with PyTorch 2.11 (benchmarks/results): of 241 layers, forward and backward, each timed
+/// by itself, where nothing else is said.
+struct kernel_shares {
+  double products = 0.963;     // of half formats and TF32, where tiles fill the device
+  double fp32_products = 0.8;  // of fp32: measured alone
+  // Of the rate of half formats, where a dimension is odd: fitted to 131 steps; or no multiple of
+  // 8: what published steps reach, not measured.
+  double odd_products = 0.16;
+  double unaligned_products = 0.4;
+  double flash_forward = 0.31;
+  double flash_backward = 0.27;
+  double efficient_forward = 0.126;  // of one layer
+  double efficient_backward = 0.095;
+  double elements = 0.734;  // of the bandwidth: what reads and writes what it is handed
+  // How many times as long others take for as many bytes.
+  double functions = 2.2;  // activations
+  double sums = 2.2;
+  double softmaxes = 1.82;   // and losses: fitted to the steps
+  duration between{4.2_us};  // the end of a kernel and the next one's work, at the least
+  // Clocks fall until the board draws no more than its limit: fitted to the power of the steps.
+  power idle{120_W};
+  double joules_per_flop = 1.3e-12;  // of half formats at the highest clock, in proportion to it
+  double joules_per_byte = 105e-12;
+};
+
+/// What issuing an operator costs the host, Python included: PyTorch 2.11 on a machine of 16
+/// virtual cores, fitted to 131 steps, but for a launch, which costs 4 to 6 us wherever it was
+/// measured.
+struct host_costs {
+  duration forward{15_us};
+  duration backward{46_us};  // by autograd's thread
+  duration optimizer{15_us};
+  duration launch{5_us};        // each further kernel, product, copy or fill of an operator
+  duration checkpoint{2.2_ms};  // states of random numbers and hooks of one that is computed again
+};
+
+namespace eager {
+
+/// The kernels of a step in their order, with what they take at the highest clock.
+class kernel_times final : public memory_events {
+ public:
+  constexpr kernel_times(const training_setup& setup,
+                         const gpu_spec& gpu,
+                         const kernel_shares& reaches,
+                         const host_costs& host)
+      : reaches_(reaches), host_(host), is_causal_(setup.model.kind == model_kind::decoder) {
+    const auto half =
+        setup.precision.compute == number_format::fp16 ? number_format::fp16 : number_format::bf16;
+    half_ = peak_of(gpu, half);
+    const bool is_tf32 = setup.precision.compute == number_format::tf32;
+    single_ = is_tf32 ? reaches.products * peak_of(gpu, number_format::tf32)
+                      : reaches.fp32_products * peak_of(gpu, number_format::fp32);
+    bytes_ = gpu.memory_bandwidth.value() * reaches.elements;
+    processors_ = gpu.sm_count;
+  }
+  constexpr int allocate(std::int64_t, int) override { return 0; }
+  constexpr void release(int) override {}
+  [[nodiscard]] constexpr bool counts_work() const override { return true; }
+  constexpr void begin(moment now, int layer) override {
+    updates_ = now == moment::clip || now == moment::optimizer;
+    layer_ = layer;
+  }
+  constexpr void begin_again() override { before_ = host_.checkpoint.value(); }
+  constexpr void execute(const device_work& work, bool in_backward) override {
+    if (!is_on) return;
+    item made;
+    made.layer = layer_;
+    made.of = in_backward ? (work.is_again ? part::again : part::backward)
+                          : (updates_ ? part::optimizer : part::forward);
+    const int calls = work.kernels + work.products + work.copies + work.fills;
+    const duration issue = made.of == part::optimizer  ? host_.optimizer
+                           : made.of == part::backward ? host_.backward
+                                                       : host_.forward;
+    made.issue = before_ + issue.value() + (calls - 1) * host_.launch.value();
+    before_ = 0;
+    made.fixed = calls * reaches_.between.value();
+    const auto moved = static_cast<double>(work.bytes - work.elsewhere + work.in_place);
+    double flops = 0;
+    if (work.products > 0) {
+      flops = is_half(work.operands) ? work.products * work.product.flops() : 0;
+      add_product(work, in_backward, made);
+    } else if (work.attention_flops > 0) {
+      flops = work.attention_flops * (is_causal_ ? 0.5 : 1);
+      made.computing = flops / (half_ * share_of_attention(work, in_backward));
+    } else {
+      made.fixed += times_as_long(work.kind) * moved / bytes_;
+    }
+    joules_of_flops += reaches_.joules_per_flop * flops;
+    joules_of_bytes += reaches_.joules_per_byte * moved;
+    items.push(made);
+  }
+
+  enum class part : unsigned char { forward, backward, again, optimizer };
+  struct item {
+    part of{};
+    int layer = none;
+    double issue = 0;      // s of the host
+    double computing = 0;  // s of the device at the highest clock, which others prolong,
+    double moving = 0;     // but for at least so long,
+    double fixed = 0;      // and what no clock changes
+
+    [[nodiscard]] constexpr double at(double clock) const {
+      const double computes = computing / clock;
+      return (computes > moving ? computes : moving) + fixed;
+    }
+  };
+  growing_array<item> items{};
+  double joules_of_flops = 0;
+  double joules_of_bytes = 0;
+  bool is_on = false;
+
+ private:
+  static constexpr double peak_of(const gpu_spec& gpu, number_format format) {
+    const auto found = peak(gpu, format);
+    return found ? found->value() : 0;
+  }
+  constexpr void add_product(const device_work& work, bool in_backward, item& made) const {
+    const matrix_product& one = work.product;
+    const bool half = is_half(work.operands);
+    kernel_rates on;
+    on.bytes = on.elements = detail::infinity;
+    on.sms = processors_;
+    double rate = half ? reaches_.products * half_ : single_;
+    // of transposed gradients the rows are neighbours
+    const auto divides = [&](std::int64_t by) {
+      return one.inner % by == 0 && one.columns % by == 0 && (!in_backward || one.rows % by == 0);
+    };
+    if (half && !divides(8))
+      rate *= divides(2) ? reaches_.unaligned_products : reaches_.odd_products;
+    made.computing = work.products * matmul_time({.m = static_cast<double>(one.rows),
+                                                  .n = static_cast<double>(one.columns),
+                                                  .k = static_cast<double>(one.inner),
+                                                  .batch = static_cast<double>(one.batch)},
+                                                 rate,
+                                                 0,
+                                                 0,
+                                                 on);
+    const auto read =
+        static_cast<double>((one.rows + one.columns) * one.inner + one.rows * one.columns);
+    made.moving =
+        work.products * read * static_cast<double>(one.batch * bytes_of(work.operands)) / bytes_;
+  }
+  [[nodiscard]] constexpr double share_of_attention(const device_work& work,
+                                                    bool in_backward) const {
+    const bool is_backward = in_backward && !work.is_again;
+    if (work.is_flash) return is_backward ? reaches_.flash_backward : reaches_.flash_forward;
+    return is_backward ? reaches_.efficient_backward : reaches_.efficient_forward;
+  }
+  [[nodiscard]] constexpr double times_as_long(kernel_kind kind) const {
+    switch (kind) {
+      case kernel_kind::functions:
+        return reaches_.functions;
+      case kernel_kind::sums:
+        return reaches_.sums;
+      case kernel_kind::softmaxes:
+        return reaches_.softmaxes;
+      default:
+        return 1;
+    }
+  }
+
+  kernel_shares reaches_;
+  host_costs host_;
+  bool is_causal_;
+  double half_ = 0, single_ = 0, bytes_ = 0, processors_ = 1;
+  bool updates_ = false;
+  int layer_ = none;
+  double before_ = 0;  // s of the host, before the next operator
+};
+
+}  // namespace eager
+
+/// How long a layer's kernels take, without waiting for the host.
+struct layer_time {
+  duration forward{};
+  duration backward{};
+};
+
+/// The time of eager PyTorch's steps on one device. Formula: each operator is issued by the host
+/// after the one before, and runs once that is done and it is issued; a product takes the longer of
+/// computing, in waves of tiles, and of moving its operands, attention its FLOPs (half of them
+/// where it is causal), everything else its bytes; the clock is the highest at which the board
+/// draws no more than its limit on average. Valid where `counts_of` knows the work, with one
+/// replica. Measured on an H100 (benchmarks/results): 131 steps within 5.3 % in the mean, 28 at
+/// worst, 249 layers within 5.6 and 4.7 %, 26 at worst; both gave numbers to it. Errors: as
+/// `counts_of`; `no_such_code` of what is not counted; `not_known` where the device has no peak for
+/// the format.
+struct replayed_time {
+  training_setup setup{};
+  gpu_spec gpu{};
+  kernel_shares kernels{};
+  host_costs host{};
+
+ private:
+  template <class Use>
+  constexpr failure with_step(const batch_plan& plan, const Use& use) const {
+    if (const auto valid = validate(setup, plan); !valid) return valid.why();
+    if (const auto valid = validate(plan); !valid) return valid.why();
+    if (plan.data_parallel != 1)
+      return failure(errc::no_such_code,
+                     named_fact{fact::data_parallel, plan.data_parallel},
+                     named_fact{fact::takes, 1});
+    if (const auto most = peak(gpu, setup.precision.compute); !most) return most.why();
+    if (!detail::counts_work(setup))
+      return detail::without_code({{fact::layers, setup.framework.layers().name}});
+    eager::kernel_times step(setup, gpu, kernels, host);
+    eager::train(step, setup, plan, {}, nullptr, [&](eager::training_job& job) {
+      job.settle();
+      step.is_on = true;
+      job.step();
+    });
+    use(step);
+    return {};
+  }
+  // The share of the highest clock at which the board draws no more than its limit.
+  template <class Seconds>
+  constexpr double clock_of(const eager::kernel_times& step, const Seconds& seconds) const {
+    if (!gpu.tdp) return 1;
+    const auto draws_too_much = [&](double clock) {
+      const double joules = step.joules_of_flops * clock + step.joules_of_bytes;
+      return kernels.idle.value() + joules / seconds(clock) > gpu.tdp->value();
+    };
+    if (!draws_too_much(1)) return 1;
+    double low = 0.3;
+    double high = 1;
+    for (int halving = 0; halving < 10; ++halving) {
+      const double middle = (low + high) / 2;
+      (draws_too_much(middle) ? high : low) = middle;
+    }
+    return low;
+  }
+  static constexpr step_breakdown run(const eager::kernel_times& step, double clock) {
+    double issued = 0;
+    double done = 0;
+    double waited = 0;
+    double parts[4] = {0, 0, 0, 0};
+    for (int at = 0; at < step.items.size(); ++at) {
+      const auto& item = step.items[at];
+      issued += item.issue;
+      if (issued > done) {
+        waited += issued - done;
+        done = issued;
+      }
+      const double takes = item.at(clock);
+      parts[static_cast<int>(item.of)] += takes;
+      done += takes;
+    }
+    const auto seconds = [](double value) { return duration::from_value(value); };
+    return {.forward = seconds(parts[0]),
+            .backward = seconds(parts[1]),
+            .recompute = seconds(parts[2]),
+            .optimizer = seconds(parts[3]),
+            .host = seconds(waited)};
+  }
+
+ public:
+  [[nodiscard]] constexpr result<step_breakdown> breakdown(const batch_plan& plan) const {
+    step_breakdown sum;
+    const auto wrong = with_step(plan, [&](const eager::kernel_times& step) {
+      const double clock = clock_of(step, [&](double at) { return run(step, at).total().value(); });
+      sum = run(step, clock);
+    });
+    if (detail::failed(wrong)) return wrong;
+    return sum;
+  }
+  [[nodiscard]] constexpr result<duration> step(const batch_plan& plan) const {
+    const auto parts = breakdown(plan);
+    if (!parts) return parts.why();
+    return parts->total();
+  }
+  /// Of the layer at this place, which runs again and again.
+  [[nodiscard]] constexpr result<layer_time> layer(const batch_plan& plan, int at = 0) const {
+    layer_time made;
+    const auto wrong = with_step(plan, [&](const eager::kernel_times& step) {
+      const auto kernels_of = [&](eager::kernel_times::part part, double clock) {
+        double sum = 0;
+        for (int which = 0; which < step.items.size(); ++which)
+          if (step.items[which].layer == at && step.items[which].of == part)
+            sum += step.items[which].at(clock);
+        return duration::from_value(sum);
+      };
+      using enum eager::kernel_times::part;
+      const double clock = clock_of(step, [&](double of) {
+        double sum = 0;
+        for (int which = 0; which < step.items.size(); ++which) sum += step.items[which].at(of);
+        return sum;
+      });
+      made = {kernels_of(forward, clock), kernels_of(backward, clock)};
+    });
+    if (detail::failed(wrong)) return wrong;
+    return made;
+  }
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,506 @@
+#pragma once
+
+// What differs from one cluster and its software to the next, as a few physical numbers: what is
+// known of them beforehand, what timed steps add to that, and how far the time of a step may be
+// off.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/communication.hpp>
+#include <gpuplan/detail/checks.hpp>
+#include <gpuplan/detail/math.hpp>
+#include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/time/roofline.hpp>
+#include <gpuplan/units.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace gpuplan {
+
+/// A number of a cluster or of its software that no data sheet states.
+enum class stack_number {
+  matmul_rate,           // of products, over what the device's kernels reach
+  element_traffic,       // of element-wise kernels, over the bytes that are counted
+  host_per_operator,     // s
+  host_per_collective,   // s
+  host_per_rank,         // s
+  wait_per_node,         // s
+  host_per_step,         // s
+  launch_of_collective,  // s
+  hop_between,           // s
+  inside_node,           // byte/s of one device
+  between_nodes          // byte/s of one node
+};
+inline constexpr std::size_t stack_number_count = 11;
+
+/// What is known of a number before any step was timed: its bounds, what it is where a stack has
+/// none of its own, and how far it is from that, as the standard deviation of its logarithm: where
+/// steps of the software were timed, and where not. Judgement, not fitted, but for the bounds,
+/// beyond which it would mean something else.
+struct prior_of_number {
+  stack_number number{};
+  const char* name = "";
+  const char* unit = "";
+  double least = 0;
+  double most = 0;
+  double usual = 0;
+  double spread = 0;
+  double spread_untimed = 0;
+};
+inline constexpr prior_of_number priors_of_numbers[stack_number_count] = {
+    {stack_number::matmul_rate, "matmul_rate", "", 0.2, 1.5, 1, 0.03, 0.12},
+    {stack_number::element_traffic, "element_traffic", "", 0.2, 8, 1, 0.1, 0.35},
+    {stack_number::host_per_operator, "host_per_operator", "s", 1e-6, 1e-3, 3e-5, 0.25, 0.6},
+    {stack_number::host_per_collective, "host_per_collective", "s", 1e-7, 5e-3, 2e-5, 0.3, 1},
+    {stack_number::host_per_rank, "host_per_rank", "s", 1e-8, 1e-2, 2e-6, 0.3, 1.5},
+    {stack_number::wait_per_node, "wait_per_node", "s", 1e-7, 1e-2, 1e-5, 0.3, 1.5},
+    {stack_number::host_per_step, "host_per_step", "s", 1e-4, 1, 1e-2, 0.3, 0.8},
+    {stack_number::launch_of_collective, "collective_launch", "s", 2e-6, 1e-3, 43e-6, 0.3, 0.5},
+    {stack_number::hop_between, "hop_between", "s", 1e-6, 5e-3, 7e-6, 0.3, 0.7},
+    {stack_number::inside_node, "inside_node", "byte/s", 1e8, 2e12, 1e10, 0.08, 0.15},
+    {stack_number::between_nodes, "between_nodes", "byte/s", 1e7, 1e13, 1e10, 0.2, 0.4}};
+
+namespace detail {
+
+constexpr double natural_log(double x) { return log2(x) * 0.69314718055994530942; }
+
+// The number as the model has it; 0 where it has none.
+constexpr double number_in(const roofline_time& model, stack_number which) {
+  const software_costs& costs = model.setup.framework.costs;
+  switch (which) {
+    case stack_number::matmul_rate:
+      return costs.matmul_rate;
+    case stack_number::element_traffic:
+      return costs.element_traffic;
+    case stack_number::host_per_operator:
+      return costs.host_per_operator.value();
+    case stack_number::host_per_collective:
+      return costs.host_per_collective.value();
+    case stack_number::host_per_rank:
+      return costs.host_per_rank.value();
+    case stack_number::wait_per_node:
+      return costs.wait_per_node.value();
+    case stack_number::host_per_step:
+      return costs.host_per_step.value();
+    case stack_number::inside_node:
+      if (const auto link = link_inside_node(model.on)) return link->value();
+      return 0;
+    case stack_number::between_nodes:
+      return model.on.between_nodes ? model.on.between_nodes->value() : 0;
+    case stack_number::launch_of_collective:
+      return (model.on.collective_launch ? *model.on.collective_launch : gpuplan::collective_launch)
+          .value();
+    case stack_number::hop_between:
+      return (model.on.hop_between ? *model.on.hop_between
+                                   : constants_between_nodes(model.on.network).hop)
+          .value();
+  }
+  return 0;
+}
+
+constexpr void set_number(roofline_time& model, stack_number which, double value) {
+  software_costs& costs = model.setup.framework.costs;
+  cluster& on = model.on;
+  switch (which) {
+    case stack_number::matmul_rate:
+      costs.matmul_rate = value;
+      return;
+    case stack_number::element_traffic:
+      costs.element_traffic = value;
+      return;
+    case stack_number::host_per_operator:
+      costs.host_per_operator = duration::from_value(value);
+      return;
+    case stack_number::host_per_collective:
+      costs.host_per_collective = duration::from_value(value);
+      return;
+    case stack_number::host_per_rank:
+      costs.host_per_rank = duration::from_value(value);
+      return;
+    case stack_number::wait_per_node:
+      costs.wait_per_node = duration::from_value(value);
+      return;
+    case stack_number::host_per_step:
+      costs.host_per_step = duration::from_value(value);
+      return;
+    case stack_number::launch_of_collective:
+      on.collective_launch = duration::from_value(value);
+      return;
+    case stack_number::hop_between:
+      on.hop_between = duration::from_value(value);
+      return;
+    case stack_number::inside_node:
+      if (on.gpus_per_node > 1) on.inside_node = bandwidth::from_value(value);
+      return;
+    case stack_number::between_nodes:
+      if (on.between_nodes) on.between_nodes = bandwidth::from_value(value);
+      return;
+  }
+}
+
+// How many standard deviations on each side hold such a part of a normal distribution, within
+// 0.4 % (Winitzki's approximation of the inverse error function).
+constexpr double deviations_of(double coverage) {
+  const double a = 0.147;
+  const double log_rest = natural_log(1 - coverage * coverage);
+  const double first = 2 / (3.14159265358979 * a) + log_rest / 2;
+  return sqrt(2.0) * sqrt(sqrt(first * first - log_rest / a) - first);
+}
+
+// Lower triangle of the Cholesky factor; what is not positive within rounding counts as nothing.
+struct stack_matrix {
+  double at[stack_number_count][stack_number_count] = {};
+
+  constexpr stack_matrix factor() const {
+    stack_matrix found;
+    for (std::size_t i = 0; i < stack_number_count; ++i)
+      for (std::size_t j = 0; j <= i; ++j) {
+        double sum = at[i][j];
+        for (std::size_t k = 0; k < j; ++k) sum -= found.at[i][k] * found.at[j][k];
+        if (i == j)
+          found.at[i][i] = sum > 0 ? sqrt(sum) : 0;
+        else
+          found.at[i][j] = found.at[j][j] > 0 ? sum / found.at[j][j] : 0;
+      }
+    return found;
+  }
+  // Of a positive definite matrix.
+  constexpr stack_matrix inverse() const {
+    const stack_matrix lower = factor();
+    stack_matrix found;
+    for (std::size_t column = 0; column < stack_number_count; ++column) {
+      double x[stack_number_count] = {};
+      for (std::size_t i = 0; i < stack_number_count; ++i) {
+        double sum = i == column ? 1 : 0;
+        for (std::size_t k = 0; k < i; ++k) sum -= lower.at[i][k] * x[k];
+        x[i] = sum / lower.at[i][i];
+      }
+      for (std::size_t i = stack_number_count; i-- > 0;) {
+        for (std::size_t k = i + 1; k < stack_number_count; ++k) x[i] -= lower.at[k][i] * x[k];
+        x[i] /= lower.at[i][i];
+      }
+      for (std::size_t i = 0; i < stack_number_count; ++i) found.at[i][column] = x[i];
+    }
+    return found;
+  }
+};
+
+}  // namespace detail
+
+/// A time with the range that holds it at the stated coverage.
+struct time_interval {
+  duration median{};
+  duration low{};
+  duration high{};
+};
+
+/// What is known of the numbers of one cluster and its software: a normal distribution of their
+/// logarithms, and of what is left.
+struct stack_estimate {
+  double logarithms[stack_number_count] = {};  // of the medians, in base units
+  bool is_set[stack_number_count] = {};        // else a model keeps its own
+  detail::stack_matrix covariance{};
+  double scatter = software_costs{}.scatter;  // of a step beside, of the logarithm of its time
+  std::int64_t steps = 0;                     // that were timed
+
+  /// The median, in base units.
+  [[nodiscard]] constexpr double value(stack_number which) const {
+    return detail::exp(logarithms[static_cast<std::size_t>(which)]);
+  }
+  /// The standard deviation of its logarithm: of a number of which nothing more was learnt, as
+  /// before.
+  [[nodiscard]] constexpr double spread(stack_number which) const {
+    const auto at = static_cast<std::size_t>(which);
+    return detail::sqrt(covariance.at[at][at]);
+  }
+  /// The model with these numbers, for another plan or model on the same cluster by the same
+  /// software.
+  [[nodiscard]] constexpr roofline_time applied_to(roofline_time model) const {
+    for (const prior_of_number& one : priors_of_numbers)
+      if (is_set[static_cast<std::size_t>(one.number)])
+        detail::set_number(model, one.number, value(one.number));
+    return model;
+  }
+};
+
+namespace detail {
+
+// Of a model with an estimate's numbers: what it has, or where it has none, the estimate's median.
+constexpr double value_in(const roofline_time& own, const stack_estimate& stack, std::size_t at) {
+  const double value = number_in(own, priors_of_numbers[at].number);
+  return value > 0 ? value : exp(stack.logarithms[at]);
+}
+
+}  // namespace detail
+
+/// What is known before any step was timed. Numbers that the model's software or cluster states are
+/// the medians; the others are as `priors_of_numbers` has them, and are none of the model's.
+[[nodiscard]] constexpr stack_estimate untimed_estimate(const roofline_time& model) {
+  stack_estimate found;
+  const bool timed = model.setup.framework.costs.timed;
+  const bool known_device = model.efficiency.products != device_efficiency{}.products;
+  for (const prior_of_number& one : priors_of_numbers) {
+    const auto at = static_cast<std::size_t>(one.number);
+    const double own = detail::number_in(model, one.number);
+    found.logarithms[at] = detail::natural_log(own > 0 ? own : one.usual);
+    double spread = timed && own > 0 ? one.spread : one.spread_untimed;
+    if (one.number == stack_number::matmul_rate && !known_device) spread += 0.1;
+    found.covariance.at[at][at] = spread * spread;
+  }
+  found.scatter = detail::larger_of(0.01, model.setup.framework.costs.scatter);
+  return found;
+}
+
+/// The time of a step on the cluster that an estimate is of, with the range that holds as many of
+/// such steps as `coverage` says: what each direction of the estimate's uncertainty adds to either
+/// side, and the scatter. 23 steps are estimated. Preconditions: as `roofline_time::step`; a
+/// coverage between 0 and 1.
+[[nodiscard]] constexpr time_interval step_interval(const roofline_time& model,
+                                                    const batch_plan& plan,
+                                                    const stack_estimate& stack,
+                                                    double coverage = 0.8) {
+  const roofline_time own = stack.applied_to(model);
+  const duration median = own.step(plan);
+  const detail::stack_matrix directions = stack.covariance.factor();
+  double above = stack.scatter * stack.scatter;
+  double below = above;
+  for (std::size_t column = 0; column < stack_number_count; ++column)
+    for (const double sign : {1.0, -1.0}) {
+      roofline_time changed = own;
+      for (const prior_of_number& one : priors_of_numbers) {
+        const auto at = static_cast<std::size_t>(one.number);
+        const double by = directions.at[at][column];
+        if (by == 0) continue;
+        const double value = detail::value_in(own, stack, at) * detail::exp(sign * by);
+        const double limited = detail::smaller_of(one.most, detail::larger_of(one.least, value));
+        detail::set_number(changed, one.number, limited);
+      }
+      const double ratio = changed.step(plan) / median;
+      const double moved = detail::natural_log(ratio);
+      (moved > 0 ? above : below) += moved * moved;
+    }
+  const double deviations = detail::deviations_of(coverage);
+  return {median,
+          detail::exp(-deviations * detail::sqrt(below)) * median,
+          detail::exp(deviations * detail::sqrt(above)) * median};
+}
+/// Likewise before any step was timed.
+[[nodiscard]] constexpr time_interval step_interval(const roofline_time& model,
+                                                    const batch_plan& plan,
+                                                    double coverage = 0.8) {
+  return step_interval(model, plan, untimed_estimate(model), coverage);
+}
+
+/// A step that was timed: what it was of, and how long it took.
+struct timed_step {
+  roofline_time model{};
+  batch_plan plan{};
+  duration time{};
+};
+
+/// A step that may be timed next.
+struct possible_step {
+  roofline_time model{};
+  batch_plan plan{};
+};
+
+/// The fewest steps that numbers are estimated from.
+inline constexpr std::int64_t least_timed_steps = 3;
+/// Where steps lie further apart than this from what any numbers give, in the middle of them, as
+/// the logarithm of their times: they are not of one cluster, or not of what they say.
+inline constexpr double most_scatter = 0.7;
+
+namespace detail {
+
+// The logarithm of a step's time, and how it changes with the logarithm of each number.
+struct step_slopes {
+  double time = 0;
+  double by[stack_number_count] = {};
+
+  constexpr step_slopes(const roofline_time& model,
+                        const batch_plan& plan,
+                        const stack_estimate& at,
+                        bool with_slopes = true) {
+    const roofline_time own = at.applied_to(model);
+    time = natural_log(own.step(plan).value());
+    if (!with_slopes) return;
+    constexpr double width = 0.05;
+    for (std::size_t i = 0; i < stack_number_count; ++i) {
+      const double value = value_in(own, at, i);
+      roofline_time changed = own;
+      set_number(changed, priors_of_numbers[i].number, value * exp(width));
+      const double more = changed.step(plan).value();
+      set_number(changed, priors_of_numbers[i].number, value * exp(-width));
+      by[i] = natural_log(more / changed.step(plan).value()) / (2 * width);
+    }
+  }
+};
+
+// Of Student's t with four degrees of freedom: a step far from the others counts little.
+constexpr double weight_of(double error, double scatter) {
+  const double off = error / scatter;
+  return 5 / (4 + off * off);
+}
+
+constexpr double misfit(std::span<const timed_step> steps,
+                        const stack_estimate& at,
+                        const stack_estimate& before) {
+  double sum = 0;
+  for (const timed_step& one : steps) {
+    const double off =
+        (step_slopes(one.model, one.plan, at, false).time - natural_log(one.time.value())) /
+        at.scatter;
+    sum += 5 * natural_log(1 + off * off / 4);
+  }
+  for (std::size_t i = 0; i < stack_number_count; ++i) {
+    const double off = at.logarithms[i] - before.logarithms[i];
+    sum += off * off / before.covariance.at[i][i];
+  }
+  return sum;
+}
+
+// What is known beforehand of the numbers that some of the steps have. Of links that none has, as
+// between nodes where all ran on one, another model keeps its own.
+constexpr stack_estimate estimate_before(std::span<const timed_step> steps) {
+  stack_estimate found = untimed_estimate(steps.front().model);
+  for (std::size_t i = 0; i < stack_number_count; ++i) {
+    const stack_number which = priors_of_numbers[i].number;
+    found.is_set[i] = which != stack_number::inside_node && which != stack_number::between_nodes;
+    for (const timed_step& one : steps)
+      if (number_in(one.model, which) > 0) {
+        const stack_estimate with = untimed_estimate(one.model);
+        found.logarithms[i] = with.logarithms[i];
+        found.covariance.at[i][i] = with.covariance.at[i][i];
+        found.is_set[i] = true;
+        break;
+      }
+  }
+  return found;
+}
+
+constexpr failure flaw_of_steps(const cluster& on, std::span<const timed_step> steps) {
+  const auto count = static_cast<std::int64_t>(steps.size());
+  if (count < least_timed_steps)
+    return failure(errc::too_few_steps,
+                   named_fact{fact::timed_steps, count},
+                   named_fact{fact::at_least, least_timed_steps});
+  for (const timed_step& one : steps) {
+    if (const auto valid = validate(one.model); !valid) return valid.why();
+    if (const auto valid = validate(one.model, one.plan); !valid) return valid.why();
+    if (const failure why = check_positive(one.time, fact::time_of_step); failed(why)) return why;
+    if (std::string_view(one.model.on.gpu.id) != on.gpu.id)
+      return failure(errc::measured_elsewhere).about(one.model.on.gpu.id);
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// What a few timed steps say of the numbers of the cluster that they ran on, by least squares of
+/// the logarithms of their times, with `untimed_estimate` of the first of them as it was before and
+/// the bounds of `priors_of_numbers`; steps far from all others count little. Five to ten that
+/// differ in degrees and micro-batch say more than many of one plan. Errors: `too_few_steps` with
+/// fewer than three; those of a model and of a plan; `not_positive` or `not_finite` of a time;
+/// `measured_elsewhere` of a step on other devices; `contradictory_steps` where in the middle of
+/// them times are more than twice, or less than half, of what any numbers give.
+[[nodiscard]] constexpr result<stack_estimate> calibrate(const cluster& on,
+                                                         std::span<const timed_step> steps) {
+  using namespace detail;
+  if (const failure why = flaw_of_steps(on, steps); failed(why)) return why;
+  const stack_estimate before = estimate_before(steps);
+  stack_estimate found = before;
+  stack_matrix precision;
+  double misfit_here = misfit(steps, found, before);
+  const auto gather = [&](double(&right)[stack_number_count]) {
+    precision = {};
+    for (std::size_t i = 0; i < stack_number_count; ++i) {
+      const double trust = 1 / before.covariance.at[i][i];
+      precision.at[i][i] = trust;
+      right[i] = trust * (before.logarithms[i] - found.logarithms[i]);
+    }
+    for (const timed_step& one : steps) {
+      const step_slopes slopes(one.model, one.plan, found);
+      const double error = natural_log(one.time.value()) - slopes.time;
+      const double weight = weight_of(error, found.scatter) / (found.scatter * found.scatter);
+      for (std::size_t i = 0; i < stack_number_count; ++i) {
+        right[i] += weight * slopes.by[i] * error;
+        for (std::size_t j = 0; j < stack_number_count; ++j)
+          precision.at[i][j] += weight * slopes.by[i] * slopes.by[j];
+      }
+    }
+  };
+  for (int round = 0; round < 12; ++round) {
+    double right[stack_number_count] = {};
+    gather(right);
+    const stack_matrix inverse = precision.inverse();
+    double step[stack_number_count] = {};
+    for (std::size_t i = 0; i < stack_number_count; ++i)
+      for (std::size_t j = 0; j < stack_number_count; ++j) step[i] += inverse.at[i][j] * right[j];
+    bool is_better = false;
+    for (double share = 1; share > 0.02 && !is_better; share /= 2) {
+      stack_estimate there = found;
+      for (std::size_t i = 0; i < stack_number_count; ++i) {
+        const prior_of_number& one = priors_of_numbers[i];
+        there.logarithms[i] =
+            smaller_of(natural_log(one.most),
+                       larger_of(natural_log(one.least), found.logarithms[i] + share * step[i]));
+      }
+      const double misfit_there = misfit(steps, there, before);
+      is_better = misfit_there < misfit_here - 1e-9;
+      if (!is_better) continue;
+      found = there;
+      misfit_here = misfit_there;
+    }
+    if (!is_better) break;
+  }
+  double right[stack_number_count] = {};
+  gather(right);
+  found.covariance = precision.inverse();
+  found.steps = static_cast<std::int64_t>(steps.size());
+  // What was assumed of the scatter counts as much as four steps.
+  double squares = 4 * before.scatter * before.scatter;
+  double weights = 4;
+  std::int64_t far = 0;
+  for (const timed_step& one : steps) {
+    const double error =
+        step_slopes(one.model, one.plan, found, false).time - natural_log(one.time.value());
+    const double weight = weight_of(error, before.scatter);
+    squares += weight * error * error;
+    weights += 1;
+    if (abs(error) > most_scatter) ++far;
+  }
+  if (2 * far > found.steps)
+    return failure(errc::contradictory_steps,
+                   named_fact{fact::timed_steps, found.steps},
+                   named_fact{fact::rows_out_of_line, far});
+  found.scatter = sqrt(squares / weights);
+  return found;
+}
+
+/// Which of some steps to time next: the one of whose time the estimate knows least, so that timing
+/// it says most of the numbers; its place among them. Precondition: as `roofline_time::step` of
+/// each; at least one.
+[[nodiscard]] constexpr std::size_t step_to_time_next(const stack_estimate& stack,
+                                                      std::span<const possible_step> steps) {
+  std::size_t best = 0;
+  double most = -1;
+  for (std::size_t which = 0; which < steps.size(); ++which) {
+    const detail::step_slopes slopes(steps[which].model, steps[which].plan, stack);
+    double variance = 0;
+    for (std::size_t i = 0; i < stack_number_count; ++i)
+      for (std::size_t j = 0; j < stack_number_count; ++j)
+        variance += slopes.by[i] * stack.covariance.at[i][j] * slopes.by[j];
+    if (variance <= most) continue;
+    most = variance;
+    best = which;
+  }
+  return best;
+}
+
+}  // namespace gpuplan

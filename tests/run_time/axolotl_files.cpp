@@ -1,0 +1,168 @@
+// What files of axolotl say, and that what is written is read back.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/io/trainer/axolotl.hpp>
+#include <gpuplan/io/yaml.hpp>
+
+#include "random_config.hpp"
+#include "random_numbers.hpp"
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace gpuplan;
+using namespace gpuplan::io;
+
+const char* const axolotl_sample = R"(
+base_model: NousResearch/Llama-3.2-1B
+datasets:
+  - path: teknium/GPT4-LLM-Cleaned
+    type: alpaca
+val_set_size: 0.1
+adapter: qlora
+load_in_4bit: true
+sequence_len: 2048
+sample_packing: true
+lora_r: 32
+lora_alpha: 16
+lora_target_linear: true
+peft_use_dora: true
+gradient_accumulation_steps: 4
+micro_batch_size: 2
+num_epochs: 1
+optimizer: paged_adamw_8bit
+lr_scheduler: cosine
+cosine_min_lr_ratio: 0.1
+learning_rate: 2e-4
+warmup_ratio: 0.1
+bf16: auto
+tf32: false
+gradient_checkpointing: true
+flash_attention: true
+weight_decay: 0.0
+dp_shard_size: 4
+dp_replicate_size: 2
+tensor_parallel_size: 2
+fsdp_version: 2
+fsdp_config:
+  offload_params: false
+  reshard_after_forward: true
+  auto_wrap_policy: TRANSFORMER_BASED_WRAP
+  transformer_layer_cls_to_wrap: LlamaDecoderLayer
+  state_dict_type: FULL_STATE_DICT
+)";
+
+read_config read_axolotl_text(const std::string& text) { return read_axolotl(parse_yaml(text).is); }
+
+TEST_CASE("a file of axolotl is understood") {
+  const read_config read = read_axolotl_text(axolotl_sample);
+  REQUIRE(read);
+  CHECK(read.not_understood.empty());
+  CHECK(read.remarks.empty());
+  const training_config& is = read.config;
+  CHECK(is.model == "NousResearch/Llama-3.2-1B");
+  CHECK(says(
+      is.adapters,
+      lora{.rank = 32, .targets = all_linear, .magnitudes = true, .base = double_quantised_base}));
+  CHECK(says(is.sequence_length, std::int64_t{2048}));
+  CHECK(says(is.packing, true));
+  CHECK(says(is.micro_batch, std::int64_t{2}));
+  CHECK(says(is.accumulation, std::int64_t{4}));
+  CHECK(says(is.schedule, rate_schedule::cosine));
+  CHECK(says(is.least_learning_rate, 0.1 * 2e-4));
+  CHECK(says(is.warm_up_share, 0.1));
+  CHECK(says(is.precision, training_precision::bf16));
+  CHECK(says(is.recompute, recompute_mode::full));
+  CHECK(says(is.attention, attention_kernel::flash));
+  CHECK(is.engine == "fsdp2");
+  CHECK(says(is.zero_stage, 3));
+  CHECK(says(is.data_parallel, std::int64_t{8}));
+  CHECK(says(is.shard_group, std::int64_t{4}));
+  CHECK(says(is.tensor_parallel, std::int64_t{2}));
+  CHECK(looks_like_axolotl(parse_yaml(axolotl_sample).is));
+  CHECK_FALSE(looks_like_axolotl(parse_yaml("model_name_or_path: a").is));
+}
+
+TEST_CASE("faults in a file of axolotl are said") {
+  using kind = remark::kind;
+  const auto says_of = [](const char* text, kind is, const char* key) {
+    for (const remark& one : read_axolotl_text(text).remarks)
+      if (one.is == is && one.key == key) return true;
+    return false;
+  };
+  CHECK(says_of("adapter: qlora", kind::missing, "load_in_4bit"));
+  CHECK(says_of("load_in_4bit: true", kind::missing, "adapter"));
+  CHECK(says_of("adapter: lora", kind::missing, "lora_r"));
+  CHECK(says_of("fsdp: [full_shard]", kind::outdated, "fsdp"));
+  CHECK(says_of("sequence_parallel_degree: 2", kind::outdated, "sequence_parallel_degree"));
+  CHECK(says_of("deepspeed: zero3.json\nfsdp_config: {a: 1}", kind::contradicts, "deepspeed"));
+  CHECK(says_of("rl: dpo", kind::doubtful, "rl"));
+  CHECK(says_of("optimizer: came_pytorch", kind::doubtful, "optimizer"));
+  CHECK(says_of("gradient_checkpointing: offload", kind::doubtful, "gradient_checkpointing"));
+  CHECK(says_of("micro_batch_size: two", kind::contradicts, "micro_batch_size"));
+  CHECK(read_axolotl_text("sequence_lenght: 10\nfsdp_config: {odd: 1}").not_understood ==
+        std::vector<std::string>{"sequence_lenght", "fsdp_config.odd"});
+}
+
+TEST_CASE("axolotl holds weights in the format of its autocast") {
+  const auto of = [](const char* text) { return read_axolotl_text(text).config; };
+  CHECK(says(of("base_model: a").weights, number_format::bf16));
+  CHECK(says(of("bf16: true\nadapter: lora\nlora_r: 8").weights, number_format::bf16));
+  CHECK(says(of("bf16: true\nfsdp_config: {}").weights, number_format::fp32));
+  CHECK_FALSE(of("bf16: false").weights);
+  for (const char* pure : {"bf16: full", "bf16: false\nbfloat16: true"}) {
+    CHECK(says(of(pure).precision, training_precision::pure_bf16));
+    CHECK_FALSE(of(pure).weights);
+  }
+}
+
+TEST_CASE("what is written for axolotl is read back") {
+  const auto made = random_config::make_round_trips(
+      10000,
+      {"gpus", "nodes", "gpus_per_node", "global_batch", "pipeline_parallel", "expert_parallel"},
+      {"precision", "recompute", "shard_group", "trains", "weights", "zero_stage"},
+      [](const training_config& config) { return write_axolotl(config); },
+      [](const written_config& written) { return read_axolotl_text(written.files[0].text); });
+  CHECK(made.different == "");
+  CHECK(made.written > 1000);
+}
+
+TEST_CASE("what axolotl would train otherwise is refused") {
+  training_config config;
+  const auto refuses = [&config](const char* why) {
+    return write_axolotl(config).why.find(why) == 0;
+  };
+  config.pipeline_parallel = 2;
+  CHECK(refuses("pipeline_parallel 2"));
+  config = {};
+  config.precision = training_precision::bf16;
+  config.weights = number_format::fp32;
+  CHECK(refuses("weights fp32: axolotl holds them in bf16"));
+  config = {};
+  config.tensor_parallel = 2;
+  CHECK(refuses("tensor_parallel 2"));
+  config.engine = "deepspeed";
+  CHECK(refuses("engine deepspeed"));
+  config.engine = "fsdp2";
+  config.optimizer =
+      optimizer{.library = optimizer_library::bitsandbytes, .states = number_format::int8};
+  CHECK(refuses("optimizer: axolotl has no tensor parallelism with"));
+  config.tensor_parallel = 1;
+  config.context_parallel = 2;
+  config.attention = attention_kernel::eager;
+  CHECK(refuses("attention eager: axolotl has no context parallelism"));
+}
+
+TEST_CASE("no fault in a file of axolotl stops its reader") {
+  random_numbers random(7);
+  const value sample = parse_yaml(axolotl_sample).is;
+  int said = 0;
+  for (int left = 20000; left > 0; --left)
+    said += read_axolotl(random_config::with_faults(sample, random)).remarks.empty() ? 0 : 1;
+  CHECK(said > 500);
+}
+
+}  // namespace

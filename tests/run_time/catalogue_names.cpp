@@ -1,0 +1,131 @@
+#include "check.hpp"
+
+#include <gpuplan/catalog/gpu_names.hpp>
+#include <gpuplan/catalog/model_names.hpp>
+
+#include <initializer_list>
+#include <string_view>
+
+namespace {
+
+using namespace gpuplan;
+using std::string_view;
+using namespace std::string_view_literals;
+
+// Whether a name means these devices, in the order of the catalogue.
+constexpr bool means_gpus(string_view name, std::initializer_list<string_view> ids) {
+  const catalog::gpu_list meant = catalog::gpus_named(name);
+  if (meant.count != ids.size()) return false;
+  const string_view* id = ids.begin();
+  for (const gpu_spec* gpu : meant)
+    if (gpu->id != *id++) return false;
+  return true;
+}
+
+constexpr bool means_models(string_view name, std::initializer_list<string_view> ids) {
+  const catalog::model_list meant = catalog::models_named(name);
+  if (meant.count != ids.size()) return false;
+  const string_view* id = ids.begin();
+  for (const catalog::published_model* model : meant)
+    if (model->id != *id++) return false;
+  return true;
+}
+
+// While compiling too.
+static_assert(means_gpus("4090", {"rtx_4090"}));
+static_assert(means_models("mixtral-8x7b", {"mixtral-8x7b-v0.1"}));
+
+TEST_CASE("a device is known by any name that people write") {
+  CHECK(means_gpus("4090", {"rtx_4090"}));
+  CHECK(means_gpus("NVIDIA GeForce RTX 4090", {"rtx_4090"}));
+  CHECK(means_gpus("a6000", {"rtx_a6000"}));
+  CHECK(means_gpus("h100", {"h100_sxm5_80gb", "h100_pcie_80gb", "h100_nvl"}));
+  CHECK(means_gpus("A100-80GB", {"a100_sxm4_80gb", "a100_pcie_80gb"}));
+  CHECK(means_gpus("rtx_4090", {"rtx_4090"}));
+  CHECK(means_gpus("RTX4090", {"rtx_4090"}));
+  CHECK(means_gpus("rtx 4080", {"rtx_4080"}));
+  CHECK(means_gpus("4080 super", {"rtx_4080_super"}));
+  CHECK(means_gpus("3090ti", {"rtx_3090_ti"}));
+  CHECK(means_gpus("3080", {"rtx_3080_10gb"}));
+  CHECK(means_gpus("h100sxm", {"h100_sxm5_80gb"}));
+  CHECK(means_gpus("H100 80GB HBM3", {"h100_sxm5_80gb"}));
+  CHECK(means_gpus("h100 94 GB", {"h100_nvl"}));
+  CHECK(means_gpus("NVIDIA H100 Tensor Core GPU PCIe", {"h100_pcie_80gb"}));
+  CHECK(means_gpus("a100-pcie-40g", {"a100_pcie_40gb"}));
+  CHECK(means_gpus("V100 32GB SXM", {"v100_sxm2_32gb"}));
+  CHECK(
+      means_gpus("v100", {"v100_sxm2_16gb", "v100_sxm2_32gb", "v100_pcie_16gb", "v100_pcie_32gb"}));
+  CHECK(means_gpus("v100s", {"v100s_pcie_32gb"}));
+  CHECK(means_gpus("l40", {"l40"}));
+  CHECK(means_gpus("a10", {"a10"}));
+  CHECK(means_gpus("Tesla T4", {"t4"}));
+  CHECK(means_gpus("6000 ada", {"rtx_6000_ada"}));
+  CHECK(means_gpus("rtx 8000", {"quadro_rtx_8000"}));
+  CHECK(means_gpus("b200", {"b200_sxm"}));
+  CHECK(means_gpus("gh200", {"gh200_96gb", "gh200_144gb"}));
+  CHECK(means_gpus("AMD Instinct MI300X", {"mi300x"}));
+  CHECK(means_gpus("mi250", {"mi250"}));
+  CHECK(means_gpus("Gaudi 3", {"gaudi3"}));
+  CHECK(means_gpus("TPU v5e", {"tpu_v5e"}));
+  CHECK(means_gpus("trainium", {"trainium3", "trainium2", "trainium1"}));
+}
+
+TEST_CASE("what is no name of a device means none") {
+  for (const char* name : {"", "-", "h800", "a80", "h100 40gb", "4070 ti super", "k80", "nvidia"}) {
+    CAPTURE(name);
+    CHECK(means_gpus(name, {}));
+  }
+}
+
+TEST_CASE("each name of each device means it") {
+  for (const gpu_spec* gpu : catalog::gpus)
+    for (const char* name :
+         {gpu->id, gpu->name, gpu->driver_names[0], gpu->driver_names[1], gpu->driver_names[2]}) {
+      if (name == nullptr) continue;
+      CAPTURE(name);
+      bool is_among = false;
+      for (const gpu_spec* meant : catalog::gpus_named(name)) is_among = is_among || meant == gpu;
+      CHECK(is_among);
+      if (name == gpu->id) CHECK(catalog::gpus_named(name).count == 1);
+    }
+}
+
+TEST_CASE("a model is known by a part of its name and by its names elsewhere") {
+  CHECK(means_models("meta-llama/Meta-Llama-3-8B", {"meta-llama-3-8b"}));
+  CHECK(means_models("mixtral-8x7b", {"mixtral-8x7b-v0.1"}));
+  CHECK(means_models("8x22b", {"mixtral-8x22b-v0.1"}));
+  CHECK(means_models("llama 3 8b", {"meta-llama-3-8b"}));
+  CHECK(means_models("llama3-8b", {"meta-llama-3-8b"}));
+  CHECK(means_models("Llama-3.1-8B-Instruct", {"llama-3.1-8b"}));
+  CHECK(means_models("llama3.1:8b", {"llama-3.1-8b"}));
+  CHECK(means_models("unsloth/Meta-Llama-3.1-8B-bnb-4bit", {"llama-3.1-8b"}));
+  CHECK(means_models("llama-2-7b-chat-hf", {"llama-2-7b"}));
+  CHECK(means_models("mistralai/Mixtral-8x7B-Instruct-v0.1", {"mixtral-8x7b-v0.1"}));
+  CHECK(means_models("mistral-7b", {"mistral-7b-v0.1", "mistral-7b-v0.3"}));
+  CHECK(means_models("mistral-7b-instruct-v0.3", {"mistral-7b-v0.3"}));
+  CHECK(means_models("google/gemma-2-9b-it", {"gemma-2-9b"}));
+  CHECK(means_models("Qwen/Qwen3-30B-A3B-Instruct-2507", {"qwen3-30b-a3b"}));
+  CHECK(means_models("TinyLlama-1.1B-Chat-v1.0", {"tinyllama-1.1b"}));
+  CHECK(means_models("bert-base", {"bert-base-uncased"}));
+  CHECK(means_models("opt13b", {"opt-13b"}));
+  CHECK(means_models("gpt2 xl", {"gpt2-xl"}));
+  CHECK(means_models("gpt2", {"gpt2"}));
+  CHECK(means_models("llama 70b", {"llama-2-70b", "meta-llama-3-70b", "llama-3.1-70b"}));
+}
+
+TEST_CASE("what is no name of a model means none") {
+  for (const char* name :
+       {"", "/", "instruct", "bert-base-cased", "DeepSeek-R1-Distill-Llama-8B"}) {
+    CAPTURE(name);
+    CHECK(means_models(name, {}));
+  }
+}
+
+TEST_CASE("each model's id means it alone") {
+  for (const catalog::published_model& model : catalog::models) {
+    CAPTURE(model.id);
+    CHECK(means_models(model.id, {model.id}));
+  }
+}
+
+}  // namespace

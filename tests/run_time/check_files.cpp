@@ -1,0 +1,340 @@
+// gpuplan check: what trainers' files configure.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/io/trainer/any_file.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
+#include <gpuplan/memory/transformer.hpp>
+
+#include <unistd.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpuplan_runs.hpp"
+#include "json_answer.hpp"
+#include "temporary_file.hpp"
+
+namespace {
+
+using namespace gpuplan;
+using nlohmann::json;
+
+constexpr const char* adapters =
+    "per_device_train_batch_size: 4\n"
+    "gradient_accumulation_steps: 4\n"
+    "bf16: true\n"
+    "max_length: 2048\n"
+    "use_peft: true\n"
+    "lora_r: 16\n"
+    "lora_target_modules: all-linear\n"
+    "load_in_4bit: true\n"
+    "gradient_checkpointing: true\n";
+constexpr const char* states =
+    "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 16,\n"
+    " \"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 2, \"foo\": 1}}";
+
+outcome checked(std::vector<std::string> arguments) {
+  return output_of_command("check", std::move(arguments));
+}
+json value_of(const json& rows, const std::string& what, const std::string& key) {
+  for (const json& row : rows)
+    if (row["what"] == what && row["key"] == key) return row["value"];
+  return nullptr;
+}
+
+io::configured_training configured(const std::vector<io::read_config>& files,
+                                   known<std::int64_t> gpus = {}) {
+  return io::configured(io::merged(files),
+                        {.shape = catalog::llama_3_8b, .called = "llama-3-8b", .gpus = gpus});
+}
+std::string read_text(const std::string& name) {
+  std::ifstream file(name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+io::read_config file_of(const io::training_config& config) {
+  return {.tool = "test", .config = config};
+}
+
+TEST_CASE("a file of adapters is what the library says of the same setup") {
+  const temporary_file file(adapters);
+  const json rows =
+      json_answer(checked, {file.name(), "--model", "llama-3-8b", "--gpu", "rtx_4090"});
+  const io::read_config read = io::read_training_file("a.yaml", adapters);
+  const io::configured_training made = configured({read});
+  REQUIRE(made);
+  CHECK(made.setup.trains.what == training::adapters);
+  CHECK(made.setup.trains.adapters.rank == 16);
+  CHECK(made.setup.recompute == recompute_mode::full);
+  CHECK(made.plan == batch_plan{4, 1, 4});
+  const transformer_memory memory{
+      made.setup, usual_fragmentation, nccl_channels(catalog::rtx_4090)};
+  CHECK(value_of(rows, "verdict", "required_GiB").get<double>() ==
+        doctest::Approx(in(memory.required(made.plan), 1_GiB)));
+  CHECK(value_of(rows, "verdict", "fits") ==
+        (memory.required(made.plan) <= usable_memory(catalog::rtx_4090) ? "yes" : "no"));
+}
+
+TEST_CASE("what does not fit, contradicts itself, or is not understood is said") {
+  const temporary_file file(states, "gpuplan.json");
+  const std::vector<std::string> asked = {
+      file.name(), "--model", "llama-3-8b", "--gpu", "rtx_4090", "--gpus", "8"};
+  const json rows = json_answer(checked, asked);
+  CHECK(value_of(rows, "verdict", "fits") == "no");
+  CHECK(value_of(rows, "training", "effective_batch") == 256);
+  CHECK(value_of(rows, "not understood", "zero_optimization.foo") == "");
+  std::vector<std::string> insisted = asked;
+  insisted.emplace_back("--must-fit");
+  const outcome o = checked(insisted);
+  CHECK(o.status == 1);
+  CHECK(has(o.err, "the plan needs more memory than the GPU has: micro-batch 2 needs "));
+  CHECK(has(o.out, "zero_optimization.foo"));
+}
+
+TEST_CASE("weights have the format that a file states, and what none states is said") {
+  const auto made_of = [](const std::string& more) {
+    return configured({io::read_training_file("a.yaml", "bf16: true\nuse_peft: false\n" + more)});
+  };
+  const auto assumes = [](const io::configured_training& made, const char* what) {
+    for (const io::assumption& one : made.assumed)
+      if (has(one.text, what)) return true;
+    return false;
+  };
+  const io::configured_training unsaid = made_of("");
+  CHECK(unsaid.setup.precision == bf16_mixed);
+  CHECK(assumes(unsaid, "weights in fp32, of which bf16 is made: no file states their format"));
+  const io::configured_training half = made_of("dtype: bfloat16\n");
+  CHECK(half.setup.precision == bf16_under_autocast);
+  CHECK_FALSE(assumes(half, "weights in"));
+  CHECK(made_of("dtype: float32\n").setup.precision == bf16_mixed);
+  CHECK(made_of("dtype: bfloat16\nfsdp: true\n").setup.precision == bf16_mixed);
+  CHECK(assumes(made_of("dtype: bfloat16\nfsdp: true\n"), "Accelerate casts what fsdp2 shares"));
+
+  const auto adapters_of = [](const std::string& more) {
+    return configured({io::read_training_file("a.yaml", adapters + more)});
+  };
+  CHECK(assumes(adapters_of(""), "the frozen weights in bf16, as they are stored"));
+  CHECK(adapters_of("dtype: bfloat16\n").setup.precision == bf16_under_autocast);
+  CHECK(adapters_of("dtype: float32\n").setup.precision == bf16_mixed);
+  CHECK(adapters_of("fsdp: true\n").setup.precision == bf16_mixed);
+  const auto bytes_of = [](const io::configured_training& made) {
+    REQUIRE_MESSAGE(made, made.why);
+    return transformer_memory{made.setup}.breakdown(made.plan).weights;
+  };
+  CHECK(bytes_of(half) < bytes_of(unsaid));
+  CHECK(bytes_of(adapters_of("")) < bytes_of(adapters_of("dtype: float32\n")));
+
+  for (const auto& [weights, recipe] : {std::pair{number_format::bf16, bf16_under_autocast},
+                                        std::pair{number_format::fp32, bf16_mixed}})
+    CHECK(io::with_weights(bf16_mixed, weights) == recipe);
+  CHECK(io::with_weights(fp32_precision, number_format::bf16) == bf16_pure);
+  CHECK(io::with_weights(fp32_precision, number_format::fp32) == fp32_precision);
+  CHECK(io::with_weights(bf16_megatron, number_format::fp32) == bf16_megatron);
+}
+
+TEST_CASE("a device without the file's format has a verdict, and no time") {
+  const temporary_file file(states, "gpuplan.json");
+  const std::vector<std::string> asked = {
+      file.name(), "--model", "gpt2", "--gpu", "rtx_2080_ti", "--gpus", "2"};
+  const json rows = json_answer(checked, asked);
+  CHECK(value_of(rows, "verdict", "fits") == "yes");
+  CHECK(value_of(rows, "verdict", "step_s") == nullptr);
+  const outcome o = checked(asked);
+  CHECK(o.status == 0);
+  CHECK(has(o.out, "not known: "));
+  CHECK(has(o.out, "bf16"));
+}
+
+TEST_CASE("where no micro-batch fits, methods that do are told, and they do") {
+  const temporary_file file(states, "gpuplan.json");
+  const json rows = json_answer(
+      checked, {file.name(), "--model", "llama-3-8b", "--gpu", "rtx_4090", "--gpus", "8"});
+  CHECK(value_of(rows, "verdict", "largest_micro_batch") == 0);
+  const json needed = value_of(rows, "would fit", "QLoRA of rank 16, full recomputation");
+  REQUIRE(needed.is_number());
+  CHECK(needed.get<double>() < value_of(rows, "verdict", "usable_GiB").get<double>());
+  CHECK(value_of(rows, "would fit", catalog::h100_sxm5_80gb.name).is_number());
+  const json small =
+      json_answer(checked, {file.name(), "--model", "gpt2", "--gpu", "rtx_4090", "--gpus", "8"});
+  for (const json& row : small) CHECK(row["what"] != "would fit");
+  const outcome text =
+      checked({file.name(), "--model", "llama-3-8b", "--gpu", "rtx_4090", "--gpus", "8"});
+  CHECK(has(text.out, "what would fit, at a micro-batch of 1\n"));
+}
+
+TEST_CASE("several kinds of GPUs are judged, each by itself") {
+  const temporary_file file(adapters);
+  const std::vector<std::string> asked = {
+      file.name(), "--model", "llama-3-8b", "--gpu", "4090,rtx_2080_ti"};
+  const json rows = json_answer(checked, asked);
+  for (const char* gpu : {"rtx_4090", "rtx_2080_ti"}) {
+    json of_one = json::array();
+    for (const json& row : rows)
+      if (row["gpu"] == gpu) of_one.push_back(row);
+    const json alone = json_answer(checked, {file.name(), "--model", "llama-3-8b", "--gpu", gpu});
+    for (const json& row : of_one) CHECK(row["value"] == value_of(alone, row["what"], row["key"]));
+    CHECK(of_one.size() > 6);
+  }
+  CHECK(value_of(rows, "training", "micro_batch") == 4);
+  const outcome text = checked(asked);
+  CHECK(has(text.out, "GeForce RTX 4090"));
+  CHECK(has(text.out, "\non GeForce RTX 2080 Ti\n"));
+  CHECK(has(checked({file.name(), "--model", "gpt2", "--gpu", "4090,4090"}).err,
+            "--gpu names rtx_4090 twice"));
+}
+
+TEST_CASE("who runs a model that no code of the files' runs is said") {
+  const temporary_file file(adapters);
+  const outcome o = checked({file.name(), "--model", "mixtral-8x7b"});
+  CHECK(o.status == 2);
+  CHECK(has(o.err,
+            "no code of transformers is known for mixtral-8x7b-v0.1; of the frameworks these run "
+            "it: megatron-te"));
+  CHECK(has(checked({file.name(), "--model", "qwen3-30b-a3b"}).err,
+            "num_experts 128 is not taken beside transformer_engine false; 0 is; of the frameworks "
+            "these run it: megatron-te"));
+  CHECK(has(checked({file.name(), "--model", "deepseek-v3"}).err,
+            "none of the frameworks runs it: num_experts 256"));
+  CHECK(has(checked({file.name(), "--model", "openvla-7b"}).err, "made of several models"));
+}
+
+TEST_CASE("a file that nobody reads, and a model that nobody names, are refused") {
+  const temporary_file nobody("colour: blue\n");
+  const outcome o = checked({nobody.name()});
+  CHECK(o.status == 2);
+  CHECK(has(o.err, "of no tool that is known; there are "));
+  const temporary_file no_model(states, "gpuplan.json");
+  CHECK(has(checked({no_model.name()}).err, "--model: no file says which model trains"));
+  const temporary_file open(std::string("per_device_train_batch_size: 1\nmodel_name_or_path: ") +
+                            io::model_placeholder);
+  CHECK(has(checked({open.name()}).err, "--model: no file says which model trains"));
+  CHECK(has(checked({"/nonexistent/file.json"}).err, "cannot read /nonexistent/file.json"));
+}
+
+TEST_CASE("a plan that is written is what check reads in its files") {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("gpuplan_written_" + std::to_string(getpid())))
+          .string();
+  const outcome o = planned({"llama-3-8b",
+                             "--gpu",
+                             "h100_sxm5_80gb",
+                             "--gpus",
+                             "8",
+                             "--sharding",
+                             "fsdp2",
+                             "--batch",
+                             "64",
+                             "--sequence-length",
+                             "2048",
+                             "--write",
+                             "hf,accelerate",
+                             "--into",
+                             folder,
+                             "--hub",
+                             "meta-llama/Llama-3.1-8B"});
+  CAPTURE(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(has(o.out, "written to " + folder));
+  CHECK(std::filesystem::exists(folder + "/README.md"));
+  const json rows = json_answer(checked,
+                                {folder + "/hf/arguments.yaml",
+                                 folder + "/accelerate/accelerate.yaml",
+                                 "--model",
+                                 "llama-3-8b",
+                                 "--gpu",
+                                 "h100_sxm5_80gb"});
+  CHECK(value_of(rows, "verdict", "fits") == "yes");
+  CHECK(value_of(rows, "training", "gpus") == 8);
+  CHECK(value_of(rows, "training", "effective_batch") == 64);
+  for (const json& row : rows) CHECK(row["what"] != "contradicts");
+  std::filesystem::remove_all(folder);
+  const outcome refused = planned({"llama-3-8b",
+                                   "--gpu",
+                                   "h100_sxm5_80gb",
+                                   "--gpus",
+                                   "8",
+                                   "--sharding",
+                                   "fsdp2",
+                                   "--batch",
+                                   "64",
+                                   "--write",
+                                   "megatron",
+                                   "--into",
+                                   folder});
+  CHECK(refused.status == 2);
+  CHECK(has(refused.err, "--write megatron: "));
+  CHECK(has(refused.err, "this plan is taken by "));
+  CHECK_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_CASE("the first of several files counts, and what another says otherwise is a remark") {
+  io::training_config one;
+  one.micro_batch = 2;
+  one.precision = io::training_precision::bf16;
+  io::training_config other;
+  other.micro_batch = 3;
+  other.accumulation = 4;
+  other.precision = io::training_precision::bf16;
+  const io::configured_training made = configured({file_of(one), file_of(other)});
+  REQUIRE(made);
+  CHECK(made.plan == batch_plan{2, 1, 4});
+  REQUIRE(made.remarks.size() == 1);
+  CHECK(made.remarks[0].key == "micro_batch");
+  CHECK(made.remarks[0].text == "is 2 in one file and 3 in that of test; the first is taken");
+}
+
+TEST_CASE("launchers' files name the GPU as clouds and clusters do") {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("gpuplan_launched_" + std::to_string(getpid())))
+          .string();
+  const auto written = [&folder](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"llama-3-8b", "--gpus", "8", "--sharding", "fsdp2"};
+    words.insert(words.end(), {"--batch", "64", "--sequence-length", "2048", "--into", folder});
+    words.insert(words.end(), more.begin(), more.end());
+    return planned(words);
+  };
+  REQUIRE(written({"--gpu", "h100_sxm5_80gb", "--write", "slurm,skypilot"}).status == 0);
+  CHECK(has(read_text(folder + "/skypilot/sky.yaml"), "accelerators: H100:8\n"));
+  CHECK(has(read_text(folder + "/slurm/train.sbatch"), "--gres=gpu:8\n"));
+  REQUIRE(written({"--gpu", "h100_nvl", "--write", "slurm,skypilot,ray", "--gpu-type", "H100-NVL"})
+              .status == 0);
+  CHECK(has(read_text(folder + "/skypilot/sky.yaml"), "accelerators: H100-NVL:8\n"));
+  CHECK(has(read_text(folder + "/slurm/train.sbatch"), "--gres=gpu:H100-NVL:8\n"));
+  CHECK(has(read_text(folder + "/ray/ray_train.py"), "accelerator_type=\"H100-NVL\""));
+  CHECK(has(written({"--gpu", "h100_nvl", "--write", "skypilot"}).err,
+            "device is \"h100_nvl\", whose name in clouds is not known"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("the number of GPUs follows from what is known") {
+  io::training_config config;
+  config.tensor_parallel = 2;
+  config.micro_batch = 1;
+  config.accumulation = 4;
+  config.global_batch = 32;
+  CHECK(io::configured(io::merged({file_of(config)}), {.shape = catalog::llama_3_8b}).gpus == 16);
+  config.nodes = 2;
+  config.gpus_per_node = 3;
+  CHECK(configured({file_of(config)}, known<std::int64_t>(5)).why ==
+        "5 GPUs are no multiple of 2, the product of tensor, pipeline and context parallelism; 6 "
+        "GPUs would be");
+  config.tensor_parallel = {};
+  config.accumulation = {};
+  CHECK(configured({file_of(config)}).why ==
+        "global_batch 32 is no multiple of 1 samples on each of 6 replicas");
+  config.global_batch = 36;
+  const io::configured_training made = configured({file_of(config)});
+  REQUIRE(made);
+  CHECK(made.plan == batch_plan{1, 6, 6});
+  config.tensor_parallel = std::int64_t{1} << 40;
+  config.pipeline_parallel = std::int64_t{1} << 40;
+  CHECK(has(configured({file_of(config)}).why, "are more than 1048576 GPUs"));
+}
+
+}  // namespace

@@ -1,0 +1,254 @@
+// What arguments of transformers' Trainer and of TRL say, and that what is written is read back.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/io/json_value.hpp>
+#include <gpuplan/io/trainer/hugging_face_arguments.hpp>
+#include <gpuplan/io/yaml.hpp>
+
+#include "random_config.hpp"
+#include "random_numbers.hpp"
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace gpuplan;
+using namespace gpuplan::io;
+
+const char* const trl_sample = R"(
+model_name_or_path: Qwen/Qwen3-0.6B
+dataset_name: trl-lib/Capybara
+learning_rate: 2.0e-4
+num_train_epochs: 1
+packing: true
+max_length: 4096
+per_device_train_batch_size: 2
+gradient_accumulation_steps: 8
+gradient_checkpointing: true
+eos_token: '<|im_end|>'
+eval_strategy: steps
+eval_steps: 100
+use_peft: true
+lora_r: 32
+lora_alpha: 16
+lora_target_modules: [q_proj, k_proj, gate_up_proj]
+lora_modules_to_save: [lm_head]
+load_in_4bit: true
+use_bnb_nested_quant: true
+use_dora: true
+bf16: true
+optim: paged_adamw_8bit
+attn_implementation: flash_attention_2
+lr_scheduler_type: cosine_with_min_lr
+lr_scheduler_kwargs: {min_lr_rate: 0.1}
+warmup_steps: 0.03
+weight_decay: 0.01
+max_grad_norm: 0.3
+)";
+
+read_config read_arguments_text(const std::string& text) {
+  return read_hugging_face_arguments(parse_yaml(text).is);
+}
+
+bool has_said(const read_config& read, remark::kind is, const std::string& key) {
+  for (const remark& one : read.remarks)
+    if (one.is == is && one.key == key) return true;
+  return false;
+}
+
+TEST_CASE("arguments of TRL are understood") {
+  const read_config read = read_arguments_text(trl_sample);
+  REQUIRE(read);
+  CHECK(read.tool == "trl");
+  CHECK(read.not_understood.empty());
+  CHECK(read.remarks.empty());
+  const training_config& is = read.config;
+  CHECK(is.model == "Qwen/Qwen3-0.6B");
+  CHECK(is.engine.empty());
+  CHECK(says(is.learning_rate, 2e-4));
+  CHECK(says(is.epochs, 1.0));
+  CHECK(says(is.packing, true));
+  CHECK(says(is.sequence_length, std::int64_t{4096}));
+  CHECK(says(is.micro_batch, std::int64_t{2}));
+  CHECK(says(is.accumulation, std::int64_t{8}));
+  CHECK(says(is.recompute, recompute_mode::full));
+  CHECK(says(is.trains, training::adapters));
+  lora adapters{.rank = 32,
+                .targets = {.query = true, .key = true, .gate = true, .up = true},
+                .magnitudes = true,
+                .copy_head = true,
+                .base = double_quantised_base};
+  CHECK(says(is.adapters, adapters));
+  CHECK(says(is.precision, training_precision::bf16));
+  CHECK(says(is.optimizer,
+             optimizer{.library = optimizer_library::bitsandbytes,
+                       .states = number_format::int8,
+                       .pages_states = true}));
+  CHECK(says(is.attention, attention_kernel::flash));
+  CHECK(says(is.schedule, rate_schedule::cosine));
+  CHECK(says(is.least_learning_rate, 2e-4 * 0.1));
+  CHECK(says(is.warm_up_share, 0.03));
+  CHECK(says(is.clip_norm, 0.3));
+}
+
+TEST_CASE("documented defaults of transformers and of TRL are filled in") {
+  const training_config is = read_arguments_text("output_dir: a\nnum_train_epochs: 3\n").config;
+  CHECK(says(is.micro_batch, std::int64_t{8}));
+  CHECK(says(is.accumulation, std::int64_t{1}));
+  CHECK(says(is.clip_norm, 1.0));
+  CHECK(says(is.optimizer, optimizer{.loop = optimizer_loop::fused}));
+  CHECK(says(is.precision, training_precision::fp32));
+  CHECK(says(is.recompute, recompute_mode::none));
+  const training_config trl = read_arguments_text("packing: false\n").config;
+  CHECK(says(trl.precision, training_precision::bf16));
+  CHECK(says(trl.recompute, recompute_mode::full));
+  CHECK(says(trl.sequence_length, std::int64_t{1024}));
+  CHECK_FALSE(read_arguments_text("deepspeed: ds.json\n").config.precision);
+}
+
+TEST_CASE("the format in which weights are held is read, and is the precision without autocast") {
+  const auto of = [](const std::string& text) { return read_arguments_text(text).config; };
+  for (const char* key : {"dtype: ", "torch_dtype: "})
+    CHECK(says(of("bf16: true\n" + (key + std::string("bfloat16"))).weights, number_format::bf16));
+  CHECK(says(of("bf16: true\nmodel_init_kwargs: {dtype: float32}").weights, number_format::fp32));
+  CHECK(
+      has_said(read_arguments_text("torch_dtype: float32"), remark::kind::outdated, "torch_dtype"));
+  CHECK(has_said(read_arguments_text("bf16: true\ndtype: auto"), remark::kind::doubtful, "dtype"));
+  CHECK(says(of("bf16: true\ndtype: auto").weights, number_format::bf16));
+  const training_config pure = of("bf16: false\ndtype: bfloat16");
+  CHECK(says(pure.precision, training_precision::pure_bf16));
+  CHECK_FALSE(pure.weights);
+  // TRL's bf16 is true unless it is said
+  CHECK(says(of("use_peft: false\ndtype: bfloat16").precision, training_precision::bf16));
+  CHECK(has_said(
+      read_arguments_text("fp16: true\ndtype: float16"), remark::kind::contradicts, "dtype"));
+  CHECK_FALSE(has_said(read_arguments_text("fp16: true\ndtype: float16\nuse_peft: true"),
+                       remark::kind::contradicts,
+                       "dtype"));
+}
+
+TEST_CASE("engines in arguments of transformers are understood") {
+  const read_config old = read_arguments_text(
+      "fsdp: shard_grad_op auto_wrap offload\nfsdp_config: {fsdp_version: 1, "
+      "transformer_layer_cls_to_wrap: [LlamaDecoderLayer], activation_checkpointing: true}\n");
+  CHECK(old.config.engine == "fsdp2");
+  CHECK(says(old.config.zero_stage, 2));
+  CHECK(says(old.config.weights_on_host, true));
+  CHECK(says(old.config.recompute, recompute_mode::full));
+  CHECK(has_said(old, remark::kind::outdated, "fsdp"));
+  CHECK(has_said(old, remark::kind::doubtful, "fsdp_config.fsdp_version"));
+  CHECK(old.not_understood.empty());
+  const read_config deepspeed = read_arguments_text(
+      "bf16: true\ndeepspeed: {zero_optimization: {stage: 3}, bf16: {enabled: auto}, odd: 1, "
+      "fp16: {enabled: true}, amp: {}}\n");
+  CHECK(deepspeed.config.engine == "deepspeed");
+  CHECK(says(deepspeed.config.zero_stage, 3));
+  CHECK(says(deepspeed.config.precision, training_precision::bf16));
+  CHECK(has_said(deepspeed, remark::kind::outdated, "deepspeed.amp"));
+  CHECK(deepspeed.not_understood == std::vector<std::string>{"deepspeed.odd"});
+}
+
+TEST_CASE("faults in arguments of transformers are said") {
+  using kind = remark::kind;
+  const auto says_of = [](const char* text, kind is, const char* key) {
+    return has_said(read_arguments_text(text), is, key);
+  };
+  CHECK(says_of("warmup_ratio: 0.1", kind::outdated, "warmup_ratio"));
+  CHECK(says_of("evaluation_strategy: epoch", kind::outdated, "evaluation_strategy"));
+  CHECK(says_of("max_seq_length: 10", kind::outdated, "max_seq_length"));
+  CHECK(says_of("bf16: true\nfp16: true", kind::contradicts, "fp16"));
+  CHECK(says_of("warmup_steps: 10\nwarmup_ratio: 0.1", kind::contradicts, "warmup_ratio"));
+  CHECK(says_of("optim: galore_adamw", kind::doubtful, "optim"));
+  CHECK(says_of("load_in_4bit: true", kind::missing, "use_peft"));
+  CHECK(says_of("use_peft: true\nlora_target_modules: odd", kind::doubtful, "lora_target_modules"));
+  CHECK(
+      says_of("use_peft: true\nlora_target_modules: 3", kind::contradicts, "lora_target_modules"));
+  CHECK(says_of("fsdp: true\nfsdp_config: {auto_wrap_policy: NO_WRAP}",
+                kind::missing,
+                "fsdp_config.auto_wrap_policy"));
+  CHECK(says_of("torch_compile: true", kind::doubtful, "torch_compile"));
+  CHECK(says_of("beta: 0.1", kind::doubtful, "beta"));
+  CHECK(read_arguments_text("per_device_train_batchsize: 4\nfsdp_config: {odd: 1}\n")
+            .not_understood == std::vector<std::string>{"per_device_train_batchsize"});
+  CHECK(looks_like_hugging_face_arguments(parse_yaml(trl_sample).is));
+  CHECK_FALSE(looks_like_hugging_face_arguments(parse_yaml("base_model: a\nsave_strategy: no").is));
+}
+
+TEST_CASE("names of modules are the layers that they are") {
+  lora_targets all;
+  for (const char* const name : {"q_proj", "k_proj", "v_proj", "o_proj"})
+    CHECK(add_lora_target(name, all));
+  CHECK(all == lora_targets{.query = true, .key = true, .value = true, .attention_out = true});
+  lora_targets of_gpt2;
+  CHECK(add_lora_target("c_attn", of_gpt2));
+  CHECK(of_gpt2 == lora_targets{.query = true, .key = true, .value = true});
+  for (const char* const name : {"", " ", "q", "q k"})
+    CHECK(add_lora_target(name, all) == (std::string(name) == "q"));
+  lora_targets linear;
+  CHECK(add_lora_target("all-linear", linear));
+  CHECK(linear == all_linear);
+}
+
+TEST_CASE("arguments that are written for transformers and TRL are read back") {
+  const auto made = random_config::make_round_trips(
+      10'000,
+      {"gpus", "nodes", "gpus_per_node", "data_parallel", "global_batch", "pipeline_parallel"},
+      {"micro_batch",
+       "accumulation",
+       "clip_norm",
+       "optimizer",
+       "precision",
+       "recompute",
+       "sequence_length",
+       "zero_stage"},
+      [](const training_config& config) { return write_hugging_face_arguments(config); },
+      [](const written_config& written) { return read_arguments_text(written.files[0].text); });
+  CHECK(made.different == "");
+  CHECK(made.written > 2000);
+}
+
+TEST_CASE("what transformers would train otherwise is refused") {
+  training_config config;
+  const auto refuses = [&config](const char* why) {
+    return write_hugging_face_arguments(config).why.find(why) == 0;
+  };
+  config.pipeline_parallel = 2;
+  CHECK(refuses("pipeline_parallel 2"));
+  config = {};
+  config.trains = training::last_layers;
+  CHECK(refuses("trains"));
+  config.trains = training::adapters;
+  CHECK(refuses("trains is adapters, and there are none"));
+  config.adapters = lora{.rank = 8, .targets = {.experts = true}};
+  CHECK(refuses("adapters.targets"));
+  config = {};
+  config.zero_stage = 3;
+  CHECK(refuses("zero_stage 3"));
+  config.engine = "megatron";
+  CHECK(refuses("engine megatron"));
+  config = {};
+  config.precision = training_precision::fp8;
+  CHECK(refuses("precision fp8"));
+  config = {};
+  config.tensor_parallel = 2;
+  config.sequence_length = 512;
+  CHECK(write_hugging_face_arguments(config).not_written ==
+        std::vector<std::string>{"tensor_parallel"});
+}
+
+TEST_CASE("no fault in arguments of transformers stops their reader") {
+  random_numbers random(7);
+  value sample = parse_yaml(trl_sample).is;
+  sample["fsdp"] = "full_shard";
+  sample["fsdp_config"] = value::object{{"fsdp_version", 2}, {"reshard_after_forward", true}};
+  sample["deepspeed"] = parse_json(R"({"zero_optimization": {"stage": 2}})").is;
+  int said = 0;
+  for (int left = 20'000; left > 0; --left)
+    said +=
+        read_hugging_face_arguments(random_config::with_faults(sample, random)).remarks.size() > 3;
+  CHECK(said > 500);
+}
+
+}  // namespace

@@ -1,0 +1,143 @@
+// Megatron-Bridge's overrides, read and written.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/io/trainer/megatron_bridge.hpp>
+
+#include <random_config.hpp>
+#include <random_megatron_config.hpp>
+#include <random_numbers.hpp>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace gpuplan;
+using namespace gpuplan::io;
+
+const char* const bridge_sample = R"(
+model:
+  tensor_model_parallel_size: 4
+  pipeline_model_parallel_size: 2
+  virtual_pipeline_model_parallel_size: null
+  sequence_parallel: true
+  seq_length: 8192
+  recompute_granularity: full
+  recompute_method: uniform
+  recompute_num_layers: 1
+  moe_token_dispatcher_type: alltoall
+train: {micro_batch_size: 1, global_batch_size: 256, train_iters: 1000, manual_gc: true}
+optimizer: {optimizer: adam, lr: 3e-4, min_lr: 3e-5, weight_decay: 0.1, adam_beta2: 0.95}
+scheduler: {lr_decay_style: cosine, lr_warmup_iters: 100}
+ddp: {use_distributed_optimizer: true, overlap_grad_reduce: true, grad_reduce_in_fp32: true}
+dataset: {seq_length: 8192, num_workers: 2}
+checkpoint: {save: out, save_interval: 100}
+mixed_precision: bf16_mixed
+)";
+
+TEST_CASE("Megatron-Bridge's tree says its layout and batch") {
+  const value settings = parse_yaml(bridge_sample).is;
+  CHECK(looks_like_megatron_bridge(settings));
+  const read_config read = read_megatron_bridge(settings);
+  REQUIRE(read);
+  CHECK(read.remarks.empty());
+  CHECK(read.not_understood.empty());
+  CHECK(*read.config.tensor_parallel == 4);
+  CHECK_FALSE(read.config.virtual_pipeline);
+  CHECK(*read.config.global_batch == 256);
+  CHECK(*read.config.zero_stage == 1);
+  CHECK(*read.config.recompute == recompute_mode::full);
+  CHECK(*read.config.precision == training_precision::bf16);
+  CHECK(*read.config.learning_rate == 3e-4);
+  CHECK_FALSE(read.config.shape);
+  CHECK_FALSE(read.config.dropout);
+}
+
+TEST_CASE("Megatron-Bridge's words say the same, and a whole tree its model") {
+  const read_config read =
+      read_megatron_bridge_words({"model.tensor_model_parallel_size=2",
+                                  "+model.recompute_granularity=null",
+                                  "train.micro_batch_size=1",
+                                  "model.num_layers=4",
+                                  "model.hidden_size=512",
+                                  "model.num_attention_heads=8",
+                                  "model.num_query_groups=2",
+                                  "model.add_bias_linear=false",
+                                  "model.gated_linear_unit=True",
+                                  "model.normalization=RMSNorm",
+                                  "model.vocab_size=1000",
+                                  "model.position_embedding_type=rope",
+                                  "model.share_embeddings_and_output_weights=false",
+                                  "odd",
+                                  "train.odd=1",
+                                  "model.odd=1"});
+  REQUIRE(read);
+  CHECK(read.not_understood == std::vector<std::string>{"odd", "model.odd", "train.odd"});
+  CHECK(*read.config.recompute == recompute_mode::none);
+  const transformer& model = *read.config.shape;
+  CHECK(model.num_key_value_heads == 2);
+  CHECK_FALSE(model.mlp_bias);
+  CHECK_FALSE(model.tied_embeddings);
+  CHECK(model.gated_mlp);
+  CHECK(model.vocab_size == 1024);
+  CHECK(read.remarks.empty());
+}
+
+TEST_CASE("what Megatron-Bridge's tree contradicts itself in is said") {
+  const auto only_remark = [](std::vector<std::string> words) {
+    const read_config read = read_megatron_bridge_words(words);
+    REQUIRE(read.remarks.size() == 1);
+    return read.remarks[0];
+  };
+  CHECK(only_remark({"model.seq_length=8", "dataset.seq_length=9"}).is ==
+        remark::kind::contradicts);
+  CHECK(only_remark({"mixed_precision=bf16_with_nvfp4_mixed"}).is == remark::kind::doubtful);
+  CHECK(only_remark({"dist.use_megatron_fsdp=true"}).is == remark::kind::doubtful);
+  CHECK(only_remark({"model.tensor_model_parallel_size=x"}).is == remark::kind::contradicts);
+  CHECK(only_remark({"peft.dim=8", "peft.target_modules=[linear_qkv]"}).is ==
+        remark::kind::doubtful);
+  CHECK(*read_megatron_bridge_words({"mixed_precision=bf16-with-mxfp8-mixed"}).config.precision ==
+        training_precision::fp8);
+}
+
+TEST_CASE("Megatron-Bridge's files and words say what was written into them") {
+  random_numbers random(13);
+  int written_ones = 0;
+  for (int round = 0; round < 4000; ++round) {
+    training_config config = random_config::random_megatron_config(random);
+    const written_config written = write_megatron_bridge(config);
+    CHECK(!!written == (*config.precision != training_precision::fp32));
+    if (!written) continue;
+    ++written_ones;
+    const value settings = parse_yaml(written.files[0].text).is;
+    const shell_script script = read_shell_script(written.command);
+    const read_launch started = read_torchrun_words(script);
+    std::vector<std::string> left = {"shape"};
+    if (config.attention) left.emplace_back("attention");
+    CHECK(written.not_written == left);
+    // its recipe says these
+    random_config::forget(config, {"shape", "packing", "trains", "attention"});
+    training_config again = read_megatron_bridge(settings, started.read).config;
+    const auto differ = random_config::differences(config, again);
+    CHECK_MESSAGE(differ.empty(), (differ.empty() ? "" : differ[0]), written.files[0].text);
+    const read_config words = read_megatron_bridge_words(started.words, started.read);
+    CHECK(words.not_understood.empty());
+    CHECK(random_config::differences(again, words.config).empty());
+    if (!differ.empty()) break;
+  }
+  CHECK(written_ones > 2000);
+}
+
+TEST_CASE("faulty trees of Megatron-Bridge's are read without a fault") {
+  random_numbers random(17);
+  const value sample = parse_yaml(bridge_sample).is;
+  int remarks = 0;
+  for (int round = 0; round < 100'000; ++round) {
+    const read_config read = read_megatron_bridge(random_config::with_faults(sample, random));
+    remarks += read.remarks.empty() ? 0 : 1;
+  }
+  CHECK(remarks > 1000);
+}
+
+}  // namespace

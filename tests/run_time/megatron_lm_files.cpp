@@ -1,0 +1,305 @@
+// Megatron-LM's scripts, read and written.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/io/trainer/megatron_lm.hpp>
+
+#include <random_megatron_config.hpp>
+#include <random_numbers.hpp>
+#include <same_config.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace gpuplan;
+using namespace gpuplan::io;
+
+const char* const megatron_sample = R"(#!/bin/bash
+# Llama-like, two nodes
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=8
+NUM_NODES=${NUM_NODES:-2}
+TP=4; PP=2
+DISTRIBUTED_ARGS=(
+  --nproc-per-node $GPUS_PER_NODE
+  --nnodes $NUM_NODES
+  --rdzv-endpoint "$HEAD:29500"
+)
+MODEL_ARGS=(
+  --num-layers 32
+  --hidden-size 4096
+  --ffn-hidden-size 14336   # gated
+  --num-attention-heads 32
+  --group-query-attention
+  --num-query-groups 8
+  --seq-length 8192 --max-position-embeddings 8192
+  --position-embedding-type rope --rotary-base 500000
+  --swiglu --normalization RMSNorm --disable-bias-linear
+  --untie-embeddings-and-output-weights
+  --attention-dropout 0.0 --hidden-dropout 0.0
+  --vocab-size 128256 --make-vocab-size-divisible-by 128
+)
+TRAINING_ARGS=(
+  --micro-batch-size 1 --global-batch-size 128 --train-iters 5000
+  --weight-decay 0.1 --clip-grad 1.0 --adam-beta1 0.9 --adam-beta2 0.95
+  --lr 3.0e-4 --min-lr 3e-5 --lr-decay-style cosine --lr-warmup-iters 200
+  --bf16 --use-flash-attn --recompute-activations
+)
+PARALLEL_ARGS=(--tensor-model-parallel-size $TP --pipeline-model-parallel-size $PP
+  --sequence-parallel --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
+  --num-layers-per-virtual-pipeline-stage 4)
+DATA_ARGS=(--data-path 0.5 a 0.5 b --split 949,50,1 --tokenizer-type Llama3Tokenizer --mock-data)
+torchrun "${DISTRIBUTED_ARGS[@]}" pretrain_gpt.py \
+  "${MODEL_ARGS[@]}" "${TRAINING_ARGS[@]}" "${PARALLEL_ARGS[@]}" "${DATA_ARGS[@]}" \
+  --log-interval 10 --save-interval 1000 --distributed-backend nccl
+)";
+
+TEST_CASE("a script of Megatron-LM's says its layout, its batch and its model") {
+  CHECK(looks_like_megatron_lm(megatron_sample));
+  const read_config read = read_megatron_lm(megatron_sample);
+  REQUIRE(read);
+  CHECK(read.tool == "megatron-lm");
+  CHECK(read.not_understood.empty());
+  CHECK(read.remarks.empty());
+  const training_config& is = read.config;
+  CHECK(*is.gpus == 16);
+  CHECK(*is.tensor_parallel == 4);
+  CHECK(*is.pipeline_parallel == 2);
+  CHECK(*is.virtual_pipeline == 4);
+  CHECK(*is.data_parallel == 2);
+  CHECK(*is.micro_batch == 1);
+  CHECK(*is.accumulation == 64);
+  CHECK(*is.zero_stage == 1);
+  CHECK(*is.sequence_parallel);
+  CHECK(*is.precision == training_precision::bf16);
+  CHECK(*is.recompute == recompute_mode::selective);
+  CHECK(*is.attention == attention_kernel::flash);
+  CHECK(*is.learning_rate == 3e-4);
+  CHECK(*is.warm_up_steps == 200);
+  CHECK(*is.schedule == rate_schedule::cosine);
+  CHECK(*is.dropout == 0);
+  const transformer& model = *is.shape;
+  CHECK(model.num_hidden_layers == 32);
+  CHECK(model.num_key_value_heads == 8);
+  CHECK(model.vocab_size == 128512);  // the next multiple of 128 * 4
+  CHECK(model.gated_mlp);
+  CHECK_FALSE(model.mlp_bias);
+  CHECK_FALSE(model.tied_embeddings);
+  CHECK(model.position_rows == 0);
+}
+
+TEST_CASE("flags alone are read too, with Megatron-LM's own defaults") {
+  const read_config read = read_megatron_lm(
+      "--num-layers 12\n--hidden-size 768\n--num-attention-heads 12\n--max-position-embeddings "
+      "1024\n--vocab-size 50257\n");
+  REQUIRE(read);
+  const transformer& model = *read.config.shape;
+  CHECK(model.intermediate_size == 3072);
+  CHECK(model.position_rows == 1024);
+  CHECK(model.vocab_size == 50304);
+  CHECK(model.norm == norm_kind::layer_norm);
+  CHECK(model.norm_bias);
+  CHECK(model.attention_bias);
+  CHECK(model.tied_embeddings);
+  CHECK(*read.config.dropout == 0.1);
+  CHECK(*read.config.precision == training_precision::fp32);
+  CHECK(*read.config.zero_stage == 0);
+  CHECK_FALSE(read.config.tensor_parallel);
+}
+
+TEST_CASE("mixtures of experts and latent attention are read") {
+  const char* const sizes =
+      "--num-layers 61 --hidden-size 7168 --ffn-hidden-size 18432 --num-attention-heads 128 "
+      "--multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 --v-head-dim 128 "
+      "--qk-head-dim 128 --qk-pos-emb-head-dim 64 --num-experts 256 --moe-router-topk 8 "
+      "--moe-ffn-hidden-size 2048 --moe-shared-expert-intermediate-size 2048 --swiglu "
+      "--normalization RMSNorm --disable-bias-linear --vocab-size 129280 --qk-layernorm "
+      "--position-embedding-type rope --mtp-num-layers 1 --moe-router-score-function sigmoid "
+      "--moe-grouped-gemm --moe-token-dispatcher-type alltoall ";
+  const read_config read =
+      read_megatron_lm(std::string(sizes) + "--moe-layer-freq '([0]*3+[1]*58)'");
+  REQUIRE(read);
+  CHECK(read.not_understood.empty());
+  CHECK(read.remarks.empty());
+  const transformer& model = *read.config.shape;
+  CHECK(model.is_latent());
+  CHECK(model.mla.q_lora_rank == 1536);
+  CHECK(model.moe.num_experts == 256);
+  CHECK(model.moe.first_k_dense_layers == 3);
+  CHECK(model.moe.moe_layer_step == 1);
+  CHECK(model.mtp_layers == 1);
+  const read_config odd = read_megatron_lm(std::string(sizes) + "--moe-layer-freq '[0,1]'");
+  REQUIRE(odd.remarks.size() == 1);
+  CHECK(odd.remarks[0].key == "--moe-layer-freq");
+  using layers = std::vector<char>;
+  CHECK(io::detail::layer_pattern("([1]*2+[0])*2").read() == layers{1, 1, 0, 1, 1, 0});
+  CHECK(io::detail::layer_pattern("[1,0] * 2").read() == layers{1, 0, 1, 0});
+  for (const char* const wrong : {"", "[", "[2]", "[1]*", "([1]", "[1]*99999999", "[1]]", "x"})
+    CHECK(io::detail::layer_pattern(wrong).read().empty());
+}
+
+TEST_CASE("what contradicts itself, or is old, or unknown, is said") {
+  const auto only_remark = [](const std::string& flags) {
+    const read_config read =
+        read_megatron_lm("torchrun --nproc-per-node 8 pretrain_gpt.py " + flags);
+    REQUIRE(read);
+    REQUIRE(read.remarks.size() == 1);
+    return read.remarks[0];
+  };
+  CHECK(only_remark("--bf16 --fp16").is == remark::kind::contradicts);
+  CHECK(only_remark("--tensor-model-parallel-size 3").key.find("tensor") != std::string::npos);
+  CHECK(only_remark("--micro-batch-size 3 --global-batch-size 16").is == remark::kind::contradicts);
+  CHECK(only_remark("--tensor-model-parallel-size 2 --expert-model-parallel-size 2").key ==
+        "--expert-model-parallel-size");
+  CHECK(only_remark("--checkpoint-activations").is == remark::kind::outdated);
+  CHECK(only_remark("--recompute-granularity full").is == remark::kind::missing);
+  CHECK(only_remark("--recompute-granularity some").is == remark::kind::contradicts);
+  CHECK(only_remark("--num-query-groups 4").is == remark::kind::missing);
+  CHECK(only_remark("--fp8-param-gather").is == remark::kind::doubtful);
+  CHECK(only_remark("--optimizer soap").is == remark::kind::doubtful);
+  CHECK(only_remark("--tensor-model-parallel-size $TP").text ==
+        "is \"$TP\"; a whole number is taken");
+  CHECK(only_remark("--train-iters 1 --train-samples 2").is == remark::kind::contradicts);
+  CHECK(only_remark("--num-layers 2 --hidden-size 64 --num-attention-heads 3 --vocab-size 8").is ==
+        remark::kind::contradicts);
+  const read_config read = read_megatron_lm("--odd-flag 1 2 --bf16 --my.dotted 3");
+  CHECK(read.not_understood == std::vector<std::string>{"--odd-flag", "--my.dotted"});
+  CHECK_FALSE(read_megatron_lm("echo no training"));
+  std::string many = "--a";
+  for (int i = 0; i < 9000; ++i) many += " --log-" + std::to_string(i);
+  CHECK_FALSE(read_megatron_lm(many));
+}
+
+TEST_CASE("Megatron-LM's scripts say what was written into them") {
+  random_numbers random(11);
+  for (int round = 0; round < 5000; ++round) {
+    const training_config config = random_config::random_megatron_config(random);
+    const written_config written = write_megatron_lm(config);
+    REQUIRE_MESSAGE(written, written.why);
+    CHECK(written.not_written.empty());
+    const read_config again = read_megatron_lm(written.files[0].text);
+    REQUIRE(again);
+    CHECK(again.not_understood.empty());
+    for (const remark& each : again.remarks)
+      CHECK_MESSAGE(each.is == remark::kind::doubtful, each.key, " ", each.text);
+    const std::string differ = differences(config, again.config);
+    CHECK_MESSAGE(differ.empty(), differ, "\n", written.files[0].text);
+    if (!differ.empty()) break;
+  }
+}
+
+TEST_CASE("Megatron-LM's writer refuses what it would train otherwise") {
+  random_numbers random(3);
+  const training_config right = random_config::random_megatron_config(random);
+  const auto refuses = [&right](auto change) {
+    training_config config = right;
+    change(config);
+    return !write_megatron_lm(config);
+  };
+  using c = training_config;
+  CHECK(refuses([](c& is) { is.shape = known<transformer>(); }));
+  CHECK(refuses([](c& is) { is.precision = known<training_precision>(); }));
+  CHECK(refuses([](c& is) { is.precision = training_precision::pure_bf16; }));
+  CHECK(refuses([](c& is) { is.engine = "deepspeed"; }));
+  CHECK(refuses([](c& is) { is.trains = training::adapters; }));
+  CHECK(refuses([](c& is) { is.zero_stage = 3; }));
+  CHECK(refuses([](c& is) { is.weights_on_host = true; }));
+  CHECK(refuses([](c& is) { is.gpus = *is.gpus * 2, is.nodes = *is.nodes * 2; }));
+  CHECK(refuses([](c& is) { is.global_batch = *is.global_batch + 1; }));
+  CHECK(refuses([](c& is) { is.tensor_parallel = std::int64_t{1} << 40; }));
+  CHECK(refuses([](c& is) { is.learning_rate = -1.0; }));
+  const auto refuses_shape = [&refuses](auto change) {
+    return refuses([&change](c& is) {
+      transformer model = *is.shape;
+      change(model);
+      is.shape = model;
+    });
+  };
+  CHECK(refuses_shape([](transformer& is) { is.parallel_attention = true; }));
+  // What Megatron-LM's own validation stops at
+  CHECK(refuses_shape([](transformer& is) { is.position_rows = 1; }));
+  CHECK(refuses_shape([](transformer& is) { is.position_rows = 1 << 20, is.mtp_layers = 1; }));
+  training_config plain;
+  transformer model;
+  model.num_hidden_layers = 32;
+  model.hidden_size = 4096;
+  model.num_attention_heads = 32;
+  model.intermediate_size = 11'008;
+  model.vocab_size = 32'000;
+  plain.shape = model;
+  plain.sequence_length = 4096;
+  plain.micro_batch = 1;
+  plain.precision = training_precision::bf16;
+  plain.tensor_parallel = 4;
+  plain.pipeline_parallel = 2;
+  plain.nodes = 1;
+  plain.gpus_per_node = 8;
+  REQUIRE_MESSAGE(write_megatron_lm(plain), write_megatron_lm(plain).why);
+  const auto why = [&plain](auto change) {
+    training_config config = plain;
+    change(config);
+    return write_megatron_lm(config).why;
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(has(why([](c& is) {
+              is.ends_are_layers = true, is.pipeline_parallel = 4, is.tensor_parallel = 2;
+            }),
+            "num_hidden_layers, where a multiple"));
+  CHECK(has(why([](c& is) { is.pipeline_parallel = 1, is.virtual_pipeline = 2; }),
+            "a pipeline_parallel of at least 2"));
+  CHECK(has(why([](c& is) { is.shares_kept_inputs = true; }), "recompute full"));
+  CHECK(has(why([](c& is) {
+              is.shares_kept_inputs = is.sequence_parallel = true;
+              is.recompute = recompute_mode::full;
+            }),
+            "shares_kept_inputs and sequence_parallel"));
+  CHECK(has(why([](c& is) { is.shares_kept_inputs = true, is.tensor_parallel = 1; }),
+            "a tensor_parallel of at least 2"));
+  CHECK(has(why([](c& is) { is.learning_rate = 1e-4, is.least_learning_rate = 1e-3; }),
+            "least_learning_rate"));
+  CHECK(has(why([](c& is) { is.samples = 1000, is.warm_up_steps = 10.0; }), "warm_up_steps"));
+  CHECK(has(why([](c& is) {
+              transformer model = *is.shape;
+              model.moe = {.num_experts = 8, .num_experts_per_tok = 2, .moe_intermediate_size = 64};
+              model.mlp_bias = model.attention_bias = model.attention_out_bias = true;
+              is.shape = model;
+            }),
+            "mlp_bias with experts"));
+  training_config more = right;
+  more.model = "meta-llama/Llama-3.1-8B";
+  more.epochs = 1.0;
+  more.packing = false;
+  CHECK(write_megatron_lm(more).not_written ==
+        std::vector<std::string>{"model", "packing", "epochs"});
+}
+
+TEST_CASE("mutated scripts of Megatron-LM's are read without a fault") {
+  random_numbers random(5);
+  const std::string sample = megatron_sample;
+  const std::string pieces = "'\"$`(){}[]@*#;&|<>=+- \n.,019eExX\xff";
+  std::size_t read = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string text = sample;
+    for (std::int64_t changes = 1 + random.below(8); changes > 0; --changes) {
+      const auto at =
+          static_cast<std::size_t>(random.below(static_cast<std::int64_t>(text.size())));
+      const auto piece =
+          static_cast<std::size_t>(random.below(static_cast<std::int64_t>(pieces.size())));
+      if (random.below(2) == 0)
+        text[at] = pieces[piece];
+      else
+        text.insert(at, 1, pieces[piece]);
+    }
+    const read_config is = read_megatron_lm(text);
+    if (is) ++read;
+    if (is && is.config.gpus) REQUIRE(*is.config.gpus > 0);
+  }
+  CHECK(read > 5000);
+}
+
+}  // namespace

@@ -1,0 +1,156 @@
+// A plan written for each tool, and read again, is the same plan.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/io/trainer/any_file.hpp>
+#include <gpuplan/io/trainer/any_writer.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
+#include <gpuplan/io/trainer/planned_config.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "random_numbers.hpp"
+
+namespace {
+
+using namespace gpuplan;
+
+struct random_plan {
+  training_setup setup{};
+  batch_plan plan{};
+  io::planned_run_words run{};
+};
+
+std::int64_t power(random_numbers& random, std::int64_t most) {
+  return std::int64_t{1} << random.below(most + 1);
+}
+
+// Of whatever validates; by transformers' code under each engine, Megatron's and torchtitan's.
+random_plan any_plan(random_numbers& random) {
+  for (;;) {
+    random_plan made;
+    training_setup& setup = made.setup;
+    parallelism& layout = setup.parallelism;
+    setup.model = catalog::llama_3_8b;
+    setup.sequence_length = 1024 * power(random, 3);
+    const char* const names[] = {"llama", "megatron-te", "torchtitan"};
+    setup.framework = catalog::find_framework(names[random.below(3)])->framework;
+    if (setup.framework.layers().name == catalog::find_framework("llama")->framework.layers().name)
+      setup.framework.engine.is = engine_classes::all[random.below(3)];
+    const engine_class& engine = *setup.framework.engine.is;
+    layout.zero_stage =
+        engine.least_zero_stage +
+        static_cast<int>(random.below(engine.most_zero_stage - engine.least_zero_stage + 1));
+    layout.tensor_parallel = power(random, 2);
+    layout.pipeline_parallel = power(random, 1);
+    layout.sequence_parallel = layout.tensor_parallel > 1 && random.below(2) == 0;
+    const io::training_precision precisions[] = {io::training_precision::bf16,
+                                                 io::training_precision::bf16,
+                                                 io::training_precision::fp16,
+                                                 io::training_precision::fp32};
+    const auto recipe = io::recipe_of(precisions[random.below(4)], engine);
+    if (!recipe) continue;
+    setup.precision = *recipe;
+    setup.optimizer.clips_gradients = random.below(2) == 0;
+    // Megatron-Core's own is fused.
+    if (random.below(2) == 0 || engine.runs_chunks) setup.optimizer.loop = optimizer_loop::fused;
+    if (random.below(3) == 0) setup.recompute = recompute_mode::full;
+    if (random.below(6) == 0 && engine.takes_any_optimizer) {
+      setup.trains.what = training::adapters;
+      setup.trains.adapters = {.rank = 16, .targets = all_linear};
+      setup.precision = bf16_under_autocast;
+    }
+    made.plan = {.micro_batch = 1 + random.below(4),
+                 .data_parallel = power(random, 3),
+                 .accumulation = 1 + random.below(16)};
+    if (!validate(setup, made.plan)) continue;
+    const std::int64_t gpus =
+        layout.tensor_parallel * layout.pipeline_parallel * made.plan.data_parallel;
+    made.run.gpus_per_node = std::min<std::int64_t>(gpus, 8);
+    made.run.nodes = gpus / made.run.gpus_per_node;
+    made.run.model = "meta-llama/Llama-3.1-8B";
+    made.run.learning_rate = 1e-5 * static_cast<double>(1 + random.below(100));
+    made.run.steps = 1000;
+    return made;
+  }
+}
+
+std::string tool_of(const training_setup& setup) {
+  const std::string layers = setup.framework.layers().name->text;
+  return layers == "megatron_core" ? "megatron-lm" : layers;
+}
+
+void check_same(const io::configured_training& again, const random_plan& made) {
+  REQUIRE_MESSAGE(again, again.why);
+  CHECK(again.plan == made.plan);
+  CHECK(again.setup.parallelism == made.setup.parallelism);
+  CHECK(again.setup.precision == made.setup.precision);
+  CHECK(again.setup.optimizer == made.setup.optimizer);
+  CHECK(again.setup.recompute == made.setup.recompute);
+  CHECK(again.setup.sequence_length == made.setup.sequence_length);
+  CHECK(again.setup.trains == made.setup.trains);
+  CHECK(again.setup.framework.engine.is == made.setup.framework.engine.is);
+}
+
+// What a format has no word for, or leaves to the command that starts it, is taken from the plan:
+// what the file says otherwise would be a contradiction.
+TEST_CASE("what is written of a random plan reads as the same plan") {
+  random_numbers random(20'261'123);
+  std::map<std::string, int> written_by;
+  for (int round = 0; round < 1'500; ++round) {
+    const random_plan made = any_plan(random);
+    const io::training_config config = io::planned_config(made.setup, made.plan, made.run);
+    for (const io::plan_writer& writer : io::plan_writers) {
+      const io::written_config written = writer.write(config, {.gpu = "H100"});
+      if (!written) continue;
+      ++written_by[writer.name];
+      const std::string name = writer.name;
+      CAPTURE(name);
+      std::vector<io::read_config> files;
+      for (const io::written_file& file : written.files) {
+        if (file.name.ends_with(".py")) continue;
+        CAPTURE(file.text);
+        files.push_back(io::read_training_file(file.name, file.text));
+        REQUIRE_MESSAGE(files.back(), files.back().why);
+        CHECK(files.back().not_understood.empty());
+      }
+      files.push_back({.tool = "plan", .config = config});
+      io::read_config all = io::merged(files);
+      all.tool = tool_of(made.setup);
+      const std::string text = written.files.front().text;
+      CAPTURE(text);
+      check_same(io::configured(all, {.called = "llama"}), made);
+      for (const io::remark& one : all.remarks) {
+        const std::string said = one.key + " " + one.text;
+        CAPTURE(said);
+        CHECK(one.is != io::remark::kind::contradicts);
+      }
+    }
+  }
+  for (const io::plan_writer& writer : io::plan_writers) {
+    CAPTURE(writer.name);
+    CHECK(written_by[writer.name] > 20);
+  }
+}
+
+TEST_CASE("a config of a plan means that plan again") {
+  random_numbers random(20'261'124);
+  for (int round = 0; round < 2'000; ++round) {
+    const random_plan made = any_plan(random);
+    io::read_config read{.config = io::planned_config(made.setup, made.plan, made.run)};
+    read.tool = tool_of(made.setup);
+    const io::configured_training again = io::configured(read, {.called = "llama"});
+    check_same(again, made);
+    CHECK(again.remarks.empty());
+  }
+}
+
+}  // namespace

@@ -1,0 +1,145 @@
+// The time of eager steps from their replay: the host's part and the device's, each against sums
+// that need no order, and both together.
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/replay/counts.hpp>
+#include <gpuplan/replay/step_time.hpp>
+#include <gpuplan/require.hpp>
+
+#include <string>
+
+#include "check.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+constexpr transformer two_layers = [] {
+  transformer model = catalog::gpt2;
+  model.num_hidden_layers = 2;
+  return model;
+}();
+constexpr training_setup gpt{.model = two_layers,
+                             .sequence_length = 256,
+                             .precision = bf16_mixed,
+                             .framework = catalog::hugging_face_gpt2};
+constexpr host_costs no_host{{}, {}, {}, {}, {}};
+// Kernels that take no time at all.
+constexpr kernel_shares at_once{.products = 1e12,
+                                .fp32_products = 1e12,
+                                .odd_products = 1,
+                                .unaligned_products = 1,
+                                .flash_forward = 1e12,
+                                .flash_backward = 1e12,
+                                .elements = 1e12,
+                                .between = {},
+                                .idle = {},
+                                .joules_per_flop = 0,
+                                .joules_per_byte = 0};
+
+double seconds(const replayed_time& model, const batch_plan& plan = {.micro_batch = 2}) {
+  return model.step(plan)->value();
+}
+
+}  // namespace
+
+TEST_CASE("a host without a device takes what its operators and launches cost") {
+  const replayed_time model{.setup = gpt, .gpu = catalog::h100_sxm5_80gb, .kernels = at_once};
+  const step_work work = *counts_of(gpt, {.micro_batch = 2})->work;
+  double expected = 0;
+  const auto add = [&](const work_counts& part, duration each) {
+    const std::int64_t calls = part.launches + part.products + part.fills + part.copies;
+    expected += static_cast<double>(part.operators) * each.value() +
+                static_cast<double>(calls - part.operators) * model.host.launch.value();
+  };
+  add(work.forward, model.host.forward);
+  add(work.backward, model.host.backward);
+  add(work.optimizer, model.host.optimizer);
+  CHECK(seconds(model) == doctest::Approx(expected).epsilon(1e-6));
+  const auto parts = model.breakdown({.micro_batch = 2});
+  CHECK(parts->host.value() == doctest::Approx(expected).epsilon(1e-6));
+  CHECK(parts->total().value() == doctest::Approx(seconds(model)));
+}
+
+TEST_CASE("a device that never waits takes its kernels, one after the other") {
+  kernel_shares all;  // of the data sheet
+  all.products = all.fp32_products = all.odd_products = all.unaligned_products = 1;
+  all.elements = all.functions = all.sums = all.softmaxes = 1;
+  all.between = {};
+  all.joules_per_flop = all.joules_per_byte = 0;
+  const replayed_time model{
+      .setup = gpt, .gpu = catalog::h100_sxm5_80gb, .kernels = all, .host = no_host};
+  const step_counts counts = *counts_of(gpt, {.micro_batch = 2});
+  const step_work& work = *counts.work;
+  const double flops = work.forward.product_flops.value() + work.backward.product_flops.value();
+  const double bytes =
+      (work.forward.traffic + work.backward.traffic + work.optimizer.traffic).value();
+  const double computing = flops / peak(model.gpu, number_format::bf16)->value();
+  const double moving = bytes / model.gpu.memory_bandwidth.value();
+  CHECK(model.breakdown({.micro_batch = 2})->host == duration{});
+  CHECK(seconds(model) > computing);
+  // Tiles that are not full, and what is changed in place, take less than as long again.
+  CHECK(seconds(model) < 2 * (computing + moving));
+  // Each operator takes longer between kernels.
+  replayed_time apart = model;
+  apart.kernels.between = 1_us;
+  std::int64_t calls = 0;
+  for (const work_counts* part : {&work.forward, &work.backward, &work.optimizer})
+    calls += part->launches + part->products + part->fills + part->copies;
+  CHECK(seconds(apart) - seconds(model) ==
+        doctest::Approx(1e-6 * static_cast<double>(calls)).epsilon(1e-6));
+}
+
+TEST_CASE("the slower of both decides, and clocks fall under a power limit") {
+  replayed_time model{.setup = gpt, .gpu = catalog::h100_sxm5_80gb};
+  const double both = seconds(model);
+  replayed_time device = model;
+  device.host = no_host;
+  replayed_time host = model;
+  host.kernels = at_once;
+  CHECK(both >= seconds(device));
+  CHECK(both >= seconds(host));
+  CHECK(both <= seconds(device) + seconds(host));
+  // Small steps wait for the host, large ones do not.
+  CHECK(model.breakdown({.micro_batch = 1})->host.value() > 0.2 * seconds(model, {}));
+  model.setup.sequence_length = 1024;
+  const batch_plan large{.micro_batch = 64};
+  CHECK(model.breakdown(large)->host.value() < 0.02 * seconds(model, large));
+  replayed_time cold = model;
+  cold.gpu.tdp = 350_W;
+  CHECK(seconds(cold, large) > 1.01 * seconds(model, large));
+  cold.gpu.tdp = {};
+  CHECK(seconds(cold, large) <= seconds(model, large));
+  // What is computed again takes time of its own.
+  replayed_time again = model;
+  again.setup.recompute = recompute_mode::full;
+  const auto parts = again.breakdown(large);
+  CHECK(parts->recompute > 0.05 * parts->forward);
+  CHECK(parts->forward.value() ==
+        doctest::Approx(model.breakdown(large)->forward.value()).epsilon(0.05));
+  const auto layer = model.layer(large);
+  CHECK(layer->forward > duration{});
+  CHECK(layer->backward > layer->forward);
+}
+
+TEST_CASE("what is not counted is refused") {
+  const auto refusal = [](const replayed_time& model, const batch_plan& plan) {
+    return std::string(failure_text(model.step(plan).why()).c_str());
+  };
+  replayed_time model{.setup = gpt, .gpu = catalog::h100_sxm5_80gb};
+  CHECK(refusal(model, {.data_parallel = 2}).find("data_parallel 2") != std::string::npos);
+  model.gpu = catalog::rtx_2080_ti;
+  CHECK(!refusal(model, {}).empty());  // it has no bf16
+  model = {.setup = gpt, .gpu = catalog::h100_sxm5_80gb};
+  model.setup.framework = catalog::lit_gpt;
+  CHECK(!model.step({}));
+}
+
+namespace {
+constexpr duration of_two_layers = require([] {
+  return replayed_time{.setup = gpt, .gpu = catalog::h100_sxm5_80gb}.step({.micro_batch = 2});
+});
+static_assert(of_two_layers > 1_ms && of_two_layers < 20_ms);
+}  // namespace

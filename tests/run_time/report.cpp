@@ -1,0 +1,215 @@
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/time/pipeline.hpp>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "gpuplan_runs.hpp"
+#include "report/findings.hpp"
+#include "report/schedule.hpp"
+#include "temporary_file.hpp"
+
+using namespace gpuplan;
+using report_program::pipeline_task;
+
+namespace {
+
+outcome reported(const std::vector<std::string>& arguments) {
+  return output_of_command("report", arguments);
+}
+
+const std::vector<std::string> two_stages{"llama-3-8b",
+                                          "--framework",
+                                          "megatron-te",
+                                          "--gpus",
+                                          "8",
+                                          "--batch",
+                                          "32",
+                                          "--pipeline-parallel",
+                                          "2",
+                                          "--virtual-pipeline",
+                                          "1",
+                                          "--tensor-parallel",
+                                          "1-4",
+                                          "--tokens",
+                                          "1e9",
+                                          "--price",
+                                          "2"};
+
+std::vector<std::string> two_stages_and(const std::vector<std::string>& more) {
+  std::vector<std::string> all = two_stages;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+// No two tasks of a stage at a time, and the last of all when the closed form says.
+void check_schedule(const detail::pipeline_seconds& line, pipeline_schedule schedule) {
+  const std::vector<pipeline_task> tasks = report_program::tasks_of(line, schedule);
+  REQUIRE(tasks.size() ==
+          static_cast<std::size_t>(2 * line.stages * line.micro_batches * line.chunks));
+  double end = 0;
+  for (std::size_t at = 0; at < tasks.size(); ++at) {
+    end = std::max(end, tasks[at].end);
+    if (at > 0 && tasks[at].stage == tasks[at - 1].stage)
+      REQUIRE(tasks[at].begin >= tasks[at - 1].end);
+  }
+  CHECK(end == doctest::Approx(detail::pipeline_time(line, schedule)).epsilon(1e-9));
+}
+
+}  // namespace
+
+TEST_CASE("schedules end when their closed forms say") {
+  std::mt19937 random(20261123);
+  const auto whole = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  for (int at = 0; at < 200; ++at) {
+    detail::pipeline_seconds line{.stages = whole(1, 8), .micro_batches = whole(1, 20)};
+    line.middle = {1, real(1.5, 3)};
+    const auto end = [&] {
+      const double by = real(0.6, 1.5);
+      return detail::stage_seconds{by, by * line.middle.backward};
+    };
+    line.first = end();
+    line.last = end();
+    check_schedule(line, pipeline_schedule::one_f_one_b);
+    line.send = real(0, 0.2);
+    check_schedule(line, pipeline_schedule::gpipe);
+    line.first = line.last = line.middle;
+    line.chunks = whole(2, 4);
+    line.stages = whole(2, 6);
+    line.micro_batches = line.stages * whole(1, 4);
+    check_schedule(line, pipeline_schedule::one_f_one_b);
+  }
+}
+
+TEST_CASE("a report is one file that asks nobody for anything") {
+  const temporary_file page("", "report.html");
+  const std::filesystem::path folder = page.name() + ".pictures";
+  const outcome o = reported(two_stages_and({"-o", page.name(), "--svg", folder.string()}));
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  const std::string html = page.text();
+  CHECK(html.starts_with("<!doctype html>"));
+  CHECK(html.ends_with("</html>\n"));
+  for (const char* section : {"plans",
+                              "step",
+                              "memory",
+                              "stages",
+                              "schedule",
+                              "money",
+                              "scaling",
+                              "request",
+                              "assumptions"})
+    CHECK_MESSAGE(has(html, "<section id=\"" + std::string(section) + "\">"), section);
+  for (const char* none : {"<script", "<link", "<img", "src=", "@import", "url(", "nan<", ">inf"})
+    CHECK_MESSAGE(!has(html, none), none);
+  // The only addresses are the name of SVG's language, and places in the page.
+  for (std::size_t at = html.find("http"); at != std::string::npos; at = html.find("http", at + 1))
+    CHECK((html.substr(at, 26) == "http://www.w3.org/2000/svg" ||
+           html.substr(at, 10) == "http-equiv"));
+  std::size_t pictures = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    std::ifstream in(file.path());
+    const std::string svg{std::istreambuf_iterator<char>(in), {}};
+    CHECK(svg.ends_with("</svg>\n"));
+    CHECK(has(html, svg));
+    CHECK(has(o.out, file.path().string()));
+    ++pictures;
+  }
+  CHECK(pictures == 6);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("without a run there is no money, and on one GPU no schedule") {
+  const temporary_file page("");
+  REQUIRE(reported({"gpt2", "--gpus", "1", "--batch", "8", "-o", page.name()}).status == 0);
+  const std::string html = page.text();
+  for (const char* none : {"id=\"money\"", "id=\"schedule\"", "id=\"scaling\"", "dollars</dt>"})
+    CHECK_MESSAGE(!has(html, none), none);
+  CHECK(has(html, "Memory of a GPU"));
+}
+
+TEST_CASE("energy and CO2 of a run are those of its power and grid") {
+  const temporary_file page("");
+  const auto page_with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> asked{"gpt2", "--gpus", "1", "--batch", "8", "-o", page.name()};
+    asked.insert(asked.end(), more.begin(), more.end());
+    REQUIRE(reported(asked).status == 0);
+    return page.text();
+  };
+  const std::string run = page_with({"--tokens", "1e9", "--power", "500", "--carbon", "2000"});
+  const auto number_behind = [&](const std::string& key) {
+    const std::string begin = "<dt>" + key + "</dt><dd>";
+    const std::size_t at = run.find(begin);
+    REQUIRE(at != std::string::npos);
+    return std::stod(run.substr(at + begin.size()));
+  };
+  CHECK(number_behind("kWh") == doctest::Approx(number_behind("GPU-hours") / 2).epsilon(0.02));
+  CHECK(number_behind("kg CO2") == doctest::Approx(number_behind("GPU-hours")).epsilon(0.02));
+  for (const char* part : {">kWh</th>",
+                           ">kg CO2</th>",
+                           "a GPU draws</th><td class=\"short\">500 W</td>",
+                           "a kWh emits</th><td class=\"short\">2000 g of CO2</td>"})
+    CHECK_MESSAGE(has(run, part), part);
+  const std::string without_grid = page_with({"--tokens", "1e9"});
+  CHECK(has(without_grid, "<dt>kWh</dt>"));
+  CHECK(has(without_grid, "its TDP, without host and cooling"));
+  CHECK(!has(without_grid, "CO2"));
+  CHECK(!has(page_with({"--power", "500", "--carbon", "2000"}), "CO2"));
+}
+
+TEST_CASE("the front has the runs that no other beats in both") {
+  plan_program::arguments given{};
+  given.setup.model.text = "llama-3-8b";
+  given.setup.framework = "torchtitan";
+  given.clusters.gpus = {"h100_sxm5_80gb"};
+  given.batch = gpuplan::range<std::int64_t>(64);
+  given.run.tokens = 1e9;
+  given.clusters.price = {3};
+  const report_program::findings found = report_program::find(given, plan_goal::least_time, 2);
+  REQUIRE(found.counts.size() >= 2);
+  int on_front = 0;
+  for (const auto& one : found.counts) {
+    bool is_beaten = false;
+    for (const auto& other : found.counts)
+      is_beaten = is_beaten || (other.is.run->time < one.is.run->time &&
+                                *other.is.run->cost < *one.is.run->cost);
+    if (one.is_on_front) CHECK(!is_beaten);
+    on_front += one.is_on_front ? 1 : 0;
+  }
+  CHECK(on_front >= 1);
+  double parts = 0;
+  for (const plan_program::step_part& part : plan_program::step_parts())
+    parts += (found.best().parts.*part.time).value();
+  CHECK(parts == doctest::Approx(found.best().plan->step.value()));
+  double most = 0;
+  for (const memory_breakdown& stage : found.stages) most = std::max(most, stage.total().value());
+  CHECK(most == found.best().plan->required.value());
+}
+
+TEST_CASE("a report that cannot be is refused") {
+  const temporary_file page("before");
+  CHECK(reported({"gpt2", "--batch", "8"}).status == 2);
+  const outcome o = reported({"gpt3-175b",
+                              "--framework",
+                              "megatron-te",
+                              "--gpus",
+                              "1",
+                              "--batch",
+                              "8",
+                              "-o",
+                              page.name()});
+  CHECK(o.status == 2);
+  CHECK(has(o.err, "gpuplan plan with the same options"));
+  CHECK(page.text() == "before");
+}

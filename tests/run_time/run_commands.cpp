@@ -1,0 +1,388 @@
+// gpuplan time, batch, lr and cost: what they print is what the library answers.
+
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/checkpoint.hpp>
+#include <gpuplan/learning_rate.hpp>
+#include <gpuplan/memory/layouts.hpp>
+#include <gpuplan/solver.hpp>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "check.hpp"
+#include "gpuplan_runs.hpp"
+#include "json_answer.hpp"
+#include "temporary_file.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+using words = std::vector<std::string>;
+
+auto command_named(const std::string& name) {
+  return [name](const words& arguments) { return output_of_command(name, arguments); };
+}
+json rows_of(const std::string& command, const words& arguments) {
+  return json_answer(command_named(command), arguments);
+}
+std::string refusal_of(const std::string& command, const words& arguments) {
+  const outcome refused = output_of_command(command, arguments);
+  CHECK(refused.status == 2);
+  CHECK(refused.out.empty());
+  return refused.err;
+}
+double number(const json& row, const char* name) { return row[name].get<double>(); }
+const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-9); };
+
+}  // namespace
+
+TEST_CASE("a step's time is that of its layout on its GPUs") {
+  const words layout{"gpt2",
+                     "--gpu",
+                     "4090",
+                     "--gpus",
+                     "4",
+                     "--batch",
+                     "64",
+                     "--micro-batch",
+                     "8",
+                     "--tokens",
+                     "1e9",
+                     "--price",
+                     "2",
+                     "--carbon",
+                     "400",
+                     "--power",
+                     "500"};
+  const json row = rows_of("time", layout)[0];
+  CHECK(row["data_parallel"] == 4);
+  CHECK(row["accumulation"] == 2);
+  double parts = 0;
+  for (const char* part : {"data_s",
+                           "forward_s",
+                           "backward_s",
+                           "recompute_s",
+                           "bubble_s",
+                           "tensor_communication_s",
+                           "context_communication_s",
+                           "expert_communication_s",
+                           "pipeline_communication_s",
+                           "gradient_communication_s",
+                           "parameter_communication_s",
+                           "optimizer_s",
+                           "host_s"})
+    parts += number(row, part);
+  CHECK(parts == near(number(row, "step_s")));
+  CHECK(number(row, "tokens_per_s") == near(64 * 1024 / number(row, "step_s")));
+  const double steps = 15259;  // of 64 x 1024 tokens
+  CHECK(number(row, "hours") == near(steps * number(row, "step_s") / 3600));
+  CHECK(number(row, "usd") == near(8 * number(row, "hours")));
+  CHECK(number(row, "kWh") == near(2 * number(row, "hours")));
+  CHECK(number(row, "CO2_kg") == near(0.4 * number(row, "kWh")));
+  words slow = layout;
+  slow.insert(slow.end(), {"--stragglers", "1.5"});
+  const json slowed = rows_of("time", slow)[0];
+  CHECK(number(slowed, "forward_s") ==
+        doctest::Approx(1.5 * number(row, "forward_s")).epsilon(0.02));
+  const std::string text = output_of_command("time", layout).out;
+  for (const char* part :
+       {"backward", "tokens/s of a GPU", "MFU", "memory of the fullest GPU", "kg CO2", "by stack"})
+    CHECK_MESSAGE(has(text, part), part);
+}
+
+TEST_CASE("what does not divide says what would") {
+  CHECK(has(
+      refusal_of("time", {"gpt2", "--gpus", "6", "--tensor-parallel", "4", "--gpus-per-node", "6"}),
+      "so 4 or 8 are taken"));
+  CHECK(has(refusal_of("time", {"gpt2", "--gpus", "8", "--batch", "100"}),
+            "make 96 or 104; gpuplan batch finds other micro-batches"));
+  CHECK(has(refusal_of("time", {"gpt2", "--gpu", "a100-80gb-sxm,4090"}), "one kind is taken here"));
+}
+
+TEST_CASE("of a batch all micro-batches that fit are listed, the largest first") {
+  const json rows = rows_of(
+      "batch", {"gpt2", "--gpu", "rtx_4090", "--gpus", "2", "--batch", "480-512", "--rows", "5"});
+  CHECK(rows.size() == 5);
+  using namespace gpuplan;
+  const training_setup setup{.model = catalog::gpt2,
+                             .sequence_length = 1024,
+                             .precision = bf16_mixed,
+                             .framework = catalog::implementation_of("gpt2")->framework};
+  const fullest_stage_memory memory{{setup, usual_fragmentation, nccl_channels(catalog::rtx_4090)}};
+  const auto best = solve_batch({.effective_batch = range<std::int64_t>{480, 512},
+                                 .data_parallel = 2,
+                                 .gpu = catalog::rtx_4090},
+                                memory);
+  REQUIRE(best);
+  CHECK(rows[0]["micro_batch"] == best->micro_batch);
+  CHECK(rows[0]["accumulation"] == best->accumulation);
+  CHECK(number(rows[0], "memory_GiB") == near(in(memory.required(*best), 1_GiB)));
+  for (const json& row : rows) {
+    CHECK(row["fits"] == "yes");
+    CHECK(row["batch"] >= 480);
+    CHECK(row["batch"] <= 512);
+    CHECK(row["micro_batch"] <= rows[0]["micro_batch"]);
+  }
+}
+
+TEST_CASE("a batch that the replicas do not divide has neighbours, and an uneven deal") {
+  const words asked{
+      "gpt2", "--gpu", "4090", "--gpus", "3", "--gpus-per-node", "3", "--batch", "64"};
+  const json rows = rows_of("batch", asked);
+  CHECK(rows[0]["plan"] == "nearest");
+  CHECK(rows[0]["batch"] == 63);
+  CHECK(rows[1]["batch"] == 66);
+  CHECK(has(output_of_command("batch", asked).out,
+            "or exactly 64: 1 replica with 22 samples and the others with 21"));
+}
+
+TEST_CASE("the batch is kept on other GPUs, and where memory is short") {
+  const json rows = rows_of("batch",
+                            {"gpt2",
+                             "--gpu",
+                             "4090",
+                             "--gpus",
+                             "4",
+                             "--batch",
+                             "64",
+                             "--rows",
+                             "1",
+                             "--on-gpus",
+                             "1,8,6"});
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[1]["gpus"] == 1);
+  CHECK(rows[1]["batch"] == 64);
+  CHECK(rows[2]["batch"] == 64);
+  CHECK(rows[3]["batch"] == 66);
+  const json back = rows_of("batch", {"gpt2", "--gpu", "4090", "--micro-batch", "256"});
+  CHECK(back[0]["fits"] == "no");
+  CHECK(back[1]["fits"] == "yes");
+  CHECK(back[1]["batch"] == 256);
+  const json tried =
+      rows_of("batch", {"gpt2", "--gpu", "4090", "--micro-batch", "4", "--out-of-memory"});
+  CHECK(tried[1]["micro_batch"] == 2);
+  CHECK(tried[2]["micro_batch"] == 1);
+  CHECK(tried[3]["recompute"] == "full");
+}
+
+TEST_CASE("where nothing fits, what would do does") {
+  const std::string why = refusal_of("batch", {"llama-3-8b", "--gpu", "4090", "--batch", "8"});
+  CHECK(has(why, "each of these would do: "));
+  CHECK(has(why, "--qlora 16 --precision bf16-autocast"));
+  CHECK(output_of_command("batch",
+                          {"llama-3-8b",
+                           "--gpu",
+                           "4090",
+                           "--batch",
+                           "8",
+                           "--qlora",
+                           "16",
+                           "--precision",
+                           "bf16-autocast",
+                           "--recompute",
+                           "full"})
+            .status == 0);
+}
+
+TEST_CASE("a learning rate has the rules of its optimizer") {
+  using namespace gpuplan;
+  const words adam{"--from", "64:3e-4", "--batch", "256,1024"};
+  const json rows = rows_of("lr", adam);
+  REQUIRE(rows.size() == 4);
+  const auto settings = adam_sde_rule{}.settings({3e-4, 64}, 256);
+  CHECK(number(rows[0], "learning_rate") == near(settings->learning_rate.low()));
+  CHECK(number(rows[0], "beta1") == near(settings->beta1.low()));
+  CHECK(number(rows[0], "beta2") == near(settings->beta2.low()));
+  CHECK(number(rows[0], "epsilon") == near(settings->epsilon.low()));
+  CHECK(number(rows[1], "learning_rate") == 3e-4);
+  CHECK(rows[2]["learning_rate"].is_null());  // beta1 would be below 0
+  CHECK(has(rows[2]["note"], "holds up to a batch of 640"));
+  CHECK_FALSE(rows_of("lr", {"--from", "64:3e-4", "--batch", "640"})[0]["learning_rate"].is_null());
+  CHECK(rows_of("lr", {"--from", "64:3e-4", "--batch", "641"})[0]["learning_rate"].is_null());
+
+  // The optimizer stands among the other options, and none is of a group of its own.
+  const std::string help = output_of_command("lr", {"--help"}).out;
+  CHECK(help.find("--optimizer NAME") < help.find("--beta1 N"));
+  CHECK(help.find("\n\n\n") == std::string::npos);
+
+  const json sgd = rows_of("lr",
+                           {"--from",
+                            "256:0.1",
+                            "--batch",
+                            "1k",
+                            "--optimizer",
+                            "momentum",
+                            "--samples",
+                            "1281167",
+                            "--noise-scale",
+                            "5000",
+                            "--warm-up",
+                            "400"});
+  REQUIRE(sgd.size() == 4);
+  CHECK(number(sgd[0], "learning_rate") == near(0.1 * 1000 / 256));
+  CHECK(sgd[0]["warm_up_of_five_epochs_steps"] == 5 * 1281);
+  CHECK(sgd[0]["warm_up_steps"] == 102);
+  CHECK(number(sgd[2], "learning_rate") < number(sgd[0], "learning_rate"));
+  CHECK(has(refusal_of("lr", {"--from", "64", "--batch", "8"}), "64 is no BATCH:RATE such as"));
+  CHECK(has(refusal_of("lr", {"--from", "64:1e-4", "--batch", "8", "--noise-scale", "9"}),
+            "--noise-scale: its rule is for sgd and momentum"));
+}
+
+TEST_CASE("a run costs what its GPUs cost, and has so many checkpoints") {
+  const json rows = rows_of("cost",
+                            {"--step",
+                             "10,6,4",
+                             "--batch",
+                             "512",
+                             "--samples",
+                             "1e6",
+                             "--epochs",
+                             "2",
+                             "--gpu",
+                             "h100_sxm5_80gb",
+                             "--gpus",
+                             "8,16,32",
+                             "--price",
+                             "3",
+                             "--power",
+                             "1000",
+                             "--carbon",
+                             "100",
+                             "--save-every",
+                             "500",
+                             "--checkpoint",
+                             "100GB",
+                             "--storage",
+                             "1TB",
+                             "--stall",
+                             "60s",
+                             "--between-failures",
+                             "24h"});
+  REQUIRE(rows.size() == 3);
+  const double steps = 3907;  // of 2,000,000 samples
+  for (const auto& [at, gpus, step] :
+       {std::tuple{0, 8, 10.0}, std::tuple{1, 16, 6.0}, std::tuple{2, 32, 4.0}}) {
+    const json& row = rows[static_cast<std::size_t>(at)];
+    CHECK(row["gpus"] == gpus);
+    CHECK(number(row, "steps") == steps);
+    CHECK(number(row, "hours") == near(steps * step / 3600));
+    CHECK(number(row, "usd") == near(3 * gpus * steps * step / 3600));
+    CHECK(number(row, "kWh") == near(gpus * steps * step / 3600));
+    CHECK(number(row, "CO2_kg") == near(0.1 * number(row, "kWh")));
+    CHECK(row["checkpoints"] == 7);
+    CHECK(row["save_every_within_storage_steps"] == 3907 / 11 + 1);
+    using namespace gpuplan;
+    CHECK(number(row, "save_every_for_failures_s") ==
+          near(in(*save_interval_for_failures(60_s, 24_h), 1_s)));
+  }
+  CHECK(rows[0]["note"] == "cheapest");
+  CHECK(rows[1]["note"] == "worth choosing");
+  CHECK(rows[2]["note"] == "fastest");
+  const json model = rows_of(
+      "cost", {"gpt2", "--gpu", "4090", "--gpus", "1,2", "--batch", "16", "--tokens", "1e9"});
+  REQUIRE(model.size() == 2);
+  CHECK(number(model[0], "hours") > number(model[1], "hours"));
+  CHECK(number(model[0], "hours_low") < number(model[0], "hours"));
+  CHECK(has(refusal_of("cost", {"gpt2"}), "--tokens N, or --samples N"));
+  CHECK(has(refusal_of("cost", {"--samples", "9"}), "--step SECONDS says it, or a MODEL"));
+  CHECK(has(refusal_of("cost", {"--samples", "9", "--step", "1", "--batch", "8"}), "--gpu NAME"));
+}
+
+TEST_CASE("clusters of a file have their GPUs, network, price, power and carbon") {
+  const temporary_file file(
+      "[cloud]\ngpu = 'h100-sxm'\ngpus_per_node = 8\nnodes = 2\nprice_per_gpu_hour = 3\n"
+      "date = '2026-08-27'\n"
+      "[lab]\ngpu = '4090'\ngpus_per_node = 4\nnetwork_GBps = 1.25\npower_W = 500\n"
+      "carbon_g_per_kWh = 400\nprice_per_gpu_hour = 0.5\ndate = '2026-08-27'\n");
+  const std::string name = file.name();
+  const json run = rows_of(
+      "time",
+      {"gpt2", "--prices", name, "--cluster", "lab", "--batch", "16", "--tokens", "1e9"})[0];
+  CHECK(run["gpu"] == "rtx_4090");
+  CHECK(run["gpus"] == 4);
+  CHECK(number(run, "usd") == near(2 * number(run, "hours")));
+  CHECK(number(run, "CO2_kg") == near(0.8 * number(run, "hours")));
+  const json fewer = rows_of("time",
+                             {"gpt2",
+                              "--prices",
+                              name,
+                              "--cluster",
+                              "lab",
+                              "--gpus",
+                              "2",
+                              "--price",
+                              "1",
+                              "--tokens",
+                              "1e9"})[0];
+  CHECK(fewer["gpus"] == 2);
+  CHECK(number(fewer, "usd") == near(2 * number(fewer, "hours")));
+  const json plans = rows_of("plan",
+                             {"gpt2",
+                              "--prices",
+                              name,
+                              "--batch",
+                              "64",
+                              "--tokens",
+                              "1e9",
+                              "--goal",
+                              "money",
+                              "--plans",
+                              "3"});
+  CHECK(plans[0]["gpu"] == "rtx_4090");
+  CHECK(has(refusal_of("time", {"gpt2", "--prices", name}), "one is taken here of cloud, lab"));
+  CHECK(has(refusal_of("time", {"gpt2", "--prices", name, "--cluster", "den"}), "has cloud, lab"));
+  CHECK(has(refusal_of("time", {"gpt2", "--cluster", "lab"}), "--prices FILE names the file"));
+  CHECK(has(refusal_of("time", {"gpt2", "--prices", name, "--gpu", "4090"}), "say their GPUs"));
+  const temporary_file wrong("[a]\nnodes = -1\n");
+  CHECK(has(refusal_of("time", {"gpt2", "--prices", wrong.name()}),
+            "a.nodes is -1; a whole number from 1 to 65536 is taken"));
+}
+
+TEST_CASE("a plan is of the method asked for, and has its run's costs") {
+  const words asked{"llama-3-8b",
+                    "--gpu",
+                    "4090",
+                    "--gpus",
+                    "1",
+                    "--batch",
+                    "8",
+                    "--sequence-length",
+                    "1024",
+                    "--qlora",
+                    "16",
+                    "--tokens",
+                    "1e6",
+                    "--price",
+                    "1",
+                    "--carbon",
+                    "400"};
+  const json best = rows_of("plan", asked)[0];
+  CHECK(number(best, "CO2_kg") == near(0.4 * number(best, "kWh")));
+  const outcome text = output_of_command("plan", asked);
+  CHECK(has(text.out, "QLoRA of rank 16"));
+  CHECK(has(text.out, "the best plan, 1 million tokens"));
+  words whole = asked;
+  whole.erase(whole.begin() + 9, whole.begin() + 11);
+  CHECK(has(refusal_of("plan", whole), "--qlora 16"));
+  words slow = asked;
+  slow.insert(slow.end(), {"--stragglers", "2"});
+  CHECK(number(rows_of("plan", slow)[0], "step_s") > 1.5 * number(best, "step_s"));
+}
+
+TEST_CASE("the code of a plan is what runs the model, and the answer says which") {
+  CHECK(has(output_of_command(
+                "plan", {"mixtral-8x7b", "--gpu", "h100-sxm", "--gpus", "64", "--batch", "512"})
+                .out,
+            "Megatron-Core"));
+  const json large = rows_of(
+      "plan",
+      {"llama-3-70b", "--gpu", "h100-sxm", "--gpus", "64", "--batch", "512", "--plans", "1"});
+  CHECK(large[0]["sharding"] == "megatron");
+  CHECK(has(output_of_command("plan", {"llama-3-8b", "--gpu", "h100-sxm", "--batch", "64"}).out,
+            "fsdp2"));
+}

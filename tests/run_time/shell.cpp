@@ -1,0 +1,99 @@
+// The program as a whole: which command a line means, its manual, what completes it.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/catalog/gpus.hpp>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "gpuplan_runs.hpp"
+#include "temporary_file.hpp"
+
+namespace {
+
+outcome ran_gpuplan(const std::vector<std::string>& arguments) {
+  return output_of(gpuplan_program::run, arguments, "gpuplan");
+}
+
+TEST_CASE("the help lists every command, and each has a help page of its own") {
+  const outcome help = ran_gpuplan({"--help"});
+  CHECK(help.status == 0);
+  for (const gpuplan_program::command& one : gpuplan_program::commands()) {
+    CAPTURE(one.name);
+    CHECK(has(help.out, "  " + std::string(one.name) + " "));
+    const outcome page = ran_gpuplan({one.name, "--help"});
+    CHECK(page.status == 0);
+    CHECK(has(page.out, "Usage: gpuplan " + std::string(one.name)));
+    CHECK(page.out == ran_gpuplan({"help", one.name}).out);
+  }
+}
+
+TEST_CASE("a command that there is not is refused with the nearest") {
+  const outcome o = ran_gpuplan({"mdoel"});
+  CHECK(o.status == 2);
+  CHECK(o.out.empty());
+  CHECK(o.err ==
+        "gpuplan: there is no command mdoel; the nearest is model, and gpuplan --help lists all\n");
+  const outcome none = ran_gpuplan({});
+  CHECK(none.status == 2);
+  CHECK(has(none.err, "Commands:"));
+}
+
+TEST_CASE("JSON says the version, the command and what was asked") {
+  const outcome o =
+      ran_gpuplan({"fits", "gpt2", "--gpu", "rtx_4090", "--padding-mask", "--format", "json"});
+  REQUIRE(o.status == 0);
+  const auto all = nlohmann::json::parse(o.out);
+  CHECK(all["gpuplan"].get<std::string>().find('.') != std::string::npos);
+  CHECK(all["command"] == "gpuplan fits");
+  CHECK(all["request"]["model"] == "gpt2");
+  CHECK(all["request"]["gpu"] == "rtx_4090");
+  CHECK(all["request"]["padding_mask"] == true);
+  CHECK_FALSE(all["request"].contains("format"));
+  CHECK(all["answer"].is_array());
+  CHECK_FALSE(all["answer"].empty());
+}
+
+// What bash would offer for the last of these words.
+std::string offered(const std::string& words, int at) {
+  const outcome script = ran_gpuplan({"completion", "bash"});
+  REQUIRE(script.status == 0);
+  temporary_file file(script.out + "COMP_WORDS=(" + words + ")\nCOMP_CWORD=" + std::to_string(at) +
+                      "\n_gpuplan\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n");
+  std::FILE* const pipe = popen(("bash " + file.name()).c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string text = "\n";
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+  CHECK(pclose(pipe) == 0);
+  return text;
+}
+
+TEST_CASE("bash completes commands, options, models, and GPUs") {
+  CHECK(offered("gpuplan fi", 1) == "\nfits\n");
+  CHECK(has(offered("gpuplan plan --net", 2), "\n--network\n"));
+  CHECK(has(offered("gpuplan fits mixt", 2), "\nmixtral-8x7b-v0.1\n"));
+  const std::string gpus = offered("gpuplan fits gpt2 --gpu ''", 4);
+  for (const gpuplan::gpu_spec* gpu : gpuplan::catalog::gpus)
+    CHECK(has(gpus, "\n" + std::string(gpu->id) + "\n"));
+  CHECK(has(offered("gpuplan plan --format ''", 3), "\nmarkdown\n"));
+}
+
+TEST_CASE("scripts for other shells, and the manual, have every command and option") {
+  const std::string zsh = ran_gpuplan({"completion", "zsh"}).out;
+  const std::string fish = ran_gpuplan({"completion", "fish"}).out;
+  const std::string manual = ran_gpuplan({"manual"}).out;
+  for (const gpuplan_program::command& one : gpuplan_program::commands()) {
+    CAPTURE(one.name);
+    CHECK(has(zsh, "    " + std::string(one.name) + ")\n"));
+    CHECK(has(fish, "-a " + std::string(one.name) + " "));
+    CHECK(has(manual, ".SS gpuplan " + std::string(one.name)));
+  }
+  CHECK(has(zsh, "'*--network["));
+  CHECK(has(fish, "-l network "));
+  CHECK(has(manual, "\\fB\\-\\-network\\fR"));
+  CHECK(ran_gpuplan({"completion", "ksh"}).status == 2);
+}
+
+}  // namespace

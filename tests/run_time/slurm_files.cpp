@@ -1,0 +1,121 @@
+// Slurm's scripts that start a training, read and written.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/io/trainer/megatron_lm.hpp>
+#include <gpuplan/io/trainer/slurm.hpp>
+
+#include <random_numbers.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace {
+
+using namespace gpuplan;
+using namespace gpuplan::io;
+
+const char* const slurm_sample = R"(#!/bin/bash
+#SBATCH --job-name=pretrain
+#SBATCH -N 4
+#SBATCH --gres=gpu:h100:8   # all of a node
+#SBATCH --ntasks-per-node=1
+#SBATCH --time=1-12:30:00
+#SBATCH --mem=0 --exclusive
+head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)
+srun torchrun --nnodes $SLURM_NNODES --nproc-per-node 8 --rdzv-endpoint $head:29500 \
+  pretrain_gpt.py --micro-batch-size 2 --tensor-model-parallel-size 4
+)";
+
+TEST_CASE("a job script says its GPUs, and gives back the trainer's words") {
+  CHECK(looks_like_slurm(slurm_sample));
+  const read_launch job = read_slurm_script(slurm_sample);
+  REQUIRE(job.read);
+  CHECK(*job.read.config.nodes == 4);
+  CHECK(*job.read.config.gpus_per_node == 8);
+  CHECK(*job.read.config.gpus == 32);
+  CHECK(job.how.gpu == "h100");
+  CHECK(job.how.name == "pretrain");
+  CHECK(job.how.wall_time == 131'400_s);
+  const read_config inside = read_megatron_lm_words(job.words, job.read);
+  CHECK(*inside.config.data_parallel == 8);
+}
+
+TEST_CASE("Slurm's times and GPUs are read in all their forms") {
+  using io::detail::seconds_of_slurm;
+  CHECK(*seconds_of_slurm("90") == 5400);
+  CHECK(*seconds_of_slurm("1:30") == 90);
+  CHECK(*seconds_of_slurm("2:00:00") == 7200);
+  CHECK(*seconds_of_slurm("1-2") == 93'600);
+  CHECK(*seconds_of_slurm("1-2:03:04") == 93'784);
+  for (const char* const wrong : {"", "x", "1:", "1:2:3:4", "-1", "1-", "99999999", "1-2-3"})
+    CHECK_FALSE(seconds_of_slurm(wrong));
+  const auto of = [](const std::string& line) {
+    return read_slurm("#SBATCH --nodes=2\n#SBATCH " + line + "\nsrun python t.py\n").config;
+  };
+  CHECK(*of("--gpus-per-node=a100:4").gpus == 8);
+  CHECK(*of("--gpus=16").gpus_per_node == 8);
+  CHECK(*of("--gres=gpu:2").gpus == 4);
+  CHECK(*of("--gres gpu:h100").gpus == 2);
+  CHECK_FALSE(of("--mem=3").gpus);
+  CHECK(read_slurm("#SBATCH --ntasks-per-node=8\ntorchrun t.py").remarks[0].key ==
+        "--ntasks-per-node");
+  CHECK(read_slurm("#SBATCH --gres=gpu:4\ntorchrun --nproc-per-node 8 t.py").remarks[0].is ==
+        remark::kind::contradicts);
+  CHECK(read_slurm("#SBATCH --time=x\n").remarks[0].is == remark::kind::contradicts);
+  CHECK_FALSE(read_slurm("echo"));
+}
+
+TEST_CASE("a job script says what was written into it") {
+  random_numbers random(31);
+  for (int round = 0; round < 3000; ++round) {
+    training_config config;
+    config.nodes = 1 + random.below(100);
+    config.gpus_per_node = 1 + random.below(16);
+    config.gpus = *config.nodes * *config.gpus_per_node;
+    launch how;
+    how.gpu = random.below(2) == 0 ? "h100" : "";
+    how.wall_time = static_cast<double>(random.below(1'000'000)) * 1_s;
+    how.command = "t.py --lr 1e-4";
+    const written_config written = write_slurm(config, how);
+    REQUIRE_MESSAGE(written, written.why);
+    const read_launch again = read_slurm_script(written.files[0].text);
+    REQUIRE(again.read);
+    CHECK(*again.read.config.nodes == *config.nodes);
+    CHECK(*again.read.config.gpus_per_node == *config.gpus_per_node);
+    CHECK(*again.read.config.gpus == *config.gpus);
+    CHECK(again.how.gpu == how.gpu);
+    CHECK(again.how.wall_time == how.wall_time);
+    CHECK(again.how.command == how.command);
+    CHECK(again.read.remarks.empty());
+  }
+  training_config one;
+  one.gpus = 8;
+  CHECK_FALSE(write_slurm(one, {.gpu = "a:b"}));
+  CHECK_FALSE(write_slurm(one, {.wall_time = -1.0 * 1_s}));
+  CHECK_FALSE(write_slurm(one, {.command = "t.py; rm"}));
+}
+
+TEST_CASE("mutated job scripts are read without a fault") {
+  random_numbers random(37);
+  const std::string sample = slurm_sample;
+  const std::string pieces = "'\"$`(){}#=:- \n09eGNt\xff";
+  std::size_t read = 0;
+  for (int round = 0; round < 100'000; ++round) {
+    std::string text = sample;
+    for (std::int64_t changes = 1 + random.below(6); changes > 0; --changes) {
+      const auto at =
+          static_cast<std::size_t>(random.below(static_cast<std::int64_t>(text.size())));
+      const auto piece =
+          static_cast<std::size_t>(random.below(static_cast<std::int64_t>(pieces.size())));
+      if (random.below(2) == 0)
+        text[at] = pieces[piece];
+      else
+        text.insert(at, 1, pieces[piece]);
+    }
+    if (read_slurm(text)) ++read;
+  }
+  CHECK(read > 50'000);
+}
+
+}  // namespace

@@ -1,0 +1,239 @@
+// The numbers of a cluster and its software from a few timed steps, and the ranges that follow.
+
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/time/calibrated.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+struct degrees {
+  std::int64_t tensor, pipeline, nodes, micro_batch, accumulation;
+};
+
+// A LLaMA of 1 B on so many nodes of 8.
+roofline_time model_of(const degrees& of) {
+  roofline_time model{.setup = {.model = {.num_hidden_layers = 16,
+                                          .hidden_size = 2048,
+                                          .intermediate_size = 8192,
+                                          .num_attention_heads = 16,
+                                          .vocab_size = 51200},
+                                .sequence_length = 2048,
+                                .precision = bf16_megatron,
+                                .parallelism = {.tensor_parallel = of.tensor,
+                                                .pipeline_parallel = of.pipeline,
+                                                .sequence_parallel = true},
+                                .framework = catalog::nanotron},
+                      .on = {.gpu = catalog::h100_sxm5_80gb,
+                             .nodes = of.nodes,
+                             .gpus_per_node = 8,
+                             .between_nodes = 400_GBps},
+                      .efficiency = catalog::hopper};
+  model.setup.framework.costs.timed = false;
+  return model;
+}
+batch_plan plan_of(const degrees& of) {
+  return {of.micro_batch, 8 * of.nodes / (of.tensor * of.pipeline), of.accumulation};
+}
+
+// As different from the catalogue's as stacks are.
+roofline_time truth_of(const degrees& of) {
+  roofline_time model = model_of(of);
+  software_costs& costs = model.setup.framework.costs;
+  costs.matmul_rate = 0.9;
+  costs.host_per_operator = 2 * costs.host_per_operator;
+  costs.host_per_collective = 0.5 * costs.host_per_collective;
+  costs.host_per_step = 3 * costs.host_per_step;
+  model.on.between_nodes = 250_GBps;
+  model.on.hop_between = 20_us;
+  return model;
+}
+
+constexpr degrees timed_degrees[] = {{1, 1, 1, 8, 2},
+                                     {1, 1, 4, 1, 1},
+                                     {8, 1, 1, 1, 16},
+                                     {2, 2, 1, 2, 8},
+                                     {4, 1, 2, 4, 2},
+                                     {16, 1, 2, 1, 8},
+                                     {1, 4, 2, 1, 8},
+                                     {2, 1, 4, 2, 1}};
+constexpr degrees other_degrees[] = {{1, 1, 2, 2, 4},
+                                     {8, 1, 4, 2, 8},
+                                     {4, 2, 2, 1, 16},
+                                     {2, 1, 8, 8, 1},
+                                     {16, 1, 4, 4, 4},
+                                     {2, 4, 2, 2, 8},
+                                     {1, 1, 8, 1, 1}};
+
+std::vector<timed_step> timed_steps(std::mt19937& random, double scatter) {
+  std::normal_distribution<double> off(0, scatter);
+  std::vector<timed_step> steps;
+  for (const degrees& of : timed_degrees) {
+    const double factor = scatter > 0 ? std::exp(off(random)) : 1;
+    steps.push_back({model_of(of), plan_of(of), factor * truth_of(of).step(plan_of(of))});
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("hosts and ranks wait for each other across nodes alone") {
+  const auto longer = [](const degrees& of, duration software_costs::*cost) {
+    roofline_time with = model_of(of);
+    roofline_time without = with;
+    with.setup.framework.costs.*cost = 2_ms;
+    without.setup.framework.costs.*cost = {};
+    return with.step(plan_of(of)) - without.step(plan_of(of));
+  };
+  const degrees in_node{4, 2, 1, 1, 8};
+  const degrees pipeline_across{4, 2, 2, 1, 8};
+  const degrees tensors_across{16, 1, 2, 1, 8};
+  CHECK(longer(in_node, &software_costs::host_per_rank) == 0_s);
+  CHECK(longer(pipeline_across, &software_costs::host_per_rank) > 0_s);
+  CHECK(longer(tensors_across, &software_costs::host_per_rank) == 0_s);
+  CHECK(longer(in_node, &software_costs::wait_per_node) == 0_s);
+  CHECK(longer(pipeline_across, &software_costs::wait_per_node) == 0_s);
+  CHECK(longer(tensors_across, &software_costs::wait_per_node) > 1_s);
+  roofline_time slow = model_of(tensors_across);
+  slow.setup.framework.costs.network_share = 0.25;
+  CHECK(slow.step(plan_of(tensors_across)) >
+        model_of(tensors_across).step(plan_of(tensors_across)));
+  slow.setup.framework.costs.network_share = 0;
+  CHECK(!validate(slow));
+  slow = model_of(tensors_across);
+  slow.on.hop_between = -1_us;
+  CHECK(validate(slow).why().code == errc::negative);
+}
+
+TEST_CASE("what makes steps long is found again from their times") {
+  std::mt19937 random(1);
+  const auto steps = timed_steps(random, 0);
+  const auto found = calibrate(steps.front().model.on, steps);
+  REQUIRE(found);
+  CHECK(found->steps == 8);
+  // Each number within what it is said to be known by.
+  const roofline_time truth = truth_of(timed_degrees[2]);
+  for (const prior_of_number& one : priors_of_numbers) {
+    CAPTURE(one.name);
+    const double off = std::log(found->value(one.number) / detail::number_in(truth, one.number));
+    CHECK(std::abs(off) < 2.5 * found->spread(one.number));
+  }
+  CHECK(std::abs(std::log(found->value(stack_number::matmul_rate) / 0.9)) < 0.15);
+  // What no step tells of stays as far from certain as it was.
+  CHECK(found->spread(stack_number::host_per_operator) <
+        untimed_estimate(steps.front().model).spread(stack_number::host_per_operator));
+  for (const degrees& of : other_degrees) {
+    const double right = truth_of(of).step(plan_of(of)).value();
+    const double before = std::abs(std::log(model_of(of).step(plan_of(of)).value() / right));
+    const double now =
+        std::abs(std::log(found->applied_to(model_of(of)).step(plan_of(of)).value() / right));
+    CAPTURE(of.tensor);
+    CAPTURE(of.nodes);
+    CHECK(now < 0.15);
+    CHECK(now < before + 0.02);
+    const calibrated_time time{.model = model_of(of), .stack = *found};
+    CHECK(time.step(plan_of(of)) == found->applied_to(model_of(of)).step(plan_of(of)));
+  }
+}
+
+TEST_CASE("ranges hold as many of other steps as they say") {
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  std::int64_t held = 0;
+  std::int64_t all = 0;
+  for (int cluster = 0; cluster < 40; ++cluster) {
+    // A cluster whose numbers are drawn from what is known beforehand.
+    stack_estimate drawn = untimed_estimate(model_of(timed_degrees[0]));
+    for (std::size_t i = 0; i < stack_number_count; ++i) {
+      drawn.logarithms[i] += std::sqrt(drawn.covariance.at[i][i]) * normal(random);
+      drawn.is_set[i] = true;
+    }
+    const auto time_of = [&](const degrees& of) {
+      return std::exp(drawn.scatter * normal(random)) *
+             drawn.applied_to(model_of(of)).step(plan_of(of));
+    };
+    std::vector<timed_step> steps;
+    for (const degrees& of : timed_degrees)
+      steps.push_back({model_of(of), plan_of(of), time_of(of)});
+    const auto found = calibrate(steps.front().model.on, steps);
+    REQUIRE(found);
+    for (const degrees& of : other_degrees) {
+      const time_interval range = step_interval(model_of(of), plan_of(of), *found);
+      CHECK((range.low < range.median && range.median < range.high));
+      const duration time = time_of(of);
+      held += range.low <= time && time <= range.high ? 1 : 0;
+      ++all;
+    }
+  }
+  const double share = static_cast<double>(held) / static_cast<double>(all);
+  CAPTURE(share);
+  CHECK((share > 0.7 && share < 0.9));
+}
+
+TEST_CASE("timed steps narrow the range, and a wider coverage widens it") {
+  std::mt19937 random(3);
+  const auto steps = timed_steps(random, 0.02);
+  const auto found = calibrate(steps.front().model.on, steps);
+  REQUIRE(found);
+  for (const degrees& of : other_degrees) {
+    const auto width = [](const time_interval& range) { return range.high / range.low; };
+    const double before = width(step_interval(model_of(of), plan_of(of)));
+    CHECK(width(step_interval(model_of(of), plan_of(of), *found)) < before);
+    CHECK(width(step_interval(model_of(of), plan_of(of), 0.95)) > before);
+    CHECK(step_interval(model_of(of), plan_of(of)).median == model_of(of).step(plan_of(of)));
+  }
+}
+
+TEST_CASE("the step to time next is one of which nothing like it was timed") {
+  std::vector<timed_step> steps;  // on one node alone
+  for (const degrees& of : {degrees{1, 1, 1, 8, 2}, degrees{8, 1, 1, 4, 4}, degrees{2, 1, 1, 4, 4}})
+    steps.push_back({model_of(of), plan_of(of), truth_of(of).step(plan_of(of))});
+  const auto found = calibrate(steps.front().model.on, steps);
+  REQUIRE(found);
+  std::vector<possible_step> possible;
+  for (const degrees& of :
+       {degrees{4, 1, 1, 4, 4}, degrees{16, 1, 4, 1, 4}, degrees{1, 1, 1, 4, 4}})
+    possible.push_back({model_of(of), plan_of(of)});
+  CHECK(step_to_time_next(*found, possible) == 1);
+}
+
+TEST_CASE("too few steps, and steps that contradict each other, are refused") {
+  std::mt19937 random(1);
+  auto steps = timed_steps(random, 0);
+  const cluster on = steps.front().model.on;
+  const auto two = calibrate(on, std::span(steps).first(2));
+  REQUIRE(!two);
+  CHECK(two.why().code == errc::too_few_steps);
+  CHECK(std::string(failure_text(two.why()).c_str()).find("timed_steps 2, at_least 3") !=
+        std::string::npos);
+  cluster elsewhere = on;
+  elsewhere.gpu = catalog::a100_sxm4_80gb;
+  CHECK(calibrate(elsewhere, steps).why().code == errc::measured_elsewhere);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    steps[i].time = (i % 2 == 0 ? 20.0 : 0.05) * steps[i].time;
+  CHECK(calibrate(on, steps).why().code == errc::contradictory_steps);
+  steps[3].time = 0_s;
+  CHECK(calibrate(on, steps).why().code == errc::not_positive);
+}
+
+TEST_CASE("one step that is far from all others changes little") {
+  std::mt19937 random(1);
+  auto steps = timed_steps(random, 0);
+  const auto right = calibrate(steps.front().model.on, steps);
+  steps[3].time = 30.0 * steps[3].time;
+  const auto found = calibrate(steps.front().model.on, steps);
+  REQUIRE((right && found));
+  const degrees of = other_degrees[0];
+  CHECK(std::abs(std::log(found->applied_to(model_of(of)).step(plan_of(of)) /
+                          right->applied_to(model_of(of)).step(plan_of(of)))) < 0.1);
+}

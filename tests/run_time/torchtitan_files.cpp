@@ -1,0 +1,222 @@
+// torchtitan's settings, read and written.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/io/toml.hpp>
+#include <gpuplan/io/trainer/torchtitan.hpp>
+
+#include <random_config.hpp>
+#include <random_numbers.hpp>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace gpuplan;
+using namespace gpuplan::io;
+
+const char* const titan_sample = R"(
+[job]
+dump_folder = "./outputs"
+[model]
+name = "llama3"
+flavor = "8B"
+[optimizer]
+name = "AdamW"
+lr = 3e-4
+[lr_scheduler]
+warmup_steps = 200
+[training]
+local_batch_size = 2
+global_batch_size = 64
+seq_len = 8192
+max_norm = 1.0
+steps = 1000
+dataset = "c4"
+[parallelism]
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = 4
+tensor_parallel_degree = 2
+pipeline_parallel_degree = 1
+fsdp_reshard_after_forward = "default"
+[activation_checkpoint]
+mode = "selective"
+selective_ac_option = "op"
+[checkpoint]
+enable = false
+)";
+
+TEST_CASE("torchtitan's TOML says its layout and batch") {
+  const value settings = parse_toml(titan_sample).is;
+  CHECK(looks_like_torchtitan(settings));
+  const read_config read = read_torchtitan(settings);
+  REQUIRE(read);
+  CHECK(read.not_understood.empty());
+  CHECK(read.remarks.empty());
+  const training_config& is = read.config;
+  CHECK(*is.data_parallel == 8);
+  CHECK(*is.shard_group == 4);
+  CHECK(*is.zero_stage == 3);
+  CHECK(is.engine == "fsdp2");
+  CHECK(*is.micro_batch == 2);
+  CHECK(*is.accumulation == 4);
+  CHECK(*is.recompute == recompute_mode::full);
+  CHECK(*is.saves_costly_results);
+  CHECK(*is.learning_rate == 3e-4);
+}
+
+TEST_CASE("torchtitan's flags say the same, also in tokens and with a pipeline") {
+  const read_config tokens =
+      read_torchtitan_words({"--module",
+                             "llama3",
+                             "--config=llama3_8b",
+                             "--training.seq-len",
+                             "4096",
+                             "--training.num_tokens_per_microbatch_per_dp_rank",
+                             "8192",
+                             "--training.num_tokens_per_train_step",
+                             "262144",
+                             "--parallelism.data-parallel-shard-degree",
+                             "8",
+                             "--parallelism.no-enable-sequence-parallel"});
+  CHECK(tokens.config.model == "meta-llama/Llama-3.1-8B");
+  CHECK(*tokens.config.micro_batch == 2);
+  CHECK(*tokens.config.accumulation == 4);
+  CHECK_FALSE(*tokens.config.sequence_parallel);
+  CHECK(tokens.not_understood.empty());
+  const read_config pipeline = read_torchtitan_words({"--training.local_batch_size=8",
+                                                      "--parallelism.pipeline_parallel_degree=4",
+                                                      "--parallelism.data_parallel_shard_degree=2",
+                                                      "--odd.key=1"});
+  CHECK(*pipeline.config.micro_batch == 1);
+  CHECK(*pipeline.config.accumulation == 8);
+  CHECK(*pipeline.config.zero_stage == 2);
+  CHECK(pipeline.not_understood == std::vector<std::string>{"odd"});
+}
+
+TEST_CASE("what torchtitan's settings contradict themselves in is said") {
+  const auto only_remark = [](std::vector<std::string> words) {
+    const read_config read = read_torchtitan_words(words);
+    REQUIRE(read.remarks.size() == 1);
+    return read.remarks[0].is;
+  };
+  CHECK(only_remark({"--training.batch_size=2"}) == remark::kind::outdated);
+  CHECK(only_remark({"--training.local_batch_size=3",
+                     "--training.global_batch_size=8",
+                     "--parallelism.data_parallel_shard_degree=2"}) == remark::kind::contradicts);
+  CHECK(only_remark({"--training.seq_len=5", "--training.num_tokens_per_train_step=7"}) ==
+        remark::kind::contradicts);
+  CHECK(only_remark({"--parallelism.fsdp_reshard_after_forward=x"}) == remark::kind::contradicts);
+  CHECK(only_remark({"--parallelism.pipeline_parallel_schedule=Interleaved1F1B"}) ==
+        remark::kind::doubtful);
+  CHECK(only_remark({"--compile.enable"}) == remark::kind::doubtful);
+}
+
+// The module's assignments as flags.
+std::vector<std::string> flags_of_module(const std::string& text, training_config& to) {
+  std::vector<std::string> words;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find(" = ");
+    if (line.compare(0, 6, "    c.") != 0 || equals == std::string::npos) continue;
+    const std::string name = line.substr(6, equals - 6);
+    std::string is = line.substr(equals + 3);
+    if (name == "activation_checkpoint") {
+      to.recompute = is == "None" ? recompute_mode::none : recompute_mode::full;
+      if (is == "SelectiveAC.Config()") to.saves_costly_results = true;
+      continue;
+    }
+    if (name == "optimizer") {
+      const std::size_t decay = is.find(", weight_decay=");
+      words.push_back("--optimizer.lr=" + is.substr(17, is.find_first_of(",)") - 17));
+      if (decay != std::string::npos)
+        words.push_back("--optimizer.weight_decay=" +
+                        is.substr(decay + 15, is.size() - decay - 16));
+      continue;
+    }
+    if (is.front() == '"') is = is.substr(1, is.size() - 2);
+    words.push_back("--" + name + "=" + is);
+  }
+  return words;
+}
+
+TEST_CASE("torchtitan's modules say what was written into them") {
+  random_numbers random(23);
+  int written_ones = 0;
+  for (int round = 0; round < 60'000; ++round) {
+    training_config config = random_config::any(random);
+    config.model = random.below(2) == 0 ? "Qwen/Qwen3-14B" : "meta-llama/Llama-3.1-8B";
+    if (config.zero_stage && *config.zero_stage < 2) config.zero_stage = 3;
+    if (config.engine != "fsdp2") config.engine.clear();
+    if (config.recompute && *config.recompute == recompute_mode::selective)
+      config.saves_costly_results = true, config.recompute = recompute_mode::full;
+    const written_config written = write_torchtitan(config);
+    if (!written) continue;
+    ++written_ones;
+    read_config from;
+    const auto words = flags_of_module(written.files[0].text, from.config);
+    const read_config back = read_torchtitan_words(words, from);
+    CHECK(back.not_understood.empty());
+    training_config again = back.config;
+    // In the command, in the imports, or torchtitan's alone.
+    std::vector<std::string> elsewhere = {"model",
+                                          "gpus",
+                                          "nodes",
+                                          "gpus_per_node",
+                                          "trains",
+                                          "virtual_pipeline",
+                                          "optimizer",
+                                          "engine"};
+    for (const std::string& name : written.not_written) elsewhere.push_back(name);
+    // Absent ones are what torchtitan takes then.
+    io::for_each_member(config, [&](const char* name, const auto& member) {
+      if (!io::is_said(member)) elsewhere.emplace_back(name);
+    });
+    const bool is_whole = config.micro_batch && config.accumulation && config.data_parallel;
+    if (!is_whole) elsewhere.insert(elsewhere.end(), {"accumulation", "global_batch"});
+    // both or none; reading takes them together
+    if (!config.weights_on_host || !config.optimizer_on_host)
+      elsewhere.insert(elsewhere.end(), {"weights_on_host", "optimizer_on_host"});
+    // alone, a rank shares with nobody
+    if (config.data_parallel && *config.data_parallel == 1) elsewhere.emplace_back("zero_stage");
+    for (training_config* one : {&config, &again}) random_config::forget(*one, elsewhere);
+    const auto differ = random_config::differences(config, again);
+    CHECK_MESSAGE(differ.empty(), (differ.empty() ? "" : differ[0]), "\n", written.files[0].text);
+    if (!differ.empty()) break;
+  }
+  CHECK(written_ones > 2000);
+}
+
+TEST_CASE("torchtitan's writer refuses what it would train otherwise") {
+  training_config right;
+  right.model = "meta-llama/Llama-3.1-8B";
+  right.gpus = 8;
+  CHECK(write_torchtitan(right));
+  const auto refuses = [&right](auto change) {
+    training_config config = right;
+    change(config);
+    return !write_torchtitan(config);
+  };
+  using c = training_config;
+  CHECK(refuses([](c& is) { is.model = "a/b"; }));
+  CHECK(refuses([](c& is) { is.engine = "deepspeed"; }));
+  CHECK(refuses([](c& is) { is.zero_stage = 1; }));
+  CHECK(refuses([](c& is) { is.precision = training_precision::fp16; }));
+  CHECK(refuses([](c& is) { is.trains = training::adapters; }));
+  CHECK(refuses([](c& is) { is.recompute = recompute_mode::selective; }));
+  CHECK(refuses([](c& is) { is.weights_on_host = true; }));
+  CHECK(refuses([](c& is) { is.micro_batch = std::int64_t{1} << 50; }));
+}
+
+TEST_CASE("faulty settings of torchtitan's are read without a fault") {
+  random_numbers random(29);
+  const value sample = parse_toml(titan_sample).is;
+  int remarks = 0;
+  for (int round = 0; round < 100'000; ++round)
+    remarks += read_torchtitan(random_config::with_faults(sample, random)).remarks.empty() ? 0 : 1;
+  CHECK(remarks > 1000);
+}
+
+}  // namespace
