@@ -1,6 +1,9 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
+# Two components: `development`, what other projects compile with, and `program`, which is installed
+# where the examples are built. `cmake --install` without a component installs both.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gpuplan)
 install(TARGETS gpuplan gpuplan_cuda gpuplan_replay EXPORT gpuplan_targets
         FILE_SET HEADERS FILE_SET fragments)
