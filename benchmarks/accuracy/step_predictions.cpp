@@ -54,7 +54,7 @@ timed_run as_untimed(timed_run run) {
 predicted_step predict_eager_step(const timed_run& run) {
   predicted_step predicted{.why_not = run.why_not};
   if (!predicted.why_not.empty()) return predicted;
-  const auto step = gpuplan::replayed_time{.setup = run.setup, .gpu = run.on.gpu}.step(run.plan);
+  const auto step = gpuplan::replayed_time{.setup = run.setup, .on = run.on}.step(run.plan);
   if (!step) return predict_step(run);  // what is not counted
   predicted.seconds = step->value();
   return predicted;
@@ -87,7 +87,7 @@ predicted_layer predict_layer(const row& source) {
   const timed_run run = describe_timed_step(row(file, file.rows[0]));
   predicted_layer predicted{.why_not = run.why_not};
   if (!predicted.why_not.empty()) return predicted;
-  const gpuplan::replayed_time eager{.setup = run.setup, .gpu = run.on.gpu};
+  const gpuplan::replayed_time eager{.setup = run.setup, .on = run.on};
   if (const auto layer = eager.layer(run.plan)) {
     predicted.forward_seconds = layer->forward.value();
     predicted.backward_seconds = layer->backward.value();

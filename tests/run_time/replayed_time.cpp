@@ -1,9 +1,11 @@
 // The time of eager steps from their replay: the host's part and the device's, each against sums
 // that need no order, and both together.
 
+#include <gpuplan/catalog/framework_parts.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
+#include <gpuplan/communication.hpp>
 #include <gpuplan/replay/counts.hpp>
 #include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/require.hpp>
@@ -46,7 +48,8 @@ double seconds(const replayed_time& model, const batch_plan& plan = {.micro_batc
 }  // namespace
 
 TEST_CASE("a host without a device takes what its operators and launches cost") {
-  const replayed_time model{.setup = gpt, .gpu = catalog::h100_sxm5_80gb, .kernels = at_once};
+  const replayed_time model{
+      .setup = gpt, .on = {.gpu = catalog::h100_sxm5_80gb}, .kernels = at_once};
   const step_work work = *counts_of(gpt, {.micro_batch = 2})->work;
   double expected = 0;
   const auto add = [&](const work_counts& part, duration each) {
@@ -70,14 +73,14 @@ TEST_CASE("a device that never waits takes its kernels, one after the other") {
   all.between = {};
   all.joules_per_flop = all.joules_per_byte = 0;
   const replayed_time model{
-      .setup = gpt, .gpu = catalog::h100_sxm5_80gb, .kernels = all, .host = no_host};
+      .setup = gpt, .on = {.gpu = catalog::h100_sxm5_80gb}, .kernels = all, .host = no_host};
   const step_counts counts = *counts_of(gpt, {.micro_batch = 2});
   const step_work& work = *counts.work;
   const double flops = work.forward.product_flops.value() + work.backward.product_flops.value();
   const double bytes =
       (work.forward.traffic + work.backward.traffic + work.optimizer.traffic).value();
-  const double computing = flops / peak(model.gpu, number_format::bf16)->value();
-  const double moving = bytes / model.gpu.memory_bandwidth.value();
+  const double computing = flops / peak(model.on.gpu, number_format::bf16)->value();
+  const double moving = bytes / model.on.gpu.memory_bandwidth.value();
   CHECK(model.breakdown({.micro_batch = 2})->host == duration{});
   CHECK(seconds(model) > computing);
   // Tiles that are not full, and what is changed in place, take less than as long again.
@@ -93,7 +96,7 @@ TEST_CASE("a device that never waits takes its kernels, one after the other") {
 }
 
 TEST_CASE("the slower of both decides, and clocks fall under a power limit") {
-  replayed_time model{.setup = gpt, .gpu = catalog::h100_sxm5_80gb};
+  replayed_time model{.setup = gpt, .on = {.gpu = catalog::h100_sxm5_80gb}};
   const double both = seconds(model);
   replayed_time device = model;
   device.host = no_host;
@@ -108,9 +111,9 @@ TEST_CASE("the slower of both decides, and clocks fall under a power limit") {
   const batch_plan large{.micro_batch = 64};
   CHECK(model.breakdown(large)->host.value() < 0.02 * seconds(model, large));
   replayed_time cold = model;
-  cold.gpu.tdp = 350_W;
+  cold.on.gpu.tdp = 350_W;
   CHECK(seconds(cold, large) > 1.01 * seconds(model, large));
-  cold.gpu.tdp = {};
+  cold.on.gpu.tdp = {};
   CHECK(seconds(cold, large) <= seconds(model, large));
   // What is computed again takes time of its own.
   replayed_time again = model;
@@ -124,22 +127,102 @@ TEST_CASE("the slower of both decides, and clocks fall under a power limit") {
   CHECK(layer->backward > layer->forward);
 }
 
+namespace {
+
+// Two layers, on eight devices of a node whose links are as fast as said.
+replayed_time on_a_node(bandwidth link, const framework& software, int zero_stage) {
+  replayed_time model{
+      .setup = gpt,
+      .on = {.gpu = catalog::h100_sxm5_80gb, .gpus_per_node = 8, .inside_node = link},
+      .host = no_host};
+  model.setup.framework = software;
+  model.setup.framework.costs.contention = 0;
+  model.setup.parallelism.zero_stage = zero_stage;
+  return model;
+}
+constexpr batch_plan on_eight{.micro_batch = 2, .data_parallel = 8};
+double communication(const replayed_time& model, const batch_plan& plan = on_eight) {
+  return model.breakdown(plan)->communication().value();
+}
+framework fully_sharded() {
+  framework software = catalog::hugging_face_gpt2;
+  software.engine = catalog::engines::fsdp2;
+  return software;
+}
+
+}  // namespace
+
+TEST_CASE("ranks exchange gradients beside the backward, but for the last bucket") {
+  const replayed_time fast = on_a_node(450_GBps, catalog::hugging_face_gpt2, 0);
+  const replayed_time slow = on_a_node(1_GBps, catalog::hugging_face_gpt2, 0);
+  // No link hides the last bucket, no kernels hide a link that is much slower than they.
+  const double gradients = 4.0 * static_cast<double>(counts_of(gpt, {.micro_batch = 2})->trainable);
+  const double all = collective_time(collective::all_reduce,
+                                     bytes::from_value(gradients),
+                                     group_of(8, 1, 8),
+                                     *interconnect_of(slow.on))
+                         .value();
+  CHECK(communication(fast) > 0);
+  CHECK(communication(fast) < 0.3 * fast.breakdown(on_eight)->backward.value());
+  CHECK(communication(slow) < 1.2 * all);
+  CHECK(communication(slow) + slow.breakdown(on_eight)->backward.value() > all);
+  // Micro-batches that are added up do not exchange, and contention costs what is hidden.
+  const double twice =
+      communication(slow, {.micro_batch = 2, .data_parallel = 8, .accumulation = 2});
+  CHECK(twice == doctest::Approx(communication(slow)).epsilon(0.01));
+  replayed_time contended = fast;
+  contended.setup.framework.costs.contention = 0.5;
+  CHECK(seconds(contended, on_eight) > seconds(fast, on_eight));
+}
+
+TEST_CASE("a step of several ranks is that of one and what it waits for") {
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    CAPTURE(zero_stage);
+    const framework software = zero_stage < 2 ? catalog::hugging_face_gpt2 : fully_sharded();
+    const replayed_time model = on_a_node(100_GBps, software, zero_stage);
+    const auto parts = model.breakdown(on_eight);
+    REQUIRE(parts);
+    const double whole = parts->total().value();
+    CHECK(whole == doctest::Approx(seconds(model, on_eight)));
+    CHECK(parts->communication() > duration{});
+    CHECK((parts->parameter_communication > duration{}) == (zero_stage > 0));
+    // Faster links never cost, and slower ones cost no more than the bytes that they carry.
+    double before = 1e9;
+    for (const bandwidth& link : {1_GBps, 10_GBps, 100_GBps, 1000_GBps}) {
+      const double now = seconds(on_a_node(link, software, zero_stage), on_eight);
+      CHECK(now <= before * 1.0000001);
+      before = now;
+    }
+    // Parts are never negative.
+    for (const duration& part : {parts->forward, parts->backward, parts->optimizer, parts->host})
+      CHECK(part >= duration{});
+  }
+  // ZeRO-3 gathers twice, ZeRO-2 once.
+  CHECK(communication(on_a_node(1_GBps, fully_sharded(), 3)) >
+        1.2 * communication(on_a_node(1_GBps, fully_sharded(), 2)));
+}
+
 TEST_CASE("what is not counted is refused") {
   const auto refusal = [](const replayed_time& model, const batch_plan& plan) {
     return std::string(failure_text(model.step(plan).why()).c_str());
   };
-  replayed_time model{.setup = gpt, .gpu = catalog::h100_sxm5_80gb};
+  replayed_time model{.setup = gpt, .on = {.gpu = catalog::h100_sxm5_80gb}};
   CHECK(refusal(model, {.data_parallel = 2}).find("data_parallel 2") != std::string::npos);
-  model.gpu = catalog::rtx_2080_ti;
+  model.on.gpus_per_node = 2;
+  model.on.gpu.peers = {};
+  model.on.gpu.pcie = {};
+  CHECK(!refusal(model, {.data_parallel = 2}).empty());  // no link is known
+  model.on.gpu = catalog::rtx_2080_ti;
   CHECK(!refusal(model, {}).empty());  // it has no bf16
-  model = {.setup = gpt, .gpu = catalog::h100_sxm5_80gb};
+  model = {.setup = gpt, .on = {.gpu = catalog::h100_sxm5_80gb}};
   model.setup.framework = catalog::lit_gpt;
   CHECK(!model.step({}));
 }
 
 namespace {
 constexpr duration of_two_layers = require([] {
-  return replayed_time{.setup = gpt, .gpu = catalog::h100_sxm5_80gb}.step({.micro_batch = 2});
+  return replayed_time{.setup = gpt, .on = {.gpu = catalog::h100_sxm5_80gb}}.step(
+      {.micro_batch = 2});
 });
 static_assert(of_two_layers > 1_ms && of_two_layers < 20_ms);
 }  // namespace

@@ -73,6 +73,8 @@ class sharding {
   constexpr virtual void after_backward(int /*unit*/) {}
   constexpr virtual void gradient_is_there(int /*parameter*/) {}
   constexpr virtual void backward_is_done() {}
+  /// The optimizer has updated the parameters.
+  constexpr virtual void step_is_done() {}
 
   constexpr virtual ~sharding() {}  // NOLINT(modernize-use-equals-default): g++ 12 knows no other
 };

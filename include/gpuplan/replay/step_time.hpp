@@ -1,13 +1,15 @@
 #pragma once
 
-// The time of a training step on one device from the operators that its replay runs: the host
-// issues them one after the other, and the device works them off.
+// The time of a training step on one rank from the operators that its replay runs: the host issues
+// them one after the other, the device works them off, and ranks exchange what they share beside.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/cluster.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/replay/counts.hpp>
 #include <gpuplan/replay/training_job.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/time/communication.hpp>
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/training_setup.hpp>
@@ -57,14 +59,18 @@ struct host_costs {
 
 namespace eager {
 
-/// The kernels of a step in their order, with what they take at the highest clock.
+/// The kernels and collectives of a step in their order, with what they take at the highest clock.
 class kernel_times final : public memory_events {
  public:
   constexpr kernel_times(const training_setup& setup,
-                         const gpu_spec& gpu,
+                         const cluster& on,
                          const kernel_shares& reaches,
                          const host_costs& host)
-      : reaches_(reaches), host_(host), is_causal_(setup.model.kind == model_kind::decoder) {
+      : reaches_(reaches),
+        host_(host),
+        communication_(setup, on, {}),
+        is_causal_(setup.model.kind == model_kind::decoder) {
+    const gpu_spec& gpu = on.gpu;
     const auto half =
         setup.precision.compute == number_format::fp16 ? number_format::fp16 : number_format::bf16;
     half_ = peak_of(gpu, half);
@@ -83,17 +89,11 @@ class kernel_times final : public memory_events {
   }
   constexpr void begin_again() override { before_ = host_.checkpoint.value(); }
   constexpr void execute(const device_work& work, bool in_backward) override {
-    if (!is_on) return;
-    item made;
-    made.layer = layer_;
-    made.of = in_backward ? (work.is_again ? part::again : part::backward)
-                          : (updates_ ? part::optimizer : part::forward);
+    if (!is_on || work.is_shared) return;
+    item made = begun(in_backward, work.is_again);
+    made.stream = work.stream;
     const int calls = work.kernels + work.products + work.copies + work.fills;
-    const duration issue = made.of == part::optimizer  ? host_.optimizer
-                           : made.of == part::backward ? host_.backward
-                                                       : host_.forward;
-    made.issue = before_ + issue.value() + (calls - 1) * host_.launch.value();
-    before_ = 0;
+    made.issue += (calls - 1) * host_.launch.value();
     made.fixed = calls * reaches_.between.value();
     const auto moved = static_cast<double>(work.bytes - work.elsewhere + work.in_place);
     double flops = 0;
@@ -110,11 +110,29 @@ class kernel_times final : public memory_events {
     joules_of_bytes += reaches_.joules_per_byte * moved;
     items.push(made);
   }
+  constexpr void communicate(const shared_work& work, bool in_backward) override {
+    if (!is_on) return;
+    item made = begun(in_backward, false);
+    made.is = item_kind::collective;
+    made.stream = work.stream;
+    made.follows = work.follows;
+    made.fixed =
+        communication_.seconds(work.what, static_cast<double>(work.bytes), work.ranks, work.stride);
+    items.push(made);
+  }
+  constexpr void await_stream(int stream) override { mark(item_kind::await, stream); }
+  constexpr void hold_stream(int stream, bool one_behind) override {
+    mark(one_behind ? item_kind::hold_one_behind : item_kind::hold, stream);
+  }
 
+  enum class item_kind : unsigned char { kernels, collective, await, hold, hold_one_behind };
   enum class part : unsigned char { forward, backward, again, optimizer };
   struct item {
     part of{};
+    item_kind is{};
     int layer = none;
+    int stream = 0;
+    int follows = none;    // of a collective: the stream that it begins behind
     double issue = 0;      // s of the host
     double computing = 0;  // s of the device at the highest clock, which others prolong,
     double moving = 0;     // but for at least so long,
@@ -131,6 +149,26 @@ class kernel_times final : public memory_events {
   bool is_on = false;
 
  private:
+  // Of what the host issues now.
+  constexpr item begun(bool in_backward, bool again) {
+    item made;
+    made.layer = layer_;
+    made.of = in_backward ? (again ? part::again : part::backward)
+                          : (updates_ ? part::optimizer : part::forward);
+    const duration issue = made.of == part::optimizer  ? host_.optimizer
+                           : made.of == part::backward ? host_.backward
+                                                       : host_.forward;
+    made.issue = before_ + issue.value();
+    before_ = 0;
+    return made;
+  }
+  constexpr void mark(item_kind is, int stream) {
+    if (!is_on) return;
+    item made;
+    made.is = is;
+    made.stream = stream;
+    items.push(made);
+  }
   static constexpr double peak_of(const gpu_spec& gpu, number_format format) {
     const auto found = peak(gpu, format);
     return found ? found->value() : 0;
@@ -182,6 +220,7 @@ class kernel_times final : public memory_events {
 
   kernel_shares reaches_;
   host_costs host_;
+  detail::layout_communication communication_;
   bool is_causal_;
   double half_ = 0, single_ = 0, bytes_ = 0, processors_ = 1;
   bool updates_ = false;
@@ -197,34 +236,47 @@ struct layer_time {
   duration backward{};
 };
 
-/// The time of eager PyTorch's steps on one device. Formula: each operator is issued by the host
+/// The time of eager PyTorch's steps on one rank. Formula: each operator is issued by the host
 /// after the one before, and runs once that is done and it is issued; a product takes the longer of
 /// computing, in waves of tiles, and of moving its operands, attention its FLOPs (half of them
 /// where it is causal), everything else its bytes; the clock is the highest at which the board
-/// draws no more than its limit on average. Valid where `counts_of` knows the work, with one
-/// replica. Measured on an H100 (benchmarks/results): 131 steps within 5.3 % in the mean, 28 at
-/// worst, 249 layers within 5.6 and 4.7 %, 26 at worst; both gave numbers to it. Errors: as
-/// `counts_of`; `no_such_code` of what is not counted; `not_known` where the device has no peak for
-/// the format.
+/// draws no more than its limit on average. Collectives take what `collective_time` says, on
+/// streams of their own, begin when what they send is there, and are waited for where the engine
+/// does: DDP's buckets and ZeRO-1's broadcasts, FSDP2's gathers one unit ahead and its reductions.
+/// Each second of one beside operators costs these as much as the framework's `contention` says.
+/// Valid where `counts_of` knows the work. Measured on an H100 (benchmarks/results): 131 steps
+/// within 5.3 % in the mean, 28 at worst, 249 layers within 5.6 and 4.7 %, 26 at worst; both gave
+/// numbers to it. Steps of several ranks were not. Errors: as `counts_of`; `no_such_code` of what
+/// is not counted; `out_of_bounds` of more ranks than the cluster has; `not_known` where the device
+/// has no peak for the format, or several ranks no link.
 struct replayed_time {
   training_setup setup{};
-  gpu_spec gpu{};
+  cluster on{};
   kernel_shares kernels{};
   host_costs host{};
 
  private:
+  constexpr failure flaw_of_ranks(const batch_plan& plan) const {
+    if (const auto valid = validate(on); !valid) return valid.why();
+    const auto ranks =
+        detail::checked_product(setup.parallelism.context_parallel, plan.data_parallel);
+    if (!ranks.ok || ranks.value > total_gpus(on))
+      return failure(errc::out_of_bounds,
+                     named_fact{fact::data_parallel, plan.data_parallel},
+                     named_fact{fact::at_most, total_gpus(on)});
+    if (ranks.value == 1) return {};
+    const auto links = interconnect_of(on);
+    return links ? failure{} : links.why();
+  }
   template <class Use>
   constexpr failure with_step(const batch_plan& plan, const Use& use) const {
     if (const auto valid = validate(setup, plan); !valid) return valid.why();
     if (const auto valid = validate(plan); !valid) return valid.why();
-    if (plan.data_parallel != 1)
-      return failure(errc::no_such_code,
-                     named_fact{fact::data_parallel, plan.data_parallel},
-                     named_fact{fact::takes, 1});
-    if (const auto most = peak(gpu, setup.precision.compute); !most) return most.why();
+    if (const failure why = flaw_of_ranks(plan); detail::failed(why)) return why;
+    if (const auto most = peak(on.gpu, setup.precision.compute); !most) return most.why();
     if (!detail::counts_work(setup))
       return detail::without_code({{fact::layers, setup.framework.layers().name}});
-    eager::kernel_times step(setup, gpu, kernels, host);
+    eager::kernel_times step(setup, on, kernels, host);
     eager::train(step, setup, plan, {}, nullptr, [&](eager::training_job& job) {
       job.settle();
       step.is_on = true;
@@ -236,10 +288,10 @@ struct replayed_time {
   // The share of the highest clock at which the board draws no more than its limit.
   template <class Seconds>
   constexpr double clock_of(const eager::kernel_times& step, const Seconds& seconds) const {
-    if (!gpu.tdp) return 1;
+    if (!on.gpu.tdp) return 1;
     const auto draws_too_much = [&](double clock) {
       const double joules = step.joules_of_flops * clock + step.joules_of_bytes;
-      return kernels.idle.value() + joules / seconds(clock) > gpu.tdp->value();
+      return kernels.idle.value() + joules / seconds(clock) > on.gpu.tdp->value();
     };
     if (!draws_too_much(1)) return 1;
     double low = 0.3;
@@ -250,28 +302,77 @@ struct replayed_time {
     }
     return low;
   }
-  static constexpr step_breakdown run(const eager::kernel_times& step, double clock) {
+  // The device's streams: that of the operators, and those of collectives.
+  static constexpr int streams = 4;
+  struct stream_times {
+    double done[streams]{};
+    double busy[streams]{};    // since it was waited for
+    double before[streams]{};  // the operators', at the last moment that held it
+    double waited[streams]{};  // by the operators, for the host (0) or for it
+    double slowed = 0;         // operators, by collectives beside them
+
+    constexpr void await(int stream, double contention) {
+      const double late = done[stream] - done[0];
+      if (late > 0) {
+        waited[stream] += late;
+        done[0] += late;
+      }
+      const double beside = busy[stream] - (late > 0 ? late : 0);
+      if (beside > 0) {
+        slowed += contention * beside;
+        done[0] += contention * beside;
+      }
+      busy[stream] = 0;
+    }
+    constexpr void hold(int stream, double until) {
+      if (until > done[stream]) done[stream] = until;
+      before[stream] = done[0];
+    }
+  };
+  constexpr step_breakdown run(const eager::kernel_times& step, double clock) const {
+    using eager::kernel_times;
+    const double contention = setup.framework.costs.contention;
     double issued = 0;
-    double done = 0;
-    double waited = 0;
     double parts[4] = {0, 0, 0, 0};
+    stream_times times;
     for (int at = 0; at < step.items.size(); ++at) {
       const auto& item = step.items[at];
+      double& done = times.done[item.stream];
       issued += item.issue;
-      if (issued > done) {
-        waited += issued - done;
-        done = issued;
+      switch (item.is) {
+        case kernel_times::item_kind::await:
+          times.await(item.stream, contention);
+          continue;
+        case kernel_times::item_kind::hold:
+          times.hold(item.stream, times.done[0]);
+          continue;
+        case kernel_times::item_kind::hold_one_behind:
+          times.hold(item.stream, times.before[item.stream]);
+          continue;
+        case kernel_times::item_kind::collective:
+          if (item.follows != eager::none && times.done[item.follows] > done)
+            done = times.done[item.follows];
+          break;
+        case kernel_times::item_kind::kernels:
+          break;
       }
+      const double late = issued - done;
+      if (late > 0) done = issued;
       const double takes = item.at(clock);
-      parts[static_cast<int>(item.of)] += takes;
       done += takes;
+      times.busy[item.stream] += takes;
+      if (item.stream != 0) continue;
+      if (late > 0) times.waited[0] += late;
+      parts[static_cast<int>(item.of)] += takes;
     }
     const auto seconds = [](double value) { return duration::from_value(value); };
     return {.forward = seconds(parts[0]),
-            .backward = seconds(parts[1]),
+            .backward = seconds(parts[1] + times.slowed),
             .recompute = seconds(parts[2]),
+            .gradient_communication = seconds(times.waited[2] + times.waited[3]),
+            .parameter_communication = seconds(times.waited[1]),
             .optimizer = seconds(parts[3]),
-            .host = seconds(waited)};
+            .host = seconds(times.waited[0])};
   }
 
  public:

@@ -107,6 +107,7 @@ class running_job final : public training_job {
       tape_.drop_leaves();
     }
     states_.step();
+    if (shards_ != nullptr) shards_->step_is_done();
     for (int at = 0; at < tape_.parameters.size(); ++at) {
       tensor& gradient = tape_.parameters[at].gradient;
       tape_.release(gradient.storage);

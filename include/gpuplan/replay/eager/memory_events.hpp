@@ -3,6 +3,7 @@
 // What eager mode asks of a device, memory and work, and who may want to know what that is.
 // Private.
 
+#include <gpuplan/communication.hpp>
 #include <gpuplan/replay/eager/tensor.hpp>
 
 #include <cstdint>
@@ -68,12 +69,24 @@ struct device_work {
   double attention_flops = 0;  // of all pairs of a query and a key, in a kernel of attention,
   bool is_flash = false;       // and whether that is FlashAttention's
   bool is_again = false;       // what a forward has done before
+  int stream = 0;              // 0: that of the operators
+  bool is_shared = false;      // stands for a collective, where one device has all parts
   std::int64_t in_place = 0;   // of the bytes, those that are read and written
   std::int64_t bytes = 0;      // of its arguments and results, of DTensors the whole ones;
   std::int64_t elsewhere = 0;  // of these, in the parts of other ranks
 
   /// Of a copy that needs no kernel.
   [[nodiscard]] static constexpr device_work copy() { return {.kernels = 0, .copies = 1}; }
+};
+
+/// What ranks that share a model exchange, beside the operators.
+struct shared_work {
+  collective what{};
+  std::int64_t bytes = 0;   // as `collective_time` counts a message
+  std::int64_t ranks = 1;   // of the group
+  std::int64_t stride = 1;  // from one of them to the next
+  int stream = 0;
+  int follows = 0;  // begins behind what that stream was asked for before; none: as it is issued
 };
 
 /// What a device's memory is asked for, and what it is to do. Blocks are named by what `allocate`
@@ -90,6 +103,13 @@ class memory_events {
   [[nodiscard]] constexpr virtual bool counts_work() const { return false; }
   /// An operator runs, of the forward or, in a backward, of that.
   constexpr virtual void execute(const device_work& /*work*/, bool /*in_backward*/) {}
+  /// Ranks exchange something,
+  constexpr virtual void communicate(const shared_work& /*work*/, bool /*in_backward*/) {}
+  /// operators wait for all of that stream,
+  constexpr virtual void await_stream(int /*stream*/) {}
+  /// or what follows on that stream waits for the operators so far, or for those before the last
+  /// such moment.
+  constexpr virtual void hold_stream(int /*stream*/, bool /*one_behind*/) {}
   /// What a checkpoint left out is computed again from here on.
   constexpr virtual void begin_again() {}
   /// Whether sums are all that is wanted. Then a stretch that does as one before need not be

@@ -280,7 +280,20 @@ class storage_table {
       work.operands = one->format;
     }
     work.is_again = computes_again_;
+    work.stream = stream_;
     memory_->execute(work, in_backward_);
+  }
+  /// On this stream, beside the operators'.
+  constexpr void communicates(shared_work work) {
+    if (!counts_work_ || work.ranks == 1) return;
+    work.stream = stream_;
+    memory_->communicate(work, in_backward_);
+  }
+  constexpr void awaits_stream(int which) {
+    if (counts_work_) memory_->await_stream(which);
+  }
+  constexpr void holds_stream(int which, bool one_behind) {
+    if (counts_work_) memory_->hold_stream(which, one_behind);
   }
   /// An operator of elements one by one, which is one kernel.
   constexpr void executes(std::initializer_list<const tensor*> operands,

@@ -34,11 +34,39 @@ class gradient_buckets final : public sharding {
   constexpr void forward_begins(bool last_micro_batch) override {
     if (reduces_) broadcast_buffers();
     reduces_ = last_micro_batch;
+    if (!t_.counts_work()) return;
+    next_ = buckets_.size() - 1;
+    for (int at = 0; at < waits_for_.size(); ++at) waits_for_[at] = 0;
+    for (int at = 0; at < bucket_of_.size(); ++at)
+      if (bucket_of_[at] != none) ++waits_for_[bucket_of_[at]];
+  }
+
+  constexpr void backward_is_done() override { t_.awaits_stream(reducing_stream); }
+
+  /// Each rank sends the parameters that it updated to the others.
+  constexpr void step_is_done() override {
+    if (setup_.parallelism.zero_stage != 1 || !t_.counts_work()) return;
+    {
+      const auto aside = t_.on_stream(sending_stream);
+      for (int at = 0; at < t_.parameters.size(); ++at)
+        if (t_.parameters[at].trains)
+          t_.communicates(shared(collective::broadcast, t_.parameters[at].data.bytes()));
+    }
+    t_.awaits_stream(sending_stream);
   }
 
   /// The gradient is copied into its bucket, and can be a view of that then.
   constexpr void gradient_is_there(int parameter) override {
     if (!reduces_) return;
+    copy_into_bucket(parameter);
+    if (t_.counts_work()) reduce_full_buckets(bucket_of_[parameter]);
+  }
+
+ private:
+  static constexpr int sending_stream = 1;
+  static constexpr int reducing_stream = 2;
+
+  constexpr void copy_into_bucket(int parameter) {
     tensor& gradient = t_.parameters[parameter].gradient;
     const int bucket = buckets_[bucket_of_[parameter]];
     if (gradient.storage == bucket) return;
@@ -51,8 +79,19 @@ class gradient_buckets final : public sharding {
     gradient.storage = bucket;
     gradient.is_view = true;
   }
-
- private:
+  [[nodiscard]] constexpr shared_work shared(collective what, std::int64_t bytes) const {
+    return {.what = what,
+            .bytes = bytes,
+            .ranks = ranks_,
+            .stride = setup_.parallelism.tensor_parallel};
+  }
+  // In the order of the buckets, each once all of its gradients are there.
+  constexpr void reduce_full_buckets(int arrived_in) {
+    --waits_for_[arrived_in];
+    const auto aside = t_.on_stream(reducing_stream);
+    for (; next_ >= 0 && waits_for_[next_] <= 0; --next_)
+      t_.communicates(shared(collective::all_reduce, t_.storages[buckets_[next_]].bytes));
+  }
   // Cut in the order of the parameters, of one format each, and made in the reverse order
   // (compute_bucket_assignment_by_size of PyTorch's reducer).
   constexpr void fill_buckets() {
@@ -83,6 +122,7 @@ class gradient_buckets final : public sharding {
     }
     const auto charged = t_.charge(purpose::buffers);
     for (int at = 0; at < cut.size(); ++at) buckets_.push(none);
+    for (int at = 0; at < cut.size(); ++at) waits_for_.push(0);
     for (int at = cut.size() - 1; at >= 0; --at)
       buckets_[at] = t_.new_storage(cut[at].bytes, {"gradient bucket"});
   }
@@ -147,6 +187,8 @@ class gradient_buckets final : public sharding {
   bool reduces_ = true;
   growing_array<int> buckets_{};    // their storages,
   growing_array<int> bucket_of_{};  // and which of them a parameter is in
+  growing_array<int> waits_for_{};  // how many gradients each still waits for,
+  int next_ = none;                 // and which is reduced next
   growing_array<int> own_{};        // parameters whose states are here
 };
 

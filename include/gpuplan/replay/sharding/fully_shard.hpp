@@ -24,6 +24,8 @@ class fully_shard final : public sharding {
   constexpr fully_shard(tape& on, const training_setup& setup, const batch_plan& plan)
       : t_(on),
         ranks_(ranks_that_share(setup, plan)),
+        replicas_(plan.data_parallel * setup.parallelism.context_parallel / ranks_),
+        stride_(setup.parallelism.tensor_parallel),
         replicates_(ranks_ < plan.data_parallel),
         on_host_(setup.parallelism.weights_on_host),
         reduces_always_(setup.framework.engine.reduces_every_micro_batch),
@@ -103,6 +105,7 @@ class fully_shard final : public sharding {
     }
     free_whole(at);
     if (!reduces_) return;
+    t_.awaits_stream(reducing_stream);
     t_.release(reducing_);
     reducing_ = none;
     if (arrived.size() != 0) reduce(of, arrived);
@@ -119,6 +122,7 @@ class fully_shard final : public sharding {
       units_[at].gathered = units_[at].summed = none;
     }
     turns_.resize_down(0);
+    for (const int stream : {reducing_stream, summing_stream}) t_.awaits_stream(stream);
     t_.release(reducing_);
     reducing_ = none;
   }
@@ -182,11 +186,12 @@ class fully_shard final : public sharding {
 
   // Counted as the copies that put the parts together where one device has them all.
   [[nodiscard]] static constexpr device_work gathering_of(std::int64_t ranks) {
-    return {.kernels = 0, .copies = static_cast<int>(ranks - 1)};
+    return {.kernels = 0, .copies = static_cast<int>(ranks - 1), .is_shared = true};
   }
   constexpr void gather(int at) {
     unit& of = units_[at];
     if (ranks_ == 1 || of.is_whole || of.gathered != eager::none || of.count == 0) return;
+    const auto aside = t_.on_stream(gathering_stream);
     const std::int64_t bytes = elements(of) * bytes_of(gathered_);
     list_kernels kernels(2);
     for (int which = of.first; t_.counts_work() && which < of.first + of.count; ++which)
@@ -195,7 +200,11 @@ class fully_shard final : public sharding {
       t_.executes(bytes + elements(of) * bytes_of(weights_), {.kernels = kernels.count()});
     t_.executes(2 * (ranks_ + 1) * bytes, {.kernels = kernels.count()});
     t_.executes((2 * ranks_ + 1) * bytes, gathering_of(ranks_));
-    const auto aside = t_.on_stream(gathering_stream);
+    t_.communicates({.what = collective::all_gather,
+                     .bytes = ranks_ * bytes,
+                     .ranks = ranks_,
+                     .stride = stride_,
+                     .follows = eager::none});
     const auto charged = t_.charge(purpose::buffers);
     growing_array<int> copies;
     if (on_host_)
@@ -238,6 +247,7 @@ class fully_shard final : public sharding {
     unit& of = units_[at];
     if (ranks_ == 1 && !of.is_whole) take_alone(of);
     if (of.gathered == eager::none) return;
+    t_.awaits_stream(gathering_stream);
     if (forward) {
       t_.release(passing_);
       passing_ = eager::none;
@@ -246,6 +256,8 @@ class fully_shard final : public sharding {
       t_.take_again(t_.parameters[members_[which]].whole.storage);
     t_.touch(bytes_of_split(of));
     t_.executes(2 * ranks_ * elements(of) * bytes_of(gathered_), {.copies = 1});
+    // The buffer that the next one gathers into was read: in the forward there are two.
+    t_.holds_stream(gathering_stream, forward);
     of.is_whole = true;
     if (forward)
       passing_ = of.gathered;
@@ -285,7 +297,9 @@ class fully_shard final : public sharding {
       gradient_bytes += t_.parameters[arrived[at]].whole_gradient.bytes();
     const std::int64_t reduced_bytes = part * bytes_of(reduced_);
     t_.executes(gradient_bytes + ranks_ * reduced_bytes, {.copies = 1});
-    if (ranks_ > 1) t_.executes((ranks_ + 2) * reduced_bytes, device_work::copy());
+    device_work sum = device_work::copy();
+    sum.is_shared = true;
+    if (ranks_ > 1) t_.executes((ranks_ + 2) * reduced_bytes, sum);
     for (int at = arrived.size() - 1; at >= 0; --at) {
       tensor& whole = t_.parameters[arrived[at]].whole_gradient;
       t_.release(whole.storage);
@@ -293,6 +307,18 @@ class fully_shard final : public sharding {
     }
     const auto charged = t_.charge(purpose::gradients);
     const auto aside = t_.on_stream(reducing_stream);
+    t_.communicates({.what = collective::reduce_scatter,
+                     .bytes = ranks_ * reduced_bytes,
+                     .ranks = ranks_,
+                     .stride = stride_});
+    if (replicates_) {
+      const auto apart = t_.on_stream(summing_stream);
+      t_.communicates({.what = collective::all_reduce,
+                       .bytes = reduced_bytes,
+                       .ranks = replicas_,
+                       .stride = stride_ * ranks_,
+                       .follows = reducing_stream});
+    }
     int result = t_.new_storage(part * bytes_of(reduced_), {"reduced gradients of a unit"});
     const int before_cast = result;
     if (replicates_) {
@@ -349,8 +375,10 @@ class fully_shard final : public sharding {
   }
 
   tape& t_;
-  std::int64_t ranks_;  // that share
-  bool replicates_;     // other groups have the same
+  std::int64_t ranks_;     // that share,
+  std::int64_t replicas_;  // such groups,
+  std::int64_t stride_;    // and from one rank to the next
+  bool replicates_;        // other groups have the same
   bool on_host_;
   bool reduces_always_;
   bool reduces_ = true;
