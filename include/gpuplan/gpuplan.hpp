@@ -47,6 +47,7 @@
 #include <gpuplan/time/affine.hpp>
 #include <gpuplan/time/calibrated.hpp>
 #include <gpuplan/time/documented.hpp>
+#include <gpuplan/time/explanation.hpp>
 #include <gpuplan/time/overlap.hpp>
 #include <gpuplan/time/pipeline.hpp>
 #include <gpuplan/time/rates.hpp>

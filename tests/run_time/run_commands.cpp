@@ -95,6 +95,34 @@ TEST_CASE("a step's time is that of its layout on its GPUs") {
     CHECK_MESSAGE(has(text, part), part);
 }
 
+TEST_CASE("an explained step has its pieces, and what each resource bounds") {
+  const words asked{"llama-3-8b", "--gpu", "h100-sxm", "--gpus", "16", "--zero", "3", "--explain"};
+  const json plain = rows_of("time", words(asked.begin(), asked.end() - 1))[0];
+  double pieces = 0;
+  double bound = 0;
+  double host = 0;
+  for (const json& row : rows_of("time", asked)) {
+    if (row["table"] == "better") {
+      bound += number(row, "s");
+      continue;
+    }
+    CHECK(row["table"] == "pieces");
+    CHECK(!row["formula"].get<std::string>().empty());
+    pieces += number(row, "s");
+    if (row["part"] == "host_s") host += number(row, "s");
+    CHECK(number(row, "times") *
+              (number(row, "amount") / number(row, "rate_per_s") +
+               number(row, "calls") * number(row, "latency_s") - number(row, "hidden_s")) ==
+          doctest::Approx(number(row, "s")).epsilon(1e-6));
+  }
+  CHECK(pieces == near(number(plain, "step_s")));
+  CHECK(bound == near(number(plain, "step_s")));
+  CHECK(host == near(number(plain, "host_s")));
+  const std::string text = output_of_command("time", asked).out;
+  for (const char* part : {"what the step is made of", "TFLOP/s", "10 % better", "matmul rate"})
+    CHECK_MESSAGE(has(text, part), part);
+}
+
 TEST_CASE("what does not divide says what would") {
   CHECK(has(
       refusal_of("time", {"gpt2", "--gpus", "6", "--tensor-parallel", "4", "--gpus-per-node", "6"}),

@@ -5,6 +5,7 @@
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/planner.hpp>
+#include <gpuplan/time/explanation.hpp>
 #include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/units.hpp>
@@ -23,6 +24,7 @@
 #include "runs/stated_step.hpp"
 #include "setups/numbers.hpp"
 #include "setups/options.hpp"
+#include "time/explained.hpp"
 
 namespace time_program {
 namespace {
@@ -43,6 +45,7 @@ constexpr const char* about =
 constexpr const char* examples =
     "Examples:\n"
     "  gpuplan time llama-3-8b --gpu h100-sxm --gpus 8 --zero 3 --micro-batch 2\n"
+    "  gpuplan time llama-3-8b --gpu h100-sxm --gpus 8 --zero 3 --explain\n"
     "  gpuplan time llama-3-70b --framework megatron-te --gpu h100-sxm --gpus 64 --tensor-parallel "
     "4\n"
     "      --pipeline-parallel 4 --batch 512 --tokens 1e10 --price 3 --carbon 380";
@@ -54,6 +57,7 @@ struct request {
   std::int64_t batch = 0;
   double stragglers = 1;
   double fragmentation = 100 * usual_fragmentation;
+  bool explain = false;
 };
 
 // What is timed, in one line.
@@ -79,6 +83,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
   const std::int64_t samples = runs::samples_of(run, step.sequence_length);
   if (samples > 0) plan_program::add_run(step, samples, on.on, on.carbon_g_per_kWh);
   if (!traits_of(as.format).for_people) {
+    if (asked.explain) return explained(explain_time(stated.time, stated.plan), as);
     io::table table;
     plan_program::add_columns(table);
     std::vector<cell> row;
@@ -92,7 +97,9 @@ std::string answer_to(const request& asked, const guides::output& as) {
       guides::render(parts, as) + "\n" + guides::render(plan_program::rates_of(step), as) + "\n";
   if (step.run)
     text += guides::render(plan_program::costs_of(step, runs::in_words(run)), as) + "\n";
-  return text + guides::render(plan_program::stacks_of({"the step", step}), as);
+  text += guides::render(plan_program::stacks_of({"the step", step}), as);
+  if (asked.explain) text += "\n" + explained(explain_time(stated.time, stated.plan), as);
+  return text;
 }
 
 }  // namespace
@@ -110,6 +117,10 @@ guides::program command() {
                 runs::add_cluster_options(app, asked->clusters);
                 runs::add_run_options(app, asked->run);
                 runs::add_estimate_options(app, asked->stragglers, asked->fragmentation);
+                app.add_flag("--explain",
+                             asked->explain,
+                             "Also what each part is made of, what bounds it, and what 10 % better "
+                             "would save");
               },
           .make = [=](const guides::output& as) { return answer_to(*asked, as); }};
 }

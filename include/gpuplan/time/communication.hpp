@@ -80,8 +80,46 @@ class layout_communication {
     const device_group group = group_of(ranks, stride, on_.gpus_per_node);
     if (what == collective::all_reduce && on_.gpu.measured && group.nodes() == 1)
       if (const auto measured = all_reduce_of(on_.gpu, ranks))
-        return measured->latency.value() + size / measured->rate.value();
+        return measured->latency.value() / shorter_latency_ +
+               size / (measured->rate.value() * faster_inside_);
     return communication_of(what, links_, {group.ranks, group.per_node}).seconds(size);
+  }
+  // Of `seconds`, what does not grow with the size.
+  constexpr double latency(collective what,
+                           double size,
+                           std::int64_t ranks,
+                           std::int64_t stride) const {
+    if (ranks <= 1 || size <= 0) return 0;
+    const device_group group = group_of(ranks, stride, on_.gpus_per_node);
+    if (what == collective::all_reduce && on_.gpu.measured && group.nodes() == 1)
+      if (const auto measured = all_reduce_of(on_.gpu, ranks))
+        return measured->latency.value() / shorter_latency_;
+    const communication found = communication_of(what, links_, {group.ranks, group.per_node});
+    const bool by_other = found.has_other && found.other.seconds(size) < found.ring.seconds(size);
+    return (by_other ? found.other : found.ring).latency;
+  }
+  // Whether links between nodes, and not those inside, bound its rate.
+  constexpr bool is_between_nodes(collective what,
+                                  double size,
+                                  std::int64_t ranks,
+                                  std::int64_t stride) const {
+    if (group_of(ranks, stride, on_.gpus_per_node).nodes() == 1) return false;
+    layout_communication inside = *this;
+    layout_communication between = *this;
+    inside.improve(2, 1, 1);
+    between.improve(1, 2, 1);
+    return between.seconds(what, size, ranks, stride) <= inside.seconds(what, size, ranks, stride);
+  }
+  // Links that are so many times as fast, and latencies that are so many times shorter.
+  constexpr void improve(double inside, double between, double latency) {
+    links_.inside.rate *= inside;
+    links_.inside.in_switch *= inside;
+    links_.between.rate *= between;
+    links_.launch /= latency;
+    links_.inside.hop /= latency;
+    links_.between.hop /= latency;
+    faster_inside_ *= inside;
+    shorter_latency_ *= latency;
   }
   // To gather what ranks share, or to add it up in shares.
   constexpr double sharing_time(double size) const {
@@ -100,13 +138,16 @@ class layout_communication {
   }
   // Megatron's ranks send each a part of the stream, and gather it where it arrives; DeepSpeed's
   // send all of it.
-  constexpr double point_to_point_time() const {
-    const std::int64_t ranks_between =
-        layout_.tensor_parallel * layout_.context_parallel * plan.data_parallel;
+  constexpr double point_to_point_bytes() const {
     const bool scatters = setup_.framework.engine.is->scatters_stream;
     const double parts = scatters ? count(layout_.tensor_parallel) : 1;
-    const double most = larger_of(stream_bytes(false), stream_bytes(true));
-    return seconds(collective::send, most / parts, 2, ranks_between);
+    return larger_of(stream_bytes(false), stream_bytes(true)) / parts;
+  }
+  constexpr std::int64_t ranks_of_stage() const {
+    return layout_.tensor_parallel * layout_.context_parallel * plan.data_parallel;
+  }
+  constexpr double point_to_point_time() const {
+    return seconds(collective::send, point_to_point_bytes(), 2, ranks_of_stage());
   }
   // Whether the layout's stages are in several nodes.
   constexpr bool stages_cross_nodes(std::int64_t stages) const {
@@ -130,6 +171,15 @@ class layout_communication {
     return seconds(what, others * each, replicas(), layout_.tensor_parallel) +
            seconds(what, experts * each, expert_replicas(), layout_.expert_parallel);
   }
+  // Buckets of gradients, or of weights: their number, and what share of all one is, and the last.
+  struct bucket_shares {
+    double buckets, share, last;
+  };
+  constexpr bucket_shares buckets_of(const parameter_counts& held, double each) const {
+    const double share = smaller_of(1, bucket_bytes() / (count(held.total()) * each));
+    const double buckets = ceil(1 / share);
+    return {buckets, share, 1 - (buckets - 1) * share};
+  }
   // How much longer `work` takes with such a collective beside it, bucket by bucket, which takes
   // `slowed` times as long as links say.
   constexpr double exposed_of_buckets(double work,
@@ -137,10 +187,7 @@ class layout_communication {
                                       const parameter_counts& held,
                                       double each,
                                       double slowed) const {
-    const double whole = bucket_bytes() / (count(held.total()) * each);
-    const double share = smaller_of(1, whole);
-    const double buckets = ceil(1 / share);
-    const double last = 1 - (buckets - 1) * share;
+    const auto [buckets, share, last] = buckets_of(held, each);
     const auto communication = [&](double part) {
       return slowed * of_all(what, held, part * each);
     };
@@ -166,6 +213,8 @@ class layout_communication {
   interconnect_numbers links_;
   const cluster& on_;
   double contention_;
+  double faster_inside_ = 1;
+  double shorter_latency_ = 1;
 
   static constexpr interconnect_numbers links_of(const cluster& on,
                                                  const time_terms& terms,

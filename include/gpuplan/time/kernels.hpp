@@ -81,16 +81,10 @@ struct matmul_size {
   return divides(fewer, in) && divides(fewer, out) ? on.unaligned : on.odd;
 }
 
-/// The time in seconds of a product at `rate`, its operands of `element_bytes` and its results of
-/// `result_bytes` each. Formula: the longer of computing, in whole waves of the best of six tiles
-/// over the SMs, and of reading the operands once; then the result is written, while nothing is
-/// left to compute; never less than the floor.
-[[nodiscard]] constexpr double matmul_time(const matmul_size& product,
-                                           double rate,
-                                           double element_bytes,
-                                           double result_bytes,
-                                           const kernel_rates& on) {
-  using namespace detail;
+namespace detail {
+
+// Computing a product at `rate`, in whole waves of the best of six tiles over the SMs.
+constexpr double computing_time(const matmul_size& product, double rate, const kernel_rates& on) {
   double least = on.in_waves ? infinity : product.m * product.n * product.batch / on.sms;
   double rows[3] = {};
   double columns[3] = {};
@@ -101,10 +95,86 @@ struct matmul_size {
   for (const matmul_tile& tile : matmul_tiles)
     least =
         smaller_of(least, ceil_div(rows[tile.rows] * columns[tile.columns], on.sms) * tile.time);
-  const double computing = least * on.sms * 2 * product.k / rate;
-  const double operands = (product.m + product.n) * product.k * product.batch * element_bytes;
-  const double result = product.m * product.n * product.batch * result_bytes;
+  return least * on.sms * 2 * product.k / rate;
+}
+constexpr double operand_bytes(const matmul_size& product, double element_bytes) {
+  return (product.m + product.n) * product.k * product.batch * element_bytes;
+}
+constexpr double result_bytes_of(const matmul_size& product, double each) {
+  return product.m * product.n * product.batch * each;
+}
+
+}  // namespace detail
+
+/// The time in seconds of a product at `rate`, its operands of `element_bytes` and its results of
+/// `result_bytes` each. Formula: the longer of computing, in whole waves of the best of six tiles
+/// over the SMs, and of reading the operands once; then the result is written, while nothing is
+/// left to compute; never less than the floor.
+[[nodiscard]] constexpr double matmul_time(const matmul_size& product,
+                                           double rate,
+                                           double element_bytes,
+                                           double result_bytes,
+                                           const kernel_rates& on) {
+  using namespace detail;
+  const double computing = computing_time(product, rate, on);
+  const double operands = operand_bytes(product, element_bytes);
+  const double result = result_bytes_of(product, result_bytes);
   return larger_of(larger_of(computing, operands / on.bytes) + result / on.bytes, on.floor);
+}
+
+/// What kernels take, by what bounds them.
+struct bounded_kernels {
+  double flops = 0;
+  double tiles = 0;  // s beyond these: tiles that do not fill the device, odd dimensions
+  double bytes = 0;  // that move while nothing computes
+  double floor = 0;  // s by which kernels are shorter than any takes
+
+  [[nodiscard]] constexpr double seconds(double flop_rate, double byte_rate) const {
+    return flops / flop_rate + tiles + bytes / byte_rate + floor;
+  }
+};
+[[nodiscard]] constexpr bounded_kernels operator+(const bounded_kernels& a,
+                                                  const bounded_kernels& b) {
+  return {a.flops + b.flops, a.tiles + b.tiles, a.bytes + b.bytes, a.floor + b.floor};
+}
+[[nodiscard]] constexpr bounded_kernels operator*(double count, const bounded_kernels& a) {
+  return {count * a.flops, count * a.tiles, count * a.bytes, count * a.floor};
+}
+
+namespace detail {
+
+// A kernel that computes and moves at once, and moves more behind that.
+constexpr bounded_kernels bounded(double flops,
+                                  double rate,
+                                  double computing,
+                                  double moving,
+                                  double behind,
+                                  double bytes_per_s,
+                                  double floor) {
+  const double exposed = larger_of(0, moving - computing);
+  const double all = larger_of(computing, moving) + behind / bytes_per_s;
+  return {.flops = flops,
+          .tiles = computing - flops / rate,
+          .bytes = behind + (exposed > 0 ? exposed * bytes_per_s : 0),
+          .floor = larger_of(0, floor - all)};
+}
+
+}  // namespace detail
+
+/// What adds up to `matmul_time` at `full_rate` of its FLOPs, of which alignment leaves `rate`.
+[[nodiscard]] constexpr bounded_kernels bounds_of_matmul(const matmul_size& product,
+                                                         double full_rate,
+                                                         double rate,
+                                                         double element_bytes,
+                                                         double result_bytes,
+                                                         const kernel_rates& on) {
+  return detail::bounded(2 * product.m * product.n * product.k * product.batch,
+                         full_rate,
+                         detail::computing_time(product, rate, on),
+                         detail::operand_bytes(product, element_bytes) / on.bytes,
+                         detail::result_bytes_of(product, result_bytes),
+                         on.bytes,
+                         on.floor);
 }
 
 }  // namespace gpuplan

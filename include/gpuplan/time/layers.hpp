@@ -14,6 +14,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan {
 
@@ -53,6 +54,36 @@ struct pass_cost {
           .reductions = count * a.reductions,
           .routings = count * a.routings,
           .passed_on = count * a.passed_on};
+}
+
+/// The matmul and attention kernels of a pass, by what bounds them.
+struct pass_kernels {
+  bounded_kernels linear{};  // in the format of linear layers
+  bounded_kernels others{};
+  bounded_kernels attention{};
+  double score_bytes = 0;  // that kernels of eager attention beside products move
+};
+[[nodiscard]] constexpr pass_kernels operator+(const pass_kernels& a, const pass_kernels& b) {
+  return {a.linear + b.linear,
+          a.others + b.others,
+          a.attention + b.attention,
+          a.score_bytes + b.score_bytes};
+}
+[[nodiscard]] constexpr pass_kernels operator*(double count, const pass_kernels& a) {
+  return {count * a.linear, count * a.others, count * a.attention, count * a.score_bytes};
+}
+
+/// Those of the passes of a `layer_cost`.
+struct layer_kernels {
+  pass_kernels forward{};
+  pass_kernels backward{};
+  pass_kernels again{};
+};
+[[nodiscard]] constexpr layer_kernels operator+(const layer_kernels& a, const layer_kernels& b) {
+  return {a.forward + b.forward, a.backward + b.backward, a.again + b.again};
+}
+[[nodiscard]] constexpr layer_kernels operator*(double count, const layer_kernels& a) {
+  return {count * a.forward, count * a.backward, count * a.again};
 }
 
 /// The forward and backward pass of one micro-batch through something, and what of the forward pass
@@ -169,6 +200,7 @@ class cost_visitor {
 
   layer_cost cost{};
   pass_cost kept{};  // of the forward pass: what leads to the last value that the backward needs
+  layer_kernels* kernels = nullptr;  // taken down where they are asked for; `again` as `kept`
   bool windowed = false;
   bool causal = false;
 
@@ -262,6 +294,16 @@ class cost_visitor {
       const double blocks = batch_ * heads * ceil_div(queries, 128);
       const double waves = ceil_div(blocks, on_.sms) * on_.sms / blocks;
       const double moving = batch_ * heads * (queries + keys) * dims * element_ / on_.bytes;
+      if (kernels != nullptr) {
+        const auto note = [&](pass_kernels& to, double times, double rate) {
+          const double all = times * flops;
+          to.attention =
+              to.attention +
+              bounded(all, rate, all * waves / rate, times * moving, 0, on_.bytes, on_.floor);
+        };
+        note(kernels->forward, 1, on_.attention_forward);
+        if (wanted_.any()) note(kernels->backward, 2.5, on_.attention_backward);
+      }
       cost.forward.attention +=
           larger_of(larger_of(flops * waves / on_.attention_forward, moving), on_.floor);
       cost.forward.operators += 1;
@@ -352,7 +394,10 @@ class cost_visitor {
            setup_.attention == attention_kernel::math;
   }
 
-  constexpr void keep() { kept = cost.forward; }
+  constexpr void keep() {
+    kept = cost.forward;
+    if (kernels != nullptr) kernels->again = kernels->forward;
+  }
 
   // So many elements, each with so many bytes read and written.
   constexpr void stream(double elements, double operators, double forward, double backward) {
@@ -398,7 +443,17 @@ class cost_visitor {
     const auto time = [&](double m, double n, double k, double result) {
       return matmul_time({m, n, k, batch}, rate, width, result, on_);
     };
+    const auto note = [&](pass_kernels& to, double m, double n, double k, double result) {
+      bounded_kernels& sum = linear ? to.linear : to.others;
+      const double full = linear ? on_.linear : on_.half;
+      sum = sum + bounds_of_matmul({m, n, k, batch}, full, rate, width, result, on_);
+    };
     gradient_of_input = gradient_of_input && wanted_.values;
+    if (kernels != nullptr) {
+      note(kernels->forward, tokens, out, in, element_);
+      if (wanted_.weights) note(kernels->backward, out, in, tokens, gradient_);
+      if (gradient_of_input) note(kernels->backward, tokens, in, out, element_);
+    }
     cost.forward.products += time(tokens, out, in, element_);
     cost.forward.operators += 1;
     if (wanted_.weights) {
@@ -483,6 +538,10 @@ class cost_visitor {
     const auto time = [&](double m, double n, double k) {
       return matmul_time({m, n, k, batch}, rate, element_, element_, on_);
     };
+    const auto note = [&](pass_kernels& to, double m, double n, double k) {
+      to.attention = to.attention +
+                     bounds_of_matmul({m, n, k, batch}, on_.half, rate, element_, element_, on_);
+    };
     cost.forward.attention += time(queries, keys, dim) + time(queries, value, keys);
     const double scores = batch * queries * keys * setup_.framework.costs.score_traffic;
     // Megatron-LM's fused softmax takes multiples of four heads (fused_softmax.py).
@@ -493,11 +552,23 @@ class cost_visitor {
     const double softmax = fused ? 2 * element_ : 6 * element_ + 4;
     const double drop = dropped * (2 * element_ + 1);
     cost.forward.attention += scores * (softmax + drop) / on_.bytes;
+    if (kernels != nullptr) {
+      note(kernels->forward, queries, keys, dim);
+      note(kernels->forward, queries, value, keys);
+      kernels->forward.score_bytes += scores * (softmax + drop);
+    }
     cost.forward.operators += fused ? 3 : 8;
     if (!wanted_.any()) return;
     cost.backward.attention += time(queries, dim, keys) + time(keys, dim, queries) +
                                time(queries, keys, value) + time(keys, value, queries);
     cost.backward.attention += scores * (1.5 * softmax + drop) / on_.bytes;
+    if (kernels != nullptr) {
+      note(kernels->backward, queries, dim, keys);
+      note(kernels->backward, keys, dim, queries);
+      note(kernels->backward, queries, keys, value);
+      note(kernels->backward, keys, value, queries);
+      kernels->backward.score_bytes += scores * (1.5 * softmax + drop);
+    }
     cost.backward.operators += fused ? 5 : 12;
   }
 };
@@ -521,26 +592,38 @@ constexpr double recomputed_share(const training_setup& setup, std::int64_t stag
                                                  std::int64_t micro_batch,
                                                  layer_kind kind,
                                                  bool windowed,
-                                                 bool trains = true) {
+                                                 bool trains = true,
+                                                 layer_kernels* kernels = nullptr) {
   const detail::gradients_wanted wanted = detail::gradients_in_layers(setup.trains, trains);
   detail::cost_visitor visitor(setup, on, micro_batch, wanted, kind == layer_kind::cross);
+  visitor.kernels = kernels;
   visitor.windowed = windowed;
   visitor.causal = setup.model.kind == model_kind::decoder || kind == layer_kind::cross;
   visit_layer(setup.model, kind, visitor);
   layer_cost cost = visitor.cost;
+  pass_kernels kept;
+  if (kernels != nullptr) kept = std::exchange(kernels->again, {});
   if (!wanted.any()) return cost;  // nor does anything need its values again
   switch (setup.recompute) {
     case recompute_mode::none:
       break;
     case recompute_mode::selective:
       cost.again.attention = cost.forward.attention;
+      if (kernels != nullptr)
+        kernels->again = {.attention = kernels->forward.attention,
+                          .score_bytes = kernels->forward.score_bytes};
       break;
     case recompute_mode::full:
       cost.again = detail::stops_early(setup.framework) ? visitor.kept : cost.forward;
+      if (kernels != nullptr)
+        kernels->again = detail::stops_early(setup.framework) ? kept : kernels->forward;
       if (setup.saves_costly_results) {
         cost.again.attention = 0;
         cost.again.products /= 2;
         cost.again.reductions = 0;
+        if (kernels != nullptr)
+          kernels->again = {.linear = 0.5 * kernels->again.linear,
+                            .others = 0.5 * kernels->again.others};
       }
       break;
   }
@@ -550,11 +633,14 @@ constexpr double recomputed_share(const training_setup& setup, std::int64_t stag
 /// The cost of what is before the layers, and of what is behind them: the head and the loss.
 [[nodiscard]] constexpr layer_cost cost_of_input(const training_setup& setup,
                                                  const kernel_rates& on,
-                                                 std::int64_t micro_batch) {
+                                                 std::int64_t micro_batch,
+                                                 layer_kernels* kernels = nullptr) {
   const detail::gradients_wanted wanted = detail::gradients_before_layers(setup);
   detail::cost_visitor visitor(setup, on, micro_batch, wanted);
+  visitor.kernels = kernels;
   if (setup.model.kind != model_kind::vision) visitor.look_up();
   visit_input(setup.model, visitor);
+  if (kernels != nullptr) kernels->again = {};
   if (setup.model.kind != model_kind::encoder_decoder) return visitor.cost;
   detail::cost_visitor decoder(setup, on, micro_batch, wanted, true);
   decoder.look_up();
@@ -562,10 +648,13 @@ constexpr double recomputed_share(const training_setup& setup, std::int64_t stag
 }
 [[nodiscard]] constexpr layer_cost cost_of_output(const training_setup& setup,
                                                   const kernel_rates& on,
-                                                  std::int64_t micro_batch) {
+                                                  std::int64_t micro_batch,
+                                                  layer_kernels* kernels = nullptr) {
   detail::cost_visitor visitor(
       setup, on, micro_batch, detail::gradients_behind_layers(setup), true);
+  visitor.kernels = kernels;
   visit_output(setup.model, visitor);
+  if (kernels != nullptr) kernels->again = {};
   return visitor.cost;
 }
 

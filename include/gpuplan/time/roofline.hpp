@@ -311,7 +311,10 @@ class step_composer {
       const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), stage);
       const std::int64_t alike = stages_alike(stage, layers);
       const micro_batch_time here = of_stage(layers, stage == 0, stage == stages - 1, crosses);
-      if (here.total() >= found.busy.total()) found.busy = here;
+      if (here.total() >= found.busy.total()) {
+        found.busy = here;
+        found.busy_stage = stage;
+      }
       const stage_seconds both = passes_of(here, stops * chunks);
       if (stage == 0) {
         line.first = both;
@@ -395,7 +398,7 @@ class step_composer {
         communication_.gradient_bytes());
   }
 
- private:
+ protected:
   // One pass: kernels, what of its communication is exposed, and what the host adds.
   struct pass_time {
     double kernels = 0, tensor = 0, context = 0, expert = 0, host = 0;
@@ -541,33 +544,18 @@ class step_composer {
     return enough < last - stage ? enough : last - stage;
   }
 
-  // Adds layers of which all train as the setup says, or none (`before`), and says how many.
-  constexpr std::int64_t add_layers(
-      const layer_range& range, bool before, bool with_mtp, bool crosses, shared_time& sum) const {
-    const transformer& model = setup_.model;
-    layer_counts layers = layers_between(model, range.first, range.last);
-    if (with_mtp) layers.add(mtp_layer_kind(model), model.mtp_layers);
-    // Windows are dealt to the kinds of layers in proportion.
-    const std::int64_t windowed =
-        model.windowed_layers_before(range.last) - model.windowed_layers_before(range.first);
-    const std::int64_t of_experts =
-        layers.experts == 0 ? 0 : windowed * layers.experts / (layers.dense + layers.experts);
-    const auto add = [&](layer_kind kind, std::int64_t all, std::int64_t with_window) {
-      const auto& each = layers_[crosses ? 1 : 0][static_cast<int>(kind)];
-      sum.add(all - with_window, each[0][before ? 1 : 0]);
-      sum.add(with_window, each[1][before ? 1 : 0]);
-    };
-    if (layers.dense != 0) add(layer_kind::dense, layers.dense, windowed - of_experts);
-    if (layers.experts != 0) add(layer_kind::experts, layers.experts, of_experts);
-    if (layers.cross != 0) add(layer_kind::cross, layers.cross, 0);
-    return layers.dense + layers.experts + layers.cross;
+  constexpr const shared_time& table_of(layer_kind kind,
+                                        bool windowed,
+                                        bool before,
+                                        bool crosses) const {
+    return layers_[crosses ? 1 : 0][static_cast<int>(kind)][windowed ? 1 : 0][before ? 1 : 0];
   }
-
-  // `crosses`: in a pipeline through several nodes; without it no stage takes longer.
-  constexpr micro_batch_time of_stage(const layer_range& range,
-                                      bool is_first,
+  // `visit(kind, windowed, before, layers)` of all layers of a stage, and says how many they are.
+  // `before`: those before the ones that train.
+  template <class Visit>
+  constexpr std::int64_t visit_layers(const layer_range& range,
                                       bool is_last,
-                                      bool crosses = false) const {
+                                      const Visit& visit) const {
     const transformer& model = setup_.model;
     const std::int64_t frozen = setup_.trains.what == training::last_layers
                                     ? model.layers() - setup_.trains.last_layers
@@ -575,16 +563,46 @@ class step_composer {
     const std::int64_t split = frozen < range.first  ? range.first
                                : frozen > range.last ? range.last
                                                      : frozen;
+    std::int64_t all = 0;
+    for (const bool before : {true, false}) {
+      const std::int64_t first = before ? range.first : split;
+      const std::int64_t last = before ? split : range.last;
+      if (before && last <= first) continue;
+      layer_counts layers = layers_between(model, first, last);
+      if (!before && is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
+      // Windows are dealt to the kinds of layers in proportion.
+      const std::int64_t windowed =
+          model.windowed_layers_before(last) - model.windowed_layers_before(first);
+      const std::int64_t of_experts =
+          layers.experts == 0 ? 0 : windowed * layers.experts / (layers.dense + layers.experts);
+      const auto both = [&](layer_kind kind, std::int64_t count, std::int64_t with_window) {
+        if (count != with_window) visit(kind, false, before, count - with_window);
+        if (with_window != 0) visit(kind, true, before, with_window);
+        all += count;
+      };
+      if (layers.dense != 0) both(layer_kind::dense, layers.dense, windowed - of_experts);
+      if (layers.experts != 0) both(layer_kind::experts, layers.experts, of_experts);
+      if (layers.cross != 0) both(layer_kind::cross, layers.cross, 0);
+    }
+    return all;
+  }
+
+  // `crosses`: in a pipeline through several nodes; without it no stage takes longer.
+  constexpr micro_batch_time of_stage(const layer_range& range,
+                                      bool is_first,
+                                      bool is_last,
+                                      bool crosses = false) const {
     shared_time sum;
-    std::int64_t layers = 0;
-    if (split > range.first) layers += add_layers({range.first, split}, true, false, crosses, sum);
-    layers += add_layers({split, range.last}, false, is_last, crosses, sum);
+    const std::int64_t layers = visit_layers(
+        range, is_last, [&](layer_kind kind, bool windowed, bool before, std::int64_t count) {
+          sum.add(count, table_of(kind, windowed, before, crosses));
+        });
     sum.time = factors_.layer * sum.time;
     micro_batch_time time = shared(sum, layers, is_last && terms_.ends);
     if (!terms_.ends) return time;
     if (is_first) time = time + of_end(input_, factors_.input);
     if (!is_last) return time;
-    return time + count(1 + model.mtp_layers) * of_end(output_, factors_.output);
+    return time + count(1 + setup_.model.mtp_layers) * of_end(output_, factors_.output);
   }
 
   constexpr bool shares_in_passes() const {

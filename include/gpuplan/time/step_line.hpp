@@ -87,6 +87,7 @@ class step_curve {
 struct step_line {
   // of a micro-batch on the busiest stage
   micro_batch_time busy{};
+  std::int64_t busy_stage = 0;
   double point_to_point = 0;
   // of the step
   double hidden_point_to_point =

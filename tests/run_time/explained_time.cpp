@@ -1,0 +1,298 @@
+// Why a step takes as long as it does: the pieces add up, their formulas can be worked out, and
+// what is said to be saved is what the model says of a better device.
+
+#include <gpuplan/flops.hpp>
+#include <gpuplan/io/time_explanation.hpp>
+#include <gpuplan/time/explanation.hpp>
+
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+#include "check.hpp"
+#include "random_step.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+duration step_breakdown::*const all_parts[] = {&step_breakdown::data,
+                                               &step_breakdown::forward,
+                                               &step_breakdown::backward,
+                                               &step_breakdown::recompute,
+                                               &step_breakdown::tensor_communication,
+                                               &step_breakdown::context_communication,
+                                               &step_breakdown::expert_communication,
+                                               &step_breakdown::pipeline_communication,
+                                               &step_breakdown::gradient_communication,
+                                               &step_breakdown::parameter_communication,
+                                               &step_breakdown::bubble,
+                                               &step_breakdown::optimizer,
+                                               &step_breakdown::host};
+
+// Steps with all that the model knows: stragglers, loaders, costs of the host, kernels' floors,
+// fp8, adapters.
+random_step roll_varied_step(dice& roll) {
+  random_step step = roll_step(roll);
+  training_setup& setup = step.model.setup;
+  software_costs& costs = setup.framework.costs;
+  if (roll.coin()) step.model.straggler_slowdown = 1 + 0.1 * static_cast<double>(roll.from(0, 5));
+  if (roll.one_in(3))
+    step.model.loader = sample_loader{.per_sample = 1_MB * static_cast<double>(roll.from(1, 4000)),
+                                      .per_node = 4_GBps,
+                                      .prefetches = roll.coin()};
+  if (roll.coin()) costs.host_per_operator = static_cast<double>(roll.from(1, 300)) * 1_us;
+  if (roll.coin()) costs.host_per_collective = 200_us;
+  if (roll.one_in(3)) costs.host_per_rank = 20_us;
+  if (roll.one_in(3)) costs.wait_per_node = 100_us;
+  if (roll.one_in(3)) costs.contention = 0.3;
+  if (roll.one_in(4)) costs.hides_gradients = costs.hides_gathers = costs.hides_parameters = false;
+  if (roll.one_in(4)) costs.gathered_at_most = 20_GBps;
+  if (roll.coin()) costs.hidden_tensor_communication = 0.4;
+  if (roll.coin()) step.model.efficiency.kernel_floor = 8_us;
+  if (roll.one_in(4) && step.model.on.gpu.dense.fp8) setup.precision = bf16_mixed_with_fp8;
+  if (roll.one_in(4)) {
+    setup.trains = {.what = training::last_layers, .last_layers = 1};
+  } else if (roll.one_in(4)) {
+    setup.trains.what = training::adapters;
+    setup.trains.adapters.targets = {.query = true, .key = true, .value = true};
+    setup.trains.adapters.rank = 16;
+  }
+  if (roll.one_in(3)) setup.recompute = recompute_mode::selective;
+  if (roll.one_in(4)) setup.recompute_period = 2;
+  if (roll.one_in(3)) {
+    setup.model.sliding_window = 256;
+    setup.model.global_layer_step = 2;
+  }
+  return step;
+}
+
+// The value of "8 micro-batches x (61.705 GB / 366.16 GB/s + 99 x 216.04 us - 1 ms beside other
+// work)" in base units: numbers, x and / before + and -, and one pair of brackets.
+class worked_out {
+ public:
+  explicit worked_out(const std::string& formula) : at_(formula.c_str()) {}
+
+  double sum() {
+    double value = product();
+    while (*at_ == '+' || *at_ == '-') {
+      const bool adds = *at_++ == '+';
+      const double next = product();
+      value += adds ? next : -next;
+    }
+    return value;
+  }
+
+ private:
+  double product() {
+    double value = factor();
+    while (*at_ == 'x' || *at_ == '/') {
+      const bool times = *at_++ == 'x';
+      const double next = factor();
+      value = times ? value * next : value / next;
+    }
+    return value;
+  }
+  double factor() {
+    skip();
+    if (*at_ == '(') {
+      ++at_;
+      const double value = sum();
+      REQUIRE(*at_ == ')');
+      ++at_;
+      skip();
+      return value;
+    }
+    char* end = nullptr;
+    const double value = std::strtod(at_, &end);
+    REQUIRE(end != at_);
+    at_ = end;
+    skip();
+    std::string words;
+    while (*at_ != '\0' && (*at_ != 'x' || words.empty() || words.back() != ' ') && *at_ != ')' &&
+           *at_ != '+' && !(*at_ == '/' && at_[1] == ' ') && !(*at_ == '-' && at_[1] == ' ') &&
+           !(words.empty() && *at_ == 'x'))
+      words += *at_++;
+    const std::string unit = words.substr(0, words.find(' '));
+    if (unit.empty() || unit == "micro-batches") return value;
+    for (const char* base : {"FLOP/s", "FLOP", "B/s", "B", "s"}) {
+      const std::size_t length = std::string(base).size();
+      if (unit.size() < length || unit.substr(unit.size() - length) != base) continue;
+      return value * prefix(unit.substr(0, unit.size() - length));
+    }
+    FAIL("no unit: " << unit);
+    return value;
+  }
+  static double prefix(const std::string& text) {
+    if (text.empty()) return 1;
+    for (const auto& [letter, times] : {std::pair{"n", 1e-9},
+                                        {"u", 1e-6},
+                                        {"m", 1e-3},
+                                        {"k", 1e3},
+                                        {"M", 1e6},
+                                        {"G", 1e9},
+                                        {"T", 1e12},
+                                        {"P", 1e15},
+                                        {"E", 1e18}})
+      if (text == letter) return times;
+    FAIL("no prefix: " << text);
+    return 0;
+  }
+  void skip() {
+    while (*at_ == ' ') ++at_;
+  }
+
+  const char* at_;
+};
+
+double saved(const time_explanation& of, time_resource resource) {
+  return of.savings[static_cast<std::size_t>(resource)].saved.value();
+}
+
+constexpr roofline_time gpt2_on_one{.setup = {.model = catalog::gpt2,
+                                              .sequence_length = 1024,
+                                              .precision = bf16_mixed,
+                                              .framework = catalog::torchtitan},
+                                    .on = {.gpu = catalog::a100_sxm4_80gb},
+                                    .efficiency = catalog::ampere};
+constexpr time_explanation of_gpt2 = explain_time(gpt2_on_one, {.micro_batch = 8});
+
+}  // namespace
+
+TEST_CASE("pieces add up to each part of the step, and what is bound to all of it") {
+  dice roll{std::mt19937_64{41}};
+  int with[time_resources] = {};
+  for (int i = 0; i < 3000; ++i) {
+    const random_step step = roll_varied_step(roll);
+    REQUIRE_MESSAGE(validate(step.model),
+                    std::string(failure_text(validate(step.model).why()).c_str()));
+    const time_explanation why = explain_time(step.model, step.plan);
+    const step_breakdown parts = step.model.breakdown(step.plan);
+    CHECK(why.step == parts.total());
+    for (duration step_breakdown::*const part : all_parts) {
+      double sum = 0;
+      for (const time_piece& piece : why.pieces())
+        if (piece.part == part) sum += piece.time().value();
+      CHECK(std::fabs(sum - (parts.*part).value()) <= 1e-9 * why.step.value());
+    }
+    double bound = 0;
+    for (const time_saving& one : why.savings) {
+      bound += one.bound.value();
+      with[static_cast<int>(one.of)] += one.bound > 0_s ? 1 : 0;
+    }
+    CHECK(bound == doctest::Approx(why.step.value()).epsilon(1e-9));
+    for (const time_piece& piece : why.pieces()) {
+      CHECK(piece.time().value() >= -1e-9 * why.step.value());
+      CHECK(piece.amount >= 0);
+      CHECK(piece.hidden >= -1e-9 * why.step.value());
+    }
+  }
+  for (const int steps : with) CHECK(steps > 50);
+}
+
+TEST_CASE("formulas can be worked out by hand") {
+  dice roll{std::mt19937_64{42}};
+  for (int i = 0; i < 300; ++i) {
+    const random_step step = roll_varied_step(roll);
+    const time_explanation why = explain_time(step.model, step.plan);
+    for (const time_piece& piece : why.pieces()) {
+      const std::string text = io::formula(piece);
+      CAPTURE(text);
+      // five figures of each number: of what is subtracted too
+      const double figures = 1e-4 * (piece.time().value() + piece.times * std::fabs(piece.hidden));
+      CHECK(std::fabs(worked_out(text).sum() - piece.time().value()) <= figures + 1e-12);
+    }
+  }
+}
+
+TEST_CASE("what is saved is what a better device or link takes less") {
+  dice roll{std::mt19937_64{43}};
+  const auto same = [](double a, double b, double step) { return std::fabs(a - b) < 1e-9 * step; };
+  int helped[time_resources] = {};
+  for (int i = 0; i < 400; ++i) {
+    const random_step given = roll_varied_step(roll);
+    const roofline_time& model = given.model;
+    const time_explanation why = explain_time(model, given.plan);
+    const auto check = [&](time_resource resource, const roofline_time& better) {
+      const double less = (why.step - better.step(given.plan)).value();
+      CHECK(same(saved(why, resource), less, why.step.value()));
+      helped[static_cast<int>(resource)] += less > 0 ? 1 : 0;
+    };
+    roofline_time better = model;
+    better.on.gpu.memory_bandwidth = 1.1 * better.on.gpu.memory_bandwidth;
+    check(time_resource::memory, better);
+    better = model;
+    better.on.inside_node = 1.1 * *better.on.inside_node;
+    check(time_resource::link_inside_node, better);
+    better = model;
+    better.on.between_nodes = 1.1 * *better.on.between_nodes;
+    check(time_resource::link_between_nodes, better);
+    better = model;
+    for (double device_efficiency::*const share : {&device_efficiency::products,
+                                                   &device_efficiency::products_fp32,
+                                                   &device_efficiency::products_fp8,
+                                                   &device_efficiency::products_fp8_by_row})
+      better.efficiency.*share *= 1.1;
+    check(time_resource::matmuls, better);
+    better = model;
+    better.efficiency.attention_forward *= 1.1;
+    better.efficiency.attention_backward *= 1.1;
+    check(time_resource::attention, better);
+    better = model;
+    better.efficiency.kernel_floor = better.efficiency.kernel_floor / 1.1;
+    check(time_resource::kernel_floor, better);
+    better = model;
+    software_costs& costs = better.setup.framework.costs;
+    for (duration software_costs::*const cost : {&software_costs::host_per_operator,
+                                                 &software_costs::host_per_collective,
+                                                 &software_costs::host_per_rank,
+                                                 &software_costs::host_per_step})
+      costs.*cost = costs.*cost / 1.1;
+    check(time_resource::host, better);
+    better = model;
+    better.straggler_slowdown = 1 + (model.straggler_slowdown - 1) / 1.1;
+    check(time_resource::stragglers, better);
+    // one GPU a node, so that no step is inside one
+    roofline_time apart = model;
+    apart.on.nodes = 512;
+    apart.on.gpus_per_node = 1;
+    better = apart;
+    better.on.collective_launch = collective_launch / 1.1;
+    better.on.hop_between = link_data::infiniband.hop / 1.1;
+    better.setup.framework.costs.wait_per_node = better.setup.framework.costs.wait_per_node / 1.1;
+    const time_explanation far = explain_time(apart, given.plan);
+    const double less = (far.step - better.step(given.plan)).value();
+    CHECK(same(saved(far, time_resource::communication_latency), less, far.step.value()));
+  }
+  for (const time_resource resource : {time_resource::memory,
+                                       time_resource::matmuls,
+                                       time_resource::attention,
+                                       time_resource::kernel_floor,
+                                       time_resource::host,
+                                       time_resource::stragglers,
+                                       time_resource::link_inside_node,
+                                       time_resource::link_between_nodes})
+    CHECK(helped[static_cast<int>(resource)] > 50);
+}
+
+TEST_CASE("the FLOPs of pieces are those that the model's shape has") {
+  const auto flops_of = [](duration step_breakdown::*part, bool of_attention) {
+    double sum = 0;
+    for (const time_piece& piece : of_gpt2.pieces())
+      if (piece.part == part && piece.unit == amount_unit::flop &&
+          (piece.cause == time_cause::attention) == of_attention)
+        sum += piece.amount;
+    return doctest::Approx(sum).epsilon(1e-9);
+  };
+  const flop_counts counted =
+      flops(catalog::gpt2, {.sequence_length = 1024, .pairs = attention_pairs::visible});
+  const operator_flops& scores = counted[operator_kind::scores];
+  const operator_flops& values = counted[operator_kind::weighted_values];
+  const double forward = scores.forward + values.forward;
+  const double backward = scores.backward + values.backward;
+  CHECK(8 * forward == flops_of(&step_breakdown::forward, true));
+  CHECK(8 * 2.5 * forward == flops_of(&step_breakdown::backward, true));
+  CHECK(8 * (counted.forward().value() - forward) == flops_of(&step_breakdown::forward, false));
+  CHECK(8 * (counted.backward().value() - backward) == flops_of(&step_breakdown::backward, false));
+}
