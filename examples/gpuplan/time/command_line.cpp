@@ -25,6 +25,7 @@
 #include "setups/numbers.hpp"
 #include "setups/options.hpp"
 #include "time/explained.hpp"
+#include "time/timeline.hpp"
 
 namespace time_program {
 namespace {
@@ -58,6 +59,8 @@ struct request {
   double stragglers = 1;
   double fragmentation = 100 * usual_fragmentation;
   bool explain = false;
+  std::string trace_file;
+  std::string svg_file;
 };
 
 // What is timed, in one line.
@@ -82,6 +85,15 @@ std::string answer_to(const request& asked, const guides::output& as) {
   const runs::run_words run = runs::run_of(asked.run, asked.setup, stated.plan.effective_batch());
   const std::int64_t samples = runs::samples_of(run, step.sequence_length);
   if (samples > 0) plan_program::add_run(step, samples, on.on, on.carbon_g_per_kWh);
+  std::string drawn;
+  if (!asked.trace_file.empty() || !asked.svg_file.empty()) {
+    const timeline over = timeline_of(asked.trace_file.empty() ? "--svg" : "--trace", stated);
+    if (!asked.trace_file.empty())
+      guides::write_file("--trace", asked.trace_file, chrome_trace_of(over));
+    if (!asked.svg_file.empty()) guides::write_file("--svg", asked.svg_file, svg_of(over));
+    drawn = "\nDrawn: " + over.clock + "; " +
+            io::decimal(over.end, plan_program::digits_of(over.end, 4)) + " s.\n";
+  }
   if (!traits_of(as.format).for_people) {
     if (asked.explain) return explained(explain_time(stated.time, stated.plan), as);
     io::table table;
@@ -99,7 +111,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
     text += guides::render(plan_program::costs_of(step, runs::in_words(run)), as) + "\n";
   text += guides::render(plan_program::stacks_of({"the step", step}), as);
   if (asked.explain) text += "\n" + explained(explain_time(stated.time, stated.plan), as);
-  return text;
+  return text + drawn;
 }
 
 }  // namespace
@@ -117,6 +129,11 @@ guides::program command() {
                 runs::add_cluster_options(app, asked->clusters);
                 runs::add_run_options(app, asked->run);
                 runs::add_estimate_options(app, asked->stragglers, asked->fragmentation);
+                app.add_option("--trace",
+                               asked->trace_file,
+                               "Also write a trace for Perfetto and chrome://tracing")
+                    ->type_name("FILE");
+                app.add_option("--svg", asked->svg_file, "Also draw a picture")->type_name("FILE");
                 app.add_flag("--explain",
                              asked->explain,
                              "Also what each part is made of, what bounds it, and what 10 % better "

@@ -230,6 +230,10 @@ class kernel_times final : public memory_events {
 
 }  // namespace eager
 
+namespace detail {
+class step_tracer;  // memory/step_trace.hpp
+}
+
 /// How long a layer's kernels take, without waiting for the host.
 struct layer_time {
   duration forward{};
@@ -268,8 +272,12 @@ struct replayed_time {
     const auto links = interconnect_of(on);
     return links ? failure{} : links.why();
   }
-  template <class Use>
-  constexpr failure with_step(const batch_plan& plan, const Use& use) const {
+  // What `watched` makes of the kernels takes down the step; `begin` is told where it begins.
+  template <class Watched, class Begin, class Use>
+  constexpr failure with_step(const batch_plan& plan,
+                              const Watched& watched,
+                              const Begin& begin,
+                              const Use& use) const {
     if (const auto valid = validate(setup, plan); !valid) return valid.why();
     if (const auto valid = validate(plan); !valid) return valid.why();
     if (const failure why = flaw_of_ranks(plan); detail::failed(why)) return why;
@@ -277,14 +285,24 @@ struct replayed_time {
     if (!detail::counts_work(setup))
       return detail::without_code({{fact::layers, setup.framework.layers().name}});
     eager::kernel_times step(setup, on, kernels, host);
-    eager::train(step, setup, plan, {}, nullptr, [&](eager::training_job& job) {
+    eager::train(watched(step), setup, plan, {}, nullptr, [&](eager::training_job& job) {
       job.settle();
+      begin(job);
       step.is_on = true;
       job.step();
     });
     use(step);
     return {};
   }
+  template <class Use>
+  constexpr failure with_step(const batch_plan& plan, const Use& use) const {
+    return with_step(
+        plan,
+        [](eager::kernel_times& step) -> eager::memory_events& { return step; },
+        [](eager::training_job&) {},
+        use);
+  }
+  friend class detail::step_tracer;
   // The share of the highest clock at which the board draws no more than its limit.
   template <class Seconds>
   constexpr double clock_of(const eager::kernel_times& step, const Seconds& seconds) const {
@@ -330,6 +348,13 @@ struct replayed_time {
     }
   };
   constexpr step_breakdown run(const eager::kernel_times& step, double clock) const {
+    return run(step, clock, [](int, double, double, double) {});
+  }
+  // `note(item, issued, begin, end)`: when the host has issued it, and when the device runs it.
+  template <class Note>
+  constexpr step_breakdown run(const eager::kernel_times& step,
+                               double clock,
+                               const Note& note) const {
     using eager::kernel_times;
     const double contention = setup.framework.costs.contention;
     double issued = 0;
@@ -359,6 +384,7 @@ struct replayed_time {
       const double late = issued - done;
       if (late > 0) done = issued;
       const double takes = item.at(clock);
+      note(at, issued, done, done + takes);
       done += takes;
       times.busy[item.stream] += takes;
       if (item.stream != 0) continue;

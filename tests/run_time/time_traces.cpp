@@ -1,0 +1,231 @@
+// gpuplan time --trace and --svg: Trace Event Format, and what it tells of the step.
+
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/memory/explanation.hpp>
+#include <gpuplan/replay/step_time.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check.hpp"
+#include "gpuplan_runs.hpp"
+#include "json_answer.hpp"
+#include "temporary_file.hpp"
+
+using namespace gpuplan;
+using nlohmann::json;
+
+namespace {
+
+using trace_words = std::vector<std::string>;
+
+struct loaded_trace {
+  std::map<std::string, std::size_t> names;  // of complete events
+  std::map<std::string, std::size_t> categories;
+  std::vector<std::string> processes;
+  double end = 0;  // s
+  double most_memory = 0;
+  json document;
+};
+
+// Follows the Trace Event Format's rules for the kinds of events that there are.
+loaded_trace traced(trace_words asked) {
+  const temporary_file file("", "step.json");
+  asked.insert(asked.end(), {"--trace", file.name()});
+  const outcome made = output_of_command("time", asked);
+  CAPTURE(made.err);
+  REQUIRE(made.status == 0);
+  loaded_trace found;
+  found.document = json::parse(file.text());
+  std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> tracks;
+  std::set<std::pair<int, int>> named_tracks;
+  std::set<int> named_processes;
+  double before = -1;
+  std::map<int, double> counted_until;
+  for (const json& event : found.document["traceEvents"]) {
+    const std::string kind = event["ph"];
+    const int process = event["pid"];
+    if (kind == "M") {
+      const bool is_process = event["name"] == "process_name";
+      CHECK((is_process || event["name"] == "thread_name"));
+      CHECK(event["args"]["name"].is_string());
+      if (is_process) {
+        CHECK(named_processes.insert(process).second);
+        found.processes.push_back(event["args"]["name"]);
+      } else {
+        CHECK(named_tracks.insert({process, event["tid"].get<int>()}).second);
+      }
+      continue;
+    }
+    const double begin = event["ts"].get<double>() / 1e6;
+    CHECK(begin >= 0);
+    if (kind == "C") {
+      double sum = 0;
+      for (const auto& [part, bytes] : event["args"].items()) {
+        CHECK(bytes.get<double>() >= 0);
+        sum += bytes.get<double>();
+      }
+      found.most_memory = std::max(found.most_memory, sum);
+      CHECK(begin >= counted_until[process]);
+      counted_until[process] = begin;
+      continue;
+    }
+    REQUIRE(kind == "X");
+    before = event["dur"].get<double>();
+    REQUIRE(before >= 0);
+    tracks[{process, event["tid"].get<int>()}].emplace_back(begin, begin + before / 1e6);
+    found.end = std::max(found.end, begin + before / 1e6);
+    ++found.names[event["name"]];
+    ++found.categories[event["cat"]];
+  }
+  for (auto& [track, work] : tracks) {
+    CHECK(named_tracks.count(track) == 1);
+    CHECK(named_processes.count(track.first) == 1);
+    std::sort(work.begin(), work.end());
+    for (std::size_t at = 1; at < work.size(); ++at)
+      CHECK(work[at].first >= work[at - 1].second - 1e-9 * found.end);
+  }
+  return found;
+}
+
+double predicted_step(trace_words asked) {
+  return json_answer([](const trace_words& words) { return output_of_command("time", words); },
+                     asked)[0]["step_s"];
+}
+
+training_setup gpt2_setup() {
+  return {.model = catalog::gpt2,
+          .sequence_length = 128,
+          .precision = bf16_mixed,
+          .framework = catalog::implementation_of("gpt2")->framework};
+}
+
+}  // namespace
+
+TEST_CASE("an eager step is traced operator by operator") {
+  const trace_words asked{
+      "gpt2", "--gpu", "h100-sxm", "--gpus", "1", "--sequence-length", "128", "--micro-batch", "1"};
+  const loaded_trace found = traced(asked);
+  const batch_plan plan{.micro_batch = 1};
+  const replayed_time model{.setup = gpt2_setup(), .on = {.gpu = catalog::h100_sxm5_80gb}};
+  CHECK(found.end == doctest::Approx(model.step(plan)->value()).epsilon(1e-9));
+  CHECK(found.most_memory == static_cast<double>(explain(model.setup, plan).peak.total));
+  // each operator twice: on the host, and on the device
+  CHECK(found.categories.at("host") * 2 == [&] {
+    std::size_t all = 0;
+    for (const auto& [name, count] : found.categories) all += count;
+    return all;
+  }());
+  // 12 layers with four products each and the head
+  CHECK(found.names.at("matmul 128 x 768 x 2304") == 2 * 12);
+  CHECK(found.names.at("matmul 128 x 768 x 50257") == 2);
+  CHECK(found.names.at("attention, flash") == 2 * 24);
+  const step_counts counts = *counts_of(model.setup, plan);
+  CHECK(static_cast<std::int64_t>(found.categories.at("host")) ==
+        counts.work->forward.operators + counts.work->backward.operators +
+            counts.work->optimizer.operators);
+}
+
+TEST_CASE("eager replicas have streams for what they exchange") {
+  const loaded_trace found = traced({"gpt2",
+                                     "--gpu",
+                                     "h100-sxm",
+                                     "--gpus",
+                                     "4",
+                                     "--sequence-length",
+                                     "128",
+                                     "--micro-batch",
+                                     "1"});
+  CHECK(found.categories.at("communication") > 1);
+  CHECK(found.processes == std::vector<std::string>{"host", "device"});
+}
+
+TEST_CASE("a pipeline has a process for each stage, and ends when the step is predicted to") {
+  const trace_words asked{"llama-3-8b",
+                          "--framework",
+                          "megatron-te",
+                          "--gpu",
+                          "h100-sxm",
+                          "--gpus",
+                          "8",
+                          "--tensor-parallel",
+                          "2",
+                          "--pipeline-parallel",
+                          "2",
+                          "--zero",
+                          "1",
+                          "--accumulation",
+                          "6"};
+  const loaded_trace found = traced(asked);
+  CHECK(found.processes == std::vector<std::string>{"stage 0", "stage 1"});
+  CHECK(found.names.at("forward") == 12);
+  CHECK(found.names.at("backward") == 12);
+  CHECK(found.names.at("optimizer") == 2);
+  CHECK(found.names.at("exchange of gradients") == 2);
+  CHECK(found.end == doctest::Approx(predicted_step(asked)).epsilon(1e-9));
+  CHECK(found.most_memory > 0);
+}
+
+TEST_CASE("compiled layers are drawn by their parts") {
+  const trace_words asked{"llama-3-8b",
+                          "--framework",
+                          "torchtitan",
+                          "--gpu",
+                          "h100-sxm",
+                          "--gpus",
+                          "8",
+                          "--zero",
+                          "3",
+                          "--accumulation",
+                          "2",
+                          "--recompute",
+                          "full"};
+  const loaded_trace found = traced(asked);
+  CHECK(found.processes == std::vector<std::string>{"device"});
+  CHECK(found.names.at("forward") == 2);
+  CHECK(found.end == doctest::Approx(predicted_step(asked)).epsilon(1e-9));
+}
+
+TEST_CASE("the picture has a line for each track") {
+  const temporary_file file("", "step.svg");
+  const outcome made = output_of_command("time",
+                                         {"gpt2",
+                                          "--gpu",
+                                          "h100-sxm",
+                                          "--gpus",
+                                          "1",
+                                          "--sequence-length",
+                                          "128",
+                                          "--svg",
+                                          file.name()});
+  CHECK(made.status == 0);
+  CHECK(has(made.out, "Drawn: operators as the replay runs them"));
+  const std::string svg = file.text();
+  for (const char* part : {"<svg", "host: PyTorch", "device: operators", "backward", "</svg>"})
+    CHECK_MESSAGE(has(svg, part), part);
+  CHECK(svg.size() < 4'000'000);
+}
+
+TEST_CASE("what cannot be drawn is refused") {
+  const trace_words schedule{
+      "llama-3-8b", "--framework", "torchtitan", "--gpus", "8", "--zero", "3"};
+  for (trace_words asked : {schedule, trace_words{"gpt2", "--gpus", "1"}}) {
+    asked.insert(asked.end(), {"--accumulation", "400000", "--trace", "/dev/null"});
+    const outcome much = output_of_command("time", asked);
+    CHECK(much.status == 2);
+    CHECK(has(much.err, "--trace: the step has "));
+    CHECK(has(much.err, "at most 400k are drawn"));
+  }
+  const outcome nowhere =
+      output_of_command("time", {"gpt2", "--gpus", "1", "--svg", "/no/such/folder/step.svg"});
+  CHECK(nowhere.status == 1);
+  CHECK(has(nowhere.err, "--svg: cannot write /no/such/folder/step.svg"));
+}
