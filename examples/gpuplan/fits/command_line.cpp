@@ -31,26 +31,28 @@ constexpr const char* examples =
     "Examples:\n"
     "  gpuplan fits llama-3.1-8b --gpu 4090,h100-sxm\n"
     "  gpuplan fits qwen2.5-7b --sequence-length 2048 --gpu a100-sxm-40gb --gpus 4\n"
+    "  gpuplan fits llama-3.1-8b --gpu 4090 --optimizer adamw-8bit --dora 32 --lora-targets "
+    "all-linear\n"
     "  gpuplan fits folder/config.json --format csv";
 
 struct request {
   setups::arguments setup{};
   std::vector<std::string> gpus{"rtx_4090", "a100_sxm4_80gb", "h200_sxm"};
-  std::int64_t several = 0;    // 0: as files say, or 8
-  std::int64_t lora_rank = 0;  // 0: as files say, or the usual one
+  std::int64_t several = 0;  // 0: as files say, or 8
   double fragmentation = 100 * gpuplan::usual_fragmentation;
 };
 
 std::string answer_to(const request& asked, const guides::output& as) {
-  setups::named_setup named = setups::model_of(setups::without_layout(asked.setup));
+  setups::arguments given = setups::without_layout(asked.setup);
+  if (given.setup.trains.what != gpuplan::training::adapters)
+    setups::train_adapters(given.setup, usual_rank, false);
+  setups::named_setup named = setups::model_of(given);
   if (named.setup.framework.implementation.layers == &gpuplan::layer_classes::megatron_core)
     throw guides::bad_request("--framework " + asked.setup.framework +
                               ": these methods are PyTorch's own; of Megatron's code gpuplan "
                               "memory and gpuplan plan say what fits");
-  gpuplan::lora adapters = usual_adapters;
-  if (named.setup.trains.what == gpuplan::training::adapters)
-    adapters = named.setup.trains.adapters;
-  if (asked.lora_rank > 0) adapters.rank = asked.lora_rank;
+  setups::choose_trained(given, named.setup);
+  const gpuplan::lora adapters = named.setup.trains.adapters;
   named.setup.trains = {};
   std::int64_t several = asked.several > 0 ? asked.several : setups::gpus_of_files(asked.setup);
   if (several == 0) several = 8;
@@ -82,6 +84,9 @@ guides::program command() {
           .add =
               [=](CLI::App& app) {
                 setups::add_model_options(app, asked->setup);
+                setups::add_optimizer_options(app, asked->setup);
+                setups::add_adapter_options(
+                    app, asked->setup, "Adapters (default: --lora 16), with and without four bits");
                 setups::add_gpu_option(
                     app, asked->gpus, "Devices (default: an RTX 4090, an A100 and an H200)");
                 app.add_option("--gpus",
@@ -89,9 +94,6 @@ guides::program command() {
                                "GPUs that share the states; 1: none do (default: 8)")
                     ->transform(guides::whole_number(1, 1 << 20))
                     ->type_name("N");
-                app.add_option("--lora", asked->lora_rank, "Rank of the adapters (default: 16)")
-                    ->transform(guides::whole_number(1, 1 << 20))
-                    ->type_name("RANK");
                 app.add_option("--fragmentation",
                                asked->fragmentation,
                                "Percent of the peak that the allocator cannot use")

@@ -24,11 +24,13 @@ training_setup in(training_setup setup, const precision_recipe& precision) {
   return setup;
 }
 
-training_setup with_adapters(const training_setup& model, const lora& adapters, bool four_bits) {
+method with_adapters(const training_setup& model, const lora& adapters, bool four_bits) {
   training_setup setup = in(model, bf16_under_autocast);
   setup.trains.adapters.targets = adapters.targets;
   setups::train_adapters(setup, adapters.rank, four_bits);
-  return setup;
+  setup.trains.adapters.magnitudes = adapters.magnitudes;
+  const std::string rank = std::to_string(adapters.rank);
+  return {setups::in_words(setup.trains.adapters) + " " + rank, "", setup, {}};
 }
 
 training_setup shared(const training_setup& model, int zero_stage) {
@@ -43,12 +45,11 @@ training_setup shared(const training_setup& model, int zero_stage) {
 std::vector<method> methods_for(const training_setup& model,
                                 std::int64_t gpus,
                                 const lora& adapters) {
-  const std::string rank = std::to_string(adapters.rank);
   std::vector<method> all{{"fp32", "", in(model, fp32_precision), {}},
                           {"bf16 mixed", "", in(model, bf16_mixed), {}},
                           {"pure bf16", "", in(model, bf16_pure), {}},
-                          {"LoRA " + rank, "", with_adapters(model, adapters, false), {}},
-                          {"QLoRA " + rank, "", with_adapters(model, adapters, true), {}}};
+                          with_adapters(model, adapters, false),
+                          with_adapters(model, adapters, true)};
   if (gpus > 1) {
     const batch_plan several{.data_parallel = gpus};
     all.push_back({"bf16 mixed, DDP", "", shared(model, 0), several});

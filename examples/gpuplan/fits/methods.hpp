@@ -19,11 +19,11 @@ struct method {
   gpuplan::batch_plan plan{};  // but for the micro-batch
 };
 
-/// What trains by adapters unless it is said: all linear layers, with a rank of 16.
-inline constexpr gpuplan::lora usual_adapters{.rank = 16, .targets = gpuplan::all_linear};
+/// Of adapters where none is said.
+inline constexpr std::int64_t usual_rank = 16;
 
-/// Full training in fp32, mixed and pure bf16, LoRA and QLoRA on one GPU, and full training in
-/// mixed bf16 on several, by DistributedDataParallel and fully_shard; each without and with layers
+/// Full training in fp32, mixed and pure bf16, these adapters on one GPU, on a base as it is and in
+/// four bits, and full training in mixed bf16 on several, by DistributedDataParallel and fully_shard; each without and with layers
 /// computed again.
 [[nodiscard]] std::vector<method> methods_for(const gpuplan::training_setup& model,
                                               std::int64_t gpus,

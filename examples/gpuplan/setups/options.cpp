@@ -227,8 +227,7 @@ void add_model_options(CLI::App& app, arguments& to) {
       ->group(group);
 }
 
-void add_trained_options(CLI::App& app, arguments& to) {
-  const char* group = "What trains (default: all)";
+void add_adapter_options(CLI::App& app, arguments& to, const char* group) {
   const auto adapters = [&](const char* name, const char* what, bool four_bits, bool magnitudes) {
     app.add_option_function<std::int64_t>(
            name,
@@ -245,6 +244,19 @@ void add_trained_options(CLI::App& app, arguments& to) {
   adapters("--lora", "Low-rank adapters of this rank", false, false);
   adapters("--qlora", "Likewise, on a base in four bits, doubly quantised (QLoRA)", true, false);
   adapters("--dora", "Likewise, with magnitudes (DoRA)", false, true);
+  app.add_option("--lora-targets",
+                 to.lora_targets,
+                 "What has adapters: q, k, v, o, gate, up, down, experts, router, embedding, head, "
+                 "names such as q_proj, attention, or all-linear (default: q,v)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->group(group)
+      ->type_name("NAME,...");
+}
+
+void add_trained_options(CLI::App& app, arguments& to) {
+  const char* group = "What trains (default: all)";
+  add_adapter_options(app, to, group);
   app.add_option_function<std::int64_t>(
          "--last-layers",
          [&to](std::int64_t layers) {
@@ -265,14 +277,6 @@ void add_trained_options(CLI::App& app, arguments& to) {
         to.setup.trains = {.what = what};
       })
       ->group(group);
-  app.add_option("--lora-targets",
-                 to.lora_targets,
-                 "What has adapters: q, k, v, o, gate, up, down, experts, router, embedding, head, "
-                 "names such as q_proj, attention, or all-linear (default: q,v)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->group(group)
-      ->type_name("NAME,...");
 }
 
 void add_optimizer_options(CLI::App& app, arguments& to) {
@@ -484,6 +488,11 @@ void train_adapters(training_setup& setup, std::int64_t rank, bool four_bits) {
   setup.trains.adapters.base.rest_in_fp32 = true;
 }
 
+std::string in_words(const lora& adapters) {
+  return std::string(adapters.base.block != 0 ? "Q" : "") +
+         (adapters.magnitudes ? "DoRA" : "LoRA");
+}
+
 std::string in_words(optimizer steps) {
   steps.clips_gradients = false;
   return said(optimizers, steps);
@@ -508,10 +517,7 @@ std::string in_words(const training_setup& setup, const batch_plan& plan) {
   add(bf16 == bf16_megatron ? "bf16 with fp32 masters and gradients" : said(precisions, bf16));
   add(in_words(setup.optimizer));
   if (setup.trains.what == training::adapters)
-    add(std::string(setup.trains.adapters.base.block != 0 ? "QLoRA"
-                    : setup.trains.adapters.magnitudes    ? "DoRA"
-                                                          : "LoRA") +
-        " of rank " + grouped(setup.trains.adapters.rank));
+    add(in_words(setup.trains.adapters) + " of rank " + grouped(setup.trains.adapters.rank));
   if (setup.trains.what == training::last_layers)
     add("the last " + counted(setup.trains.last_layers, "layer"));
   if (setup.trains.what == training::head) add("the head alone");

@@ -48,6 +48,8 @@ struct named_setup {
 
 /// Trainers' files, the model, its code, the length of its sequences, and what its layers drop.
 void add_model_options(CLI::App& app, arguments& to);
+/// Low-rank adapters: their rank, their base, and which layers have them.
+void add_adapter_options(CLI::App& app, arguments& to, const char* group);
 /// What trains: all, a part, or adapters.
 void add_trained_options(CLI::App& app, arguments& to);
 /// The optimizer, and whether gradients are clipped.
@@ -91,6 +93,8 @@ void choose_trained(const arguments& given, gpuplan::training_setup& to);
 /// fp32 (PEFT's prepare_model_for_kbit_training).
 void train_adapters(gpuplan::training_setup& setup, std::int64_t rank, bool four_bits);
 
+/// "LoRA", "QLoRA", "DoRA", "QDoRA".
+[[nodiscard]] std::string in_words(const gpuplan::lora& adapters);
 /// "8-bit AdamW".
 [[nodiscard]] std::string in_words(gpuplan::optimizer steps);
 /// In words: "8 samples of 1,024 tokens on each of 4 GPUs, bf16 mixed, AdamW, ZeRO-3".
