@@ -136,6 +136,8 @@ plan_request random_request(dice& roll, std::vector<training_setup>& setups) {
   }
   request.setups = setups;
   space.micro_batch = some(6);
+  if (roll.one_in(6)) space.data_parallel = some(6);
+  if (roll.one_in(6)) space.accumulation = some(8);
   request.tensor_within_node = !roll.one_in(3);
   request.goal = static_cast<plan_goal>(roll.from(0, 2));
   return request;
@@ -191,6 +193,10 @@ void add_plans(const plan_request& request,
                       plan.batch = {b, gpus / (t * p * c), m};
                       if (!request.effective_batch.contains(plan.batch.effective_batch())) continue;
                       if (v > 1 && m % p != 0) continue;
+                      if (space.data_parallel &&
+                          !space.data_parallel->contains(plan.batch.data_parallel))
+                        continue;
+                      if (space.accumulation && !space.accumulation->contains(m)) continue;
                       if (validate(setup, plan.batch)) plans.push_back(plan);
                     }
                 }

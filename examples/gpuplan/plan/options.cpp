@@ -241,6 +241,7 @@ void add_options(CLI::App& app, arguments& to) {
                        const char* what) {
     runs::add_range(app, name, degrees, least, largest, what)->group(choose);
   };
+  add("--data-parallel", to.data_parallel, 1, most, "Replicas, each with its own samples");
   add("--tensor-parallel", to.tensor_parallel, 1, most, "GPUs that share each layer");
   add("--pipeline-parallel", to.pipeline_parallel, 1, most, "Stages of layers");
   add("--virtual-pipeline", to.virtual_pipeline, 1, most, "Chunks of layers of a stage");
@@ -259,6 +260,7 @@ void add_options(CLI::App& app, arguments& to) {
       1,
       most,
       "Samples of one forward and backward (default: 1-64)");
+  add("--accumulation", to.accumulation, 1, 1 << 30, "Micro-batches of a step");
 }
 
 named_request request_of(const arguments& given) {
@@ -309,7 +311,9 @@ named_request request_of(const arguments& given) {
                    .zero_stage = searched(given.zero_stage, {0, 3}),
                    .recompute = !given.recompute,
                    .sequence_parallel = !request.setup.parallelism.sequence_parallel,
-                   .micro_batch = searched(given.micro_batch, plan_space{}.micro_batch)};
+                   .micro_batch = searched(given.micro_batch, plan_space{}.micro_batch),
+                   .data_parallel = given.data_parallel,
+                   .accumulation = given.accumulation};
   // One GPU shares with nobody.
   if (gpus == 1 && !given.zero_stage && request.setup.framework.engine.is != &engine_classes::fsdp2)
     request.space.zero_stage = range<std::int64_t>{0, 0};

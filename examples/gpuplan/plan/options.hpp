@@ -43,6 +43,8 @@ struct arguments {
   gpuplan::known<gpuplan::range<std::int64_t>> zero_stage{};
   gpuplan::known<gpuplan::recompute_mode> recompute{};
   gpuplan::known<gpuplan::range<std::int64_t>> micro_batch{};
+  gpuplan::known<gpuplan::range<std::int64_t>> data_parallel{};
+  gpuplan::known<gpuplan::range<std::int64_t>> accumulation{};
 };
 
 /// What there is to plan, with the name of the model.

@@ -50,6 +50,13 @@ struct accumulations {
   std::int64_t unit = 1;
 
   constexpr std::int64_t count() const { return high < low ? 0 : (high - low) / unit + 1; }
+  // Those of them that a space has.
+  constexpr accumulations in(const known<range<std::int64_t>>& space) const {
+    if (!space) return *this;
+    const std::int64_t from = ceil_div(space->low(), unit) * unit;
+    const std::int64_t to = space->high() / unit * unit;
+    return {low < from ? from : low, high < to ? high : to, unit};
+  }
 };
 
 constexpr accumulations accumulations_for(const range<std::int64_t>& effective_batch,

@@ -56,9 +56,11 @@ class plan_domain {
     const std::int64_t all = total_gpus(request_.on);
     return searched(request_.space.gpus, all, all).high;
   }
-  // Beyond these, micro-batches of all replicas are more than a batch.
+  // Beyond these, micro-batches of all replicas are more than a batch, or replicas than asked for.
   constexpr std::int64_t most_gpus(std::int64_t ranks, std::int64_t b) const {
-    const std::int64_t most = request_.effective_batch.high() / b * ranks;
+    const std::int64_t replicas = request_.effective_batch.high() / b;
+    const std::int64_t most =
+        searched(request_.space.data_parallel, replicas, replicas).high * ranks;
     return most < most_gpus() ? most : most_gpus();
   }
   // The next number of GPUs that so many ranks of a model divide: of a node any, then whole nodes.
@@ -196,15 +198,18 @@ constexpr void for_each_size(const plan_domain& domain,
                              std::int64_t b,
                              const Visit& visit) {
   const range<std::int64_t>& batch = domain.request().effective_batch;
+  const plan_space& space = domain.request().space;
   const std::int64_t high = domain.most_gpus(pipeline.ranks, b);
   for (std::int64_t many = domain.first_gpus(pipeline.ranks); many <= high;
        many = domain.next_gpus(many, pipeline.ranks)) {
     const std::int64_t data_parallel = many / pipeline.ranks;
+    if (space.data_parallel && data_parallel < space.data_parallel->low()) continue;
     if (failed(flaw_of_batch(setup, {b, data_parallel, 1}))) continue;
     const std::int64_t samples = b * data_parallel;
-    allowed_batches batches{.plain = accumulations_for(batch, samples, 1)};
+    allowed_batches batches{.plain = accumulations_for(batch, samples, 1).in(space.accumulation)};
     if (pipeline.in_chunks != 0)
-      batches.in_chunks = accumulations_for(batch, samples, pipeline.stages);
+      batches.in_chunks =
+          accumulations_for(batch, samples, pipeline.stages).in(space.accumulation);
     if (batches.plans(pipeline) != 0) visit(many, batches);
   }
 }

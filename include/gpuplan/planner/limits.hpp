@@ -25,7 +25,8 @@ enum class plan_limit {
   smaller_batch,       // likewise, down to a half, or to 1
   tensor_within_node,  // tensor parallelism across nodes
   recompute,           // modes other than the setup's
-  degrees,             // others than in the space; all that there are, ZeRO's stages too
+  degrees,             // others than in the space; all that there are, as of ZeRO's stages,
+                       // replicas and accumulations
   micro_batch,         // above `space.micro_batch`, up to 16 times and 2^20
   layers               // one to four more, which more stages may divide
 };
@@ -112,6 +113,7 @@ class limit_finder {
       space.tensor_parallel = space.pipeline_parallel = space.virtual_pipeline = any;
       space.context_parallel = space.expert_parallel = any;
       space.zero_stage = range<std::int64_t>{0, 3};
+      space.data_parallel = space.accumulation = {};
     });
     const std::int64_t most = request_.space.micro_batch.high();
     const std::int64_t more = smaller(most_times * most, most_of_a_degree);

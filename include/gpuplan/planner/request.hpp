@@ -40,6 +40,9 @@ struct plan_space {
   bool sequence_parallel = false;  // with and without it, where several ranks share a layer
   // Small models and short sequences may take more: `plan_limit::micro_batch` tells.
   range<std::int64_t> micro_batch{1, 64};
+  // What GPUs and batch leave open; absent: any.
+  known<range<std::int64_t>> data_parallel{};
+  known<range<std::int64_t>> accumulation{};
 };
 
 /// A cluster to choose, with what its devices reach.
@@ -211,7 +214,10 @@ struct planned_run {
         detail::flaw_of_degrees(space.virtual_pipeline, fact::virtual_pipeline),
         detail::flaw_of_degrees(space.context_parallel, fact::context_parallel),
         detail::flaw_of_degrees(space.expert_parallel, fact::expert_parallel),
-        detail::flaw_of_degrees(space.zero_stage, fact::zero_stage, 0, 3)})
+        detail::flaw_of_degrees(space.zero_stage, fact::zero_stage, 0, 3),
+        detail::flaw_of_degrees(space.data_parallel, fact::data_parallel),
+        detail::flaw_of_degrees(
+            space.accumulation, fact::accumulation, 1, detail::most_samples_per_gpu)})
     if (detail::failed(why)) return why;
   if (const failure why = detail::flaw_of_cluster(request, request.on); detail::failed(why))
     return why;
