@@ -219,7 +219,7 @@ TEST_CASE("where nothing fits, what would do does") {
 
 TEST_CASE("a learning rate has the rules of its optimizer") {
   using namespace gpuplan;
-  const words adam{"--from", "64:3e-4", "--batch", "256,1024"};
+  const words adam{"--tuned", "64:3e-4", "--batch", "256,1024"};
   const json rows = rows_of("lr", adam);
   REQUIRE(rows.size() == 4);
   const auto settings = adam_sde_rule{}.settings({3e-4, 64}, 256);
@@ -230,8 +230,8 @@ TEST_CASE("a learning rate has the rules of its optimizer") {
   CHECK(number(rows[1], "learning_rate") == 3e-4);
   CHECK(rows[2]["learning_rate"].is_null());  // beta1 would be below 0
   CHECK(has(rows[2]["note"], "holds up to a batch of 640"));
-  CHECK_FALSE(rows_of("lr", {"--from", "64:3e-4", "--batch", "640"})[0]["learning_rate"].is_null());
-  CHECK(rows_of("lr", {"--from", "64:3e-4", "--batch", "641"})[0]["learning_rate"].is_null());
+  CHECK_FALSE(rows_of("lr", {"--tuned", "64:3e-4", "--batch", "640"})[0]["learning_rate"].is_null());
+  CHECK(rows_of("lr", {"--tuned", "64:3e-4", "--batch", "641"})[0]["learning_rate"].is_null());
 
   // The optimizer stands among the other options, and none is of a group of its own.
   const std::string help = output_of_command("lr", {"--help"}).out;
@@ -239,7 +239,7 @@ TEST_CASE("a learning rate has the rules of its optimizer") {
   CHECK(help.find("\n\n\n") == std::string::npos);
 
   const json sgd = rows_of("lr",
-                           {"--from",
+                           {"--tuned",
                             "256:0.1",
                             "--batch",
                             "1k",
@@ -256,8 +256,8 @@ TEST_CASE("a learning rate has the rules of its optimizer") {
   CHECK(sgd[0]["warm_up_of_five_epochs_steps"] == 5 * 1281);
   CHECK(sgd[0]["warm_up_steps"] == 102);
   CHECK(number(sgd[2], "learning_rate") < number(sgd[0], "learning_rate"));
-  CHECK(has(refusal_of("lr", {"--from", "64", "--batch", "8"}), "64 is no BATCH:RATE such as"));
-  CHECK(has(refusal_of("lr", {"--from", "64:1e-4", "--batch", "8", "--noise-scale", "9"}),
+  CHECK(has(refusal_of("lr", {"--tuned", "64", "--batch", "8"}), "64 is no BATCH:RATE such as"));
+  CHECK(has(refusal_of("lr", {"--tuned", "64:1e-4", "--batch", "8", "--noise-scale", "9"}),
             "--noise-scale: its rule is for sgd and momentum"));
 }
 

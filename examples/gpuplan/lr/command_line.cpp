@@ -39,12 +39,12 @@ constexpr const char* about =
     "optimizers none is derived: between a constant rate and the square root lies what to try.";
 constexpr const char* examples =
     "Examples:\n"
-    "  gpuplan lr --from 64:3e-4 --batch 512 --optimizer adamw\n"
-    "  gpuplan lr --from 256:0.1 --batch 512,1024,8192 --optimizer momentum --samples 1281167\n"
-    "  gpuplan lr --from 64:3e-4 --batch 512 --warm-up 2000 --format csv";
+    "  gpuplan lr --tuned 64:3e-4 --batch 512 --optimizer adamw\n"
+    "  gpuplan lr --tuned 256:0.1 --batch 512,1024,8192 --optimizer momentum --samples 1281167\n"
+    "  gpuplan lr --tuned 64:3e-4 --batch 512 --warm-up 2000 --format csv";
 
 struct request {
-  tuned_rate from{};
+  tuned_rate tuned{};
   std::vector<std::int64_t> batches{};
   setups::arguments setup{};  // of which the optimizer counts
   std::string optimizer_name = "adamw";
@@ -80,9 +80,9 @@ struct answer {
 std::string too_far(const request& asked) {
   const double most = std::max(1 - asked.beta1, 1 - asked.beta2);
   auto batch =
-      static_cast<std::int64_t>(static_cast<double>(asked.from.effective_batch) / most) + 1;
+      static_cast<std::int64_t>(static_cast<double>(asked.tuned.effective_batch) / most) + 1;
   const adam_sde_rule rule{asked.beta1, asked.beta2, asked.epsilon};
-  while (!rule.settings(asked.from, range<std::int64_t>(batch))) --batch;
+  while (!rule.settings(asked.tuned, range<std::int64_t>(batch))) --batch;
   return "holds up to a batch of " + setups::grouped(batch) +
          ", where a beta reaches 0; take that one, or tune again";
 }
@@ -92,7 +92,7 @@ std::vector<answer> answers_of(const request& asked) {
   for (const std::int64_t batch : asked.batches) {
     const auto add = [&](const char* name, const auto& rule, const std::string& note) {
       answer row{.batch = batch, .rule = name, .note = note};
-      const auto rate = scaled_learning_rate(asked.from, range<std::int64_t>(batch), rule);
+      const auto rate = scaled_learning_rate(asked.tuned, range<std::int64_t>(batch), rule);
       if (!rate) throw guides::bad_request(failure_text(rate.why()).c_str());
       row.learning_rate = rate->low();
       rows.push_back(row);
@@ -100,7 +100,7 @@ std::vector<answer> answers_of(const request& asked) {
     if (is_adam(asked.setup.setup.optimizer)) {
       const adam_sde_rule rule{asked.beta1, asked.beta2, asked.epsilon};
       answer row{.batch = batch, .rule = "square root, with betas and epsilon"};
-      const auto settings = rule.settings(asked.from, range<std::int64_t>(batch));
+      const auto settings = rule.settings(asked.tuned, range<std::int64_t>(batch));
       if (settings) {
         row.learning_rate = settings->learning_rate.low();
         row.adam = *settings;
@@ -133,7 +133,7 @@ std::vector<answer> answers_of(const request& asked) {
 // As many steps as have the samples of the tuned warm-up.
 std::int64_t warm_up_steps(const request& asked, std::int64_t batch) {
   const auto samples =
-      static_cast<double>(asked.from.effective_batch) * static_cast<double>(asked.warm_up);
+      static_cast<double>(asked.tuned.effective_batch) * static_cast<double>(asked.warm_up);
   return std::max<std::int64_t>(
       1, static_cast<std::int64_t>(std::llround(samples / static_cast<double>(batch))));
 }
@@ -153,11 +153,11 @@ std::vector<warming> warmings_of(const request& asked, const answer& row) {
   const range<double> to = *row.learning_rate;
   if (asked.warm_up > 0)
     all.push_back({{0.0, to, warm_up_steps(asked, row.batch)}, "as many samples as before"});
-  const bool grows = *row.learning_rate > asked.from.learning_rate.low();
+  const bool grows = *row.learning_rate > asked.tuned.learning_rate.low();
   if (is_sgd(asked.setup.setup.optimizer) && grows)
     if (const auto each = steps_per_epoch(asked, row.batch)) {
       const auto up =
-          warm_up_over_epochs(asked.from.learning_rate, to, goyal_warm_up_epochs, *each);
+          warm_up_over_epochs(asked.tuned.learning_rate, to, goyal_warm_up_epochs, *each);
       if (up) all.push_back({*up, "five epochs from the tuned rate (Goyal et al. 2017)"});
     }
   return all;
@@ -181,7 +181,7 @@ io::table rates(const request& asked, const std::vector<answer>& rows, bool for_
   for (const answer& row : rows) {
     std::vector<cell> cells{row.batch, row.rule};
     cells.push_back(row.learning_rate ? number(*row.learning_rate) : cell());
-    cells.push_back(row.learning_rate ? number(*row.learning_rate / asked.from.learning_rate.low())
+    cells.push_back(row.learning_rate ? number(*row.learning_rate / asked.tuned.learning_rate.low())
                                       : cell());
     if (has_adam || !for_people) {
       if (row.adam)
@@ -253,15 +253,15 @@ std::string answer_to(const request& asked, const guides::output& as) {
   const std::vector<answer> rows = answers_of(asked);
   if (!traits_of(as.format).for_people) return guides::render(for_programs(asked, rows), as);
   io::table first = rates(asked, rows, true);
-  first.title = "from " + three_digits(asked.from.learning_rate.low()) + " at " +
-                setups::grouped(asked.from.effective_batch) + " samples a step, " +
+  first.title = "from " + three_digits(asked.tuned.learning_rate.low()) + " at " +
+                setups::grouped(asked.tuned.effective_batch) + " samples a step, " +
                 asked.optimizer_name;
   const io::table second = warm_ups(asked, rows);
   return guides::render(first, as) + (second.rows.empty() ? "" : "\n" + guides::render(second, as));
 }
 
 // "64:3e-4".
-void read_from(const std::string& text, tuned_rate& to) {
+void read_tuned(const std::string& text, tuned_rate& to) {
   const std::size_t colon = text.find(':');
   std::string batch = text.substr(0, colon);
   std::string rate = colon == std::string::npos ? "" : text.substr(colon + 1);
@@ -270,7 +270,7 @@ void read_from(const std::string& text, tuned_rate& to) {
                        guides::finite_number(1e-12, 1e6)(rate).empty();
   if (!is_fine)
     throw CLI::ValidationError(
-        "--from", text + " is no BATCH:RATE such as 64:3e-4, a batch from 1 and a rate above 0");
+        "--tuned", text + " is no BATCH:RATE such as 64:3e-4, a batch from 1 and a rate above 0");
   to = {.learning_rate = std::stod(rate), .effective_batch = std::stoll(batch)};
 }
 
@@ -285,8 +285,8 @@ guides::program command() {
       .add =
           [=](CLI::App& app) {
             app.add_option_function<std::string>(
-                   "--from",
-                   [=](const std::string& text) { read_from(text, asked->from); },
+                   "--tuned",
+                   [=](const std::string& text) { read_tuned(text, asked->tuned); },
                    "A batch and the learning rate that works at it")
                 ->type_name("BATCH:RATE")
                 ->required();
@@ -299,7 +299,7 @@ guides::program command() {
             setups::add_optimizer_options(app, asked->setup);
             app.remove_option(app.get_option("--clip"));  // is nothing to a rate
             app.get_option("--optimizer")
-                ->group(app.get_option("--from")->get_group())
+                ->group(app.get_option("--tuned")->get_group())
                 ->each([=](const std::string& name) { asked->optimizer_name = name; });
             const auto beta = [&](const char* name, double& value, const char* what) {
               app.add_option(name, value, what)
