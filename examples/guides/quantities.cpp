@@ -110,16 +110,20 @@ double seconds_of(std::string_view unit) {
                           word{"h", 3'600},
                           word{"m", 60},
                           word{"min", 60},
-                          word{"s", 1}})
+                          word{"s", 1},
+                          word{"ms", 1e-3}})
     if (unit == one.name) return one.seconds;
   return 0;
 }
 
-double seconds_of(time_unit unit) {
-  return unit == time_unit::seconds ? 1 : unit == time_unit::hours ? 3'600 : 86'400;
-}
-const char* text_of(time_unit unit) {
-  return unit == time_unit::seconds ? "seconds" : unit == time_unit::hours ? "hours" : "days";
+struct unit_alone {
+  const char* name;
+  double seconds;
+};
+unit_alone of(time_unit unit) {
+  constexpr unit_alone units[] = {
+      {"milliseconds", 1e-3}, {"seconds", 1}, {"hours", 3'600}, {"days", 86'400}};
+  return units[static_cast<int>(unit)];
 }
 
 std::size_t end_of_number(std::string_view text) {
@@ -208,13 +212,13 @@ CLI::Validator time_span(time_unit unit, double least, double most) {
             if (reads_as(text, alone)) {
               value = alone;
             } else if (const known<double> seconds = seconds_in(text)) {
-              value = *seconds / seconds_of(unit);
+              value = *seconds / of(unit).seconds;
             }
             if (!value)
-              return text + " is no duration, such as 3d12h, 90m, or " + text_of(unit) + " alone";
+              return text + " is no duration, such as 3d12h, 90m, or " + of(unit).name + " alone";
             if (!(*value >= least && *value <= most))
               return text + " is no duration from " + readable(least) + " to " + readable(most) +
-                     " " + text_of(unit);
+                     " " + of(unit).name;
             text = digits_of(*value);
             return {};
           },

@@ -25,10 +25,10 @@ namespace guides {
 [[nodiscard]] CLI::Validator byte_count(std::int64_t least, std::int64_t most);
 
 /// The unit of an option's number.
-enum class time_unit { seconds, hours, days };
+enum class time_unit { milliseconds, seconds, hours, days };
 
-/// Lets through durations of weeks, days, hours, minutes and seconds, 3d12h, 90m, 2.5h, 45s, and
-/// numbers alone, which are in the option's unit, from `least` to `most` of it; as a number of it.
+/// Lets through durations of weeks to milliseconds, 3d12h, 90m, 2.5h, 45s, 20ms, and numbers alone,
+/// which are in the option's unit, from `least` to `most` of it; as a number of it.
 [[nodiscard]] CLI::Validator time_span(time_unit unit, double least, double most);
 
 /// Lets through dollars from `least` to `most`: $1.5k, 2.50, 1e6, 300 USD.

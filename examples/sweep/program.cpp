@@ -255,15 +255,15 @@ void add_options(CLI::App& app, sweep_request& asked) {
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--seconds", asked.seconds, "For warm-up and measured steps of a setting, at most")
-      ->transform(guides::finite_number(1e-3, 1e6))
-      ->type_name("")
+      ->transform(guides::time_span(guides::time_unit::seconds, 1e-3, 1e6))
+      ->type_name("TIME")
       ->capture_default_str();
   app.add_option("--hangs-after",
                  asked.hangs_after_s,
-                 "Seconds: a step or set-up that lasts longer hangs, and ends the program with "
-                 "status 4; a step is asked to stop after half of them")
-      ->transform(guides::finite_number(1e-3, 1e6))
-      ->type_name("")
+                 "A step or set-up that lasts longer hangs, and ends the program with status 4; a "
+                 "step is asked to stop after half of it")
+      ->transform(guides::time_span(guides::time_unit::seconds, 1e-3, 1e6))
+      ->type_name("TIME")
       ->capture_default_str();
   app.add_option("--memory-limit", asked.memory_limit_MB, "In MB: above it, memory runs out")
       ->transform(guides::positive_number())

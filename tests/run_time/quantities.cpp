@@ -68,6 +68,11 @@ TEST_CASE("durations are in the option's unit where they have none") {
   CHECK(made(hours, "2.5h") == "2.5");
   CHECK(made(hours, "1h 30min") == "1.5");
   CHECK(made(guides::time_span(guides::time_unit::seconds, 0, 1000), "1m30s") == "90");
+  const CLI::Validator brief = guides::time_span(guides::time_unit::milliseconds, 1e-6, 1e9);
+  CHECK(made(brief, "20") == "20");
+  CHECK(made(brief, "2500ms") == "2500");
+  CHECK(made(brief, "1m0.5s") == "60500");
+  CHECK(made(brief, "0") == "refused: 0 is no duration from 1e-06 to 1e+09 milliseconds");
   for (const char* wrong : {"", "h", "3x", "d3", "-1h", "1001", "1d2", "nan"})
     CHECK_MESSAGE(made(hours, wrong).starts_with("refused: "), wrong);
 }

@@ -169,6 +169,7 @@ TEST_CASE("bands and devices are the caller's") {
   CHECK(!has(ran({sample, "--memory", "20", "--utilisation", "70", "90"}).out, "would fill"));
   CHECK(
       has(ran({sample, "--data-time", "20"}).out, " 2048        4  yes       4.5  loading bound"));
+  CHECK(ran({sample, "--data-time", "0.02s"}).out == ran({sample, "--data-time", "20"}).out);
 }
 
 TEST_CASE("lines that cannot be read are refused with their reasons, or left out") {
@@ -201,7 +202,9 @@ TEST_CASE("what cannot be done is said in a sentence") {
   fails({sample, "--memory", "nan"}, "nan is no finite number above 0");
   fails({sample, "--memory", "much"}, "--memory");
   fails({sample, "--utilisation", "90", "70"}, "--utilisation: from the lower end");
-  fails({sample, "--data-time", "nan"}, "nan is no finite number above 0");
+  fails({sample, "--data-time", "nan"}, "--data-time: nan is no duration from ");
+  fails({sample, "--data-time", "20x"},
+        "--data-time: 20x is no duration, such as 3d12h, 90m, or milliseconds alone");
   fails({"/dev/zero"}, "/dev/zero holds more than 4194304 bytes");
   {
     const temporary_file large(std::string(guides::most_of_a_file + 1, '1'));

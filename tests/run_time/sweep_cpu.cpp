@@ -137,7 +137,7 @@ TEST_CASE("sweep_cpu prints its report and writes results, picture and header") 
   CHECK(has(header.text(), "inline constexpr gpuplan::measured_sweep fastest{"));
 
   const outcome quiet =
-      ran("--micro-batch 4 --workers 0 --hidden 16 --seconds 0.1 --quiet --format markdown");
+      ran("--micro-batch 4 --workers 0 --hidden 16 --seconds 100ms --quiet --format markdown");
   CHECK(quiet.status == 0);
   CHECK(quiet.err.empty());
   CHECK(has(quiet.out, "| Batch |"));
@@ -291,6 +291,9 @@ TEST_CASE("sweep_cpu says what is wrong with what it is asked") {
     CHECK(o.status == 2);
     CHECK(o.out.empty());
   }
+  CHECK(has(ran("--seconds 2x").err,
+            "--seconds: 2x is no duration, such as 3d12h, 90m, or seconds alone"));
+  CHECK(has(ran("--hangs-after 0").err, "--hangs-after: 0 is no duration from 0.001 to "));
   const outcome twice = ran("--micro-batch 16,4,16 --workers 0");
   CHECK(twice.status == 1);
   CHECK(has(twice.err, "micro_batches"));

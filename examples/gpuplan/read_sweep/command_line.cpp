@@ -178,9 +178,10 @@ guides::program command() {
             app.add_option(
                    "--device", asked->device, "Its name, for the report, picture and header")
                 ->type_name("");
-            app.add_option("--data-time", asked->data_ms, "Loading bound above this many ms")
-                ->transform(guides::positive_number())
-                ->type_name("")
+            app.add_option(
+                   "--data-time", asked->data_ms, "Loading bound above it; without a unit ms")
+                ->transform(guides::time_span(guides::time_unit::milliseconds, 1e-6, 1e9))
+                ->type_name("TIME")
                 ->capture_default_str();
             const auto usual = [](const std::pair<double, double>& percent) {
               return "; default: " + io::decimal(percent.first, -1) + ' ' +
