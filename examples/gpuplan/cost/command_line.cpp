@@ -198,7 +198,8 @@ class answer {
                             " GiB a GPU, has " + io::decimal(in(usable, 1_GiB), 1);
       if (!checkpoint_) checkpoint_ = checkpoint_of(asked_, &stated);
       what_ = stated.named.name + " (" + stated.named.setup.framework.name + "), " +
-              setups::in_words(stated.named.setup, {});
+              setups::grouped(runs::tokens_of_sample(stated.named.setup)) + " tokens a sample, " +
+              setups::method_in_words(stated.named.setup);
     }
   }
 

@@ -394,12 +394,11 @@ std::string what_of(const named_request& asked) {
       });
   training_setup one = setup;
   one.parallelism = {};
-  const std::string method = setups::in_words(one, {});
-  const std::size_t behind = method.find(", ");
+  const std::string method = setups::method_in_words(one);
   return asked.name + " (" + (has_frameworks ? "" : setup.framework.name + std::string("; ")) +
          (is_vision ? "images" : "sequences") + " of " +
          setups::grouped(runs::tokens_of_sample(setup)) + " tokens" +
-         (behind == std::string::npos ? "" : "; " + method.substr(behind + 2)) + ")";
+         (method.empty() ? "" : "; " + method) + ")";
 }
 
 std::int64_t most_gpus(const plan_request& request) {

@@ -141,6 +141,10 @@ void check_shares(const training_setup& setup, const batch_plan& plan) {
                       ": one GPU shares with nobody; --data-parallel gives more");
 }
 
+std::string counted(std::int64_t count, const std::string& one) {
+  return grouped(count) + " " + one + (count == 1 ? "" : "s");
+}
+
 CLI::Validator positive_count() { return guides::whole_number(1, 1 << 30); }
 
 // What `compares` texts has two in a sample.
@@ -499,20 +503,33 @@ std::string in_words(optimizer steps) {
 }
 
 std::string in_words(const training_setup& setup, const batch_plan& plan) {
-  const auto counted = [](std::int64_t count, const std::string& one) {
-    return grouped(count) + " " + one + (count == 1 ? "" : "s");
-  };
   const bool is_vision = setup.model.kind == model_kind::vision;
   std::string text = counted(plan.micro_batch, is_vision ? "image" : "sample");
   if (!is_vision) text += " of " + counted(setup.sequence_length, "token");
   if (plan.accumulation > 1) text += " " + grouped(plan.accumulation) + " times";
-  const std::int64_t gpus = plan.data_parallel * setup.parallelism.tensor_parallel *
-                            setup.parallelism.pipeline_parallel *
-                            setup.parallelism.context_parallel;
-  if (gpus > 1) text += " on each of " + grouped(gpus) + " GPUs";
+  const parallelism& layout = setup.parallelism;
+  const bool is_divided = layout.tensor_parallel > 1 || layout.pipeline_parallel > 1 ||
+                          layout.context_parallel > 1;
+  if (plan.data_parallel > 1)
+    text += " on each of " + grouped(plan.data_parallel) + (is_divided ? " replicas" : " GPUs");
+  const std::string method = method_in_words(setup);
+  return method.empty() ? text : text + ", " + method;
+}
+
+std::string method_in_words(const training_setup& setup) {
+  std::string text;
   const auto add = [&](const std::string& more) {
-    if (!more.empty()) text += ", " + more;
+    if (!more.empty()) text += (text.empty() ? "" : ", ") + more;
   };
+  const auto add_degree = [&](const char* name, std::int64_t degree) {
+    if (degree > 1) add(name + grouped(degree));
+  };
+  const parallelism& layout = setup.parallelism;
+  add_degree("tensor-parallel ", layout.tensor_parallel);
+  add_degree("pipeline-parallel ", layout.pipeline_parallel);
+  add_degree("virtual-pipeline ", layout.virtual_pipeline);
+  add_degree("context-parallel ", layout.context_parallel);
+  add_degree("expert-parallel ", layout.expert_parallel);
   const precision_recipe bf16 = setup.precision;
   add(bf16 == bf16_megatron ? "bf16 with fp32 masters and gradients" : said(precisions, bf16));
   add(in_words(setup.optimizer));
@@ -524,7 +541,7 @@ std::string in_words(const training_setup& setup, const batch_plan& plan) {
   if (setup.trains.what == training::frozen) add("nothing trains");
   add(said(recomputes, setup.recompute));
   add(said(attentions, setup.attention));
-  if (setup.parallelism.zero_stage > 0) add("ZeRO-" + std::to_string(setup.parallelism.zero_stage));
+  if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
   add(said(shardings, setup.framework.engine.is));
   return text;
 }

@@ -97,7 +97,10 @@ void train_adapters(gpuplan::training_setup& setup, std::int64_t rank, bool four
 [[nodiscard]] std::string in_words(const gpuplan::lora& adapters);
 /// "8-bit AdamW".
 [[nodiscard]] std::string in_words(gpuplan::optimizer steps);
-/// In words: "8 samples of 1,024 tokens on each of 4 GPUs, bf16 mixed, AdamW, ZeRO-3".
+/// How it trains: "tensor-parallel 8, bf16 mixed, AdamW, ZeRO-1".
+[[nodiscard]] std::string method_in_words(const gpuplan::training_setup& setup);
+/// What a step trains on, and how: "8 samples of 1,024 tokens on each of 4 GPUs, bf16 mixed, AdamW,
+/// ZeRO-3", or of GPUs that share a model "on each of 4 replicas, tensor-parallel 8, bf16 mixed".
 [[nodiscard]] std::string in_words(const gpuplan::training_setup& setup,
                                    const gpuplan::batch_plan& plan);
 
