@@ -2,6 +2,8 @@
 
 // What a program prints as JSON: rows of tables.
 
+#include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -23,6 +25,14 @@ nlohmann::json json_answer(Run run, std::vector<std::string> arguments) {
   CHECK(all.contains("gpuplan"));
   CHECK(all.contains("request"));
   return all["answer"];
+}
+
+/// Whole bytes of a number in GiB, a power of two of them, which no number in full loses.
+inline std::int64_t bytes_of(const nlohmann::json& in_GiB) {
+  REQUIRE(in_GiB.is_number());
+  const double bytes = in_GiB.get<double>() * 0x1p30;
+  CHECK(bytes == std::floor(bytes));
+  return static_cast<std::int64_t>(bytes);
 }
 
 /// The value of one row and column of a table; null where there is none.

@@ -51,9 +51,9 @@ TEST_CASE("what fits is the largest micro-batch that needs no more than there is
   const auto needed = [&](std::int64_t micro_batch) {
     return static_cast<std::int64_t>(memory.required({.micro_batch = micro_batch}).value());
   };
-  const std::int64_t usable = count(row, "usable_bytes");
+  const std::int64_t usable = bytes_of(row["usable_GiB"]);
   CHECK(largest > 8);
-  CHECK(count(row, "bytes_at_1") == needed(1));
+  CHECK(bytes_of(row["memory_at_1_GiB"]) == needed(1));
   CHECK(needed(largest) <= usable);
   CHECK(needed(largest + 1) > usable);
 }
@@ -68,10 +68,10 @@ TEST_CASE("verdicts of a model agree with each other") {
     const std::int64_t largest = count(row, "largest_micro_batch");
     CHECK((row["fits"] == "yes") == (largest > 0));
     if (largest > 0) {
-      CHECK(count(row, "bytes_at_1") <= count(row, "bytes_at_largest"));
-      CHECK(count(row, "bytes_at_largest") <= count(row, "usable_bytes"));
+      CHECK(bytes_of(row["memory_at_1_GiB"]) <= bytes_of(row["memory_at_largest_GiB"]));
+      CHECK(bytes_of(row["memory_at_largest_GiB"]) <= bytes_of(row["usable_GiB"]));
     } else {
-      CHECK(count(row, "bytes_at_1") > count(row, "usable_bytes"));
+      CHECK(bytes_of(row["memory_at_1_GiB"]) > bytes_of(row["usable_GiB"]));
     }
     if (row["recompute"] == "none")
       largest_without[method] = largest;
@@ -79,7 +79,7 @@ TEST_CASE("verdicts of a model agree with each other") {
       CHECK(largest >= largest_without[method]);
   }
   const auto at_one = [&](const char* method) {
-    return count(row_of(rows, method, "full"), "bytes_at_1");
+    return bytes_of(row_of(rows, method, "full")["memory_at_1_GiB"]);
   };
   CHECK(at_one("pure bf16") < at_one("bf16 mixed"));
   CHECK(at_one("QLoRA 16") < at_one("LoRA 16"));
@@ -96,9 +96,9 @@ TEST_CASE("what is in the way is named") {
   const json& full = row_of(rows, "bf16 mixed", "full");
   CHECK(full["fits"] == "no");
   CHECK(full["binding"] == "optimizer states");
-  CHECK(count(full, "binding_bytes") == 8 * std::int64_t{8'030'261'248});
+  CHECK(bytes_of(full["binding_GiB"]) == 8 * std::int64_t{8'030'261'248});
   CHECK(full["peak"] == "optimizer");
-  CHECK(full["bytes_at_largest"].is_null());
+  CHECK(full["memory_at_largest_GiB"].is_null());
 }
 
 TEST_CASE("the text is a table for each GPU, in lines of a terminal") {
@@ -118,7 +118,7 @@ TEST_CASE("the text is a table for each GPU, in lines of a terminal") {
   CHECK(!has(o.out, "\033"));
   CHECK(has(ran({"gpt2", "--color", "always"}).out, "\033["));
   CHECK(has(ran({"gpt2", "--format", "markdown"}).out, "| bf16 mixed, ZeRO-3 | 8 | full |"));
-  CHECK(has(ran({"gpt2", "--format", "csv"}).out, "gpu,usable_bytes,method"));
+  CHECK(has(ran({"gpt2", "--format", "csv"}).out, "gpu,usable_GiB,method"));
   CHECK(has(ran({"vit-base-patch16-224"}).out, "what fits, with AdamW\n"));
 }
 

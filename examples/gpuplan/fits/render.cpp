@@ -17,7 +17,10 @@ namespace {
 namespace io = gpuplan::io;
 using io::cell;
 
-cell in_gibibytes(std::int64_t bytes) { return {static_cast<double>(bytes) / setups::gibibyte, 1}; }
+cell in_gibibytes(std::int64_t bytes, int digits = 1) {
+  return {static_cast<double>(bytes) / setups::gibibyte, digits};
+}
+cell whole(std::int64_t bytes) { return in_gibibytes(bytes, cell::shortest); }
 
 io::table for_people(const judged_gpu& gpu) {
   io::table table{.title = gpu.name + ": " + setups::readable_bytes(gpu.usable) +
@@ -50,29 +53,29 @@ io::table for_people(const judged_gpu& gpu) {
 io::table for_programs(const answer& of) {
   io::table table;
   for (const char* name : {"gpu",
-                           "usable_bytes",
+                           "usable_GiB",
                            "method",
                            "gpus",
                            "recompute",
                            "fits",
-                           "bytes_at_1",
+                           "memory_at_1_GiB",
                            "largest_micro_batch",
-                           "bytes_at_largest",
+                           "memory_at_largest_GiB",
                            "peak",
                            "binding",
-                           "binding_bytes",
+                           "binding_GiB",
                            "error"})
     table.columns.push_back({.name = name});
   for (const judged_gpu& gpu : of.gpus)
     for (const verdict& one : gpu.verdicts) {
-      std::vector<cell> row{gpu.name, gpu.usable, one.method, one.gpus, one.recompute};
+      std::vector<cell> row{gpu.name, whole(gpu.usable), one.method, one.gpus, one.recompute};
       if (!one.why_not.empty()) {
         row.resize(table.columns.size() - 1);
         row.emplace_back(one.why_not);
       } else {
-        row.insert(row.end(), {one.largest > 0 ? "yes" : "no", one.at_one, one.largest});
-        row.push_back(one.largest > 0 ? cell(one.at_largest) : cell());
-        row.insert(row.end(), {one.when, one.binds, one.binding_bytes, cell()});
+        row.insert(row.end(), {one.largest > 0 ? "yes" : "no", whole(one.at_one), one.largest});
+        row.push_back(one.largest > 0 ? whole(one.at_largest) : cell());
+        row.insert(row.end(), {one.when, one.binds, whole(one.binding_bytes), cell()});
       }
       table.rows.push_back(std::move(row));
     }

@@ -16,7 +16,7 @@ struct answer {
   std::vector<judged_gpu> gpus{};
 };
 
-/// Formats for programs have bytes in full, one row for each GPU and method.
+/// Formats for programs have numbers in full, one row for each GPU and method.
 [[nodiscard]] std::string render(const answer& of, const guides::output& as);
 
 }  // namespace fits_program

@@ -26,7 +26,9 @@ using gpuplan::memory_piece;
 using gpuplan::memory_sum;
 using io::cell;
 
-cell in_gibibytes(std::int64_t bytes) { return {static_cast<double>(bytes) / setups::gibibyte, 2}; }
+cell in_gibibytes(std::int64_t bytes, int digits = 2) {
+  return {static_cast<double>(bytes) / setups::gibibyte, digits};
+}
 
 std::string name_of(const memory_piece& piece) {
   std::string name = piece.in_layers ? "layer: " + piece.name : piece.name;
@@ -236,15 +238,19 @@ io::table for_programs(const answer& of) {
                        const char* unit) {
     out.rows.push_back({table, row, column, std::move(value), unit});
   };
+  const auto add_memory =
+      [&](const char* table, const std::string& row, const char* column, std::int64_t bytes) {
+        add(table, row, column, in_gibibytes(bytes, cell::shortest), "GiB");
+      };
   for (const line& one : of.lines) {
-    add("step", one.name, "total", one.most.total, "B");
+    add_memory("step", one.name, "total", one.most.total);
     for (const kind& each : kinds())
-      add("step", one.name, text(each.part), memory_timeline::of(one.most, each), "B");
+      add_memory("step", one.name, text(each.part), memory_timeline::of(one.most, each));
   }
-  add("peak", "all", "bytes", of.why.peak.total, "B");
+  add_memory("peak", "all", "total", of.why.peak.total);
   add("peak", "all", "moment", gpuplan::text(of.why.when), "");
   if (of.why.layer >= 0) add("peak", "all", "layer", of.why.layer, "");
-  if (of.capacity != 0) add("peak", "all", "capacity", of.capacity, "B");
+  if (of.capacity != 0) add_memory("peak", "all", "capacity", of.capacity);
   if (!of.compared.empty()) add("compared", "all", "words", of.compared, "");
   for (std::size_t at = 0; at < of.why.pieces.size(); ++at) {
     const memory_piece& piece = of.why.pieces[at];
@@ -261,9 +267,9 @@ io::table for_programs(const answer& of) {
     const std::string row = std::to_string(one.stage);
     if (one.chunks == 1) add("stages", row, "first layer", one.layers.first, "");
     add("stages", row, "layers", one.layers.size(), "");
-    add("stages", row, "total", one.peak.total, "B");
+    add_memory("stages", row, "total", one.peak.total);
     for (const kind& each : kinds())
-      add("stages", row, text(each.part), memory_timeline::of(one.peak, each), "B");
+      add_memory("stages", row, text(each.part), memory_timeline::of(one.peak, each));
     add("stages", row, "moment", one.when, "");
   }
   return out;
