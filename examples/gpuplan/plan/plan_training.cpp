@@ -22,6 +22,7 @@
 #include "plan/options.hpp"
 #include "plan/remembered_memory.hpp"
 #include "plan/report.hpp"
+#include "setups/numbers.hpp"
 #include "write/writing.hpp"
 
 namespace plan_program {
@@ -177,6 +178,9 @@ std::string instead(const plan_request& request, plan_limit limit, const trainin
     case plan_limit::larger_batch:
     case plan_limit::smaller_batch:
       return batch;
+    case plan_limit::degrees:
+      return "other degrees, such as " + in_words(plan) + " with " + in_words(plan.batch) +
+             " replicas x samples x accumulation";
     case plan_limit::micro_batch:
       return "micro-batches of " + std::to_string(plan.batch.micro_batch);
     default:
@@ -232,7 +236,7 @@ std::string answer_to(const request& given, const guides::output& as) {
   const auto limits = limits_of(request, memory_of);
   memory_of.asked().answered(2, questions);
   if (!found) {
-    std::string why = failure_text(found.why()).c_str();
+    std::string why = setups::sentence_of(found.why());
     const char* separator = "; each of these would do: ";
     for (const lifted_limit& lifted : *limits) {
       why += separator + instead(request, lifted);

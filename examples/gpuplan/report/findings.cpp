@@ -17,6 +17,7 @@
 #include "memory/pace.hpp"
 #include "plan/options.hpp"
 #include "plan/remembered_memory.hpp"
+#include "setups/numbers.hpp"
 
 namespace report_program {
 namespace {
@@ -125,7 +126,7 @@ findings find(const plan_program::arguments& given, plan_goal goal, int plans) {
   const auto answer = plan_training(request, memory_of, plans);
   memory_of.asked().answered(1, 2 * questions);
   if (!answer)
-    throw guides::bad_request(std::string(failure_text(answer.why()).c_str()) +
+    throw guides::bad_request(setups::sentence_of(answer.why()) +
                               "; gpuplan plan with the same options says what would do");
   found.evaluated = answer->evaluated;
   found.excluded = answer->excluded;

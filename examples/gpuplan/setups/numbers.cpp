@@ -1,7 +1,10 @@
 #include "setups/numbers.hpp"
 
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/result.hpp>
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -25,6 +28,27 @@ std::string readable_bytes(std::int64_t bytes) {
     return gpuplan::io::decimal(scaled, scaled < 9.995 ? 2 : scaled < 99.95 ? 1 : 0) + one.name;
   }
   return std::to_string(bytes) + " B";
+}
+
+std::string sentence_of(const gpuplan::failure& why) {
+  std::string sentence = gpuplan::failure_text(why).c_str();
+  for (unsigned at = 0; at < why.count; ++at) {
+    const gpuplan::named_fact& fact = why.facts[at];
+    const std::string name = text(fact.name);
+    if (!name.ends_with("_MB")) continue;
+    const std::string in_MB = name + " " + std::to_string(fact.value);
+    const std::size_t begin = sentence.find(in_MB);
+    if (begin == std::string::npos) continue;
+    // What is needed is no less, and what there is no more.
+    const bool is_needed = name.starts_with("needed") || name.starts_with("checkpoint");
+    const double hundredths = static_cast<double>(fact.value) * 1e8 / gibibyte;
+    const double rounded = is_needed ? std::ceil(hundredths) : std::floor(hundredths);
+    sentence.replace(
+        begin,
+        in_MB.size(),
+        name.substr(0, name.size() - 3) + " " + gpuplan::io::decimal(rounded / 100, 2) + " GiB");
+  }
+  return sentence;
 }
 
 }  // namespace setups

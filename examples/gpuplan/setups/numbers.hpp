@@ -1,6 +1,8 @@
 #pragma once
 
-// Bytes as people read them.
+// Bytes as people read them, and failures that have some.
+
+#include <gpuplan/result.hpp>
 
 #include <cstdint>
 #include <string>
@@ -14,5 +16,8 @@ inline constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
 
 /// Three digits with a unit: "8.03 GiB", "77.0 MiB".
 [[nodiscard]] std::string readable_bytes(std::int64_t bytes);
+
+/// What the failure says, with its memory in GiB as all that is printed beside it.
+[[nodiscard]] std::string sentence_of(const gpuplan::failure& why);
 
 }  // namespace setups
