@@ -230,7 +230,8 @@ TEST_CASE("a learning rate has the rules of its optimizer") {
   CHECK(number(rows[1], "learning_rate") == 3e-4);
   CHECK(rows[2]["learning_rate"].is_null());  // beta1 would be below 0
   CHECK(has(rows[2]["note"], "holds up to a batch of 640"));
-  CHECK_FALSE(rows_of("lr", {"--tuned", "64:3e-4", "--batch", "640"})[0]["learning_rate"].is_null());
+  CHECK_FALSE(
+      rows_of("lr", {"--tuned", "64:3e-4", "--batch", "640"})[0]["learning_rate"].is_null());
   CHECK(rows_of("lr", {"--tuned", "64:3e-4", "--batch", "641"})[0]["learning_rate"].is_null());
 
   // The optimizer stands among the other options, and none is of a group of its own.
@@ -259,6 +260,7 @@ TEST_CASE("a learning rate has the rules of its optimizer") {
   CHECK(has(refusal_of("lr", {"--tuned", "64", "--batch", "8"}), "64 is no BATCH:RATE such as"));
   CHECK(has(refusal_of("lr", {"--tuned", "64:1e-4", "--batch", "8", "--noise-scale", "9"}),
             "--noise-scale: its rule is for sgd and momentum"));
+  CHECK(has(refusal_of("lr", {"--from", "64:1e-4", "--batch", "8"}), "--tuned"));
 }
 
 TEST_CASE("a run costs what its GPUs cost, and has so many checkpoints") {
@@ -319,6 +321,107 @@ TEST_CASE("a run costs what its GPUs cost, and has so many checkpoints") {
   CHECK(has(refusal_of("cost", {"gpt2"}), "--tokens N, or --samples N"));
   CHECK(has(refusal_of("cost", {"--samples", "9"}), "--step SECONDS says it, or a MODEL"));
   CHECK(has(refusal_of("cost", {"--samples", "9", "--step", "1", "--batch", "8"}), "--gpu NAME"));
+}
+
+TEST_CASE("packed samples are as many sequences as they fill") {
+  const auto steps = [](const words& more) {
+    words asked{"--step", "2s", "--batch", "8", "--gpu", "4090", "--samples", "1000"};
+    asked.insert(asked.end(), more.begin(), more.end());
+    return number(rows_of("cost", asked)[0], "steps");
+  };
+  const words packed{"--sequence-length", "4096", "--packing", "--average-tokens", "400"};
+  CHECK(steps({}) == 125);
+  CHECK(steps(packed) == 13);  // 97.7 sequences
+  words again = packed;
+  again.insert(again.end(), {"--epochs", "3"});
+  CHECK(steps(again) == 37);  // 293
+  const words model{"gpt2", "--gpu", "4090", "--batch", "8", "--samples", "1000"};
+  const auto with = [&](const words& more) {
+    words asked = model;
+    asked.insert(asked.end(), more.begin(), more.end());
+    return asked;
+  };
+  const words some = with({"--packing", "--average-tokens", "256", "--sequence-length", "1024"});
+  const json stated = rows_of("time", some)[0];
+  CHECK(number(stated, "hours") == near(number(stated, "step_s") * 32 / 3600));  // 250 sequences
+  const json planned = rows_of("plan", some)[0];
+  CHECK(number(planned, "hours") == near(number(planned, "step_s") * 32 / 3600));
+  CHECK(has(output_of_command("time", some).out, "1,000 samples of 256 tokens on average, packed"));
+  for (const char* command : {"time", "cost", "plan"}) {
+    CAPTURE(command);
+    CHECK(has(refusal_of(command, with({"--packing"})), "--packing: --average-tokens says how"));
+    CHECK(has(refusal_of(command, with({"--average-tokens", "9"})), "that --packing fills"));
+    CHECK(has(refusal_of(command, with({"--packing", "--average-tokens", "9", "--padding-mask"})),
+              "no --padding-mask"));
+    CHECK(has(
+        refusal_of(command,
+                   {"gpt2", "--batch", "8", "--tokens", "9", "--packing", "--average-tokens", "9"}),
+        "--packing: --tokens are those of full sequences"));
+  }
+  CHECK(has(
+      refusal_of("time",
+                 {"vit-base-patch16-224", "--samples", "9", "--packing", "--average-tokens", "9"}),
+      "no several images"));
+  CHECK(has(refusal_of("time", {"gpt2", "--packing", "--average-tokens", "9"}),
+            "--packing: --samples says how many are packed"));
+  // What has no run has no packing.
+  CHECK(has(refusal_of("memory", {"gpt2", "--packing"}), "--packing"));
+  CHECK(has(refusal_of("batch", {"gpt2", "--packing"}), "--packing"));
+}
+
+TEST_CASE("a model that transformers has no code of is run by the first that has") {
+  const words model{"mixtral-8x7b"};
+  for (const char* command : {"memory", "fits"})
+    CHECK(has(output_of_command(command, model).out, "Megatron-Core,"));
+  const words layout{"mixtral-8x7b",
+                     "--gpu",
+                     "h200-sxm",
+                     "--gpus",
+                     "64",
+                     "--zero",
+                     "1",
+                     "--expert-parallel",
+                     "8",
+                     "--recompute",
+                     "full"};
+  for (const char* command : {"time", "batch", "cost", "plan"}) {
+    CAPTURE(command);
+    words asked = layout;
+    if (command != std::string("batch"))
+      asked.insert(asked.end(), {"--batch", "64", "--tokens", "1e9"});
+    const outcome o = output_of_command(command, asked);
+    CAPTURE(o.err);
+    CHECK(o.status == 0);
+    CHECK(has(o.out, "(Megatron-Core, Transformer Engine"));
+  }
+  CHECK(has(refusal_of("memory", {"mixtral-8x7b", "--framework", "llama"}),
+            "transformers, LlamaForCausalLM: "));
+}
+
+TEST_CASE("GPUs that share a model are said, and how many replicas there are") {
+  const auto said = [](const words& more) {
+    words asked{"gpt3-6.7b", "--framework", "megatron-te", "--micro-batch", "2"};
+    asked.insert(asked.end(), more.begin(), more.end());
+    std::string text = output_of_command("memory", asked).out;
+    for (std::size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos;)
+      text.replace(at, 3, " ");
+    return text;
+  };
+  CHECK(has(said({"--data-parallel", "4"}), "2 samples of 2,048 tokens on each of 4 GPUs, bf16"));
+  CHECK(has(said({"--data-parallel", "4", "--tensor-parallel", "8", "--pipeline-parallel", "2"}),
+            "2 samples of 2,048 tokens on each of 4 replicas, tensor-parallel 8, "
+            "pipeline-parallel 2, bf16"));
+  CHECK(
+      has(said({"--tensor-parallel", "8"}), "2 samples of 2,048 tokens, tensor-parallel 8, bf16"));
+}
+
+TEST_CASE("what does not fit is told in the unit of what would") {
+  const std::string why =
+      refusal_of("batch", {"llama-3-8b", "--gpu", "4090", "--gpus", "2", "--batch", "16"});
+  CAPTURE(why);
+  CHECK(has(why, "needed "));
+  CHECK(has(why, " GiB"));
+  CHECK(!has(why, "MB"));
 }
 
 TEST_CASE("clusters of a file have their GPUs, network, price, power and carbon") {

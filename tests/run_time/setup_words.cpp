@@ -123,7 +123,6 @@ TEST_CASE("options of a shape work in all commands") {
 TEST_CASE("what trains is said once") {
   fails("memory", {"gpt2", "--lora", "4", "--last-layers", "1"}, "both say what trains");
   fails("model", {"gpt2", "--dora", "4", "--qlora", "4"}, "both say what trains");
-  fails("memory", {"gpt2", "--packing", "--padding-mask"}, "--packing");
   // As PEFT does, a fused layer is adapted whole.
   CHECK(output_of_command("memory", {"gpt2", "--lora", "4"}).status == 0);
 }

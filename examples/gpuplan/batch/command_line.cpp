@@ -59,14 +59,11 @@ constexpr const char* examples =
     "  gpuplan batch gpt2 --gpu 4090 --micro-batch 64 --accumulation 2";
 
 struct request {
-  setups::arguments setup{};
-  runs::cluster_words clusters{};
+  runs::step_words step{};
   known<range<std::int64_t>> batch{};
   std::vector<std::int64_t> on_gpus{};
   bool is_out_of_memory = false;
   int most_rows = 10;
-  double stragglers = 1;
-  double fragmentation = 100 * usual_fragmentation;
 };
 
 struct row {
@@ -82,9 +79,8 @@ class answer {
  public:
   answer(const request& asked)
       : asked_(asked),
-        on_(runs::cluster_of(asked.clusters, runs::defaults_of(asked.setup))),
-        stated_(runs::step_of(
-            without_batch(asked), on_, 0, asked.stragglers, asked.fragmentation / 100)) {
+        on_(runs::cluster_of(asked.step.clusters, runs::defaults_of(asked.step.setup))),
+        stated_(runs::step_of(without_batch(asked), on_)) {
     if (asked.is_out_of_memory)
       tell_what_to_try();
     else if (asked.batch)
@@ -115,18 +111,18 @@ class answer {
     model.of.setup.recompute = recompute_mode::full;
     return model;
   }
-  std::int64_t in_replica() const { return setups::gpus_of_replica(asked_.setup); }
+  std::int64_t in_replica() const { return setups::gpus_of_replica(asked_.step.setup); }
   void add(const std::string& what, const batch_plan& plan) {
     rows_.push_back({what, plan.data_parallel * in_replica(), plan});
   }
   // What files say of the batch counts where no batch is wanted.
-  static setups::arguments without_batch(const request& asked) {
-    setups::arguments stated = asked.setup;
-    if (asked.batch) stated.files.config.global_batch = {};
+  static runs::step_words without_batch(const request& asked) {
+    runs::step_words stated = asked.step;
+    if (asked.batch) stated.setup.files.config.global_batch = {};
     return stated;
   }
   [[noreturn]] void refuse(const failure& why) const {
-    std::string text = failure_text(why).c_str();
+    std::string text = setups::sentence_of(why);
     if (why.code == errc::exceeds_gpu_memory) text += remedies();
     throw bad_request(text);
   }
@@ -135,7 +131,7 @@ class answer {
   std::string remedies() const {
     std::string text;
     for (const runs::remedy& one : runs::remedies_of(
-             stated_.named.setup, stated_.plan, on_.on.gpu, asked_.fragmentation / 100))
+             stated_.named.setup, stated_.plan, on_.on.gpu, asked_.step.fragmentation / 100))
       text += (text.empty() ? "; each of these would do: " : ", or ") + one.options + " (" +
               io::decimal(in(one.needed, 1_GiB), 1) + " GiB)";
     return text;
@@ -350,8 +346,7 @@ guides::program command() {
           .examples = examples,
           .add =
               [=](CLI::App& app) {
-                setups::add_model_options(app, asked->setup);
-                setups::add_setup_options(app, asked->setup);
+                runs::add_step_options(app, asked->step);
                 runs::add_range(app,
                                 "--batch",
                                 asked->batch,
@@ -375,8 +370,6 @@ guides::program command() {
                     ->transform(guides::whole_number(1, 1000))
                     ->type_name("N")
                     ->capture_default_str();
-                runs::add_cluster_options(app, asked->clusters);
-                runs::add_estimate_options(app, asked->stragglers, asked->fragmentation);
               },
           .make = [=](const guides::output& as) { return answer(*asked).text(as); }};
 }

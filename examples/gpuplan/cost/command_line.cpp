@@ -57,13 +57,9 @@ constexpr const char* examples =
     "      --price 1.8,3 --save-every 500 --storage 2TB";
 
 struct request {
-  setups::arguments setup{};
-  runs::cluster_words clusters{};
+  runs::step_words stated{};
   runs::run_words run{};
   std::vector<double> steps{};  // seconds; none: estimated
-  std::int64_t batch = 0;
-  double stragglers = 1;
-  double fragmentation = 100 * usual_fragmentation;
   std::int64_t save_every = 0;  // steps
   std::int64_t checkpoint = 0;  // bytes; 0: by the model
   std::int64_t storage = 0;     // bytes
@@ -83,7 +79,7 @@ struct run {
 
 template <class Answer>
 const Answer& checked(const result<Answer>& answer) {
-  if (!answer) throw bad_request(failure_text(answer.why()).c_str());
+  if (!answer) throw bad_request(setups::sentence_of(answer.why()));
   return *answer;
 }
 
@@ -103,9 +99,9 @@ known<bytes> checkpoint_of(const request& asked, const runs::stated_step* stated
 class answer {
  public:
   explicit answer(const request& asked) : asked_(asked), run_(asked.run) {
-    if (!runs::run_of(run_, asked.setup, 1).is_given())
+    if (!runs::run_of(run_, asked.stated.setup, 1).is_given())
       throw bad_request("how long is the run? --tokens N, or --samples N with --epochs N, says it");
-    asked.setup.model.is_given() ? estimate_runs() : take_measured_runs();
+    asked.stated.setup.model.is_given() ? estimate_runs() : take_measured_runs();
     compare();
   }
 
@@ -124,9 +120,11 @@ class answer {
   std::string what_{};
   runs::run_words run_{};  // of all clusters the same
 
-  std::int64_t samples_of(std::int64_t batch, std::int64_t tokens_of_sample) {
-    run_ = runs::run_of(run_, asked_.setup, batch);
-    return runs::samples_of(run_, tokens_of_sample);
+  // Of a sample's tokens, or of a setup.
+  template <class Sample>
+  std::int64_t samples_of(std::int64_t batch, const Sample& sample) {
+    run_ = runs::run_of(run_, asked_.stated.setup, batch);
+    return runs::samples_of(run_, sample);
   }
   void add(const runs::named_cluster& on,
            std::int64_t samples,
@@ -145,14 +143,18 @@ class answer {
           "what does a step take? --step SECONDS says it, or a MODEL with its layout, from which "
           "it "
           "is estimated");
-    if (asked_.batch == 0) throw bad_request("--batch says how many samples a step of --step has");
-    if (asked_.clusters.gpus.empty() && asked_.clusters.file.empty())
+    if (asked_.stated.batch == 0)
+      throw bad_request("--batch says how many samples a step of --step has");
+    if (asked_.stated.clusters.gpus.empty() && asked_.stated.clusters.file.empty())
       throw bad_request("on which GPUs? --gpu NAME, or --prices FILE, says it");
-    if (asked_.run.tokens > 0 && asked_.setup.setup.sequence_length == 0)
-      throw bad_request("--tokens: --sequence-length says how many a sample has");
-    const std::int64_t samples = samples_of(asked_.batch, asked_.setup.setup.sequence_length);
+    const bool counts_tokens = asked_.run.tokens > 0 || asked_.run.average_tokens > 0;
+    if (counts_tokens && asked_.stated.setup.setup.sequence_length == 0)
+      throw bad_request(std::string(asked_.run.packing ? "--packing" : "--tokens") +
+                        ": --sequence-length says how many tokens a sequence has");
+    const std::int64_t samples =
+        samples_of(asked_.stated.batch, asked_.stated.setup.setup.sequence_length);
     std::vector<runs::named_cluster> clusters =
-        runs::clusters_of(asked_.clusters, {.total = 1, .counts_make_clusters = true});
+        runs::clusters_of(asked_.stated.clusters, {.total = 1, .counts_make_clusters = true});
     if (asked_.steps.size() != 1 && asked_.steps.size() != clusters.size())
       throw bad_request("--step has " + std::to_string(asked_.steps.size()) +
                         " numbers, and there are " + std::to_string(clusters.size()) +
@@ -160,7 +162,7 @@ class answer {
     for (std::size_t at = 0; at < clusters.size(); ++at)
       add(clusters[at],
           samples,
-          asked_.batch,
+          asked_.stated.batch,
           asked_.steps[asked_.steps.size() == 1 ? 0 : at] * 1_s,
           1.0);
     checkpoint_ = checkpoint_of(asked_, nullptr);
@@ -169,14 +171,14 @@ class answer {
 
   void estimate_runs() {
     if (!asked_.steps.empty())
-      throw bad_request("--step: the step of " + asked_.setup.model.text +
+      throw bad_request("--step: the step of " + asked_.stated.setup.model.text +
                         " is estimated from its layout; leave out one of both");
-    runs::cluster_defaults otherwise = runs::defaults_of(asked_.setup);
+    runs::cluster_defaults otherwise = runs::defaults_of(asked_.stated.setup);
     otherwise.counts_make_clusters = true;
-    const std::vector<runs::named_cluster> clusters = runs::clusters_of(asked_.clusters, otherwise);
+    const std::vector<runs::named_cluster> clusters =
+        runs::clusters_of(asked_.stated.clusters, otherwise);
     for (const runs::named_cluster& on : clusters) {
-      const runs::stated_step stated = runs::step_of(
-          asked_.setup, on, asked_.batch, asked_.stragglers, asked_.fragmentation / 100);
+      const runs::stated_step stated = runs::step_of(asked_.stated, on);
       const plan_program::described_plan step =
           plan_program::describe(stated.time,
                                  {.gpus = stated.gpus,
@@ -188,7 +190,7 @@ class answer {
                                  "");
       const duration estimate = step.plan->step;
       add(on,
-          samples_of(stated.plan.effective_batch(), runs::tokens_of_sample(stated.named.setup)),
+          samples_of(stated.plan.effective_batch(), stated.named.setup),
           stated.plan.effective_batch(),
           estimate,
           {step.by_stack.all.low() / estimate, step.by_stack.all.high() / estimate});
@@ -398,9 +400,8 @@ guides::program command() {
           .examples = examples,
           .add =
               [=](CLI::App& app) {
-                setups::add_model_options(app, asked->setup);
-                setups::add_setup_options(app, asked->setup);
-                runs::add_batch_option(app, asked->batch);
+                runs::add_step_options(app, asked->stated);
+                runs::add_batch_option(app, asked->stated);
                 app.add_option(
                        "--step", asked->steps, "What a step takes, as measured, instead of MODEL")
                     ->transform(guides::time_span(guides::time_unit::seconds, 1e-6, 1e9))
@@ -409,8 +410,6 @@ guides::program command() {
                     ->type_name("TIME,...")
                     ->group("The run");
                 runs::add_run_options(app, asked->run);
-                runs::add_cluster_options(app, asked->clusters);
-                runs::add_estimate_options(app, asked->stragglers, asked->fragmentation);
                 const char* group = "Checkpoints";
                 app.add_option("--save-every", asked->save_every, "Steps from one to the next")
                     ->transform(guides::whole_number(1, std::int64_t{1} << 40))

@@ -98,24 +98,6 @@ std::vector<training_setup> codes_of(const arguments& given,
   return codes;
 }
 
-// The model with the code asked for, else transformers', else what divides a model among GPUs.
-setups::named_setup model_with_code(const setups::arguments& given) {
-  try {
-    return setups::model_of(given);
-  } catch (const bad_request&) {
-    if (!given.framework.empty()) throw;
-    setups::arguments other = given;
-    for (const char* name : {"torchtitan", "megatron-te"}) {
-      other.framework = name;
-      try {
-        return setups::model_of(other);
-      } catch (const bad_request&) {  // neither; then what the first says
-      }
-    }
-    throw;
-  }
-}
-
 // ", which these of --framework take: ..." of those that train the model so.
 std::string frameworks_that_take(const training_setup& setup, const std::string& precision) {
   std::string names;
@@ -282,7 +264,7 @@ named_request request_of(const arguments& given) {
   made.others = others;
   const std::int64_t gpus = most_gpus(request);
 
-  setups::named_setup named = model_with_code(setting);
+  setups::named_setup named = setups::model_of(setting);
   setups::choose_trained(setting, named.setup);
   if (given.recompute) named.setup.recompute = *given.recompute;
   made.name = named.name;
@@ -318,7 +300,7 @@ named_request request_of(const arguments& given) {
   if (gpus == 1 && !given.zero_stage && request.setup.framework.engine.is != &engine_classes::fsdp2)
     request.space.zero_stage = range<std::int64_t>{0, 0};
   made.run = runs::run_of(given.run, given.setup, request.effective_batch.high());
-  request.samples = runs::samples_of(made.run, runs::tokens_of_sample(request.setup));
+  request.samples = runs::samples_of(made.run, request.setup);
   if (request.samples == 0 && (given.days > 0 || given.dollars > 0))
     throw bad_request("--tokens, or --samples, says how long the run is that has a limit");
   if (given.days > 0) request.finish_in = 24 * given.days * 1_h;

@@ -23,8 +23,30 @@ using guides::bad_request;
 
 template <class Answer>
 const Answer& checked(const result<Answer>& answer) {
-  if (!answer) throw bad_request(failure_text(answer.why()).c_str());
+  if (!answer) throw bad_request(setups::sentence_of(answer.why()));
   return *answer;
+}
+
+// Packing changes how many sequences samples are, and nothing else of a run.
+void check_packing(const run_words& given, const setups::arguments& stated) {
+  const io::training_config& said = stated.files.config;
+  if (!given.packing && given.average_tokens == 0) return;
+  if (!given.packing && !(said.packing && *said.packing))
+    throw bad_request("--average-tokens: of samples that --packing fills sequences with");
+  const char* option = given.packing ? "--packing" : "--average-tokens";
+  if (stated.setup.padding_mask)
+    throw bad_request(option + std::string(" fills sequences, which then have no --padding-mask"));
+  if (given.tokens > 0)
+    throw bad_request(option + std::string(": --tokens are those of full sequences as it is; "
+                                           "--samples are packed"));
+  if (!given.is_given() && !said.samples)
+    throw bad_request(option + std::string(said.steps ? ": the files' steps count sequences as it "
+                                                        "is; --samples are packed"
+                                                      : ": --samples says how many are packed"));
+  if (given.average_tokens == 0)
+    throw bad_request(
+        "--packing: --average-tokens says how many tokens a sample has, of which "
+        "several fill a sequence");
 }
 
 }  // namespace
@@ -47,10 +69,19 @@ void add_run_options(CLI::App& app, run_words& to) {
       ->type_name("N")
       ->group(group)
       ->needs("--samples");
+  app.add_flag("--packing",
+               to.packing,
+               "Sequences are filled with several samples, of --average-tokens: no padding")
+      ->group(group);
+  app.add_option("--average-tokens", to.average_tokens, "Of a sample, with --packing")
+      ->transform(guides::finite_number(1, 1e9))
+      ->type_name("N")
+      ->group(group);
 }
 
 run_words run_of(run_words given, const setups::arguments& stated, std::int64_t samples_of_step) {
   const io::training_config& said = stated.files.config;
+  check_packing(given, stated);
   if (!given.is_given() && said.samples)
     given.samples = *said.samples;
   else if (!given.is_given() && said.steps)
@@ -73,8 +104,21 @@ std::int64_t samples_of(const run_words& given, std::int64_t tokens_of_sample) {
     return static_cast<std::int64_t>(
         std::ceil(given.tokens / static_cast<double>(tokens_of_sample)));
   if (given.samples == 0) return 0;
-  return checked(
+  const std::int64_t samples = checked(
       samples_seen({.samples = given.samples, .epochs = std::max<std::int64_t>(given.epochs, 1)}));
+  if (!(given.average_tokens > 0)) return samples;
+  const double sequences = std::ceil(static_cast<double>(samples) * given.average_tokens /
+                                     static_cast<double>(tokens_of_sample));
+  if (sequences > 0x1p53)
+    throw bad_request("--average-tokens " + io::decimal(given.average_tokens, -1) + ": " +
+                      setups::grouped(samples) + " samples fill more than 2^53 sequences");
+  return static_cast<std::int64_t>(sequences);
+}
+
+std::int64_t samples_of(const run_words& given, const training_setup& setup) {
+  if (given.average_tokens > 0 && setup.model.kind == model_kind::vision)
+    throw bad_request("--packing: several texts fill a sequence, but no several images");
+  return samples_of(given, tokens_of_sample(setup));
 }
 
 std::string in_words(const run_words& given) {
@@ -82,7 +126,9 @@ std::string in_words(const run_words& given) {
     return setups::grouped(count) + " " + one + (count == 1 ? "" : "s");
   };
   if (!(given.tokens > 0)) {
-    const std::string samples = counted(given.samples, "sample");
+    std::string samples = counted(given.samples, "sample");
+    if (given.average_tokens > 0)
+      samples += " of " + io::decimal(given.average_tokens, -1) + " tokens on average, packed";
     return given.epochs <= 1 ? samples : counted(given.epochs, "epoch") + " of " + samples;
   }
   for (const auto& [unit, name] :

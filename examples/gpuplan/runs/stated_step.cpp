@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "guides/front_end.hpp"
+#include "setups/numbers.hpp"
 #include "setups/replicas.hpp"
 
 namespace runs {
@@ -17,13 +18,20 @@ using guides::bad_request;
 
 template <class T>
 void check(const result<T>& valid) {
-  if (!valid) throw bad_request(failure_text(valid.why()).c_str());
+  if (!valid) throw bad_request(setups::sentence_of(valid.why()));
 }
 
 }  // namespace
 
-void add_batch_option(CLI::App& app, std::int64_t& to) {
-  app.add_option("--batch", to, "Samples of an optimizer step, instead of --accumulation")
+void add_step_options(CLI::App& app, step_words& to) {
+  setups::add_model_options(app, to.setup);
+  setups::add_setup_options(app, to.setup);
+  add_cluster_options(app, to.clusters);
+  add_estimate_options(app, to.stragglers, to.fragmentation);
+}
+
+void add_batch_option(CLI::App& app, step_words& to) {
+  app.add_option("--batch", to.batch, "Samples of an optimizer step, instead of --accumulation")
       ->transform(guides::whole_number(1, std::int64_t{1} << 40))
       ->type_name("N")
       ->group("Training")
@@ -52,23 +60,19 @@ cluster_defaults defaults_of(const setups::arguments& given) {
           .gpus_per_node = setups::gpus_per_node_of(given.files.config)};
 }
 
-stated_step step_of(const setups::arguments& given,
-                    const named_cluster& on,
-                    std::int64_t batch,
-                    double straggler_slowdown,
-                    double fragmentation) {
+stated_step step_of(const step_words& given, const named_cluster& on) {
   stated_step made;
   made.gpus = total_gpus(on.on);
-  const setups::arguments there = setups::on_gpus(given, made.gpus, batch);
+  const setups::arguments there = setups::on_gpus(given.setup, made.gpus, given.batch);
   made.named = setups::setup_of(there);
   made.plan = there.plan;
   made.time = {.setup = made.named.setup,
                .on = on.on,
                .efficiency = on.efficiency,
-               .straggler_slowdown = straggler_slowdown};
+               .straggler_slowdown = given.stragglers};
   check(validate(made.time));
   check(validate(made.time, made.plan));
-  made.memory = {{made.named.setup, fragmentation, nccl_channels(on.on.gpu)}};
+  made.memory = {{made.named.setup, given.fragmentation / 100, nccl_channels(on.on.gpu)}};
   check(validate(made.memory));
   check(validate(made.memory, made.plan));
   return made;

@@ -4,6 +4,7 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/memory/layouts.hpp>
+#include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/units.hpp>
 
@@ -18,8 +19,19 @@ class App;
 
 namespace runs {
 
+/// What the command line states, before it is checked.
+struct step_words {
+  setups::arguments setup{};
+  cluster_words clusters{};
+  std::int64_t batch = 0;  // 0: as the accumulations make it
+  double stragglers = 1;
+  double fragmentation = 100 * gpuplan::usual_fragmentation;
+};
+
+/// The model, its setup, the cluster and what estimates take.
+void add_step_options(CLI::App& app, step_words& to);
 /// `--batch`: the samples of a step, from which accumulations follow.
-void add_batch_option(CLI::App& app, std::int64_t& to);
+void add_batch_option(CLI::App& app, step_words& to);
 /// `--stragglers` and `--fragmentation`.
 void add_estimate_options(CLI::App& app, double& straggler_slowdown, double& fragmentation_percent);
 
@@ -37,10 +49,6 @@ struct stated_step {
 };
 
 /// Throws `guides::bad_request` where there is no such step.
-[[nodiscard]] stated_step step_of(const setups::arguments& given,
-                                  const named_cluster& on,
-                                  std::int64_t batch,
-                                  double straggler_slowdown,
-                                  double fragmentation);
+[[nodiscard]] stated_step step_of(const step_words& given, const named_cluster& on);
 
 }  // namespace runs

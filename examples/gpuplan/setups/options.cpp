@@ -102,20 +102,23 @@ std::string said(const word<Value> (&words)[Count], const Value& value) {
   return {};
 }
 
+// Of what its code has not, the code is said, which may have been chosen for the model.
 template <class T>
-void check(const result<T>& valid) {
-  if (!valid) throw bad_request(failure_text(valid.why()).c_str());
+void check(const result<T>& valid, const training_setup& setup) {
+  if (valid) return;
+  const bool is_of_code = valid.why().code == errc::no_such_code;
+  throw bad_request((is_of_code ? setup.framework.name + std::string(": ") : std::string()) +
+                    failure_text(valid.why()).c_str());
 }
 
 std::string who_runs(const training_setup& setup) { return io::who_runs(setup, "--framework"); }
 
-// By its name, or as transformers calls the model's. A shape that options give or change has the
-// first of the catalogue that runs it.
+// By its name; else as transformers calls the model's, or where that does not run it, the first of
+// the catalogue that does.
 void choose_framework(const arguments& given, const named_model& model, training_setup& to) {
   auto chosen = given.framework.empty() ? catalog::implementation_of(model.known_as)
                                         : catalog::find_framework(given.framework);
-  const bool is_changed = given.framework.empty() && !given.model.edits.empty();
-  if (is_changed && (!chosen || !catalog::runs(chosen->framework, to)))
+  if (given.framework.empty() && (!chosen || !catalog::runs(chosen->framework, to)))
     for (const catalog::named_framework* other : catalog::frameworks_for(to)) {
       chosen = *other;
       break;
@@ -123,14 +126,9 @@ void choose_framework(const arguments& given, const named_model& model, training
   if (!chosen)
     throw bad_request("no code of transformers is known for " + model.name + "; " + who_runs(to));
   to.framework = chosen->framework;
-}
-
-// Of another architecture it has none; then others may have.
-void check_code(const training_setup& setup) {
-  const auto can = catalog::runs(setup.framework, setup);
-  if (can) return;
-  throw bad_request(setup.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
-                    "; " + who_runs(setup));
+  if (const auto can = catalog::runs(to.framework, to); !can)
+    throw bad_request(to.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
+                      "; " + who_runs(to));
 }
 
 // Shares that nobody has.
@@ -158,13 +156,10 @@ void set_length_and_encodings(const arguments& given, training_setup& to) {
 // The model with its code; how it trains is not checked.
 named_setup read_model(const arguments& given) {
   const named_model model = trained_model_named(given.model);
-  if (given.packing && given.setup.padding_mask)
-    throw bad_request("--packing fills sequences, which then have no --padding-mask");
   named_setup made{.name = model.name, .setup = given.setup};
   made.setup.model = model.shape;
   set_length_and_encodings(given, made.setup);
   choose_framework(given, model, made.setup);
-  check_code(made.setup);
   return made;
 }
 
@@ -226,8 +221,6 @@ void add_model_options(CLI::App& app, arguments& to) {
       ->group(group)
       ->type_name("");
   app.add_flag("--padding-mask", to.setup.padding_mask, "Sequences have a mask of padding")
-      ->group(group);
-  app.add_flag("--packing", to.packing, "Sequences are filled with several texts: no padding")
       ->group(group);
 }
 
@@ -406,7 +399,7 @@ named_setup model_of(const arguments& given) {
   const engine_class* engine = made.setup.framework.engine.is;
   made.setup.precision = *recipe_named("bf16", engine);
   if (engine->gathers_weights) made.setup.parallelism.zero_stage = 3;
-  check(validate(made.setup));
+  check(validate(made.setup), made.setup);
   return made;
 }
 
@@ -416,8 +409,8 @@ named_setup setup_of(const arguments& given) {
   choose_sharding(given, made.setup);
   choose_precision(given, made.setup);
   if (given.from.empty()) check_shares(made.setup, given.plan);
-  check(validate(made.setup.trains, made.setup.model));
-  check(validate(made.setup, given.plan));
+  check(validate(made.setup.trains, made.setup.model), made.setup);
+  check(validate(made.setup, given.plan), made.setup);
   return made;
 }
 
@@ -493,8 +486,7 @@ void train_adapters(training_setup& setup, std::int64_t rank, bool four_bits) {
 }
 
 std::string in_words(const lora& adapters) {
-  return std::string(adapters.base.block != 0 ? "Q" : "") +
-         (adapters.magnitudes ? "DoRA" : "LoRA");
+  return std::string(adapters.base.block != 0 ? "Q" : "") + (adapters.magnitudes ? "DoRA" : "LoRA");
 }
 
 std::string in_words(optimizer steps) {
@@ -508,8 +500,8 @@ std::string in_words(const training_setup& setup, const batch_plan& plan) {
   if (!is_vision) text += " of " + counted(setup.sequence_length, "token");
   if (plan.accumulation > 1) text += " " + grouped(plan.accumulation) + " times";
   const parallelism& layout = setup.parallelism;
-  const bool is_divided = layout.tensor_parallel > 1 || layout.pipeline_parallel > 1 ||
-                          layout.context_parallel > 1;
+  const bool is_divided =
+      layout.tensor_parallel > 1 || layout.pipeline_parallel > 1 || layout.context_parallel > 1;
   if (plan.data_parallel > 1)
     text += " on each of " + grouped(plan.data_parallel) + (is_divided ? " replicas" : " GPUs");
   const std::string method = method_in_words(setup);

@@ -26,10 +26,9 @@ namespace setups {
 /// What the command line gives, before it is checked.
 struct arguments {
   model_words model{};
-  std::string framework{};  // empty: transformers' code for the model
+  std::string framework{};  // empty: transformers' code for the model, else the first that runs it
   std::string sharding{};   // an engine; empty: as the ZeRO stage has it
   std::string precision{};  // empty: as `files` have it, else bf16, of adapters bf16-autocast
-  bool packing = false;
   gpuplan::training_setup setup{};  // but for the model, the framework and the precision
   gpuplan::batch_plan plan{};
   bool has_replicas = false;  // whether `plan.data_parallel` is said

@@ -52,12 +52,8 @@ constexpr const char* examples =
     "      --pipeline-parallel 4 --batch 512 --tokens 1e10 --price 3 --carbon 380";
 
 struct request {
-  setups::arguments setup{};
-  runs::cluster_words clusters{};
+  runs::step_words step{};
   runs::run_words run{};
-  std::int64_t batch = 0;
-  double stragglers = 1;
-  double fragmentation = 100 * usual_fragmentation;
   bool explain = false;
   std::string trace_file;
   std::string svg_file;
@@ -70,9 +66,9 @@ std::string title_of(const runs::stated_step& stated, const runs::named_cluster&
 }
 
 std::string answer_to(const request& asked, const guides::output& as) {
-  const runs::named_cluster on = runs::cluster_of(asked.clusters, runs::defaults_of(asked.setup));
-  const runs::stated_step stated =
-      runs::step_of(asked.setup, on, asked.batch, asked.stragglers, asked.fragmentation / 100);
+  const setups::arguments& given = asked.step.setup;
+  const runs::named_cluster on = runs::cluster_of(asked.step.clusters, runs::defaults_of(given));
+  const runs::stated_step stated = runs::step_of(asked.step, on);
   const training_setup& setup = stated.named.setup;
   described_plan step = plan_program::describe(stated.time,
                                                {.gpus = stated.gpus,
@@ -81,9 +77,9 @@ std::string answer_to(const request& asked, const guides::output& as) {
                                                 .batch = stated.plan,
                                                 .step = stated.time.step(stated.plan),
                                                 .required = stated.memory.required(stated.plan)},
-                                               setups::precision_of(asked.setup, setup));
-  const runs::run_words run = runs::run_of(asked.run, asked.setup, stated.plan.effective_batch());
-  const std::int64_t samples = runs::samples_of(run, step.sequence_length);
+                                               setups::precision_of(given, setup));
+  const runs::run_words run = runs::run_of(asked.run, given, stated.plan.effective_batch());
+  const std::int64_t samples = runs::samples_of(run, setup);
   if (samples > 0) plan_program::add_run(step, samples, on.on, on.carbon_g_per_kWh);
   std::string drawn;
   if (!asked.trace_file.empty() || !asked.svg_file.empty()) {
@@ -123,12 +119,9 @@ guides::program command() {
           .examples = examples,
           .add =
               [=](CLI::App& app) {
-                setups::add_model_options(app, asked->setup);
-                setups::add_setup_options(app, asked->setup);
-                runs::add_batch_option(app, asked->batch);
-                runs::add_cluster_options(app, asked->clusters);
+                runs::add_step_options(app, asked->step);
+                runs::add_batch_option(app, asked->step);
                 runs::add_run_options(app, asked->run);
-                runs::add_estimate_options(app, asked->stragglers, asked->fragmentation);
                 app.add_option("--trace",
                                asked->trace_file,
                                "Also write a trace for Perfetto and chrome://tracing")
