@@ -58,6 +58,71 @@ TEST_CASE("what fits is the largest micro-batch that needs no more than there is
   CHECK(needed(largest + 1) > usable);
 }
 
+TEST_CASE("the optimizer and the adapters are those that are asked for") {
+  const std::vector<std::string> small{"gpt2", "--framework", "torch-gpt", "--gpu", "rtx_4090"};
+  const auto asked = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = small;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const gpuplan::training_setup gpt2{.model = gpuplan::catalog::gpt2,
+                                     .sequence_length = 1024,
+                                     .precision = gpuplan::bf16_mixed,
+                                     .framework = gpuplan::catalog::torch_gpt};
+  const auto needed = [](const gpuplan::training_setup& setup) {
+    return static_cast<std::int64_t>(
+        gpuplan::transformer_memory{setup}.required({.micro_batch = 1}).value());
+  };
+  const auto at_one = [](const json& rows, const char* method) {
+    return bytes_of(row_of(rows, method, "none")["memory_at_1_GiB"]);
+  };
+  gpuplan::training_setup of_8_bits = gpt2;
+  of_8_bits.optimizer = {.library = gpuplan::optimizer_library::bitsandbytes,
+                         .states = gpuplan::number_format::int8};
+  CHECK(at_one(answer(asked({"--optimizer", "adamw-8bit"})), "bf16 mixed") == needed(of_8_bits));
+  CHECK(needed(of_8_bits) < needed(gpt2));
+
+  gpuplan::training_setup adapted = gpt2;
+  adapted.precision = gpuplan::bf16_under_autocast;
+  gpuplan::lora& adapters = adapted.trains.adapters;
+  adapted.trains.what = gpuplan::training::adapters;
+  adapters = {.rank = 16, .targets = gpuplan::query_and_value};
+  adapters.targets.key = true;  // is fused with both
+  CHECK(at_one(answer(small), "LoRA 16") == needed(adapted));
+  adapters = {.rank = 32, .targets = gpuplan::all_linear, .magnitudes = true};
+  const json rows = answer(asked({"--dora", "32", "--lora-targets", "all-linear"}));
+  CHECK(at_one(rows, "DoRA 32") == needed(adapted));
+  adapters.base = gpuplan::double_quantised_base;
+  adapters.base.rest_in_fp32 = true;
+  CHECK(at_one(rows, "QDoRA 32") == needed(adapted));
+  CHECK(has(ran(asked({"--optimizer", "lion"})).out, "what fits, with Lion and 1024 tokens"));
+  // As gpuplan memory says it, but for what the allocator cannot use.
+  const json same = json_answer(
+      [](const std::vector<std::string>& more) { return output_of_command("memory", more); },
+      asked({"--lora", "8", "--lora-targets", "o,up"}));
+  const json fits =
+      answer(asked({"--lora", "8", "--lora-targets", "o,up", "--fragmentation", "0"}));
+  CHECK(at_one(fits, "LoRA 8") == bytes_of(value(same, "peak", "all", "total")));
+}
+
+TEST_CASE("a model that Megatron's code alone runs is compared by its ways") {
+  const json rows = answer({"mixtral-8x7b", "--gpu", "h200-sxm"});
+  CHECK(rows.size() == 10);
+  const auto at_one = [&](const char* method) {
+    return bytes_of(row_of(rows, method, "full")["memory_at_1_GiB"]);
+  };
+  CHECK(at_one("bf16, ZeRO-1") < at_one("bf16, replicas"));
+  CHECK(at_one("bf16, replicas") >= at_one("bf16"));
+  CHECK(at_one("bf16, ZeRO-1, expert-parallel 8") < at_one("bf16, ZeRO-1"));
+  CHECK(row_of(rows, "bf16, ZeRO-1, expert-parallel 8", "full")["gpus"] == 8);
+  const json dense = answer({"gpt3-6.7b", "--framework", "megatron-te", "--gpus", "4"});
+  const json& shared = row_of(dense, "bf16, tensor-parallel 4", "none");
+  CHECK(shared["gpus"] == 4);
+  CHECK(bytes_of(shared["memory_at_1_GiB"]) <
+        bytes_of(row_of(dense, "bf16", "none")["memory_at_1_GiB"]) / 3);
+  CHECK(has(ran({"mixtral-8x7b"}).out, "the code of Megatron-Core, Transformer Engine"));
+}
+
 TEST_CASE("verdicts of a model agree with each other") {
   const json rows = answer({"llama-3.2-1b", "--gpu", "4090,h100 80gb hbm3"});
   CHECK(rows.size() == 2 * 16);
@@ -140,8 +205,11 @@ TEST_CASE("what cannot be asked is said in a sentence") {
   fails({"gpt2", "--fragmentation", "nan"}, "nan is no number from 0 to 1000");
   fails({"gpt2", "--gpu", "h100"}, "h100_nvl        94 GB, 836 TFLOPS in bf16, 3900 GB/s");
   fails({"gpt2", "--gpu", "4090,RTX 4090"}, "--gpu names rtx_4090 twice");
-  fails({"gpt2", "--framework", "megatron-core"}, "Megatron");
-  fails({"falcon-7b"}, "no code of transformers is known for falcon-7b");
+  fails({"gpt2", "--framework", "megatron-core", "--dora", "8"}, "--dora: of Megatron-Core");
+  fails({"gpt2", "--lora", "8", "--dora", "8"}, "both say what trains");
+  fails({"gpt2", "--lora-targets", "wings"}, "no layers are called wings");
+  fails({"gpt2", "--optimizer", "adam-w"}, "--optimizer: adam-w not in {");
+  fails({"deepseek-v3"}, "no code of transformers is known for deepseek-v3");
 }
 
 TEST_CASE("numbers are decimal, also with zeros before them") {

@@ -44,13 +44,18 @@ struct request {
 
 std::string answer_to(const request& asked, const guides::output& as) {
   setups::arguments given = setups::without_layout(asked.setup);
-  if (given.setup.trains.what != gpuplan::training::adapters)
-    setups::train_adapters(given.setup, usual_rank, false);
+  given.setup.trains = {};
   setups::named_setup named = setups::model_of(given);
-  if (named.setup.framework.implementation.layers == &gpuplan::layer_classes::megatron_core)
-    throw guides::bad_request("--framework " + asked.setup.framework +
-                              ": these methods are PyTorch's own; of Megatron's code gpuplan "
-                              "memory and gpuplan plan say what fits");
+  const bool is_megatron = has_ways_of_megatron(named.setup);
+  named.setup.trains = asked.setup.setup.trains;
+  const bool has_adapters = named.setup.trains.what == gpuplan::training::adapters;
+  if (is_megatron && (has_adapters || !given.lora_targets.empty()))
+    throw guides::bad_request((!given.trained_by.empty()    ? given.trained_by.front()
+                               : given.lora_targets.empty() ? "--from"
+                                                            : "--lora-targets") +
+                              std::string(": of ") + named.setup.framework.name +
+                              " the ways to train all weights are compared");
+  if (!has_adapters) setups::train_adapters(named.setup, usual_rank, false);
   setups::choose_trained(given, named.setup);
   const gpuplan::lora adapters = named.setup.trains.adapters;
   named.setup.trains = {};
@@ -67,8 +72,9 @@ std::string answer_to(const request& asked, const guides::output& as) {
           std::string("Peaks of training steps by the code of ") + named.setup.framework.name +
           ", with " + gpuplan::io::decimal(asked.fragmentation, -1) +
           " % for what the allocator cannot use: at a micro-batch of 1, and there at the largest. "
-          "In the way of one more is what most of that would be. DDP is "
-          "DistributedDataParallel, ZeRO-2 and ZeRO-3 are fully_shard's."};
+          "In the way of one more is what most of that would be. " +
+          (is_megatron ? "ZeRO-1 is the distributed optimizer."
+                       : "DDP is DistributedDataParallel, ZeRO-2 and ZeRO-3 are fully_shard's.")};
   for (const gpuplan::gpu_spec& gpu : setups::gpus_named(asked.gpus))
     made.gpus.push_back(judge(gpu, methods, asked.fragmentation / 100));
   return render(made, as);

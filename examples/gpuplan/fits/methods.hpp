@@ -22,9 +22,14 @@ struct method {
 /// Of adapters where none is said.
 inline constexpr std::int64_t usual_rank = 16;
 
-/// Full training in fp32, mixed and pure bf16, these adapters on one GPU, on a base as it is and in
-/// four bits, and full training in mixed bf16 on several, by DistributedDataParallel and fully_shard; each without and with layers
-/// computed again.
+/// Whether the model's code is Megatron's, which has other ways than PyTorch's own.
+[[nodiscard]] bool has_ways_of_megatron(const gpuplan::training_setup& model);
+
+/// By PyTorch's own code: full training in fp32, mixed and pure bf16, these adapters on one GPU, on
+/// a base as it is and in four bits, and full training in mixed bf16 on several, by
+/// DistributedDataParallel and fully_shard. By Megatron's: full training in fp32 and bf16 on one
+/// GPU, and in bf16 on several as replicas, with the distributed optimizer, and with layers or
+/// experts shared among all. Each without and with layers computed again.
 [[nodiscard]] std::vector<method> methods_for(const gpuplan::training_setup& model,
                                               std::int64_t gpus,
                                               const gpuplan::lora& adapters);

@@ -19,7 +19,9 @@ using namespace gpuplan;
 std::int64_t count_of(bytes memory) { return static_cast<std::int64_t>(memory.value()); }
 
 verdict judge(const gpu_spec& gpu, const method& way, double fragmentation) {
-  verdict made{.method = way.name, .recompute = way.recompute, .gpus = way.plan.data_parallel};
+  verdict made{.method = way.name,
+               .recompute = way.recompute,
+               .gpus = way.plan.data_parallel * way.setup.parallelism.tensor_parallel};
   const transformer_memory memory{way.setup, fragmentation, nccl_channels(gpu)};
   if (const auto valid = validate(memory); !valid) {
     made.why_not = failure_text(valid.why()).c_str();
