@@ -218,6 +218,22 @@ TEST_CASE("of plans those can be asked for that have given degrees") {
                                      "--micro-batch",
                                      text("micro_batch")}));
   CHECK(again[0]["step_s"] == best["step_s"]);
+  for (const json& row :
+       json_answer(planned, of({"--data-parallel", "2-4", "--accumulation", "8-16"}))) {
+    if (row["plan"] != "best" && row["plan"] != "2nd") continue;
+    CAPTURE(row.dump());
+    const int replicas = row["data_parallel"].get<int>();
+    CHECK((replicas == 2 || replicas == 4));
+    CHECK(row["accumulation"].get<int>() >= 8);
+    CHECK(row["accumulation"].get<int>() <= 16);
+    CHECK(row["step_s"].get<double>() > best["step_s"].get<double>());
+  }
+  CHECK(json_answer(planned,
+                    of({"--data-parallel",
+                        text("data_parallel"),
+                        "--accumulation",
+                        text("accumulation")}))[0]["step_s"] == best["step_s"]);
+  CHECK(has(planned(of({"--data-parallel", "3"})).err, "each of these would do"));
   for (const char* wrong : {"0", "8-2", "a", "2-", "-2", "2-3-4", "1.5", "999999999999"})
     CHECK(planned(of({"--tensor-parallel", wrong})).status == 2);
   CHECK(has(planned(of({"--zero", "4"})).err, "4 is no number from 0 to 3"));

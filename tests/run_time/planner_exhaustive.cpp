@@ -136,8 +136,6 @@ plan_request random_request(dice& roll, std::vector<training_setup>& setups) {
   }
   request.setups = setups;
   space.micro_batch = some(6);
-  if (roll.one_in(6)) space.data_parallel = some(6);
-  if (roll.one_in(6)) space.accumulation = some(8);
   request.tensor_within_node = !roll.one_in(3);
   request.goal = static_cast<plan_goal>(roll.from(0, 2));
   return request;
@@ -407,10 +405,16 @@ stack_estimate slow_stack() {
 TEST_CASE("branch and bound finds what brute force finds, in 2,500 random spaces") {
   dice roll{std::mt19937_64(1)};
   dice stacks{std::mt19937_64(2)};
+  dice batches{std::mt19937_64(3)};
   tally sums;
   std::vector<training_setup> setups;
   for (int space = 0; space < 2500; ++space) {
-    const plan_request request = random_request(roll, setups);
+    plan_request request = random_request(roll, setups);
+    for (auto* of_batch : {&request.space.data_parallel, &request.space.accumulation})
+      if (batches.one_in(8)) {
+        const std::int64_t least = batches.from(1, 3);
+        *of_batch = range<std::int64_t>{least, batches.from(least, 8)};
+      }
     sums.of_setups += !setups.empty();
     roofline_times times;
     if (roll.one_in(3)) {
