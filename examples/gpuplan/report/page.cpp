@@ -84,6 +84,8 @@ io::table request_table(const findings& of) {
   add("expert parallel", degrees(space.expert_parallel));
   add("ZeRO stage", degrees(space.zero_stage));
   add("micro-batch", degrees(known<range<std::int64_t>>(space.micro_batch)));
+  if (space.data_parallel) add("replicas", degrees(space.data_parallel));
+  if (space.accumulation) add("accumulation", degrees(space.accumulation));
   return table;
 }
 
