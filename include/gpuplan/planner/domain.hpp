@@ -208,8 +208,7 @@ constexpr void for_each_size(const plan_domain& domain,
     const std::int64_t samples = b * data_parallel;
     allowed_batches batches{.plain = accumulations_for(batch, samples, 1).in(space.accumulation)};
     if (pipeline.in_chunks != 0)
-      batches.in_chunks =
-          accumulations_for(batch, samples, pipeline.stages).in(space.accumulation);
+      batches.in_chunks = accumulations_for(batch, samples, pipeline.stages).in(space.accumulation);
     if (batches.plans(pipeline) != 0) visit(many, batches);
   }
 }
