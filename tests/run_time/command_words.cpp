@@ -64,6 +64,95 @@ TEST_CASE("what a script does not say stays, and is named") {
         word_list{"$1", "$(nproc --all)", "`date`", "$T", "$((1 << 2))", "${X%.py}", "$@"});
 }
 
+std::vector<std::string> guessed(const shell_command& command) {
+  std::vector<std::string> names;
+  for (const shell_guess& each : command.guesses) names.push_back(each.variable);
+  return names;
+}
+
+TEST_CASE("of branches that the script decides, the one that runs counts") {
+  const auto last = [](const std::string& script) {
+    const shell_script read = read_shell_script(script);
+    REQUIRE_MESSAGE(read, read.why);
+    REQUIRE_FALSE(read.commands.empty());
+    CHECK(read.commands.back().guesses.empty());
+    return read.commands.back().words;
+  };
+  const std::string sizes =
+      "if [[ $SIZE == \"13B\" ]]; then H=5120; L=40\nelif [ \"$SIZE\" = 7B ]; then\n  H=4096\n  "
+      "L=32\n"
+      "else echo unknown; exit 1; fi\np $H $L";
+  CHECK(last("SIZE=7B\n" + sizes) == word_list{"p", "4096", "32"});
+  CHECK(last("SIZE=13B\n" + sizes) == word_list{"p", "5120", "40"});
+  const std::string kinds =
+      "case $KIND in\n  small|tiny) A=1 ;;\n  big*) A=2; B=3 ;;\n  *) A=4\nesac\np $A $B";
+  CHECK(last("B=0; KIND=tiny\n" + kinds) == word_list{"p", "1", "0"});
+  CHECK(last("B=0; KIND=bigger\n" + kinds) == word_list{"p", "2", "3"});
+  CHECK(last("B=0; KIND=other\n" + kinds) == word_list{"p", "4", "0"});
+  CHECK(last("N=4\n[ $N -gt 2 ] && A=many || A=few\np $A") == word_list{"p", "many"});
+  CHECK(last("N=1\n[ $N -gt 2 ] && A=many || A=few\np $A") == word_list{"p", "few"});
+  CHECK(last("N=1\nif ! [ $N -ge 2 ]; then A=few; fi\np $A") == word_list{"p", "few"});
+  CHECK(last("if [ -z \"$UNSET\" ]; then UNSET=8; fi\np $UNSET") == word_list{"p", "8"});
+  CHECK(last("A=0\nif [ -n \"${UNSET}\" ]; then A=1; fi\np $A") == word_list{"p", "0"});
+  CHECK(last("if false; then torchrun a.py; else torchrun b.py; fi") ==
+        word_list{"torchrun", "b.py"});
+  CHECK(last("for N in 3; do A=$N; done; p $A") == word_list{"p", "3"});
+  CHECK(last("A=1; mkdir x || { A=2; exit 1; }\np $A") == word_list{"p", "1"});
+}
+
+TEST_CASE("what a branch adds that the script does not decide is kept, and said") {
+  const shell_script read = read_shell_script(
+      "T='--micro-batch-size 1'\nif [ \"$BIG\" = 1 ]; then\n  T=\"$T --global-batch-size "
+      "512\"\nfi\n"
+      "A=( --a 1 )\nif grep -q x y; then A+=( --b 2 ); fi\n[ $C = d ] && S+=' --s'\n"
+      "if ((N > 2)); then T+=\" --t\"; fi\np $T \"${A[@]}\" $S\nq 1\n");
+  REQUIRE(read);
+  const shell_command& trains = read.commands[read.commands.size() - 2];
+  CHECK(trains.words == word_list{"p",
+                                  "--micro-batch-size",
+                                  "1",
+                                  "--global-batch-size",
+                                  "512",
+                                  "--t",
+                                  "--a",
+                                  "1",
+                                  "--b",
+                                  "2",
+                                  "--s"});
+  CHECK(guessed(trains) == word_list{"T", "T", "A", "S"});
+  CHECK(trains.guesses[0].text ==
+        "is added to in line 3, which runs only where a condition holds; it is taken to hold");
+  CHECK(read.commands.back().guesses.empty());
+  // what arguments may set keeps its default
+  const shell_script parsed = read_shell_script(
+      "N=2\nwhile [ $# -gt 0 ]; do case $1 in --nodes) N=$2; shift 2 ;; esac; done\np $N\n");
+  REQUIRE(parsed);
+  CHECK(parsed.commands.back().words == word_list{"p", "2"});
+  CHECK(guessed(parsed.commands.back()) == word_list{"N"});
+}
+
+TEST_CASE("of a loop the first value counts, and the others are said") {
+  const shell_script read = read_shell_script(
+      "for LR in 1e-4 3e-4; do\n  OUT=out_$LR\n  p --lr $LR --out $OUT\ndone\n"
+      "for i in $(seq 3); do q $i; done\nfor ((i = 0; i < 3; ++i)); do r $i; done\n"
+      "X=(a b)\nfor i in \"${X[@]}\"; do s $i; done\n");
+  REQUIRE(read);
+  REQUIRE(read.commands.size() == 4);
+  CHECK(read.commands[0].words == word_list{"p", "--lr", "1e-4", "--out", "out_1e-4"});
+  REQUIRE(read.commands[0].guesses.size() == 1);
+  CHECK(read.commands[0].guesses[0].variable == "LR");
+  CHECK(read.commands[0].guesses[0].text ==
+        "is 1e-4, 3e-4 in a loop, so that several trainings are meant; this is the first");
+  CHECK(read.commands[1].words == word_list{"q", "$i"});
+  CHECK(read.commands[2].words == word_list{"r", "$i"});
+  CHECK(read.commands[3].words == word_list{"s", "a"});
+  const read_launch run = read_torchrun_words(
+      read_shell_script("for LR in 1 2; do torchrun --nproc-per-node 2 t.py --lr $LR; done"));
+  REQUIRE(run.read.remarks.size() == 1);
+  CHECK(run.read.remarks[0].key == "LR");
+  CHECK(run.words == word_list{"--lr", "1"});
+}
+
 TEST_CASE("options alone are one command, whatever their lines") {
   CHECK(only("# sizes\n--num-layers 4\n--bf16\n\n--lr 1e-4\n") ==
         word_list{"--num-layers", "4", "--bf16", "--lr", "1e-4"});
@@ -80,6 +169,12 @@ TEST_CASE("scripts that would exhaust memory or the stack are refused, or read t
   CHECK(read_shell_script(deep));
   CHECK(read_shell_script("p $((" + std::string(100'000, '(') + "))"));
   CHECK(read_shell_script("p $((" + std::string(100'000, '-') + "))"));
+  std::string nested;
+  for (int i = 0; i < 1000; ++i) nested += "if [ a ]; then\n";
+  CHECK(read_shell_script(nested).why == "its conditions and loops nest deeper than 64");
+  std::string patterns = "A=" + std::string(100'000, 'a') + "\nif [[ $A == ";
+  for (int i = 0; i < 1000; ++i) patterns += "*a";
+  CHECK(read_shell_script(patterns + "b ]]; then p; fi"));
   std::string evals = "p";
   for (int i = 0; i < 200; ++i) evals = "eval " + evals;
   CHECK(read_shell_script(evals));
@@ -89,7 +184,8 @@ TEST_CASE("mutated scripts are read without a fault") {
   const std::string sample =
       "#!/bin/bash\nN=${NODES:-2}\nA=(--nnodes $N --tp 4 'a b')\nA+=(--sp) # more\nif [ $N ]; "
       "then\n"
-      "  W=$((N * 8))\nfi\ncat <<X\nq\nX\nC=\"torchrun ${A[@]}\"\n"
+      "  W=$((N * 8))\nfi\nfor l in 1 2; do case $l in 1|a*) [[ $l == 1 ]] && A+=(--l $l) ;; esac; "
+      "done\ncat <<X\nq\nX\nC=\"torchrun ${A[@]}\"\n"
       "srun bash -c \"eval $C --x `y` $(z)\" > log 2>&1 | tee -a l\n";
   const std::string pieces = "'\"\\$`(){}[]@*#;&|<>=+-:\n \tA1N\xff%/!~";
   random_numbers random(7);
@@ -154,6 +250,59 @@ TEST_CASE("torchrun's odd words are said") {
   CHECK(of("torchrun a.py\ntorchrun b.py").remarks[0].key == "b.py");
   CHECK_FALSE(of("echo torchrun_is_here"));
   CHECK_FALSE(of("python -m pip install torch"));
+}
+
+TEST_CASE("launchers' flags are read in all their forms") {
+  struct launch_line {
+    const char* script;
+    std::int64_t nodes;
+    std::int64_t gpus;
+  };
+  for (const launch_line& one :
+       {launch_line{"accelerate launch --num_processes=8 --num_machines 1 t.py", 1, 8},
+        launch_line{"accelerate launch --num-processes 8 --num-machines=2 -m t", 2, 8},
+        launch_line{"N=8\naccelerate launch --num_machines 1 --num_processes=$N t.py", 1, 8},
+        launch_line{
+            "export N=${N:-8}\naccelerate launch --num_machines=1 --num_processes \"${N}\" t.py",
+            1,
+            8},
+        launch_line{
+            "python -m accelerate.commands.launch --num_machines 2 --num_processes 16 t.py", 2, 16},
+        launch_line{"deepspeed --num_gpus=4 t.py", 1, 4},
+        launch_line{"G=4; deepspeed --num_gpus $G --num_nodes=2 --master_port=1 t.py", 2, 8},
+        launch_line{"deepspeed --include localhost:0,1,2 t.py", 1, 3},
+        launch_line{"deepspeed --include=a:0,1@b:4,5 t.py", 2, 4},
+        launch_line{"CUDA_VISIBLE_DEVICES=0,1 deepspeed t.py", 1, 2},
+        launch_line{"export CUDA_VISIBLE_DEVICES=2,3\ntorchrun --nproc-per-node gpu t.py", 1, 2},
+        launch_line{"G=8 N=2\ntorchrun --nproc-per-node=$G --nnodes=${N} t.py", 2, 16},
+        launch_line{"NPROC_PER_NODE=4 NNODES=2 llamafactory-cli train a.yaml", 2, 8},
+        launch_line{"CUDA_VISIBLE_DEVICES=0,1,2,3 axolotl train a.yaml", 1, 4},
+        launch_line{"srun accelerate launch --num_processes 2 --num_machines 2 t.py", 2, 2}}) {
+    CAPTURE(one.script);
+    const read_config read = read_torchrun(one.script);
+    REQUIRE_MESSAGE(read, read.why);
+    CHECK(read.remarks.empty());
+    REQUIRE(read.config.nodes);
+    REQUIRE(read.config.gpus_per_node);
+    CHECK(*read.config.nodes == one.nodes);
+    CHECK(*read.config.nodes * *read.config.gpus_per_node == one.gpus);
+  }
+  for (const char* const open : {"accelerate launch --num_processes=$N t.py",
+                                 "accelerate launch --num_processes $((N * 8)) t.py",
+                                 "deepspeed --num_gpus=$N t.py",
+                                 "deepspeed --hostfile hosts t.py",
+                                 "deepspeed --include $HOSTS t.py",
+                                 "torchrun --nproc-per-node=$N t.py",
+                                 "torchrun --nnodes=$N --nproc-per-node=8 t.py"}) {
+    CAPTURE(open);
+    const read_config read = read_torchrun(open);
+    CHECK_FALSE(read.config.gpus);
+    CHECK(read.remarks.size() == 1);
+  }
+  CHECK(read_torchrun("accelerate launch --num_processes 3 --num_machines 2 t.py").remarks[0].is ==
+        remark::kind::contradicts);
+  CHECK(read_torchrun_words(read_shell_script("trl sft --model_name_or_path a/b")).words ==
+        word_list{"--model_name_or_path", "a/b"});
 }
 
 TEST_CASE("torchrun's script says the GPUs again") {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -64,6 +65,32 @@ TEST_CASE("Slurm's times and GPUs are read in all their forms") {
         remark::kind::contradicts);
   CHECK(read_slurm("#SBATCH --time=x\n").remarks[0].is == remark::kind::contradicts);
   CHECK_FALSE(read_slurm("echo"));
+}
+
+TEST_CASE("what Slurm sets in a job's environment is known") {
+  const std::string lines =
+      "#!/bin/bash\n#SBATCH --nodes=4 --gpus-per-node=8\n#SBATCH --ntasks-per-node=1\n";
+  const read_launch job =
+      read_slurm_script(lines +
+                        "GPUS=${SLURM_GPUS_ON_NODE}\nsrun torchrun --nnodes=$SLURM_NNODES "
+                        "--nproc-per-node $GPUS t.py "
+                        "--world $((SLURM_JOB_NUM_NODES * GPUS)) --tasks $SLURM_NTASKS\n");
+  REQUIRE(job.read);
+  CHECK(job.read.remarks.empty());
+  CHECK(*job.read.config.gpus == 32);
+  CHECK(job.words == std::vector<std::string>{"--world", "32", "--tasks", "4"});
+  const read_config launched = read_slurm(
+      lines + "accelerate launch --num_processes $((SLURM_NNODES * 8)) --num_machines 4 t.py\n");
+  CHECK(launched.remarks.empty());
+  CHECK(*launched.config.gpus == 32);
+  const read_config fewer =
+      read_slurm(lines + "accelerate launch --num_processes 8 --num_machines 1 t.py\n");
+  REQUIRE(fewer.remarks.size() == 1);
+  CHECK(fewer.remarks[0].text == "is 8; the job has 32 GPUs");
+  const read_config alone = read_slurm(lines + "srun torchrun --nproc-per-node 8 t.py\n");
+  REQUIRE(alone.remarks.size() == 1);
+  CHECK(alone.remarks[0].key == "--nnodes");
+  CHECK(alone.remarks[0].text == "is 1; the job has 4 nodes");
 }
 
 TEST_CASE("a job script says what was written into it") {

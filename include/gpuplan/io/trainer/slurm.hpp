@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,6 +51,13 @@ namespace detail {
 class slurm_reader {
  public:
   explicit slurm_reader(read_launch& to) : to_(to) {}
+  /// One that goes on with what another read.
+  slurm_reader(read_launch& to, const slurm_reader& before)
+      : to_(to),
+        nodes_(before.nodes_),
+        gpus_(before.gpus_),
+        all_gpus_(before.all_gpus_),
+        tasks_(before.tasks_) {}
 
   /// The options of one line or command, `--nodes=2`, `-N 2`.
   void read(const std::vector<std::string>& words) {
@@ -69,13 +78,32 @@ class slurm_reader {
       option(name, is);
     }
   }
+  /// What Slurm sets in the job's environment of what its lines say.
+  [[nodiscard]] std::map<std::string, std::string> environment() const {
+    std::map<std::string, std::string> set;
+    const auto put = [&set](std::initializer_list<const char*> names,
+                            const known<std::int64_t>& is) {
+      for (const char* const name : names)
+        if (is) set[name] = std::to_string(*is);
+    };
+    put({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, nodes_);
+    put({"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"}, gpus_per_node());
+    put({"SLURM_NTASKS_PER_NODE"}, tasks_);
+    if (nodes_ && tasks_) put({"SLURM_NTASKS", "SLURM_NPROCS"}, *nodes_ * *tasks_);
+    return set;
+  }
   /// Joins what the job asks for with what torchrun starts on each node.
   void conclude() {
     training_config& config = to_.read.config;
     const known<std::int64_t> started = config.gpus_per_node;
+    if (is_launched_ && config.nodes && nodes_ && *config.nodes != *nodes_)
+      say(remark::kind::contradicts,
+          "--nnodes",
+          "is " + std::to_string(*config.nodes) + "; the job has " + std::to_string(*nodes_) +
+              " nodes");
     if (nodes_) config.nodes = nodes_;
-    if (!gpus_ && all_gpus_ && config.nodes && *all_gpus_ % *config.nodes == 0)
-      gpus_ = *all_gpus_ / *config.nodes;
+    if (!nodes_) nodes_ = config.nodes;
+    gpus_ = gpus_per_node();
     if (gpus_) config.gpus_per_node = gpus_;
     if (is_launched_ && started && gpus_ && *started != *gpus_)
       say(remark::kind::contradicts,
@@ -86,12 +114,23 @@ class slurm_reader {
       say(remark::kind::contradicts,
           "--ntasks-per-node",
           "is " + std::to_string(*tasks_) + "; with torchrun 1 is taken, which starts the others");
+    const known<std::int64_t> processes = config.gpus;  // of accelerate
     config.gpus = known<std::int64_t>();
     if (config.nodes && config.gpus_per_node) config.gpus = *config.nodes * *config.gpus_per_node;
+    if (!config.gpus) config.gpus = processes;
+    if (!is_launched_ && processes && config.gpus && *processes != *config.gpus)
+      say(remark::kind::contradicts,
+          "--num_processes",
+          "is " + std::to_string(*processes) + "; the job has " + std::to_string(*config.gpus) +
+              " GPUs");
   }
   void launched(bool is) { is_launched_ = is; }
 
  private:
+  [[nodiscard]] known<std::int64_t> gpus_per_node() const {
+    if (!gpus_ && all_gpus_ && nodes_ && *all_gpus_ % *nodes_ == 0) return *all_gpus_ / *nodes_;
+    return gpus_;
+  }
   void say(remark::kind is, std::string_view key, std::string text) {
     to_.read.remarks.push_back({is, std::string(key), std::move(text)});
   }
@@ -153,18 +192,9 @@ class slurm_reader {
 /// What a job script says: the GPUs by its `#SBATCH` lines and srun's options, the training it
 /// starts, and the trainer's words. Options that ask for other things are passed over.
 [[nodiscard]] inline read_launch read_slurm_script(std::string_view text) {
-  const shell_script script = read_shell_script(text);
-  read_launch made = read_torchrun_words(script);
-  made.read.tool = "slurm";
-  if (!script) return made;
-  made.read.why.clear();
-  detail::slurm_reader options(made);
-  bool is_launched = false;
-  for (const std::string& word : made.launcher)
-    is_launched =
-        is_launched || detail::last_of_path(word) == "torchrun" || word == "torch.distributed.run";
-  options.launched(is_launched);
-  std::string_view left = text;
+  read_launch asked;
+  detail::slurm_reader lines(asked);
+  std::string_view left = text.size() <= most_of_settings ? text : std::string_view();
   bool asks = false;
   while (!left.empty()) {
     const std::size_t end = left.find('\n');
@@ -173,8 +203,23 @@ class slurm_reader {
     if (line.substr(0, 8) != "#SBATCH ") continue;
     asks = true;
     const shell_script words = read_shell_script("sbatch " + std::string(line.substr(8)));
-    if (words && !words.commands.empty()) options.read(words.commands[0].words);
+    if (words && !words.commands.empty()) lines.read(words.commands[0].words);
   }
+  const shell_script script = read_shell_script(text, lines.environment());
+  read_launch made = read_torchrun_words(script);
+  made.read.tool = "slurm";
+  if (!script) return made;
+  made.read.why.clear();
+  made.read.remarks.insert(
+      made.read.remarks.begin(), asked.read.remarks.begin(), asked.read.remarks.end());
+  asked.how.command = made.how.command;
+  made.how = asked.how;
+  detail::slurm_reader options(made, lines);
+  bool is_launched = false;
+  for (const std::string& word : made.launcher)
+    is_launched =
+        is_launched || detail::last_of_path(word) == "torchrun" || word == "torch.distributed.run";
+  options.launched(is_launched);
   if (!made.launcher.empty() && made.launcher.front() == "srun") {
     std::vector<std::string> words;
     for (const std::string& word : made.launcher) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// torchrun's command line: on how many GPUs a training starts, and which words are the trainer's.
+// The command lines of torchrun, accelerate, deepspeed and the like: on how many GPUs a training
+// starts, and which words are the trainer's.
 
 #include <gpuplan/io/trainer/command_words.hpp>
 #include <gpuplan/io/trainer/launch.hpp>
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,10 +41,17 @@ namespace detail {
 [[nodiscard]] inline bool is_launcher(std::string_view word) {
   return is_one_of(last_of_path(word), {"torchrun", "accelerate", "deepspeed"});
 }
+/// Of programs that start a trainer of their own on all GPUs they see: `trl sft`.
+[[nodiscard]] inline bool is_own_launcher(std::string_view word, std::string_view next) {
+  word = last_of_path(word);
+  if (word == "trl") return !next.empty() && !is_one_of(next, {"env", "chat", "vllm-serve"});
+  return is_one_of(word, {"axolotl", "llamafactory-cli", "lmf"}) && next == "train";
+}
 /// Where in a command a launcher or Python starts; its size where neither does.
 [[nodiscard]] inline std::size_t start_of_training(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (is_launcher(words[i])) return i;
+    if (i + 1 < words.size() && is_own_launcher(words[i], words[i + 1])) return i;
     if (!is_python(words[i]) || i + 1 == words.size()) continue;
     // python -c TEXT and python -m pip train nothing
     std::size_t next = i + 1;
@@ -59,15 +68,22 @@ namespace detail {
 /// The words of one launcher, from left to right.
 class launcher_words {
  public:
-  launcher_words(const std::vector<std::string>& words, std::size_t from, read_launch& to)
-      : words_(words), at_(from), to_(to) {}
+  launcher_words(const shell_command& command, std::size_t from, read_launch& to)
+      : words_(command.words), environment_(command.environment), at_(from), to_(to) {}
 
   void read() {
     const std::string_view first = last_of_path(words_[at_]);
     to_.launcher.assign(words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(at_ + 1));
     ++at_;
     if (first == "torchrun") return read_torchrun();
-    if (is_launcher(first)) return find_script();
+    if (first == "accelerate") return read_accelerate();
+    if (first == "deepspeed") return read_deepspeed();
+    if (at_ < words_.size() && is_own_launcher(first, words_[at_])) {
+      to_.read.config.nodes = said("NNODES");
+      to_.read.config.gpus_per_node = said("NPROC_PER_NODE");
+      take_visible();
+      return program();
+    }
     while (at_ < words_.size() && is_one_of(words_[at_], {"-u", "-O", "-B", "-s"})) next();
     if (at_ + 1 < words_.size() && words_[at_] == "-m") {
       next();
@@ -78,9 +94,10 @@ class launcher_words {
         next();
         return read_torchrun();
       }
-      if (is_one_of(module, {"accelerate.commands.launch", "deepspeed.launcher.runner"})) {
+      const bool is_accelerate = module == "accelerate.commands.launch";
+      if (is_accelerate || module == "deepspeed.launcher.runner") {
         next();
-        return find_script();
+        return is_accelerate ? read_accelerate() : read_deepspeed();
       }
     }
     program();
@@ -96,14 +113,106 @@ class launcher_words {
     to_.program = words_[at_];
     to_.words.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_ + 1), words_.end());
   }
-  // Of launchers with readers of their own: what ends in .py, or follows -m.
-  void find_script() {
+  // Up to what ends in .py, or follows -m. Of the flags before it, those with a count are read.
+  template <class Read>
+  void read_flags(const Read& read_flag) {
     for (; at_ < words_.size(); next()) {
       const std::string& is = words_[at_];
       if (is.size() > 3 && is.compare(is.size() - 3, 3, ".py") == 0) break;
-      if (at_ > 0 && (words_[at_ - 1] == "-m" || words_[at_ - 1] == "--module")) break;
+      if (at_ > 0 && is_one_of(words_[at_ - 1], {"-m", "--module"})) break;
+      if (is.size() < 3 || is[0] != '-') continue;
+      const std::size_t equals = is.find('=');
+      std::string name = is.substr(0, equals);
+      for (char& c : name)
+        if (c == '-') c = '_';
+      if (equals != std::string::npos)
+        read_flag(name, is.substr(0, equals), is.substr(equals + 1));
+      else if (at_ + 1 < words_.size() && words_[at_ + 1][0] != '-')
+        read_flag(name, is, words_[at_ + 1]);
+    }
+  }
+  void read_accelerate() {
+    training_config& config = to_.read.config;
+    read_flags([&](const std::string& name, const std::string& key, const std::string& is) {
+      if (name == "__num_machines") config.nodes = count(key, is);
+      if (name == "__num_processes") config.gpus = count(key, is);
+    });
+    if (!config.gpus) {
+      take_visible();
+    } else if (config.nodes && *config.gpus % *config.nodes == 0) {
+      config.gpus_per_node = *config.gpus / *config.nodes;
+    } else if (config.nodes) {
+      remark_on(remark::kind::contradicts,
+                "--num_processes",
+                "is " + std::to_string(*config.gpus) + "; a multiple of --num_machines, " +
+                    std::to_string(*config.nodes) + ", is taken");
+      config.nodes = {};
     }
     program();
+  }
+  void read_deepspeed() {
+    training_config& config = to_.read.config;
+    bool names_nodes = false;
+    read_flags([&](const std::string& name, const std::string& key, const std::string& is) {
+      if (name == "__num_nodes") config.nodes = count(key, is);
+      if (name == "__num_gpus") config.gpus_per_node = count(key, is);
+      if (name == "__include" || name == "_i") read_included(key, is);
+      names_nodes = names_nodes || name == "__hostfile" || name == "_H";
+    });
+    if (names_nodes && !config.nodes)
+      remark_on(remark::kind::doubtful,
+                "--hostfile",
+                "names the nodes, and --num_nodes does not say how many of them");
+    if (!names_nodes && !config.nodes) config.nodes = 1;
+    take_visible();
+    if (config.nodes && config.gpus_per_node) config.gpus = *config.nodes * *config.gpus_per_node;
+    program();
+  }
+  // worker-0@worker-1:0,2: nodes, and which GPUs of each.
+  void read_included(const std::string& key, std::string_view is) {
+    std::int64_t nodes = 0;
+    std::int64_t gpus = 0;
+    bool is_even = !has_expansion(is);
+    while (!is.empty() && is_even) {
+      const std::size_t end = is.find('@');
+      const std::string_view node = is.substr(0, end);
+      const std::size_t colon = node.find(':');
+      std::int64_t of_node = 0;
+      if (colon != std::string_view::npos) {
+        of_node = 1;
+        for (const char c : node.substr(colon + 1)) of_node += c == ',' ? 1 : 0;
+      }
+      is_even = of_node > 0 && (nodes == 0 || of_node == gpus);
+      gpus = of_node;
+      ++nodes;
+      is = end == std::string_view::npos ? std::string_view() : is.substr(end + 1);
+    }
+    if (is_even && nodes > 0) {
+      to_.read.config.nodes = nodes;
+      to_.read.config.gpus_per_node = gpus;
+    } else {
+      remark_on(remark::kind::doubtful,
+                key,
+                "does not say one number of GPUs for each node, as localhost:0,1 does");
+    }
+  }
+  // A variable that the launcher takes where its words do not say it.
+  known<std::int64_t> said(const char* variable) {
+    const auto set = environment_.find(variable);
+    if (set == environment_.end()) return {};
+    return count(variable, set->second);
+  }
+  // All GPUs that it may see, where nothing else says how many.
+  void take_visible() {
+    training_config& config = to_.read.config;
+    const auto set = environment_.find("CUDA_VISIBLE_DEVICES");
+    if (config.gpus_per_node || config.gpus || set == environment_.end()) return;
+    const std::string& list = set->second;
+    if (list.empty() || list.find_first_not_of("0123456789,") != std::string::npos) return;
+    std::int64_t devices = 1;
+    for (const char c : list) devices += c == ',' ? 1 : 0;
+    config.gpus_per_node = devices;
+    if (!config.nodes) config.nodes = 1;
   }
   void read_torchrun() {
     training_config& config = to_.read.config;
@@ -147,6 +256,7 @@ class launcher_words {
           config.gpus_per_node = count(key, is);
       }
     }
+    take_visible();
     if (config.nodes && config.gpus_per_node) config.gpus = *config.nodes * *config.gpus_per_node;
     program();
   }
@@ -182,7 +292,7 @@ class launcher_words {
                       "--shutdown-timeout"});
   }
   known<std::int64_t> count(const std::string& key, const std::string& is) {
-    if (is.find_first_of("$`") != std::string::npos) {
+    if (has_expansion(is)) {
       remark_on(remark::kind::doubtful,
                 key,
                 "is " + shown(value(is)) + ", which the script does not say");
@@ -208,6 +318,7 @@ class launcher_words {
   }
 
   const std::vector<std::string>& words_;
+  const std::map<std::string, std::string>& environment_;
   std::size_t at_;
   read_launch& to_;
 };
@@ -226,7 +337,9 @@ class launcher_words {
   for (const shell_command& each : script.commands) {
     const std::size_t start = start_of_training(each.words);
     if (start == each.words.size()) continue;
-    bool launches = is_launcher(each.words[start]);
+    bool launches = is_launcher(each.words[start]) ||
+                    (start + 1 < each.words.size() &&
+                     is_own_launcher(each.words[start], each.words[start + 1]));
     for (std::size_t i = start + 1; i < each.words.size() && i < start + 4; ++i)
       launches = launches || each.words[i].compare(0, 18, "torch.distributed.") == 0;
     const int rank = launches ? 3 : start > 0 ? 2 : 1;
@@ -237,10 +350,15 @@ class launcher_words {
     from = start;
   }
   if (last == nullptr) {
-    made.read.why = "no command of it starts torchrun, accelerate, deepspeed or Python";
+    made.read.why =
+        "no command of it starts torchrun, accelerate, deepspeed, trl, axolotl train, "
+        "llamafactory-cli train or Python";
     return made;
   }
-  launcher_words(last->words, from, made).read();
+  launcher_words(*last, from, made).read();
+  for (const shell_guess& each : last->guesses)
+    made.read.remarks.push_back(
+        {remark::kind::doubtful, printable(each.variable), printable(each.text)});
   if (alike > 1)
     made.read.remarks.push_back({remark::kind::doubtful,
                                  made.program,
@@ -250,9 +368,10 @@ class launcher_words {
 
 }  // namespace detail
 
-/// The training that a script or a command line starts with torchrun, or with
-/// `python -m torch.distributed.run`, and the trainer's own words. Two numbers of nodes, "2:4",
-/// count as the larger. Tested with torch 2.15.
+/// The training that a script or a command line starts with torchrun, `python -m
+/// torch.distributed.run`, `accelerate launch`, deepspeed, `trl`, `axolotl train` or
+/// `llamafactory-cli train`, and the trainer's own words. Two numbers of nodes, "2:4", count as the
+/// larger. Tested with torch 2.15.
 [[nodiscard]] inline read_launch read_torchrun_words(const shell_script& script) {
   read_launch made = detail::training_of(script);
   made.read.tool = "torchrun";
