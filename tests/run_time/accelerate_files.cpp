@@ -130,7 +130,13 @@ TEST_CASE("what is written for Accelerate is read back") {
        "expert_parallel",
        "tensor_parallel",
        "context_parallel"},
-      {"engine", "zero_stage", "shard_group", "gpus", "nodes"},
+      {"engine",
+       "zero_stage",
+       "optimizer_on_host",
+       "weights_on_host",
+       "shard_group",
+       "gpus",
+       "nodes"},
       [](const training_config& config) { return write_accelerate(config); },
       [](const written_config& written) { return read_accelerate_text(written.files[0].text); });
   CHECK(made.different == "");

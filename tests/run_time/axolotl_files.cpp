@@ -123,7 +123,14 @@ TEST_CASE("what is written for axolotl is read back") {
   const auto made = random_config::make_round_trips(
       10000,
       {"gpus", "nodes", "gpus_per_node", "global_batch", "pipeline_parallel", "expert_parallel"},
-      {"precision", "recompute", "shard_group", "trains", "weights", "zero_stage"},
+      {"optimizer_on_host",
+       "precision",
+       "recompute",
+       "shard_group",
+       "trains",
+       "weights",
+       "weights_on_host",
+       "zero_stage"},
       [](const training_config& config) { return write_axolotl(config); },
       [](const written_config& written) { return read_axolotl_text(written.files[0].text); });
   CHECK(made.different == "");

@@ -110,6 +110,25 @@ TEST_CASE("flags alone are read too, with Megatron-LM's own defaults") {
   CHECK_FALSE(read.config.tensor_parallel);
 }
 
+TEST_CASE("without a number of tokens it is asked for, or the tokenizer's own is taken") {
+  const std::string sizes = "--num-layers 12 --hidden-size 768 --num-attention-heads 12 ";
+  const read_config known = read_megatron_lm(sizes + "--tokenizer-type GPT2BPETokenizer");
+  REQUIRE(known.config.shape);
+  CHECK(known.config.shape->vocab_size == 50304);
+  REQUIRE(known.remarks.size() == 1);
+  CHECK(known.remarks[0].key == "--vocab-size");
+  const read_config merged = read_megatron_lm(sizes + "--vocab-file $1 --merge-file $2");
+  REQUIRE(merged.config.shape);
+  CHECK(merged.config.shape->vocab_size == 50304);
+  const read_config unknown = read_megatron_lm(sizes + "--tokenizer-type HuggingFaceTokenizer");
+  CHECK_FALSE(unknown.config.shape);
+  REQUIRE(unknown.remarks.size() == 1);
+  CHECK(unknown.remarks[0].is == remark::kind::missing);
+  CHECK(unknown.remarks[0].text ==
+        "is not there, since the tokenizer says it; give its number of tokens, without which "
+        "nobody knows the model's size");
+}
+
 TEST_CASE("mixtures of experts and latent attention are read") {
   const char* const sizes =
       "--num-layers 61 --hidden-size 7168 --ffn-hidden-size 18432 --num-attention-heads 128 "
@@ -161,7 +180,7 @@ TEST_CASE("what contradicts itself, or is old, or unknown, is said") {
   CHECK(only_remark("--fp8-param-gather").is == remark::kind::doubtful);
   CHECK(only_remark("--optimizer soap").is == remark::kind::doubtful);
   CHECK(only_remark("--tensor-model-parallel-size $TP").text ==
-        "is \"$TP\"; a whole number is taken");
+        "is \"$TP\", which the file does not say; a whole number is taken");
   CHECK(only_remark("--train-iters 1 --train-samples 2").is == remark::kind::contradicts);
   CHECK(only_remark("--num-layers 2 --hidden-size 64 --num-attention-heads 3 --vocab-size 8").is ==
         remark::kind::contradicts);

@@ -87,8 +87,12 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
   made.read = setups::read_trainer_files("FILE", asked.files);
   io::training_context context;
   made.model = asked.model.empty() ? made.read.config.model : asked.model;
-  if (made.model.empty() && !made.read.config.shape)
-    throw guides::bad_request("--model: no file says which model trains; give its name");
+  if (made.model.empty() && !made.read.config.shape) {
+    std::string why = "--model: no file says which model trains; give its name";
+    for (const io::remark& one : made.read.remarks)
+      if (one.is == io::remark::kind::missing) why += "; " + one.key + ": " + one.text;
+    throw guides::bad_request(why);
+  }
   if (!made.read.config.shape) {
     const setups::named_model named = setups::trained_model_named({.text = made.model});
     context.shape = named.shape;

@@ -99,6 +99,17 @@ io::read_config read_trainer_files(const std::string& option,
     if (!files.back())
       throw bad_request(option + " " + io::printable(name) + ": " + files.back().why);
   }
+  // Files that were asked for, and are there.
+  const auto last_of = [](std::string_view path) {
+    return path.substr(path.find_last_of('/') + 1);
+  };
+  for (io::read_config& file : files)
+    std::erase_if(file.remarks, [&](const io::remark& one) {
+      return !one.file.empty() &&
+             std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+               return last_of(name) == last_of(one.file);
+             });
+    });
   io::read_config all = io::merged(files);
   if (!model.empty() || all.config.model == io::model_placeholder) all.config.model = model;
   return all;

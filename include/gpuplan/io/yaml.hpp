@@ -18,6 +18,8 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace gpuplan::io {
 namespace detail {
@@ -123,16 +125,27 @@ inline void emit(YAML::Emitter& to, const value& is) {
 
 }  // namespace detail
 
-/// What the first document of a text in YAML holds. Words without quotes are numbers, true and
+/// The documents of a text, or what is wrong with it.
+struct parsed_documents {
+  std::vector<value> are{};
+  std::string why{};  // as `parsed_value` has it
+
+  [[nodiscard]] explicit operator bool() const { return why.empty(); }
+};
+
+/// What the documents of a text in YAML hold. Words without quotes are numbers, true and
 /// false, or nothing, where YAML 1.1 has them so; 1e-4 is a number too. Aliases and merge keys (<<)
 /// are followed, the latter as a member of that name. Refused: what is no YAML, and what exceeds
 /// `most_of_settings`, `most_depth_of_settings` or, with aliases written out, `most_values`.
-[[nodiscard]] inline parsed_value parse_yaml(std::string_view text) {
+[[nodiscard]] inline parsed_documents parse_yaml_documents(std::string_view text) {
   if (text.size() > most_of_settings)
     return {{}, "it has more than " + std::to_string(most_of_settings >> 20) + " MiB"};
   try {
     std::size_t left = most_values;
-    return {detail::value_of(YAML::Load(std::string(text)), 1, left), ""};
+    parsed_documents made;
+    for (const YAML::Node& document : YAML::LoadAll(std::string(text)))
+      made.are.push_back(detail::value_of(document, 1, left));
+    return made;
   } catch (const YAML::Exception& wrong) {
     const std::string line =
         wrong.mark.is_null() ? "" : "line " + std::to_string(wrong.mark.line + 1) + ": ";
@@ -140,6 +153,12 @@ inline void emit(YAML::Emitter& to, const value& is) {
   } catch (const std::length_error& wrong) {
     return {{}, wrong.what()};
   }
+}
+
+/// What the first of them holds.
+[[nodiscard]] inline parsed_value parse_yaml(std::string_view text) {
+  parsed_documents all = parse_yaml_documents(text);
+  return {all.are.empty() ? value() : std::move(all.are[0]), std::move(all.why)};
 }
 
 /// The value in YAML as PyYAML reads it: two spaces a level, texts in quotes only where they would

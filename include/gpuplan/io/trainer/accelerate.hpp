@@ -105,10 +105,9 @@ inline void read_deepspeed_part(settings_reader& from, training_config& to) {
     from.remark_on(kind::contradicts,
                    "deepspeed_config.offload_param_device",
                    "needs zero_stage 3; it is " + std::to_string(*to.zero_stage));
-  if (from.has("deepspeed_config.deepspeed_config_file"))
-    from.remark_on(kind::doubtful,
-                   "deepspeed_config.deepspeed_config_file",
-                   "is another file: what it says is to be read of it");
+  constexpr const char* file = "deepspeed_config.deepspeed_config_file";
+  if (const std::string name = from.text(file); !name.empty() && name != "none")
+    from.remark_on_file(file, name);
   from.pass_over_words("deepspeed_config.",
                        "zero3_init_flag zero3_save_16bit_model offload_optimizer_nvme_path "
                        "offload_param_nvme_path deepspeed_hostfile deepspeed_multinode_launcher "
@@ -249,7 +248,9 @@ inline void write_engine(settings_writer& to,
     read.why = "it is " + detail::shown(settings) + "; Accelerate's file is an object";
     return read;
   }
-  detail::settings_reader from(settings, read);
+  // DeepSpeed's part may leave things to the script.
+  const value said = detail::without_word(settings, "auto");
+  detail::settings_reader from(said, read);
   training_config& to = read.config;
   // -1: the command line says it.
   const value* const processes = from.find("num_processes");

@@ -140,9 +140,12 @@ inline void read_engine(settings_reader& from, training_config& to) {
     if (to.engine == "fsdp2")
       from.remark_on(
           kind::contradicts, "deepspeed", "is there, and fsdp_config too; one of both is taken");
-    from.remark_on(kind::doubtful,
-                   "deepspeed",
-                   "is " + shown(*file) + ", another file: what it says is to be read of it");
+    if (file->text() != nullptr) {
+      from.remark_on_file("deepspeed", *file->text());
+    } else {
+      from.remark_on(
+          kind::contradicts, "deepspeed", "is " + shown(*file) + "; the name of a file is taken");
+    }
     to.engine = "deepspeed";
   }
   if (const auto parts = from.integer("sequence_parallel_degree")) {
@@ -161,7 +164,7 @@ inline void read_engine(settings_reader& from, training_config& to) {
 inline void read_recomputation(settings_reader& from, training_config& to) {
   const value* const found = from.find("gradient_checkpointing");
   const std::string* const word = found == nullptr ? nullptr : found->text();
-  if (word != nullptr && word->rfind("offload", 0) == 0) {
+  if (word != nullptr && (word->rfind("offload", 0) == 0 || *word == "unsloth")) {
     to.recompute = recompute_mode::full;
     from.remark_on(kind::doubtful,
                    "gradient_checkpointing",

@@ -273,7 +273,11 @@ void merge(T& into,
   } else if constexpr (requires { value(*into); }) {
     contradict(shown(value(*into)), shown(value(*more)));
   } else if constexpr (requires { *into == *more; }) {
-    if (!(*into == *more)) contradict("one thing", "another");
+    if (!(*into == *more))
+      remarks.push_back(
+          {remark::kind::contradicts,
+           name,
+           "is another in the file of " + tool + " than in one before it, which is taken"});
   }
 }
 
@@ -331,6 +335,7 @@ class training_builder {
   }
   static std::string text(std::int64_t number) { return std::to_string(number); }
   static std::int64_t or_one(const known<std::int64_t>& degree) { return degree ? *degree : 1; }
+  static bool says_yes(const known<bool>& is) { return is && *is; }
 
   void set_length() {
     to_.setup.sequence_length = sequence_length_of(config_, to_.setup.model);
@@ -439,8 +444,23 @@ class training_builder {
 
   void check() {
     const training_setup& setup = to_.setup;
+    const engine_class& by = *setup.framework.engine.is;
+    if (says_yes(config_.weights_on_host) && !by.gathers_weights) {
+      const bool is_accelerates = tool_.find("accelerate") != std::string::npos;
+      const std::string key = config_.engine != "deepspeed" ? "weights_on_host"
+                              : is_accelerates              ? "offload_param_device"
+                                                            : "offload_param";
+      return refuse(key +
+                    ": of weights in the host's memory the estimate knows FSDP's alone, not " +
+                    by.name->text + "'s; without " + key + " it is taken");
+    }
     const auto valid = validate(setup, to_.plan);
     if (valid) return;
+    if (!config_.precision && by.has_own_step)
+      return refuse(
+          "no file states a mixed precision, as bf16 or fp16, or it is left to the "
+          "trainer's arguments; give them too: of fp32 with " +
+          std::string(by.name->text) + " there is no estimate");
     const bool is_model = !catalog::runs(setup.framework, setup);
     refuse(failure_text(valid.why()).c_str() + (is_model ? "; " + who_runs(setup) : std::string()));
   }

@@ -89,7 +89,7 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
       to.engine = "fsdp2";
       to.zero_stage = has("shard_grad_op") ? 2 : 3;  // default: reshard_after_forward true
       if (has("no_shard")) to.zero_stage = 0, to.engine = "ddp";
-      if (has("offload")) to.weights_on_host = true;
+      if (has("offload")) to.weights_on_host = to.optimizer_on_host = true;
       if (words != nullptr && *words != "true")
         from.remark_on(kind::outdated, "fsdp", "in words is old; true is taken, with fsdp_config");
       read_fsdp(from, true, to);
@@ -102,11 +102,12 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
           kind::contradicts, "deepspeed", "is there, and fsdp too; one of both is taken");
     if (deepspeed->members() != nullptr)
       take_deepspeed(from, "deepspeed", read_deepspeed(*deepspeed), to, all);
+    else if (deepspeed->text() != nullptr)
+      from.remark_on_file("deepspeed", *deepspeed->text());
     else
-      from.remark_on(
-          kind::doubtful,
-          "deepspeed",
-          "is " + shown(*deepspeed) + ", another file: what it says is to be read of it");
+      from.remark_on(kind::contradicts,
+                     "deepspeed",
+                     "is " + shown(*deepspeed) + "; an object or a file's name is taken");
     to.engine = "deepspeed";
   }
   doubt_flags(from, {"torch_compile", "use_liger_kernel", "auto_find_batch_size"});
@@ -166,10 +167,11 @@ inline void take_defaults(training_config& to, bool is_trl) {
   if (!to.clip_norm) to.clip_norm = 1.0;
   // Since 5.0, with PyTorch 2.8 and later
   if (!to.optimizer) to.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
-  // TRL's are bf16 and gradient_checkpointing: true
-  if (!to.precision) to.precision = is_trl ? training_precision::bf16 : training_precision::fp32;
-  if (!to.recompute) to.recompute = is_trl ? recompute_mode::full : recompute_mode::none;
-  if (is_trl && !to.sequence_length) to.sequence_length = 1024;
+  // TRL's; without them Accelerate's own file may say it.
+  if (!is_trl) return;
+  if (!to.precision) to.precision = training_precision::bf16;
+  if (!to.recompute) to.recompute = recompute_mode::full;
+  if (!to.sequence_length) to.sequence_length = 1024;
 }
 
 inline void read_adapters(settings_reader& from, training_config& to) {
@@ -193,6 +195,11 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   const auto is_used = from.flag("use_peft");
   if (is_used) to.trains = *is_used ? training::adapters : training::full;
   if (is_used && *is_used) to.adapters = adapters;
+  if (!is_used && (from.has("lora_r") || from.has("lora_target_modules")))
+    from.remark_on(kind::missing,
+                   "use_peft",
+                   "is not there, without which TRL passes lora_r and its like over; the estimate "
+                   "trains all parameters");
   if (!(is_used && *is_used) && four_bits && *four_bits)
     from.remark_on(kind::missing, "use_peft", "is not true; four bits train with adapters alone");
 }
@@ -203,6 +210,9 @@ inline void read_trl(settings_reader& from, training_config& to) {
     from.remark_on(kind::outdated, "max_seq_length", "is refused by TRL; max_length is taken");
     if (!to.sequence_length) to.sequence_length = length;
   }
+  // Of scripts that took after Stanford's Alpaca
+  if (const auto length = from.integer("model_max_length"); length && !to.sequence_length)
+    to.sequence_length = length;
   to.attention = read_word<attention_kernel>(from, "attn_implementation", attention_words);
   read_adapters(from, to);
   for (const char* key :
@@ -372,7 +382,7 @@ inline std::string started_by(const training_config& config) {
 
 /// What arguments of transformers' Trainer or of TRL say. What they document as defaults is filled
 /// in where it matters: 8 samples of a micro-batch, no accumulation, fused AdamW, gradients clipped
-/// at 1, and in fp32 without recomputation, but with TRL's keys in bf16 with it, and 1024 tokens.
+/// at 1; with TRL's keys bf16, recomputation, and 1024 tokens.
 /// Not beside `deepspeed`, whose own file may say it. Tested with transformers 5.23 and TRL 1.16.
 [[nodiscard]] inline read_config read_hugging_face_arguments(const value& settings) {
   read_config read{.tool = "hugging face"};

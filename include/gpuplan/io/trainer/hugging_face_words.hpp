@@ -389,7 +389,7 @@ inline void read_fsdp(settings_reader& from, bool has_policy, training_config& t
     take_strategy(path("sharding_strategy"));
   }
   for (const char* key : {"offload_params", "cpu_offload"})
-    if (const auto is = from.flag(path(key))) to.weights_on_host = is;
+    if (const auto is = from.flag(path(key))) to.weights_on_host = to.optimizer_on_host = *is;
   // Where it is false, gradient_checkpointing may still be true.
   if (const auto is = from.flag(path("activation_checkpointing")); is && *is) {
     if (says(to.recompute, recompute_mode::full))
@@ -429,6 +429,9 @@ inline std::string flaw_of_fsdp(const training_config& config) {
     return "zero_stage " + std::to_string(*config.zero_stage) +
            ": FSDP 2 shares gradients (2) or "
            "weights too (3)";
+  if (config.weights_on_host && config.optimizer_on_host &&
+      *config.weights_on_host != *config.optimizer_on_host)
+    return "optimizer_on_host and weights_on_host differ; FSDP offloads both or none";
   return "";
 }
 inline void write_fsdp(settings_writer& to,
@@ -440,7 +443,12 @@ inline void write_fsdp(settings_writer& to,
   to.put(key("auto_wrap_policy"), "TRANSFORMER_BASED_WRAP");
   if (config.zero_stage)
     to.put(key("reshard_after_forward"), *to.take(&training_config::zero_stage) == 3);
-  if (config.weights_on_host) to.put(key(offload), *to.take(&training_config::weights_on_host));
+  // Weights, gradients and states go together.
+  if (config.weights_on_host || config.optimizer_on_host) {
+    const known<bool> weights = to.take(&training_config::weights_on_host);
+    const known<bool> states = to.take(&training_config::optimizer_on_host);
+    to.put(key(offload), weights ? *weights : *states);
+  }
   if (config.recompute && *config.recompute != recompute_mode::selective)
     to.put(key("activation_checkpointing"),
            *to.take(&training_config::recompute) == recompute_mode::full);

@@ -141,6 +141,7 @@ class megatron_shape_reader {
     read_experts();
     read_ends();
     if (model_.num_hidden_layers == 0 && model_.hidden_size == 0) return;
+    if (model_.vocab_size == 0) return;
     const auto valid = validate(model_);
     if (valid)
       to_.config.shape = model_;
@@ -290,17 +291,24 @@ class megatron_shape_reader {
     const auto unpadded = from_.integer("--vocab-size");
     const auto multiple = from_.integer("--make-vocab-size-divisible-by");
     const known<std::int64_t> tensor = to_.config.tensor_parallel;
+    const std::string tokenizer = from_.text("--tokenizer-type");
+    const bool is_gpt2 = tokenizer == "GPT2BPETokenizer" ||
+                         (tokenizer.empty() && from_.find("--merge-file", true) != nullptr);
     if (padded) {
       model_.vocab_size = *padded;
-    } else if (unpadded) {
+    } else if (unpadded || is_gpt2) {
+      const std::int64_t tokens = unpadded ? *unpadded : 50'257;
+      if (!unpadded)
+        doubt("--vocab-size",
+              "is not there; GPT2BPETokenizer has 50257 tokens where its own files are taken");
       const std::int64_t by = std::min(multiple ? *multiple : 128, most_of_a_width) *
                               std::min(tensor ? *tensor : 1, most_of_a_width);
-      model_.vocab_size = (*unpadded + by - 1) / by * by;
+      model_.vocab_size = (tokens + by - 1) / by * by;
     } else if (model_.num_hidden_layers != 0) {
       from_.remark_on(remark::kind::missing,
                       "--vocab-size",
-                      "is not there, since the tokenizer says it; the estimate leaves the tables "
-                      "of tokens out");
+                      "is not there, since the tokenizer says it; give its number of tokens, "
+                      "without which nobody knows the model's size");
     }
     for (const char* const name : {"--hybrid-layer-pattern",
                                    "--hybrid-override-pattern",

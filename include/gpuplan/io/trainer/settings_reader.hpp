@@ -31,6 +31,14 @@ namespace gpuplan::io::detail {
   return is.members() ? "an object" : "nothing";
 }
 
+/// That a key names a file, of which the training is told more.
+[[nodiscard]] inline remark other_file(std::string_view key, const std::string& name) {
+  return {remark::kind::missing,
+          printable(std::string(key)),
+          "is " + shown(value(name)) + ", another file: give it too, beside this one",
+          name};
+}
+
 /// One file's settings. Paths are written with points: "zero_optimization.stage". A key that is
 /// null is absent. What has another type than is asked for is a remark, and absent then.
 class settings_reader {
@@ -130,6 +138,11 @@ class settings_reader {
     to_.remarks.push_back({is, std::string(key), std::move(text)});
   }
 
+  /// A key that names another file of the training. No path in a file is followed.
+  void remark_on_file(std::string_view key, const std::string& name) {
+    to_.remarks.push_back(other_file(key, name));
+  }
+
   /// Puts all keys that nobody asked for into `not_understood`. To call at the end.
   void name_the_others() { name_the_others(settings_, ""); }
 
@@ -137,6 +150,15 @@ class settings_reader {
   static constexpr std::int64_t most = std::int64_t{1} << 40;
 
   void wrong(std::string_view path, const value& found, const std::string& takes) {
+    // A class of its own, as Hydra writes it, is no wrong value.
+    if (found.find("_target_") != nullptr)
+      return to_.not_understood.push_back(printable(std::string(path)));
+    const std::string* const text = found.text();
+    if (text != nullptr && text->find_first_of("$`") != std::string::npos)
+      return remark_on(
+          remark::kind::doubtful,
+          path,
+          "is " + shown(found) + ", which the file does not say; " + takes + " is taken");
     remark_on(remark::kind::contradicts, path, "is " + shown(found) + "; " + takes + " is taken");
   }
   void name_the_others(const value& in, const std::string& path) {

@@ -5,6 +5,7 @@
 #include <gpuplan/io/trainer/launch.hpp>
 #include <gpuplan/io/trainer/settings_reader.hpp>
 #include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/io/trainer/words.hpp>
 #include <gpuplan/io/value.hpp>
 #include <gpuplan/io/yaml.hpp>
 
@@ -14,15 +15,38 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace gpuplan::io {
 
 /// Whether an object is a task of SkyPilot: it asks for accelerators, and says what to run.
 [[nodiscard]] inline bool looks_like_skypilot(const value& settings) {
   const value* const resources = settings.find("resources");
-  return resources != nullptr && resources->find("accelerators") != nullptr &&
-         settings.find("run") != nullptr;
+  if (resources == nullptr || settings.find("run") == nullptr) return false;
+  for (const char* const key : {"accelerators", "any_of", "ordered"})
+    if (resources->find(key) != nullptr) return true;
+  return false;
 }
+
+namespace detail {
+
+/// The kinds of accelerators that a task may take, and how many: "H100:8", {H100: 8}, or a list of
+/// such.
+[[nodiscard]] inline std::vector<std::string> skypilot_kinds(const value& wanted) {
+  std::vector<std::string> kinds;
+  if (const std::string* const text = wanted.text()) kinds.push_back(*text);
+  if (const value::object* const members = wanted.members())
+    for (const auto& [name, count] : *members)
+      kinds.push_back(count.is_nothing() ? name : name + ":" + plain_word(count));
+  if (const value::list* const items = wanted.items())
+    for (const value& item : *items)
+      if (item.items() == nullptr)
+        for (std::string& kind : skypilot_kinds(item)) kinds.push_back(std::move(kind));
+  return kinds;
+}
+
+}  // namespace detail
 
 /// What a task of SkyPilot says: nodes and GPUs of each. What it runs is the trainer's.
 [[nodiscard]] inline read_config read_skypilot(const value& settings) {
@@ -56,24 +80,42 @@ namespace gpuplan::io {
                   "resources.job_recovery"});
   read.config.nodes = from.integer("num_nodes");
   if (!read.config.nodes) read.config.nodes = 1;  // as it is documented
-  const value* const wanted = from.find("resources.accelerators", true);
-  std::string_view kind;
-  if (wanted != nullptr && wanted->text() != nullptr) kind = *wanted->text();
+  std::vector<std::string> kinds;
+  std::string key = "resources.accelerators";
+  if (const value* const wanted = from.find(key, true)) kinds = detail::skypilot_kinds(*wanted);
+  for (const char* const several : {"resources.any_of", "resources.ordered"}) {
+    const value* const all = from.find(several, true);
+    if (all == nullptr || all->items() == nullptr) continue;
+    key = several;
+    for (const value& one : *all->items())
+      if (const value* const wanted = one.find("accelerators"))
+        for (std::string& kind : detail::skypilot_kinds(*wanted)) kinds.push_back(std::move(kind));
+  }
+  const std::string_view kind = kinds.empty() ? std::string_view() : kinds[0];
   const std::size_t colon = kind.find(':');
   std::int64_t gpus = 1;
+  bool is_whole = !kind.empty();
   if (colon != std::string_view::npos) {
     const std::string_view number = kind.substr(colon + 1);
     const auto end = std::from_chars(number.data(), number.data() + number.size(), gpus);
-    if (end.ec != std::errc() || end.ptr != number.data() + number.size() || gpus < 1) kind = {};
+    is_whole = end.ec == std::errc() && end.ptr == number.data() + number.size() && gpus >= 1;
   }
-  if (!kind.empty())
+  if (is_whole)
     read.config.gpus_per_node = gpus;
-  else if (wanted != nullptr)
+  else
     from.remark_on(remark::kind::doubtful,
-                   "resources.accelerators",
-                   "is " + detail::shown(*wanted) +
-                       "; one kind with a whole number, as H100:8, is "
-                       "taken");
+                   key,
+                   (kinds.empty() ? "names no accelerators" : "is " + detail::shown(kinds[0])) +
+                       "; a kind with a whole number, as H100:8, is taken");
+  if (is_whole && kinds.size() > 1) {
+    std::string others;
+    for (std::size_t i = 1; i < kinds.size() && i < 8; ++i)
+      others += (i == 1 ? "" : ", ") + printable(kinds[i].substr(0, 40));
+    from.remark_on(remark::kind::doubtful,
+                   key,
+                   "allows several; the first, " + printable(kinds[0].substr(0, 40)) +
+                       ", is taken, not " + others);
+  }
   from.name_the_others();
   return read;
 }

@@ -23,7 +23,8 @@
 namespace gpuplan::io {
 /// What a tree of torchtitan's settings says: a TOML file of versions up to 0.2, or flags. Defaults
 /// are torchtitan's where they matter: the local batches of all replicas make a step; a pipeline's
-/// micro-batch is one sample; weights stay gathered in a pipeline alone. Tested with 0.3.0.
+/// micro-batch is one sample; weights stay gathered in a pipeline alone; products are in bf16.
+/// Tested with 0.3.0.
 [[nodiscard]] inline read_config read_torchtitan(const value& settings, read_config known = {}) {
   known.tool = "torchtitan";
   detail::torchtitan_reader(settings, known).read();

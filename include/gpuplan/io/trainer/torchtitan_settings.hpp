@@ -180,10 +180,14 @@ class torchtitan_reader {
     if (weights == "float32") config_.weights = number_format::fp32;
     if (weights == "bfloat16")
       config_.precision = training_precision::pure_bf16;
-    else if (products == "bfloat16")
-      config_.precision = training_precision::bf16;
     else if (products == "float32")
       config_.precision = training_precision::fp32;
+    else if (products == "bfloat16" || products.empty())  // its default
+      config_.precision = training_precision::bf16;
+    else
+      say(remark::kind::contradicts,
+          "training.mixed_precision_param",
+          "is " + shown(value(products)) + "; bfloat16 or float32 is taken");
     const value* const converters = from_.find("model.converters", true);
     const value::list* const all = converters != nullptr ? converters->items() : nullptr;
     if (all == nullptr) return;

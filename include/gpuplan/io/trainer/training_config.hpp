@@ -105,6 +105,7 @@ struct remark {
   kind is = kind::doubtful;
   std::string key{};   // as the file writes it
   std::string text{};  // a sentence: what is wrong, and what would be taken
+  std::string file{};  // that the key names, where the training is not whole without it
 };
 
 /// What was read of one file.

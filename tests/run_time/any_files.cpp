@@ -1,0 +1,275 @@
+// Trainers' files of whichever tool: as people write them, with what several tools share.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/io/trainer/any_file.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace gpuplan;
+using namespace gpuplan::io;
+
+const remark* remark_of(const read_config& read, std::string_view key) {
+  for (const remark& one : read.remarks)
+    if (one.key == key) return &one;
+  return nullptr;
+}
+configured_training configured_as_llama(const read_config& read) {
+  return configured(merged({read}), {.shape = catalog::llama_3_8b, .called = "llama"});
+}
+
+TEST_CASE("torchtitan computes in bf16 where its file says nothing else") {
+  const char* const toml =
+      "[training]\nlocal_batch_size = 1\nseq_len = 8192\n[parallelism]\n"
+      "data_parallel_shard_degree = 8\n";
+  CHECK(says(read_training_file("a.toml", toml).config.precision, training_precision::bf16));
+  const std::string fp32 =
+      "[training]\nlocal_batch_size = 1\nmixed_precision_param = \"float32\"\n";
+  CHECK(says(read_training_file("a.toml", fp32).config.precision, training_precision::fp32));
+}
+
+TEST_CASE("what FSDP offloads is weights, gradients and states") {
+  for (const auto& [name, text] :
+       {std::pair{"a.yaml",
+                  "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\nfsdp_config:\n"
+                  "  fsdp_version: 2\n  fsdp_offload_params: true\n"
+                  "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"},
+        std::pair{
+            "b.yaml",
+            "per_device_train_batch_size: 1\nbf16: true\nfsdp: full_shard auto_wrap offload\n"},
+        std::pair{"c.yaml",
+                  "base_model: a/b\nmicro_batch_size: 1\nfsdp_version: 2\nfsdp_config:\n"
+                  "  offload_params: true\n"}}) {
+    CAPTURE(name);
+    read_config read = read_training_file(name, text);
+    REQUIRE(read);
+    CHECK(says(read.config.weights_on_host, true));
+    CHECK(says(read.config.optimizer_on_host, true));
+    read.config.gpus = 8;
+    const configured_training made = configured_as_llama(read);
+    CHECK_MESSAGE(made, made.why);
+  }
+}
+
+TEST_CASE("what is refused is named as the file names it") {
+  read_config deepspeed = read_training_file(
+      "a.json",
+      R"({"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}, "zero_optimization":
+          {"stage": 3, "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}})");
+  CHECK(configured_as_llama(deepspeed).why.starts_with("offload_param: "));
+  const read_config accelerate = read_training_file(
+      "a.yaml",
+      "distributed_type: DEEPSPEED\nnum_processes: 8\nmixed_precision: bf16\ndeepspeed_config:\n"
+      "  zero_stage: 3\n  offload_param_device: cpu\n  offload_optimizer_device: cpu\n");
+  CHECK(configured_as_llama(accelerate).why.starts_with("offload_param_device: "));
+  const read_config left = read_training_file(
+      "a.json",
+      R"({"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}})");
+  CHECK(configured_as_llama(left).why ==
+        "no file states a mixed precision, as bf16 or fp16, or it is left to the trainer's "
+        "arguments; give them too: of fp32 with deepspeed there is no estimate");
+}
+
+TEST_CASE("what is left to another, or is a class, contradicts nothing") {
+  const read_config left = read_training_file(
+      "a.yaml",
+      "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n"
+      "  gradient_accumulation_steps: auto\n  gradient_clipping: auto\n  zero_stage: 2\n");
+  REQUIRE(left);
+  CHECK(left.remarks.empty());
+  CHECK_FALSE(left.config.accumulation);
+  const std::string axolotl = "base_model: a/b\nmicro_batch_size: 1\ngradient_checkpointing: ";
+  for (const char* const word : {"unsloth", "offload", "true"}) {
+    CAPTURE(word);
+    const read_config read = read_training_file("a.yaml", axolotl + word + "\n");
+    CHECK(says(read.config.recompute, recompute_mode::full));
+    for (const remark& one : read.remarks) CHECK(one.is == remark::kind::doubtful);
+  }
+  const read_config hydra = read_training_file(
+      "a.yaml",
+      "model:\n  tensor_model_parallel_size: 2\n  attention_backend:\n"
+      "    _target_: megatron.core.transformer.enums.AttnBackend\n    _args_: [5]\n"
+      "train:\n  micro_batch_size: 1\n");
+  REQUIRE(hydra);
+  CHECK(hydra.remarks.empty());
+  CHECK(hydra.not_understood == std::vector<std::string>{"model.attention_backend"});
+}
+
+TEST_CASE("SkyPilot's ways to ask for GPUs are read, and of several kinds the first") {
+  const auto of = [](const std::string& resources) {
+    return read_training_file(
+        "a.yaml", "resources:\n" + resources + "num_nodes: 2\nrun: torchrun train.py\n");
+  };
+  for (const char* const one : {"  accelerators: H100:8\n",
+                                "  accelerators: {H100: 8}\n",
+                                "  accelerators: [H100:8]\n",
+                                "  any_of:\n    - accelerators: H100:8\n"}) {
+    CAPTURE(one);
+    const read_config read = of(one);
+    REQUIRE_MESSAGE(read, read.why);
+    CHECK(read.remarks.empty());
+    CHECK(says(read.config.gpus_per_node, std::int64_t{8}));
+    CHECK(says(read.config.nodes, std::int64_t{2}));
+  }
+  for (const char* const several : {"  accelerators: {H100: 8, A100-80GB: 4}\n",
+                                    "  accelerators: [H100:8, A100-80GB:4]\n",
+                                    "  any_of:\n    - accelerators: {H100: 8}\n"
+                                    "    - accelerators: A100-80GB:4\n",
+                                    "  ordered:\n    - accelerators: H100:8\n"
+                                    "    - accelerators: A100-80GB:4\n"}) {
+    CAPTURE(several);
+    const read_config read = of(several);
+    CHECK(says(read.config.gpus_per_node, std::int64_t{8}));
+    REQUIRE(read.remarks.size() == 1);
+    CHECK(read.remarks[0].text == "allows several; the first, H100:8, is taken, not A100-80GB:4");
+  }
+  CHECK(of("  accelerators: H100:x\n").remarks.size() == 1);
+  CHECK(of("  any_of: 3\n").remarks.size() == 1);
+}
+
+TEST_CASE("all documents of a file are looked at, and what is not read is named") {
+  const std::string sets = "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n";
+  const std::string job =
+      "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec:\n  trainer:\n"
+      "    numNodes: 4\n    numProcPerNode: 8\n";
+  const read_config read = read_training_file("a.yaml", sets + "---\n" + job + "---\n" + job);
+  REQUIRE_MESSAGE(read, read.why);
+  CHECK(says(read.config.nodes, std::int64_t{4}));
+  CHECK(read.not_understood == std::vector<std::string>{"document 1, kind ConfigMap"});
+  const remark* const second = remark_of(read, "document 3, kind TrainJob");
+  REQUIRE(second != nullptr);
+  CHECK(second->text == "is of Kubeflow too, and is not read: the first such document is");
+  CHECK(read_training_file("a.yaml", "---\n" + job + "---\n").not_understood.empty());
+  for (const char* const empty : {"", " \n\t\n", "---\n", "# nothing\n", "{}"}) {
+    CAPTURE(empty);
+    CHECK(read_training_file("a.yaml", empty).why == "it is empty");
+  }
+  CHECK(read_training_file("a.sh", "\n").why == "it is empty");
+}
+
+TEST_CASE("files that a file names are asked for") {
+  struct naming {
+    const char* name;
+    const char* text;
+    const char* key;
+    const char* file;
+  };
+  for (const naming& one :
+       {naming{"a.sh", "llamafactory-cli train a/b.yaml", "llamafactory-cli train", "a/b.yaml"},
+        naming{"a.sh", "axolotl train b.yml", "axolotl train", "b.yml"},
+        naming{
+            "a.sh", "accelerate launch -m axolotl.cli.train b.yml", "axolotl.cli.train", "b.yml"},
+        naming{"a.sh", "trl sft --config b.yaml", "--config", "b.yaml"},
+        naming{"a.sh",
+               "accelerate launch --config_file=b.yaml t.py --num_train_epochs 3",
+               "--config_file",
+               "b.yaml"},
+        naming{"a.sh",
+               "deepspeed --num_gpus 8 t.py --num_train_epochs 3 --deepspeed ds.json",
+               "deepspeed",
+               "ds.json"},
+        naming{"a.yaml",
+               "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: ds.json}\n",
+               "deepspeed_config.deepspeed_config_file",
+               "ds.json"},
+        naming{"a.yaml",
+               "base_model: a/b\ndatasets: []\ndeepspeed: ds.json\n",
+               "deepspeed",
+               "ds.json"}}) {
+    CAPTURE(one.text);
+    const read_config read = read_training_file(one.name, one.text);
+    REQUIRE_MESSAGE(read, read.why);
+    const remark* const found = remark_of(read, one.key);
+    REQUIRE(found != nullptr);
+    CHECK(found->is == remark::kind::missing);
+    CHECK(found->file == one.file);
+    CHECK(found->text ==
+          "is \"" + std::string(one.file) + "\", another file: give it too, beside this one");
+  }
+}
+
+TEST_CASE("accelerate launch's options say what its file says") {
+  const read_config read = read_training_file(
+      "a.sh",
+      "accelerate launch --multi_gpu --use_fsdp --fsdp_version=2 --fsdp_offload_params true "
+      "--fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP --mixed_precision bf16 --num_processes 8 "
+      "--main_process_port 29501 t.py --per_device_train_batch_size 2\n");
+  REQUIRE(read);
+  CHECK(read.remarks.empty());
+  CHECK(read.not_understood.empty());
+  CHECK(says(read.config.gpus, std::int64_t{8}));
+  CHECK(says(read.config.micro_batch, std::int64_t{2}));
+  CHECK(read.config.engine == "fsdp2");
+  CHECK(says(read.config.zero_stage, 3));
+  CHECK(says(read.config.weights_on_host, true));
+  CHECK(says(read.config.precision, training_precision::bf16));
+  const read_config states = read_training_file(
+      "a.sh",
+      "accelerate launch --use_deepspeed --zero_stage=2 --offload_optimizer_device cpu "
+      "--num_machines 2 --num_processes 16 t.py --per_device_train_batch_size 2 --bf16\n");
+  CHECK(states.config.engine == "deepspeed");
+  CHECK(says(states.config.zero_stage, 2));
+  CHECK(says(states.config.optimizer_on_host, true));
+  CHECK(says(states.config.nodes, std::int64_t{2}));
+}
+
+TEST_CASE("flags of argparse are read in all their forms") {
+  const read_config read = read_training_file(
+      "a.sh",
+      "trl sft --model_name_or_path=a/b --use_peft --lora_target_modules q_proj v_proj "
+      "--bf16=False "
+      "--no_gradient_checkpointing --no_remove_unused_columns --per_device_train_batch_size=$B\n");
+  REQUIRE(read);
+  CHECK(read.tool == "trl");
+  CHECK(read.config.model == "a/b");
+  REQUIRE(read.config.adapters);
+  CHECK(read.config.adapters->targets == lora_targets{.query = true, .value = true});
+  CHECK(says(read.config.recompute, recompute_mode::none));
+  CHECK(says(read.config.precision, training_precision::fp32));
+  CHECK(read.not_understood.empty());
+  const remark* const open = remark_of(read, "per_device_train_batch_size");
+  REQUIRE(open != nullptr);
+  CHECK(open->is == remark::kind::doubtful);
+  CHECK(open->text == "is \"$B\", which the file does not say; a whole number is taken");
+}
+
+TEST_CASE("flags of scripts of one's own are read, or named") {
+  const read_config lora = read_training_file(
+      "a.sh",
+      "deepspeed train_lora.py --model_name_or_path a/b --lora_r 8 --q_lora True "
+      "--model_max_length 1024 --per_device_train_batch_size 2\n");
+  CHECK(says(lora.config.sequence_length, std::int64_t{1024}));
+  CHECK_FALSE(lora.config.adapters);
+  const remark* const adapters = remark_of(lora, "use_peft");
+  REQUIRE(adapters != nullptr);
+  CHECK(adapters->is == remark::kind::missing);
+  CHECK(lora.not_understood == std::vector<std::string>{"q_lora"});
+  const read_config own = read_training_file(
+      "a.sh", "accelerate launch --num_processes 4 nlp.py --mixed_precision fp16 --out x --fast\n");
+  CHECK(says(own.config.gpus, std::int64_t{4}));
+  CHECK(own.not_understood == std::vector<std::string>{"--mixed_precision", "--out", "--fast"});
+}
+
+TEST_CASE("the precision of Accelerate's file counts where the trainer's arguments say none") {
+  const read_config arguments =
+      read_training_file("a.yaml", "per_device_train_batch_size: 1\nnum_train_epochs: 3\n");
+  const read_config launched = read_training_file(
+      "b.yaml",
+      "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\nfsdp_config:\n"
+      "  fsdp_activation_checkpointing: true\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n");
+  const read_config both = merged({arguments, launched});
+  CHECK(both.remarks.empty());
+  CHECK(says(both.config.precision, training_precision::bf16));
+  CHECK(says(both.config.recompute, recompute_mode::full));
+}
+
+}  // namespace
