@@ -154,6 +154,9 @@ TEST_CASE("all documents of a file are looked at, and what is not read is named"
     CHECK(read_training_file("a.yaml", empty).why == "it is empty");
   }
   CHECK(read_training_file("a.sh", "\n").why == "it is empty");
+  for (const char* const odd : {", a", "] a", "a\n---\n, b\n", "%YAML 1.2\n---\na: 1\n"})
+    CHECK_FALSE(read_training_file("a.yaml", odd));
+  CHECK(read_training_file("a.yaml", "a: 1\n---\nb: 2\n--- \nc: [\n").why.starts_with("line "));
 }
 
 TEST_CASE("files that a file names are asked for") {

@@ -9,6 +9,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -87,6 +88,29 @@ namespace detail {
   }
 }
 
+// A text up to the "---" of its next document, and the rest. What has only comments and directives
+// before it is the beginning of the same. (YAML::LoadAll never ends on a text such as ", a".)
+[[nodiscard]] inline std::string_view take_document(std::string_view& text) {
+  bool has_content = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view rest = text.substr(at);
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    const bool is_mark =
+        line.substr(0, 3) == "---" &&
+        (line.size() == 3 || std::string_view(" \t\r").find(line[3]) != std::string_view::npos);
+    if (is_mark && has_content) {
+      const std::string_view document = text.substr(0, at);
+      text.remove_prefix(at);
+      return document;
+    }
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    has_content = has_content || is_mark ||
+                  (first != std::string_view::npos && line[first] != '#' && line[0] != '%');
+    at += line.size() + 1;
+  }
+  return std::exchange(text, std::string_view());
+}
+
 inline void emit(YAML::Emitter& to, const value& is) {
   if (const bool* const flag = is.flag()) {
     to << *flag;
@@ -140,15 +164,19 @@ struct parsed_documents {
 [[nodiscard]] inline parsed_documents parse_yaml_documents(std::string_view text) {
   if (text.size() > most_of_settings)
     return {{}, "it has more than " + std::to_string(most_of_settings >> 20) + " MiB"};
+  std::int64_t lines = 1;  // before a document, and its first
   try {
     std::size_t left = most_values;
     parsed_documents made;
-    for (const YAML::Node& document : YAML::LoadAll(std::string(text)))
-      made.are.push_back(detail::value_of(document, 1, left));
+    while (!text.empty()) {
+      const std::string document(detail::take_document(text));
+      made.are.push_back(detail::value_of(YAML::Load(document), 1, left));
+      lines += std::count(document.begin(), document.end(), '\n');
+    }
     return made;
   } catch (const YAML::Exception& wrong) {
     const std::string line =
-        wrong.mark.is_null() ? "" : "line " + std::to_string(wrong.mark.line + 1) + ": ";
+        wrong.mark.is_null() ? "" : "line " + std::to_string(wrong.mark.line + lines) + ": ";
     return {{}, printable(line + wrong.msg)};
   } catch (const std::length_error& wrong) {
     return {{}, wrong.what()};
