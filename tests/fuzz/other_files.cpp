@@ -1,0 +1,45 @@
+// Every other file that is read: configurations of models, clusters, measurements of devices and of
+// sweeps, snapshots of memory. The first byte says as which.
+
+#include <gpuplan/io/clusters.hpp>
+#include <gpuplan/io/hugging_face_config.hpp>
+#include <gpuplan/io/measured_device.hpp>
+#include <gpuplan/io/pickle.hpp>
+#include <gpuplan/io/sweep/rows.hpp>
+#include <gpuplan/model.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+namespace io = gpuplan::io;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
+  switch (data[0] % 5) {
+    case 0: {
+      const io::hugging_face_config config = io::read_hugging_face_config(text);
+      // What is read is a model that has parameters.
+      if (config.shape && !validate(*config.shape)) std::abort();
+      if (!config.shape && config.reason.empty()) std::abort();
+      break;
+    }
+    case 1: {
+      const io::read_clusters clusters = io::read_clusters_of(text);
+      if (!clusters && clusters.why.empty()) std::abort();
+      break;
+    }
+    case 2:
+      if (const auto record = io::read_measurement(text)) static_cast<void>(io::to_json(*record));
+      break;
+    case 3:
+      static_cast<void>(io::read_pickle(text));
+      break;
+    default:
+      static_cast<void>(io::read_sweep(text));
+      break;
+  }
+  return 0;
+}
