@@ -58,11 +58,15 @@ TEST_CASE("words without quotes are what trainers take them for") {
 }
 
 TEST_CASE("a table without a name is refused, whatever else begins a line with a bracket") {
-  const std::string why = ": a table's name is letters, digits, - and _, or in quotes";
+  const std::string why = ": a name is letters from a to z, digits, - and _, or in quotes";
   CHECK(parse_toml("[.a]").why == "line 1" + why);
   CHECK(parse_toml("a = 1\n [[ .b]]\n").why == "line 2" + why);
   CHECK(parse_toml("a = \"\"\"\\\n[.b]\n\"\"\"\n[\n").why == "line 4" + why);
   CHECK(parse_toml("a = '[.b]' # [\n['.a']\nb = [\n[1],\n[{x = 1}],\n[+1], [\n2]\n]\n[[c]]\n"));
+  CHECK(parse_toml("[\xef\xbb\xbe b]").why == "line 1" + why);
+  CHECK(parse_toml("a = 1\nh\xc3\xb6he = 2").why == "line 2" + why);
+  CHECK(parse_toml("a =\xc2\xa0 1").why == "line 1" + why);
+  CHECK(parse_toml("\xef\xbb\xbf'h\xc3\xb6he' = '\xc3\xb6' # \xc3\xb6\n"));
 }
 
 TEST_CASE("what cannot be read says where") {

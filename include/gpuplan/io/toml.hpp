@@ -40,9 +40,10 @@ namespace detail {
                           ": dates and times are no settings; write them in quotes");
 }
 
-// The line of the first head of a table, [a.b], that begins with no name: toml++ takes for granted
-// that it does. 0 where there is none. Brackets inside values and strings are no heads.
-[[nodiscard]] inline int line_of_nameless_table(std::string_view text) {
+// The line of the first head of a table, [a.b], that begins with no name, or of a character beyond
+// ASCII outside of strings and comments: toml++ takes for granted that there are none, and is
+// undefined on them. 0 where there is none. Brackets inside values and strings are no heads.
+[[nodiscard]] inline int line_of_wrong_name(std::string_view text) {
   const auto starts = [&](std::size_t at, std::string_view with) {
     return text.substr(at, with.size()) == with;
   };
@@ -55,7 +56,8 @@ namespace detail {
   int open = 0;  // brackets of a value
   bool at_begin = true;
   std::string_view quote;  // that ends the string which this is in
-  for (std::size_t at = 0; at < text.size(); ++at) {
+  const std::string_view byte_order_mark = "\xef\xbb\xbf";
+  for (std::size_t at = starts(0, byte_order_mark) ? 3 : 0; at < text.size(); ++at) {
     const char c = text[at];
     if (c == '\n') {
       ++line;
@@ -72,6 +74,7 @@ namespace detail {
       continue;
     }
     if (is_blank(c)) continue;
+    if (static_cast<unsigned char>(c) >= 0x80) return line;
     if (at_begin && c == '[') {
       std::size_t name = at + 1;
       if (name < text.size() && text[name] == '[') ++name;
@@ -101,10 +104,10 @@ namespace detail {
 [[nodiscard]] inline parsed_value parse_toml(std::string_view text) {
   if (text.size() > most_of_settings)
     return {{}, "it has more than " + std::to_string(most_of_settings >> 20) + " MiB"};
-  if (const int line = detail::line_of_nameless_table(text); line != 0)
+  if (const int line = detail::line_of_wrong_name(text); line != 0)
     return {{},
             "line " + std::to_string(line) +
-                ": a table's name is letters, digits, - and _, or in quotes"};
+                ": a name is letters from a to z, digits, - and _, or in quotes"};
   try {
     const toml::parse_result parsed = toml::parse(text);
     return {detail::value_of(parsed, 1), ""};
