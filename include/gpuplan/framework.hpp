@@ -179,6 +179,9 @@ struct software_costs {
   // What ranks that divide a layer wait for each other in one exchange, for each node that they are
   // in, where these are several: exchanges that nothing waits for, as of gradients, even this out.
   duration wait_per_node{};
+  // What a message between stages takes longer where each tensor-parallel group is in more than two
+  // nodes, and stops whoever sends or gets it.
+  duration stalled_send{};
   double network_share = 1;  // of what links between nodes carry, that its exchanges reach
   duration host_per_step{};  // logging, the loader, the optimizer's launches
   double hidden_tensor_communication = 0;    // behind products

@@ -104,6 +104,17 @@ TEST_CASE("hosts and ranks wait for each other across nodes alone") {
   CHECK(longer(in_node, &software_costs::wait_per_node) == 0_s);
   CHECK(longer(pipeline_across, &software_costs::wait_per_node) == 0_s);
   CHECK(longer(tensors_across, &software_costs::wait_per_node) > 1_s);
+  // Tensor-parallel groups in two nodes, and in four: two stages send or get four messages a
+  // micro-batch, those between the ends of more stages twice as many.
+  const degrees two_stages{32, 2, 8, 1, 64};
+  const degrees four_stages{32, 4, 16, 1, 64};
+  CHECK(longer({16, 2, 4, 1, 8}, &software_costs::stalled_send) == 0_s);
+  CHECK(longer({32, 1, 4, 1, 64}, &software_costs::stalled_send) == 0_s);
+  CHECK(longer(two_stages, &software_costs::stalled_send).value() ==
+        doctest::Approx(2e-3 * 2 * 65).epsilon(0.05));
+  const double of_four = longer(four_stages, &software_costs::stalled_send).value();
+  CHECK(of_four > 2e-3 * 2 * 67);  // the last stage has the head, and so waits for others less
+  CHECK(of_four < 2e-3 * 4 * 67);
   roofline_time slow = model_of(tensors_across);
   slow.setup.framework.costs.network_share = 0.25;
   CHECK(slow.step(plan_of(tensors_across)) >

@@ -119,6 +119,7 @@ constexpr failure flaw_of_software(const framework& software) {
         named_number{costs.host_per_collective.value(), fact::host_per_collective},
         named_number{costs.host_per_rank.value(), fact::host_per_rank},
         named_number{costs.wait_per_node.value(), fact::wait_per_node},
+        named_number{costs.stalled_send.value(), fact::stalled_send},
         named_number{costs.scatter, fact::scatter},
         named_number{costs.contention, fact::contention}})
     if (const failure why = check_between(cost.value, 0, most_times, cost.name); failed(why))
@@ -292,9 +293,10 @@ class step_composer {
                                       ? factors_.point_to_point * of_point_to_point()
                                       : 0;
     const double stops = (1 - costs_.hidden_pipeline_communication) * point_to_point;
+    // Stages between the ends get and send in each pass.
+    const double stall = point_to_point > 0 ? stalled_send() : 0;
     const double fill = 2 * point_to_point * count(stages - 1);
     step_line found{
-        .point_to_point = 2 * stops * chunks,
         .hidden_point_to_point = terms_.bubble ? costs_.hidden_pipeline_communication * fill : fill,
         .exposed_point_to_point =
             terms_.bubble ? fill - costs_.hidden_pipeline_communication * fill : 0,
@@ -311,11 +313,14 @@ class step_composer {
       const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), stage);
       const std::int64_t alike = stages_alike(stage, layers);
       const micro_batch_time here = of_stage(layers, stage == 0, stage == stages - 1, crosses);
-      if (here.total() >= found.busy.total()) {
+      const bool is_end = stage == 0 || stage == stages - 1;
+      const double stopped = (stops + (is_end ? 1 : 2) * stall) * chunks;
+      if (here.total() + 2 * stopped >= found.busy.total() + found.point_to_point) {
         found.busy = here;
         found.busy_stage = stage;
+        found.point_to_point = 2 * stopped;
       }
-      const stage_seconds both = passes_of(here, stops * chunks);
+      const stage_seconds both = passes_of(here, stopped);
       if (stage == 0) {
         line.first = both;
       } else if (stage == stages - 1) {
@@ -470,11 +475,16 @@ class step_composer {
     if (layout_.tensor_parallel == 1) return 0;
     return pass.reductions * (layout_.sequence_parallel ? 2 : 1);
   }
+  constexpr std::int64_t nodes_of_tensor_group() const {
+    return group_of(layout_.tensor_parallel, 1, given_.on.gpus_per_node).nodes();
+  }
   // Of each of them.
   constexpr double waiting() const {
-    const std::int64_t nodes =
-        group_of(layout_.tensor_parallel, 1, given_.on.gpus_per_node).nodes();
+    const std::int64_t nodes = nodes_of_tensor_group();
     return nodes == 1 ? 0 : count(nodes) * costs_.wait_per_node.value();
+  }
+  constexpr double stalled_send() const {
+    return nodes_of_tensor_group() > 2 ? costs_.stalled_send.value() : 0;
   }
   constexpr double host_of_exchanges(const pass_cost& pass, bool crosses) const {
     const double more = crosses ? count(layout_.tensor_parallel) * costs_.host_per_rank.value() : 0;

@@ -463,9 +463,12 @@ constexpr failure flaw_of_steps(const cluster& on, std::span<const timed_step> s
   gather(right);
   found.covariance = precision.inverse();
   found.steps = static_cast<std::int64_t>(steps.size());
-  // What was assumed of the scatter counts as much as four steps.
+  // What was assumed of the scatter counts as much as four steps; what the steps determine of the
+  // numbers is lost for the scatter.
   double squares = 4 * before.scatter * before.scatter;
   double weights = 4;
+  for (std::size_t i = 0; i < stack_number_count; ++i)
+    weights -= 1 - found.covariance.at[i][i] / before.covariance.at[i][i];
   std::int64_t far = 0;
   for (const timed_step& one : steps) {
     const double error =
