@@ -46,6 +46,7 @@ random_step roll_varied_step(dice& roll) {
   if (roll.coin()) costs.host_per_collective = 200_us;
   if (roll.one_in(3)) costs.host_per_rank = 20_us;
   if (roll.one_in(3)) costs.wait_per_node = 100_us;
+  if (roll.one_in(3)) costs.stalled_send = 20_ms;
   if (roll.one_in(3)) costs.contention = 0.3;
   if (roll.one_in(4)) costs.hides_gradients = costs.hides_gathers = costs.hides_parameters = false;
   if (roll.one_in(4)) costs.gathered_at_most = 20_GBps;
@@ -261,6 +262,7 @@ TEST_CASE("what is saved is what a better device or link takes less") {
     better.on.collective_launch = collective_launch / 1.1;
     better.on.hop_between = link_data::infiniband.hop / 1.1;
     better.setup.framework.costs.wait_per_node = better.setup.framework.costs.wait_per_node / 1.1;
+    better.setup.framework.costs.stalled_send = better.setup.framework.costs.stalled_send / 1.1;
     const time_explanation far = explain_time(apart, given.plan);
     const double less = (far.step - better.step(given.plan)).value();
     CHECK(same(saved(far, time_resource::communication_latency), less, far.step.value()));

@@ -497,7 +497,7 @@ class step_explainer : step_composer {
     const double waits = step.work.waits(communication_.plan.accumulation);
     const double exposed = smaller_of(waits, step.exposed_point_to_point);
     if (terms_.pipeline_communication) {
-      const auto sends = [&](double calls, double left) {
+      const auto sends = [&](double calls, double stalled, double left) {
         communication_sum sum;
         collect(sum,
                 collective::send,
@@ -505,17 +505,22 @@ class step_explainer : step_composer {
                 communication_.point_to_point_bytes(),
                 2,
                 communication_.ranks_of_stage());
+        sum.latency += stalled;
+        sum.whole += stalled;
         sum.exposed = left;
         return sum;
       };
+      const double chunks = count(layout_.virtual_pipeline);
+      const bool is_end = step.busy_stage == 0 || step.busy_stage == layout_.pipeline_parallel - 1;
+      const double stalled = 2 * chunks * (is_end ? 1 : 2) * stalled_send();
       add(&step_breakdown::pipeline_communication,
           time_cause::sends,
           micro_batches_,
-          sends(2 * count(layout_.virtual_pipeline), step.point_to_point));
+          sends(2 * chunks, stalled, step.point_to_point));
       add(&step_breakdown::pipeline_communication,
           time_cause::first_sends,
           1,
-          sends(2 * count(layout_.pipeline_parallel - 1), step.hidden_point_to_point + exposed));
+          sends(2 * count(layout_.pipeline_parallel - 1), 0, step.hidden_point_to_point + exposed));
     }
     const double own = micro_batches_ * step.work.busiest;
     if (waits > 0)
@@ -624,7 +629,7 @@ class step_explainer : step_composer {
                                  &costs.host_per_step})
       *cost = *cost / times;
   if (better == time_resource::communication_latency)
-    costs.wait_per_node = costs.wait_per_node / times;
+    for (duration* const wait : {&costs.wait_per_node, &costs.stalled_send}) *wait = *wait / times;
   if (better == time_resource::stragglers)
     with.straggler_slowdown = 1 + (model.straggler_slowdown - 1) / times;
   if (better == time_resource::loader && with.loader)
