@@ -1,5 +1,6 @@
 #include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/io/measured_device.hpp>
+#include <gpuplan/io/profiler_trace.hpp>
 #include <gpuplan/io/sweep/report.hpp>
 #include <gpuplan/io/sweep/rows.hpp>
 #include <gpuplan/io/sweep/trials.hpp>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "check.hpp"
+#include "profiled_step.hpp"
 #include "random_numbers.hpp"
 
 using namespace gpuplan;
@@ -157,4 +159,44 @@ TEST_CASE("a measurement that was changed at random is one that makes sense, or 
     CHECK(io::read_measurement(to_json(*read)));
   }
   CHECK(read_ones > 30);
+}
+
+TEST_CASE("a profiler's trace that was changed at random is read or refused") {
+  const std::string kernels =
+      R"(,{"ph":"X","cat":"kernel","name":"gemm","tid":7,"ts":2000,"dur":10,)"
+      R"("args":{"External id":65,"correlation":1}},)"
+      R"({"ph":"X","cat":"cuda_runtime","name":"launch","tid":5,"ts":1600,"dur":4,)"
+      R"("args":{"External id":56,"correlation":2}},)"
+      R"({"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","tid":5,"ts":0,"dur":90000}]})";
+  changed_text changed{"{\"traceEvents\":[" + std::string(profiled_events) + kernels};
+  int read_ones = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string given = changed.next();
+    CAPTURE(given);
+    const io::parsed_profile read = io::read_profiler_trace(given);
+    CHECK(is_plain(read.why));
+    if (!read) continue;
+    ++read_ones;
+    CHECK(!(read.step.host < 0));
+    CHECK(!(read.step.device < 0));
+    for (const io::profiled_operator& one : read.step.operators) {
+      CHECK(one.seconds >= 0);
+      CHECK(one.sizes.rows >= one.sizes.columns);
+    }
+  }
+  CHECK(read_ones > 200);
+}
+
+TEST_CASE("a trace of many operators within each other is read in no time") {
+  std::string events;
+  for (int at = 0; at < 100'000; ++at) {
+    events += at == 0 ? "{" : ",{";
+    events += R"("ph":"X","cat":"cpu_op","name":"aten::mul","tid":1,"ts":)" + std::to_string(at) +
+              ",\"dur\":" + std::to_string(200'000 - 2 * at) + "}";
+    events +=
+        R"(,{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","tid":1,"ts":0,"dur":9})";
+    events +=
+        R"(,{"ph":"X","cat":"user_annotation","name":"Optimizer.step#A","tid":1,"ts":0,"dur":9})";
+  }
+  CHECK(io::read_profiler_trace("[" + events + "]"));
 }

@@ -4,6 +4,7 @@
 #include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/memory/explanation.hpp>
+#include <gpuplan/memory/step_trace.hpp>
 #include <gpuplan/replay/step_time.hpp>
 
 #include <algorithm>
@@ -228,4 +229,117 @@ TEST_CASE("what cannot be drawn is refused") {
       output_of_command("time", {"gpt2", "--gpus", "1", "--svg", "/no/such/folder/step.svg"});
   CHECK(nowhere.status == 1);
   CHECK(has(nowhere.err, "--svg: cannot write /no/such/folder/step.svg"));
+}
+
+TEST_CASE("a step that was profiled as predicted has ratios of 1") {
+  const batch_plan plan{.micro_batch = 1};
+  const replayed_time model{.setup = gpt2_setup(), .on = {.gpu = catalog::h100_sxm5_80gb}};
+  const step_trace step = *trace_of(model, plan);
+  // as the profiler writes it: operators on the host, kernels with their ids
+  json events = json::array();
+  double update = -1;
+  double end = 0;
+  int id = 0;
+  for (const traced_operator& one : step.operators) {
+    const eager::device_work& work = one.work;
+    const auto& by = work.product;
+    std::string name = "aten::mul";
+    json dims = json::array({json::array({3, 4})});
+    if (work.products > 0) {
+      const bool is_batched = by.batch > 1;
+      name = is_batched ? "aten::bmm" : "aten::mm";
+      dims = is_batched ? json{{by.batch, by.rows, by.inner}, {by.batch, by.inner, by.columns}}
+                        : json{{by.rows, by.inner}, {by.inner, by.columns}};
+    } else if (work.attention_flops > 0) {
+      name = "aten::_flash_attention_forward";
+    } else if (work.kind == eager::kernel_kind::functions) {
+      name = "aten::gelu";
+    } else if (work.kind == eager::kernel_kind::softmaxes) {
+      name = "aten::_log_softmax";
+    } else if (work.kind == eager::kernel_kind::sums) {
+      name = "aten::sum";
+    }
+    if (one.pass == eager::kernel_times::part::optimizer && update < 0) update = one.issue_begin;
+    end = one.issue_end;
+    events.push_back({{"ph", "X"},
+                      {"cat", "cpu_op"},
+                      {"name", name},
+                      {"tid", 1},
+                      {"ts", 1e6 * one.issue_begin},
+                      {"dur", 1e6 * (one.issue_end - one.issue_begin)},
+                      {"args", {{"External id", ++id}, {"Input Dims", dims}}}});
+    events.push_back({{"ph", "X"},
+                      {"cat", "kernel"},
+                      {"name", "kernel"},
+                      {"tid", 7},
+                      {"ts", 1e6 * one.begin},
+                      {"dur", 1e6 * (one.end - one.begin)},
+                      {"args", {{"External id", id}, {"correlation", id}}}});
+  }
+  events.push_back({{"ph", "X"},
+                    {"cat", "user_annotation"},
+                    {"name", "Optimizer.step#AdamW.step"},
+                    {"tid", 1},
+                    {"ts", 1e6 * update},
+                    {"dur", 1e6 * (end - update)}});
+  const temporary_file file(json{{"traceEvents", events}}.dump(), "trace.json");
+  const trace_words asked{"gpt2",
+                          "--gpu",
+                          "h100-sxm",
+                          "--gpus",
+                          "1",
+                          "--sequence-length",
+                          "128",
+                          "--micro-batch",
+                          "1",
+                          "--measured",
+                          file.name()};
+  const json rows =
+      json_answer([](const trace_words& words) { return output_of_command("time", words); }, asked);
+  std::set<std::string> seen;
+  for (const json& row : rows) {
+    CAPTURE(row.dump());
+    seen.insert(row["what"]);
+    if (row["table"] == "step") {
+      // kernels are one for each operator here
+      if (row["what"] == "host_s" || row["what"] == "device_s")
+        CHECK(row["ratio"].get<double>() == doctest::Approx(1).epsilon(0.01));
+      continue;
+    }
+    CHECK(row["table"] == "kernels_s");
+    CHECK(row["ratio"].get<double>() == doctest::Approx(1).epsilon(1e-6));
+  }
+  for (const char* what : {"matmul",
+                           "attention",
+                           "activation",
+                           "softmax, loss",
+                           "sum",
+                           "element-wise, norm, copy",
+                           "optimizer",
+                           "launches"})
+    CHECK_MESSAGE(seen.count(what) == 1, what);
+  const std::string text = output_of_command("time", asked).out;
+  CHECK(has(text, "kernels as measured and as predicted"));
+}
+
+TEST_CASE("a profiled step is compared with eager code alone, and with a trace alone") {
+  const temporary_file file("{}", "trace.json");
+  const trace_words eager{"gpt2", "--gpus", "1", "--measured", file.name()};
+  const outcome nothing = output_of_command("time", eager);
+  CHECK(nothing.status == 2);
+  CHECK(has(nothing.err, ": it has no traceEvents"));
+  const temporary_file some(
+      R"([{"ph":"X","cat":"cpu_op","name":"aten::mul","tid":1,"ts":0,"dur":9}])", "trace.json");
+  const outcome compiled = output_of_command("time",
+                                             {"llama-3-8b",
+                                              "--framework",
+                                              "torchtitan",
+                                              "--gpus",
+                                              "8",
+                                              "--zero",
+                                              "3",
+                                              "--measured",
+                                              some.name()});
+  CHECK(compiled.status == 2);
+  CHECK(has(compiled.err, "--measured: operators are predicted of eager code alone"));
 }

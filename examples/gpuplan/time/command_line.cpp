@@ -25,6 +25,7 @@
 #include "setups/numbers.hpp"
 #include "setups/options.hpp"
 #include "time/explained.hpp"
+#include "time/measured.hpp"
 #include "time/timeline.hpp"
 
 namespace time_program {
@@ -57,6 +58,7 @@ struct request {
   bool explain = false;
   std::string trace_file;
   std::string svg_file;
+  std::string measured_file;
 };
 
 // What is timed, in one line.
@@ -81,6 +83,16 @@ std::string answer_to(const request& asked, const guides::output& as) {
   const runs::run_words run = runs::run_of(asked.run, given, stated.plan.effective_batch());
   const std::int64_t samples = runs::samples_of(run, setup);
   if (samples > 0) plan_program::add_run(step, samples, on.on, on.carbon_g_per_kWh);
+  if (!asked.measured_file.empty()) {
+    const io::profiled_step measured = measured_in("--measured", asked.measured_file);
+    const auto predicted = eager_step("--measured", stated);
+    if (!predicted)
+      throw guides::bad_request(
+          std::string("--measured: operators are predicted of eager code alone, and not of this "
+                      "step: ") +
+          failure_text(predicted.why()).c_str());
+    return compared(*predicted, measured, as);
+  }
   std::string drawn;
   if (!asked.trace_file.empty() || !asked.svg_file.empty()) {
     const timeline over = timeline_of(asked.trace_file.empty() ? "--svg" : "--trace", stated);
@@ -127,6 +139,13 @@ guides::program command() {
                                "Also write a trace for Perfetto and chrome://tracing")
                     ->type_name("FILE");
                 app.add_option("--svg", asked->svg_file, "Also draw a picture")->type_name("FILE");
+                app.add_option("--measured",
+                               asked->measured_file,
+                               "Compare, instead, with a trace of PyTorch's profiler, operator by "
+                               "operator")
+                    ->type_name("FILE")
+                    ->excludes("--trace")
+                    ->excludes("--svg");
                 app.add_flag("--explain",
                              asked->explain,
                              "Also what each part is made of, what bounds it, and what 10 % better "

@@ -118,23 +118,6 @@ std::string name_of(const traced_operator& one) {
   return "element-wise";
 }
 
-// The step of eager code; failure of any other.
-result<step_trace> replayed(const std::string& option, const runs::stated_step& of) {
-  const replayed_time model{.setup = of.time.setup, .on = of.time.on};
-  if (model.setup.parallelism.pipeline_parallel > 1) return failure(errc::no_such_code);
-  batch_plan once = of.plan;
-  once.accumulation = 1;
-  const auto counts = counts_of(model.setup, once);
-  if (!counts) return counts.why();
-  if (!counts->work) return failure(errc::no_such_code);
-  const step_work& work = *counts->work;
-  check_count(option,
-              2.0 * static_cast<double>(work.optimizer.operators) +
-                  2.0 * static_cast<double>(of.plan.accumulation) *
-                      static_cast<double>(work.forward.operators + work.backward.operators));
-  return trace_of(model, of.plan);
-}
-
 timeline of_operators(const step_trace& step) {
   timeline made{.clock = "operators as the replay runs them",
                 .end = in(step.parts.total(), 1_s),
@@ -261,8 +244,24 @@ timeline of_schedule(const std::string& option, const runs::stated_step& of) {
 
 }  // namespace
 
+result<step_trace> eager_step(const std::string& option, const runs::stated_step& of) {
+  const replayed_time model{.setup = of.time.setup, .on = of.time.on};
+  if (model.setup.parallelism.pipeline_parallel > 1) return failure(errc::no_such_code);
+  batch_plan once = of.plan;
+  once.accumulation = 1;
+  const auto counts = counts_of(model.setup, once);
+  if (!counts) return counts.why();
+  if (!counts->work) return failure(errc::no_such_code);
+  const step_work& work = *counts->work;
+  check_count(option,
+              2.0 * static_cast<double>(work.optimizer.operators) +
+                  2.0 * static_cast<double>(of.plan.accumulation) *
+                      static_cast<double>(work.forward.operators + work.backward.operators));
+  return trace_of(model, of.plan);
+}
+
 timeline timeline_of(const std::string& option, const runs::stated_step& of) {
-  const auto step = replayed(option, of);
+  const auto step = eager_step(option, of);
   timeline made = step ? of_operators(*step) : of_schedule(option, of);
   made.title = of.named.name + ": " + setups::in_words(of.named.setup, of.plan);
   return made;

@@ -4,6 +4,8 @@
 // do when, and the memory.
 
 #include <gpuplan/memory/step_peaks.hpp>
+#include <gpuplan/memory/step_trace.hpp>
+#include <gpuplan/result.hpp>
 
 #include <cstddef>
 #include <string>
@@ -46,6 +48,11 @@ struct timeline {
   std::vector<timed_work> work{};  // of a track one after the other
   std::vector<memory_curve> memory{};
 };
+
+/// The step of eager code, operator by operator; failure of any other. Throws
+/// `guides::bad_request`, after the option, where there is too much of it.
+[[nodiscard]] gpuplan::result<gpuplan::step_trace> eager_step(const std::string& option,
+                                                              const runs::stated_step& of);
 
 /// Of eager code the step that `replayed_time` runs, operator by operator; else the schedule of the
 /// roofline's parts, a process for each stage. Throws `guides::bad_request`, after the option,
