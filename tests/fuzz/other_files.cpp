@@ -1,10 +1,11 @@
 // Every other file that is read: configurations of models, clusters, measurements of devices and of
-// sweeps, snapshots of memory. The first byte says as which.
+// sweeps, snapshots of memory, traces of a profiler. The first byte says as which.
 
 #include <gpuplan/io/clusters.hpp>
 #include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/io/measured_device.hpp>
 #include <gpuplan/io/pickle.hpp>
+#include <gpuplan/io/profiler_trace.hpp>
 #include <gpuplan/io/sweep/rows.hpp>
 #include <gpuplan/model.hpp>
 
@@ -18,7 +19,7 @@ namespace io = gpuplan::io;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
-  switch (data[0] % 5) {
+  switch (data[0] % 6) {
     case 0: {
       const io::hugging_face_config config = io::read_hugging_face_config(text);
       // What is read is a model that has parameters.
@@ -37,9 +38,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 3:
       static_cast<void>(io::read_pickle(text));
       break;
-    default:
+    case 4:
       static_cast<void>(io::read_sweep(text));
       break;
+    default: {
+      const io::parsed_profile profile = io::read_profiler_trace(text);
+      if (profile && !(profile.step.host >= 0 && profile.step.idle <= profile.step.device))
+        std::abort();
+      break;
+    }
   }
   return 0;
 }
