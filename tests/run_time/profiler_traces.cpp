@@ -44,7 +44,7 @@ TEST_CASE("without kernels, operators are the innermost that compute") {
     operator_group group;
     double microseconds;
   };
-  // autocast's wrapper of addmm is none, its casts are; what is copied within attention is a part
+  // autocast's wrapper of addmm is none, its casts are
   const std::vector<expected> all{
       {"aten::copy_", operator_group::elements, 17.122},
       {"aten::copy_", operator_group::elements, 3.126},
@@ -65,6 +65,20 @@ TEST_CASE("without kernels, operators are the innermost that compute") {
   CHECK(step.operators[3].sizes == io::matmul_sizes{.rows = 192, .inner = 64, .columns = 64});
   CHECK(step.operators[5].sizes == io::matmul_sizes{.rows = 256, .inner = 64, .columns = 64});
   CHECK(microseconds(step.host) == doctest::Approx(75585.681 + 79.659 - 1414.958).epsilon(1e-6));
+}
+
+TEST_CASE("what a matmul copies within itself is its part") {
+  // on a CPU addmm begins with its bias
+  const std::string dims = R"("Input Dims":[[4],[2,3],[3,4],[],[]])";
+  std::string events =
+      event("cpu_op", "aten::addmm", 10, 100, dims) + event("cpu_op", "aten::expand", 20, 5) +
+      event("cpu_op", "aten::copy_", 30, 40) + event("cpu_op", "aten::copy_", 120, 7);
+  const io::profiled_step step = step_of(events.substr(1));
+  REQUIRE(step.operators.size() == 2);
+  CHECK(step.operators[0].group == operator_group::matmul);
+  CHECK(microseconds(step.operators[0].seconds) == doctest::Approx(100));
+  CHECK(step.operators[1].group == operator_group::elements);
+  CHECK(microseconds(step.operators[1].seconds) == doctest::Approx(7));
 }
 
 TEST_CASE("kernels are of the operator of their id, or of the call that launched them") {
