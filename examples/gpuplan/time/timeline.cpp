@@ -334,7 +334,7 @@ std::string svg_of(const timeline& of) {
     if (before != none) {
       io::gantt_chart::task& task = chart.tasks[before];
       if (task.kind == kind && begin - task.end < narrow &&
-          (task.end - task.begin < narrow || end - begin < narrow)) {
+          (task.end - task.begin < 6 * narrow || end - begin < 6 * narrow)) {
         task.end = end;
         task.label.clear();
         task.says = kinds[kind].name;
