@@ -167,7 +167,7 @@ TEST_CASE("no fault in a file of axolotl stops its reader") {
   random_numbers random(7);
   const value sample = parse_yaml(axolotl_sample).is;
   int said = 0;
-  for (int left = 20000; left > 0; --left)
+  for (int left = 5000; left > 0; --left)
     said += read_axolotl(random_config::with_faults(sample, random)).remarks.empty() ? 0 : 1;
   CHECK(said > 500);
 }

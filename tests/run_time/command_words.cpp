@@ -190,7 +190,7 @@ TEST_CASE("mutated scripts are read without a fault") {
   const std::string pieces = "'\"\\$`(){}[]@*#;&|<>=+-:\n \tA1N\xff%/!~";
   random_numbers random(7);
   std::size_t read = 0;
-  for (int round = 0; round < 100'000; ++round) {
+  for (int round = 0; round < 20'000; ++round) {
     std::string text = sample;
     for (std::int64_t changes = 1 + random.below(6); changes > 0; --changes) {
       const auto at =
@@ -214,7 +214,7 @@ TEST_CASE("mutated scripts are read without a fault") {
     for (const shell_command& each : script.commands) REQUIRE_FALSE(each.words.empty());
     if (read_torchrun_words(script).read) ++read;
   }
-  CHECK(read > 10'000);
+  CHECK(read > 2'000);
 }
 
 TEST_CASE("torchrun's words are read, and those of the trainer left to it") {

@@ -169,12 +169,12 @@ TEST_CASE("no fault in a file of DeepSpeed stops its reader") {
   random_numbers random(7);
   const value sample = parse_json(deepspeed_sample).is;
   int understood = 0;
-  for (int left = 20'000; left > 0; --left) {
+  for (int left = 5'000; left > 0; --left) {
     const read_config read = read_deepspeed(random_config::with_faults(sample, random));
     understood += read && read.remarks.size() < 2 ? 1 : 0;
   }
-  CHECK(understood > 1000);
-  CHECK(understood < 18'000);
+  CHECK(understood > 250);
+  CHECK(understood < 4'500);
 }
 
 }  // namespace

@@ -350,11 +350,11 @@ TEST_CASE("no fault in a file of LLaMA-Factory stops its reader") {
   megatron["recompute_num_layers"] = 2;
   megatron["mixed_precision"] = "bf16_mixed";
   int said = 0;
-  for (int left = 20'000; left > 0; --left) {
+  for (int left = 4'000; left > 0; --left) {
     const value& of = left % 2 == 0 ? sample : megatron;
     said += read_llama_factory(random_config::with_faults(of, random)).remarks.size() > 4;
   }
-  CHECK(said > 500);
+  CHECK(said > 100);
 }
 
 }  // namespace

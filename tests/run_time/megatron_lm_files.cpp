@@ -302,7 +302,7 @@ TEST_CASE("mutated scripts of Megatron-LM's are read without a fault") {
   const std::string sample = megatron_sample;
   const std::string pieces = "'\"$`(){}[]@*#;&|<>=+- \n.,019eExX\xff";
   std::size_t read = 0;
-  for (int round = 0; round < 20'000; ++round) {
+  for (int round = 0; round < 5'000; ++round) {
     std::string text = sample;
     for (std::int64_t changes = 1 + random.below(8); changes > 0; --changes) {
       const auto at =
@@ -318,7 +318,7 @@ TEST_CASE("mutated scripts of Megatron-LM's are read without a fault") {
     if (is) ++read;
     if (is && is.config.gpus) REQUIRE(*is.config.gpus > 0);
   }
-  CHECK(read > 5000);
+  CHECK(read > 1250);
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST_CASE("mutated job scripts are read without a fault") {
   const std::string sample = slurm_sample;
   const std::string pieces = "'\"$`(){}#=:- \n09eGNt\xff";
   std::size_t read = 0;
-  for (int round = 0; round < 100'000; ++round) {
+  for (int round = 0; round < 10'000; ++round) {
     std::string text = sample;
     for (std::int64_t changes = 1 + random.below(6); changes > 0; --changes) {
       const auto at =
@@ -142,7 +142,7 @@ TEST_CASE("mutated job scripts are read without a fault") {
     }
     if (read_slurm(text)) ++read;
   }
-  CHECK(read > 50'000);
+  CHECK(read > 5'000);
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ std::vector<std::string> flags_of_module(const std::string& text, training_confi
 TEST_CASE("torchtitan's modules say what was written into them") {
   random_numbers random(23);
   int written_ones = 0;
-  for (int round = 0; round < 60'000; ++round) {
+  for (int round = 0; round < 6'000; ++round) {
     training_config config = random_config::any(random);
     config.model = random.below(2) == 0 ? "Qwen/Qwen3-14B" : "meta-llama/Llama-3.1-8B";
     if (config.zero_stage && *config.zero_stage < 2) config.zero_stage = 3;
@@ -186,7 +186,7 @@ TEST_CASE("torchtitan's modules say what was written into them") {
     CHECK_MESSAGE(differ.empty(), (differ.empty() ? "" : differ[0]), "\n", written.files[0].text);
     if (!differ.empty()) break;
   }
-  CHECK(written_ones > 2000);
+  CHECK(written_ones > 200);
 }
 
 TEST_CASE("torchtitan's writer refuses what it would train otherwise") {
@@ -214,7 +214,7 @@ TEST_CASE("faulty settings of torchtitan's are read without a fault") {
   random_numbers random(29);
   const value sample = parse_toml(titan_sample).is;
   int remarks = 0;
-  for (int round = 0; round < 100'000; ++round)
+  for (int round = 0; round < 10'000; ++round)
     remarks += read_torchtitan(random_config::with_faults(sample, random)).remarks.empty() ? 0 : 1;
   CHECK(remarks > 1000);
 }
