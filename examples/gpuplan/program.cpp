@@ -1,6 +1,7 @@
 #include "program.hpp"
 
 #include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/text.hpp>
 #include <gpuplan/version.hpp>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ namespace {
 
 constexpr command all[] = {
     {"plan",
-     "The best ways to train a model on a cluster; how many GPUs; which",
+     "The best ways to train a model on a cluster; how many GPUs, and which",
      plan_program::command},
     {"fits", "Which ways to train a model fit which GPU", fits_program::command},
     {"memory",
@@ -71,24 +72,32 @@ constexpr command all[] = {
 };
 
 std::string usage() {
-  std::string text =
-      "Plans the training of a model on GPUs: what fits, which batch and layout, how long, how "
-      "much.\n"
-      "Usage: gpuplan COMMAND [OPTIONS]\n\nCommands:\n";
+  using gpuplan::io::wrap;
+  const int width = std::min(guides::width_of_output(), 100);
   std::size_t longest = 0;
   for (const command& one : all) longest = std::max(longest, std::string_view(one.name).size());
+  const std::string below(longest + 4, ' ');
+  std::string text;
+  const auto add = [&](const char* paragraph) {
+    for (const std::string& line : wrap(paragraph, width)) text += line + "\n";
+  };
+  add("Plans the training of a model on GPUs: what fits, which batch and layout, how long, how "
+      "much.");
+  text += "Usage: gpuplan COMMAND [OPTIONS]\n\nCommands:\n";
   for (const command& one : all) {
-    std::string name = one.name;
-    name.resize(longest + 2, ' ');
-    text += "  " + name + one.summary + "\n";
+    std::string before = std::string("  ") + one.name;
+    before.resize(below.size(), ' ');
+    for (const std::string& line : wrap(one.summary, width - static_cast<int>(below.size()))) {
+      text += before + line + "\n";
+      before = below;
+    }
   }
-  return text +
-         "\ngpuplan COMMAND --help says what a command takes; gpuplan --version which version "
-         "this is.\n"
-         "Exit status: 0; 1 where something could not be done, such as writing a file; 2 where "
-         "the\n"
-         "command line is wrong, or asks for what cannot be: the message says what can; 130 where\n"
-         "Ctrl-C ended it.\n";
+  text += "\n";
+  add("gpuplan COMMAND --help says what a command takes; gpuplan --version which version this is.");
+  add("Exit status: 0; 1 where something could not be done, such as writing a file; 2 where the "
+      "command line is wrong, or asks for what cannot be: the message says what can; 130 where "
+      "Ctrl-C ended it.");
+  return text;
 }
 
 int complain(const std::string& what) {

@@ -118,11 +118,8 @@ std::string with_request(const program& is, const CLI::App& app, const std::stri
 
 // The same text everywhere but on a terminal.
 output for_standard_output(gpuplan::io::format format, const std::string& color) {
-  output as{.format = format, .color = color == "always"};
+  output as{.format = format, .width = width_of_output(), .color = color == "always"};
   if (isatty(STDOUT_FILENO) == 0) return as;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    as.width = std::clamp<int>(size.ws_col, 60, 160);
   const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org
   const char* terminal = std::getenv("TERM");
   if (color == "auto")
@@ -142,6 +139,13 @@ std::string as_document(const program& is, const std::string& said, const output
 
 }  // namespace
 
+int width_of_output() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0
+             ? std::clamp<int>(size.ws_col, 60, 160)
+             : output{}.width;
+}
+
 void describe(CLI::App& app, const program& is, asked_output& as) {
   as.format = gpuplan::io::formats[0].name;
   std::vector<std::string> formats;
@@ -149,7 +153,7 @@ void describe(CLI::App& app, const program& is, asked_output& as) {
   app.name(is.name);
   app.description(is.about);
   app.footer(is.examples);
-  app.formatter(help_page());
+  app.formatter(help_page(width_of_output()));
   app.set_version_flag("--version", version_text);
   app.add_option("--format", as.format, "How to print")
       ->check(CLI::IsMember(formats))

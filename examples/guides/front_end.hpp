@@ -50,6 +50,9 @@ struct program {
   bool states_request = false;
 };
 
+/// Characters of a line of standard output: those of its terminal, of 60 to 160, or 100.
+[[nodiscard]] int width_of_output();
+
 /// Makes `app` the program's command line: its options, and `--format`, `--color`, `--version` and
 /// `--help`. Parsed values go to `as`, which must live as long.
 struct asked_output {

@@ -3,6 +3,7 @@
 #include <gpuplan/io/text.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <set>
@@ -12,7 +13,6 @@
 namespace guides {
 namespace {
 
-constexpr int width = 100;
 constexpr std::size_t indent = 30;
 
 // CLI11 tells a type and what is checked as "TEXT:{a,b}", "INT:INT in [1 - 8]", ":{a->0,b->1} OR
@@ -87,11 +87,36 @@ option_words words_of(const CLI::Option& option) {
 
 namespace {
 
+// Paragraphs whose lines are too long, in lines that are not; what is indented stays as it is.
+std::string rewrapped(const std::string& text, int width) {
+  std::vector<std::string> paragraphs(1);
+  for (const std::string& line : CLI::detail::split(text, '\n')) {
+    const bool goes_on = !line.empty() && line.front() != ' ' && !paragraphs.back().empty() &&
+                         paragraphs.back().front() != ' ';
+    if (goes_on)
+      paragraphs.back() += ' ' + line;
+    else
+      paragraphs.push_back(line);
+  }
+  std::string all;
+  for (std::size_t i = 1; i < paragraphs.size(); ++i) {
+    const bool is_indented = !paragraphs[i].empty() && paragraphs[i].front() == ' ';
+    all += (is_indented ? paragraphs[i] : joined(gpuplan::io::wrap(paragraphs[i], width), "\n")) +
+           '\n';
+  }
+  return all;
+}
+
 class page : public CLI::Formatter {
  public:
-  page() {
+  explicit page(int width) : width_(width) {
     label("OPTIONS", "options");
     label("Positionals", "Arguments");
+  }
+
+  std::string make_description(const CLI::App* app) const override {
+    const std::string text = CLI::Formatter::make_description(app);
+    return width_ < widest_help ? rewrapped(text, width_) : text;
   }
 
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
@@ -104,13 +129,18 @@ class page : public CLI::Formatter {
       line.resize(indent, ' ');
     }
     const std::vector<std::string> lines =
-        gpuplan::io::wrap(meaning_of(*option), width - static_cast<int>(indent));
+        gpuplan::io::wrap(meaning_of(*option), width_ - static_cast<int>(indent));
     return line + joined(lines, ('\n' + std::string(indent, ' ')).c_str()) + '\n';
   }
+
+ private:
+  int width_;
 };
 
 }  // namespace
 
-std::shared_ptr<CLI::FormatterBase> help_page() { return std::make_shared<page>(); }
+std::shared_ptr<CLI::FormatterBase> help_page(int width) {
+  return std::make_shared<page>(std::min(width, widest_help));
+}
 
 }  // namespace guides

@@ -14,8 +14,10 @@ class Option;
 namespace guides {
 
 /// Prints options as manual pages do: `--batch N`, `--goal time|money|memory`, with what they mean,
-/// their default and whether they must be given beside them, in lines of 100 characters.
-std::shared_ptr<CLI::FormatterBase> help_page();
+/// their default and whether they must be given beside them, in lines of at most so many
+/// characters, and at most 100.
+inline constexpr int widest_help = 100;
+std::shared_ptr<CLI::FormatterBase> help_page(int width = widest_help);
 
 /// What help, manual and completion say of an option.
 struct option_words {

@@ -169,6 +169,33 @@ TEST_CASE("the last column is wrapped to the width, then goes below, then all be
         "─\n");
 }
 
+TEST_CASE("numbers that go below their row have their names, and tables stay tables") {
+  using enum alignment;
+  const table runs{.columns = {{.name = "gpu"},
+                               {.name = "hours", .align = point},
+                               {.name = "kWh", .align = point},
+                               {.name = "CO2", .unit = "kg", .align = point}},
+                   .rows = {{"h100", 6.5, 25, 10}, {"a100", 20.5, 64, {}}}};
+  CHECK(to_text(runs, {.width = 18}) ==
+        "gpu   hours  kWh\n"
+        "────  ─────  ───\n"
+        "h100    6.5   25\n"
+        "    CO2 (kg) 10\n"
+        "a100   20.5   64\n");
+  CHECK(to_text(runs, {.width = 14}) ==
+        "gpu   hours\n"
+        "────  ─────\n"
+        "h100    6.5\n"
+        "    kWh 25,\n"
+        "    CO2 (kg)\n"
+        "    10\n"
+        "a100   20.5\n"
+        "    kWh 64\n");
+  // Less than half of them on a line: records.
+  CHECK(to_text(runs, {.width = 10}).find("gpu   h100") == std::string::npos);
+  CHECK(to_text(runs, {.width = 10}).find("────") == std::string::npos);
+}
+
 TEST_CASE("no line of text is longer than the width") {
   for (int width = 30; width < 120; ++width) {
     std::istringstream lines(to_text(gpus(), {.width = width, .indent = 2}));

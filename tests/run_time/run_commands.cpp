@@ -217,6 +217,22 @@ TEST_CASE("where nothing fits, what would do does") {
             .status == 0);
 }
 
+TEST_CASE("replicas of adapters may share their base, or have it in four bits") {
+  const words stated{"llama-3-8b", "--gpu", "4090", "--gpus", "4", "--batch", "64"};
+  const auto with = [&](const words& more) {
+    words all = stated;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::string why = refusal_of("batch", with({"--lora", "16"}));
+  CHECK(has(why, "or --zero 3 --precision bf16 --recompute full (19.4 GiB), "));
+  CHECK(rows_of("batch",
+                with({"--lora", "16", "--zero", "3", "--precision", "bf16", "--recompute", "full"}))
+            [0]["micro_batch"] == 1);
+  CHECK(has(why, "--qlora 16 --recompute full instead of --lora 16 (18.8 GiB)"));
+  CHECK(rows_of("batch", with({"--qlora", "16", "--recompute", "full"}))[0]["micro_batch"] == 1);
+}
+
 TEST_CASE("a learning rate has the rules of its optimizer") {
   using namespace gpuplan;
   const words adam{"--tuned", "64:3e-4", "--batch", "256,1024"};

@@ -3,12 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/io/text.hpp>
 
+#include <CLI/CLI.hpp>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "gpuplan_runs.hpp"
+#include "guides/help_page.hpp"
+#include "setups/gpus.hpp"
 #include "temporary_file.hpp"
 
 namespace {
@@ -27,6 +34,48 @@ TEST_CASE("the help lists every command, and each has a help page of its own") {
     CHECK(page.status == 0);
     CHECK(has(page.out, "Usage: gpuplan " + std::string(one.name)));
     CHECK(page.out == ran_gpuplan({"help", one.name}).out);
+  }
+}
+
+TEST_CASE("the GPUs of the help's examples are GPUs") {
+  const std::regex names("--gpu ([a-z0-9_,-]+)|\\(4090, ([a-z0-9-]+)\\)");
+  int count = 0;
+  for (const gpuplan_program::command& one : gpuplan_program::commands()) {
+    CAPTURE(one.name);
+    const std::string page = ran_gpuplan({one.name, "--help"}).out;
+    for (std::sregex_iterator at(page.begin(), page.end(), names), end; at != end; ++at) {
+      std::istringstream words((*at)[1].str() + (*at)[2].str());
+      for (std::string word; std::getline(words, word, ','); ++count) {
+        CAPTURE(word);
+        CHECK_NOTHROW(setups::gpu_named(word));
+      }
+    }
+  }
+  CHECK(count > 20);
+}
+
+TEST_CASE("help keeps to the width of a narrow terminal") {
+  for (const gpuplan_program::command& one : gpuplan_program::commands()) {
+    CAPTURE(one.name);
+    CLI::App app;
+    guides::asked_output as;
+    guides::program is = one.make();
+    is.examples.clear();  // commands stay on their lines
+    guides::describe(app, is, as);
+    const std::string wide = app.help();
+    app.formatter(guides::help_page(72));
+    std::istringstream lines(app.help());
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      const bool is_table = line.rfind("  ", 0) == 0 && line[2] >= '0' && line[2] <= '9';
+      CHECK((is_table || gpuplan::io::display_width(line) <= 72));
+    }
+    // The words are the same.
+    const auto words = [](const std::string& text) {
+      std::istringstream from(text);
+      return std::vector<std::string>(std::istream_iterator<std::string>(from), {});
+    };
+    CHECK(words(app.help()) == words(wide));
   }
 }
 

@@ -52,9 +52,8 @@ constexpr const char* examples =
     "  gpuplan cost --step 10,5.2,2.9 --batch 512 --tokens 1e10 --sequence-length 4096 --gpu "
     "h100-sxm\n"
     "      --gpus 8,16,32 --price 3 --carbon 380\n"
-    "  gpuplan cost llama-3-8b --zero 3 --batch 512 --tokens 1e10 --gpu a100-80gb,h100-sxm --gpus "
-    "16\n"
-    "      --price 1.8,3 --save-every 500 --storage 2TB";
+    "  gpuplan cost llama-3-8b --zero 3 --batch 512 --tokens 1e10 --gpu a100-sxm-80gb,h100-sxm\n"
+    "      --gpus 16 --price 1.8,3 --save-every 500 --storage 2TB";
 
 struct request {
   runs::step_words stated{};

@@ -190,7 +190,9 @@ void add_cost_options(CLI::App& app, cluster_words& to) {
 }
 
 void add_cluster_options(CLI::App& app, cluster_words& to) {
-  setups::add_gpu_option(app, to.gpus, "The GPUs, or kinds to choose from")->group("GPUs");
+  setups::add_gpu_option(
+      app, to.gpus, "The GPUs, or kinds to choose from (default: an A100 SXM of 80 GB)")
+      ->group("GPUs");
   add_list(app,
            "--gpus",
            to.total,

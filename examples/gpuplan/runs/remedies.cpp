@@ -33,6 +33,7 @@ class search {
     try_recomputing("", "", setup_);
     share();
     if (setup_.trains.what == training::full) train_adapters();
+    if (setup_.trains.what == training::adapters) quantise();
     shorten();
     find_gpu();
     return found_;
@@ -56,30 +57,34 @@ class search {
     if (fits) found_.push_back({options, words, *needed});
     return fits;
   }
-  void try_recomputing(const std::string& options, const std::string& words, training_setup setup) {
-    if (setup.recompute == recompute_mode::full && setup.recompute_layers == 0) return;
+  bool try_recomputing(const std::string& options, const std::string& words, training_setup setup) {
+    if (setup.recompute == recompute_mode::full && setup.recompute_layers == 0) return false;
     setup.recompute = recompute_mode::full;
     setup.recompute_layers = 0;
-    try_out(options + (options.empty() ? "" : " ") + "--recompute full",
-            words + (words.empty() ? "" : ", ") + "full recomputation",
-            setup);
+    return try_out(options + (options.empty() ? "" : " ") + "--recompute full",
+                   words + (words.empty() ? "" : ", ") + "full recomputation",
+                   setup);
   }
 
   void share() {
-    training_setup shared = setup_;
-    int& stage = shared.parallelism.zero_stage;
+    const engine_class& own = *setup_.framework.engine.is;
+    const int stage = setup_.parallelism.zero_stage;
     if (one_.data_parallel == 1 || stage == 3) return;
-    // What has no stage that shares more, fully_shard may share.
-    if (shared.framework.engine.is->most_zero_stage <= stage)
-      shared.framework.engine.is = &engine_classes::fsdp2;
-    stage = shared.framework.engine.is->most_zero_stage;
+    // What has no stage that shares more, or none that shares enough, fully_shard may share.
+    if (own.most_zero_stage > stage && share_by(own)) return;
+    if (own.most_zero_stage < 3) share_by(engine_classes::fsdp2);
+  }
+  bool share_by(const engine_class& engine) {
+    training_setup shared = setup_;
+    shared.framework.engine.is = &engine;
+    const int stage = shared.parallelism.zero_stage = engine.most_zero_stage;
     std::string options = "--zero " + std::to_string(stage);
-    if (shared.framework.engine.is->gathers_weights && shared.precision.under_autocast) {
+    if (engine.gathers_weights && shared.precision.under_autocast) {
       shared.precision = bf16_mixed;
       options += " --precision bf16";
     }
     const std::string words = "ZeRO-" + std::to_string(stage);
-    if (!try_out(options, words, shared)) try_recomputing(options, words, shared);
+    return try_out(options, words, shared) || try_recomputing(options, words, shared);
   }
 
   void train_adapters() {
@@ -102,6 +107,19 @@ class search {
       const std::string words = std::string(four_bits ? "QLoRA" : "LoRA") + " of rank 16";
       if (!try_out(options, words, small)) try_recomputing(options, words, small);
     }
+  }
+
+  void quantise() {
+    const lora& held = setup_.trains.adapters;
+    if (held.base.block != 0 || held.magnitudes) return;
+    training_setup small = setup_;
+    small.trains.adapters.base = double_quantised_base;
+    small.trains.adapters.base.rest_in_fp32 = true;
+    const std::string rank = std::to_string(held.rank);
+    const std::string words = "QLoRA of rank " + rank;
+    if (try_out("--qlora " + rank, words, small) ||
+        try_recomputing("--qlora " + rank, words, small))
+      found_.back().options += " instead of --lora " + rank;
   }
 
   void shorten() {

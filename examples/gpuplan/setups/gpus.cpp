@@ -95,7 +95,7 @@ CLI::Option* add_gpu_option(CLI::App& app, std::vector<std::string>& to, const s
   return app
       .add_option("--gpu",
                   to,
-                  about + ": names as people write them (4090, a100-80gb), or auto: this machine's")
+                  about + ": names as people write them (4090, a100-sxm-80gb), or auto: this machine's")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME,...");

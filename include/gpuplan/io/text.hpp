@@ -180,10 +180,42 @@ struct measured_column {
 
 }  // namespace detail
 
+namespace detail {
+
+// Of a table that is too wide, how many columns a line holds where the last one goes below it, and
+// as many numbers before that as must; none where what stays is too wide all the same.
+[[nodiscard]] inline std::size_t columns_on_line(const table& t,
+                                                 const std::vector<measured_column>& columns,
+                                                 const text_layout& layout) {
+  std::size_t count = columns.size() - 1;
+  int width = layout.indent - column_gap;
+  for (std::size_t i = 0; i < count; ++i) width += columns[i].width + column_gap;
+  for (; count > 0 && width > layout.width; --count) {
+    if (t.columns[count - 1].align == alignment::left) return 0;
+    width -= columns[count - 1].width + column_gap;
+  }
+  return count;
+}
+
+// "kWh 39.1, kg CO2 15.7": what a row has from a column on.
+[[nodiscard]] inline std::string named_values(const table& t,
+                                              const std::vector<measured_column>& columns,
+                                              std::size_t row,
+                                              std::size_t first) {
+  std::string all;
+  for (std::size_t i = first; i < columns.size(); ++i)
+    if (const std::string& text = columns[i].texts[row]; !text.empty())
+      all += (all.empty() ? "" : ", ") + heading(t.columns[i]) + ' ' + text;
+  return all;
+}
+
+}  // namespace detail
+
 /// The table as aligned text, after its title, in lines of `layout.width`: the last column is
-/// wrapped, or goes below its row where the others leave it too little; where the others alone are
-/// too wide, every row becomes lines of `name  value`. Texts are `printable`. Throws as `validate`
-/// says.
+/// wrapped, or goes below its row where the others leave it too little. Where the others alone are
+/// too wide, columns of numbers before it go below too; numbers have their names there. Where less
+/// than half of the columns would stay, every row becomes lines of `name  value`. Texts are
+/// `printable`. Throws as `validate` says.
 [[nodiscard]] inline std::string to_text(const table& t, const text_layout& layout = {}) {
   static_cast<void>(validate(t).value_or_throw());
   std::string out;
@@ -202,18 +234,19 @@ struct measured_column {
     if (i + 1 < t.columns.size()) last_start += columns[i].width + detail::column_gap;
   }
   detail::measured_column& last = columns.back();
-  bool last_below = false;
+  std::size_t on_the_line = columns.size();
   if (layout.width > 0 && last_start + last.width > layout.width) {
     last.width = layout.width - last_start;
     if (last.width < detail::narrowest_last_column) {
-      if (columns.size() == 1 || last_start - detail::column_gap > layout.width)
-        return out + detail::text_records(t, layout);
-      last_below = true;
+      on_the_line = detail::columns_on_line(t, columns, layout);
+      if (2 * on_the_line < columns.size()) return out + detail::text_records(t, layout);
       last_start = layout.indent + 2 * detail::column_gap;
       last.width = layout.width - last_start;
     }
   }
-  const std::size_t on_the_line = columns.size() - (last_below ? 1 : 0);
+  const bool last_below = on_the_line < columns.size();
+  const bool named_below =
+      columns.size() - on_the_line > 1 || t.columns.back().align != alignment::left;
 
   std::string head = detail::spaces(layout.indent);
   std::string rule = head;
@@ -230,7 +263,7 @@ struct measured_column {
 
   for (std::size_t r = 0; r < t.rows.size(); ++r) {
     std::string line = detail::spaces(layout.indent);
-    for (std::size_t i = 0; i + 1 < columns.size(); ++i) {
+    for (std::size_t i = 0; i < on_the_line && i + 1 < columns.size(); ++i) {
       const cell& c = t.rows[r][i];
       const std::string& text = columns[i].texts[r];
       const int left = detail::left_padding(columns[i], text, c.what(), t.columns[i].align);
@@ -239,12 +272,14 @@ struct measured_column {
               detail::spaces(right + detail::column_gap);
     }
     const cell& c = t.rows[r].back();
+    std::string ending = last.texts[r];
     if (last_below) {
       out += detail::without_trailing_spaces(line) + '\n';
-      if (last.texts[r].empty()) continue;
+      if (named_below) ending = detail::named_values(t, columns, r, on_the_line);
+      if (ending.empty()) continue;
       line = detail::spaces(last_start);
     }
-    const auto parts = wrap(last.texts[r], last.width);
+    const auto parts = wrap(ending, last.width);
     const int left = parts.size() > 1 || last_below
                          ? 0
                          : detail::left_padding(last, parts[0], c.what(), t.columns.back().align);
