@@ -105,27 +105,10 @@ int complain(const std::string& what) {
   return 2;
 }
 
-// How many letters to change, add or leave out to make one word of the other.
-std::size_t distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  for (std::size_t at = 0; at <= to.size(); ++at) row[at] = at;
-  for (std::size_t line = 1; line <= from.size(); ++line) {
-    std::size_t diagonal = row[0];
-    row[0] = line;
-    for (std::size_t at = 1; at <= to.size(); ++at) {
-      const std::size_t above = row[at];
-      row[at] = std::min(
-          {row[at] + 1, row[at - 1] + 1, diagonal + (from[line - 1] == to[at - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[to.size()];
-}
-
 std::string nearest(std::string_view word) {
   const command* best = &all[0];
   for (const command& one : all)
-    if (distance(word, one.name) < distance(word, best->name)) best = &one;
+    if (guides::distance(word, one.name) < guides::distance(word, best->name)) best = &one;
   return best->name;
 }
 

@@ -128,6 +128,21 @@ output for_standard_output(gpuplan::io::format format, const std::string& color)
   return as;
 }
 
+// What CLI11 says, and of an option that there is not the nearest one.
+std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
+  for (const std::string& word : app.remaining()) {
+    if (word.size() < 3 || word.rfind("--", 0) != 0) continue;
+    const std::string name = word.substr(2, word.find('=') - 2);
+    std::string nearest = "help";
+    for (const CLI::Option* const option : app.get_options())
+      for (const std::string& other : option->get_lnames())
+        if (distance(name, other) < distance(name, nearest)) nearest = other;
+    return "there is no option --" + name + "; the nearest is --" + nearest;
+  }
+  return error.what();
+}
+
 // What a program says as a document of its format.
 std::string as_document(const program& is, const std::string& said, const output& as) {
   using gpuplan::io::format;
@@ -138,6 +153,22 @@ std::string as_document(const program& is, const std::string& said, const output
 }
 
 }  // namespace
+
+std::size_t distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  for (std::size_t at = 0; at <= to.size(); ++at) row[at] = at;
+  for (std::size_t line = 1; line <= from.size(); ++line) {
+    std::size_t diagonal = row[0];
+    row[0] = line;
+    for (std::size_t at = 1; at <= to.size(); ++at) {
+      const std::size_t above = row[at];
+      row[at] = std::min(
+          {row[at] + 1, row[at - 1] + 1, diagonal + (from[line - 1] == to[at - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[to.size()];
+}
 
 int width_of_output() {
   winsize size{};
@@ -179,10 +210,10 @@ int run_program(int argc, char** argv, const program& is) {
     if (app.exit(error, out, err) == 0) return print(is.name, out.str());
     app.description("");
     const std::string help = app.help();
-    return complain(
-        is.name,
-        error.what() + ("\n" + help.substr(0, help.find('\n'))) + "\n--help says what there is",
-        2);
+    return complain(is.name,
+                    sentence_of(app, error) + ("\n" + help.substr(0, help.find('\n'))) +
+                        "\n--help says what there is",
+                    2);
   }
   try {
     const output as = for_standard_output(*gpuplan::io::format_named(asked.format), asked.color);

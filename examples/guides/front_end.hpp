@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,9 @@ struct program {
   // JSON is an object: the version, the command, the request as it was given, and the answer.
   bool states_request = false;
 };
+
+/// How many letters to change, add or leave out to make one word of the other.
+[[nodiscard]] std::size_t distance(std::string_view from, std::string_view to);
 
 /// Characters of a line of standard output: those of its terminal, of 60 to 160, or 100.
 [[nodiscard]] int width_of_output();

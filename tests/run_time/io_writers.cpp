@@ -180,17 +180,17 @@ TEST_CASE("numbers that go below their row have their names, and tables stay tab
         "gpu   hours  kWh\n"
         "────  ─────  ───\n"
         "h100    6.5   25\n"
-        "    CO2 (kg) 10\n"
+        "    CO2 (kg): 10\n"
         "a100   20.5   64\n");
   CHECK(to_text(runs, {.width = 14}) ==
         "gpu   hours\n"
         "────  ─────\n"
         "h100    6.5\n"
-        "    kWh 25,\n"
-        "    CO2 (kg)\n"
+        "    kWh: 25,\n"
+        "    CO2 (kg):\n"
         "    10\n"
         "a100   20.5\n"
-        "    kWh 64\n");
+        "    kWh: 64\n");
   // Less than half of them on a line: records.
   CHECK(to_text(runs, {.width = 10}).find("gpu   h100") == std::string::npos);
   CHECK(to_text(runs, {.width = 10}).find("────") == std::string::npos);

@@ -225,7 +225,7 @@ TEST_CASE("replicas of adapters may share their base, or have it in four bits") 
     return all;
   };
   const std::string why = refusal_of("batch", with({"--lora", "16"}));
-  CHECK(has(why, "or --zero 3 --precision bf16 --recompute full (19.4 GiB), "));
+  CHECK(has(why, "--zero 3 --precision bf16 --recompute full (19.4 GiB), "));
   CHECK(rows_of("batch",
                 with({"--lora", "16", "--zero", "3", "--precision", "bf16", "--recompute", "full"}))
             [0]["micro_batch"] == 1);
@@ -339,6 +339,18 @@ TEST_CASE("a run costs what its GPUs cost, and has so many checkpoints") {
   CHECK(has(refusal_of("cost", {"--samples", "9", "--step", "1", "--batch", "8"}), "--gpu NAME"));
 }
 
+TEST_CASE("no sequence is longer than the learned positions of its model") {
+  for (const char* command : {"time", "fits", "memory", "batch"}) {
+    CAPTURE(command);
+    CHECK(has(refusal_of(command, {"gpt2", "--sequence-length", "1025"}),
+              "--sequence-length 1025: the model has 1024 learned positions"));
+    CHECK(output_of_command(command, {"gpt2", "--sequence-length", "1024"}).status == 0);
+    CHECK(
+        output_of_command(command, {"gpt2", "--sequence-length", "1025", "--position-rows", "1025"})
+            .status == 0);
+  }
+}
+
 TEST_CASE("packed samples are as many sequences as they fill") {
   const auto steps = [](const words& more) {
     words asked{"--step", "2s", "--batch", "8", "--gpu", "4090", "--samples", "1000"};
@@ -366,7 +378,7 @@ TEST_CASE("packed samples are as many sequences as they fill") {
   for (const char* command : {"time", "cost", "plan"}) {
     CAPTURE(command);
     CHECK(has(refusal_of(command, with({"--packing"})), "--packing: --average-tokens says how"));
-    CHECK(has(refusal_of(command, with({"--average-tokens", "9"})), "that --packing fills"));
+    CHECK(has(refusal_of(command, with({"--average-tokens", "9"})), "--packing says that they do"));
     CHECK(has(refusal_of(command, with({"--packing", "--average-tokens", "9", "--padding-mask"})),
               "no --padding-mask"));
     CHECK(has(
@@ -380,6 +392,17 @@ TEST_CASE("packed samples are as many sequences as they fill") {
       "no several images"));
   CHECK(has(refusal_of("time", {"gpt2", "--packing", "--average-tokens", "9"}),
             "--packing: --samples says how many are packed"));
+  // Files that pack say not how long samples are, which then fill a sequence each.
+  const temporary_file packing(
+      "base_model: meta-llama/Meta-Llama-3-8B\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n"
+      "sequence_len: 2048\nsample_packing: true\nmicro_batch_size: 1\n");
+  const auto told = [&](words asked) {
+    asked.insert(asked.begin(), {"--from", packing.name(), "--gpu", "h200"});
+    return has(output_of_command("cost", asked).err, "packing: each sample is taken to fill");
+  };
+  CHECK(told({"--samples", "1000"}));
+  CHECK_FALSE(told({"--samples", "1000", "--average-tokens", "300"}));
+  CHECK_FALSE(told({"--tokens", "1M"}));
   // What has no run has no packing.
   CHECK(has(refusal_of("memory", {"gpt2", "--packing"}), "--packing"));
   CHECK(has(refusal_of("batch", {"gpt2", "--packing"}), "--packing"));

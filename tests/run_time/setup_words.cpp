@@ -1,4 +1,6 @@
 #include <sys/stat.h>
+#include <gpuplan/io/trainer/hugging_face_words.hpp>
+#include <gpuplan/optimizer.hpp>
 
 #include <cstdint>
 #include <cstdlib>
@@ -173,6 +175,27 @@ TEST_CASE("nvidia-smi says which devices there are") {
             "--gpu auto: nvidia-smi says 2 x NVIDIA A100-SXM4-80GB of 80.0 GiB, which is "
             "a100_sxm4_80gb; 1 x NVIDIA GeForce RTX 4090 of 24.0 GiB, which is rtx_4090\n"));
   CHECK(output_of_command("fits", {"gpt2", "--gpu", "auto", "--gpus", "1"}).status == 0);
+}
+
+TEST_CASE("every optimizer that a trainer's file can name has words") {
+  using namespace gpuplan;
+  for (const auto& [name, is] : io::detail::hugging_face::optimizer_words) {
+    CAPTURE(name);
+    const std::string words = setups::in_words(is);
+    const std::string of = name;
+    CHECK(has(words,
+              of.find("adamw") != std::string::npos       ? "AdamW"
+              : of.find("lion") != std::string::npos      ? "Lion"
+              : of.find("rmsprop") != std::string::npos   ? "RMSprop"
+              : of.find("adafactor") != std::string::npos ? "Adafactor"
+              : of == "adagrad"                           ? "Adagrad"
+                                                          : "SGD"));
+    CHECK(has(words, "paged ") == (of.find("paged") != std::string::npos));
+    CHECK(has(words, "8-bit ") == (of.find("8bit") != std::string::npos));
+  }
+  CHECK(setups::in_words(optimizer{.library = optimizer_library::bitsandbytes,
+                                   .states = number_format::int8,
+                                   .pages_states = true}) == "paged 8-bit AdamW of bitsandbytes");
 }
 
 TEST_CASE("a device that the catalogue has not is said") {

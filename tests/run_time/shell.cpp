@@ -90,6 +90,14 @@ TEST_CASE("a command that there is not is refused with the nearest") {
   CHECK(has(none.err, "Commands:"));
 }
 
+TEST_CASE("an option that there is not is refused with the nearest") {
+  CHECK(has(ran_gpuplan({"plan", "gpt2", "--bacth", "8"}).err,
+            "gpuplan plan: there is no option --bacth; the nearest is --batch\n"));
+  CHECK(has(ran_gpuplan({"fits", "gpt2", "--seqence-length=512"}).err,
+            "there is no option --seqence-length; the nearest is --sequence-length\n"));
+  CHECK(has(ran_gpuplan({"fits", "gpt2", "gpt3"}).err, "not expected: gpt3"));
+}
+
 TEST_CASE("JSON says the version, the command and what was asked") {
   const outcome o =
       ran_gpuplan({"fits", "gpt2", "--gpu", "rtx_4090", "--padding-mask", "--format", "json"});

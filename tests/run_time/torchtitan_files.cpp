@@ -56,6 +56,7 @@ TEST_CASE("torchtitan's TOML says its layout and batch") {
   CHECK(read.not_understood.empty());
   CHECK(read.remarks.empty());
   const training_config& is = read.config;
+  CHECK(is.model == "meta-llama/Llama-3.1-8B");
   CHECK(*is.data_parallel == 8);
   CHECK(*is.shard_group == 4);
   CHECK(*is.zero_stage == 3);
@@ -65,6 +66,19 @@ TEST_CASE("torchtitan's TOML says its layout and batch") {
   CHECK(*is.recompute == recompute_mode::full);
   CHECK(*is.saves_costly_results);
   CHECK(*is.learning_rate == 3e-4);
+}
+
+TEST_CASE("torchtitan's flavors are models of the Hub where these have the shape") {
+  const auto model = [](const std::string& name, const std::string& flavor) {
+    return read_torchtitan(parse_toml("[model]\nname = \"" + name + "\"\nflavor = \"" + flavor +
+                                      "\"\n[training]\nlocal_batch_size = 1\n")
+                               .is)
+        .config.model;
+  };
+  CHECK(model("qwen3", "30B-A3B") == "Qwen/Qwen3-30B-A3B");
+  CHECK(model("qwen3", "0.6B") == "Qwen/Qwen3-0.6B");
+  CHECK(model("deepseek_v3", "671B") == "deepseek-ai/DeepSeek-V3");
+  CHECK(model("llama3", "debugmodel").empty());
 }
 
 TEST_CASE("torchtitan's flags say the same, also in tokens and with a pipeline") {

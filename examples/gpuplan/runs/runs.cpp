@@ -32,7 +32,8 @@ void check_packing(const run_words& given, const setups::arguments& stated) {
   const io::training_config& said = stated.files.config;
   if (!given.packing && given.average_tokens == 0) return;
   if (!given.packing && !(said.packing && *said.packing))
-    throw bad_request("--average-tokens: of samples that --packing fills sequences with");
+    throw bad_request(
+        "--average-tokens is of samples that fill sequences: --packing says that they do");
   const char* option = given.packing ? "--packing" : "--average-tokens";
   if (stated.setup.padding_mask)
     throw bad_request(option + std::string(" fills sequences, which then have no --padding-mask"));

@@ -150,6 +150,12 @@ void set_length_and_encodings(const arguments& given, training_setup& to) {
   if (to.sequence_length == 0)
     to.sequence_length = given.from.empty() ? describe_model::usual_sequence_length(to.model)
                                             : io::sequence_length_of(given.files.config, to.model);
+  if (const std::int64_t rows = to.model.position_rows;
+      to.model.kind != model_kind::vision && rows != 0 && to.sequence_length > rows) {
+    const std::string length = std::to_string(to.sequence_length);
+    throw bad_request("--sequence-length " + length + ": the model has " + std::to_string(rows) +
+                      " learned positions; --position-rows " + length + " gives it more");
+  }
   if (to.model.kind == model_kind::encoder && to.model.head == head_kind::none) to.encodings = 2;
 }
 
@@ -491,7 +497,15 @@ std::string in_words(const lora& adapters) {
 
 std::string in_words(optimizer steps) {
   steps.clips_gradients = false;
-  return said(optimizers, steps);
+  if (std::string listed = said(optimizers, steps); !listed.empty()) return listed;
+  std::string text = said(optimizers, optimizer{.kind = steps.kind});
+  if (steps.loop == optimizer_loop::fused) text = "fused " + text;
+  if (steps.states == number_format::int8) text = "8-bit " + text;
+  if (steps.pages_states) text = "paged " + text;
+  if (steps.states == number_format::bf16) text += " with states in bf16";
+  if (steps.library == optimizer_library::bitsandbytes) text += " of bitsandbytes";
+  if (steps.library == optimizer_library::torchao) text += " of torchao";
+  return text;
 }
 
 std::string in_words(const training_setup& setup, const batch_plan& plan) {

@@ -77,6 +77,12 @@ void tell_all(const CLI::App& app, const arguments& given) {
   for (const io::remark& one : made.remarks) tell(one.key + ": " + one.text);
   for (const io::assumption& one : made.assumed)
     if (counts(one)) tell("taken as " + one.text);
+  const bool counts_samples = app.get_option_no_throw("--average-tokens") != nullptr &&
+                              (is_given("--samples") || (said.samples && !is_given("--tokens")));
+  if (said.packing && *said.packing && counts_samples && !is_given("--average-tokens"))
+    tell(
+        "packing: each sample is taken to fill a sequence; --average-tokens says how many tokens "
+        "it has");
   for (const std::string& key : given.files.not_understood)
     tell(key + " is not understood, and left out");
 }

@@ -182,8 +182,10 @@ struct measured_column {
 
 namespace detail {
 
+inline constexpr int widest_text_below = 30;
+
 // Of a table that is too wide, how many columns a line holds where the last one goes below it, and
-// as many numbers before that as must; none where what stays is too wide all the same.
+// as many numbers and short texts before that as must; none where a longer text would have to.
 [[nodiscard]] inline std::size_t columns_on_line(const table& t,
                                                  const std::vector<measured_column>& columns,
                                                  const text_layout& layout) {
@@ -191,13 +193,14 @@ namespace detail {
   int width = layout.indent - column_gap;
   for (std::size_t i = 0; i < count; ++i) width += columns[i].width + column_gap;
   for (; count > 0 && width > layout.width; --count) {
-    if (t.columns[count - 1].align == alignment::left) return 0;
+    const bool is_text = t.columns[count - 1].align == alignment::left;
+    if (is_text && columns[count - 1].width > widest_text_below) return 0;
     width -= columns[count - 1].width + column_gap;
   }
   return count;
 }
 
-// "kWh 39.1, kg CO2 15.7": what a row has from a column on.
+// "kWh: 39.1, kg CO2: 15.7": what a row has from a column on.
 [[nodiscard]] inline std::string named_values(const table& t,
                                               const std::vector<measured_column>& columns,
                                               std::size_t row,
@@ -205,7 +208,7 @@ namespace detail {
   std::string all;
   for (std::size_t i = first; i < columns.size(); ++i)
     if (const std::string& text = columns[i].texts[row]; !text.empty())
-      all += (all.empty() ? "" : ", ") + heading(t.columns[i]) + ' ' + text;
+      all += (all.empty() ? "" : ", ") + heading(t.columns[i]) + ": " + text;
   return all;
 }
 
@@ -213,8 +216,8 @@ namespace detail {
 
 /// The table as aligned text, after its title, in lines of `layout.width`: the last column is
 /// wrapped, or goes below its row where the others leave it too little. Where the others alone are
-/// too wide, columns of numbers before it go below too; numbers have their names there. Where less
-/// than half of the columns would stay, every row becomes lines of `name  value`. Texts are
+/// too wide, columns of numbers and short texts before it go below too, with their names. Where
+/// less than half of the columns would stay, every row becomes lines of `name  value`. Texts are
 /// `printable`. Throws as `validate` says.
 [[nodiscard]] inline std::string to_text(const table& t, const text_layout& layout = {}) {
   static_cast<void>(validate(t).value_or_throw());

@@ -2,6 +2,7 @@
 
 // torchtitan's settings by their paths, and what they say.
 
+#include <gpuplan/detail/text.hpp>
 #include <gpuplan/io/trainer/settings_reader.hpp>
 #include <gpuplan/io/trainer/training_config.hpp>
 #include <gpuplan/io/value.hpp>
@@ -71,7 +72,14 @@ class torchtitan_reader {
     from_.remark_on(is, key, std::move(text));
   }
   void read_model() {
-    const std::string function = from_.text("config");
+    std::string function = from_.text("config");
+    // Of earlier versions, model.name "llama3" and model.flavor "8B".
+    const std::string family = from_.text("model.name");
+    if (const std::string flavor = from_.text("model.flavor"); !flavor.empty()) {
+      function = family + '_';
+      for (const char c : flavor)
+        function += c == '.' || c == '-' ? '_' : gpuplan::detail::lower(c);
+    }
     for (const auto& [name, module, registered] : torchtitan_models)
       if (function == registered) config_.model = name;
   }
