@@ -93,9 +93,10 @@ void say_what_was_found(const seen_machine& machine) {
 
 CLI::Option* add_gpu_option(CLI::App& app, std::vector<std::string>& to, const std::string& about) {
   return app
-      .add_option("--gpu",
-                  to,
-                  about + ": names as people write them (4090, a100-sxm-80gb), or auto: this machine's")
+      .add_option(
+          "--gpu",
+          to,
+          about + ": names as people write them (4090, a100-sxm-80gb), or auto: this machine's")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME,...");
