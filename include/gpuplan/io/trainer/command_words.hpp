@@ -430,7 +430,7 @@ class shell_reader {
       return;
     }
     if (c == ';' && other == ';' && !branches_.empty() && branches_.back().kind == "case") {
-      at_ += here(2) == '&' ? 3 : 2;
+      at_ += here(2) == '&' ? std::size_t{3} : std::size_t{2};
       awaits_pattern_ = true;
       next_ = true;
       return;
