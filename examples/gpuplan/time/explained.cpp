@@ -111,8 +111,8 @@ io::table savings_of(const time_explanation& of) {
                    {.name = "% of the step", .align = io::alignment::point}};
   const int digits = plan_program::digits_of(in(of.step, 1_s), 4);
   std::vector<time_saving> all(std::begin(of.savings), std::end(of.savings));
-  std::stable_sort(all.begin(), all.end(), [](const time_saving& a, const time_saving& b) {
-    return a.saved > b.saved;
+  std::sort(all.begin(), all.end(), [](const time_saving& a, const time_saving& b) {
+    return a.saved != b.saved ? a.saved > b.saved : a.of < b.of;
   });
   for (const time_saving& one : all) {
     if (one.bound < shown * of.step && one.saved < shown * of.step) continue;

@@ -101,7 +101,7 @@ std::vector<compared_row> rows_of(const step_trace& predicted, const io::profile
     add(row_of(one.group, one.sizes).measured, 1, one.seconds);
   std::vector<compared_row> rows;
   for (const auto& [at, row] : by_key) rows.push_back(row);
-  std::stable_sort(rows.begin(), rows.end(), [](const compared_row& a, const compared_row& b) {
+  std::sort(rows.begin(), rows.end(), [](const compared_row& a, const compared_row& b) {
     return a.difference() > b.difference();
   });
   return rows;

@@ -227,7 +227,7 @@ class profile_reader {
     });
     nest();
     step.has_kernels ? give_kernels(step) : take_innermost(step);
-    std::stable_sort(
+    std::sort(
         step.operators.begin(),
         step.operators.end(),
         [](const profiled_operator& a, const profiled_operator& b) { return a.begin < b.begin; });

@@ -347,9 +347,9 @@ struct replayed_time {
       before[stream] = done[0];
     }
   };
-  constexpr step_breakdown run(const eager::kernel_times& step, double clock) const {
-    return run(step, clock, [](int, double, double, double) {});
-  }
+  struct unnoted {
+    constexpr void operator()(int, double, double, double) const {}
+  };
   // `note(item, issued, begin, end)`: when the host has issued it, and when the device runs it.
   template <class Note>
   constexpr step_breakdown run(const eager::kernel_times& step,
@@ -405,8 +405,9 @@ struct replayed_time {
   [[nodiscard]] constexpr result<step_breakdown> breakdown(const batch_plan& plan) const {
     step_breakdown sum;
     const auto wrong = with_step(plan, [&](const eager::kernel_times& step) {
-      const double clock = clock_of(step, [&](double at) { return run(step, at).total().value(); });
-      sum = run(step, clock);
+      const double clock =
+          clock_of(step, [&](double at) { return run(step, at, unnoted{}).total().value(); });
+      sum = run(step, clock, unnoted{});
     });
     if (detail::failed(wrong)) return wrong;
     return sum;
