@@ -86,8 +86,9 @@ class step_tracer final : public eager::memory_events {
         },
         [&](eager::training_job& job) { made.memory_.start(job.alive(), job.products()); },
         [&](const eager::kernel_times& step) {
-          const double clock =
-              model.clock_of(step, [&](double at) { return model.run(step, at).total().value(); });
+          const double clock = model.clock_of(step, [&](double at) {
+            return model.run(step, at, replayed_time::unnoted{}).total().value();
+          });
           found.parts =
               model.run(step, clock, [&](int at, double issued, double begin, double end) {
                 made.time(step.items[at], at, issued, begin, end);
