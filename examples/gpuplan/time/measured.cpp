@@ -140,7 +140,7 @@ std::vector<total> totals_of(const step_trace& predicted, const io::profiled_ste
     const eager::device_work& work = one.work;
     issued = std::max(issued, one.issue_end);
     launches += one.is_collective ? 1 : work.kernels + work.products + work.copies + work.fills;
-    if (one.stream == 0) busy += one.end - one.begin;
+    if (one.stream == eager::streams::operators) busy += one.end - one.begin;
   }
   std::vector<total> all{{"host_s", measured.host, issued}};
   if (!measured.has_kernels) return all;

@@ -25,7 +25,7 @@ struct traced_operator {
   eager::shared_work exchanged{};  // and of a collective
   eager::kernel_times::part pass{};
   int layer = eager::none;
-  int stream = 0;
+  int stream = eager::streams::operators;
   // s from the beginning of the step
   double issue_begin = 0;
   double issue_end = 0;

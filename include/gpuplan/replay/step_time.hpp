@@ -131,7 +131,7 @@ class kernel_times final : public memory_events {
     part of{};
     item_kind is{};
     int layer = none;
-    int stream = 0;
+    int stream = streams::operators;
     int follows = none;    // of a collective: the stream that it begins behind
     double issue = 0;      // s of the host
     double computing = 0;  // s of the device at the highest clock, which others prolong,
@@ -320,33 +320,36 @@ struct replayed_time {
     }
     return low;
   }
-  // The device's streams: that of the operators, and those of collectives.
-  static constexpr int streams = 4;
+  // Of each stream of the device.
   struct stream_times {
-    double done[streams]{};
-    double busy[streams]{};    // since it was waited for
-    double before[streams]{};  // the operators', at the last moment that held it
-    double waited[streams]{};  // by the operators, for the host (0) or for it
-    double slowed = 0;         // operators, by collectives beside them
+    using of_each = double[eager::streams::count];
+
+    of_each done{};
+    of_each busy{};     // since it was waited for
+    of_each before{};   // the operators', at the last moment that held it
+    of_each waited{};   // by operators, for it; at their own place for the host
+    double slowed = 0;  // operators, by collectives beside them
 
     constexpr void await(int stream, double contention) {
-      const double late = done[stream] - done[0];
+      double& operators = done[eager::streams::operators];
+      const double late = done[stream] - operators;
       if (late > 0) {
         waited[stream] += late;
-        done[0] += late;
+        operators += late;
       }
       const double beside = busy[stream] - (late > 0 ? late : 0);
       if (beside > 0) {
         slowed += contention * beside;
-        done[0] += contention * beside;
+        operators += contention * beside;
       }
       busy[stream] = 0;
     }
     constexpr void hold(int stream, double until) {
       if (until > done[stream]) done[stream] = until;
-      before[stream] = done[0];
+      before[stream] = done[eager::streams::operators];
     }
   };
+  // Of `run`, for whom the sums are enough.
   struct unnoted {
     constexpr void operator()(int, double, double, double) const {}
   };
@@ -356,6 +359,7 @@ struct replayed_time {
                                double clock,
                                const Note& note) const {
     using eager::kernel_times;
+    namespace streams = eager::streams;
     const double contention = setup.framework.costs.contention;
     double issued = 0;
     double parts[4] = {0, 0, 0, 0};
@@ -369,7 +373,7 @@ struct replayed_time {
           times.await(item.stream, contention);
           continue;
         case kernel_times::item_kind::hold:
-          times.hold(item.stream, times.done[0]);
+          times.hold(item.stream, times.done[eager::streams::operators]);
           continue;
         case kernel_times::item_kind::hold_one_behind:
           times.hold(item.stream, times.before[item.stream]);
@@ -387,18 +391,19 @@ struct replayed_time {
       note(at, issued, done, done + takes);
       done += takes;
       times.busy[item.stream] += takes;
-      if (item.stream != 0) continue;
-      if (late > 0) times.waited[0] += late;
+      if (item.stream != streams::operators) continue;
+      if (late > 0) times.waited[streams::operators] += late;
       parts[static_cast<int>(item.of)] += takes;
     }
     const auto seconds = [](double value) { return duration::from_value(value); };
     return {.forward = seconds(parts[0]),
             .backward = seconds(parts[1] + times.slowed),
             .recompute = seconds(parts[2]),
-            .gradient_communication = seconds(times.waited[2] + times.waited[3]),
-            .parameter_communication = seconds(times.waited[1]),
+            .gradient_communication =
+                seconds(times.waited[streams::gradients] + times.waited[streams::replicas]),
+            .parameter_communication = seconds(times.waited[streams::weights]),
             .optimizer = seconds(parts[3]),
-            .host = seconds(times.waited[0])};
+            .host = seconds(times.waited[streams::operators])};
   }
 
  public:

@@ -57,6 +57,15 @@ enum class kernel_kind : unsigned char {
   sums
 };
 
+/// The streams of DDP and FSDP2 on the device.
+namespace streams {
+inline constexpr int operators = 0;
+inline constexpr int weights = 1;    // gathers of what ranks share, or broadcasts
+inline constexpr int gradients = 2;  // their reductions
+inline constexpr int replicas = 3;   // sums of what groups have reduced
+inline constexpr int count = 4;
+}  // namespace streams
+
 /// What an operator of ATen asks the device to do.
 struct device_work {
   int kernels = 1;   // launched, without matrix products
@@ -69,7 +78,7 @@ struct device_work {
   double attention_flops = 0;  // of all pairs of a query and a key, in a kernel of attention,
   bool is_flash = false;       // and whether that is FlashAttention's
   bool is_again = false;       // what a forward has done before
-  int stream = 0;              // 0: that of the operators
+  int stream = streams::operators;
   bool is_shared = false;      // stands for a collective, where one device has all parts
   std::int64_t in_place = 0;   // of the bytes, those that are read and written
   std::int64_t bytes = 0;      // of its arguments and results, of DTensors the whole ones;
@@ -85,8 +94,9 @@ struct shared_work {
   std::int64_t bytes = 0;   // as `collective_time` counts a message
   std::int64_t ranks = 1;   // of the group
   std::int64_t stride = 1;  // from one of them to the next
-  int stream = 0;
-  int follows = 0;  // begins behind what that stream was asked for before; none: as it is issued
+  int stream = streams::operators;
+  // Begins behind what that stream was asked for before; none: as it is issued.
+  int follows = streams::operators;
 };
 
 /// What a device's memory is asked for, and what it is to do. Blocks are named by what `allocate`

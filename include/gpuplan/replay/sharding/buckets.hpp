@@ -41,18 +41,18 @@ class gradient_buckets final : public sharding {
       if (bucket_of_[at] != none) ++waits_for_[bucket_of_[at]];
   }
 
-  constexpr void backward_is_done() override { t_.awaits_stream(reducing_stream); }
+  constexpr void backward_is_done() override { t_.awaits_stream(streams::gradients); }
 
   /// Each rank sends the parameters that it updated to the others.
   constexpr void step_is_done() override {
     if (setup_.parallelism.zero_stage != 1 || !t_.counts_work()) return;
     {
-      const auto aside = t_.on_stream(sending_stream);
+      const auto aside = t_.on_stream(streams::weights);
       for (int at = 0; at < t_.parameters.size(); ++at)
         if (t_.parameters[at].trains)
           t_.communicates(shared(collective::broadcast, t_.parameters[at].data.bytes()));
     }
-    t_.awaits_stream(sending_stream);
+    t_.awaits_stream(streams::weights);
   }
 
   /// The gradient is copied into its bucket, and can be a view of that then.
@@ -63,9 +63,6 @@ class gradient_buckets final : public sharding {
   }
 
  private:
-  static constexpr int sending_stream = 1;
-  static constexpr int reducing_stream = 2;
-
   constexpr void copy_into_bucket(int parameter) {
     tensor& gradient = t_.parameters[parameter].gradient;
     const int bucket = buckets_[bucket_of_[parameter]];
@@ -88,7 +85,7 @@ class gradient_buckets final : public sharding {
   // In the order of the buckets, each once all of its gradients are there.
   constexpr void reduce_full_buckets(int arrived_in) {
     --waits_for_[arrived_in];
-    const auto aside = t_.on_stream(reducing_stream);
+    const auto aside = t_.on_stream(streams::gradients);
     for (; next_ >= 0 && waits_for_[next_] <= 0; --next_)
       t_.communicates(shared(collective::all_reduce, t_.storages[buckets_[next_]].bytes));
   }

@@ -105,7 +105,7 @@ class fully_shard final : public sharding {
     }
     free_whole(at);
     if (!reduces_) return;
-    t_.awaits_stream(reducing_stream);
+    t_.awaits_stream(streams::gradients);
     t_.release(reducing_);
     reducing_ = none;
     if (arrived.size() != 0) reduce(of, arrived);
@@ -122,7 +122,7 @@ class fully_shard final : public sharding {
       units_[at].gathered = units_[at].summed = none;
     }
     turns_.resize_down(0);
-    for (const int stream : {reducing_stream, summing_stream}) t_.awaits_stream(stream);
+    for (const int stream : {streams::gradients, streams::replicas}) t_.awaits_stream(stream);
     t_.release(reducing_);
     reducing_ = none;
   }
@@ -143,10 +143,6 @@ class fully_shard final : public sharding {
     int turn = eager::none;      // when its forward ended, counted
     phase backward = phase::idle;
   };
-
-  static constexpr int gathering_stream = 1;
-  static constexpr int reducing_stream = 2;
-  static constexpr int summing_stream = 3;  // of replicas
 
   constexpr void add_unit(int layer) {
     unit made;
@@ -191,7 +187,7 @@ class fully_shard final : public sharding {
   constexpr void gather(int at) {
     unit& of = units_[at];
     if (ranks_ == 1 || of.is_whole || of.gathered != eager::none || of.count == 0) return;
-    const auto aside = t_.on_stream(gathering_stream);
+    const auto aside = t_.on_stream(streams::weights);
     const std::int64_t bytes = elements(of) * bytes_of(gathered_);
     list_kernels kernels(2);
     for (int which = of.first; t_.counts_work() && which < of.first + of.count; ++which)
@@ -247,7 +243,7 @@ class fully_shard final : public sharding {
     unit& of = units_[at];
     if (ranks_ == 1 && !of.is_whole) take_alone(of);
     if (of.gathered == eager::none) return;
-    t_.awaits_stream(gathering_stream);
+    t_.awaits_stream(streams::weights);
     if (forward) {
       t_.release(passing_);
       passing_ = eager::none;
@@ -257,7 +253,7 @@ class fully_shard final : public sharding {
     t_.touch(bytes_of_split(of));
     t_.executes(2 * ranks_ * elements(of) * bytes_of(gathered_), {.copies = 1});
     // The buffer that the next one gathers into was read: in the forward there are two.
-    t_.holds_stream(gathering_stream, forward);
+    t_.holds_stream(streams::weights, forward);
     of.is_whole = true;
     if (forward)
       passing_ = of.gathered;
@@ -306,18 +302,18 @@ class fully_shard final : public sharding {
       whole = {};
     }
     const auto charged = t_.charge(purpose::gradients);
-    const auto aside = t_.on_stream(reducing_stream);
+    const auto aside = t_.on_stream(streams::gradients);
     t_.communicates({.what = collective::reduce_scatter,
                      .bytes = ranks_ * reduced_bytes,
                      .ranks = ranks_,
                      .stride = stride_});
     if (replicates_) {
-      const auto apart = t_.on_stream(summing_stream);
+      const auto apart = t_.on_stream(streams::replicas);
       t_.communicates({.what = collective::all_reduce,
                        .bytes = reduced_bytes,
                        .ranks = replicas_,
                        .stride = stride_ * ranks_,
-                       .follows = reducing_stream});
+                       .follows = streams::gradients});
     }
     int result = t_.new_storage(part * bytes_of(reduced_), {"reduced gradients of a unit"});
     const int before_cast = result;
@@ -328,7 +324,7 @@ class fully_shard final : public sharding {
     }
     if (reduced_ != weights_) t_.executes(part * (bytes_of(reduced_) + bytes_of(weights_)));
     if (reduced_ != weights_)
-      result = t_.on_stream(replicates_ ? summing_stream : reducing_stream)
+      result = t_.on_stream(replicates_ ? streams::replicas : streams::gradients)
                    ->new_storage(part * bytes_of(weights_), {"reduced gradients of a unit"});
     for (int at = 0; at < arrived.size() && !on_host_; ++at) {
       parameter_record& parameter = t_.parameters[arrived[at]];
