@@ -4,6 +4,7 @@
 
 #include <gpuplan/io/trainer/megatron_lm.hpp>
 
+#include <mutated_text.hpp>
 #include <random_megatron_config.hpp>
 #include <random_numbers.hpp>
 #include <same_config.hpp>
@@ -283,10 +284,11 @@ TEST_CASE("Megatron-LM's writer refuses what it would train otherwise") {
             "least_learning_rate"));
   CHECK(has(why([](c& is) { is.samples = 1000, is.warm_up_steps = 10.0; }), "warm_up_steps"));
   CHECK(has(why([](c& is) {
-              transformer model = *is.shape;
-              model.moe = {.num_experts = 8, .num_experts_per_tok = 2, .moe_intermediate_size = 64};
-              model.mlp_bias = model.attention_bias = model.attention_out_bias = true;
-              is.shape = model;
+              transformer mixture = *is.shape;
+              mixture.moe = {
+                  .num_experts = 8, .num_experts_per_tok = 2, .moe_intermediate_size = 64};
+              mixture.mlp_bias = mixture.attention_bias = mixture.attention_out_bias = true;
+              is.shape = mixture;
             }),
             "mlp_bias with experts"));
   training_config more = right;
@@ -303,17 +305,7 @@ TEST_CASE("mutated scripts of Megatron-LM's are read without a fault") {
   const std::string pieces = "'\"$`(){}[]@*#;&|<>=+- \n.,019eExX\xff";
   std::size_t read = 0;
   for (int round = 0; round < 5'000; ++round) {
-    std::string text = sample;
-    for (std::int64_t changes = 1 + random.below(8); changes > 0; --changes) {
-      const auto at =
-          static_cast<std::size_t>(random.below(static_cast<std::int64_t>(text.size())));
-      const auto piece =
-          static_cast<std::size_t>(random.below(static_cast<std::int64_t>(pieces.size())));
-      if (random.below(2) == 0)
-        text[at] = pieces[piece];
-      else
-        text.insert(at, 1, pieces[piece]);
-    }
+    const std::string text = mutated_text(sample, pieces, 8, random);
     const read_config is = read_megatron_lm(text);
     if (is) ++read;
     if (is && is.config.gpus) REQUIRE(*is.config.gpus > 0);

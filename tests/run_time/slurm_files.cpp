@@ -5,6 +5,7 @@
 #include <gpuplan/io/trainer/megatron_lm.hpp>
 #include <gpuplan/io/trainer/slurm.hpp>
 
+#include <mutated_text.hpp>
 #include <random_numbers.hpp>
 
 #include <cstdint>
@@ -129,17 +130,7 @@ TEST_CASE("mutated job scripts are read without a fault") {
   const std::string pieces = "'\"$`(){}#=:- \n09eGNt\xff";
   std::size_t read = 0;
   for (int round = 0; round < 10'000; ++round) {
-    std::string text = sample;
-    for (std::int64_t changes = 1 + random.below(6); changes > 0; --changes) {
-      const auto at =
-          static_cast<std::size_t>(random.below(static_cast<std::int64_t>(text.size())));
-      const auto piece =
-          static_cast<std::size_t>(random.below(static_cast<std::int64_t>(pieces.size())));
-      if (random.below(2) == 0)
-        text[at] = pieces[piece];
-      else
-        text.insert(at, 1, pieces[piece]);
-    }
+    const std::string text = mutated_text(sample, pieces, 6, random);
     if (read_slurm(text)) ++read;
   }
   CHECK(read > 5'000);
