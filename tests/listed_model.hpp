@@ -480,7 +480,7 @@ inline gpuplan::parameter_counts parameters(const model& all,
     if (layer == at_the_front) return std::int64_t{0};
     if (layer == at_the_end) return last_stage;
     std::int64_t stage = 0;
-    while (gpuplan::layers_of_stage(layout, layers, stage).last <= layer) ++stage;
+    while (gpuplan::layers_of_chunk(layout, layers, stage).last <= layer) ++stage;
     return stage;
   };
   gpuplan::parameter_counts counts;

@@ -69,7 +69,8 @@ described_setup read_bigscience(const row& source) {
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;  // apex.optimizers.FusedAdam
   setup.optimizer.clips_gradients = true;
   setup.parallelism = layout_in(source);
-  setup.parallelism.ends_are_layers = says(notes, "counts the two embeddings as layers");
+  if (says(notes, "counts the two embeddings as layers"))
+    setup.parallelism.split = {.embedding_layers = 1, .head_layers = 1};
   if (setup.parallelism.zero_stage == 3)
     setup.framework = gpuplan::catalog::megatron_deepspeed_zero_3;
   else if (!says(notes, "DeepSpeed") && says(notes, "Megatron-LM"))

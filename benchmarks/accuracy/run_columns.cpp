@@ -264,7 +264,7 @@ described_setup read_run_columns(const row& source) {
   if (setup.framework.engine.is == &gpuplan::engine_classes::nanotron) {
     const double head = static_cast<double>(model.vocab_size * model.hidden_size);
     const auto layer = gpuplan::layer_parameters(model, gpuplan::layer_kind::dense).total();
-    setup.parallelism.head_in_layers = head / static_cast<double>(layer);
+    setup.parallelism.split.head_cost = head / static_cast<double>(layer);
   }
   if (source.blank("zero_stage") && setup.framework.layers().is_pipelined)
     setup.parallelism.zero_stage = 1;

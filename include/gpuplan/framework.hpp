@@ -60,6 +60,7 @@ struct engine_class {
   bool runs_pipelines = false;       // and layers of pipelined classes
   bool runs_others = true;           // classes that are not pipelined
   bool runs_chunks = false;          // several of a stage, in turns
+  bool divides_equally = false;      // layers by stages, but for what `pipeline_split` states
   bool has_all_optimizers = true;    // PyTorch's; else AdamW alone,
   bool takes_any_optimizer = false;  // and of other libraries
   bool has_fp8_linears = true;
@@ -117,6 +118,7 @@ inline constexpr engine_class megatron{.name = &code_names::megatron,
                                        .runs_pipelines = true,
                                        .runs_others = false,
                                        .runs_chunks = true,
+                                       .divides_equally = true,
                                        .has_all_optimizers = false,
                                        .notes_losses = true};
 

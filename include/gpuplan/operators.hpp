@@ -545,6 +545,11 @@ struct layer_counts {
   constexpr void add(layer_kind kind, std::int64_t count) {
     (kind == layer_kind::dense ? dense : kind == layer_kind::experts ? experts : cross) += count;
   }
+  constexpr void add(const layer_counts& more) {
+    dense += more.dense;
+    experts += more.experts;
+    cross += more.cross;
+  }
 };
 
 /// Layers of multi-token prediction hold one like the model's last.

@@ -26,6 +26,53 @@ enum class pipeline_schedule {
   zero_bubble   // ZB-H1: weights' gradients where it would wait (Qi et al. 2023, arXiv 2401.10241)
 };
 
+/// How many layers each chunk of a pipeline has, one by one: of chunk c on stage s at place c *
+/// stages + s. What Megatron-Core's pipeline_model_parallel_layout says of decoder layers.
+struct listed_chunks {
+  static constexpr int most = 128;
+  std::uint8_t layers[most]{};
+  int count = 0;  // 0: none is listed
+
+  [[nodiscard]] constexpr std::int64_t layers_before(std::int64_t place) const {
+    std::int64_t before = 0;
+    for (int at = 0; at < place && at < count; ++at) before += layers[at];
+    return before;
+  }
+  friend constexpr bool operator==(const listed_chunks&, const listed_chunks&) = default;
+};
+
+/// How a model's layers lie on the stages of its pipeline, and on their chunks. As it is made: all
+/// have as many; where that cannot be, the last ones have fewer, or none (DeepSpeed's partition by
+/// layers), and Megatron-Core has no code for it. The layers of the first and last stage, and a
+/// list, stand alone.
+struct pipeline_split {
+  // The embedding, and the head with its loss, count as so many layers of the first and of the last
+  // chunk. Megatron-Core: 1, account_for_embedding_in_pipeline_split and
+  // account_for_loss_in_pipeline_split. torchtitan: any, pipeline_parallel_first_stage_less_layers
+  // and pipeline_parallel_last_stage_less_layers.
+  std::int64_t embedding_layers = 0;
+  std::int64_t head_layers = 0;
+  // What is left over goes to the first chunks, one layer each (torchtitan).
+  bool first_have_more = false;
+  // Of all chunks of the stage; the others have as many each. 0: as the others.
+  std::int64_t first_stage_layers = 0;  // num_layers_in_first_pipeline_stage
+  std::int64_t last_stage_layers = 0;   // num_layers_in_last_pipeline_stage
+  // Stages are equally long by what they compute, where the head costs so many layers: each ends
+  // with the layer that takes it beyond its share (nanotron). 0: by the number of layers.
+  double head_cost = 0;
+  listed_chunks listed{};
+
+  [[nodiscard]] constexpr bool states_ends() const {
+    return first_stage_layers != 0 || last_stage_layers != 0;
+  }
+  /// Whether nothing is stated: all stages have as many, or the last ones fewer.
+  [[nodiscard]] constexpr bool is_even() const {
+    return embedding_layers == 0 && head_layers == 0 && !first_have_more && !states_ends() &&
+           !(head_cost > 0) && listed.count == 0;
+  }
+  friend constexpr bool operator==(const pipeline_split&, const pipeline_split&) = default;
+};
+
 /// The degrees of model parallelism. Comments name Megatron-Core's options where they are called
 /// otherwise.
 struct parallelism {
@@ -37,13 +84,7 @@ struct parallelism {
   std::int64_t virtual_pipeline = 1;
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
   std::int64_t context_parallel = 1;  // parts of a sequence: context_parallel_size
-  // Stages are equally long where the embedding and the head count as a layer each:
-  // account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split. Else the layers
-  // alone are divided.
-  bool ends_are_layers = false;
-  // Stages are equally long by what they compute, where the head counts as so many layers: each
-  // ends with the layer that takes it beyond its share (nanotron). 0: by the number of layers.
-  double head_in_layers = 0;
+  pipeline_split split{};             // which layers are where
   bool sequence_parallel =
       false;  // norms and residuals along the sequence, within tensor parallelism
   // Tensor-parallel ranks keep a part each of recomputed inputs: distribute_saved_activations.
@@ -70,7 +111,8 @@ struct model_rank {
   friend constexpr bool operator==(const model_rank&, const model_rank&) = default;
 };
 
-/// The layers of one pipeline stage, `first <= layer < last`.
+/// Some of a model's layers, `first <= layer < last`: all layers, an encoder's before the
+/// decoder's, in order.
 struct layer_range {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -79,35 +121,214 @@ struct layer_range {
   friend constexpr bool operator==(const layer_range&, const layer_range&) = default;
 };
 
-/// Which of a model's layers a pipeline stage has: all layers, an encoder's before the decoder's,
-/// in order. Where they cannot be divided equally, the last stages have fewer, or none (DeepSpeed's
-/// partition by layers).
-[[nodiscard]] constexpr layer_range layers_of_stage(const parallelism& layout,
-                                                    std::int64_t layers,
-                                                    std::int64_t stage) {
-  const std::int64_t stages = layout.pipeline_parallel;
-  if (layout.head_in_layers > 0) {
-    const double share =
-        (static_cast<double>(layers) + layout.head_in_layers) / static_cast<double>(stages);
-    const auto layers_before = [&](std::int64_t which) {
-      if (which == 0) return std::int64_t{0};
-      const auto before = static_cast<std::int64_t>(static_cast<double>(which) * share) + 1;
-      return which < stages && before < layers ? before : layers;
-    };
-    return {layers_before(stage), layers_before(stage + 1)};
-  }
-  const std::int64_t end = layout.ends_are_layers ? 1 : 0;
-  const std::int64_t places = (layers + 2 * end + stages - 1) / stages;
-  const auto layers_before = [&](std::int64_t which) {
-    const std::int64_t before = which == 0 ? 0 : which * places - end;
-    return before < layers ? before : layers;
-  };
-  return {layers_before(stage), layers_before(stage + 1)};
+namespace detail {
+
+// Of a pipeline whose first and last stage's layers are stated: how many each chunk of the first,
+// of those between and of the last one has.
+struct stated_ends {
+  std::int64_t first = 0;
+  std::int64_t middle = 0;
+  std::int64_t last = 0;
+};
+constexpr stated_ends chunks_of_stated(const parallelism& layout, std::int64_t layers) {
+  const pipeline_split& split = layout.split;
+  const bool has_first = split.first_stage_layers != 0;
+  const bool has_last = split.last_stage_layers != 0;
+  const std::int64_t others = layout.pipeline_parallel - (has_first ? 1 : 0) - (has_last ? 1 : 0);
+  const std::int64_t left = layers - split.first_stage_layers - split.last_stage_layers;
+  const std::int64_t middle = others > 0 ? left / others / layout.virtual_pipeline : 0;
+  return {has_first ? split.first_stage_layers / layout.virtual_pipeline : middle,
+          middle,
+          has_last ? split.last_stage_layers / layout.virtual_pipeline : middle};
 }
 
+// The layers before chunk number `place` of all of a pipeline's.
+constexpr std::int64_t layers_before(const parallelism& layout,
+                                     std::int64_t layers,
+                                     std::int64_t place) {
+  const pipeline_split& split = layout.split;
+  const std::int64_t stages = layout.pipeline_parallel;
+  const std::int64_t chunks = stages * layout.virtual_pipeline;
+  const auto at_most_all = [&](std::int64_t before) { return before < layers ? before : layers; };
+  if (place == 0) return 0;
+  if (split.listed.count != 0) return split.listed.layers_before(place);
+  if (split.states_ends()) {
+    const stated_ends each = chunks_of_stated(layout, layers);
+    const std::int64_t stage = place % stages;
+    const std::int64_t round = each.first + (stages - 2) * each.middle + each.last;
+    return place / stages * round + (stage == 0 ? 0 : each.first + (stage - 1) * each.middle);
+  }
+  if (split.head_cost > 0) {
+    if (place == chunks) return layers;
+    const double share =
+        (static_cast<double>(layers) + split.head_cost) / static_cast<double>(chunks);
+    return at_most_all(static_cast<std::int64_t>(static_cast<double>(place) * share) + 1);
+  }
+  const std::int64_t all = layers + split.embedding_layers + split.head_layers;
+  if (split.first_have_more) {
+    const std::int64_t more = all % chunks < place ? all % chunks : place;
+    return at_most_all(place * (all / chunks) + more - split.embedding_layers);
+  }
+  return at_most_all(place * ((all + chunks - 1) / chunks) - split.embedding_layers);
+}
+
+}  // namespace detail
+
+/// Which of a model's layers a chunk of a pipeline stage has: of an interleaved pipeline, chunk 0
+/// of each stage lies before chunk 1 of all. Preconditions: the layout is valid, also for a model
+/// of so many layers, and has the stage and the chunk.
+[[nodiscard]] constexpr layer_range layers_of_chunk(const parallelism& layout,
+                                                    std::int64_t layers,
+                                                    std::int64_t stage,
+                                                    std::int64_t chunk = 0) {
+  const std::int64_t place = chunk * layout.pipeline_parallel + stage;
+  return {detail::layers_before(layout, layers, place),
+          detail::layers_before(layout, layers, place + 1)};
+}
+/// How many layers a stage has in all its chunks. Preconditions: likewise.
+[[nodiscard]] constexpr std::int64_t layers_of_stage(const parallelism& layout,
+                                                     std::int64_t layers,
+                                                     std::int64_t stage) {
+  const pipeline_split& split = layout.split;
+  const std::int64_t all = layers + split.embedding_layers + split.head_layers;
+  const std::int64_t last = layout.pipeline_parallel - 1;
+  const bool is_listed = split.listed.count != 0;
+  if (split.states_ends() && !is_listed) {
+    const detail::stated_ends each = detail::chunks_of_stated(layout, layers);
+    return layout.virtual_pipeline * (stage == 0      ? each.first
+                                      : stage == last ? each.last
+                                                      : each.middle);
+  }
+  if (!is_listed && split.head_cost == 0 &&
+      all % (layout.pipeline_parallel * layout.virtual_pipeline) == 0)
+    return all / layout.pipeline_parallel - (stage == 0 ? split.embedding_layers : 0) -
+           (stage == last ? split.head_layers : 0);
+  std::int64_t sum = 0;
+  for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk)
+    sum += layers_of_chunk(layout, layers, stage, chunk).size();
+  return sum;
+}
+
+namespace detail {
+
+// Of a split, what does not add up by itself.
+constexpr failure flaw_of_split(const parallelism& layout) {
+  const pipeline_split& split = layout.split;
+  const std::int64_t most = std::int64_t{1} << 16;
+  for (const named_fact layers : {named_fact{fact::embedding_layers, split.embedding_layers},
+                                  named_fact{fact::head_layers, split.head_layers},
+                                  named_fact{fact::first_stage_layers, split.first_stage_layers},
+                                  named_fact{fact::last_stage_layers, split.last_stage_layers}})
+    if (layers.value < 0 || layers.value > most)
+      return failure(errc::out_of_bounds, {layers, {fact::at_least, 0}, {fact::at_most, most}});
+  if (!(split.head_cost >= 0 && split.head_cost <= static_cast<double>(most)))
+    return failure(
+        errc::out_of_bounds,
+        {{fact::head_cost, split.head_cost}, {fact::at_least, 0}, {fact::at_most, most}});
+  const named_fact first{fact::first_stage_layers, split.first_stage_layers};
+  const named_fact last{fact::last_stage_layers, split.last_stage_layers};
+  const named_fact listed{fact::listed_chunks, split.listed.count};
+  const named_fact none{fact::takes, 0};
+  const named_fact stages{fact::pipeline_parallel, layout.pipeline_parallel};
+  // The rules that stand alone, and what would stand beside them.
+  for (const named_fact rule : {first, last, listed}) {
+    if (rule.value == 0) continue;
+    if (rule.name != fact::listed_chunks && layout.pipeline_parallel == 1)
+      return failure(errc::no_such_code, {rule, stages, none});
+    for (const named_fact beside : {named_fact{fact::embedding_layers, split.embedding_layers},
+                                    named_fact{fact::head_layers, split.head_layers},
+                                    named_fact{fact::first_have_more, split.first_have_more},
+                                    named_fact{fact::head_cost, split.head_cost}})
+      if (beside.value != 0) return failure(errc::no_such_code, {rule, beside, none});
+    if (rule.name != fact::listed_chunks && split.listed.count != 0)
+      return failure(errc::no_such_code, {rule, listed, none});
+  }
+  const std::int64_t chunks = layout.pipeline_parallel * layout.virtual_pipeline;
+  if (split.listed.count != 0 && split.listed.count != chunks)
+    return failure(errc::no_such_code,
+                   {listed,
+                    stages,
+                    {fact::virtual_pipeline, layout.virtual_pipeline},
+                    none,
+                    {fact::takes, chunks}});
+  return {};
+}
+
+// Of the stage whose layers are stated, what leaves the others as many each, and a multiple of
+// their chunks: the nearest number that does, or 0.
+constexpr std::int64_t nearest_stated(std::int64_t stated,
+                                      std::int64_t left,
+                                      std::int64_t others,
+                                      std::int64_t chunks) {
+  for (std::int64_t off = 0; off <= left; ++off)
+    for (const std::int64_t there : {stated - off, stated + off}) {
+      if (there < 1 || there > left || there % chunks != 0) continue;
+      if (others == 0 ? there == left : (left - there) % (others * chunks) == 0) return there;
+    }
+  return 0;
+}
+
+// Of a split, what does not add up to a model's layers. The layout is valid.
+constexpr failure flaw_of_split(const parallelism& layout, const named_fact& layers) {
+  const pipeline_split& split = layout.split;
+  const std::int64_t chunks = layout.virtual_pipeline;
+  const named_fact stages{fact::pipeline_parallel, layout.pipeline_parallel};
+  const named_fact interleaved{fact::virtual_pipeline, chunks};
+  const auto refused = [&](named_fact what, std::int64_t taken) {
+    failure why(errc::no_such_code, {what, layers, stages});
+    if (chunks > 1) why.facts[why.count++] = interleaved;
+    if (taken != 0) why.add(fact::takes, taken);
+    return why;
+  };
+  if (split.listed.count != 0) {
+    const std::int64_t sum = split.listed.layers_before(split.listed.count);
+    return sum == layers.value ? failure{} : refused({fact::listed_layers, sum}, layers.value);
+  }
+  if (split.states_ends()) {
+    const std::int64_t first = split.first_stage_layers;
+    const std::int64_t last = split.last_stage_layers;
+    const std::int64_t others =
+        layout.pipeline_parallel - (first != 0 ? 1 : 0) - (last != 0 ? 1 : 0);
+    if (first != 0 && last != 0 && first % chunks != 0)
+      return refused({fact::first_stage_layers, first},
+                     first < chunks ? chunks : first / chunks * chunks);
+    const named_fact stated = last != 0 ? named_fact{fact::last_stage_layers, last}
+                                        : named_fact{fact::first_stage_layers, first};
+    const std::int64_t left = layers.value - (last != 0 ? first : 0);
+    const std::int64_t taken = nearest_stated(stated.value, left, others, chunks);
+    return taken == stated.value ? failure{} : refused(stated, taken);
+  }
+  const std::int64_t ends = split.embedding_layers + split.head_layers;
+  if (!split.first_have_more) {
+    // what counts as layers takes no more than its chunk's
+    const std::int64_t all = layout.pipeline_parallel * chunks;
+    const std::int64_t most = (layers.value + ends + all - 1) / all;
+    for (const named_fact end : {named_fact{fact::embedding_layers, split.embedding_layers},
+                                 named_fact{fact::head_layers, split.head_layers}})
+      if (end.value > most && split.head_cost == 0)
+        return failure(errc::no_such_code, {end, layers, stages, {fact::at_most, most}});
+    return {};
+  }
+  const std::int64_t larger =
+      split.embedding_layers > split.head_layers ? split.embedding_layers : split.head_layers;
+  const std::int64_t least = larger > 1 ? larger : 1;  // layers of a chunk
+  const std::int64_t each = (layers.value + ends) / (layout.pipeline_parallel * chunks);
+  if (each >= least) return {};
+  return failure(errc::no_such_code,
+                 {stages,
+                  layers,
+                  interleaved,
+                  {fact::embedding_layers, split.embedding_layers},
+                  {fact::head_layers, split.head_layers},
+                  {fact::at_most, (layers.value + ends) / least / chunks}});
+}
+
+}  // namespace detail
+
 /// The layout itself where every degree and `virtual_pipeline` are from 1 to 2^20, `zero_stage`
-/// from 0 to 3, `shard_group` from 0 to 2^20, and no other schedule than 1F1B goes through several
-/// chunks of a stage. Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
+/// from 0 to 3, `shard_group` from 0 to 2^20, no other schedule than 1F1B goes through several
+/// chunks of a stage, and the rules of `split` do not contradict each other or the number of
+/// chunks. Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
 [[nodiscard]] constexpr result<parallelism> validate(const parallelism& layout) {
   const std::int64_t most = std::int64_t{1} << 20;
   for (const named_fact degree : {named_fact{fact::tensor_parallel, layout.tensor_parallel},
@@ -137,6 +358,19 @@ struct layer_range {
                    {{fact::virtual_pipeline, layout.virtual_pipeline},
                     {fact::schedule, layout.schedule},
                     {fact::takes, 1}});
+  if (const failure why = detail::flaw_of_split(layout); detail::failed(why)) return why;
+  return layout;
+}
+/// The layout itself where it is valid and its stages' layers add up to the model's: those of first
+/// and last stage leave the others, and all chunks of a stage, as many each; what is listed is the
+/// sum; what is dealt leaves each chunk one layer at least, and the ends what they count as.
+/// Errors: those of the layout.
+[[nodiscard]] constexpr result<parallelism> validate(const parallelism& layout,
+                                                     std::int64_t layers) {
+  if (const auto valid = validate(layout); !valid) return valid.why();
+  if (const failure why = detail::flaw_of_split(layout, {fact::num_hidden_layers, layers});
+      detail::failed(why))
+    return why;
   return layout;
 }
 

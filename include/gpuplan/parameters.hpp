@@ -260,11 +260,18 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
                                                     const parallelism& layout,
                                                     const model_rank& rank = {}) {
   const std::int64_t stages = layout.pipeline_parallel;
-  const layer_range range = layers_of_stage(layout, model.layers(), rank.stage);
   const bool is_first = rank.stage == 0;
   const bool is_last = rank.stage == stages - 1;
   detail::parameter_visitor visitor(model, layout, rank);
-  layer_counts layers = layers_between(model, range.first, range.last);
+  layer_counts layers;
+  bool starts_decoder = false;
+  for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
+    const layer_range range = layers_of_chunk(layout, model.layers(), rank.stage, chunk);
+    layers.add(layers_between(model, range.first, range.last));
+    starts_decoder = starts_decoder || (model.kind == model_kind::encoder_decoder &&
+                                        range.first <= model.num_hidden_layers &&
+                                        model.num_hidden_layers < range.last);
+  }
   if (is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
   visit_layers(model, layers, visitor);
   if (is_first) {
@@ -276,9 +283,6 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
     visitor.counts.other +=
         model.other_parameters + (model.attention_pooling ? model.hidden_size : 0);
   }
-  const bool starts_decoder = model.kind == model_kind::encoder_decoder &&
-                              range.first <= model.num_hidden_layers &&
-                              model.num_hidden_layers < range.last;
   const bool ties = is_last && (model.has_tied_head() || model.mtp_layers != 0);
   if (!is_first && (starts_decoder || ties))
     visitor.counts.embedding +=

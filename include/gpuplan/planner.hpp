@@ -450,7 +450,7 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// budget would take, or where none is within it, the best one of all; `no_plan_in_memory` of the
 /// plan that needs least; what the memory model refuses all setups for; `out_of_bounds` of more
 /// than 512 combinations of setups, tensor, context and expert degrees, sequence parallelism and
-/// recomputation, or 1,024 of pipelines and ZeRO stages.
+/// recomputation, or 2,048 of pipelines and ZeRO stages.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,

@@ -238,8 +238,55 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
   return {};
 }
 
-// Megatron-Core's stages, and chunks of them, are equally long; its ranks have equal parts of
-// layers. DeepSpeed's pipeline engine has neither chunks nor ZeRO-2.
+// Megatron-Core's: stages, and chunks of them, are equally long, but for what is stated of the
+// first and the last one, or listed.
+constexpr failure flaw_of_equal_stages(const parallelism& layout, std::int64_t layers) {
+  const pipeline_split& split = layout.split;
+  const std::int64_t stages = layout.pipeline_parallel;
+  const named_fact all{fact::num_hidden_layers, layers};
+  if (const failure why = flaw_of_split(layout, all); failed(why)) return why;
+  if (split.listed.count != 0 || split.states_ends()) return {};
+  const named_fact by{fact::pipeline_parallel, stages};
+  if (split.first_have_more)
+    return without_code({{fact::first_have_more, true}, by, {fact::takes, false}});
+  if (split.head_cost != 0)
+    return without_code({{fact::head_cost, split.head_cost}, by, {fact::takes, 0}});
+  for (const named_fact end : {named_fact{fact::embedding_layers, split.embedding_layers},
+                               named_fact{fact::head_layers, split.head_layers}})
+    if (end.value > 1) return without_code({end, by, {fact::takes, 0}, {fact::takes, 1}});
+  const std::int64_t ends = split.embedding_layers + split.head_layers;
+  const std::int64_t places = layers + ends;
+  if (stages > places) return without_code({by, all, {fact::at_most, places}});
+  const named_fact whole = ends == 0 ? all : named_fact{fact::layers_and_ends, places};
+  if (const failure why = flaw_if_indivisible(by, {whole}); failed(why)) return why;
+  return flaw_if_indivisible({fact::virtual_pipeline, layout.virtual_pipeline},
+                             {{fact::layers_of_stage, places / stages}});
+}
+// DeepSpeed's: the embedding and the head count as a layer each, or neither does.
+constexpr failure flaw_of_unequal_stages(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const pipeline_split& split = layout.split;
+  const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
+  const std::int64_t layers = setup.model.num_hidden_layers;
+  if (layers < layout.pipeline_parallel)
+    return without_code({{fact::pipeline_parallel, layout.pipeline_parallel},
+                         {fact::num_hidden_layers, layers},
+                         {fact::at_most, layers}});
+  if (split.embedding_layers != split.head_layers || split.head_layers > 1)
+    return without_code({{fact::embedding_layers, split.embedding_layers},
+                         {fact::head_layers, split.head_layers},
+                         sharding,
+                         {fact::takes, split.head_layers > 1 ? 1 : split.head_layers}});
+  return flaw_if_any({{fact::first_have_more, split.first_have_more},
+                      {fact::head_cost, split.head_cost},
+                      {fact::first_stage_layers, split.first_stage_layers},
+                      {fact::last_stage_layers, split.last_stage_layers},
+                      {fact::listed_chunks, split.listed.count}},
+                     sharding);
+}
+
+// Megatron-Core's ranks have equal parts of layers. DeepSpeed's pipeline engine has neither chunks
+// nor ZeRO-2.
 constexpr failure flaw_of_pipelined_layout(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
   const transformer& model = setup.model;
@@ -253,21 +300,10 @@ constexpr failure flaw_of_pipelined_layout(const training_setup& setup) {
                          stages,
                          {fact::takes, 0},
                          {fact::takes, 1}});
-  if (model.num_hidden_layers < layout.pipeline_parallel)
-    return without_code({stages,
-                         {fact::num_hidden_layers, model.num_hidden_layers},
-                         {fact::at_most, model.num_hidden_layers}});
-  if (engine.runs_chunks) {
-    if (const failure why =
-            flaw_if_indivisible(stages, {{fact::num_hidden_layers, model.num_hidden_layers}});
-        failed(why))
-      return why;
-    const std::int64_t layers = model.num_hidden_layers / layout.pipeline_parallel;
-    if (const failure why = flaw_if_indivisible({fact::virtual_pipeline, layout.virtual_pipeline},
-                                                {{fact::layers_of_stage, layers}});
-        failed(why))
-      return why;
-  }
+  if (const failure why = engine.divides_equally ? flaw_of_equal_stages(layout, model.layers())
+                                                 : flaw_of_unequal_stages(setup);
+      failed(why))
+    return why;
   if (const failure why =
           flaw_if_indivisible(tensor_parallel,
                               {{fact::num_attention_heads, model.num_attention_heads},

@@ -23,6 +23,42 @@ T one_of(dice& roll, std::initializer_list<T> of) {
   return of.begin()[roll.from(0, static_cast<std::int64_t>(of.size()) - 1)];
 }
 
+// As Megatron-Core takes it, of about so many layers: the model's are made to fit.
+void split_unevenly(dice& roll, training_setup& setup) {
+  parallelism& layout = setup.parallelism;
+  pipeline_split& split = layout.split;
+  const std::int64_t stages = layout.pipeline_parallel;
+  std::int64_t& layers = setup.model.num_hidden_layers;
+  const std::int64_t each = layers / stages / layout.virtual_pipeline;  // of a chunk
+  if (stages == 1 || each == 0) return;
+  switch (roll.from(0, 3)) {
+    case 0:
+      split.embedding_layers = roll.from(0, 1);
+      split.head_layers = roll.from(0, 1);
+      layers -= split.embedding_layers + split.head_layers;
+      break;
+    case 1:
+      split.first_stage_layers = roll.coin() ? layout.virtual_pipeline * roll.from(1, 2) : 0;
+      split.last_stage_layers = layout.virtual_pipeline * roll.from(1, 3);
+      layers = split.first_stage_layers + split.last_stage_layers +
+               (stages - (split.first_stage_layers != 0 ? 2 : 1)) * layout.virtual_pipeline * each;
+      break;
+    case 2:
+      layers = 0;
+      for (std::int64_t place = 0; place < stages * layout.virtual_pipeline; ++place) {
+        const std::int64_t here = roll.from(0, 2 * each);
+        split.listed.layers[split.listed.count++] = static_cast<std::uint8_t>(here);
+        layers += here;
+      }
+      if (layers != 0) break;
+      layers = 1;
+      split.listed.layers[0] = 1;
+      break;
+    default:
+      break;
+  }
+}
+
 training_setup random_division(dice& roll) {
   training_setup setup;
   setup.framework = *one_of(
@@ -43,6 +79,7 @@ training_setup random_division(dice& roll) {
   setup.recompute = static_cast<recompute_mode>(roll.from(0, 2));
   setup.dropout = roll.coin() ? 0.1 : 0;
   if (roll.coin()) setup.attention = attention_kernel::flash;
+  if (roll.coin()) split_unevenly(roll, setup);
   return setup;
 }
 
@@ -50,6 +87,7 @@ training_setup random_division(dice& roll) {
 training_setup random_pipeline(dice& roll) {
   training_setup setup = random_division(roll);
   setup.framework = catalog::megatron_deepspeed;
+  setup.parallelism.split = {};
   setup.model.num_hidden_layers = one_of<std::int64_t>(roll, {3, 4, 5, 8});
   setup.precision = *one_of(roll, {&bf16_megatron, &bf16_master, &fp16_master});
   parallelism& layout = setup.parallelism;
@@ -57,7 +95,7 @@ training_setup random_pipeline(dice& roll) {
   layout.virtual_pipeline = 1;
   layout.context_parallel = 1;
   layout.zero_stage = static_cast<int>(roll.from(0, 2));
-  layout.ends_are_layers = roll.one_in(3);
+  if (roll.one_in(3)) layout.split = {.embedding_layers = 1, .head_layers = 1};
   layout.shares_kept_inputs = roll.one_in(3);
   return setup;
 }
@@ -70,6 +108,8 @@ training_setup random_mixture(dice& roll) {
   if (roll.one_in(3)) setup.model = catalog::deepseek_v2_lite;
   transformer& model = setup.model;
   model.num_hidden_layers = one_of<std::int64_t>(roll, {4, 4, 8});
+  setup.parallelism.split = {};
+  if (roll.one_in(3)) split_unevenly(roll, setup);
   model.vocab_size = one_of<std::int64_t>(roll, {1024, 51200});
   const std::int64_t experts = one_of<std::int64_t>(roll, {4, 8, 64});
   model.gated_mlp = true;
@@ -231,7 +271,7 @@ TEST_CASE("no stage is fuller") {
   int valid = 0;
   int pipelines = 0;
   int mixtures = 0;
-  for (int layout = 0; layout < 300; ++layout) {
+  for (int layout = 0; layout < 400; ++layout) {
     const bool has_experts = roll.coin();
     const training_setup setup = has_experts ? random_mixture(roll) : random_division(roll);
     const std::int64_t unit =

@@ -100,7 +100,7 @@ TEST_CASE("stages hold all layers in order, none more than an equal layout round
       std::int64_t next = 0;
       std::int64_t before = most;
       for (std::int64_t stage = 0; stage < stages; ++stage) {
-        const layer_range range = layers_of_stage({.pipeline_parallel = stages}, layers, stage);
+        const layer_range range = layers_of_chunk({.pipeline_parallel = stages}, layers, stage);
         wrong += range.first != next || range.size() < 0 || range.size() > before;
         next = range.last;
         before = range.size();

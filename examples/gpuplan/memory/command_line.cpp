@@ -92,9 +92,14 @@ std::vector<stage_line> stages_of(gpuplan::training_setup setup, const gpuplan::
   for (std::int64_t stage = 0; stage < setup.parallelism.pipeline_parallel; ++stage) {
     setup.place.stage = stage;
     const gpuplan::memory_explanation why = gpuplan::explain(setup, drawn(setup, whole));
+    const gpuplan::parallelism& layout = setup.parallelism;
+    const std::int64_t all = setup.model.layers();
     lines.push_back(
         {.stage = stage,
-         .layers = gpuplan::layers_of_stage(setup.parallelism, setup.model.layers(), stage),
+         .layers = layout.virtual_pipeline > 1
+                       ? gpuplan::layer_range{0, gpuplan::layers_of_stage(layout, all, stage)}
+                       : gpuplan::layers_of_chunk(layout, all, stage),
+         .chunks = layout.virtual_pipeline,
          .when = gpuplan::text(why.when),
          .peak = why.peak});
   }

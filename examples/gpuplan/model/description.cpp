@@ -464,7 +464,7 @@ section what_ranks_hold(const request& asked) {
         least = tensor + expert == 0 ? held : std::min(least, held);
         most = std::max(most, held);
       }
-    const layer_range range = layers_of_stage(layout, model.layers(), stage);
+    const layer_range range = layers_of_chunk(layout, model.layers(), stage);
     table.rows.push_back(
         {count(stage), range.first, range.last - 1, least, most, share(most, all)});
   }

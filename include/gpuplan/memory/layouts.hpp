@@ -20,21 +20,24 @@ namespace gpuplan {
 
 namespace detail {
 
-// Whether a stage may be the fullest: the first, the second, the last, and the first of each order
-// of layers with experts and without. All others are like one before and keep fewer micro-batches.
+// Whether a stage may be the fullest: the first, the second, the last, and the first of each number
+// and order of layers with experts and without. All others are like one before and keep fewer
+// micro-batches.
 constexpr bool may_be_fullest(const training_setup& setup, std::int64_t stage) {
   const transformer& model = setup.model;
   const parallelism& layout = setup.parallelism;
   const std::int64_t stages = layout.pipeline_parallel;
   if (stage < 2 || stage == stages - 1) return true;
-  if (model.moe.num_experts == 0) return false;
-  const std::int64_t layers = model.layers() / stages / layout.virtual_pipeline;
   const auto is_like = [&](std::int64_t other) {
-    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk)
-      for (std::int64_t layer = 0; layer < layers; ++layer)
-        if (model.has_experts((chunk * stages + stage) * layers + layer) !=
-            model.has_experts((chunk * stages + other) * layers + layer))
+    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
+      const layer_range here = layers_of_chunk(layout, model.layers(), stage, chunk);
+      const layer_range there = layers_of_chunk(layout, model.layers(), other, chunk);
+      if (here.size() != there.size()) return false;
+      if (model.moe.num_experts == 0) continue;
+      for (std::int64_t layer = 0; layer < here.size(); ++layer)
+        if (model.has_experts(here.first + layer) != model.has_experts(there.first + layer))
           return false;
+    }
     return true;
   };
   for (std::int64_t other = 1; other < stage; ++other)
@@ -156,18 +159,17 @@ struct transformer_memory_of {
                                          const parameter_counts& of_rank) const {
     const parallelism& layout = setup.parallelism;
     const optimizer& by = setup.optimizer;
-    const std::int64_t layers = setup.model.layers();
     const bool is_known = setup.framework.engine.is->holds == held_states::buffers &&
-                          setup.trains.what == training::full && !layout.ends_are_layers &&
-                          !layout.optimizer_on_host && !layout.weights_on_host &&
-                          layout.zero_stage <= 1 && layers % layout.pipeline_parallel == 0 &&
+                          setup.trains.what == training::full && !layout.optimizer_on_host &&
+                          !layout.weights_on_host && layout.zero_stage <= 1 &&
+                          setup.framework.engine.is->divides_equally &&
                           by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
     if (!is_known && is_megatron_by_deepspeed(setup))
       return of_deepspeed_at_least(setup, plan, of(of_rank.total()));
     if (!is_known)
       return larger(of_torchtitan_at_least(setup, plan), of_states_at_least(setup, plan, of_rank));
     const std::int64_t last = layout.pipeline_parallel - 1;
-    const bool differ = setup.model.moe.num_experts != 0;
+    const bool differ = setup.model.moe.num_experts != 0 || !layout.split.is_even();
     double most = 0;
     for (const std::int64_t stage : {std::int64_t{0}, std::int64_t{1}, most_mixed(setup), last}) {
       if (stage > last || (stage != 0 && !differ)) continue;
@@ -281,31 +283,35 @@ struct transformer_memory_of {
 
   static constexpr double of(std::int64_t value) { return static_cast<double>(value); }
 
+  static constexpr layer_range layers_of(const training_setup& setup,
+                                         std::int64_t stage,
+                                         std::int64_t chunk) {
+    return layers_of_chunk(setup.parallelism, setup.model.layers(), stage, chunk);
+  }
+  static constexpr std::int64_t layers_on(const training_setup& setup, std::int64_t stage) {
+    return layers_of_stage(setup.parallelism, setup.model.layers(), stage);
+  }
   // How many layers of a stage's chunk have experts.
   static constexpr std::int64_t mixtures_of_chunk(const training_setup& setup,
                                                   std::int64_t stage,
                                                   std::int64_t chunk) {
-    const std::int64_t stages = setup.parallelism.pipeline_parallel;
-    const std::int64_t layers = layers_of_chunk(setup);
-    const std::int64_t first = (chunk * stages + stage) * layers;
-    return setup.model.moe_layers_before(first + layers) - setup.model.moe_layers_before(first);
-  }
-  static constexpr std::int64_t layers_of_chunk(const training_setup& setup) {
-    const parallelism& layout = setup.parallelism;
-    return setup.model.layers() / layout.pipeline_parallel / layout.virtual_pipeline;
+    if (setup.model.moe.num_experts == 0) return 0;
+    const layer_range here = layers_of(setup, stage, chunk);
+    return setup.model.moe_layers_before(here.last) - setup.model.moe_layers_before(here.first);
   }
   static constexpr std::int64_t mixtures_of_stage(const training_setup& setup, std::int64_t stage) {
     std::int64_t mixtures = 0;
+    if (setup.model.moe.num_experts == 0) return mixtures;
     for (std::int64_t chunk = 0; chunk < setup.parallelism.virtual_pipeline; ++chunk)
       mixtures += mixtures_of_chunk(setup, stage, chunk);
     return mixtures;
   }
-  // The first of the stages with as many layers of experts as any has: behind the layers without.
+  // A stage behind the layers without experts, where as many as any has have them.
   static constexpr std::int64_t most_mixed(const training_setup& setup) {
-    const std::int64_t stages = setup.parallelism.pipeline_parallel;
-    const std::int64_t layers = layers_of_chunk(setup);
+    const std::int64_t layers = layers_of(setup, 0, 0).size();
+    if (layers == 0) return 0;
     const std::int64_t stage = detail::ceil_div(setup.model.moe.first_k_dense_layers, layers);
-    return stage < stages ? stage : 0;
+    return stage < setup.parallelism.pipeline_parallel ? stage : 0;
   }
   // What a stage holds at least, layer by layer: those of interleaved chunks lie apart.
   static constexpr parameter_counts held_by_stage(const training_setup& setup,
@@ -315,10 +321,13 @@ struct transformer_memory_of {
     const transformer& model = setup.model;
     const expert_mixture& moe = model.moe;
     const std::int64_t mixtures = mixtures_of_stage(setup, stage);
-    const std::int64_t plain = layers_of_chunk(setup) * layout.virtual_pipeline - mixtures;
+    const std::int64_t layers = layers_on(setup, stage);
+    const std::int64_t plain = layers - mixtures;
     const std::int64_t width = model.hidden_size;
     const std::int64_t ranks = layout.tensor_parallel;
-    parameter_counts held{.attention = of_first.attention};
+    const std::int64_t of_attention = layers_on(setup, 0);
+    parameter_counts held;
+    if (of_attention != 0) held.attention = of_first.attention / of_attention * layers;
     if (stage == 0) held.embedding = of_first.embedding;
     held.mlp = plain * (model.gated_mlp ? 3 : 2) * width * (model.intermediate_size / ranks);
     held.router = mixtures * width * moe.num_experts;
@@ -347,15 +356,14 @@ struct transformer_memory_of {
     return 2 * of(width) * of(rows + inner + (has_head ? vocabulary : 0));
   }
   // No fewer than a stage's norms and biases.
-  static constexpr double most_in_vectors(const training_setup& setup) {
+  static constexpr double most_in_vectors(const training_setup& setup, std::int64_t stage) {
     const transformer& model = setup.model;
     const std::int64_t of_attention =
         4 * model.num_attention_heads * (model.query_dim() + model.value_dim()) +
         model.mla.q_lora_rank + model.mla.kv_lora_rank;
     const std::int64_t of_layer =
         8 * model.hidden_size + of_attention + 4 * model.intermediate_size;
-    return of(layers_of_chunk(setup) * setup.parallelism.virtual_pipeline * of_layer) +
-           of(2 * model.hidden_size);
+    return of(layers_on(setup, stage) * of_layer) + of(2 * model.hidden_size);
   }
   // Of a stage that holds so many parameters, of experts and others, without fragmentation.
   static constexpr double of_stage(const training_setup& setup,
@@ -379,7 +387,7 @@ struct transformer_memory_of {
     // Gradients in fp32, and the roots of second moments: of matrices, then of all else.
     double at_step = setup.precision.fp32_gradients ? 0 : own * 4;
     const bool are_apart = layout.expert_parallel > 1;
-    const double first = (are_apart ? of_others : own) - most_in_vectors(setup);
+    const double first = (are_apart ? of_others : own) - most_in_vectors(setup, stage);
     const double second = are_apart ? of_experts : 0;
     if (setup.optimizer.loop == optimizer_loop::foreach)
       at_step += 4 * (first > second ? first : second);
@@ -394,7 +402,6 @@ struct transformer_memory_of {
     const parallelism& layout = setup.parallelism;
     const transformer& model = setup.model;
     const std::int64_t stages = layout.pipeline_parallel;
-    const std::int64_t layers = layers_of_chunk(setup);
     const bool is_again = setup.recompute == recompute_mode::full;
     const bool is_known = setup.recompute_span == 1 && setup.recompute_layers == 0;
     const double logits = stage == stages - 1 ? 2 * tokens_of(setup, plan.micro_batch) *
@@ -405,19 +412,17 @@ struct transformer_memory_of {
     const double mixed = kept_of_layer(setup, setup.recompute, plan.micro_batch, true);
     double least = detail::infinity;
     for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
+      const std::int64_t layers = layers_of(setup, stage, chunk).size();
       const std::int64_t mixtures = mixtures_of_chunk(setup, stage, chunk);
       const double here = of(mixtures) * mixed + of(layers - mixtures) * plain;
       if (here < least) least = here;
-      if (model.moe.num_experts == 0 || is_again) break;
+      if (layout.split.is_even() && (model.moe.num_experts == 0 || is_again)) break;
     }
+    const layer_range last = layers_of(setup, stage, layout.virtual_pipeline - 1);
     double working = 0;
-    if (is_again) {
-      const std::int64_t last = (layout.virtual_pipeline - 1) * stages + stage;
-      working = kept_of_layer(setup,
-                              recompute_mode::none,
-                              plan.micro_batch,
-                              model.has_experts((last + 1) * layers - 1));
-    }
+    if (is_again && last.size() != 0)
+      working = kept_of_layer(
+          setup, recompute_mode::none, plan.micro_batch, model.has_experts(last.last - 1));
     return least * of(chunks_on_their_way(layout, stage, plan.accumulation)) +
            (working > logits ? working : logits);
   }

@@ -18,7 +18,7 @@ struct plan_group {
   std::int64_t gpus = 0;
   std::int64_t tensor = 1, context = 1, expert = 1;
   std::int64_t recompute = 0;
-  std::int64_t pipeline = 1, chunks = 1;
+  std::int64_t pipeline = 1, split = 0, chunks = 1;  // of `split_choices`
   std::int64_t zero = 0;
   std::int64_t sequence = 0;  // norms and residuals along it
   std::int64_t setup = 0;     // of the request
@@ -29,8 +29,8 @@ struct plan_group {
   constexpr bool same_layout(const plan_group& other) const {
     return gpus == other.gpus && tensor == other.tensor && context == other.context &&
            expert == other.expert && recompute == other.recompute && pipeline == other.pipeline &&
-           chunks == other.chunks && zero == other.zero && sequence == other.sequence &&
-           setup == other.setup;
+           split == other.split && chunks == other.chunks && zero == other.zero &&
+           sequence == other.sequence && setup == other.setup;
   }
   // Of plans as good, the one that is simpler comes first.
   friend constexpr auto operator<=>(const plan_group&,

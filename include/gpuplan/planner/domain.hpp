@@ -95,6 +95,87 @@ class plan_domain {
   const plan_request& request_;
 };
 
+// What a plan states of its stages where layers do not divide by them: the numbers of a
+// `pipeline_split` that Megatron-Core has for that, in the order in which plans that are as good
+// come.
+struct stated_split {
+  std::int64_t embedding = 0, head = 0, first = 0, last = 0;
+
+  static constexpr stated_split of(const pipeline_split& split) {
+    return {split.embedding_layers,
+            split.head_layers,
+            split.first_stage_layers,
+            split.last_stage_layers};
+  }
+  constexpr void set(pipeline_split& split) const {
+    split.embedding_layers = embedding;
+    split.head_layers = head;
+    split.first_stage_layers = first;
+    split.last_stage_layers = last;
+  }
+};
+
+// The splits that are tried on so many stages, number 0 as it is set. Where layers do not divide by
+// stages: the embedding, the head or both count as a layer; where none of these divides either, the
+// first and the last stage have fewer than the others, as many fewer each or the last one more, or
+// the last one alone. Beside a split that is set there is no other.
+class split_choices {
+ public:
+  static constexpr std::int64_t most = 6;
+
+  constexpr split_choices(const training_setup& setup, const parallelism& as_set, std::int64_t p)
+      : layers_(setup.model.layers()),
+        stages_(p),
+        as_set_(stated_split::of(as_set.split)),
+        has_others_(setup.framework.engine.is->divides_equally && as_set.split.is_even() && p > 1 &&
+                    layers_ % p != 0) {}
+
+  constexpr bool has(std::int64_t which) const {
+    if (which == 0) return true;
+    if (!has_others_) return false;
+    const bool one_divides = (layers_ + 1) % stages_ == 0;
+    const bool both_divide = (layers_ + 2) % stages_ == 0;
+    if (which <= 2) return one_divides;
+    if (which == 3) return both_divide;
+    if (one_divides || both_divide) return false;
+    const stated_split made = (*this)[which];
+    return made.last > 0 && (which == 5 || made.first > 0);
+  }
+  constexpr stated_split operator[](std::int64_t which) const {
+    const std::int64_t each = ceil_div(layers_, stages_);
+    const std::int64_t missing = each * stages_ - layers_;
+    switch (which) {
+      case 0:
+        return as_set_;
+      case 1:
+        return {.embedding = 1};
+      case 2:
+        return {.head = 1};
+      case 3:
+        return {.embedding = 1, .head = 1};
+      case 4:
+        return {.first = each - missing / 2, .last = each - (missing - missing / 2)};
+      default:
+        return {.last = each - missing};
+    }
+  }
+
+ private:
+  std::int64_t layers_;
+  std::int64_t stages_;
+  stated_split as_set_;
+  bool has_others_;
+};
+
+// Whether a stage's time and parameters follow from the number of its layers, so that it is no
+// matter which of them interleaved chunks have.
+constexpr bool has_like_layers(const transformer& model) {
+  const expert_mixture& moe = model.moe;
+  return model.kind != model_kind::encoder_decoder &&
+         (moe.num_experts == 0 || (moe.first_k_dense_layers == 0 && moe.moe_layer_step == 1)) &&
+         (model.sliding_window == 0 || model.global_layer_step == 0);
+}
+
 struct stage_layout {
   std::int64_t pipeline = 1, chunks = 1, zero = 0;
 };
@@ -104,9 +185,12 @@ constexpr void set_stages(parallelism& degrees, const stage_layout& stages) {
   degrees.zero_stage = static_cast<int>(stages.zero);
 }
 
-// Layouts with as many stages.
+// Layouts with as many stages, split alike; where layers differ, of as many chunks too.
 struct pipeline_layouts {
   std::int64_t stages = 1;
+  std::int64_t chunks = 1;
+  std::int64_t split_choice = 0;
+  stated_split split{};
   std::int64_t ranks = 1;  // of a model
   int first = 0;           // those of one chunk come first
   int count = 0;
@@ -131,8 +215,8 @@ struct allowed_batches {
 // The layouts of a family, those that `validate` accepts.
 class family_layouts {
  public:
-  static constexpr int most_layouts = 1024;
-  static constexpr int most_pipelines = 256;
+  static constexpr int most_layouts = 2048;
+  static constexpr int most_pipelines = 1024;
 
   // Those of the setup of a family. The failure stays that of the first that ever was refused.
   constexpr void find(const plan_domain& domain, const plan_family& family) {
@@ -147,31 +231,70 @@ class family_layouts {
     for (std::int64_t p = pipeline.low; p <= pipeline.high; ++p) {
       const std::int64_t ranks = family.tensor * family.context * p;
       if (!domain.has_gpus_for(ranks)) continue;
-      pipeline_layouts here{.stages = p, .ranks = ranks, .first = count_};
-      const degree_span chunks =
-          domain.searched(space.virtual_pipeline, as_set.virtual_pipeline, p > 1 ? layers / p : 1);
-      for (std::int64_t v = chunks.low; v <= chunks.high; ++v) {
-        if (v > 1 && layers % (p * v) != 0) continue;
-        for (std::int64_t z = zero.low; z <= zero.high; ++z) {
-          const stage_layout layout{.pipeline = p, .chunks = v, .zero = z};
-          set_stages(setup.parallelism, layout);
-          // Every stage is one of the layout.
-          const auto valid = validate(setup);
-          if (!valid && !failed(flaw_)) flaw_ = valid.why();
-          if (!valid) continue;
-          if (count_ == most_layouts || pipeline_count_ == most_pipelines) {
-            has_too_many_ = true;
-            return;
-          }
-          layouts_[count_++] = layout;
-          here.in_chunks += v > 1 ? 1 : 0;
+      const degree_span chunks = domain.searched(
+          space.virtual_pipeline, as_set.virtual_pipeline, p > 1 ? ceil_div(layers + 2, p) : 1);
+      const split_choices splits(setup, as_set, p);
+      for (std::int64_t which = 0; which < split_choices::most; ++which) {
+        if (!splits.has(which)) continue;
+        const pipeline_layouts split{
+            .stages = p, .split_choice = which, .split = splits[which], .ranks = ranks};
+        split.split.set(setup.parallelism.split);
+        if (!find(setup, split, chunks, zero)) {
+          has_too_many_ = true;
+          return;
         }
       }
+    }
+  }
+
+  // Whether a stage's layers may be those of so many chunks: before all is looked at.
+  static constexpr bool may_interleave(const training_setup& setup,
+                                       const pipeline_layouts& here,
+                                       std::int64_t v) {
+    const stated_split& split = here.split;
+    const std::int64_t layers = setup.model.layers();
+    if (setup.parallelism.split.listed.count != 0) return true;
+    if (split.first == 0 && split.last == 0)
+      return (layers + split.embedding + split.head) % (here.stages * v) == 0;
+    return split.first % v == 0 && split.last % v == 0 &&
+           (layers - split.first - split.last) % v == 0;
+  }
+  // Those of a split; false where there is no room for them.
+  constexpr bool find(training_setup& setup,
+                      pipeline_layouts here,
+                      const degree_span& chunks,
+                      const degree_span& zero) {
+    const bool are_alike = has_like_layers(setup.model);
+    const auto add = [&] {
       here.count = count_ - here.first;
-      if (here.count == 0) continue;
+      if (here.count == 0) return;
+      here.chunks = layouts_[here.first].chunks;
+      set_stages(setup.parallelism, {.pipeline = here.stages, .chunks = here.chunks});
       here.held = parameters(setup.model, setup.parallelism, {});
       pipelines_[pipeline_count_++] = here;
+    };
+    here.first = count_;
+    for (std::int64_t v = chunks.low; v <= chunks.high; ++v) {
+      if (v > 1 && !may_interleave(setup, here, v)) continue;
+      if (!are_alike) {
+        here.first = count_;
+        here.in_chunks = 0;
+      }
+      for (std::int64_t z = zero.low; z <= zero.high; ++z) {
+        const stage_layout layout{.pipeline = here.stages, .chunks = v, .zero = z};
+        set_stages(setup.parallelism, layout);
+        // Every stage is one of the layout.
+        const auto valid = validate(setup);
+        if (!valid && !failed(flaw_)) flaw_ = valid.why();
+        if (!valid) continue;
+        if (count_ == most_layouts || pipeline_count_ == most_pipelines) return false;
+        layouts_[count_++] = layout;
+        here.in_chunks += v > 1 ? 1 : 0;
+      }
+      if (!are_alike) add();
     }
+    if (are_alike) add();
+    return true;
   }
 
   constexpr int size() const { return count_; }

@@ -65,6 +65,8 @@ class plan_search {
   // The setup with a group's layout.
   constexpr training_setup setup_of(const plan_group& group) const {
     training_setup setup = domain_.setup_of(family_of(group));
+    const parallelism& as_set = domain_.setup_at(group.setup).parallelism;
+    split_choices(setup, as_set, group.pipeline)[group.split].set(setup.parallelism.split);
     set_stages(setup.parallelism,
                {.pipeline = group.pipeline, .chunks = group.chunks, .zero = group.zero});
     return setup;
@@ -165,12 +167,14 @@ class plan_search {
     }
     constexpr void visit(const pipeline_layouts& pipeline, std::int64_t b) {
       double busiest = 0;
+      pipeline.split.set(setup.parallelism.split);
+      if constexpr (has_times) times.set_split(pipeline.split);
       for_each_size(
           domain, setup, pipeline, b, [&](std::int64_t many, const allowed_batches& batches) {
             if constexpr (has_times) {
               times.tabulate(b, pipeline.stages);
               if (is_excluded(times.bound(domain.request().goal, many))) return;
-              if (busiest == 0) busiest = times.of_busiest_stage(pipeline.stages);
+              if (busiest == 0) busiest = times.of_busiest_stage(pipeline);
             }
             visit(pipeline, many, batches, b, busiest);
           });
@@ -221,6 +225,7 @@ class plan_search {
               .expert = family.expert,
               .recompute = family.recompute,
               .pipeline = pipeline.stages,
+              .split = pipeline.split_choice,
               .sequence = family.sequence,
               .setup = family.setup,
               .micro_batch = b};

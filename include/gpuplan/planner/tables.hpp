@@ -51,9 +51,14 @@ class family_times {
     micro_batch_ = b;
     stages_ = stages;
   }
-  constexpr double of_busiest_stage(std::int64_t stages) {
-    set_layout({.pipeline = stages});
+  constexpr double of_busiest_stage(const pipeline_layouts& pipeline) {
+    set_layout({.pipeline = pipeline.stages, .chunks = pipeline.chunks});
     return composer_.of_busiest_stage();
+  }
+  constexpr void set_split(const stated_split& split) {
+    pipeline_split set = time_.setup.parallelism.split;
+    split.set(set);
+    composer_.set_split(set);
   }
   constexpr step_line line(const stage_layout& layout,
                            std::int64_t data_parallel,

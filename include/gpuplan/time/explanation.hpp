@@ -383,25 +383,23 @@ class step_explainer : step_composer {
   constexpr void add_stage(const step_line& step) {
     const std::int64_t stages = layout_.pipeline_parallel;
     const std::int64_t micro_batch = communication_.plan.micro_batch;
-    const layer_range range = layers_of_stage(layout_, setup_.model.layers(), step.busy_stage);
+    const layer_mix mix = mix_of_stage(step.busy_stage);
     const bool is_first = step.busy_stage == 0;
     const bool is_last = step.busy_stage == stages - 1;
     const bool crosses =
         costs_.host_per_rank > duration{} && communication_.stages_cross_nodes(stages);
     shared_time sum;
-    const std::int64_t layers = visit_layers(
-        range, is_last, [&](layer_kind kind, bool windowed, bool before, std::int64_t times) {
-          sum.add(times, table_of(kind, windowed, before, crosses));
-          layer_kernels kernels;
-          layer_cost cost = cost_of_layer(setup_, on_, micro_batch, kind, windowed, !before);
-          layer_cost own =
-              cost_of_layer(setup_, own_, micro_batch, kind, windowed, !before, &kernels);
-          cost.again = recomputed_share_ * cost.again;
-          own.again = recomputed_share_ * own.again;
-          kernels.again = recomputed_share_ * kernels.again;
-          note(cost, own, kernels, count(times), kind == layer_kind::cross, crosses);
-        });
-    share_of_layers(sum, layers, is_last && terms_.ends);
+    visit_layers(mix, [&](layer_kind kind, bool windowed, bool before, std::int64_t times) {
+      sum.add(times, table_of(kind, windowed, before, crosses));
+      layer_kernels kernels;
+      layer_cost cost = cost_of_layer(setup_, on_, micro_batch, kind, windowed, !before);
+      layer_cost own = cost_of_layer(setup_, own_, micro_batch, kind, windowed, !before, &kernels);
+      cost.again = recomputed_share_ * cost.again;
+      own.again = recomputed_share_ * own.again;
+      kernels.again = recomputed_share_ * kernels.again;
+      note(cost, own, kernels, count(times), kind == layer_kind::cross, crosses);
+    });
+    share_of_layers(sum, mix.all, is_last && terms_.ends);
     if (terms_.ends && is_first) {
       layer_kernels kernels;
       const layer_cost own = cost_of_input(setup_, own_, micro_batch, &kernels);

@@ -186,7 +186,8 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
 /// `not_finite`, `negative`, `out_of_bounds`.
 [[nodiscard]] constexpr result<roofline_time> validate(const roofline_time& model) {
   if (const auto valid = validate(model.setup.model); !valid) return valid.why();
-  if (const auto valid = validate(model.setup.parallelism); !valid) return valid.why();
+  if (const auto valid = validate(model.setup.parallelism, model.setup.model.layers()); !valid)
+    return valid.why();
   if (const auto valid = validate(model.setup.trains, model.setup.model); !valid)
     return valid.why();
   if (const failure why = detail::flaw_of_lengths(model.setup); detail::failed(why)) return why;
@@ -280,6 +281,7 @@ class step_composer {
     layout_.zero_stage = zero_stage;
     communication_.set_zero_stage(zero_stage);
   }
+  constexpr void set_split(const pipeline_split& split) { layout_.split = split; }
   constexpr void set_data_parallel(std::int64_t ranks) {
     communication_.plan.data_parallel = ranks;
   }
@@ -310,9 +312,9 @@ class step_composer {
     const bool crosses =
         costs_.host_per_rank > duration{} && communication_.stages_cross_nodes(stages);
     for (std::int64_t stage = 0; stage < stages;) {
-      const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), stage);
-      const std::int64_t alike = stages_alike(stage, layers);
-      const micro_batch_time here = of_stage(layers, stage == 0, stage == stages - 1, crosses);
+      const std::int64_t alike = stages_alike(stage);
+      const micro_batch_time here =
+          of_stage(mix_of_stage(stage), stage == 0, stage == stages - 1, crosses);
       const bool is_end = stage == 0 || stage == stages - 1;
       const double stopped = (stops + (is_end ? 1 : 2) * stall) * chunks;
       if (here.total() + 2 * stopped >= found.busy.total() + found.point_to_point) {
@@ -335,10 +337,13 @@ class step_composer {
     found.work.slack = (count(stages - 2) * line.middle.both() - all_middle) / chunks;
     if (stages <= 2) {
       found.work.slack = 0;
-      // two interleaved stages: what a chunk without ends takes
-      const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), 0);
-      if (chunks > 1)
+      // two interleaved stages: what one without ends takes, of as many layers as either has
+      if (chunks > 1) {
+        const std::int64_t all = setup_.model.layers();
+        const bool is_second = layers_of_stage(layout_, all, 1) > layers_of_stage(layout_, all, 0);
+        const layer_mix layers = mix_of_stage(is_second ? 1 : 0, false);
         line.middle = passes_of(of_stage(layers, false, false, crosses), stops * chunks);
+      }
     }
     add_end(held, found);
     return found;
@@ -366,7 +371,9 @@ class step_composer {
 
   // One micro-batch on all stages one after another, whatever their number.
   constexpr double of_all_stages() const {
-    return of_stage({0, setup_.model.layers()}, true, true).total();
+    layer_mix all;
+    add({0, setup_.model.layers()}, true, all);
+    return of_stage(all, true, true).total();
   }
 
   // Likewise on the busiest stage.
@@ -374,9 +381,9 @@ class step_composer {
     const std::int64_t stages = layout_.pipeline_parallel;
     double most = 0;
     for (std::int64_t stage = 0; stage < stages;) {
-      const layer_range layers = layers_of_stage(layout_, setup_.model.layers(), stage);
-      most = larger_of(most, of_stage(layers, stage == 0, stage == stages - 1).total());
-      stage += stages_alike(stage, layers);
+      most =
+          larger_of(most, of_stage(mix_of_stage(stage), stage == 0, stage == stages - 1).total());
+      stage += stages_alike(stage);
     }
     return most;
   }
@@ -433,6 +440,8 @@ class step_composer {
   layout_communication communication_;
   double recomputed_share_ = 1;  // of a stage's layers
   bool layers_are_alike_ = true;
+  layer_kind kind_of_all_ = layer_kind::dense;  // where they are
+  bool all_have_windows_ = false;
   double trained_share_ = 1;  // of the parameters
   // By kind, without a window and with one, training and before; in a pipeline through several
   // nodes, and else.
@@ -523,6 +532,8 @@ class step_composer {
         kind == layer_kind::cross ? 0 : model.windowed_layers_before(model.layers());
     layers_are_alike_ = layers_are_alike_ && layers == model.layers() + model.mtp_layers &&
                         (windowed == 0 || windowed == model.layers());
+    kind_of_all_ = kind;
+    all_have_windows_ = windowed != 0;
     const bool some_before = setup_.trains.what == training::last_layers;
     for (const bool has_window : {false, true}) {
       if (has_window && windowed == 0) continue;
@@ -545,11 +556,19 @@ class step_composer {
 
   // How many stages from this one on, the last one apart, have as many layers, all alike: those
   // that the layers left are enough for.
-  constexpr std::int64_t stages_alike(std::int64_t stage, const layer_range& layers) const {
+  constexpr std::int64_t stages_alike(std::int64_t stage) const {
+    const pipeline_split& split = layout_.split;
     const std::int64_t last = layout_.pipeline_parallel - 1;
     if (stage == 0 || stage == last || !layers_are_alike_) return 1;
+    if (split.states_ends()) return last - stage;
+    if (split.listed.count != 0 || split.head_cost > 0) return 1;
+    const std::int64_t all = setup_.model.layers() + split.embedding_layers + split.head_layers;
+    const std::int64_t left = all % (layout_.pipeline_parallel * layout_.virtual_pipeline);
+    if (left == 0) return last - stage;
+    if (layout_.virtual_pipeline > 1) return 1;
+    if (split.first_have_more) return (stage < left && left < last ? left : last) - stage;
+    const layer_range layers = layers_of_chunk(layout_, setup_.model.layers(), stage);
     if (layers.size() == 0) return last - stage;
-    if (layout_.head_in_layers > 0) return 1;
     const std::int64_t enough = (setup_.model.layers() - layers.first) / layers.size();
     return enough < last - stage ? enough : last - stage;
   }
@@ -560,12 +579,19 @@ class step_composer {
                                         bool crosses) const {
     return layers_[crosses ? 1 : 0][static_cast<int>(kind)][windowed ? 1 : 0][before ? 1 : 0];
   }
-  // `visit(kind, windowed, before, layers)` of all layers of a stage, and says how many they are.
-  // `before`: those before the ones that train.
-  template <class Visit>
-  constexpr std::int64_t visit_layers(const layer_range& range,
-                                      bool is_last,
-                                      const Visit& visit) const {
+  // How many layers there are, by kind, without a window and with one, training and before.
+  struct layer_mix {
+    std::int64_t of[3][2][2]{};
+    std::int64_t all = 0;
+
+    constexpr void add(layer_kind kind, bool before, std::int64_t count, std::int64_t windowed) {
+      of[static_cast<int>(kind)][0][before ? 1 : 0] += count - windowed;
+      of[static_cast<int>(kind)][1][before ? 1 : 0] += windowed;
+      all += count;
+    }
+  };
+  // Adds layers that follow each other, and where they are the last those behind them.
+  constexpr void add(const layer_range& range, bool is_last, layer_mix& mix) const {
     const transformer& model = setup_.model;
     const std::int64_t frozen = setup_.trains.what == training::last_layers
                                     ? model.layers() - setup_.trains.last_layers
@@ -573,7 +599,6 @@ class step_composer {
     const std::int64_t split = frozen < range.first  ? range.first
                                : frozen > range.last ? range.last
                                                      : frozen;
-    std::int64_t all = 0;
     for (const bool before : {true, false}) {
       const std::int64_t first = before ? range.first : split;
       const std::int64_t last = before ? split : range.last;
@@ -585,30 +610,50 @@ class step_composer {
           model.windowed_layers_before(last) - model.windowed_layers_before(first);
       const std::int64_t of_experts =
           layers.experts == 0 ? 0 : windowed * layers.experts / (layers.dense + layers.experts);
-      const auto both = [&](layer_kind kind, std::int64_t count, std::int64_t with_window) {
-        if (count != with_window) visit(kind, false, before, count - with_window);
-        if (with_window != 0) visit(kind, true, before, with_window);
-        all += count;
-      };
-      if (layers.dense != 0) both(layer_kind::dense, layers.dense, windowed - of_experts);
-      if (layers.experts != 0) both(layer_kind::experts, layers.experts, of_experts);
-      if (layers.cross != 0) both(layer_kind::cross, layers.cross, 0);
+      mix.add(layer_kind::dense, before, layers.dense, windowed - of_experts);
+      mix.add(layer_kind::experts, before, layers.experts, of_experts);
+      mix.add(layer_kind::cross, before, layers.cross, 0);
     }
-    return all;
+  }
+  // Of all chunks of a stage; `has_end`: with what is behind the last one's.
+  constexpr layer_mix mix_of_stage(std::int64_t stage, bool has_end = true) const {
+    const std::int64_t layers = setup_.model.layers();
+    const bool is_last = has_end && stage == layout_.pipeline_parallel - 1;
+    layer_mix mix;
+    if (layers_are_alike_ && setup_.model.mtp_layers == 0) {
+      const std::int64_t here = layers_of_stage(layout_, layers, stage);
+      mix.add(kind_of_all_, false, here, all_have_windows_ ? here : 0);
+      return mix;
+    }
+    for (std::int64_t chunk = 0; chunk < layout_.virtual_pipeline; ++chunk)
+      add(layers_of_chunk(layout_, layers, stage, chunk),
+          is_last && chunk == layout_.virtual_pipeline - 1,
+          mix);
+    return mix;
+  }
+  // `visit(kind, windowed, before, layers)` of those that there are.
+  template <class Visit>
+  static constexpr void visit_layers(const layer_mix& mix, const Visit& visit) {
+    for (const bool before : {true, false})
+      for (const layer_kind kind : {layer_kind::dense, layer_kind::experts, layer_kind::cross})
+        for (const bool windowed : {false, true})
+          if (const std::int64_t many =
+                  mix.of[static_cast<int>(kind)][windowed ? 1 : 0][before ? 1 : 0];
+              many != 0)
+            visit(kind, windowed, before, many);
   }
 
   // `crosses`: in a pipeline through several nodes; without it no stage takes longer.
-  constexpr micro_batch_time of_stage(const layer_range& range,
+  constexpr micro_batch_time of_stage(const layer_mix& mix,
                                       bool is_first,
                                       bool is_last,
                                       bool crosses = false) const {
     shared_time sum;
-    const std::int64_t layers = visit_layers(
-        range, is_last, [&](layer_kind kind, bool windowed, bool before, std::int64_t count) {
-          sum.add(count, table_of(kind, windowed, before, crosses));
-        });
+    visit_layers(mix, [&](layer_kind kind, bool windowed, bool before, std::int64_t count) {
+      sum.add(count, table_of(kind, windowed, before, crosses));
+    });
     sum.time = factors_.layer * sum.time;
-    micro_batch_time time = shared(sum, layers, is_last && terms_.ends);
+    micro_batch_time time = shared(sum, mix.all, is_last && terms_.ends);
     if (!terms_.ends) return time;
     if (is_first) time = time + of_end(input_, factors_.input);
     if (!is_last) return time;

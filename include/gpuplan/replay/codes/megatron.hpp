@@ -14,11 +14,7 @@ namespace gpuplan::eager {
 class megatron_gpt final : public megatron_experts {
  public:
   constexpr megatron_gpt(tape& on, const training_setup& of, const batch_plan& with)
-      : megatron_experts(on, of, with), stages_(setup.parallelism.pipeline_parallel) {
-    const std::int64_t chunks = setup.parallelism.virtual_pipeline;
-    per_chunk_ = chunks > 1 ? layers / (stages_ * chunks)
-                            : layers_of_stage(setup.parallelism, layers, setup.place.stage).size();
-  }
+      : megatron_experts(on, of, with), stages_(setup.parallelism.pipeline_parallel) {}
   constexpr ~megatron_gpt() override {}  // NOLINT(modernize-use-equals-default)
 
   // -- what is built
@@ -102,7 +98,8 @@ class megatron_gpt final : public megatron_experts {
   struct chunk_record {
     bool is_first = false;
     bool is_last = false;
-    int first_layer = 0;
+    int first_layer = 0;  // of this rank's
+    int layers = 0;
     int first_parameter = 0;
     module tokens{}, positions{}, norm{}, head{};
     tensor angles{};
@@ -134,10 +131,9 @@ class megatron_gpt final : public megatron_experts {
       const auto next = [&](argument x) { return compute(t, x, half, element::fp32); };
       frequencies_.push(next(next(next(next(t.make(half, element::fp32))))).take());
     }
-    const std::int64_t first = setup.parallelism.virtual_pipeline > 1
-                                   ? (chunk * stages_ + stage) * per_chunk_
-                                   : layers_of_stage(setup.parallelism, layers, stage).first;
-    for (std::int64_t at = 0; at < per_chunk_; ++at) modules_.push(make_layer(first + at));
+    const layer_range range = layers_of_chunk(setup.parallelism, layers, stage, chunk);
+    for (std::int64_t at = range.first; at < range.last; ++at) modules_.push(make_layer(at));
+    made.layers = static_cast<int>(range.size());
     if (made.is_last) {
       made.norm = norm_of(width);
       list(made.norm);
@@ -237,6 +233,8 @@ class megatron_gpt final : public megatron_experts {
     tensor angle{};
     if (shares_angles()) angle = angles(by.angles);
     value x = run_layers(by, input, mask, angle);
+    // a chunk of nothing gives another tensor than the one that it got
+    if (!by.is_first && !by.is_last && by.layers == 0) x = clone(t, x);
     if (!by.is_last) return x;
     if (has_engine())
       x = engine_norm(x, by.norm);
@@ -255,7 +253,7 @@ class megatron_gpt final : public megatron_experts {
                              const tensor& mask,
                              const tensor& angle) {
     value x = t.share(input);
-    const auto count = static_cast<int>(per_chunk_);
+    const int count = by.layers;
     const bool again = setup.recompute == recompute_mode::full;
     const auto together = static_cast<int>(setup.recompute_span);
     const int most = setup.recompute_layers == 0 ? count : static_cast<int>(setup.recompute_layers);
@@ -264,8 +262,9 @@ class megatron_gpt final : public megatron_experts {
       const int first = by.first_layer + at;
       if (again && at < most) {
         const tensor inputs[] = {*x, mask, angle};
-        x = checkpoint(inputs, 3, first, first + together);
-        at += together;
+        const int end = at + together < count ? at + together : count;
+        x = checkpoint(inputs, 3, first, by.first_layer + end);
+        at = end;
       } else {
         x = run_block(first, x, mask, angle);
         ++at;
@@ -276,7 +275,6 @@ class megatron_gpt final : public megatron_experts {
   }
 
   std::int64_t stages_;
-  std::int64_t per_chunk_ = 0;
   growing_array<layer_modules> modules_{};
   growing_array<chunk_record> chunks_{};
   growing_array<tensor> frequencies_{};
