@@ -93,12 +93,35 @@ inline training_config random_megatron_config(random_numbers& random) {
   is.micro_batch = 1 + random.below(8);
   is.accumulation = 1 + random.below(64);
   is.global_batch = *is.micro_batch * *is.accumulation * *is.data_parallel;
-  if (coin()) is.ends_are_layers = true;
-  const std::int64_t chunks = (is.pipeline_parallel ? *is.pipeline_parallel : 1) *
-                              (is.virtual_pipeline ? *is.virtual_pipeline : 1);
-  const std::int64_t ends = is.ends_are_layers ? 2 : 0;
+  const std::int64_t stages = is.pipeline_parallel ? *is.pipeline_parallel : 1;
+  const std::int64_t of_stage = is.virtual_pipeline ? *is.virtual_pipeline : 1;
+  const std::int64_t chunks = stages * of_stage;
+  pipeline_split split;
+  if (coin()) {
+    split.embedding_layers = random.below(2);
+    split.head_layers = random.below(2);
+  }
+  const std::int64_t ends = split.embedding_layers + split.head_layers;
   const std::int64_t least = (ends + 2 + chunks - 1) / chunks;
-  const std::int64_t layers = chunks * (least + random.below(60 / chunks)) - ends;
+  std::int64_t layers = chunks * (least + random.below(60 / chunks)) - ends;
+  if (stages > 1 && ends == 0 && coin()) {
+    if (coin()) {
+      split.first_stage_layers = of_stage * random.below(3);
+      split.last_stage_layers = of_stage * (1 + random.below(3));
+      layers =
+          split.first_stage_layers + split.last_stage_layers +
+          (stages - (split.first_stage_layers != 0 ? 2 : 1)) * of_stage * (2 + random.below(4));
+    } else {
+      layers = 0;
+      for (std::int64_t at = 0; at < chunks; ++at) {
+        const std::int64_t here = random.below(5);
+        layers += here;
+        split.listed.layers[split.listed.count++] = static_cast<std::uint8_t>(here);
+      }
+      for (; layers < 2; ++layers) ++split.listed.layers[0];
+    }
+  }
+  if (!split.is_even()) is.split = split;
   is.shape = random_megatron_shape(random, *is.tensor_parallel, layers);
   if (is.shape->moe.num_experts != 0 && coin()) is.expert_parallel = power_of_two(random, 3);
   is.sequence_parallel = *is.tensor_parallel > 1 && (is.expert_parallel || coin());

@@ -123,7 +123,8 @@ TEST_CASE("Megatron-Bridge's files and words say what was written into them") {
     CHECK_MESSAGE(differ.empty(), (differ.empty() ? "" : differ[0]), written.files[0].text);
     const read_config words = read_megatron_bridge_words(started.words, started.read);
     CHECK(words.not_understood.empty());
-    CHECK(random_config::differences(again, words.config).empty());
+    const auto said_otherwise = random_config::differences(again, words.config);
+    CHECK_MESSAGE(said_otherwise.empty(), written.command);
     if (!differ.empty()) break;
   }
   CHECK(written_ones > 2000);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/io/trainer/megatron_lm.hpp>
 
 #include <mutated_text.hpp>
@@ -128,6 +129,62 @@ TEST_CASE("without a number of tokens it is asked for, or the tokenizer's own is
   CHECK(unknown.remarks[0].text ==
         "is not there, since the tokenizer says it; give its number of tokens, without which "
         "nobody knows the model's size");
+}
+
+TEST_CASE("which layers are on which stage is read, and what does not add up is said") {
+  const auto read_with = [](const std::string& layers, const std::string& flags) {
+    const read_config read = read_megatron_lm(
+        "--num-layers " + layers +
+        " --hidden-size 512 --num-attention-heads 8 --vocab-size 1000 --max-position-embeddings "
+        "1024 --hidden-dropout 0 --attention-dropout 0 " +
+        flags);
+    REQUIRE(read);
+    CHECK(read.not_understood.empty());
+    return read;
+  };
+  const read_config ends = read_with("126",
+                                     "--pipeline-model-parallel-size 16 "
+                                     "--num-layers-per-virtual-pipeline-stage 1 "
+                                     "--account-for-embedding-in-pipeline-split "
+                                     "--account-for-loss-in-pipeline-split");
+  CHECK(ends.remarks.empty());
+  CHECK(*ends.config.split == pipeline_split{.embedding_layers = 1, .head_layers = 1});
+  CHECK(*ends.config.virtual_pipeline == 8);
+  CHECK(validate(io::layout_of(ends.config), 126));
+  const read_config stated = read_with("94",
+                                       "--pipeline-model-parallel-size 8 "
+                                       "--decoder-first-pipeline-num-layers 10 "
+                                       "--decoder-last-pipeline-num-layers 12");
+  CHECK(stated.remarks.empty());
+  CHECK(*stated.config.split == pipeline_split{.first_stage_layers = 10, .last_stage_layers = 12});
+  const read_config listed = read_with("61",
+                                       "--pipeline-model-parallel-size 8 "
+                                       "--mtp-num-layers 1 --position-embedding-type rope "
+                                       "--pipeline-model-parallel-layout 'Et*4|(tttt|)*14tmL'");
+  CHECK(listed.remarks.empty());
+  CHECK(listed.config.split->listed.count == 16);
+  CHECK(*listed.config.virtual_pipeline == 2);
+  CHECK(layers_of_chunk(io::layout_of(listed.config), 61, 7, 1) == layer_range{60, 61});
+  const auto only_remark = [&](const std::string& layers, const std::string& flags) {
+    const read_config read = read_with(layers, flags);
+    REQUIRE(read.remarks.size() == 1);
+    return read.remarks[0].key + " " + read.remarks[0].text;
+  };
+  CHECK(only_remark("126",
+                    "--pipeline-model-parallel-size 16 --decoder-last-pipeline-num-layers 5") ==
+        "--decoder-last-pipeline-num-layers last_stage_layers 5 is not taken beside "
+        "num_hidden_layers 126, pipeline_parallel 16; 6 is");
+  CHECK(only_remark("8",
+                    "--pipeline-model-parallel-size 3 "
+                    "--pipeline-model-parallel-layout 'Et|(tt|)*3tL'")
+            .find("a divisor of the number of its chunks, 5, is taken") != std::string::npos);
+  CHECK(only_remark("9",
+                    "--pipeline-model-parallel-size 5 "
+                    "--pipeline-model-parallel-layout 'Et|(tt|)*3tL'") ==
+        "--pipeline-model-parallel-layout listed_layers 8 is not taken beside num_hidden_layers 9, "
+        "pipeline_parallel 5; 9 is");
+  CHECK(only_remark("8", "--pipeline-model-parallel-size 5 --pipeline-model-parallel-layout t8") ==
+        "--pipeline-model-parallel-layout begins without E or ends without L, which are taken");
 }
 
 TEST_CASE("mixtures of experts and latent attention are read") {
@@ -267,9 +324,16 @@ TEST_CASE("Megatron-LM's writer refuses what it would train otherwise") {
     return text.find(part) != std::string::npos;
   };
   CHECK(has(why([](c& is) {
-              is.ends_are_layers = true, is.pipeline_parallel = 4, is.tensor_parallel = 2;
+              is.split = pipeline_split{.embedding_layers = 1, .head_layers = 1};
+              is.pipeline_parallel = 4, is.tensor_parallel = 2;
             }),
             "num_hidden_layers, where a multiple"));
+  CHECK(has(why([](c& is) { is.split = pipeline_split{.first_have_more = true}; }),
+            "split deals layers by another rule"));
+  CHECK(has(why([](c& is) {
+              is.split = pipeline_split{.listed = {{1, 2, 3}, 3}};
+            }),
+            "split does not fit: listed_chunks 3 is not taken"));
   CHECK(has(why([](c& is) { is.pipeline_parallel = 1, is.virtual_pipeline = 2; }),
             "a pipeline_parallel of at least 2"));
   CHECK(has(why([](c& is) { is.shares_kept_inputs = true; }), "recompute full"));

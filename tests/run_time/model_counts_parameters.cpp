@@ -4,6 +4,7 @@
 #include "listed_model.hpp"
 #include "random_model.hpp"
 
+#include <gpuplan/catalog/models.hpp>
 #include <gpuplan/parameters.hpp>
 
 #include <cstdint>
@@ -108,6 +109,56 @@ TEST_CASE("stages hold all layers in order, none more than an equal layout round
       wrong += next != layers;
     }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("stages that are split unevenly, or interleaved, hold the whole model") {
+  const auto sum_of_stages = [](const transformer& model, const parallelism& layout) {
+    REQUIRE(validate(layout, model.layers()));
+    std::int64_t sum = 0;
+    for (std::int64_t stage = 0; stage < layout.pipeline_parallel; ++stage)
+      sum += parameters(model, layout, {.stage = stage}).total();
+    return sum;
+  };
+  const auto on = [](std::int64_t stages, std::int64_t chunks, const pipeline_split& split) {
+    parallelism layout;
+    layout.pipeline_parallel = stages;
+    layout.virtual_pipeline = chunks;
+    layout.split = split;
+    return layout;
+  };
+  const pipeline_split ends{.embedding_layers = 1, .head_layers = 1};
+  const transformer& llama = catalog::llama_3_1_405b;
+  const std::int64_t all = parameters(llama).total();
+  for (const std::int64_t chunks : {1, 2, 4, 8})
+    CHECK(sum_of_stages(llama, on(16, chunks, ends)) == all);
+  CHECK(sum_of_stages(llama, on(16, 1, {.first_stage_layers = 9, .last_stage_layers = 5})) == all);
+  CHECK(sum_of_stages(
+            llama, on(7, 3, {.embedding_layers = 1, .head_layers = 1, .first_have_more = true})) ==
+        all);
+  // DeepSeek-V3: 61 layers of which three have no experts; its layer of multi-token prediction
+  // needs a copy of the table
+  transformer deepseek = catalog::deepseek_v3;
+  deepseek.mtp_layers = 0;
+  const std::int64_t whole = parameters(deepseek).total();
+  for (const std::int64_t chunks : {1, 2, 4}) {
+    pipeline_split listed;
+    listed.listed.count = 16;
+    for (int at = 0; at < 16; ++at) listed.listed.layers[at] = at < 15 ? 4 : 1;
+    CHECK(sum_of_stages(deepseek, on(16 / chunks, chunks, listed)) == whole);
+  }
+  // experts in every second of 12 layers: of chunks of 3 the first and third have one such layer,
+  // the others two
+  transformer mixed = catalog::llama_3_8b;
+  mixed.num_hidden_layers = 12;
+  mixed.moe = {
+      .num_experts = 4, .num_experts_per_tok = 1, .moe_intermediate_size = 64, .moe_layer_step = 2};
+  const auto experts = [&](std::int64_t stage) {
+    return parameters(mixed, on(2, 2, {}), {.stage = stage}).experts /
+           layer_parameters(mixed, layer_kind::experts).experts;
+  };
+  CHECK(experts(0) == 2);
+  CHECK(experts(1) == 4);
+  CHECK(sum_of_stages(mixed, on(2, 2, {})) == parameters(mixed).total());
 }
 
 TEST_CASE("what trains of random models") {

@@ -108,6 +108,17 @@ TEST_CASE("torchtitan's flags say the same, also in tokens and with a pipeline")
   CHECK(*pipeline.config.accumulation == 8);
   CHECK(*pipeline.config.zero_stage == 2);
   CHECK(pipeline.not_understood == std::vector<std::string>{"odd"});
+  REQUIRE(pipeline.config.split);
+  CHECK(*pipeline.config.split ==
+        pipeline_split{.embedding_layers = 1, .head_layers = 1, .first_have_more = true});
+  const read_config shorter =
+      read_torchtitan_words({"--parallelism.pipeline_parallel_degree=4",
+                             "--parallelism.pipeline_parallel_first_stage_less_layers=0",
+                             "--parallelism.pipeline_parallel_last_stage_less_layers=2"});
+  REQUIRE(shorter.config.split);
+  CHECK(*shorter.config.split == pipeline_split{.head_layers = 2, .first_have_more = true});
+  CHECK(shorter.not_understood.empty());
+  CHECK_FALSE(tokens.config.split);
 }
 
 TEST_CASE("what torchtitan's settings contradict themselves in is said") {

@@ -40,6 +40,7 @@ try:
     from megatron.bridge.training.config import runtime_config_update
     from megatron.bridge.training.utils.omegaconf_utils import process_config_with_overrides
     from megatron.core.transformer import transformer_config
+    from megatron.core.transformer.pipeline_parallel_layer_layout import PipelineParallelLayerLayout
 except Exception as missing:
     skip(f"Megatron-Bridge is not there: {missing}")
 finally:
@@ -50,11 +51,33 @@ as_if_on_h100s(torch)
 transformer_config.is_te_min_version = lambda version, **also: True
 
 
+def layers_listed(layout):
+    """How many decoder layers each chunk of a layout has, as Megatron-Core unfolds it."""
+    if layout is None:
+        return []
+    if isinstance(layout, str):
+        layout = PipelineParallelLayerLayout.parse_str_to_list(layout)
+    layout = getattr(layout, "input_data", layout)
+    return [sum(getattr(layer, "name", layer) == "decoder" for layer in chunk) for chunk in layout]
+
+
+def layers_of(expected):
+    """Layers that the stages of a plan may have."""
+    stages = expected.get("pipeline_parallel", 1)
+    chunks = expected.get("virtual_pipeline", 1)
+    split = expected.get("split", {})
+    if split.get("listed"):
+        return sum(split["listed"])
+    stated = [split[end] for end in ("first", "last") if split.get(end)]
+    if stated:
+        return sum(stated) + (stages - len(stated)) * chunks * 4
+    return 4 * stages * chunks - split.get("embedding", 0) - split.get("head", 0)
+
+
 def recipe(expected):
     made = _pretrain_common()
-    stages = expected.get("pipeline_parallel", 1) * expected.get("virtual_pipeline", 1)
     made.model = GPTModelProvider(
-        num_layers=4 * stages - (2 if expected.get("ends_are_layers") else 0),
+        num_layers=layers_of(expected),
         hidden_size=4096,
         num_attention_heads=32,
         num_moe_experts=8 if "expert_parallel" in expected else None,
@@ -79,7 +102,13 @@ def found_in(config):
         "expert_parallel": model.expert_model_parallel_size,
         "sequence_parallel": model.sequence_parallel,
         "zero_stage": int(config.ddp.use_distributed_optimizer),
-        "ends_are_layers": model.account_for_loss_in_pipeline_split,
+        "split": {
+            "embedding": int(model.account_for_embedding_in_pipeline_split),
+            "head": int(model.account_for_loss_in_pipeline_split),
+            "first": model.num_layers_in_first_pipeline_stage or 0,
+            "last": model.num_layers_in_last_pipeline_stage or 0,
+            "listed": layers_listed(model.pipeline_model_parallel_layout),
+        },
         "shares_kept_inputs": model.distribute_saved_activations,
         "recompute": model.recompute_granularity or "none",
         "precision": "fp8" if model.fp8 else "bf16" if model.bf16 else "fp16" if model.fp16 else "fp32",

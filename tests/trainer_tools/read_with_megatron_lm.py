@@ -19,6 +19,7 @@ try:
     from megatron.core import __version__
     import torch
     from megatron.core.transformer import transformer_config
+    from megatron.core.transformer.pipeline_parallel_layer_layout import PipelineParallelLayerLayout
     from megatron.training.arguments import (
         add_megatron_arguments,
         core_transformer_config_from_args,
@@ -31,6 +32,23 @@ except Exception as missing:
 as_if_on_h100s(torch)
 os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
 transformer_config.is_te_min_version = lambda version, **also: True
+
+
+def layers_listed(layout):
+    """How many decoder layers each chunk of a layout has, as Megatron-Core unfolds it."""
+    if layout is None:
+        return []
+    unfolded = PipelineParallelLayerLayout.parse_str_to_list(layout)
+    return [sum(getattr(layer, "name", layer) == "decoder" for layer in chunk) for chunk in unfolded]
+
+
+def chunks_of_stage(read):
+    listed = layers_listed(read.pipeline_model_parallel_layout)
+    if not listed:
+        return read.num_virtual_stages_per_pipeline_rank
+    return len(listed) // read.pipeline_model_parallel_size
+
+
 parser = add_megatron_arguments(argparse.ArgumentParser(allow_abbrev=False))
 cases = 0
 for folder, expected in each_case("megatron"):
@@ -46,12 +64,18 @@ for folder, expected in each_case("megatron"):
         "sequence_length": read.seq_length,
         "tensor_parallel": read.tensor_model_parallel_size,
         "pipeline_parallel": read.pipeline_model_parallel_size,
-        "virtual_pipeline": read.num_virtual_stages_per_pipeline_rank,
+        "virtual_pipeline": chunks_of_stage(read),
         "context_parallel": read.context_parallel_size,
         "expert_parallel": read.expert_model_parallel_size,
         "sequence_parallel": read.sequence_parallel,
         "zero_stage": int(read.use_distributed_optimizer),
-        "ends_are_layers": read.account_for_loss_in_pipeline_split,
+        "split": {
+            "embedding": int(read.account_for_embedding_in_pipeline_split),
+            "head": int(read.account_for_loss_in_pipeline_split),
+            "first": read.decoder_first_pipeline_num_layers or 0,
+            "last": read.decoder_last_pipeline_num_layers or 0,
+            "listed": layers_listed(read.pipeline_model_parallel_layout),
+        },
         "shares_kept_inputs": read.distribute_saved_activations,
         "recompute": read.recompute_granularity or "none",
         "precision": "fp8" if read.fp8 else "bf16" if read.bf16 else "fp16" if read.fp16 else "fp32",

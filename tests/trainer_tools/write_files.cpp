@@ -82,6 +82,18 @@ io::value member_value(const known<lora>& is) {
   made["four_bits"] = is->base.block != 0;
   return made;
 }
+io::value member_value(const known<pipeline_split>& is) {
+  io::value made;
+  made["embedding"] = is->embedding_layers;
+  made["head"] = is->head_layers;
+  made["first"] = is->first_stage_layers;
+  made["last"] = is->last_stage_layers;
+  io::value::list listed;
+  for (int at = 0; at < is->listed.count; ++at)
+    listed.emplace_back(static_cast<std::int64_t>(is->listed.layers[at]));
+  made["listed"] = listed;
+  return made;
+}
 // What no parser of these shows.
 template <class T>
 io::value member_value(const T&) {

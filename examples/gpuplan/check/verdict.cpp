@@ -11,9 +11,11 @@
 #include <gpuplan/time/stack_range.hpp>
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "plan/options.hpp"
+#include "setups/options.hpp"
 
 namespace check_program {
 namespace {
@@ -44,6 +46,10 @@ std::string change_of(const io::configured_training& from, const training_plan& 
   number("tensor-parallel", before.tensor_parallel, to.layout.tensor_parallel);
   number("pipeline-parallel", before.pipeline_parallel, to.layout.pipeline_parallel);
   number("virtual-pipeline", before.virtual_pipeline, to.layout.virtual_pipeline);
+  if (!(before.split == to.layout.split)) {
+    const std::string split = setups::in_words(to.layout.split);
+    add(split.empty() ? "stages alike" : split);
+  }
   number("context-parallel", before.context_parallel, to.layout.context_parallel);
   number("expert-parallel", before.expert_parallel, to.layout.expert_parallel);
   number("ZeRO", before.zero_stage, to.layout.zero_stage);
@@ -81,6 +87,10 @@ void find_better(const io::configured_training& training,
   if (gpus > 1)
     request.space.zero_stage =
         range<std::int64_t>{training.setup.framework.engine.is->least_zero_stage, most_stage};
+  // What the files state of stages is of as many stages as theirs.
+  training_setup alike = training.setup;
+  alike.parallelism.split = {};
+  if (!layout.split.is_even()) request.setups = std::span(&alike, 1);
   const auto found =
       plan_training(request, transformer_memory_of{.fragmentation = fragmentation}, 3);
   if (!found) return;

@@ -339,6 +339,16 @@ bool has_codes(const named_request& asked) {
       });
 }
 
+std::string split_in_letters(const pipeline_split& split) {
+  const auto number = [](std::int64_t layers) {
+    return layers == 0 ? std::string() : std::to_string(layers);
+  };
+  if (split.listed.count != 0) return "[listed]";
+  if (split.states_ends())
+    return "[" + number(split.first_stage_layers) + ".." + number(split.last_stage_layers) + "]";
+  return std::string(split.embedding_layers != 0 ? "E" : "") + (split.head_layers != 0 ? "L" : "");
+}
+
 std::string in_words(const training_plan& plan) {
   const parallelism& layout = plan.layout;
   std::string words;
@@ -351,6 +361,7 @@ std::string in_words(const training_plan& plan) {
   degree("c", layout.context_parallel);
   degree("e", layout.expert_parallel);
   degree("p", layout.pipeline_parallel);
+  if (layout.pipeline_parallel > 1) words += split_in_letters(layout.split);
   degree("v", layout.virtual_pipeline);
   if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
   return words.empty() ? "replicas" : words;

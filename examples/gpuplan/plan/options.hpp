@@ -68,6 +68,9 @@ void add_options(CLI::App& app, arguments& to);
 /// "t4s c2 e2 p8 v2 ZeRO-1": the degrees above 1 of tensor, context, expert, pipeline and chunks,
 /// and an s where tensor ranks have a part each of the sequence between their products.
 [[nodiscard]] std::string in_words(const gpuplan::training_plan& plan);
+/// How its stages are split: nothing where they are alike, E, L or EL where the embedding, the head
+/// or both count as a layer, "[3..2]" with the layers of the first and the last stage.
+[[nodiscard]] std::string split_in_letters(const gpuplan::pipeline_split& split);
 /// Whether its tensor ranks do.
 [[nodiscard]] bool divides_sequence(const gpuplan::training_plan& plan);
 /// "8x2x4": replicas, micro-batch, accumulation.

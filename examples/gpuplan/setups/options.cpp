@@ -522,6 +522,23 @@ std::string in_words(const training_setup& setup, const batch_plan& plan) {
   return method.empty() ? text : text + ", " + method;
 }
 
+std::string in_words(const pipeline_split& split) {
+  if (split.listed.count != 0) return "layers listed for " + counted(split.listed.count, "chunk");
+  std::string text;
+  const auto add = [&](std::int64_t layers, const std::string& more) {
+    if (layers != 0) text += (text.empty() ? "" : " and ") + more;
+  };
+  add(split.first_stage_layers, counted(split.first_stage_layers, "layer") + " on the first stage");
+  add(split.last_stage_layers, counted(split.last_stage_layers, "layer") + " on the last");
+  const auto as_layers = [](const char* end, std::int64_t layers) {
+    return end + (layers == 1 ? std::string(" as a layer") : " as " + counted(layers, "layer"));
+  };
+  if (split.embedding_layers == 1 && split.head_layers == 1) return "embedding and head as layers";
+  add(split.embedding_layers, as_layers("embedding", split.embedding_layers));
+  add(split.head_layers, as_layers("head", split.head_layers));
+  return text;
+}
+
 std::string method_in_words(const training_setup& setup) {
   std::string text;
   const auto add = [&](const std::string& more) {
@@ -534,6 +551,7 @@ std::string method_in_words(const training_setup& setup) {
   add_degree("tensor-parallel ", layout.tensor_parallel);
   add_degree("pipeline-parallel ", layout.pipeline_parallel);
   add_degree("virtual-pipeline ", layout.virtual_pipeline);
+  if (layout.pipeline_parallel > 1) add(in_words(layout.split));
   add_degree("context-parallel ", layout.context_parallel);
   add_degree("expert-parallel ", layout.expert_parallel);
   const precision_recipe bf16 = setup.precision;

@@ -96,6 +96,8 @@ void train_adapters(gpuplan::training_setup& setup, std::int64_t rank, bool four
 [[nodiscard]] std::string in_words(const gpuplan::lora& adapters);
 /// "8-bit AdamW".
 [[nodiscard]] std::string in_words(gpuplan::optimizer steps);
+/// How stages are split where they are not alike: "embedding and head as layers"; else nothing.
+[[nodiscard]] std::string in_words(const gpuplan::pipeline_split& split);
 /// How it trains: "tensor-parallel 8, bf16 mixed, AdamW, ZeRO-1".
 [[nodiscard]] std::string method_in_words(const gpuplan::training_setup& setup);
 /// What a step trains on, and how: "8 samples of 1,024 tokens on each of 4 GPUs, bf16 mixed, AdamW,

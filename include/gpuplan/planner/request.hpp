@@ -27,7 +27,11 @@ namespace gpuplan {
 enum class plan_goal { least_time, least_money, least_memory };
 
 /// The plans to choose from: every combination of these that uses the GPUs exactly and that the
-/// framework has code for. What is absent is as the setup has it.
+/// framework has code for, of no more stages than layers. What is absent is as the setup has it.
+/// Where layers do not divide by stages and the setup's `split` states nothing, Megatron-Core's are
+/// split in its other ways: the embedding, the head or both count as a layer; where none of these
+/// divides either, the first stage has fewer layers and the last as many or one less, or the last
+/// alone has fewer. All others have as many as the longest must have.
 struct plan_space {
   known<range<std::int64_t>> gpus{};  // absent: all. Up to a node's any number, then whole nodes
   known<range<std::int64_t>> tensor_parallel{};

@@ -111,7 +111,7 @@ inline constexpr std::int64_t usual_sequence_length_of_files = 2048;
   layout.optimizer_on_host = is(config.optimizer_on_host);
   layout.weights_on_host = is(config.weights_on_host);
   if (config.schedule_of_pipeline) layout.schedule = *config.schedule_of_pipeline;
-  if (is(config.ends_are_layers)) layout.split = {.embedding_layers = 1, .head_layers = 1};
+  if (config.split) layout.split = *config.split;
   layout.shares_kept_inputs = is(config.shares_kept_inputs);
   if (config.zero_stage) layout.zero_stage = *config.zero_stage;
   if (!config.zero_stage)

@@ -227,6 +227,11 @@ inline void read_megatron(settings_reader& from, training_config& to) {
       "recompute_granularity",
       {{"full", recompute_mode::full}, {"selective", recompute_mode::selective}});
   if (!to.recompute) to.recompute = recompute_mode::none;
+  const bool has_input = says(from.flag("account_for_embedding_in_pipeline_split"), true);
+  const bool has_loss = says(from.flag("account_for_loss_in_pipeline_split"), true);
+  if (has_input || has_loss)
+    to.split =
+        pipeline_split{.embedding_layers = has_input ? 1 : 0, .head_layers = has_loss ? 1 : 0};
   const std::string method = from.text("recompute_method");
   const auto layers = from.integer("recompute_num_layers");
   if (method == "block")
@@ -252,9 +257,7 @@ inline void read_megatron(settings_reader& from, training_config& to) {
                        "overlap_param_gather overlap_grad_reduce bias_activation_fusion "
                        "apply_rope_fusion masked_softmax_fusion cross_entropy_loss_fusion "
                        "moe_grouped_gemm moe_token_dispatcher_type use_packed_sequences "
-                       "sequence_packing megatron_pretrained_checkpoint export_hf_on_finish "
-                       "account_for_embedding_in_pipeline_split "
-                       "account_for_loss_in_pipeline_split");
+                       "sequence_packing megatron_pretrained_checkpoint export_hf_on_finish");
 }
 
 // Unlike the Trainer, it recomputes layers unless it is told not to.

@@ -66,7 +66,9 @@ inline constexpr const char* also_distributed = "optimizer.use_distributed_optim
       path.remove_prefix(end + 1);
     }
     const std::string_view text = std::string_view(word).substr(equals + 1);
-    value is = value_of_word(text);
+    const bool is_quoted = text.size() > 1 && (text.front() == '\'' || text.front() == '"') &&
+                           text.back() == text.front();
+    value is = is_quoted ? value(text.substr(1, text.size() - 2)) : value_of_word(text);
     if (text == "null" || text == "None" || text == "~") is = value();
     if (is_one_of(text, {"true", "True"})) is = true;
     if (is_one_of(text, {"false", "False"})) is = false;
@@ -299,7 +301,11 @@ class megatron_bridge_reader {
       settings[path] = is;
     else
       settings[path.substr(0, point)][path.substr(point + 1)] = is;
-    words += " " + std::string(path) + "=" + detail::plain_word(is);
+    // quoted for the overrides' grammar, and for the shell
+    const std::string word = detail::plain_word(is);
+    const bool is_quoted = word.find_first_of("(|*") != std::string::npos;
+    words += is_quoted ? " \"" + std::string(path) + "='" + word + "'\""
+                       : " " + std::string(path) + "=" + word;
   };
   for (const auto& [key, is] : plan.settings) put(key.path, is);
   if (config.zero_stage) put(detail::also_distributed, *config.zero_stage == 1);

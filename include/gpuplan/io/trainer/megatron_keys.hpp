@@ -24,6 +24,9 @@ struct megatron_key {
   }
 };
 
+inline constexpr megatron_key megatron_chunks{"--num-virtual-stages-per-pipeline-rank",
+                                              "model.virtual_pipeline_model_parallel_size"};
+
 struct megatron_integer {
   megatron_key key{};
   known<std::int64_t> training_config::*member = nullptr;
@@ -40,8 +43,7 @@ inline constexpr megatron_integer megatron_integers[] = {
      &training_config::context_parallel},
     {{"--expert-model-parallel-size", "model.expert_model_parallel_size"},
      &training_config::expert_parallel},
-    {{"--num-virtual-stages-per-pipeline-rank", "model.virtual_pipeline_model_parallel_size"},
-     &training_config::virtual_pipeline},
+    {megatron_chunks, &training_config::virtual_pipeline},
     {{"--train-iters", "train.train_iters"}, &training_config::steps},
     {{"--train-samples", "train.train_samples"}, &training_config::samples},
 };
@@ -89,6 +91,12 @@ inline constexpr megatron_key megatron_first{"--account-for-embedding-in-pipelin
                                              "model.account_for_embedding_in_pipeline_split"};
 inline constexpr megatron_key megatron_last{"--account-for-loss-in-pipeline-split",
                                             "model.account_for_loss_in_pipeline_split"};
+inline constexpr megatron_key megatron_first_layers{"--decoder-first-pipeline-num-layers",
+                                                    "model.num_layers_in_first_pipeline_stage"};
+inline constexpr megatron_key megatron_last_layers{"--decoder-last-pipeline-num-layers",
+                                                   "model.num_layers_in_last_pipeline_stage"};
+inline constexpr megatron_key megatron_layout{"--pipeline-model-parallel-layout",
+                                              "model.pipeline_model_parallel_layout"};
 inline constexpr megatron_key megatron_optimizer{"--optimizer", "optimizer.optimizer"};
 inline constexpr megatron_key megatron_schedule{"--lr-decay-style", "scheduler.lr_decay_style"};
 inline constexpr megatron_key megatron_attention{"--attention-backend", "model.attention_backend"};
@@ -123,9 +131,6 @@ inline constexpr megatron_key megatron_doubts[] = {
     {"--fp4-param-gather", "model.fp4_param"},
     {"--fp4-format", "model.fp4"},
     {"--moe-layer-recompute", "model.moe_layer_recompute"},
-    {"--pipeline-model-parallel-layout", "model.pipeline_model_parallel_layout"},
-    {"--decoder-first-pipeline-num-layers", "model.num_layers_in_first_pipeline_stage"},
-    {"--decoder-last-pipeline-num-layers", "model.num_layers_in_last_pipeline_stage"},
     {"--rampup-batch-size", "train.rampup_batch_size"},
     {"--step-batch-size-schedule", "train.step_batch_size_schedule"},
     {"--use-torch-fsdp2", "dist.use_torch_fsdp2"},

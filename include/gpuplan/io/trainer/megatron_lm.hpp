@@ -35,7 +35,8 @@ class megatron_lm_reader {
     megatron_shape_reader(from_, to_).read();
     const auto per_stage = from_.integer("--num-layers-per-virtual-pipeline-stage");
     if (per_stage && config.shape && config.pipeline_parallel) {
-      const std::int64_t layers = config.shape->num_hidden_layers;
+      std::int64_t layers = config.shape->num_hidden_layers;
+      if (config.split) layers += config.split->embedding_layers + config.split->head_layers;
       if (*per_stage > layers || *config.pipeline_parallel > layers ||
           layers % (*per_stage * *config.pipeline_parallel) != 0)
         core_.remark_on(remark::kind::contradicts,
@@ -205,6 +206,10 @@ class megatron_lm_reader {
   detail::put_shape(*config.shape, *config.sequence_length, words);
   for (const auto& [key, is] : plan.settings) {
     if (is.is_nothing() || (is.flag() != nullptr && !*is.flag())) continue;
+    // a layout says how many chunks there are
+    if (key.flag == std::string_view(detail::megatron_chunks.flag) && config.split &&
+        config.split->listed.count != 0)
+      continue;
     words.emplace_back(key.flag, is.flag() != nullptr ? "" : detail::plain_word(is));
   }
   const bool is_fp8 = *config.precision == training_precision::fp8;
@@ -231,8 +236,8 @@ class megatron_lm_reader {
   text.pop_back();
   for (const auto& [flag, is] : words) {
     text += " \\\n  " + flag;
-    const bool has_brackets = is.find('[') != std::string::npos;
-    if (!is.empty()) text += has_brackets ? " '" + is + "'" : " " + is;
+    const bool is_quoted = is.find_first_of("[(|*") != std::string::npos;
+    if (!is.empty()) text += is_quoted ? " '" + is + "'" : " " + is;
   }
   text.insert(text.find('\n') + 1,
               "# written for Megatron-LM of megatron-core 0.19.2; put your tokenizer in the place "

@@ -4,11 +4,15 @@
 
 #include <gpuplan/io/trainer/megatron_keys.hpp>
 #include <gpuplan/io/trainer/members.hpp>
+#include <gpuplan/io/trainer/pipeline_layout.hpp>
 #include <gpuplan/io/trainer/settings_reader.hpp>
 #include <gpuplan/io/trainer/training_config.hpp>
 #include <gpuplan/io/value.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/optimizer.hpp>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/training_setup.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -39,13 +43,7 @@ class megatron_reader {
     read_sharding();
     read_recomputation();
     read_optimizer();
-    if (is_true(from_.flag(name(megatron_first))) || is_true(from_.flag(name(megatron_last)))) {
-      config_.ends_are_layers = true;
-      if (is_true(from_.flag(name(megatron_first))) != is_true(from_.flag(name(megatron_last))))
-        remark_on(remark::kind::doubtful,
-                  name(megatron_first),
-                  "stands alone; the estimate counts the loss as a layer too, or neither");
-    }
+    read_split();
     for (const megatron_key& key : megatron_doubts) {
       const value* const is = from_.find(name(key), true);
       if (is == nullptr || (is->flag() != nullptr && !*is->flag())) continue;
@@ -79,6 +77,7 @@ class megatron_reader {
       if (model.moe.num_experts != 0)
         divides("--expert-model-parallel-size", expert, "num-experts", model.moe.num_experts);
     }
+    check_split();
     if (config_.context_parallel && config_.sequence_length)
       divides("--context-parallel-size",
               *config_.context_parallel == 1 ? 1 : *config_.context_parallel * 2,
@@ -158,6 +157,88 @@ class megatron_reader {
                 name(megatron_instances),
                 "shares the states among a part of the replicas; the estimate counts with all");
   }
+  // Which layers are on which stage.
+  void read_split() {
+    pipeline_split split;
+    split.embedding_layers = is_true(from_.flag(name(megatron_first))) ? 1 : 0;
+    split.head_layers = is_true(from_.flag(name(megatron_last))) ? 1 : 0;
+    if (const auto is = from_.integer(name(megatron_first_layers))) split.first_stage_layers = *is;
+    if (const auto is = from_.integer(name(megatron_last_layers))) split.last_stage_layers = *is;
+    if (const std::string text = layout_text(); !text.empty()) {
+      const read_pipeline_layout read = pipeline_layout_of(text);
+      if (read) {
+        split.listed = read.chunks;
+        listed_mtp_ = read.mtp_layers;
+        if (read.mtp_is_apart)
+          remark_on(remark::kind::doubtful,
+                    name(megatron_layout),
+                    "has m in a chunk before L; the estimate has it in the last one");
+      } else {
+        remark_on(remark::kind::doubtful, name(megatron_layout), read.why);
+      }
+    }
+    if (!split.is_even()) config_.split = split;
+  }
+  // In the Bridge's configuration it may be a list of lists of words.
+  std::string layout_text() {
+    const value* const is = from_.find(name(megatron_layout), true);
+    if (is == nullptr) return "";
+    if (is->text() != nullptr) return *is->text();
+    const value::list* const chunks = is->items();
+    if (chunks == nullptr) return "";
+    std::string text;
+    for (const value& chunk : *chunks) {
+      if (&chunk != &chunks->front()) text += "|";
+      if (chunk.items() == nullptr) return "?";
+      for (const value& layer : *chunk.items()) {
+        const std::string* const word = layer.text();
+        if (word == nullptr) return "?";
+        text += *word == "embedding" ? "E"
+                : *word == "decoder" ? "t"
+                : *word == "mtp"     ? "m"
+                : *word == "loss"    ? "L"
+                                     : "?";
+      }
+    }
+    return text;
+  }
+  // A list says how many chunks there are; and all of them have the model's layers.
+  void check_split() {
+    if (!config_.split) return;
+    const listed_chunks& listed = config_.split->listed;
+    const std::int64_t stages = config_.pipeline_parallel ? *config_.pipeline_parallel : 1;
+    if (listed.count != 0) {
+      if (config_.virtual_pipeline && is_flags())
+        remark_on(remark::kind::contradicts,
+                  name(megatron_layout),
+                  std::string("stands beside ") + name(megatron_chunks));
+      if (!divides(name(megatron_layout), stages, "the number of its chunks", listed.count)) return;
+      if (!config_.virtual_pipeline && listed.count > stages)
+        config_.virtual_pipeline = listed.count / stages;
+      if (config_.shape && config_.shape->mtp_layers != listed_mtp_)
+        remark_on(remark::kind::contradicts,
+                  name(megatron_layout),
+                  "has " + std::to_string(listed_mtp_) + " m; " +
+                      std::to_string(config_.shape->mtp_layers) +
+                      ", the layers of multi-token prediction, are taken");
+    }
+    if (!config_.shape) return;
+    parallelism layout;
+    layout.pipeline_parallel = stages;
+    layout.virtual_pipeline = config_.virtual_pipeline ? *config_.virtual_pipeline : 1;
+    layout.split = *config_.split;
+    failure why = validate(layout).why();
+    if (!gpuplan::detail::failed(why))
+      why = gpuplan::detail::flaw_of_equal_stages(layout, config_.shape->layers());
+    if (gpuplan::detail::failed(why))
+      remark_on(remark::kind::contradicts,
+                name(listed.count != 0                        ? megatron_layout
+                     : config_.split->first_stage_layers != 0 ? megatron_first_layers
+                     : config_.split->last_stage_layers != 0  ? megatron_last_layers
+                     : config_.split->embedding_layers != 0   ? megatron_first
+                                                              : megatron_last),
+                failure_text(why).c_str());
+  }
   void read_recomputation() {
     const std::string granularity = from_.text(name(megatron_granularity));
     const std::string method = from_.text(name(megatron_method));
@@ -223,6 +304,7 @@ class megatron_reader {
   settings_reader& from_;
   megatron_dialect dialect_;
   training_config& config_;
+  std::int64_t listed_mtp_ = 0;  // layers of multi-token prediction in the layout
 };
 
 /// A plan's settings in the order in which they are written; the batch as a global one.
@@ -286,6 +368,19 @@ template <class Meaning, std::size_t Size>
   if (config.virtual_pipeline && *config.virtual_pipeline > 1 && stages < 2)
     return "virtual_pipeline is " + std::to_string(*config.virtual_pipeline) +
            "; a pipeline_parallel of at least 2 is taken with it";
+  if (config.split) {
+    const pipeline_split& split = *config.split;
+    if (split.first_have_more || split.head_cost != 0 || split.embedding_layers > 1 ||
+        split.head_layers > 1)
+      return "split deals layers by another rule than Megatron's: equal stages, with the embedding "
+             "or the head as a layer, stated first and last ones, or a list, are taken";
+    parallelism layout;
+    layout.pipeline_parallel = stages;
+    layout.virtual_pipeline = config.virtual_pipeline ? *config.virtual_pipeline : 1;
+    layout.split = split;
+    if (const auto valid = validate(layout); !valid)
+      return "split does not fit: " + std::string(failure_text(valid.why()).c_str());
+  }
   if (config.learning_rate && config.least_learning_rate &&
       *config.least_learning_rate > *config.learning_rate)
     return "least_learning_rate is more than learning_rate; at most as much is taken";
@@ -326,9 +421,17 @@ template <class Meaning, std::size_t Size>
   for (const auto& [key, member] : megatron_flags)
     if (config.*member) put(key, *(config.*member));
   if (config.zero_stage) put(megatron_distributed, *config.zero_stage == 1);
-  if (config.ends_are_layers) {
-    put(megatron_first, *config.ends_are_layers);
-    put(megatron_last, *config.ends_are_layers);
+  if (config.split && config.split->listed.count != 0) {
+    put(megatron_layout,
+        text_of(config.split->listed, config.shape ? config.shape->mtp_layers : 0));
+  } else if (config.split && config.split->states_ends()) {
+    if (config.split->first_stage_layers != 0)
+      put(megatron_first_layers, config.split->first_stage_layers);
+    if (config.split->last_stage_layers != 0)
+      put(megatron_last_layers, config.split->last_stage_layers);
+  } else if (config.split) {
+    put(megatron_first, config.split->embedding_layers != 0);
+    put(megatron_last, config.split->head_layers != 0);
   }
   if (config.recompute) {
     const bool is_full = *config.recompute == recompute_mode::full;
@@ -374,7 +477,7 @@ template <class Meaning, std::size_t Size>
                                  "pipeline_parallel",
                                  "virtual_pipeline",
                                  "schedule_of_pipeline",
-                                 "ends_are_layers",
+                                 "split",
                                  "context_parallel",
                                  "expert_parallel",
                                  "sequence_parallel",

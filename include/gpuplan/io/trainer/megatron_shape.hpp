@@ -336,9 +336,13 @@ class megatron_shape_reader {
     return "shape makes no model: " + std::string(failure_text(valid.why()).c_str());
   const bool is_layer_norm = model.norm == norm_kind::layer_norm;
   const std::int64_t tensor_parallel = config.tensor_parallel ? *config.tensor_parallel : 1;
-  const std::int64_t chunks = (config.pipeline_parallel ? *config.pipeline_parallel : 1) *
-                              (config.virtual_pipeline ? *config.virtual_pipeline : 1);
-  const std::int64_t ends = config.ends_are_layers && *config.ends_are_layers ? 2 : 0;
+  parallelism layout;
+  layout.pipeline_parallel = config.pipeline_parallel ? *config.pipeline_parallel : 1;
+  layout.virtual_pipeline = config.virtual_pipeline ? *config.virtual_pipeline : 1;
+  if (config.split) layout.split = *config.split;
+  const bool is_split =
+      validate(layout) && !gpuplan::detail::failed(gpuplan::detail::flaw_of_equal_stages(
+                              layout, model.num_hidden_layers));
   const std::pair<bool, const char*> wrong[] = {
       {model.kind != model_kind::decoder, "kind, where a decoder is taken"},
       {model.norm_at != norm_position::before, "norm_at, where norms before are taken"},
@@ -366,9 +370,9 @@ class megatron_shape_reader {
        "num_attention_heads, where a multiple of tensor_parallel is taken"},
       {model.moe.num_experts != 0 && model.mlp_bias && tensor_parallel > 1,
        "mlp_bias with experts, where tensor_parallel 1 is taken"},
-      {(model.num_hidden_layers + ends) % chunks != 0,
+      {!is_split,
        "num_hidden_layers, where a multiple of pipeline_parallel * virtual_pipeline is taken, with "
-       "the two ends where ends_are_layers"},
+       "the ends that split counts as layers, or what it states adds up to"},
       {model.position_rows != 0 && config.sequence_length &&
            model.position_rows < *config.sequence_length,
        "position_rows, where at least sequence_length is taken"},

@@ -24,7 +24,7 @@ void for_each_member(const With& with) {
   with("tensor_parallel", &c::tensor_parallel), with("pipeline_parallel", &c::pipeline_parallel);
   with("virtual_pipeline", &c::virtual_pipeline);
   with("schedule_of_pipeline", &c::schedule_of_pipeline);
-  with("ends_are_layers", &c::ends_are_layers), with("context_parallel", &c::context_parallel);
+  with("split", &c::split), with("context_parallel", &c::context_parallel);
   with("expert_parallel", &c::expert_parallel), with("sequence_parallel", &c::sequence_parallel);
   with("zero_stage", &c::zero_stage), with("optimizer_on_host", &c::optimizer_on_host);
   with("weights_on_host", &c::weights_on_host), with("engine", &c::engine);

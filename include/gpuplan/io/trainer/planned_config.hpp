@@ -60,8 +60,7 @@ struct planned_run_words {
   if (layout.sequence_parallel && layout.tensor_parallel > 1) made.sequence_parallel = true;
   if (layout.pipeline_parallel > 1 && layout.schedule != pipeline_schedule::one_f_one_b)
     made.schedule_of_pipeline = layout.schedule;
-  if (layout.split.embedding_layers != 0 && layout.split.head_layers != 0)
-    made.ends_are_layers = true;
+  if (!layout.split.is_even()) made.split = layout.split;
   if (layout.shares_kept_inputs) made.shares_kept_inputs = true;
   made.zero_stage = layout.zero_stage;
   if (layout.optimizer_on_host) made.optimizer_on_host = true;

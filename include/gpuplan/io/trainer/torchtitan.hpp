@@ -139,6 +139,10 @@ struct torchtitan_plan {
   if (config.schedule_of_pipeline)
     parallelism["pipeline_parallel_schedule"] =
         *config.schedule_of_pipeline == pipeline_schedule::gpipe ? "GPipe" : "1F1B";
+  if (config.split && config.split->first_have_more) {
+    parallelism["pipeline_parallel_first_stage_less_layers"] = config.split->embedding_layers;
+    parallelism["pipeline_parallel_last_stage_less_layers"] = config.split->head_layers;
+  }
   if (config.weights_on_host) training["enable_cpu_offload"] = *config.weights_on_host;
   const bool is_pipelined = config.pipeline_parallel && *config.pipeline_parallel > 1;
   // On by default since 0.3, which takes them with neither of these.
@@ -258,6 +262,7 @@ struct torchtitan_plan {
   const auto says_if = [&said](bool is, const char* name) {
     if (is) said.emplace_back(name);
   };
+  says_if(config.split && config.split->first_have_more, "split");
   says_if(config.precision && *config.precision != training_precision::pure_bf16 &&
               config.weights && *config.weights == number_format::fp32,
           "weights");

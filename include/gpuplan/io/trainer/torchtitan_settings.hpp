@@ -122,6 +122,13 @@ class torchtitan_reader {
       say(remark::kind::doubtful,
           "parallelism.pipeline_parallel_schedule",
           "is " + shown(value(schedule)) + "; the estimate knows 1F1B and GPipe");
+    // It deals the layers, and one each for what the ends stand for, to the stages.
+    const auto at_start = from_.integer("parallelism.pipeline_parallel_first_stage_less_layers", 0);
+    const auto at_end = from_.integer("parallelism.pipeline_parallel_last_stage_less_layers", 0);
+    if (is_pipelined)
+      config_.split = pipeline_split{.embedding_layers = at_start ? *at_start : 1,
+                                     .head_layers = at_end ? *at_end : 1,
+                                     .first_have_more = true};
     for (const char* const path : {"parallelism.module_fqns_per_model_part",
                                    "parallelism.pipeline_parallel_layers_per_stage",
                                    "parallelism.pipeline_parallel_split_points"})
@@ -288,8 +295,6 @@ class torchtitan_reader {
     from_.pass_over_words("parallelism.",
                           "enable_fsdp_symm_mem spmd_backend context_parallel_load_balancer "
                           "context_parallel_ptrr_mask_key context_parallel_rotate_method "
-                          "pipeline_parallel_first_stage_less_layers "
-                          "pipeline_parallel_last_stage_less_layers "
                           "pipeline_parallel_schedule_csv enable_compiled_autograd "
                           "enable_async_tensor_parallel disable_loss_parallel "
                           "expert_tensor_parallel_degree");

@@ -60,7 +60,7 @@ struct training_config {
   known<std::int64_t> pipeline_parallel{};
   known<std::int64_t> virtual_pipeline{};
   known<pipeline_schedule> schedule_of_pipeline{};
-  known<bool> ends_are_layers{};  // of the pipeline, as `parallelism` has it
+  known<pipeline_split> split{};  // of the pipeline, as `parallelism` has it
   known<std::int64_t> context_parallel{};
   known<std::int64_t> expert_parallel{};
   known<bool> sequence_parallel{};
