@@ -327,13 +327,13 @@ TEST_CASE("a plan's time is told with its parts, its range and what it achieves"
 
 TEST_CASE("parts are those of the model with other layers where these are a limit") {
   const json rows = json_answer(planned,
-                                {"llama-2-13b",
+                                {"gpt3-13b",
                                  "--framework",
                                  "megatron-te",
                                  "--gpu",
                                  "rtx_3090",
                                  "--gpus",
-                                 "24",
+                                 "40",
                                  "--batch",
                                  "120",
                                  "--plans",
