@@ -75,6 +75,53 @@ TEST_CASE("what is there is accepted") {
   STATIC_CHECK(validate(megatron));
 }
 
+// As Megatron-Core and DeepSpeed take them: of four layers.
+TEST_CASE("splits of stages that an engine has not") {
+  STATIC_CHECK(accepts(megatron, [](training_setup& of) {
+    of.parallelism.pipeline_parallel = 3;
+    of.parallelism.split = {.embedding_layers = 1, .head_layers = 1};
+  }));
+  STATIC_CHECK(accepts(megatron, [](training_setup& of) {
+    of.parallelism.pipeline_parallel = 2;
+    of.parallelism.split = {.last_stage_layers = 1};
+  }));
+  STATIC_CHECK(refuses(megatron,
+                       "pipeline_parallel 2 does not divide layers_and_ends 5; 1 or 5 do",
+                       [](training_setup& of) {
+                         of.parallelism.pipeline_parallel = 2;
+                         of.parallelism.split = {.embedding_layers = 1};
+                       }));
+  STATIC_CHECK(refuses(megatron,
+                       "head_layers 2 is not taken beside pipeline_parallel 2; 0 or 1 is",
+                       [](training_setup& of) {
+                         of.parallelism.pipeline_parallel = 2;
+                         of.parallelism.split = {.head_layers = 2};
+                       }));
+  STATIC_CHECK(refuses(megatron,
+                       "first_have_more true is not taken beside pipeline_parallel 2; false is",
+                       [](training_setup& of) {
+                         of.parallelism.pipeline_parallel = 2;
+                         of.parallelism.split = {.first_have_more = true};
+                       }));
+  STATIC_CHECK(refuses(megatron,
+                       "head_cost 1.5 is not taken beside pipeline_parallel 2; 0 is",
+                       [](training_setup& of) {
+                         of.parallelism.pipeline_parallel = 2;
+                         of.parallelism.split = {.head_cost = 1.5};
+                       }));
+  STATIC_CHECK(accepts(staged_deepspeed, [](training_setup& of) {
+    of.parallelism.split = {.embedding_layers = 1, .head_layers = 1};
+  }));
+  STATIC_CHECK(
+      refuses(staged_deepspeed,
+              "first_stage_layers 1 is not taken beside sharding deepspeed; 0 is",
+              [](training_setup& of) { of.parallelism.split = {.first_stage_layers = 1}; }));
+  STATIC_CHECK(
+      refuses(staged_deepspeed,
+              "embedding_layers 1 is not taken beside head_layers 0, sharding deepspeed; 0 is",
+              [](training_setup& of) { of.parallelism.split = {.embedding_layers = 1}; }));
+}
+
 TEST_CASE("layouts that a code has not") {
   CONSTEXPR bool are_refused = [] {
     for (const training_setup& setup : {llama, hugging_face, fully_sharded, deepspeed}) {
