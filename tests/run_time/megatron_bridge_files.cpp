@@ -101,6 +101,16 @@ TEST_CASE("what Megatron-Bridge's tree contradicts itself in is said") {
         training_precision::fp8);
 }
 
+TEST_CASE("a layout of stages may be a list of lists") {
+  const read_config read = read_megatron_bridge(
+      parse_yaml("model:\n  tensor_model_parallel_size: 1\n  pipeline_model_parallel_size: 3\n"
+                 "  pipeline_model_parallel_layout:\n  - [embedding, decoder]\n"
+                 "  - [decoder, decoder]\n  - [mtp, loss]\n")
+          .is);
+  REQUIRE(read.config.split);
+  CHECK(read.config.split->listed == listed_chunks{.layers = {1, 2, 0}, .count = 3});
+}
+
 TEST_CASE("Megatron-Bridge's files and words say what was written into them") {
   random_numbers random(13);
   int written_ones = 0;

@@ -164,7 +164,8 @@ class megatron_reader {
     split.head_layers = is_true(from_.flag(name(megatron_last))) ? 1 : 0;
     if (const auto is = from_.integer(name(megatron_first_layers))) split.first_stage_layers = *is;
     if (const auto is = from_.integer(name(megatron_last_layers))) split.last_stage_layers = *is;
-    if (const std::string text = layout_text(); !text.empty()) {
+    if (const std::string text = pipeline_layout_text(from_.find(name(megatron_layout), true));
+        !text.empty()) {
       const read_pipeline_layout read = pipeline_layout_of(text);
       if (read) {
         split.listed = read.chunks;
@@ -178,29 +179,6 @@ class megatron_reader {
       }
     }
     if (!split.is_even()) config_.split = split;
-  }
-  // In the Bridge's configuration it may be a list of lists of words.
-  std::string layout_text() {
-    const value* const is = from_.find(name(megatron_layout), true);
-    if (is == nullptr) return "";
-    if (is->text() != nullptr) return *is->text();
-    const value::list* const chunks = is->items();
-    if (chunks == nullptr) return "";
-    std::string text;
-    for (const value& chunk : *chunks) {
-      if (&chunk != &chunks->front()) text += "|";
-      if (chunk.items() == nullptr) return "?";
-      for (const value& layer : *chunk.items()) {
-        const std::string* const word = layer.text();
-        if (word == nullptr) return "?";
-        text += *word == "embedding" ? "E"
-                : *word == "decoder" ? "t"
-                : *word == "mtp"     ? "m"
-                : *word == "loss"    ? "L"
-                                     : "?";
-      }
-    }
-    return text;
   }
   // A list says how many chunks there are; and all of them have the model's layers.
   void check_split() {

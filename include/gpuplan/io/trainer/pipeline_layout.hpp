@@ -2,6 +2,7 @@
 
 // Megatron-Core's pipeline_model_parallel_layout, in both directions: "Et*4|(tttt|)*14tmL".
 
+#include <gpuplan/io/value.hpp>
 #include <gpuplan/parallelism.hpp>
 
 #include <cstddef>
@@ -67,6 +68,30 @@ class layout_unfolder {
   std::string_view text_;
   std::size_t at_ = 0;
 };
+
+/// A layout's text; in Megatron-Bridge's configuration it may be a list of lists of words. Empty
+/// where there is none.
+[[nodiscard]] inline std::string pipeline_layout_text(const value* is) {
+  if (is == nullptr) return "";
+  if (is->text() != nullptr) return *is->text();
+  const value::list* const chunks = is->items();
+  if (chunks == nullptr) return "";
+  std::string text;
+  for (const value& chunk : *chunks) {
+    if (&chunk != &chunks->front()) text += "|";
+    if (chunk.items() == nullptr) return "?";
+    for (const value& layer : *chunk.items()) {
+      const std::string* const word = layer.text();
+      if (word == nullptr) return "?";
+      text += *word == "embedding" ? "E"
+              : *word == "decoder" ? "t"
+              : *word == "mtp"     ? "m"
+              : *word == "loss"    ? "L"
+                                   : "?";
+    }
+  }
+  return text;
+}
 
 }  // namespace detail
 
