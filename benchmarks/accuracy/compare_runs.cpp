@@ -68,10 +68,11 @@ void compare_run_memory(row_comparisons& row) {
 
 // The time that the row printed, beside the time that the library says.
 void compare_time(row_comparisons& row) {
-  const timed_run run = describe_timed_run(row.source);
+  timed_run run = describe_timed_run(row.source);
   const auto measured = measured_step(row.source, run);
   if (!measured && row.source.blank("mfu_pct")) return;
-  const predicted_step step = predict_step(row.options.leaves_out ? as_untimed(run) : run);
+  if (row.options.leaves_out) run.setup.framework = as_untimed(run.setup.framework);
+  const predicted_step step = predict_step(run);
   const auto predicted = [&](auto from_step) -> prediction {
     if (!step.why_not.empty()) return step.why_not;
     return from_step();

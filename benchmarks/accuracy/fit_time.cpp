@@ -11,6 +11,7 @@
 #include "csv.hpp"
 #include "guides/front_end.hpp"
 #include "number.hpp"
+#include "step_predictions.hpp"
 #include "time_fit.hpp"
 
 namespace {
@@ -77,6 +78,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> without;
   fit_settings settings;
   bool errors = false;
+  bool untimed = false;
   return guides::run_program(
       argc,
       argv,
@@ -93,6 +95,11 @@ int main(int argc, char** argv) {
          app.add_option("--rounds-again", settings.rounds_again, "Of a fit to a part of them");
          app.add_option("--folds", settings.folds, "Of cells that are left out");
          app.add_option("--resamples", settings.resamples, "Of cells, for the parameters' ranges");
+         app.add_flag(
+             "--untimed",
+             untimed,
+             "One set of costs for each kind of software, whoever ran; from what catalogue "
+             "has of those that nobody timed");
          app.add_flag("--errors", errors, "Errors by source instead of parameters");
        },
        [&](const guides::output& as) {
@@ -100,7 +107,11 @@ int main(int argc, char** argv) {
            std::vector<csv_file> files;
            for (const std::string& path : paths) files.push_back(read_csv(path));
            for (const std::string& term : without) switch_off(term, settings.terms);
-           const time_fit fit = fit_time(timed_rows(files), settings);
+           std::vector<timed_row> rows = timed_rows(files);
+           if (untimed)
+             for (timed_row& row : rows)
+               row.model.setup.framework = as_untimed(row.model.setup.framework);
+           const time_fit fit = fit_time(rows, settings);
            if (as.format != gpuplan::io::format::text)
              return guides::render(errors ? errors_as_table(fit) : parameters_as_table(fit), as);
            guides::output wide = as;

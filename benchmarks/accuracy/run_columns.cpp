@@ -102,6 +102,7 @@ void read_who_ran(const row& source, training_setup& setup) {
   if (source.flag("compile") && layers.layers != &gpuplan::layer_classes::megatron_core) {
     layers.compiles_layers = true;
     layers.compiles_loss = true;
+    if (!is_whole) setup.framework.costs = catalog::untimed_compiled;
   }
   if (source.flag("fused_cross_entropy")) layers.fuses_loss = true;
 }

@@ -38,17 +38,21 @@ gpuplan::roofline_time time_model_of(const timed_run& run) {
       .setup = run.setup, .on = run.on, .efficiency = gpuplan::catalog::efficiency_of(run.on.gpu)};
 }
 
-timed_run as_untimed(timed_run run) {
-  gpuplan::framework& software = run.setup.framework;
+gpuplan::framework as_untimed(gpuplan::framework software) {
   const bool is_of_megatrons_kind = software.layers().is_pipelined;
   const gpuplan::software_costs own = software.costs;
-  software.costs =
-      is_of_megatrons_kind ? gpuplan::catalog::untimed_megatron : gpuplan::catalog::untimed_eager;
+  const bool is_compiled = software.implementation.compiles_layers;
+  software.name = is_of_megatrons_kind ? "Megatron's kind"
+                  : is_compiled        ? "compiled code"
+                                       : "eager code";
+  software.costs = is_of_megatrons_kind ? gpuplan::catalog::untimed_megatron
+                   : is_compiled        ? gpuplan::catalog::untimed_compiled
+                                        : gpuplan::catalog::untimed_eager;
   // What its code does, and no fit says.
   software.costs.hides_gradients = own.hides_gradients;
   software.costs.hides_parameters = own.hides_parameters;
   software.costs.hides_gathers = own.hides_gathers;
-  return run;
+  return software;
 }
 
 predicted_step predict_eager_step(const timed_run& run) {

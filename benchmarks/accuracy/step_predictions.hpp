@@ -15,7 +15,7 @@ namespace accuracy {
 gpuplan::roofline_time time_model_of(const timed_run& run);
 
 /// The run as if no step of its software had been timed: at the costs of code of its kind.
-timed_run as_untimed(timed_run run);
+gpuplan::framework as_untimed(gpuplan::framework software);
 
 struct predicted_step {
   double seconds = 0;

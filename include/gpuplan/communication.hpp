@@ -33,15 +33,23 @@ enum class collective_algorithm {
   in_switch  // of all-reduce inside a node: the switch adds (NVLS)
 };
 
+/// What a device's links inside a node lead to.
+enum class link_wiring {
+  switched,   // all others alike
+  mesh,       // each other one by a link of its own, an equal part of the rate
+  cube_mesh,  // of 8, the 3 of its half by 4 of its 6 links; of up to 4, each by 2
+  bridged     // those that a bridge joins; the others by PCIe
+};
+
 /// How well collectives use links of one kind. One value each per kind and generation.
 struct link_constants {
   const char* kind = "";       // as in `peer_link::name`
   double ring_share = 0;       // of the rate, that large messages reach in a ring
   double in_switch_share = 0;  // likewise where a switch adds; 0 where none does
   double copy_share = 0;       // likewise of a copy from one device to another
-  bool mesh = false;           // each pair of devices has its own link, an equal part of the rate
-  duration hop{};              // one step of a collective
-  bytes ramp{};                // what a device sends well below it flows at half the rate
+  link_wiring wiring = link_wiring::switched;
+  duration hop{};  // one step of a collective
+  bytes ramp{};    // what a device sends well below it flows at half the rate
 };
 
 /// The time of a collective beside its point_to_point and its bytes: the launch of its kernel, and
@@ -53,6 +61,14 @@ inline constexpr duration collective_launch = 43_us;
 /// with B200 and EFA, and 4 more of which it says nothing. In brackets: without one of the rows
 /// each. A hop of NVLink is that of NCCL's own tuning table. Copies are means of that page's rates.
 namespace link_data {
+/// As NVLink 3, but for the wiring: DGX-1 with 8 V100 is a hybrid cube mesh (NVIDIA's system
+/// architecture white paper, WP-08437), nodes with 4 a mesh of two links a pair.
+inline constexpr link_constants nvlink_2{.kind = "NVLink 2",
+                                         .ring_share = 0.787,
+                                         .copy_share = 0.915,
+                                         .wiring = link_wiring::cube_mesh,
+                                         .hop = 0.6_us,
+                                         .ramp = 93_MB};
 inline constexpr link_constants nvlink_3{
     .kind = "NVLink 3",
     .ring_share = 0.787,  // 0.785 to 0.793
@@ -80,13 +96,13 @@ inline constexpr link_constants infinity_fabric{
     .kind = "Infinity Fabric",
     .ring_share = 0.701,  // one row
     .copy_share = 0.745,  // of two devices' all-reduce
-    .mesh = true,
+    .wiring = link_wiring::mesh,
     .hop = 0.6_us,
     .ramp = 22_MB  // not measured: as NVLink 4
 };
 inline constexpr link_constants pcie{
     .kind = "PCIe",
-    .ring_share = 0.877,  // not measured: as copies, so an upper bound
+    .ring_share = 0.547,  // 4 RTX 5090, through the host's memory (NVIDIA/nccl#1639); 8: 0.44
     .copy_share = 0.877,  // 55.43 and 55.06 GB/s of generation 5
     .hop = 1_us,
     .ramp = 3.6_MB  // not measured: as InfiniBand
@@ -115,6 +131,8 @@ struct interconnect {
   link_constants inside{};
   link_constants between = link_data::infiniband;
   duration launch = collective_launch;
+  std::int64_t joined = 0;    // by a bridge; 0: all of a node
+  bandwidth beyond_bridge{};  // of one device, to those that it does not join
 };
 
 /// Ranks that communicate: `per_node` of them in each node that has any, and other groups in these
@@ -145,15 +163,14 @@ struct device_group {
 [[nodiscard]] constexpr link_constants constants_inside_node(const gpu_spec& gpu) {
   if (!gpu.peers) return link_data::pcie;
   const std::string_view name = gpu.peers->name;
-  // Bridges, which the full rate of these generations does not reach, have no switch that adds.
-  const auto bridged = [&](link_constants found, bandwidth switched) {
-    if (gpu.peers->both_directions < switched) found.in_switch_share = 0;
-    return found;
-  };
-  if (name == link_data::nvlink_5.kind) return bridged(link_data::nvlink_5, 1800_GBps);
-  if (name == link_data::nvlink_4.kind) return bridged(link_data::nvlink_4, 900_GBps);
-  if (name == link_data::infinity_fabric.kind) return link_data::infinity_fabric;
-  return link_data::nvlink_3;
+  link_constants found = link_data::nvlink_3;
+  for (const link_constants& kind :
+       {link_data::nvlink_5, link_data::nvlink_4, link_data::nvlink_2, link_data::infinity_fabric})
+    if (name == kind.kind) found = kind;
+  if (gpu.peers->joins == 0) return found;
+  found.wiring = link_wiring::bridged;
+  found.in_switch_share = 0;  // a bridge adds nothing
+  return found;
 }
 
 /// What is known of networks of this kind.
@@ -175,6 +192,10 @@ struct device_group {
   links.inside = constants_inside_node(given.gpu);
   if (inside->origin == ceiling_origin::measured)
     links.inside_node = links.inside_node / links.inside.copy_share;
+  if (given.gpu.peers && !given.inside_node && given.gpu.pcie) {
+    links.joined = given.gpu.peers->joins;
+    links.beyond_bridge = given.gpu.pcie->each_direction();
+  }
   links.between = constants_between_nodes(given.network);
   if (given.hop_between) links.between.hop = *given.hop_between;
   if (given.collective_launch) links.launch = *given.collective_launch;
@@ -219,13 +240,15 @@ struct link_numbers {
   double in_switch = 0;  // likewise where the switch adds; 0 where it cannot
   double hop = 0;        // seconds of one step
   double ramp = 0;       // bytes that a device sends
-  bool mesh = false;     // each pair has its own link: few devices have a part of the rate
+  link_wiring wiring = link_wiring::switched;
 };
 struct interconnect_numbers {
   link_numbers inside{};   // of one device to the others of its node
   link_numbers between{};  // of one node to the others; rate 0: there are none
   double launch = 0;       // seconds of a collective that moves nothing
   double devices_per_node = 1;
+  double joined = 0;         // devices by a bridge; 0: all of a node
+  double beyond_bridge = 0;  // as `inside.rate`, to those that it does not join
 };
 
 // Devices that communicate: `ranks`, `per_node` of them in each node that has any.
@@ -246,9 +269,21 @@ struct group_numbers {
 // The rate of one device to so many of its node, itself included.
 [[nodiscard]] constexpr double rate_inside(const interconnect_numbers& links,
                                            std::int64_t devices) {
-  const bool all = !links.inside.mesh || links.devices_per_node < 2;
-  return all ? links.inside.rate
-             : links.inside.rate * static_cast<double>(devices - 1) / (links.devices_per_node - 1);
+  const double rate = links.inside.rate;
+  const auto others = static_cast<double>(devices - 1);
+  const double all = links.devices_per_node - 1;
+  switch (links.inside.wiring) {
+    case link_wiring::switched:
+      break;
+    case link_wiring::mesh:
+      return all > 0 ? rate * others / all : rate;
+    case link_wiring::cube_mesh:
+      if (all <= 3) return others < 3 ? rate * others / 3 : rate;
+      return devices > 4 ? rate : rate * (devices > 2 ? 4 : 2) / 6;
+    case link_wiring::bridged:
+      return links.joined > 0 && others >= links.joined ? links.beyond_bridge : rate;
+  }
+  return rate;
 }
 
 // What a ring sends from each device is `share` of the message, in `steps` steps. It passes each
@@ -332,13 +367,15 @@ struct group_numbers {
                         rate.value() * kind.in_switch_share,
                         kind.hop.value(),
                         kind.ramp.value(),
-                        kind.mesh};
+                        kind.wiring};
   };
   const bandwidth between = links.between_nodes ? *links.between_nodes : bandwidth{};
   return {link(links.inside_node, links.inside),
           link(between, links.between),
           links.launch.value(),
-          static_cast<double>(links.devices_per_node)};
+          static_cast<double>(links.devices_per_node),
+          static_cast<double>(links.joined),
+          links.beyond_bridge.value() * link_data::pcie.ring_share};
 }
 
 // With both algorithms where there are two.

@@ -21,7 +21,11 @@ struct device_efficiency {
   double attention_forward = 0.52;   // fused attention, of the fp16 and bf16 peak
   double attention_backward = 0.42;  // counting 2.5 times the forward's products
   double memory = 0.8;               // element-wise kernels and the optimizer
-  duration kernel_floor{};           // no kernel takes less
+  // How many times as long as others of element-wise kernels for as many bytes, of eager PyTorch:
+  double functions = 1;     // activations,
+  double sums = 1;          // gradients of biases,
+  double softmaxes = 1;     // and of rows
+  duration kernel_floor{};  // no kernel takes less
   // At which these were reached: under a lower limit clocks fall, see clock_share.
   power board_power{};
   const char* source = "";

@@ -44,6 +44,7 @@ struct peak_rates {
 struct peer_link {
   const char* name = "";
   bandwidth both_directions{};  // of one device, as vendors print it
+  int joins = 0;                // so many devices by a bridge; 0: all of a node
 
   /// What one device can send while it receives as much: half of what vendors print.
   [[nodiscard]] constexpr bandwidth each_direction() const { return both_directions / 2; }

@@ -16,8 +16,12 @@ struct kernel_rates {
   double half = 0;          // FLOP/s of other products, and of linear layers kept in 16 bits
   double attention_forward = 0;
   double attention_backward = 0;
-  double bytes = 0;      // byte/s that products read and write,
-  double elements = 0;   // and what moves bytes only
+  double bytes = 0;     // byte/s that products read and write,
+  double elements = 0;  // and what moves bytes only
+  // How many times as long others take for as many bytes, of eager PyTorch: see device_efficiency.
+  double functions = 1;
+  double sums = 1;
+  double softmaxes = 1;
   bool in_waves = true;  // tiles come in whole waves over the SMs
   double sms = 1;
   double floor = 0;      // s that any kernel takes

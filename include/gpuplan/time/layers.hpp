@@ -193,6 +193,10 @@ class cost_visitor {
         memory_(static_cast<double>(tokens_of_sequence(the_setup, false))),
         element_(detail::is_half(the_setup.precision.compute) ? 2 : 4),
         gradient_(gradient_traffic(the_setup, element_)),
+        is_eager_(runs_operators_one_by_one(the_setup)),
+        casts_weights_(casts_operands(the_setup) && element_ == 2),
+        casts_(is_eager_ && casts_weights_),
+        residual_(casts_ ? 4 : element_),
         wanted_(wanted) {
     own_ = batch_ * sequence_ / rings_;
     alone_ = the_setup.parallelism.sequence_parallel ? own_ / ways_ : own_;
@@ -204,7 +208,7 @@ class cost_visitor {
   bool windowed = false;
   bool causal = false;
 
-  constexpr void begin_sublayer() {}
+  constexpr void begin_sublayer() { stream_is_read_ = false; }
   constexpr void norm(slot which, std::int64_t width) {
     add_norm((which == slot::pooled ? batch_ : alone_) * static_cast<double>(width));
   }
@@ -239,8 +243,17 @@ class cost_visitor {
         fuses_elements(setup_.framework) || setup_.framework.implementation.fuses_softmax;
     // Dropout writes a mask of a byte; by itself it reads and writes its value too.
     const double dropped = drops ? 1 + (fused ? 0 : 2 * element_) : 0;
-    stream(elements, drops && !fused ? 2 : 1, 3 * element_ + dropped, 2 * element_ + 2 * dropped);
+    if (is_eager_)
+      // What is added has the format of products, the stream its own, and the gradient of what was
+      // added is cast back; gradients of both branches are added.
+      stream(elements,
+             drops ? 2 : 1,
+             element_ + 2 * residual_ + dropped,
+             3 * residual_ + (casts_ ? element_ + residual_ : 0) + dropped);
+    else
+      stream(elements, drops && !fused ? 2 : 1, 3 * element_ + dropped, 2 * element_ + 2 * dropped);
     if (drops) keep();
+    if (casts_ && wanted_.any()) cost.backward.operators += 1;
     if (!sublayer_is_divided_) return;
     cost.forward.reductions += 1;
     if (wanted_.any()) cost.backward.reductions += 1;
@@ -272,8 +285,14 @@ class cost_visitor {
     keep();
     add_adapter(op, tokens, in, out);
     make_whole(op, in * out);
+    if (is_eager_) add_operands(op, tokens, in);
+    if (casts_weights_)
+      stream(in * out, is_eager_ ? 2 : 1, element_ + 4, wanted_.weights ? element_ + 4 : 0);
     multiply(tokens, in, out, 1, op.from != slot::image, !is_head && is_of_layer(op.kind));
-    if (op.bias && !is_head && wanted_.weights) cost.backward.elements += tokens * out * element_;
+    if (op.bias && !is_head && wanted_.weights) {
+      cost.backward.elements += tokens * out * element_ * (is_eager_ ? on_.sums : 1);
+      cost.backward.operators += is_eager_ ? 1 : 0;
+    }
     if (is_head) add_loss(tokens, out);
   }
 
@@ -351,11 +370,60 @@ class cost_visitor {
   double sequence_;
   double memory_;  // tokens of a sequence that a decoder reads of its encoder
   double element_;
-  double gradient_;  // bytes that a product for a weight's gradient writes, and reads to add to
+  double gradient_;     // bytes that a product for a weight's gradient writes, and reads to add to
+  bool is_eager_;       // each operator of PyTorch is a kernel
+  bool casts_weights_;  // torch.autocast: linear layers cast their weights for each micro-batch,
+  bool casts_;          // and what they read, by kernels of their own
+  double residual_;     // bytes of an element between sublayers
   gradients_wanted wanted_;
   double own_ = 0;    // tokens of the rank's part of sequences
   double alone_ = 0;  // those between sublayers: sequence parallelism divides them further
   bool sublayer_is_divided_ = false;
+  bool stream_is_read_ = false;  // by a linear layer of this sublayer
+
+  // Engines that gather weights gather them in the format of products.
+  static constexpr bool casts_operands(const training_setup& setup) {
+    const engine_class& engine = *setup.framework.engine.is;
+    return setup.framework.layers().counts_work && engine.counts_work && !engine.gathers_weights &&
+           setup.precision.autocast();
+  }
+  static constexpr bool runs_operators_one_by_one(const training_setup& setup) {
+    const framework& software = setup.framework;
+    return software.layers().counts_work && software.engine.is->counts_work &&
+           !fuses_elements(software);
+  }
+  // Whether a linear layer reads what lies between sublayers, or its norm.
+  static constexpr bool reads_stream(operator_kind kind) {
+    switch (kind) {
+      case operator_kind::query:
+      case operator_kind::key:
+      case operator_kind::value:
+      case operator_kind::query_key_value:
+      case operator_kind::gate:
+      case operator_kind::up:
+      case operator_kind::gate_up:
+      case operator_kind::head:
+        return true;
+      default:
+        return false;
+    }
+  }
+  // An operator of the backward pass alone.
+  constexpr void add_gradients(double elements, double traffic) {
+    if (!wanted_.any()) return;
+    cost.backward.elements += elements * traffic * setup_.framework.costs.element_traffic;
+    cost.backward.operators += 1;
+  }
+  // Gradients of several linear layers that read the same are added; under torch.autocast, operands
+  // are cast, and gradients of them back.
+  constexpr void add_operands(const linear_operator& op, double tokens, double in) {
+    const bool reads = reads_stream(op.kind);
+    if (reads && stream_is_read_) add_gradients(tokens * in, 3 * residual_);
+    stream_is_read_ = stream_is_read_ || reads;
+    // The gradients of queries, keys and values are put beside each other.
+    if (op.kind == operator_kind::query_key_value) add_gradients(tokens * 3 * in, 2 * element_);
+    if (casts_ && reads) stream(tokens * in, 1, element_ + residual_, element_ + residual_);
+  }
 
   // Sums in fp32 are read and written by the product itself, in DeepSpeed by a kernel behind it.
   static constexpr double gradient_traffic(const training_setup& setup, double element) {
@@ -415,15 +483,21 @@ class cost_visitor {
     if (is_eager)  // cast, square, mean, root, product, cast, product with the weight
       stream(elements, 7, 4 * element_ + 24, 8 * element_ + 48);
     else
-      stream(elements, 1, 2 * element_, 3 * element_);
+      stream(elements, 1, 2 * residual_, 3 * residual_);
   }
   constexpr void add_activation(double elements) {
     const bool fused =
         fuses_elements(setup_.framework) || setup_.framework.implementation.fuses_bias_activation;
     if (model_.gated_mlp)
-      stream(elements, fused ? 1 : 2, (fused ? 3 : 5) * element_, (fused ? 5 : 12) * element_);
+      stream(elements,
+             fused ? 1 : 2,
+             (fused ? 3 : 5) * element_,
+             (fused       ? 5
+              : is_eager_ ? 9
+                          : 12) *
+                 element_);
     else
-      stream(elements, 1, 2 * element_, 3 * element_);
+      stream(elements * (is_eager_ ? on_.functions : 1), 1, 2 * element_, 3 * element_);
   }
   // The loss of logits: a fused one writes the gradient over them.
   constexpr void add_loss(double tokens, double classes) {
@@ -549,7 +623,16 @@ class cost_visitor {
     const double dropped = setup_.dropout > 0 ? 1 : 0;
     // Softmax reads and writes; in eager attention so do scale and mask, in fp32 where it is.
     // Dropout reads, writes and has a mask.
-    const double softmax = fused ? 2 * element_ : 6 * element_ + 4;
+    double softmax = fused ? 2 * element_ : 6 * element_ + 4;
+    double softmax_back = 1.5 * softmax;
+    if (is_eager_) {  // a mask is added, and of decoders scores are scaled before
+      const double beside = (causal ? 2 : 1) * 2 * element_ + (casts_ ? element_ + 4 : 0);
+      softmax = beside + on_.softmaxes * (casts_ ? element_ + 4 : 2 * element_);
+      softmax_back = beside + on_.softmaxes * (casts_ ? element_ + 8 : 3 * element_);
+      // Heads are moved beside each other for the products, and back.
+      const double values = batch_ * queries * heads * static_cast<double>(op.query_dim);
+      stream(values, 0, 8 * element_, 8 * element_);
+    }
     const double drop = dropped * (2 * element_ + 1);
     cost.forward.attention += scores * (softmax + drop) / on_.bytes;
     if (kernels != nullptr) {
@@ -561,13 +644,13 @@ class cost_visitor {
     if (!wanted_.any()) return;
     cost.backward.attention += time(queries, dim, keys) + time(keys, dim, queries) +
                                time(queries, keys, value) + time(keys, value, queries);
-    cost.backward.attention += scores * (1.5 * softmax + drop) / on_.bytes;
+    cost.backward.attention += scores * (softmax_back + drop) / on_.bytes;
     if (kernels != nullptr) {
       note(kernels->backward, queries, dim, keys);
       note(kernels->backward, keys, dim, queries);
       note(kernels->backward, queries, keys, value);
       note(kernels->backward, keys, value, queries);
-      kernels->backward.score_bytes += scores * (1.5 * softmax + drop);
+      kernels->backward.score_bytes += scores * (softmax_back + drop);
     }
     cost.backward.operators += fused ? 5 : 12;
   }

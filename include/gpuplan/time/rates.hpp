@@ -132,6 +132,9 @@ struct micro_batch_time {
       memory.value.value() * (memory.origin == ceiling_origin::measured ? 1 : reached.memory);
   rates.bytes = terms.matmul_bytes ? moved : detail::infinity;
   rates.elements = terms.elements ? moved : detail::infinity;
+  rates.functions = reached.functions;
+  rates.sums = reached.sums;
+  rates.softmaxes = reached.softmaxes;
   rates.sms = gpu.sm_count;
   const auto kernel = launch_latency(gpu, launch_cost::kernel);
   rates.floor = (kernel ? kernel->value : reached.kernel_floor).value();

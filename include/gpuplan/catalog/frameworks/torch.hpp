@@ -36,10 +36,10 @@ inline constexpr framework torch_llama_fp32{
 inline constexpr framework llm_foundry{.name = "LLM Foundry",
                                        .implementation = {.layers = &layer_classes::gpt},
                                        .engine = engines::fsdp2,
-                                       .costs = {.element_traffic = 1.11,
+                                       .costs = {.matmul_rate = 1.04,
                                                  .host_per_operator = 62_us,
-                                                 .host_per_step = 40_ms,
-                                                 .contention = 0.51,
+                                                 .host_per_step = 3.3_ms,
+                                                 .contention = 0.635,
                                                  .scatter = 0.02,
                                                  .timed = true}};
 
