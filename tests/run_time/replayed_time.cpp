@@ -9,7 +9,10 @@
 #include <gpuplan/replay/counts.hpp>
 #include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/require.hpp>
+#include <gpuplan/time/layers.hpp>
 
+#include <cmath>
+#include <random>
 #include <string>
 
 #include "check.hpp"
@@ -226,3 +229,94 @@ constexpr duration of_two_layers = require([] {
 });
 static_assert(of_two_layers > 1_ms && of_two_layers < 20_ms);
 }  // namespace
+
+namespace {
+
+// What the operators of the model's second layer move beside products and fused attention.
+class moved_by_layer final : public eager::memory_events {
+ public:
+  int allocate(std::int64_t, int) override { return 0; }
+  void release(int) override {}
+  [[nodiscard]] bool counts_work() const override { return true; }
+  void begin(eager::moment now, int layer) override {
+    in_layer_ = layer == 1 && now != eager::moment::clip && now != eager::moment::optimizer;
+  }
+  void execute(const eager::device_work& work, bool in_backward) override {
+    if (!is_on || !in_layer_ || work.is_shared) return;
+    pass& to = in_backward ? backward : forward;
+    ++to.operators;
+    if (work.products == 0 && work.attention_flops == 0)
+      to.bytes += static_cast<double>(work.bytes - work.elsewhere + work.in_place);
+  }
+
+  struct pass {
+    double bytes = 0;
+    double operators = 0;
+  };
+  pass forward, backward;
+  bool is_on = false;
+
+ private:
+  bool in_layer_ = false;
+};
+
+moved_by_layer moved(const training_setup& setup, std::int64_t micro_batch) {
+  moved_by_layer events;
+  eager::train(events, setup, {micro_batch, 1, 1}, {}, nullptr, [&](eager::training_job& job) {
+    job.settle();
+    events.is_on = true;
+    job.step();
+  });
+  return events;
+}
+
+double off(double value, double expected) { return std::abs(value / expected - 1); }
+
+}  // namespace
+
+TEST_CASE("bytes of a layer's operators by closed form are those of its events") {
+  std::mt19937 random(7);
+  const auto pick = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  kernel_rates alike{.linear = 1, .linear_bytes = 4, .half = 1, .bytes = 1, .elements = 1};
+  alike.attention_forward = alike.attention_backward = 1;
+  for (int round = 0; round < 60; ++round) {
+    training_setup setup{.model = catalog::bert_base_uncased,
+                         .sequence_length = 8 * pick(4, 64),
+                         .framework = catalog::torch_bert};
+    const bool is_gpt = round % 2 == 0;
+    if (is_gpt) {
+      setup.model = catalog::gpt2;
+      setup.framework = catalog::torch_gpt;
+    }
+    transformer& model = setup.model;
+    model.head = transformer{}.head;
+    model.num_hidden_layers = 3;
+    model.num_attention_heads = pick(2, 16);
+    model.hidden_size = 64 * model.num_attention_heads;
+    model.intermediate_size = 8 * pick(64, 512);
+    constexpr precision_recipe fp16_pure{.weights = number_format::fp16,
+                                         .compute = number_format::fp16};
+    setup.precision = pick(0, 2) == 0 ? fp32_precision : pick(0, 1) == 0 ? fp16_pure : bf16_mixed;
+    const bool is_fused = pick(0, 1) == 0 && setup.precision.compute != number_format::fp32;
+    setup.attention = is_fused ? attention_kernel::flash : attention_kernel::eager;
+    setup.dropout = pick(0, 1) == 0 ? 0.1 : 0;
+    const std::int64_t micro_batch = pick(2, 16);  // one needs fewer copies
+    const moved_by_layer events = moved(setup, micro_batch);
+    layer_kernels kernels;
+    const layer_cost cost =
+        cost_of_layer(setup, alike, micro_batch, layer_kind::dense, false, true, &kernels);
+    const double again = setup.framework.costs.element_traffic;
+    CAPTURE(round);
+    CAPTURE(is_gpt);
+    CAPTURE(is_fused);
+    CAPTURE(setup.dropout);
+    CAPTURE(setup.precision.autocast());
+    CHECK(again == 1);
+    CHECK(off(cost.forward.elements + kernels.forward.score_bytes, events.forward.bytes) < 0.005);
+    CHECK(off(cost.backward.elements + kernels.backward.score_bytes, events.backward.bytes) < 0.04);
+    CHECK(std::abs(cost.forward.operators - events.forward.operators) <= (is_fused ? 0 : 1));
+    CHECK(std::abs(cost.backward.operators - events.backward.operators) <= 1);
+  }
+}

@@ -124,6 +124,42 @@ TEST_CASE("measured copies say how fast a link is, of which rings reach their sh
                    ->inside_node == 200_GBps);
 }
 
+// Of large messages, without latency and ramps.
+constexpr double ring_rate(const gpu_spec& gpu, std::int64_t in_node, std::int64_t ranks) {
+  interconnect links = *interconnect_of({.gpu = gpu, .gpus_per_node = in_node});
+  links.launch = links.inside.hop = {};
+  links.inside.ramp = {};
+  const device_group group{ranks, ranks};
+  const duration time =
+      collective_time(collective::all_reduce, 8_GiB, group, links, collective_algorithm::ring);
+  return bus_bandwidth(collective::all_reduce, 8_GiB, group, time).value();
+}
+constexpr bool leads_to(const gpu_spec& gpu,
+                        std::int64_t in_node,
+                        std::int64_t ranks,
+                        double share) {
+  const double found = ring_rate(gpu, in_node, ranks) / ring_rate(gpu, in_node, in_node);
+  return found / share - 1 < 1e-9 && found / share - 1 > -1e-9;
+}
+
+TEST_CASE("links lead where they are wired to") {
+  // A V100 has six links: two to each of three others; of a cube mesh four inside a half.
+  STATIC_CHECK(leads_to(catalog::v100_sxm2_32gb, 4, 2, 1.0 / 3));
+  STATIC_CHECK(leads_to(catalog::v100_sxm2_32gb, 8, 2, 1.0 / 3));
+  STATIC_CHECK(leads_to(catalog::v100_sxm2_32gb, 8, 4, 2.0 / 3));
+  STATIC_CHECK(leads_to(catalog::mi300x, 8, 2, 1.0 / 7));
+  STATIC_CHECK(leads_to(catalog::a100_sxm4_80gb, 8, 2, 1));
+  // A bridge of 56.25 GB/s each direction joins two; more meet over PCIe, unless a link is stated.
+  CONSTEXPR double over_pcie =
+      catalog::rtx_a6000.pcie->each_direction() / 1_GBps * link_data::pcie.ring_share;
+  STATIC_CHECK(
+      leads_to(catalog::rtx_a6000, 8, 2, 56.25 * link_data::nvlink_3.ring_share / over_pcie));
+  STATIC_CHECK(leads_to(catalog::rtx_a6000, 8, 4, 1));
+  CONSTEXPR interconnect stated =
+      *interconnect_of({.gpu = catalog::rtx_a6000, .gpus_per_node = 8, .inside_node = 100_GBps});
+  STATIC_CHECK(stated.joined == 0);
+}
+
 TEST_CASE("links are of the GPU's kind") {
   STATIC_CHECK(a100.inside.kind == "NVLink 3"sv && a100.inside.in_switch_share == 0);
   STATIC_CHECK(h200.inside.kind == "NVLink 4"sv && h200.inside.in_switch_share > 0);
@@ -131,7 +167,7 @@ TEST_CASE("links are of the GPU's kind") {
   // A bridge has no switch.
   STATIC_CHECK(links_of(catalog::h100_nvl).inside.in_switch_share == 0);
   STATIC_CHECK(links_of(catalog::l40s).inside.kind == "PCIe"sv);
-  STATIC_CHECK(links_of(catalog::v100_sxm2_32gb).inside.kind == "NVLink 3"sv);
+  STATIC_CHECK(links_of(catalog::v100_sxm2_32gb).inside.kind == "NVLink 2"sv);
   STATIC_CHECK(interconnect_of({.gpu = catalog::trainium1}).why().code == errc::not_known);
   // 396.4 and 376 GB/s from an H200 and an H100 to another.
   CONSTEXPR bandwidth copied = copy_bandwidth(h200.inside_node, h200.inside);

@@ -646,7 +646,7 @@ TEST_CASE("ranks exchange what an image's tokens are, and every text of a sample
   STATIC_CHECK(near(texts(2), 2 * texts(1)));
 }
 
-TEST_CASE("code that nobody timed is no faster than its like that was") {
+TEST_CASE("code that nobody timed is as fast as its like that was") {
   CONSTEXPR auto step = [](framework by) {
     by.engine.is = &engine_classes::fsdp2;
     const roofline_time model{.setup = {.model = catalog::llama_3_1_8b,
@@ -661,7 +661,7 @@ TEST_CASE("code that nobody timed is no faster than its like that was") {
                               .efficiency = catalog::hopper};
     return model.step({.data_parallel = 128});
   };
-  STATIC_CHECK(step(catalog::hugging_face_llama) >= step(catalog::torchtitan));
+  STATIC_CHECK(near(step(catalog::hugging_face_llama) / step(catalog::torchtitan), 1, 0.01));
   STATIC_CHECK(is_timed(catalog::torchtitan) && is_timed(catalog::torch_llama));
   STATIC_CHECK(!is_timed(catalog::hugging_face_llama) && !is_timed(catalog::lit_gpt) &&
                !is_timed(catalog::megatron_core) && !is_timed(framework{}));

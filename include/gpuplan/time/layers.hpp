@@ -105,9 +105,9 @@ struct layer_cost {
 }
 
 /// What kernels that make four-bit matrices whole reach of what element-wise kernels do. Of runs
-/// with LitGPT and bitsandbytes 0.31 to 0.38 on an A10G (four models) and 0.55 on an A100, from how
+/// with LitGPT and bitsandbytes 0.30 to 0.37 on an A10G (four models) and 0.55 on an A100, from how
 /// much longer they took than with the matrices in bf16.
-inline constexpr double dequantising_share = 0.35;
+inline constexpr double dequantising_share = 0.34;
 
 namespace detail {
 
@@ -625,22 +625,33 @@ class cost_visitor {
     // Dropout reads, writes and has a mask.
     double softmax = fused ? 2 * element_ : 6 * element_ + 4;
     double softmax_back = 1.5 * softmax;
-    if (is_eager_) {  // a mask is added, and of decoders scores are scaled before
-      const double beside = (causal ? 2 : 1) * 2 * element_ + (casts_ ? element_ + 4 : 0);
-      softmax = beside + on_.softmaxes * (casts_ ? element_ + 4 : 2 * element_);
-      softmax_back = beside + on_.softmaxes * (casts_ ? element_ + 8 : 3 * element_);
+    double forward_operators = fused ? 3 : 8;
+    double backward_operators = fused ? 5 : 12;
+    if (is_eager_) {
+      // A mask is added, and of decoders scores are scaled before. torch.autocast has the softmax,
+      // and what follows it, in fp32; scores in bf16 are made that before.
+      const bool in_fp32 = casts_ && setup_.precision.compute == number_format::bf16;
+      const double beside =
+          (causal ? 2 : 1) * 2 * element_ + (casts_ ? element_ + 4 : 0) + (in_fp32 ? 6 : 0);
+      const double read = in_fp32 ? 4 : element_;
+      const double written = casts_ ? 4 : element_;
+      softmax = beside + on_.softmaxes * (read + written);
+      softmax_back = beside + on_.softmaxes * (read + 2 * written);
+      const double casts = (casts_ ? 1 : 0) + (in_fp32 ? 1 : 0);
+      forward_operators = 8 + (causal ? 3 : 0) + casts + dropped;
+      backward_operators = 10 + casts + dropped;
       // Heads are moved beside each other for the products, and back.
       const double values = batch_ * queries * heads * static_cast<double>(op.query_dim);
       stream(values, 0, 8 * element_, 8 * element_);
     }
-    const double drop = dropped * (2 * element_ + 1);
+    const double drop = dropped * (2 * (casts_ ? 4 : element_) + 1);
     cost.forward.attention += scores * (softmax + drop) / on_.bytes;
     if (kernels != nullptr) {
       note(kernels->forward, queries, keys, dim);
       note(kernels->forward, queries, value, keys);
       kernels->forward.score_bytes += scores * (softmax + drop);
     }
-    cost.forward.operators += fused ? 3 : 8;
+    cost.forward.operators += forward_operators;
     if (!wanted_.any()) return;
     cost.backward.attention += time(queries, dim, keys) + time(keys, dim, queries) +
                                time(queries, keys, value) + time(keys, value, queries);
@@ -652,7 +663,7 @@ class cost_visitor {
       note(kernels->backward, keys, value, queries);
       kernels->backward.score_bytes += scores * (softmax_back + drop);
     }
-    cost.backward.operators += fused ? 5 : 12;
+    cost.backward.operators += backward_operators;
   }
 };
 
