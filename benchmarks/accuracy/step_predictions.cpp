@@ -4,6 +4,7 @@
 #include <gpuplan/catalog/framework_parts.hpp>
 #include <gpuplan/catalog/frameworks/megatron.hpp>
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/replay/device_kernels.hpp>
 #include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/time/stack_numbers.hpp>
 
@@ -16,6 +17,10 @@ namespace {
 gpuplan::kernel_rates rates_of(const timed_run& run) {
   const gpuplan::roofline_time model = time_model_of(run);
   return gpuplan::kernel_rates_of(model.setup, model.on.gpu, model.efficiency, model.terms);
+}
+
+gpuplan::replayed_time eager_time_of(const timed_run& run) {
+  return {.setup = run.setup, .on = run.on, .kernels = gpuplan::kernel_shares_of(run.on.gpu)};
 }
 
 // The row's device, alone.
@@ -58,7 +63,7 @@ gpuplan::framework as_untimed(gpuplan::framework software) {
 predicted_step predict_eager_step(const timed_run& run) {
   predicted_step predicted{.why_not = run.why_not};
   if (!predicted.why_not.empty()) return predicted;
-  const auto step = gpuplan::replayed_time{.setup = run.setup, .on = run.on}.step(run.plan);
+  const auto step = eager_time_of(run).step(run.plan);
   if (!step) return predict_step(run);  // what is not counted
   predicted.seconds = step->value();
   return predicted;
@@ -91,8 +96,7 @@ predicted_layer predict_layer(const row& source) {
   const timed_run run = describe_timed_step(row(file, file.rows[0]));
   predicted_layer predicted{.why_not = run.why_not};
   if (!predicted.why_not.empty()) return predicted;
-  const gpuplan::replayed_time eager{.setup = run.setup, .on = run.on};
-  if (const auto layer = eager.layer(run.plan)) {
+  if (const auto layer = eager_time_of(run).layer(run.plan)) {
     predicted.forward_seconds = layer->forward.value();
     predicted.backward_seconds = layer->backward.value();
     return predicted;

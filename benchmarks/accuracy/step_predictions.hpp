@@ -14,7 +14,7 @@ namespace accuracy {
 /// The time model of a run, with what its device's kernels reach as the catalogue has it.
 gpuplan::roofline_time time_model_of(const timed_run& run);
 
-/// The run as if no step of its software had been timed: at the costs of code of its kind.
+/// The software as if no step of it had been timed: at the costs of code of its kind.
 gpuplan::framework as_untimed(gpuplan::framework software);
 
 struct predicted_step {

@@ -7,6 +7,7 @@
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/communication.hpp>
 #include <gpuplan/replay/counts.hpp>
+#include <gpuplan/replay/device_kernels.hpp>
 #include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/require.hpp>
 #include <gpuplan/time/layers.hpp>
@@ -319,4 +320,50 @@ TEST_CASE("bytes of a layer's operators by closed form are those of its events")
     CHECK(std::abs(cost.forward.operators - events.forward.operators) <= (is_fused ? 0 : 1));
     CHECK(std::abs(cost.backward.operators - events.backward.operators) <= 1);
   }
+}
+
+TEST_CASE("layers that others measured take what published kernels of the device give") {
+  // TFLOP/s of a layer of BERT-large in fp16 by 24 b s h^2 + 4 b s^2 h, of the forward pass and of
+  // both: mli/transformers-benchmarks.
+  struct published_layer {
+    const gpu_spec& gpu;
+    std::int64_t micro_batch, length;
+    double forward, both;
+  };
+  const published_layer layers[] = {{catalog::rtx_a6000, 128, 128, 60, 70},
+                                    {catalog::v100_sxm2_32gb, 128, 128, 53, 64},
+                                    {catalog::rtx_4090, 128, 128, 99, 109},
+                                    {catalog::rtx_3090_ti, 8, 128, 45.127, 45.81},
+                                    {catalog::rtx_3090_ti, 32, 128, 50.962, 55.816},
+                                    {catalog::rtx_3090_ti, 128, 128, 56.488, 61.768},
+                                    {catalog::rtx_3090_ti, 2, 512, 39.007, 40.18},
+                                    {catalog::rtx_3090_ti, 8, 512, 43.847, 48.017},
+                                    {catalog::rtx_3090_ti, 32, 512, 47.698, 52.374},
+                                    {catalog::rtx_3090_ti, 128, 512, 46.998, 52.613},
+                                    {catalog::a100_sxm4_80gb, 128, 128, 110, 136}};
+  double sum = 0;
+  for (const published_layer& one : layers) {
+    training_setup setup{.model = catalog::bert_large_uncased,
+                         .sequence_length = one.length,
+                         .framework = catalog::torch_bert};
+    setup.model.head = transformer{}.head;
+    setup.model.num_hidden_layers = 3;
+    setup.precision = {.weights = number_format::fp16, .compute = number_format::fp16};
+    setup.attention = attention_kernel::eager;
+    const replayed_time model{
+        .setup = setup, .on = {.gpu = one.gpu}, .kernels = kernel_shares_of(one.gpu)};
+    const layer_time takes = *model.layer({.micro_batch = one.micro_batch}, 1);
+    const auto tokens = static_cast<double>(one.micro_batch * one.length);
+    const double flops = tokens * (24 * 1024.0 * 1024 + 4 * static_cast<double>(one.length) * 1024);
+    const double forward = takes.forward.value() * one.forward * 1e12 / flops;
+    const double both = (takes.forward + takes.backward).value() * one.both * 1e12 / (3 * flops);
+    CAPTURE(one.gpu.id);
+    CAPTURE(one.micro_batch);
+    CAPTURE(one.length);
+    const bool is_a100 = one.gpu.id == catalog::a100_sxm4_80gb.id;
+    CHECK((forward > (is_a100 ? 0.78 : 0.86) && forward < 1.07));
+    CHECK((both > 0.98 && both < 1.19));
+    if (!is_a100) sum += std::abs(forward - 1);
+  }
+  CHECK(sum / 10 < 0.055);
 }

@@ -6,6 +6,7 @@
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/memory/step_trace.hpp>
 #include <gpuplan/replay/counts.hpp>
+#include <gpuplan/replay/device_kernels.hpp>
 #include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/time/explanation.hpp>
@@ -245,7 +246,8 @@ timeline of_schedule(const std::string& option, const runs::stated_step& of) {
 }  // namespace
 
 result<step_trace> eager_step(const std::string& option, const runs::stated_step& of) {
-  const replayed_time model{.setup = of.time.setup, .on = of.time.on};
+  const replayed_time model{
+      .setup = of.time.setup, .on = of.time.on, .kernels = kernel_shares_of(of.time.on.gpu)};
   if (model.setup.parallelism.pipeline_parallel > 1) return failure(errc::no_such_code);
   batch_plan once = of.plan;
   once.accumulation = 1;

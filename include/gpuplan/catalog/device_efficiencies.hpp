@@ -10,9 +10,10 @@
 
 namespace gpuplan::catalog {
 
-/// V100: 36 steps of BigScience on nodes that shared their network with others; its source warns of
-/// 40 % from run to run, and these are within 10 % on average, 49 % at most. Attention and memory
-/// are taken to be as on A100.
+/// V100: products of 8192 reach 95 TFLOP/s by torch.matmul, in fp32 14
+/// (mli/transformers-benchmarks). With that, 40 steps of Megatron-LM that LiBai timed are 8 % off,
+/// 36 of BigScience's, on nodes that shared their network with others, 17, nearly all too fast.
+/// Attention and memory are taken to be as on A100.
 inline constexpr device_efficiency volta{.name = "Volta",
                                          .products = 0.76,
                                          .products_fp32 = 0.89,
@@ -25,7 +26,7 @@ inline constexpr device_efficiency volta{.name = "Volta",
                                          .softmaxes = 1.82,
                                          .kernel_floor = 3_us,
                                          .board_power = 300_W,
-                                         .source = "published steps"};
+                                         .source = "published kernels"};
 /// A100: 224 steps of LLM Foundry, vTrain and Megatron-LM, within 3 to 5 % of them on average;
 /// those of Megatron-LM within 12 % where they are left out of the fit. The share of odd products
 /// is from 432 of vTrain's profiled steps and BigScience's with heads of 150. How well they are

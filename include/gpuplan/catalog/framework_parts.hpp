@@ -30,10 +30,10 @@ inline constexpr engine megatron{.is = &engine_classes::megatron};
 
 }  // namespace engines
 
-/// PyTorch 2.11 without compilation, fitted to 111 steps of torch.nn's GPT, LLaMA, BERT and ViT on
-/// one H100 (benchmarks/results), in bf16 and fp16: within 10 % of them on average, 13 % of those
-/// of a model that the fit does not see, whose fits take 89 to 107 us. That is of one machine's
-/// processor.
+/// PyTorch 2.11 without compilation, whose bytes and launches are counted: of 133 steps of
+/// torch.nn's GPT, LLaMA, BERT and ViT on one H100 (benchmarks/results) 8 % off in the mean, 5.4 in
+/// the middle. Fitted are what the host takes, of one machine's processor, and by how much products
+/// are faster than in long steps, which the board's limit slows.
 inline constexpr software_costs eager_torch{.matmul_rate = 1.12,
                                             .host_per_operator = 40_us,
                                             .host_of_backward = 0.47,
@@ -42,8 +42,7 @@ inline constexpr software_costs eager_torch{.matmul_rate = 1.12,
 
 /// The same of other code without compilation, whose operators Python launches one by one too, with
 /// what torchtitan loses by exchanges beside kernels, which are of the same library. No step of
-/// such code was timed but LitGPT's: phi-1.5 with adapters on an A100 takes 97 ms a micro-batch (95
-/// estimated), in four bits 106 (115).
+/// such code was timed but LitGPT's.
 inline constexpr software_costs eager_costs = [] {
   software_costs changed = eager_torch;
   changed.contention = 0.105;
