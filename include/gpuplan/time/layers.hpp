@@ -381,11 +381,12 @@ class cost_visitor {
   bool sublayer_is_divided_ = false;
   bool stream_is_read_ = false;  // by a linear layer of this sublayer
 
-  // Engines that gather weights gather them in the format of products.
+  // Engines that gather weights gather them in the format of products; four-bit ones are made so.
   static constexpr bool casts_operands(const training_setup& setup) {
     const engine_class& engine = *setup.framework.engine.is;
     return setup.framework.layers().counts_work && engine.counts_work && !engine.gathers_weights &&
-           setup.precision.autocast();
+           setup.precision.weights == number_format::fp32 && setup.precision.autocast() &&
+           !(setup.trains.what == training::adapters && setup.trains.adapters.base.block != 0);
   }
   static constexpr bool runs_operators_one_by_one(const training_setup& setup) {
     const framework& software = setup.framework;
