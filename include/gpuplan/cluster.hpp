@@ -136,8 +136,8 @@ struct cluster {
 
 /// What one GPU sends to the others of its node: `inside_node` where it is stated, else what its
 /// `peer_ceiling` says. Of a link's own rate, each direction, collectives reach 70 to 90 %; a
-/// measured one is what copies reach already. Of a bridge: to those that it joins; collectives among
-/// more take PCIe, unless `inside_node` is stated. Errors: `not_known`.
+/// measured one is what copies reach already. Of a bridge: to those that it joins; collectives
+/// among more take PCIe, unless `inside_node` is stated. Errors: `not_known`.
 [[nodiscard]] constexpr result<ceiling<bandwidth>> inside_node_ceiling(const cluster& given) {
   if (given.inside_node) return ceiling<bandwidth>{*given.inside_node, ceiling_origin::stated};
   const auto link = peer_ceiling(given.gpu);
