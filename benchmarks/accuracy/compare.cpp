@@ -402,6 +402,16 @@ const std::vector<file_kind>& kinds() {
        compare_nothing,
        {"id"},
        {"gpus", "throughput", "baseline_gpus", "baseline_throughput", "efficiency"}},
+      {"models of recipes",
+       compare_nothing,
+       {"model", "hf_id", "kind", "hybrid_pattern", "gated_mlp", "vision_tower"},
+       {"layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "experts", "topk"}},
+      {"recipes",
+       [](const model_index& models, row_comparisons& row) {
+         compare_recipe(models.of_recipes, row);
+       },
+       {"id", "model", "task", "gpu", "precision", "pipeline_layout", "recompute_granularity"},
+       {"gpus", "seq_len", "micro_batch", "global_batch", "tp", "pp", "vpp", "cp", "ep"}},
       {"collectives",
        compare_collective,
        {"gpu", "link", "collective", "algo"},
@@ -455,6 +465,7 @@ std::vector<file_comparison> compare(const std::vector<csv_file>& files,
     if (kind == nullptr) continue;
     for (const csv_file::row_of_cells& cells : file.rows) check_numbers(row(file, cells), *kind);
     if (kind->compare == compare_model) models.add(file);
+    if (std::string_view(kind->name) == "models of recipes") models.of_recipes.add(file);
   }
   std::vector<file_comparison> compared;
   for (std::size_t i = 0; i < files.size(); ++i) {

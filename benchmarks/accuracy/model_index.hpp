@@ -11,6 +11,7 @@
 
 #include "csv.hpp"
 #include "models.hpp"
+#include "recipes.hpp"
 
 namespace accuracy {
 
@@ -29,6 +30,8 @@ struct found_model {
 
 class model_index {
  public:
+  recipe_models of_recipes{};
+
   /// Takes in the models of a file, which the index refers to from then on. Throws `bad_file` for a
   /// cell that no model can have.
   void add(const csv_file& file);

@@ -1,0 +1,260 @@
+#include "recipes.hpp"
+
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks/megatron.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/io/trainer/pipeline_layout.hpp>
+#include <gpuplan/memory/layouts.hpp>
+#include <gpuplan/planner.hpp>
+#include <gpuplan/time/roofline.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace accuracy {
+namespace {
+
+using gpuplan::transformer;
+
+std::string sentence_of(const gpuplan::failure& why) { return gpuplan::failure_text(why).c_str(); }
+
+// ---- the model
+
+// What of a model no member of `transformer` describes.
+std::string undescribed_part(const row& model) {
+  if (!model.blank("hybrid_pattern")) return "its layers are of several kinds (hybrid_pattern)";
+  if (!model.blank("vision_tower")) return "it has a vision tower";
+  if (model.text("kind") == "diffusion") return "it is a diffusion transformer";
+  if (!model.blank("moe_latent")) return "its experts work in a latent space (moe_latent)";
+  if (model.integer_or("mla_q_rank", 0) != 0 && model.blank("mla_kv_rank"))
+    return "its keys and values share one head (mla_kv_rank is blank)";
+  return {};
+}
+
+transformer shape_of(const row& model, const row& recipe) {
+  const std::int64_t experts = model.integer_or("experts", 0);
+  const bool bias = model.text("linear_bias") == "true";
+  transformer shape{.num_hidden_layers = model.integer_or("layers", 0),
+                    .hidden_size = model.integer_or("hidden", 0),
+                    .intermediate_size = model.integer_or("ffn", 0),
+                    .num_attention_heads = model.integer_or("heads", 1),
+                    .num_key_value_heads = model.integer_or("kv_heads", 0),
+                    .head_dim = model.integer_or("head_dim", 0),
+                    .vocab_size = model.integer_or("vocab", 0),
+                    .attention_bias = bias,
+                    .attention_out_bias = bias,
+                    .gated_mlp = model.text("gated_mlp") != "false",
+                    .mlp_bias = bias,
+                    .tied_embeddings = model.text("tied_embeddings") == "true",
+                    .mtp_layers = recipe.integer_or("mtp_layers", 0)};
+  if (experts != 0)
+    shape.moe = {.num_experts = experts,
+                 .num_experts_per_tok = model.integer_or("topk", 0),
+                 .moe_intermediate_size = model.integer_or("expert_ffn", 0),
+                 .shared_expert_intermediate_size = model.integer_or("shared_expert_ffn", 0),
+                 .first_k_dense_layers = model.integer_or("first_dense_layers", 0)};
+  if (!model.blank("mla_kv_rank"))
+    shape.mla = {.q_lora_rank = model.integer_or("mla_q_rank", 0),
+                 .kv_lora_rank = model.integer_or("mla_kv_rank", 0),
+                 .qk_nope_head_dim = model.integer_or("mla_qk_nope_dim", 0),
+                 .qk_rope_head_dim = model.integer_or("mla_qk_rope_dim", 0),
+                 .v_head_dim = model.integer_or("mla_v_dim", 0)};
+  return shape;
+}
+
+// ---- the plan
+
+std::string read_precision(const row& source, gpuplan::training_setup& setup) {
+  const std::string_view precision = source.text("precision");
+  setup.precision = gpuplan::bf16_megatron;
+  setup.precision.fp32_gradients = source.text("grad_dtype") == "fp32";
+  setup.precision.fp8_linears = precision.starts_with("fp8_") || precision == "mxfp8";
+  setup.precision.fp4_linears = precision == "nvfp4";
+  if (setup.precision.fp8_linears || setup.precision.fp4_linears || precision == "bf16") return {};
+  return "precision '" + std::string(precision) + "' is none of bf16, fp8, mxfp8 and nvfp4";
+}
+
+std::string read_recomputation(const row& source, gpuplan::training_setup& setup) {
+  const std::string_view what = source.text("recompute_granularity");
+  if (what == "full") {
+    setup.recompute = gpuplan::recompute_mode::full;
+    if (source.text("recompute_method") == "block")
+      setup.recompute_layers = source.integer_or("recompute_num_layers", 0);
+    else
+      setup.recompute_span = source.integer_or("recompute_num_layers", 1);
+    return {};
+  }
+  if (what != "selective") return {};
+  // which is Megatron-Core's own choice too
+  if (!source.blank("recompute_modules") && source.text("recompute_modules") != "core_attn")
+    return "modules '" + std::string(source.text("recompute_modules")) + "' are computed again";
+  setup.recompute = gpuplan::recompute_mode::selective;
+  return {};
+}
+
+std::string read_split(const row& source, gpuplan::parallelism& layout) {
+  layout.split.first_stage_layers = source.integer_or("first_stage_layers", 0);
+  layout.split.last_stage_layers = source.integer_or("last_stage_layers", 0);
+  if (source.text("embed_loss_as_layers") == "true")
+    layout.split.embedding_layers = layout.split.head_layers = 1;
+  if (source.blank("pipeline_layout")) return {};
+  const auto read = gpuplan::io::pipeline_layout_of(std::string(source.text("pipeline_layout")));
+  if (!read) return "pipeline_layout " + read.why;
+  layout.split.listed = read.chunks;
+  return {};
+}
+
+std::string read_plan(const row& source, described_recipe& recipe) {
+  gpuplan::parallelism& layout = recipe.setup.parallelism;
+  layout.tensor_parallel = source.integer_or("tp", 1);
+  layout.pipeline_parallel = source.integer_or("pp", 1);
+  layout.virtual_pipeline = source.integer_or("vpp", 1);
+  layout.context_parallel = source.integer_or("cp", 1);
+  layout.expert_parallel = source.integer_or("ep", 1);
+  layout.sequence_parallel = source.text("sequence_parallel") == "true";
+  layout.zero_stage = source.text("use_distributed_optimizer") == "true" ? 1 : 0;
+  if (source.text("megatron_fsdp") == "true") return "Megatron-FSDP shards its weights";
+  if (source.integer_or("etp", 1) != 1) return "experts are divided by tensor parallelism (etp)";
+  if (!source.blank("offload_activations")) return "activations are moved to the host";
+  if (const std::string why = read_split(source, layout); !why.empty()) return why;
+  const std::int64_t ranks =
+      layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel;
+  const std::int64_t gpus = source.integer_or("gpus", 1);
+  const std::int64_t micro_batch = source.integer_or("micro_batch", 1);
+  if (ranks < 1 || gpus % ranks != 0) return "tp, pp and cp do not divide its GPUs";
+  const std::int64_t replicas = gpus / ranks;
+  const std::int64_t batch = source.integer_or("global_batch", 1);
+  if (micro_batch < 1 || batch % (micro_batch * replicas) != 0)
+    return "micro_batch and replicas do not divide global_batch";
+  recipe.plan = {.micro_batch = micro_batch,
+                 .data_parallel = replicas,
+                 .accumulation = batch / (micro_batch * replicas)};
+  return {};
+}
+
+// NVLink joins 72 GPUs of the GB systems and 8 of the others: as many of these as divide the GPUs.
+std::string read_cluster(const row& source, gpuplan::cluster& on) {
+  std::string_view name = source.text("gpu");
+  if (name.empty()) name = source.text("gpu_name");
+  const auto gpu = gpuplan::catalog::find_gpu(name);
+  if (!gpu) return sentence_of(gpu.why());
+  const std::int64_t gpus = source.integer_or("gpus", 1);
+  const bool is_rack = name.starts_with("gb") || name.starts_with("VR") || name.starts_with("vr");
+  std::int64_t joined = std::clamp<std::int64_t>(gpus, 1, is_rack ? 72 : 8);
+  while (gpus % joined != 0) --joined;
+  const double adapter = name.starts_with("b300") || name == "gb300" ? 100e9 : 50e9;
+  on = {.gpu = *gpu, .nodes = gpus / joined, .gpus_per_node = joined};
+  if (on.nodes > 1)
+    on.between_nodes = gpuplan::bandwidth::from_value(adapter * static_cast<double>(joined));
+  return {};
+}
+
+gpuplan::plan_request question_of(const described_recipe& recipe) {
+  gpuplan::plan_request asked;
+  asked.setup = recipe.setup;
+  asked.setup.recompute = gpuplan::recompute_mode::none;
+  asked.setup.recompute_layers = 0;
+  asked.setup.recompute_span = 1;
+  asked.setup.parallelism = {.zero_stage = recipe.setup.parallelism.zero_stage};
+  asked.on = recipe.on;
+  asked.efficiency = gpuplan::catalog::efficiency_of(recipe.on.gpu);
+  const std::int64_t gpus = total_gpus(recipe.on);
+  const std::int64_t batch = recipe.plan.effective_batch();
+  asked.effective_batch = gpuplan::range<std::int64_t>{batch, batch};
+  const auto up_to = [](std::int64_t most) { return gpuplan::range<std::int64_t>{1, most}; };
+  asked.space.gpus = gpuplan::range<std::int64_t>{gpus, gpus};
+  asked.space.tensor_parallel = up_to(8);
+  asked.space.pipeline_parallel = up_to(std::min<std::int64_t>(gpus, 64));
+  asked.space.virtual_pipeline = up_to(8);
+  asked.space.context_parallel = up_to(8);
+  if (recipe.setup.model.moe.num_experts != 0)
+    asked.space.expert_parallel = up_to(recipe.setup.model.moe.num_experts);
+  asked.space.recompute = true;
+  asked.space.sequence_parallel = true;
+  return asked;
+}
+
+// Seconds of a step of the recipe, or why there are none.
+prediction step_of(const described_recipe& recipe) {
+  const gpuplan::roofline_time time{.setup = recipe.setup,
+                                    .on = recipe.on,
+                                    .efficiency = gpuplan::catalog::efficiency_of(recipe.on.gpu)};
+  if (const auto valid = validate(time, recipe.plan); !valid) return sentence_of(valid.why());
+  return number(time.step(recipe.plan).value());
+}
+
+prediction fits_of(const described_recipe& recipe) {
+  const auto memory = gpuplan::transformer_memory_of{}.on(recipe.on.gpu)(recipe.setup);
+  if (const auto valid = validate(memory); !valid) return sentence_of(valid.why());
+  if (const auto valid = validate(memory, recipe.plan); !valid) return sentence_of(valid.why());
+  const gpuplan::bytes needed = memory.required(recipe.plan);
+  return number(std::int64_t{needed <= usable_memory(recipe.on.gpu)});
+}
+
+}  // namespace
+
+void recipe_models::add(const csv_file& file) {
+  for (const csv_file::row_of_cells& cells : file.rows) {
+    const row one(file, cells);
+    models_.insert_or_assign(std::string(one.text("model")), one);
+  }
+}
+
+const row* recipe_models::find(std::string_view name) const {
+  const auto found = models_.find(name);
+  return found == models_.end() ? nullptr : &found->second;
+}
+
+described_recipe describe_recipe(const row& source, const recipe_models& models) {
+  described_recipe recipe;
+  const row* const model = models.find(source.text("model"));
+  if (model == nullptr) {
+    recipe.why_not = "no file given has its model";
+    return recipe;
+  }
+  gpuplan::training_setup& setup = recipe.setup;
+  recipe.why_not = undescribed_part(*model);
+  if (!recipe.why_not.empty()) return recipe;
+  setup.model = shape_of(*model, source);
+  setup.framework = gpuplan::catalog::megatron_bridge_2606;
+  setup.sequence_length = source.integer_or("seq_len", 0);
+  if (source.text("task") == "lora") {
+    recipe.why_not = "it trains adapters, which Megatron-Core's layers do not";
+    return recipe;
+  }
+  for (const auto& read : {read_precision(source, setup),
+                           read_recomputation(source, setup),
+                           read_plan(source, recipe),
+                           read_cluster(source, recipe.on)}) {
+    recipe.why_not = read;
+    if (!read.empty()) return recipe;
+  }
+  return recipe;
+}
+
+void compare_recipe(const recipe_models& models, row_comparisons& row) {
+  if (row.source.text("valid_at_pinned_core") == "false") return;
+  const described_recipe recipe = describe_recipe(row.source, models);
+  if (!recipe.why_not.empty()) {
+    row.add(quantity::accepted, number(std::int64_t{1}), recipe.why_not);
+    return;
+  }
+  const gpuplan::plan_request asked = question_of(recipe);
+  const auto found = plan_training(asked, gpuplan::transformer_memory_of{}, 1);
+  if (!found) {
+    row.add(quantity::accepted, number(std::int64_t{1}), sentence_of(found.why()));
+    return;
+  }
+  row.add(quantity::accepted, number(std::int64_t{1}), number(std::int64_t{1}));
+  const prediction fits = fits_of(recipe);
+  row.add(quantity::fits, number(std::int64_t{1}), fits);
+  prediction ratio = step_of(recipe);
+  if (ratio.value) {
+    const double whole = found->best().step.value();
+    ratio.value = number(whole / ratio.value->value());
+  }
+  row.add(quantity::best_over_recipe, number(1.0), ratio);
+}
+
+}  // namespace accuracy

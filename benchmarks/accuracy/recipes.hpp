@@ -1,0 +1,46 @@
+#pragma once
+
+// Tuned plans of others as questions: would the planner take the model, does their plan fit, and
+// how long does the planner's own best one take beside it?
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "csv.hpp"
+#include "row_comparisons.hpp"
+
+namespace accuracy {
+
+/// The models that recipes name, by the column `model` of their file.
+class recipe_models {
+ public:
+  /// Takes in the models of a file, which must live as long.
+  void add(const csv_file& file);
+
+  /// The row of this model; none where no file has it.
+  [[nodiscard]] const row* find(std::string_view name) const;
+
+ private:
+  std::map<std::string, row, std::less<>> models_;
+};
+
+/// A recipe as a question and as an answer to it.
+struct described_recipe {
+  gpuplan::training_setup setup{};  // with the recipe's layout
+  gpuplan::batch_plan plan{};
+  gpuplan::cluster on{};
+  std::string why_not;  // what of it the library has no words for; blank: nothing
+};
+
+/// Throws `bad_file` for a cell that no recipe can have.
+described_recipe describe_recipe(const row& source, const recipe_models& models);
+
+/// `accepted`, `fits` and `best_over_recipe` of a row.
+void compare_recipe(const recipe_models& models, row_comparisons& row);
+
+}  // namespace accuracy
