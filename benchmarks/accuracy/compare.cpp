@@ -13,6 +13,7 @@
 #include "collectives.hpp"
 #include "compare_runs.hpp"
 #include "compare_steps.hpp"
+#include "configured_steps.hpp"
 #include "memory.hpp"
 #include "model_index.hpp"
 #include "notes.hpp"
@@ -294,6 +295,18 @@ const std::vector<file_kind>& kinds() {
         "launch_s",
         "samples",
         "sm_clock_MHz"}},
+      {"configured steps",
+       [](const model_index&, row_comparisons& row) { compare_configured_step(row); },
+       {"id", "model_type", "config_file", "precision", "optimizer", "recompute", "lora"},
+       {"micro_batch",
+        "sequence_length",
+        "params_total",
+        "params_trainable",
+        "matmul_flops_forward_backward",
+        "peak_requested",
+        "peak_allocated",
+        "peak_reserved"},
+       {"decoder_seq_len", "accumulation", "grad_clip", "padding_mask", "workspace_bytes"}},
       {"launches",
        [](const model_index&, row_comparisons& row) { compare_work(row); },
        {"id", "code", "norm", "attention", "recompute", "loss", "trainable", "peft"},

@@ -23,9 +23,6 @@ number times(std::int64_t count, gpuplan::flop_count flops, double besides) {
   return static_cast<double>(count) * one + besides;
 }
 
-namespace {
-
-// The peaks, or that the device had too little for them.
 void compare_step_memory(row_comparisons& row) {
   const row_comparisons& self = row;
   const bool has_peak = self.source.integer("peak_requested") ||
@@ -46,8 +43,6 @@ void compare_step_memory(row_comparisons& row) {
   if (row.options.memory == memory_method::replay && !row.source.blank("usable_bytes"))
     compare_fitting(row, step_fit_of(row.source));
 }
-
-}  // namespace
 
 void compare_step(row_comparisons& row) {
   const described_step step = describe_step(row.source);

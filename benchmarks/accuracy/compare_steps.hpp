@@ -17,6 +17,9 @@ number times(std::int64_t count, gpuplan::flop_count flops, double besides);
 /// Compares what a row of `torch_steps.csv` measured.
 void compare_step(row_comparisons& row);
 
+/// Compares the peaks of a row of steps, or that the device had too little for them.
+void compare_step_memory(row_comparisons& row);
+
 /// Compares what a row of `layers.csv` measured: the forward and the backward of one layer.
 void compare_layer(row_comparisons& row);
 

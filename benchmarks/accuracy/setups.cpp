@@ -6,6 +6,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "configured_steps.hpp"
 #include "measured_rows.hpp"
 #include "steps.hpp"
 
@@ -105,6 +106,15 @@ std::string not_known(std::string_view column, std::string_view value) {
   return "what " + std::string(column) + " '" + std::string(value) + "' takes is not known";
 }
 
+template <class Value, std::size_t Size>
+std::string read_word(const row& source,
+                      std::string_view column,
+                      const named<Value> (&values)[Size],
+                      Value& into) {
+  return look_up(source.text(column), values, into) ? std::string()
+                                                    : not_known(column, source.text(column));
+}
+
 // Windows, which no count of operations sees; the configurations of Gemma have one by default.
 void read_window(const row& source, gpuplan::transformer& model) {
   const std::string_view code = source.text("code");
@@ -146,17 +156,12 @@ bool look_up_framework(std::string_view code, gpuplan::framework& into) {
 
 // What the columns say beside the model and what trains of it.
 std::string read_setup(const row& source, training_setup& setup) {
-  const auto read = [&](std::string_view column, const auto& values, auto& into) -> std::string {
-    return look_up(source.text(column), values, into) ? std::string()
-                                                      : not_known(column, source.text(column));
-  };
   if (!look_up_framework(source.text("code"), setup.framework))
     return not_known("code", source.text("code"));
-  for (const std::string& why : {read("precision", precisions, setup.precision),
-                                 read("attention", kernels, setup.attention),
-                                 read("optimizer", optimizers, setup.optimizer.kind),
-                                 read("optimizer_impl", loops, setup.optimizer.loop),
-                                 read("activation", activations, setup.model.hidden_act)})
+  for (const std::string& why :
+       {read_numerics(source, setup),
+        read_word(source, "attention", kernels, setup.attention),
+        read_word(source, "activation", activations, setup.model.hidden_act)})
     if (!why.empty()) return why;
   // T5 ties its head whatever its configuration says, which tells the versions apart.
   if (setup.framework.implementation.scales_decoder_outputs && !source.flag("tied_embeddings"))
@@ -189,7 +194,6 @@ std::string read_setup(const row& source, training_setup& setup) {
       setup.framework.implementation.keeps_workspaces;
   if (source.text("loss") == "cross_entropy_fp32_logits")
     setup.framework.implementation.logits = gpuplan::logits_kind::to_fp32;
-  setup.optimizer.clips_gradients = source.flag("grad_clip");
   setup.sequence_length = source.integer_or("seq_len", 0);
   setup.target_length = source.integer_or("decoder_seq_len", 0);
   setup.encodings = source.integer_or("encodings", 1);
@@ -202,6 +206,15 @@ std::string read_setup(const row& source, training_setup& setup) {
 
 }  // namespace
 
+std::string read_numerics(const row& source, training_setup& setup) {
+  setup.optimizer.clips_gradients = source.flag("grad_clip");
+  for (const std::string& why : {read_word(source, "precision", precisions, setup.precision),
+                                 read_word(source, "optimizer", optimizers, setup.optimizer.kind),
+                                 read_word(source, "optimizer_impl", loops, setup.optimizer.loop)})
+    if (!why.empty()) return why;
+  return {};
+}
+
 void refuse_invalid(described_setup& described) {
   if (!described.why_not.empty()) return;
   if (const auto valid = validate(described.setup); !valid)
@@ -209,6 +222,7 @@ void refuse_invalid(described_setup& described) {
 }
 
 described_setup describe_setup(const row& source) {
+  if (!source.blank("config_file")) return describe_configured_step(source);
   described_setup described;
   const described_step step = describe_step(source);
   described.why_not = step.why_not;

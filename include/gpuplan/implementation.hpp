@@ -69,6 +69,7 @@ struct layer_class {
   bool trains_adapters = true;
   bool compares_texts = false;  // an encoder without a head: those of a sample
   bool reads_targets = false;   // a decoder beside an encoder, with a length of its own
+  bool runs_composites = false;  // several transformers in one step, and never one alone
 
   bool has_known_floor = false;           // of what its layers keep, with as many keys as queries
   std::int64_t layer_period = 1;          // a layer is like the one so many before it, and adds
@@ -102,6 +103,7 @@ constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
       {code.is_compiled, {fact::compiles_loss, as.compiles_loss}},
       {code.has_fp8_linears, {fact::fp8_linears, of.precision.fp8_linears}},
       {code.reads_targets, {fact::target_length, of.target_length}},
+      {code.runs_composites, {fact::composite, of.composite != nullptr}},
   });
 }
 

@@ -27,6 +27,9 @@ enum class attention_kernel {
 
 struct training_setup {
   transformer model{};
+  // Of several transformers in one step, whoever says so keeps it; `model` is then the one whose
+  // tokens `sequence_length` counts. Null: `model` alone.
+  const composite_model* composite = nullptr;
   trainable trains{};
   std::int64_t sequence_length = 0;  // vision: the image's own
   std::int64_t target_length = 0;    // of an encoder-decoder's decoder; 0: the same
@@ -689,6 +692,10 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
             {fact::layers, setup.framework.layers().name});
         detail::failed(why))
       return why;
+  if (setup.framework.layers().runs_composites && setup.composite == nullptr)
+    return detail::without_code({{fact::composite, false},
+                                 {fact::layers, setup.framework.layers().name},
+                                 {fact::takes, true}});
   if (const failure why = detail::flaw_of_lengths(setup); detail::failed(why)) return why;
   // An encoder without a head trains on the texts of a sample beside each other.
   const named_fact texts{fact::encodings, setup.encodings};

@@ -1,0 +1,231 @@
+#pragma once
+
+// A config.json of Hugging Face, key by key, and what the readers of its model types have in
+// common. Private.
+
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/result.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuplan::io {
+
+namespace detail::hugging_face {
+
+using nlohmann::json;
+
+// Keys that change no matrix of a model: how it is initialised, trained, sampled or stored.
+inline constexpr std::string_view keys_without_shape =
+    " "
+    "_attn_implementation _flash_attn_2_enabled _name_or_path activation activation_dropout "
+    "activation_function apply_residual_connection_post_layernorm attention_dropout "
+    "attention_multiplier attention_probs_dropout_prob attention_softmax_in_fp32 "
+    "attn_logit_softcapping attn_pdrop auto_map aux_loss_alpha bos_token_id cache_implementation "
+    "chunk_size_feed_forward classifier_dropout classifier_dropout_prob clip_qkv "
+    "decoder_start_token_id dense_act_fn dropout dropout_rate dtype emb_pdrop embd_pdrop "
+    "embedding_dropout embedding_fraction embedding_multiplier encoder_no_repeat_ngram_size "
+    "encoder_stride eos_token_id ep_size final_logit_softcapping gradient_checkpointing "
+    "hidden_act hidden_activation hidden_dropout hidden_dropout_prob id2label init_device "
+    "init_std initial_context_length initializer_factor initializer_range is_decoder "
+    "is_encoder_decoder is_gated_act label2id layer_norm_eps layer_norm_epsilon layerdrop "
+    "layernorm_epsilon logit_scale logits_scaling logits_to_keep max_position_embeddings "
+    "max_seq_len max_window_layers model_max_length model_type n_ctx n_group n_positions "
+    "no_rope_layer_interval no_rope_layers norm_eps norm_epsilon norm_topk_prob norm_type "
+    "offset_alibi original_max_position_embeddings output_attentions output_hidden_states "
+    "output_past output_router_logits pad_token_id partial_rotary_factor prefix pretraining_tp "
+    "problem_type qa_dropout quantization_config query_pre_attn_scalar "
+    "relative_attention_max_distance reorder_and_upcast_attn rescale_every resid_pdrop "
+    "residual_dropout residual_multiplier return_dict rms_norm_eps rope_interleave "
+    "rope_interleaved rope_local_base_freq rope_parameters rope_scaling rope_theta rope_type "
+    "rotary_emb_base rotary_emb_fraction rotary_pct rotary_percentage routed_scaling_factor "
+    "router_aux_loss_coef router_jitter_noise scale_attention_softmax_in_fp32 "
+    "scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scoring_func "
+    "seq_aux seq_classif_dropout sinusoidal_pos_embds slow_but_exact softmax_scale "
+    "summary_activation summary_first_dropout summary_proj_to_labels summary_type "
+    "summary_use_proj swiglu_alpha swiglu_limit task_specific_params topk_group topk_method "
+    "torch_dtype transformers_version unk_token_id use_cache use_mrope verbose ";
+
+// What a message shows of a file's text.
+[[nodiscard]] inline std::string shortened(const std::string& text) {
+  constexpr std::size_t most = 160;
+  return text.size() <= most ? text : text.substr(0, most) + "...";
+}
+
+[[nodiscard]] inline bool has_no_shape(const std::string& key) {
+  return keys_without_shape.find(" " + key + " ") != std::string_view::npos;
+}
+
+// One config.json, which of its keys have been asked for, and the first complaint about them, after
+// which values mean nothing. A key that is null is absent.
+class config_reader {
+ public:
+  explicit config_reader(const json& object) : object_(object) {}
+
+  [[nodiscard]] const failure& why() const { return why_; }
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+
+  [[nodiscard]] bool has(const char* key) {
+    asked_.insert(key);
+    const auto found = object_.find(key);
+    return found != object_.end() && !found->is_null();
+  }
+  [[nodiscard]] std::int64_t integer(const char* key) {
+    if (!has(key)) return refuse(key, std::string("config.json has no ") + key), 0;
+    const json& value = object_.at(key);
+    if (value.is_number_unsigned() &&
+        value.get<std::uint64_t>() <= std::uint64_t{gpuplan::detail::most_of_a_dimension})
+      return value.get<std::int64_t>();
+    return wrong(key, "a whole number from 0 to 2^40"), 0;
+  }
+  [[nodiscard]] std::int64_t integer(const char* key, std::int64_t absent) {
+    return has(key) ? integer(key) : absent;
+  }
+  // A dimension that is a multiple of what a key has.
+  [[nodiscard]] std::int64_t multiple(const char* key, std::int64_t value, std::int64_t times) {
+    const gpuplan::detail::checked_integer all = gpuplan::detail::checked_product(value, times);
+    if (all.ok && all.value <= gpuplan::detail::most_of_a_dimension) return all.value;
+    refuse(key,
+           std::string(key) + " is " + std::to_string(value) + ", and " + std::to_string(times) +
+               " times that is more than 2^40");
+    return 0;
+  }
+  [[nodiscard]] bool flag(const char* key, bool absent) {
+    if (!has(key)) return absent;
+    if (object_.at(key).is_boolean()) return object_.at(key).get<bool>();
+    return wrong(key, "true or false"), absent;
+  }
+  [[nodiscard]] std::string text(const char* key) {
+    if (!has(key)) return "";
+    if (object_.at(key).is_string()) return object_.at(key).get<std::string>();
+    return wrong(key, "a text"), "";
+  }
+  [[nodiscard]] bool has_inside(const char* key, const char* inner) {
+    return has(key) && object_.at(key).is_object() && object_.at(key).contains(inner);
+  }
+  [[nodiscard]] std::int64_t entries(const char* key) {
+    return has(key) && object_.at(key).is_object()
+               ? static_cast<std::int64_t>(object_.at(key).size())
+               : 0;
+  }
+  [[nodiscard]] std::vector<json> list(const char* key) {
+    if (!has(key)) return {};
+    if (object_.at(key).is_array()) return object_.at(key).get<std::vector<json>>();
+    return wrong(key, "a list"), std::vector<json>{};
+  }
+  // The class that the file names first.
+  [[nodiscard]] std::string architecture() {
+    const std::vector<json> classes = list("architectures");
+    return !classes.empty() && classes[0].is_string() ? classes[0].get<std::string>() : "";
+  }
+  [[nodiscard]] bool has_text(const char* key) { return has(key) && object_.at(key).is_string(); }
+  // The largest of the numbers that these keys have.
+  [[nodiscard]] double largest(std::initializer_list<const char*> keys) {
+    double most = 0;
+    for (const char* key : keys)
+      if (has(key) && object_.at(key).is_number())
+        most = std::max(most, object_.at(key).get<double>());
+    return most;
+  }
+  // For a key whose value changes no shape, or says what another key says.
+  void ignore(const char* key) { static_cast<void>(has(key)); }
+  // A value that would make another model than the reader's.
+  void only(const char* key, bool wanted) {
+    if (flag(key, wanted) != wanted)
+      wrong(key, wanted ? "true for this reader" : "false for this reader");
+  }
+
+  void wrong(const char* key, const std::string& wanted) {
+    refuse(key,
+           std::string(key) + " must be " + wanted + ", not " + shortened(object_.at(key).dump()));
+  }
+  void refuse(const char* key, const std::string& reason) {
+    if (gpuplan::detail::failed(why_)) return;
+    why_ = failure(errc::malformed_config).about(key);
+    reason_ = reason;
+  }
+
+  [[nodiscard]] std::vector<std::string> keys_not_asked_for() const {
+    std::vector<std::string> keys;
+    for (const auto& item : object_.items())
+      if (asked_.count(item.key()) == 0 && !has_no_shape(item.key())) keys.push_back(item.key());
+    return keys;
+  }
+
+ private:
+  const json& object_;
+  std::set<std::string> asked_;
+  failure why_;
+  std::string reason_;
+};
+
+// ---- what families have in common
+
+inline void read_heads(config_reader& from, transformer& model) {
+  model.num_hidden_layers = from.integer("num_hidden_layers");
+  model.hidden_size = from.integer("hidden_size");
+  model.num_attention_heads = from.integer("num_attention_heads");
+  model.vocab_size = from.integer("vocab_size");
+}
+
+// LLaMA's keys; those that a class gives another default are read by its own function first.
+inline void read_llama(config_reader& from, transformer& model) {
+  read_heads(from, model);
+  model.intermediate_size = from.integer("intermediate_size");
+  model.num_key_value_heads = from.integer("num_key_value_heads", model.num_key_value_heads);
+  model.head_dim = from.integer("head_dim", model.head_dim);
+  model.tied_embeddings = from.flag("tie_word_embeddings", model.tied_embeddings);
+}
+
+inline void read_biases(config_reader& from, transformer& model, bool absent = false) {
+  model.attention_bias = model.attention_out_bias = from.flag("attention_bias", absent);
+}
+
+// Layer norms, and biases wherever there can be one.
+inline void make_classic(transformer& model) {
+  model.attention_bias = model.attention_out_bias = model.mlp_bias = model.norm_bias = true;
+  model.gated_mlp = false;
+  model.norm = norm_kind::layer_norm;
+}
+
+// Every layer has the window, or all but each `step`-th. Newer files list the layers.
+inline void read_window(config_reader& from,
+                        transformer& model,
+                        std::int64_t absent,
+                        std::int64_t step = 0) {
+  model.sliding_window = from.integer("sliding_window", absent);
+  model.global_layer_step = step;
+  const std::vector<json> layers = from.list("layer_types");
+  if (layers.empty()) return;
+  const auto is_windowed = [&](std::size_t i) { return layers[i] == "sliding_attention"; };
+  bool as_said = layers.size() == static_cast<std::size_t>(model.num_hidden_layers);
+  bool any = false;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (!is_windowed(i) && layers[i] != "full_attention")
+      from.wrong("layer_types", "of sliding_attention and full_attention for this reader");
+    any = any || is_windowed(i);
+    as_said = as_said && is_windowed(i) == model.is_windowed(static_cast<std::int64_t>(i));
+  }
+  if (!any)
+    model.sliding_window = model.global_layer_step = 0;
+  else if (!as_said)
+    from.wrong("layer_types", "the regular pattern of this model type for this reader");
+}
+
+/// What reads a model type.
+struct type_reader {
+  std::string_view model_type;
+  void (*read)(config_reader& from, transformer& model);
+};
+
+}  // namespace detail::hugging_face
+
+}  // namespace gpuplan::io

@@ -1,0 +1,288 @@
+#pragma once
+
+// Decoders in a config.json. Private.
+
+#include <gpuplan/io/hugging_face/config_reader.hpp>
+#include <gpuplan/model.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace gpuplan::io::detail::hugging_face {
+
+inline void read_falcon(config_reader& from, transformer& model) {
+  read_heads(from, model);
+  make_classic(model);
+  model.mlp_bias = model.attention_bias = model.attention_out_bias = from.flag("bias", false);
+  model.intermediate_size =
+      from.integer("ffn_hidden_size", from.multiple("hidden_size", model.hidden_size, 4));
+  model.fused_qkv = true;
+  model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  static_cast<void>(from.flag("alibi", false));  // no parameters either way
+  const bool grouped = from.flag("new_decoder_architecture", false);
+  const bool one_group = from.flag("multi_query", true);
+  const std::int64_t groups = from.integer("num_kv_heads", model.num_attention_heads);
+  const std::int64_t norms = from.integer("num_ln_in_parallel_attn", grouped ? 2 : 1);
+  model.num_key_value_heads = grouped ? groups : one_group ? 1 : model.num_attention_heads;
+  model.parallel_attention = from.flag("parallel_attn", true) || grouped;
+  model.norms_per_layer = !model.parallel_attention ? 2 : grouped ? norms : 1;
+}
+
+inline void read_gpt2(config_reader& from, transformer& model) {
+  make_classic(model);
+  model.num_hidden_layers = from.integer("n_layer");
+  model.hidden_size = from.integer("n_embd");
+  model.num_attention_heads = from.integer("n_head");
+  model.vocab_size = from.integer("vocab_size");
+  model.intermediate_size = from.integer("n_inner", from.multiple("n_embd", model.hidden_size, 4));
+  model.position_rows = from.integer("n_positions");
+  model.fused_qkv = true;
+  model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  from.only("add_cross_attention", false);
+}
+
+inline void read_bloom(config_reader& from, transformer& model) {
+  make_classic(model);
+  const char* width = from.has("hidden_size") ? "hidden_size" : "n_embed";
+  const char* heads = from.has("n_head") ? "n_head" : "num_attention_heads";
+  model.num_hidden_layers = from.integer("n_layer");
+  model.hidden_size = from.integer(width);
+  model.num_attention_heads = from.integer(heads);
+  model.vocab_size = from.integer("vocab_size");
+  model.intermediate_size = from.multiple(width, model.hidden_size, 4);
+  model.fused_qkv = model.embedding_norm = true;
+  model.tied_embeddings = from.flag("tie_word_embeddings", true);
+}
+
+inline void read_mpt(config_reader& from, transformer& model) {
+  make_classic(model);
+  model.num_hidden_layers = from.integer("n_layers");
+  model.hidden_size = from.integer("d_model");
+  model.num_attention_heads = from.integer("n_heads");
+  model.vocab_size = from.integer("vocab_size");
+  from.only("no_bias", true);
+  model.attention_bias = model.attention_out_bias = model.mlp_bias = model.norm_bias = false;
+  // transformers builds 4 x d_model whatever the file says.
+  if (from.integer("expansion_ratio", 4) != 4) from.wrong("expansion_ratio", "4 for this reader");
+  model.intermediate_size = from.multiple("d_model", model.hidden_size, 4);
+  model.fused_qkv = true;
+  model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  from.ignore("learned_pos_emb");  // ALiBi has none
+  if (from.has_inside("attn_config", "kv_n_heads"))
+    from.wrong("attn_config", "without kv_n_heads for this reader");
+}
+
+inline void read_opt(config_reader& from, transformer& model) {
+  read_heads(from, model);
+  make_classic(model);
+  model.intermediate_size = from.integer("ffn_dim");
+  model.attention_bias = model.attention_out_bias = model.mlp_bias = from.flag("enable_bias", true);
+  model.norm_affine = from.flag("layer_norm_elementwise_affine", true);
+  const bool before = from.flag("do_layer_norm_before", true);
+  model.norm_at = before ? norm_position::before : norm_position::after_residual;
+  model.final_norm = before && !from.flag("_remove_final_layer_norm", false);
+  model.position_rows = from.integer("max_position_embeddings") + 2;
+  const std::int64_t narrow = from.integer("word_embed_proj_dim", model.hidden_size);
+  model.embedding_dim = narrow == model.hidden_size ? 0 : narrow;
+  model.tied_embeddings = from.flag("tie_word_embeddings", true);
+}
+
+inline void read_phi(config_reader& from, transformer& model) {
+  read_llama(from, model);
+  make_classic(model);
+  model.parallel_attention = model.lm_head_bias = true;
+  model.norms_per_layer = 1;
+  if (from.flag("qk_layernorm", false)) model.qk_norm = qk_norm_scope::head;
+  model.qk_norm_bias = true;
+}
+
+inline void read_stablelm(config_reader& from, transformer& model) {
+  read_llama(from, model);
+  model.norm = norm_kind::layer_norm;
+  model.norm_bias = true;
+  model.attention_bias = from.flag("use_qkv_bias", false);
+  if (from.flag("qk_layernorm", false)) model.qk_norm = qk_norm_scope::full_width;
+  model.parallel_attention = from.flag("use_parallel_residual", false);
+  model.norms_per_layer = model.parallel_attention ? 1 : 2;
+}
+
+inline void read_cohere(config_reader& from, transformer& model) {
+  model.tied_embeddings = true;
+  read_llama(from, model);
+  read_biases(from, model);
+  model.norm = norm_kind::layer_norm;
+  model.parallel_attention = true;
+  model.norms_per_layer = 1;
+  if (from.flag("use_qk_norm", false)) model.qk_norm = qk_norm_scope::full_width;
+}
+
+inline void read_gemma2(config_reader& from, transformer& model) {
+  model.tied_embeddings = true;
+  model.head_dim = 256;
+  read_llama(from, model);
+  read_biases(from, model);
+  model.norm_at = norm_position::around;
+  model.norms_per_layer = 4;
+}
+
+inline void read_glm(config_reader& from, transformer& model) {
+  model.head_dim = 128;
+  read_llama(from, model);
+  model.attention_bias = from.flag("attention_bias", false);
+  model.fused_gate_up = true;
+}
+
+inline void read_olmo2(config_reader& from, transformer& model) {
+  read_llama(from, model);
+  read_biases(from, model);
+  model.norm_at = norm_position::after_sublayer;
+  model.qk_norm = qk_norm_scope::full_width;
+}
+
+inline void read_qwen3(config_reader& from, transformer& model) {
+  read_llama(from, model);
+  read_biases(from, model);
+  model.qk_norm = qk_norm_scope::head;
+  from.only("use_sliding_window", false);
+  from.ignore("sliding_window");
+  static_cast<void>(from.list("layer_types"));
+}
+
+inline void read_qwen2(config_reader& from, transformer& model) {
+  read_llama(from, model);
+  model.attention_bias = true;
+  from.only("use_sliding_window", false);
+  from.ignore("sliding_window");
+  static_cast<void>(from.list("layer_types"));
+}
+
+inline constexpr type_reader decoder_readers[] = {
+    {"bloom", read_bloom},
+    {"cohere", read_cohere},
+    {"cohere2",
+     [](config_reader& from, transformer& model) {
+       read_cohere(from, model);
+       from.ignore("sliding_window_pattern");
+       read_window(from, model, 4096, 4);
+     }},
+    {"falcon", read_falcon},
+    {"gemma",
+     [](config_reader& from, transformer& model) {
+       model.tied_embeddings = true;
+       model.head_dim = 256;
+       read_llama(from, model);
+       read_biases(from, model);
+       from.only("use_bidirectional_attention", false);
+     }},
+    {"gemma2",
+     [](config_reader& from, transformer& model) {
+       read_gemma2(from, model);
+       read_window(from, model, 4096, 2);
+       from.only("use_bidirectional_attention", false);
+     }},
+    {"gemma3_text",
+     [](config_reader& from, transformer& model) {
+       read_gemma2(from, model);
+       model.qk_norm = qk_norm_scope::head;
+       const std::int64_t step = from.has("sliding_window_pattern")
+                                     ? from.integer("sliding_window_pattern")
+                                     : from.integer("_sliding_window_pattern", 6);
+       read_window(from, model, 4096, step);
+       from.only("use_bidirectional_attention", false);
+     }},
+    {"glm", read_glm},
+    {"glm4",
+     [](config_reader& from, transformer& model) {
+       read_glm(from, model);
+       model.norm_at = norm_position::around;
+       model.norms_per_layer = 4;
+     }},
+    {"gpt2", read_gpt2},
+    {"gpt_neox",
+     [](config_reader& from, transformer& model) {
+       read_heads(from, model);
+       make_classic(model);
+       read_biases(from, model, true);
+       model.intermediate_size = from.integer("intermediate_size");
+       model.parallel_attention = from.flag("use_parallel_residual", true);
+       model.fused_qkv = true;
+       model.tied_embeddings = from.flag("tie_word_embeddings", false);
+     }},
+    {"granite",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.mlp_bias = from.flag("mlp_bias", false);
+     }},
+    {"llama",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.mlp_bias = from.flag("mlp_bias", false);
+     }},
+    {"mistral",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_window(from, model, 4096);
+     }},
+    {"mpt", read_mpt},
+    {"nemotron",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       make_classic(model);
+       read_biases(from, model);
+       model.mlp_bias = from.flag("mlp_bias", false);
+     }},
+    {"olmo",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.norm = norm_kind::layer_norm;
+       model.norm_affine = false;
+     }},
+    {"olmo2", read_olmo2},
+    {"olmo3",
+     [](config_reader& from, transformer& model) {
+       read_olmo2(from, model);
+       read_window(from, model, 4096, 4);
+     }},
+    {"opt", read_opt},
+    {"phi", read_phi},
+    {"phi3",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       model.fused_qkv = model.fused_gate_up = true;
+       read_window(from, model, 0);
+       from.only("attention_bias", false);
+       from.only("mlp_bias", false);
+       from.only("lm_head_bias", false);
+     }},
+    {"qwen2", read_qwen2},
+    {"qwen3",
+     [](config_reader& from, transformer& model) {
+       model.head_dim = 128;
+       read_qwen3(from, model);
+     }},
+    {"smollm3",
+     [](config_reader& from, transformer& model) {
+       model.tied_embeddings = true;
+       read_llama(from, model);
+       read_biases(from, model);
+       model.mlp_bias = from.flag("mlp_bias", false);
+       from.only("use_sliding_window", false);
+       from.ignore("sliding_window");
+       static_cast<void>(from.list("layer_types"));
+     }},
+    {"stablelm", read_stablelm},
+    {"starcoder2",
+     [](config_reader& from, transformer& model) {
+       model.tied_embeddings = true;
+       read_llama(from, model);
+       make_classic(model);
+       model.attention_bias = model.attention_out_bias = model.mlp_bias =
+           from.flag("use_bias", true);
+       read_window(from, model, 0);
+     }},
+};
+
+}  // namespace gpuplan::io::detail::hugging_face

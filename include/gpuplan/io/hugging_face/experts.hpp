@@ -1,0 +1,125 @@
+#pragma once
+
+// Mixtures of experts in a config.json. Private.
+
+#include <gpuplan/io/hugging_face/config_reader.hpp>
+#include <gpuplan/model.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace gpuplan::io::detail::hugging_face {
+
+inline void read_latent_attention(config_reader& from, transformer& model) {
+  read_heads(from, model);
+  model.mla = {.q_lora_rank = from.integer("q_lora_rank", 0),
+               .kv_lora_rank = from.integer("kv_lora_rank"),
+               .qk_nope_head_dim = from.integer("qk_nope_head_dim"),
+               .qk_rope_head_dim = from.integer("qk_rope_head_dim"),
+               .v_head_dim = from.integer("v_head_dim")};
+  // Derived from the others, but some files have them.
+  from.ignore("num_key_value_heads");
+  from.ignore("head_dim");
+  from.ignore("qk_head_dim");
+  model.intermediate_size = from.integer("intermediate_size");
+  model.tied_embeddings = from.flag("tie_word_embeddings", false);
+  read_biases(from, model);
+}
+
+// DeepSeek's words for experts.
+inline void read_routed_experts(config_reader& from, transformer& model) {
+  model.moe.num_experts = from.integer("n_routed_experts");
+  model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
+  model.moe.moe_intermediate_size = from.integer("moe_intermediate_size");
+  model.moe.shared_expert_intermediate_size = from.multiple(
+      "n_shared_experts", from.integer("n_shared_experts", 0), model.moe.moe_intermediate_size);
+  model.moe.first_k_dense_layers = from.integer("first_k_dense_replace");
+  if (from.integer("moe_layer_freq", 1) != 1) from.wrong("moe_layer_freq", "1 for this reader");
+  model.mtp_layers = from.integer("num_nextn_predict_layers", 0);
+}
+
+// Qwen's words for experts.
+inline void read_sparse_experts(config_reader& from, transformer& model) {
+  const bool is_new = from.has("num_local_experts");  // transformers 5
+  model.moe.num_experts = from.integer(is_new ? "num_local_experts" : "num_experts");
+  model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
+  model.moe.moe_intermediate_size = from.integer("moe_intermediate_size");
+  model.moe.moe_layer_step = from.integer("decoder_sparse_step", 1);
+  const std::vector<json> dense = from.list("mlp_only_layers");
+  for (std::size_t i = 0; i < dense.size(); ++i)
+    if (dense[i] != i) from.wrong("mlp_only_layers", "the first layers for this reader");
+  model.moe.first_k_dense_layers = static_cast<std::int64_t>(dense.size());
+}
+
+// One width for all experts, and no MLP beside them.
+inline void read_experts(config_reader& from, transformer& model, const char* how_many) {
+  model.moe.num_experts = from.integer(how_many);
+  model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
+  model.moe.moe_intermediate_size = model.intermediate_size;
+}
+
+inline void read_deepseek(config_reader& from, transformer& model) {
+  read_latent_attention(from, model);
+  read_routed_experts(from, model);
+}
+
+inline void read_gpt_oss(config_reader& from, transformer& model) {
+  model.head_dim = 64;
+  read_llama(from, model);
+  read_biases(from, model, true);
+  read_experts(from, model, "num_local_experts");
+  from.ignore("experts_per_token");  // the same number once more
+  model.mlp_bias = model.moe.router_bias = model.attention_sinks = true;
+  read_window(from, model, 128, 2);
+}
+
+inline constexpr type_reader expert_readers[] = {
+    {"deepseek_v2", read_deepseek},
+    {"deepseek_v3",
+     [](config_reader& from, transformer& model) {
+       read_deepseek(from, model);
+       model.moe.router_bias = true;  // e_score_correction_bias, in the file of weights
+     }},
+    {"glm4_moe",
+     [](config_reader& from, transformer& model) {
+       model.head_dim = from.integer("head_dim", 128);
+       read_llama(from, model);
+       model.attention_bias = from.flag("attention_bias", false);
+       if (from.flag("use_qk_norm", false)) model.qk_norm = qk_norm_scope::head;
+       read_routed_experts(from, model);
+       model.moe.router_bias = true;  // as DeepSeek-V3's
+     }},
+    {"gpt_oss", read_gpt_oss},
+    {"mixtral",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_experts(from, model, "num_local_experts");
+       model.intermediate_size = 0;
+       read_window(from, model, 0);
+     }},
+    {"olmoe",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.qk_norm = qk_norm_scope::full_width;
+       read_experts(from, model, "num_experts");
+       model.intermediate_size = 0;
+     }},
+    {"qwen2_moe",
+     [](config_reader& from, transformer& model) {
+       read_qwen2(from, model);
+       model.attention_bias = from.flag("qkv_bias", true);
+       read_sparse_experts(from, model);
+       model.moe.shared_expert_intermediate_size = from.integer("shared_expert_intermediate_size");
+       model.moe.shared_expert_gate = true;
+     }},
+    {"qwen3_moe",
+     [](config_reader& from, transformer& model) {
+       read_qwen3(from, model);
+       read_sparse_experts(from, model);
+     }},
+};
+
+}  // namespace gpuplan::io::detail::hugging_face
