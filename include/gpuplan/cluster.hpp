@@ -32,6 +32,9 @@ struct cluster {
   gpu_spec gpu{};
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 1;
+  // GPUs that their own links join at most, where these lead from node to node: 72 of an NVL72,
+  // whose nodes are trays of 4. 0: those of a node.
+  std::int64_t gpus_per_link_domain = 0;
   known<bandwidth> inside_node{};    // of one GPU, each direction: see link_inside_node
   known<bandwidth> between_nodes{};  // of one node, each direction, all adapters together
   network_kind network = network_kind::infiniband;
@@ -44,7 +47,8 @@ struct cluster {
 };
 
 /// The cluster itself where it has a node with a GPU and what is known of it makes sense; else
-/// `out_of_bounds` (nodes, GPUs per node), `overflow`, `not_positive` or `not_finite` (links,
+/// `out_of_bounds` (nodes, GPUs per node), `not_a_multiple` (of GPUs per node, the GPUs of a link
+/// domain), `overflow`, `not_positive` or `not_finite` (links,
 /// power), `negative` (price, queue), `undated_price`.
 [[nodiscard]] constexpr result<cluster> validate(const cluster& given) {
   using detail::failed;
@@ -56,6 +60,14 @@ struct cluster {
   if (!detail::checked_product(given.nodes, given.gpus_per_node).ok)
     return failure(errc::overflow,
                    named_fact{fact::nodes, given.nodes},
+                   named_fact{fact::gpus_per_node, given.gpus_per_node});
+  if (const failure why =
+          detail::check_at_least(given.gpus_per_link_domain, 0, fact::gpus_per_link_domain);
+      failed(why))
+    return why;
+  if (given.gpus_per_link_domain % given.gpus_per_node != 0)
+    return failure(errc::not_a_multiple,
+                   named_fact{fact::gpus_per_link_domain, given.gpus_per_link_domain},
                    named_fact{fact::gpus_per_node, given.gpus_per_node});
   const auto link = [](const known<bandwidth>& rate, fact name) {
     return rate ? detail::check_positive(*rate, 1_GBps, fact::MBps, name) : failure();
@@ -104,6 +116,16 @@ struct cluster {
   return given.nodes * given.gpus_per_node;
 }
 
+/// The GPUs that their own links join: those of a node, or of a link domain. A job is in as few
+/// domains as hold its nodes, equally many in each as far as they go: 256 GPUs in four of 64, of
+/// domains of 72.
+[[nodiscard]] constexpr std::int64_t linked_gpus(const cluster& given) {
+  const std::int64_t most = given.gpus_per_link_domain / given.gpus_per_node;
+  if (most < 2) return given.gpus_per_node;
+  const std::int64_t domains = detail::ceil_div(given.nodes, most);
+  return detail::ceil_div(given.nodes, domains) * given.gpus_per_node;
+}
+
 /// The `usable_memory` of all GPUs together.
 [[nodiscard]] constexpr bytes total_memory(const cluster& given) {
   return total_gpus(given) * usable_memory(given.gpu);
@@ -134,10 +156,10 @@ struct cluster {
   return ceiling<compute_rate>{total_gpus(given) * each->value, each->origin};
 }
 
-/// What one GPU sends to the others of its node: `inside_node` where it is stated, else what its
-/// `peer_ceiling` says. Of a link's own rate, each direction, collectives reach 70 to 90 %; a
-/// measured one is what copies reach already. Of a bridge: to those that it joins; collectives
-/// among more take PCIe, unless `inside_node` is stated. Errors: `not_known`.
+/// What one GPU sends to the others of its node, or of its link domain: `inside_node` where it is
+/// stated, else what its `peer_ceiling` says. Of a link's own rate, each direction, collectives
+/// reach 70 to 90 %; a measured one is what copies reach already. Of a bridge: to those that it
+/// joins; collectives among more take PCIe, unless `inside_node` is stated. Errors: `not_known`.
 [[nodiscard]] constexpr result<ceiling<bandwidth>> inside_node_ceiling(const cluster& given) {
   if (given.inside_node) return ceiling<bandwidth>{*given.inside_node, ceiling_origin::stated};
   const auto link = peer_ceiling(given.gpu);

@@ -92,6 +92,12 @@ inline constexpr link_constants nvlink_5{
     .hop = 0.6_us,
     .ramp = 150_MB  // 94 to 152
 };
+/// Not measured: as NVLink 5.
+inline constexpr link_constants nvlink_6 = [] {
+  link_constants made = nvlink_5;
+  made.kind = "NVLink 6";
+  return made;
+}();
 inline constexpr link_constants infinity_fabric{
     .kind = "Infinity Fabric",
     .ring_share = 0.701,  // one row
@@ -123,7 +129,8 @@ inline constexpr link_constants efa{
 };
 }  // namespace link_data
 
-/// The links of a cluster, and how well collectives use them.
+/// The links of a cluster, and how well collectives use them. A link domain of several nodes counts
+/// as one node here.
 struct interconnect {
   bandwidth inside_node{};         // of one device, each direction
   known<bandwidth> between_nodes;  // of one node, each direction, all adapters together
@@ -164,8 +171,11 @@ struct device_group {
   if (!gpu.peers) return link_data::pcie;
   const std::string_view name = gpu.peers->name;
   link_constants found = link_data::nvlink_3;
-  for (const link_constants& kind :
-       {link_data::nvlink_5, link_data::nvlink_4, link_data::nvlink_2, link_data::infinity_fabric})
+  for (const link_constants& kind : {link_data::nvlink_6,
+                                     link_data::nvlink_5,
+                                     link_data::nvlink_4,
+                                     link_data::nvlink_2,
+                                     link_data::infinity_fabric})
     if (name == kind.kind) found = kind;
   if (gpu.peers->joins == 0) return found;
   found.wiring = link_wiring::bridged;
@@ -187,8 +197,10 @@ struct device_group {
   if (!inside) return inside.why();
   interconnect links{};
   links.inside_node = inside->value;
-  links.between_nodes = given.between_nodes;
-  links.devices_per_node = given.gpus_per_node;
+  links.devices_per_node = linked_gpus(given);
+  if (given.between_nodes)
+    links.between_nodes =
+        *given.between_nodes * static_cast<double>(links.devices_per_node / given.gpus_per_node);
   links.inside = constants_inside_node(given.gpu);
   if (inside->origin == ceiling_origin::measured)
     links.inside_node = links.inside_node / links.inside.copy_share;

@@ -1,6 +1,7 @@
 #include "check.hpp"
 
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/systems.hpp>
 #include <gpuplan/cluster.hpp>
 
 #include <cstdint>
@@ -98,6 +99,33 @@ TEST_CASE("a price needs a day, and neither it nor the queue is negative") {
     c.time_in_queue = range<duration>{0_s, duration::from_value(__builtin_inf())};
   });
   STATIC_CHECK(never.code == errc::not_finite && never.at_fault() == fact::time_in_queue);
+}
+
+TEST_CASE("a link domain joins GPUs across nodes, as few domains as hold the job") {
+  CONSTEXPR auto linked = [](std::int64_t nodes, std::int64_t domain) {
+    return linked_gpus({.nodes = nodes, .gpus_per_node = 4, .gpus_per_link_domain = domain});
+  };
+  STATIC_CHECK(linked(1, 0) == 4 && linked(64, 0) == 4 && linked(64, 4) == 4);
+  STATIC_CHECK(linked(18, 72) == 72);  // a rack
+  STATIC_CHECK(linked(16, 72) == 64);
+  STATIC_CHECK(linked(64, 72) == 64);  // 256 GPUs: four racks
+  STATIC_CHECK(linked(19, 72) == 40);  // ten nodes and nine
+  CONSTEXPR auto uneven = flaw([](cluster& c) { c.gpus_per_link_domain = c.gpus_per_node + 1; });
+  STATIC_CHECK(uneven.code == errc::not_a_multiple &&
+               uneven.at_fault() == fact::gpus_per_link_domain);
+}
+
+TEST_CASE("systems are nodes by name") {
+  CONSTEXPR auto known = catalog::find_system("P5.48xlarge");
+  STATIC_CHECK(known && known->gpu == &catalog::h100_sxm5_80gb && known->gpus_per_node == 8);
+  STATIC_CHECK(catalog::find_system("p5").why().code == errc::unknown_system);
+  CONSTEXPR cluster rack = cluster_of(*catalog::find_system("gb200_nvl72"), 18);
+  STATIC_CHECK(validate(rack) && total_gpus(rack) == 72 && linked_gpus(rack) == 72);
+  for (const catalog::node_system& one : catalog::systems) {
+    CHECK(validate(cluster_of(one, 2)));
+    CHECK(catalog::find_system(one.id)->id == one.id);
+    CHECK((*one.source != '\0' && one.host_memory > 100_GB && one.between_nodes >= 10_GBps));
+  }
 }
 
 }  // namespace

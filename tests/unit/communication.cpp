@@ -174,4 +174,18 @@ TEST_CASE("links are of the GPU's kind") {
   STATIC_CHECK(copied > 376_GBps && copied < 396.4_GBps);
 }
 
+TEST_CASE("a link domain of several nodes is as one node") {
+  CONSTEXPR cluster trays{.gpu = catalog::gb200,
+                          .nodes = 16,
+                          .gpus_per_node = 4,
+                          .gpus_per_link_domain = 72,
+                          .between_nodes = 200_GBps};
+  CONSTEXPR cluster whole{
+      .gpu = catalog::gb200, .nodes = 1, .gpus_per_node = 64, .between_nodes = 3200_GBps};
+  CONSTEXPR interconnect one = *interconnect_of(trays);
+  CONSTEXPR interconnect same = *interconnect_of(whole);
+  STATIC_CHECK(one.devices_per_node == same.devices_per_node);
+  STATIC_CHECK(one.inside_node == same.inside_node && *one.between_nodes == *same.between_nodes);
+}
+
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gpuplan/catalog/gpu_names.hpp>
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/systems.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/measured_device.hpp>
@@ -40,9 +41,11 @@ constexpr const char* examples =
     "  gpuplan gpus h100\n"
     "  gpuplan gpus 4090,a6000\n"
     "  gpuplan gpus auto\n"
+    "  gpuplan gpus --systems\n"
     "  gpuplan gpus h100-sxm --measured benchmarks/results/h100_sxm5_80gb.json";
 
 struct request {
+  bool systems = false;
   std::vector<std::string> names{};
   std::string measured_file{};
 };
@@ -250,6 +253,26 @@ io::table side_by_side(const std::vector<gpu_spec>& gpus) {
   return table;
 }
 
+io::table systems_of_catalogue() {
+  io::table table{.title = "Nodes by name, as --system takes them; GB/s of a node, each direction"};
+  table.columns = {{.name = "system"},
+                   {.name = "GPU"},
+                   {.name = "GPUs", .align = io::alignment::right},
+                   {.name = "link_domain", .align = io::alignment::right},
+                   {.name = "network_GBps", .align = io::alignment::right},
+                   {.name = "host_memory_GB", .align = io::alignment::right},
+                   {.name = "source"}};
+  for (const catalog::node_system& one : catalog::systems)
+    table.rows.push_back({one.id,
+                          one.gpu->id,
+                          one.gpus_per_node,
+                          one.gpus_per_link_domain == 0 ? cell() : cell(one.gpus_per_link_domain),
+                          cell(one.between_nodes.value() / 1e9, 1),
+                          cell(one.host_memory.value() / 1e9, 0),
+                          one.source});
+  return table;
+}
+
 // ---- measured
 
 // What was measured beside what the data sheet says.
@@ -301,6 +324,7 @@ io::table measured(const gpu_spec& gpu, const measured_device& by) {
 }
 
 std::string answer_to(const request& asked, const guides::output& as) {
+  if (asked.systems) return guides::render(systems_of_catalogue(), as);
   const bool is_for_people = traits_of(as.format).for_people;
   if (asked.measured_file.empty() && asked.names.empty())
     return guides::render(is_for_people ? short_list(all_devices()) : rows_of(all_devices()), as);
@@ -334,22 +358,27 @@ std::string answer_to(const request& asked, const guides::output& as) {
 
 guides::program command() {
   const auto asked = std::make_shared<request>();
-  return {.name = "gpuplan gpus",
-          .about = about,
-          .examples = examples,
-          .add =
-              [=](CLI::App& app) {
+  return {
+      .name = "gpuplan gpus",
+      .about = about,
+      .examples = examples,
+      .add =
+          [=](CLI::App& app) {
+            CLI::Option* const names =
                 app.add_option("NAME",
                                asked->names,
                                "Devices, as people write them, with commas between them, or auto")
                     ->delimiter(',')
                     ->type_name("");
-                app.add_option("--measured",
-                               asked->measured_file,
-                               "What measure_gpu wrote of a device, held against its data sheet")
-                    ->type_name("FILE");
-              },
-          .make = [=](const guides::output& as) { return answer_to(*asked, as); }};
+            app.add_flag(
+                   "--systems", asked->systems, "Nodes by name instead: of makers and of clouds")
+                ->excludes(names);
+            app.add_option("--measured",
+                           asked->measured_file,
+                           "What measure_gpu wrote of a device, held against its data sheet")
+                ->type_name("FILE");
+          },
+      .make = [=](const guides::output& as) { return answer_to(*asked, as); }};
 }
 
 }  // namespace list_gpus

@@ -1,6 +1,7 @@
 #include "runs/clusters.hpp"
 
 #include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/systems.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/clusters.hpp>
@@ -115,6 +116,25 @@ void set_total(cluster& on, std::int64_t gpus) {
   on.nodes = gpus / in_node;
 }
 
+catalog::node_system system_named(const std::string& option, const std::string& name) {
+  const auto found = catalog::find_system(name);
+  if (!found)
+    throw bad_request(option + " " + io::printable(name) +
+                      ": the catalogue has no such system; the nearest is " + found.why().subject +
+                      ", and gpuplan gpus --systems lists all");
+  return *found;
+}
+
+// Of a node of which nobody says how many there are, one.
+void set_system(cluster& on, const catalog::node_system& system) {
+  const cluster node = cluster_of(system);
+  on.name = node.name;
+  on.gpus_per_node = node.gpus_per_node;
+  on.gpus_per_link_domain = node.gpus_per_link_domain;
+  on.between_nodes = node.between_nodes;
+  on.network = node.network;
+}
+
 named_cluster made_of(const cluster_words& given,
                       const cluster_defaults& otherwise,
                       const gpu_spec& gpu,
@@ -128,11 +148,16 @@ named_cluster made_of(const cluster_words& given,
   on.gpus_per_node = otherwise.gpus_per_node > 0 ? otherwise.gpus_per_node : usual_gpus_per_node;
   on.between_nodes = usual_network * 1_GBps;
   bool has_number = false;
+  if (!given.systems.empty())
+    set_system(on, system_named("--system", given.systems[given.systems.size() == 1 ? 0 : at]));
   if (stated) {
     made.name = stated->name;
-    on.name = stated->name.c_str();
     on.nodes = stated->nodes;
-    on.gpus_per_node = stated->gpus_per_node;
+    if (!stated->system.empty())
+      set_system(on, system_named("--prices: " + stated->name + ".system", stated->system));
+    on.name = stated->name.c_str();
+    if (stated->gpus_per_node > 0) on.gpus_per_node = stated->gpus_per_node;
+    if (stated->gpus_per_link_domain > 0) on.gpus_per_link_domain = stated->gpus_per_link_domain;
     on.inside_node = stated->inside_node;
     if (stated->between_nodes) on.between_nodes = stated->between_nodes;
     on.power_per_gpu = stated->power_per_gpu;
@@ -143,12 +168,19 @@ named_cluster made_of(const cluster_words& given,
     has_number = true;
   }
   if (const auto* in_node = of_cluster(given.gpus_per_node, at)) on.gpus_per_node = *in_node;
+  if (const auto* domain = of_cluster(given.link_domain, at)) on.gpus_per_link_domain = *domain;
   if (const auto* nodes = of_cluster(given.nodes, at)) on.nodes = *nodes;
   has_number = has_number || !given.nodes.empty() || !given.gpus_per_node.empty();
   if (const auto* total = of_cluster(given.total, at))
     set_total(on, *total);
   else if (!has_number && otherwise.total > 0)
     set_total(on, otherwise.total);
+  // A part of a node is within any domain.
+  if (on.nodes == 1) on.gpus_per_link_domain = 0;
+  if (on.gpus_per_link_domain % on.gpus_per_node != 0)
+    throw bad_request("--link-domain " + std::to_string(on.gpus_per_link_domain) +
+                      ": whole nodes are taken, of " + std::to_string(on.gpus_per_node) +
+                      " GPUs each");
   if (total_gpus(on) > most_gpus)
     throw bad_request("--nodes " + std::to_string(on.nodes) + " of " +
                       std::to_string(on.gpus_per_node) + " GPUs have " +
@@ -193,6 +225,15 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
   setups::add_gpu_option(
       app, to.gpus, "The GPUs, or kinds to choose from (default: an A100 SXM of 80 GB)")
       ->group("GPUs");
+  app.add_option("--system",
+                 to.systems,
+                 "Nodes by name, with their GPUs, links and network (p5.48xlarge, dgx-h100, "
+                 "gb200-nvl72), instead of --gpu")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME,...")
+      ->group("GPUs")
+      ->excludes("--gpu");
   add_list(app,
            "--gpus",
            to.total,
@@ -207,6 +248,11 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
            guides::whole_number(1, 1 << 10),
            "GPUs of a node (default: 8)");
   add_list(app,
+           "--link-domain",
+           to.link_domain,
+           guides::whole_number(1, 1 << 16),
+           "GPUs that NVLink joins across nodes, at most (default: those of a node)");
+  add_list(app,
            "--network",
            to.network,
            guides::finite_number(1e-3, 1e6),
@@ -220,13 +266,18 @@ std::vector<named_cluster> clusters_of(const cluster_words& given,
   std::vector<gpu_spec> gpus;
   for (const auto& one : stated) {
     try {
-      gpus.push_back(setups::gpu_named(one->gpu));
+      gpus.push_back(one->gpu.empty()
+                         ? *system_named("--prices: " + one->name + ".system", one->system).gpu
+                         : setups::gpu_named(one->gpu));
     } catch (const bad_request& why) {
       throw bad_request("--prices " + io::printable(given.file) + ": " + one->name +
                         ".gpu: " + why.what());
     }
   }
-  if (stated.empty()) gpus = setups::gpus_named(given.gpus.empty() ? otherwise.gpus : given.gpus);
+  if (!stated.empty() && !given.systems.empty())
+    throw bad_request("--system: the clusters of --prices say what they are");
+  for (const std::string& name : given.systems) gpus.push_back(*system_named("--system", name).gpu);
+  if (gpus.empty()) gpus = setups::gpus_named(given.gpus.empty() ? otherwise.gpus : given.gpus);
   if (otherwise.counts_make_clusters && gpus.size() == 1 && stated.size() <= 1) {
     const std::size_t counts =
         std::max({given.total.size(), given.nodes.size(), given.gpus_per_node.size()});
@@ -235,6 +286,7 @@ std::vector<named_cluster> clusters_of(const cluster_words& given,
   check_count("--gpus", given.total, gpus.size());
   check_count("--nodes", given.nodes, gpus.size());
   check_count("--gpus-per-node", given.gpus_per_node, gpus.size());
+  check_count("--link-domain", given.link_domain, gpus.size());
   check_count("--network", given.network, gpus.size());
   check_count("--price", given.price, gpus.size());
   check_count("--power", given.power, gpus.size());

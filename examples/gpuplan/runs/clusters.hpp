@@ -22,14 +22,16 @@ namespace runs {
 /// clusters, or one for each.
 struct cluster_words {
   std::vector<std::string> gpus{};
+  std::vector<std::string> systems{};  // in place of `gpus`
   std::vector<std::int64_t> total{};
   std::vector<std::int64_t> nodes{};
   std::vector<std::int64_t> gpus_per_node{};
-  std::vector<double> network{};  // GB/s of a node
-  std::vector<double> price{};    // dollars of a GPU and hour
-  std::vector<double> power{};    // watts of a GPU
-  std::vector<double> carbon{};   // g CO2 of a kWh
-  std::string file{};             // of clusters, in TOML
+  std::vector<std::int64_t> link_domain{};  // GPUs that their links join across nodes
+  std::vector<double> network{};            // GB/s of a node
+  std::vector<double> price{};              // dollars of a GPU and hour
+  std::vector<double> power{};              // watts of a GPU
+  std::vector<double> carbon{};             // g CO2 of a kWh
+  std::string file{};                       // of clusters, in TOML
   std::vector<std::string> names{};
 };
 
@@ -43,7 +45,8 @@ struct cluster_defaults {
 inline constexpr std::int64_t usual_gpus_per_node = 8;
 inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters of 200 Gbit/s
 
-/// `--gpu`, `--gpus`, `--nodes`, `--gpus-per-node`, `--network`, `--price`, `--power`, `--carbon`,
+/// `--gpu`, `--system`, `--gpus`, `--nodes`, `--gpus-per-node`, `--link-domain`, `--network`,
+/// `--price`, `--power`, `--carbon`,
 /// `--prices` and `--cluster`.
 void add_cluster_options(CLI::App& app, cluster_words& to);
 /// Of these, those that say what the GPUs cost.

@@ -136,10 +136,12 @@ inline constexpr device_efficiency cdna{.name = "CDNA",
       return hopper;
     case 100:
     case 103:
+    case 107:  // Rubin, which nobody timed
       return blackwell;
     case 86:
     case 89:
     case 120:
+    case 121:  // GB10, which nobody timed
       return has_half_rate ? geforce : workstation;
     default:
       return {};

@@ -21,13 +21,15 @@ namespace gpuplan::io {
 /// One cluster of a file. What the file does not say is not known, but for the nodes: one.
 struct stated_cluster {
   std::string name{};
-  std::string gpu{};  // as people write it: "h100", "NVIDIA A100-SXM4-80GB"
+  std::string gpu{};     // as people write it: "h100", "NVIDIA A100-SXM4-80GB"
+  std::string system{};  // as `catalog::find_system` takes it, in place of `gpu` and its numbers
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 0;
-  known<bandwidth> inside_node{};    // of one GPU, each direction
-  known<bandwidth> between_nodes{};  // of one node, each direction, all adapters together
-  known<price> price_per_gpu{};      // and then the date on which it was true
-  known<power> power_per_gpu{};      // with its share of host and cooling
+  std::int64_t gpus_per_link_domain = 0;  // as in `cluster`
+  known<bandwidth> inside_node{};         // of one GPU, each direction
+  known<bandwidth> between_nodes{};       // of one node, each direction, all adapters together
+  known<price> price_per_gpu{};           // and then the date on which it was true
+  known<power> power_per_gpu{};           // with its share of host and cooling
   known<double> carbon_g_per_kWh{};
   std::string date{};    // "2026-08-27"
   std::string source{};  // who asks the price
@@ -73,8 +75,10 @@ class cluster_reader {
       read(key, is);
     }
     if (!why_.empty()) return made_;
-    if (made_.gpu.empty()) lacks("gpu", "the name of its GPUs, such as \"h100\", is taken");
-    if (made_.gpus_per_node == 0) lacks("gpus_per_node", "a whole number from 1 to 1024 is taken");
+    if (made_.gpu.empty() && made_.system.empty())
+      lacks("gpu", "the name of its GPUs, such as \"h100\", or a system is taken");
+    if (made_.gpus_per_node == 0 && made_.system.empty())
+      lacks("gpus_per_node", "a whole number from 1 to 1024 is taken");
     if (made_.price_per_gpu && made_.date.empty())
       lacks("date",
             "the day on which price_per_gpu_hour was true, such as \"2026-08-27\", is taken");
@@ -126,6 +130,9 @@ class cluster_reader {
 
   void read(const std::string& key, const value& is) {
     if (key == "gpu") return text(key, is, made_.gpu, "the name of its GPUs, such as \"h100\",");
+    if (key == "system")
+      return text(key, is, made_.system, "the name of a system, such as \"p5.48xlarge\",");
+    if (key == "gpus_per_link_domain") return count(key, is, made_.gpus_per_link_domain, 1 << 16);
     if (key == "nodes") return count(key, is, made_.nodes, 1 << 16);
     if (key == "gpus_per_node") return count(key, is, made_.gpus_per_node, 1 << 10);
     if (key == "source") return text(key, is, made_.source, "who asks the price, in quotes,");
@@ -149,8 +156,9 @@ class cluster_reader {
     if (key == "carbon_g_per_kWh")
       return number(key, is, 0, 1e5, [&](double given) { made_.carbon_g_per_kWh = given; });
     why_ = printable(made_.name) + "." + printable(key) +
-           " is no key of a cluster; taken are gpu, nodes, gpus_per_node, network_GBps, link_GBps, "
-           "price_per_gpu_hour, power_W, carbon_g_per_kWh, date and source";
+           " is no key of a cluster; taken are gpu, system, nodes, gpus_per_node, "
+           "gpus_per_link_domain, network_GBps, link_GBps, price_per_gpu_hour, power_W, "
+           "carbon_g_per_kWh, date and source";
   }
 };
 
@@ -159,8 +167,10 @@ class cluster_reader {
 /// The clusters that a text in TOML names, a table each:
 ///
 ///     [lab]
-///     gpu = "rtx_a6000"            # must be there
-///     gpus_per_node = 8            # must be there
+///     gpu = "rtx_a6000"            # must be there,
+///     gpus_per_node = 8            # as must this,
+///     system = "p5.48xlarge"       # or this in their place
+///     gpus_per_link_domain = 72    # those that NVLink joins, where that leads across nodes
 ///     nodes = 2                    # 1
 ///     network_GBps = 25            # of a node, each direction
 ///     link_GBps = 56               # of a GPU inside its node, each direction

@@ -151,7 +151,7 @@ class request_parts {
   constexpr std::int64_t degrees_on(std::size_t at) const {
     if (!request_.space.tensor_parallel) return 1;
     const cluster& on = at == 0 ? request_.on : request_.others[at - 1].on;
-    const std::int64_t most = request_.tensor_within_node ? on.gpus_per_node : total_gpus(on);
+    const std::int64_t most = request_.tensor_within_node ? linked_gpus(on) : total_gpus(on);
     const std::int64_t low = request_.space.tensor_parallel->low();
     const std::int64_t high = request_.space.tensor_parallel->high();
     const std::int64_t last = high < most ? high : most;

@@ -156,9 +156,8 @@ class plan_tables {
     const plan_request& request = domain.request();
     const plan_space& space = request.space;
     const std::int64_t most = domain.most_gpus();
-    const std::int64_t in_node = request.tensor_within_node && request.on.gpus_per_node < most
-                                     ? request.on.gpus_per_node
-                                     : most;
+    const std::int64_t linked = linked_gpus(request.on);
+    const std::int64_t in_node = request.tensor_within_node && linked < most ? linked : most;
     const degree_span tensor =
         domain.searched(space.tensor_parallel, as_set.tensor_parallel, in_node);
     const degree_span context =

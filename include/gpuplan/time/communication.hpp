@@ -77,7 +77,7 @@ class layout_communication {
                            std::int64_t ranks,
                            std::int64_t stride) const {
     if (ranks <= 1 || size <= 0) return 0;
-    const device_group group = group_of(ranks, stride, on_.gpus_per_node);
+    const device_group group = group_of(ranks, stride, linked_gpus(on_));
     if (what == collective::all_reduce && on_.gpu.measured && group.nodes() == 1)
       if (const auto measured = all_reduce_of(on_.gpu, ranks))
         return measured->latency.value() / shorter_latency_ +
@@ -90,7 +90,7 @@ class layout_communication {
                            std::int64_t ranks,
                            std::int64_t stride) const {
     if (ranks <= 1 || size <= 0) return 0;
-    const device_group group = group_of(ranks, stride, on_.gpus_per_node);
+    const device_group group = group_of(ranks, stride, linked_gpus(on_));
     if (what == collective::all_reduce && on_.gpu.measured && group.nodes() == 1)
       if (const auto measured = all_reduce_of(on_.gpu, ranks))
         return measured->latency.value() / shorter_latency_;
@@ -103,7 +103,7 @@ class layout_communication {
                                   double size,
                                   std::int64_t ranks,
                                   std::int64_t stride) const {
-    if (group_of(ranks, stride, on_.gpus_per_node).nodes() == 1) return false;
+    if (group_of(ranks, stride, linked_gpus(on_)).nodes() == 1) return false;
     layout_communication inside = *this;
     layout_communication between = *this;
     inside.improve(2, 1, 1);
@@ -153,7 +153,7 @@ class layout_communication {
   constexpr bool stages_cross_nodes(std::int64_t stages) const {
     const std::int64_t ranks =
         layout_.tensor_parallel * layout_.context_parallel * plan.data_parallel * stages;
-    return stages > 1 && ranks > on_.gpus_per_node;
+    return stages > 1 && ranks > linked_gpus(on_);
   }
   // A ring of context parallelism, beside attention in as many parts.
   constexpr double ring_time(double attention, double passed_on) const {

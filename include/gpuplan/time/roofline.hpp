@@ -87,7 +87,7 @@ constexpr failure flaw_of_ceilings(const precision_recipe& precision, const clus
   const auto inside = inside_node_ceiling(on);
   if (!inside) return inside.why();
   if (is_too_slow(inside->value)) return failure(errc::not_positive).about(fact::inside_node);
-  if (on.nodes == 1) return {};
+  if (total_gpus(on) <= linked_gpus(on)) return {};
   const auto link = link_between_nodes(on);
   if (!link) return link.why();
   if (is_too_slow(*link)) return failure(errc::not_positive).about(fact::between_nodes);
@@ -485,7 +485,7 @@ class step_composer {
     return pass.reductions * (layout_.sequence_parallel ? 2 : 1);
   }
   constexpr std::int64_t nodes_of_tensor_group() const {
-    return group_of(layout_.tensor_parallel, 1, given_.on.gpus_per_node).nodes();
+    return group_of(layout_.tensor_parallel, 1, linked_gpus(given_.on)).nodes();
   }
   // Of each of them.
   constexpr double waiting() const {

@@ -136,7 +136,7 @@ constexpr void set_number(roofline_time& model, stack_number which, double value
       on.hop_between = duration::from_value(value);
       return;
     case stack_number::inside_node:
-      if (on.gpus_per_node > 1) on.inside_node = bandwidth::from_value(value);
+      if (linked_gpus(on) > 1) on.inside_node = bandwidth::from_value(value);
       return;
     case stack_number::between_nodes:
       if (on.between_nodes) on.between_nodes = bandwidth::from_value(value);

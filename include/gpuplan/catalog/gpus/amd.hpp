@@ -1,0 +1,204 @@
+#pragma once
+
+// AMD's devices. Part of catalog/gpus.hpp, which says how to read the numbers.
+
+#include <gpuplan/catalog/gpus/shared.hpp>
+#include <gpuplan/gpu.hpp>
+#include <gpuplan/units.hpp>
+
+namespace gpuplan::catalog {
+
+// AMD
+
+inline constexpr gpu_spec mi355x{
+    .id = "mi355x",
+    .name = "Instinct MI355X",
+    .driver_names = {"AMD Instinct MI355X"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 4 gfx950",
+    .year = 2025,
+    .sm_count = 256,
+    .clock_MHz = 2400,
+    .memory_label_GB = 288,
+    .memory_bandwidth = 8000_GBps,
+    .dense = {.fp64 = 78.6_TFLOPS,
+              .fp64_matrix = 78.6_TFLOPS,
+              .fp32 = 157.3_TFLOPS,
+              .bf16 = 2516.6_TFLOPS,
+              .fp16 = 2516.6_TFLOPS,
+              .fp8 = 5033.2_TFLOPS,
+              .fp4 = 10066.3_TFLOPS,
+              .int8 = 5033.2_TFLOPS},
+    .sparse = {.bf16 = 5033.2_TFLOPS, .fp16 = 5033.2_TFLOPS, .fp8 = 10066.3_TFLOPS},
+    .peers = peer_link{"Infinity Fabric", 1071_GBps},
+    .pcie = pcie_link{.generation = 5, .lanes = 16},
+    .tdp = 1400_W,
+    .source = "AMD via ml-engineering, exact by clock",
+    .trust = confidence::one_source,
+};
+
+inline constexpr gpu_spec mi350x{
+    .id = "mi350x",
+    .name = "Instinct MI350X",
+    .driver_names = {"AMD Instinct MI350X"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 4 gfx950",
+    .year = 2025,
+    .sm_count = 256,
+    .clock_MHz = 2200,
+    .memory_label_GB = 288,
+    .memory_bandwidth = 8000_GBps,
+    .dense = {.fp64 = 72.1_TFLOPS,
+              .fp64_matrix = 72.1_TFLOPS,
+              .fp32 = 144.2_TFLOPS,
+              .bf16 = 2306.9_TFLOPS,
+              .fp16 = 2306.9_TFLOPS,
+              .fp8 = 4613.7_TFLOPS,
+              .fp4 = 9227.5_TFLOPS,
+              .int8 = 4613.7_TFLOPS},
+    .sparse = {.bf16 = 4613.7_TFLOPS, .fp16 = 4613.7_TFLOPS, .fp8 = 9227.5_TFLOPS},
+    .peers = peer_link{"Infinity Fabric", 1071_GBps},
+    .pcie = pcie_link{.generation = 5, .lanes = 16},
+    .tdp = 1000_W,
+    .source = "AMD via ml-engineering, scaled to 2200 MHz",
+    .trust = confidence::formula,
+};
+
+inline constexpr gpu_spec mi325x{
+    .id = "mi325x",
+    .name = "Instinct MI325X",
+    .driver_names = {"AMD Instinct MI325X"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 3 gfx942",
+    .year = 2024,
+    .sm_count = 304,
+    .clock_MHz = 2100,
+    .memory_label_GB = 256,
+    .memory_bandwidth = 6000_GBps,
+    .dense = gpu_data::mi300_dense,
+    .sparse = gpu_data::mi300_sparse,
+    .peers = peer_link{"Infinity Fabric", 896_GBps},
+    .pcie = pcie_link{.generation = 5, .lanes = 16},
+    .tdp = 1000_W,
+    .source = "AMD via ml-engineering and nanochat",
+    .trust = confidence::one_source,
+};
+
+inline constexpr gpu_spec mi300x{
+    .id = "mi300x",
+    .name = "Instinct MI300X",
+    .driver_names = {"AMD Instinct MI300X", "AMD Instinct MI300X OAM"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 3 gfx942",
+    .year = 2023,
+    .sm_count = 304,
+    .clock_MHz = 2100,
+    .memory_label_GB = 192,
+    .memory = 196592_MiB,
+    .memory_bandwidth = 5300_GBps,
+    .dense = gpu_data::mi300_dense,
+    .sparse = gpu_data::mi300_sparse,
+    .peers = peer_link{"Infinity Fabric", 896_GBps},
+    .pcie = pcie_link{.generation = 5, .lanes = 16},
+    .tdp = 750_W,
+    .source = "AMD via ml-engineering and nanochat",
+    .trust = confidence::two_sources,
+};
+
+// One of the two GCDs of a module, which is what HIP calls a device: half of the module's numbers.
+inline constexpr gpu_spec mi250x{
+    .id = "mi250x",
+    .name = "Instinct MI250X (one of two GCDs)",
+    .driver_names = {"AMD Instinct MI250X"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 2 gfx90a",
+    .year = 2021,
+    .sm_count = 110,
+    .clock_MHz = 1700,
+    .memory_label_GB = 64,
+    .memory_bandwidth = 1638.4_GBps,
+    .dense = {.fp64 = 23.95_TFLOPS,
+              .fp64_matrix = 47.85_TFLOPS,
+              .fp32 = 23.95_TFLOPS,
+              .bf16 = 191.5_TFLOPS,
+              .fp16 = 191.5_TFLOPS,
+              .int8 = 191.5_TFLOPS},
+    .pcie = pcie_link{.generation = 4, .lanes = 16},
+    .tdp = 280_W,
+    .source = "AMD via ml-engineering and torchtitan, halved",
+    .trust = confidence::one_source,
+};
+
+// One of the two GCDs of a module, which is what HIP calls a device: half of the module's numbers.
+inline constexpr gpu_spec mi250{
+    .id = "mi250",
+    .name = "Instinct MI250 (one of two GCDs)",
+    .driver_names = {"AMD Instinct MI250"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 2 gfx90a",
+    .year = 2021,
+    .sm_count = 104,
+    .clock_MHz = 1700,
+    .memory_label_GB = 64,
+    .memory_bandwidth = 1638.4_GBps,
+    .dense = {.fp64 = 22.65_TFLOPS,
+              .fp64_matrix = 45.25_TFLOPS,
+              .fp32 = 22.65_TFLOPS,
+              .bf16 = 181.05_TFLOPS,
+              .fp16 = 181.05_TFLOPS,
+              .int8 = 181.05_TFLOPS},
+    .pcie = pcie_link{.generation = 4, .lanes = 16},
+    .tdp = 280_W,
+    .source = "AMD via ml-engineering, halved",
+    .trust = confidence::one_source,
+};
+
+inline constexpr gpu_spec mi210{
+    .id = "mi210",
+    .name = "Instinct MI210",
+    .driver_names = {"AMD Instinct MI210"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 2 gfx90a",
+    .year = 2022,
+    .sm_count = 104,
+    .clock_MHz = 1700,
+    .memory_label_GB = 64,
+    .memory_bandwidth = 1638.4_GBps,
+    .dense = {.fp64 = 22.6_TFLOPS,
+              .fp64_matrix = 45.3_TFLOPS,
+              .fp32 = 22.6_TFLOPS,
+              .bf16 = 181_TFLOPS,
+              .fp16 = 181_TFLOPS,
+              .int8 = 181_TFLOPS},
+    .peers = peer_link{"Infinity Fabric", 300_GBps},
+    .pcie = pcie_link{.generation = 4, .lanes = 16},
+    .tdp = 300_W,
+    .source = "llm-analysis; fp64 not verified",
+    .trust = confidence::unverified,
+};
+
+// int8 equals fp16 in CDNA 1 and 2; bf16 is half of it.
+inline constexpr gpu_spec mi100{
+    .id = "mi100",
+    .name = "Instinct MI100",
+    .driver_names = {"AMD Instinct MI100"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 1 gfx908",
+    .year = 2020,
+    .sm_count = 120,
+    .clock_MHz = 1502,
+    .memory_label_GB = 32,
+    .memory_bandwidth = 1228.8_GBps,
+    .dense = {.fp64 = 11.5_TFLOPS,
+              .fp32 = 23.1_TFLOPS,
+              .bf16 = 92.3_TFLOPS,
+              .fp16 = 184.6_TFLOPS,
+              .int8 = 184.6_TFLOPS},
+    .peers = peer_link{"Infinity Fabric", 276_GBps},
+    .pcie = pcie_link{.generation = 4, .lanes = 16},
+    .tdp = 300_W,
+    .source = "llm-analysis; bf16 and int8 not verified",
+    .trust = confidence::unverified,
+};
+
+}  // namespace gpuplan::catalog
