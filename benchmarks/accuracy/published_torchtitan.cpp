@@ -32,7 +32,7 @@ std::string read_framework(const row& source, training_setup& setup) {
       setup.framework.implementation.compiles_loss && source.flag("compile");
   setup.precision.compute = gpuplan::number_format::bf16;
   setup.precision.fp8_linears = source.text("precision") == "fp8";
-  setup.precision.scales_by_row = value_in(notes, "float8") == "rowwise";
+  if (value_in(notes, "float8") == "rowwise") setup.precision.scaling = gpuplan::scaling_kind::row;
   setup.attention = gpuplan::attention_kernel::flash;
   setup.optimizer.clips_gradients = true;
 
@@ -92,7 +92,7 @@ described_setup describe_torchtitan(const row& source) {
     described.setup.framework.implementation.compiles_loss = false;
   }
   described.setup.precision.fp8_linears = false;
-  described.setup.precision.scales_by_row = false;
+  described.setup.precision.scaling = gpuplan::scaling_kind::tensor;
   refuse_invalid(described);
   return described;
 }

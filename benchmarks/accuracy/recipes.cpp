@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 namespace accuracy {
 namespace {
@@ -69,10 +70,28 @@ std::string read_precision(const row& source, gpuplan::training_setup& setup) {
   const std::string_view precision = source.text("precision");
   setup.precision = gpuplan::bf16_megatron;
   setup.precision.fp32_gradients = source.text("grad_dtype") == "fp32";
-  setup.precision.fp8_linears = precision.starts_with("fp8_") || precision == "mxfp8";
-  setup.precision.fp4_linears = precision == "nvfp4";
-  if (setup.precision.fp8_linears || setup.precision.fp4_linears || precision == "bf16") return {};
-  return "precision '" + std::string(precision) + "' is none of bf16, fp8, mxfp8 and nvfp4";
+  if (source.text("exp_avg_dtype") == "bf16") setup.optimizer.states = gpuplan::number_format::bf16;
+  if (precision == "bf16") return {};
+  struct named_recipe {
+    std::string_view name;
+    gpuplan::scaling_kind scaling;
+  };
+  using gpuplan::scaling_kind;
+  constexpr named_recipe known[] = {{"fp8_cs", scaling_kind::tensor},
+                                    {"fp8_ds", scaling_kind::delayed},
+                                    {"fp8_sc", scaling_kind::blocks},
+                                    {"mxfp8", scaling_kind::micro},
+                                    {"nvfp4", scaling_kind::micro}};
+  for (const named_recipe& one : known) {
+    if (one.name != precision) continue;
+    setup.precision.scaling = one.scaling;
+    setup.precision.fp4_linears = precision == "nvfp4";
+    setup.precision.fp8_linears = !setup.precision.fp4_linears;
+    setup.precision.quantised_weights = source.text("weight_storage") != "bf16";
+    return {};
+  }
+  return "precision '" + std::string(precision) +
+         "' is none of bf16, fp8_cs, fp8_ds, fp8_sc, mxfp8 and nvfp4";
 }
 
 std::string read_recomputation(const row& source, gpuplan::training_setup& setup) {
@@ -86,10 +105,30 @@ std::string read_recomputation(const row& source, gpuplan::training_setup& setup
     return {};
   }
   if (what != "selective") return {};
-  // which is Megatron-Core's own choice too
-  if (!source.blank("recompute_modules") && source.text("recompute_modules") != "core_attn")
-    return "modules '" + std::string(source.text("recompute_modules")) + "' are computed again";
   setup.recompute = gpuplan::recompute_mode::selective;
+  std::string_view modules = source.text("recompute_modules");
+  if (modules.empty()) return {};  // core_attn, which is Megatron-Core's own choice too
+  using gpuplan::recomputed_modules;
+  struct named_module {
+    std::string_view name;
+    bool recomputed_modules::*is;
+  };
+  constexpr named_module known[] = {{"core_attn", &recomputed_modules::core_attention},
+                                    {"mla_up_proj", &recomputed_modules::latent_projections},
+                                    {"layernorm", &recomputed_modules::norms},
+                                    {"mlp", &recomputed_modules::mlp},
+                                    {"moe", &recomputed_modules::experts},
+                                    {"moe_act", &recomputed_modules::expert_activation},
+                                    {"shared_experts", &recomputed_modules::shared_experts}};
+  setup.modules.core_attention = false;
+  while (!modules.empty()) {
+    const std::string_view name = modules.substr(0, modules.find('+'));
+    modules.remove_prefix(std::min(name.size() + 1, modules.size()));
+    const auto* const found = std::find_if(
+        std::begin(known), std::end(known), [&](const auto& one) { return one.name == name; });
+    if (found == std::end(known)) return "module '" + std::string(name) + "' is computed again";
+    setup.modules.*found->is = true;
+  }
   return {};
 }
 
@@ -133,20 +172,24 @@ std::string read_plan(const row& source, described_recipe& recipe) {
   return {};
 }
 
-// NVLink joins 72 GPUs of the GB systems and 8 of the others: as many of these as divide the GPUs.
+// NVLink joins 72 GPUs of the racks, whose nodes are trays of 4, and 8 of the others.
 std::string read_cluster(const row& source, gpuplan::cluster& on) {
   std::string_view name = source.text("gpu");
   if (name.empty()) name = source.text("gpu_name");
   const auto gpu = gpuplan::catalog::find_gpu(name);
   if (!gpu) return sentence_of(gpu.why());
   const std::int64_t gpus = source.integer_or("gpus", 1);
-  const bool is_rack = name.starts_with("gb") || name.starts_with("VR") || name.starts_with("vr");
-  std::int64_t joined = std::clamp<std::int64_t>(gpus, 1, is_rack ? 72 : 8);
-  while (gpus % joined != 0) --joined;
-  const double adapter = name.starts_with("b300") || name == "gb300" ? 100e9 : 50e9;
-  on = {.gpu = *gpu, .nodes = gpus / joined, .gpus_per_node = joined};
+  const std::string_view id = gpu->id;
+  const bool is_rack = id.starts_with("gb") || id.starts_with("vr");
+  std::int64_t in_node = std::clamp<std::int64_t>(gpus, 1, is_rack ? 4 : 8);
+  while (gpus % in_node != 0) --in_node;
+  const double adapter = id.starts_with("vr")                      ? 200e9
+                         : id.starts_with("b300") || id == "gb300" ? 100e9
+                                                                   : 50e9;
+  on = {.gpu = *gpu, .nodes = gpus / in_node, .gpus_per_node = in_node};
+  if (is_rack && in_node == 4) on.gpus_per_link_domain = 72;
   if (on.nodes > 1)
-    on.between_nodes = gpuplan::bandwidth::from_value(adapter * static_cast<double>(joined));
+    on.between_nodes = gpuplan::bandwidth::from_value(adapter * static_cast<double>(in_node));
   return {};
 }
 
@@ -241,7 +284,7 @@ void compare_recipe(const recipe_models& models, row_comparisons& row) {
     return;
   }
   const gpuplan::plan_request asked = question_of(recipe);
-  const auto found = plan_training(asked, gpuplan::transformer_memory_of{}, 1);
+  const auto found = plan_training(asked, gpuplan::transformer_memory_of{}.on(recipe.on.gpu), 1);
   if (!found) {
     row.add(quantity::accepted, number(std::int64_t{1}), sentence_of(found.why()));
     return;

@@ -49,6 +49,7 @@ struct layer_class {
 
   // Recomputation
   bool recomputes_attention = false;    // alone: recompute_mode::selective
+  bool recomputes_modules = false;      // parts of a layer, each alone
   bool recomputes_in_spans = false;     // of several layers
   bool recomputes_periodically = true;  // each so many-th layer
   bool recomputes_first_layers = true;  // and not all
@@ -59,6 +60,7 @@ struct layer_class {
   // Kernels
   bool is_compiled = false;        // has torch.compile around its layers
   bool has_fp8_linears = false;    // torchao's
+  bool quantises_linears = false;  // Transformer Engine's fp8 and fp4, where that runs them
   bool has_flash = true;           // a fused kernel without a bias
   bool has_flash_alone = false;    // no other kernel
   bool has_windowed_flash = true;  // with a sliding window too
@@ -92,6 +94,7 @@ template <class Setup>
 constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
   const auto& ranks = of.parallelism;
   const auto& as = of.framework.implementation;
+  const bool quantises = code.quantises_linears && as.transformer_engine;
   return std::to_array<asked_property>({
       {code.is_pipelined, {fact::pipeline_parallel, ranks.pipeline_parallel}, 1},
       {code.is_pipelined, {fact::shares_kept_inputs, ranks.shares_kept_inputs}},
@@ -101,7 +104,9 @@ constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
       {code.keeps_costly_results, {fact::saves_costly_results, of.saves_costly_results}},
       {code.is_compiled, {fact::compiles_layers, as.compiles_layers}},
       {code.is_compiled, {fact::compiles_loss, as.compiles_loss}},
-      {code.has_fp8_linears, {fact::fp8_linears, of.precision.fp8_linears}},
+      {code.has_fp8_linears || quantises, {fact::fp8_linears, of.precision.fp8_linears}},
+      {quantises, {fact::fp4_linears, of.precision.fp4_linears}},
+      {quantises, {fact::quantised_weights, of.precision.quantised_weights}},
       {code.reads_targets, {fact::target_length, of.target_length}},
       {code.runs_composites, {fact::composite, of.composite != nullptr}},
   });

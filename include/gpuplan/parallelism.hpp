@@ -18,6 +18,21 @@ enum class recompute_mode {
   full        // every layer, from its input
 };
 
+/// Parts of a layer that `recompute_mode::selective` computes again, each alone: Megatron-Core's
+/// recompute_modules. What a part gives is dropped once it was read, and made again just before the
+/// backward reads it; of `mlp`, `experts` and `shared_experts` all but what they read and give.
+struct recomputed_modules {
+  bool core_attention = true;       // core_attn: scores, softmax and weighted values
+  bool latent_projections = false;  // mla_up_proj: query, key and value of latent vectors
+  bool norms = false;               // layernorm: where they are functions of their own
+  bool mlp = false;                 // of layers without experts
+  bool experts = false;             // moe: router and shared experts included
+  bool expert_activation = false;   // moe_act
+  bool shared_experts = false;
+
+  friend constexpr bool operator==(const recomputed_modules&, const recomputed_modules&) = default;
+};
+
 /// In which order a pipeline's stages do their forwards and backwards.
 enum class pipeline_schedule {
   one_f_one_b,  // a backward as soon as there is one (PipeDream-Flush, arXiv 2006.09503);

@@ -60,6 +60,15 @@ enum class accumulator { fp32, fp16 };
 }
 
 /// How a training step mixes number formats.
+/// What the numbers of products in fp8 and fp4 are scaled by.
+enum class scaling_kind {
+  tensor,   // one scale a tensor, found each time: torchao's default, Transformer Engine's current
+  row,      // one a row: torchao's
+  delayed,  // one a tensor, from steps before
+  blocks,   // one of fp32 for 128 numbers, of weights for 128 x 128 (DeepSeek-V3)
+  micro     // one of 8 bits for 32 numbers, MXFP8; for 16, and one a tensor besides, NVFP4
+};
+
 struct precision_recipe {
   number_format weights = number_format::fp32;  // as the model holds them, and its gradients
   number_format compute = number_format::fp32;  // of matrix products
@@ -67,11 +76,17 @@ struct precision_recipe {
   bool fp32_gradients = false;                  // are summed in fp32, whatever the weights' format
   bool under_autocast = false;  // torch.autocast, though the weights have the format of products
   number_format reduced = number_format::fp32;  // gradients, while fully_shard reduces them
-  // Linear layers, all but heads, cast what they multiply to fp8, with one scale a tensor, found
-  // each time (torchao's Float8Linear); what is kept has the format of products.
+  // Linear layers, all but heads, cast what they multiply to fp8: torchao's Float8Linear, which
+  // keeps what it is given; Transformer Engine's layers, which keep what they cast.
   bool fp8_linears = false;
-  bool fp4_linears = false;    // likewise to fp4 (NVFP4 of Transformer Engine)
-  bool scales_by_row = false;  // of these casts: a scale for each row, not for each tensor
+  bool fp4_linears = false;                     // likewise to fp4 (NVFP4 of Transformer Engine)
+  scaling_kind scaling = scaling_kind::tensor;  // of these casts
+  // Linear layers' weights are stored as products read them, and gathered so (Megatron-Core's
+  // fp8_param_gather); else they are cast once a step, and the casts stay beside them.
+  bool quantised_weights = false;
+  // Products read one cast along its rows and along its columns: of one scale a tensor, on devices
+  // from Blackwell on. Else there is a copy for each.
+  bool reads_casts_both_ways = false;
 
   /// Whether each operator casts what it reads (torch.autocast), as opposed to a model whose
   /// weights have the format of its products.
@@ -87,6 +102,27 @@ struct precision_recipe {
 [[nodiscard]] constexpr number_format format_of_linears(const precision_recipe& recipe) {
   if (recipe.fp4_linears) return number_format::fp4;
   return recipe.fp8_linears ? number_format::fp8 : recipe.compute;
+}
+
+/// Whether products of linear layers read fp8 or fp4.
+[[nodiscard]] constexpr bool quantises_linears(const precision_recipe& recipe) {
+  return recipe.fp8_linears || recipe.fp4_linears;
+}
+
+/// The bytes of a number as such a product reads it, with its part of the scales. A product reads
+/// its operands along their rows; of what another one reads along the columns there is a second
+/// copy, unless one scale holds for all and the device takes both ways.
+[[nodiscard]] constexpr double quantised_bytes(const precision_recipe& recipe, bool is_weight) {
+  if (recipe.fp4_linears) return 0.5 + 1.0 / 16;
+  if (recipe.scaling == scaling_kind::micro) return 1 + 1.0 / 32;
+  if (recipe.scaling == scaling_kind::blocks) return 1 + 4.0 / (is_weight ? 128.0 * 128 : 128.0);
+  return 1;
+}
+/// The copies of a cast that products read along both directions.
+[[nodiscard]] constexpr int copies_of_cast(const precision_recipe& recipe) {
+  const bool has_one_scale = !recipe.fp4_linears && (recipe.scaling == scaling_kind::tensor ||
+                                                     recipe.scaling == scaling_kind::delayed);
+  return has_one_scale && recipe.reads_casts_both_ways ? 1 : 2;
 }
 
 inline constexpr precision_recipe fp32_precision{};

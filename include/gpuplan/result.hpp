@@ -16,6 +16,7 @@ namespace gpuplan {
 #define GPUPLAN_FACT_ENUMERATIONS(X)                                             \
   X(number_format, "fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8") \
   X(accumulator, "fp32", "fp16")                                                 \
+  X(scaling_kind, "tensor", "row", "delayed", "blocks", "micro")                 \
   X(model_kind, "decoder", "encoder", "encoder_decoder", "vision")               \
   X(norm_kind, "rms_norm", "layer_norm")                                         \
   X(norm_position, "before", "after_residual", "after_sublayer", "around")       \

@@ -39,6 +39,7 @@ struct training_setup {
   gpuplan::parallelism parallelism{};
   model_rank place{};  // whose memory it is
   recompute_mode recompute = recompute_mode::none;
+  recomputed_modules modules{};  // selective: which
   // full: layers between two inputs that are kept, Megatron's recompute_method uniform with
   // recompute_num_layers,
   std::int64_t recompute_span = 1;
@@ -151,16 +152,34 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
 constexpr failure flaw_of_fp8(const training_setup& setup) {
   const precision_recipe& recipe = setup.precision;
   const named_fact layers{fact::layers, setup.framework.layers().name};
-  const named_fact fp8{fact::fp8_linears, recipe.fp8_linears};
-  if (const failure why = flaw_if_any(
-          {{fact::fp4_linears, recipe.fp4_linears}, {fact::scales_by_row, recipe.scales_by_row}},
-          layers);
-      failed(why))
-    return why;
-  if (!recipe.fp8_linears) return {};
+  const named_fact fp8 = recipe.fp4_linears ? named_fact{fact::fp4_linears, true}
+                                            : named_fact{fact::fp8_linears, recipe.fp8_linears};
+  const bool by_engine = setup.framework.layers().quantises_linears;
+  const named_fact scaling{fact::scaling, recipe.scaling};
+  const named_fact by_tensor{fact::takes, scaling_kind::tensor};
+  if (recipe.fp8_linears && recipe.fp4_linears)
+    return without_code({fp8, {fact::fp8_linears, true}, {fact::takes, false}});
+  if (!quantises_linears(recipe)) {
+    if (recipe.scaling != scaling_kind::tensor)
+      return without_code({scaling, {fact::fp8_linears, false}, by_tensor});
+    return flaw_if_any({{fact::quantised_weights, recipe.quantised_weights}}, fp8);
+  }
   if (recipe.compute != number_format::bf16)
     return without_code(
         {{fact::precision_compute, recipe.compute}, fp8, {fact::takes, number_format::bf16}});
+  if (by_engine) {
+    if (recipe.scaling == scaling_kind::row)
+      return without_code({scaling, layers, by_tensor, {fact::takes, scaling_kind::micro}});
+    if (recipe.fp4_linears && recipe.scaling != scaling_kind::micro)
+      return without_code({scaling, fp8, {fact::takes, scaling_kind::micro}});
+    if (recipe.quantised_weights && recipe.weights != number_format::bf16)
+      return without_code({{fact::precision_weights, recipe.weights},
+                           {fact::quantised_weights, true},
+                           {fact::takes, number_format::bf16}});
+    return flaw_if_no_multiple({{fact::hidden_size, setup.model.hidden_size}},
+                               {fact::fp8_block, 16});
+  }
+  if (recipe.scaling != scaling_kind::tensor) return without_code({scaling, layers, by_tensor});
   if (setup.parallelism.tensor_parallel > 1)
     return without_code(
         {fp8, {fact::tensor_parallel, setup.parallelism.tensor_parallel}, {fact::takes, false}});
@@ -446,7 +465,17 @@ constexpr failure flaw_of_recomputation(const training_setup& setup) {
                          layers,
                          {fact::takes, recompute_mode::none},
                          {fact::takes, recompute_mode::full}});
-  return {};
+  const recomputed_modules& parts = setup.modules;
+  if (setup.recompute != recompute_mode::selective || code.recomputes_modules) return {};
+  if (!parts.core_attention)
+    return without_code({{fact::core_attention, false}, layers, {fact::takes, true}});
+  return flaw_if_any({{fact::latent_projections, parts.latent_projections},
+                      {fact::norms, parts.norms},
+                      {fact::mlp, parts.mlp},
+                      {fact::experts, parts.experts},
+                      {fact::expert_activation, parts.expert_activation},
+                      {fact::shared_experts, parts.shared_experts}},
+                     layers);
 }
 
 // Which kernels take what there is (sdp_utils.cpp of PyTorch).
@@ -504,14 +533,17 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
   const named_fact fp32{fact::takes, number_format::fp32};
   const named_fact int8{fact::takes, number_format::int8};
   const named_fact torch{fact::takes, optimizer_library::torch};
+  const bool has_narrow_states = around.holds == held_states::buffers &&
+                                 setup.framework.implementation.transformer_engine &&
+                                 setup.parallelism.zero_stage == 1;
   switch (by.library) {
     case optimizer_library::torch:
-      // AnyPrecisionAdamW
+      // AnyPrecisionAdamW; Transformer Engine's optimizer beside fp32 weights of its own
       if (by.states != number_format::fp32 && by.states != setup.precision.weights &&
           (by.states != number_format::bf16 || by.kind != optimizer_kind::adamw ||
            by.loop != optimizer_loop::parameter))
         return without_code({states, code, kind, loop, fp32});
-      if (is_half(by.states) && setup.precision.master_weights)
+      if (is_half(by.states) && setup.precision.master_weights && !has_narrow_states)
         return without_code({states, {fact::master_weights, true}, fp32});
       break;
     case optimizer_library::bitsandbytes:
@@ -723,7 +755,9 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   if (!ranks.ok)
     return failure(errc::overflow, {replicas, {fact::context_parallel, layout.context_parallel}});
   const checked_integer tokens = checked_product(plan.micro_batch, setup.sequence_length);
-  if (setup.precision.fp8_linears && !tokens.ok)
+  const bool casts_tokens =
+      setup.precision.fp8_linears && !setup.framework.layers().quantises_linears;
+  if (casts_tokens && !tokens.ok)
     return failure(
         errc::overflow,
         {{fact::micro_batch, plan.micro_batch}, {fact::sequence_length, setup.sequence_length}});
@@ -742,7 +776,7 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
                          {fact::tensor_parallel, layout.tensor_parallel},
                          {fact::layers, setup.framework.layers().name},
                          {fact::takes, 1}});
-  if (setup.precision.fp8_linears)
+  if (casts_tokens)
     return flaw_if_no_multiple({{fact::tokens, tokens.value}}, {fact::fp8_block, 16});
   return {};
 }

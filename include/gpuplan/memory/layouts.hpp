@@ -131,14 +131,20 @@ constexpr bytes fullest_stage_memory::required_in_chunks() {
 /// is.
 struct transformer_memory_of {
   double fragmentation = usual_fragmentation;
-  std::int64_t channels = 24;  // of NCCL: an A100's; `nccl_channels` of other devices
+  std::int64_t channels = 24;          // of NCCL: an A100's; `nccl_channels` of other devices
+  bool reads_casts_both_ways = false;  // as `precision_recipe` has it
 
   /// Of devices of this kind.
   [[nodiscard]] constexpr transformer_memory_of on(const gpu_spec& gpu) const {
-    return {.fragmentation = fragmentation, .channels = nccl_channels(gpu)};
+    return {.fragmentation = fragmentation,
+            .channels = nccl_channels(gpu),
+            .reads_casts_both_ways = gpu.compute_capability && *gpu.compute_capability >= 100};
   }
   [[nodiscard]] constexpr fullest_stage_memory operator()(const training_setup& setup) const {
-    return {{.setup = setup, .fragmentation = fragmentation, .channels = channels}};
+    fullest_stage_memory made{
+        {.setup = setup, .fragmentation = fragmentation, .channels = channels}};
+    if (reads_casts_both_ways) made.of.setup.precision.reads_casts_both_ways = true;
+    return made;
   }
 
   /// Of a layout by Megatron-Core, the most that a stage holds where activations are at their
@@ -163,7 +169,7 @@ struct transformer_memory_of {
                           setup.trains.what == training::full && !layout.optimizer_on_host &&
                           !layout.weights_on_host && layout.zero_stage <= 1 &&
                           setup.framework.engine.is->divides_equally &&
-                          by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
+                          by.kind == optimizer_kind::adamw;
     if (!is_known && is_megatron_by_deepspeed(setup))
       return of_deepspeed_at_least(setup, plan, of(of_rank.total()));
     if (!is_known)
@@ -365,6 +371,10 @@ struct transformer_memory_of {
         8 * model.hidden_size + of_attention + 4 * model.intermediate_size;
     return of(layers_on(setup, stage) * of_layer) + of(2 * model.hidden_size);
   }
+  static constexpr double least_quantised_weight(const precision_recipe& recipe, double stored) {
+    const double cast = quantised_bytes(recipe, true);  // one copy: on some devices no more
+    return cast < stored ? cast : stored;
+  }
   // Of a stage that holds so many parameters, of experts and others, without fragmentation.
   static constexpr double of_stage(const training_setup& setup,
                                    const batch_plan& plan,
@@ -379,13 +389,18 @@ struct transformer_memory_of {
         shares ? of(experts) * of(layout.expert_parallel) / of(ranks) : of(experts);
     const double of_others = shares ? of(others) / of(ranks) : of(others);
     const double own = of_experts + of_others;
-    const double weight = bits_per_element(setup.precision.weights) / 8.0;
-    const double state = setup.precision.master_weights ? 12 : 2 * weight;
-    const double gradient = setup.precision.fp32_gradients ? 4 : weight;
+    const double stored = bits_per_element(setup.precision.weights) / 8.0;
+    const double weight = setup.precision.quantised_weights
+                              ? least_quantised_weight(setup.precision, stored)
+                              : stored;
+    const bool is_narrow = setup.optimizer.states != number_format::fp32;
+    const double masters = is_narrow ? 4 + bits_per_element(setup.optimizer.states) / 4.0 : 12;
+    const double state = setup.precision.master_weights ? masters : 2 * stored;
+    const double gradient = setup.precision.fp32_gradients ? 4 : stored;
     const double fixed =
         of(others + experts) * (weight + gradient) + own * state + stand_ins(setup, stage);
     // Gradients in fp32, and the roots of second moments: of matrices, then of all else.
-    double at_step = setup.precision.fp32_gradients ? 0 : own * 4;
+    double at_step = setup.precision.fp32_gradients || is_narrow ? 0 : own * 4;
     const bool are_apart = layout.expert_parallel > 1;
     const double first = (are_apart ? of_others : own) - most_in_vectors(setup, stage);
     const double second = are_apart ? of_experts : 0;
@@ -446,22 +461,46 @@ struct transformer_memory_of {
     // memory.
     const double heads = of(model.num_attention_heads) / ways;
     const double keys = model.is_latent() ? heads : of(model.key_value_heads()) / ways;
-    const double attended = tokens * (heads + keys) * of(model.query_dim() + model.value_dim());
-    const double wide =
-        has_experts ? kept_of_experts(setup, tokens)
-                    : (model.gated_mlp ? 3 : 2) * tokens * of(model.intermediate_size) / ways;
+    const auto is_again = [&](bool recomputed_modules::*part) {
+      return recompute == recompute_mode::selective && setup.modules.*part;
+    };
+    const double of_values = of(model.query_dim() + model.value_dim());
+    const double attended = is_again(&recomputed_modules::latent_projections)
+                                ? tokens * heads * of(model.value_dim())
+                                : tokens * (heads + keys) * of_values;
+    const double cast = elements_of_cast(setup);
+    const bool keeps_mlp =
+        !is_again(has_experts ? &recomputed_modules::experts : &recomputed_modules::mlp);
+    const double of_mlp = ((model.gated_mlp ? 2 : 1) + cast) * of(model.intermediate_size) / ways;
+    double wide = 0;
+    if (keeps_mlp) wide = has_experts ? kept_of_experts(setup, recompute, tokens) : tokens * of_mlp;
     const bool writes_scores =
         recompute == recompute_mode::none && setup.attention == attention_kernel::eager;
     const double scores = writes_scores ? tokens * of(setup.sequence_length) * heads : 0;
-    return 2 * (4 * input + attended + wide + scores);
+    const double normed = is_again(&recomputed_modules::norms) ? 0 : keeps_mlp ? 2 : 1;
+    return 2 * ((2 + normed * cast) * input + attended + wide + scores);
+  }
+  // Of what a linear layer keeps of its input, in elements of 2 bytes.
+  static constexpr double elements_of_cast(const training_setup& setup) {
+    return quantises_linears(setup.precision) ? quantised_bytes(setup.precision, false) / 2 : 1;
   }
   // In elements of 2 bytes: tokens in the experts' order, what their activation takes and gives,
   // where each token went, in integers of 4 bytes, and the shared experts likewise.
-  static constexpr double kept_of_experts(const training_setup& setup, double tokens) {
+  static constexpr double kept_of_experts(const training_setup& setup,
+                                          recompute_mode recompute,
+                                          double tokens) {
     const expert_mixture& moe = setup.model.moe;
+    const recomputed_modules& parts = setup.modules;
+    const bool is_selective = recompute == recompute_mode::selective;
     const double rows = tokens * of(moe.num_experts_per_tok);
-    return rows * of(setup.model.hidden_size + 3 * moe.moe_intermediate_size) +
-           tokens * of(2 * (2 * moe.num_experts + 1) + 3 * moe.shared_expert_intermediate_size);
+    const double cast = elements_of_cast(setup);
+    const double activated = is_selective && parts.expert_activation ? 0 : cast;
+    const double of_shared = is_selective && parts.shared_experts
+                                 ? 0
+                                 : (2 + cast) * of(moe.shared_expert_intermediate_size);
+    return rows * (cast * of(setup.model.hidden_size) +
+                   (2 + activated) * of(moe.moe_intermediate_size)) +
+           tokens * (of(2 * (2 * moe.num_experts + 1)) + of_shared);
   }
   // A stage has as many micro-batches under way as there are stages from it on; interleaved, those
   // of all chunks but the last for as many as there are stages, and of the last for twice as many

@@ -203,6 +203,8 @@ class cost_visitor {
   }
 
   layer_cost cost{};
+  pass_cost of_modules{};  // of the forward pass: what `recomputed_modules` name but attention
+  pass_kernels kernels_of_modules{};
   pass_cost kept{};  // of the forward pass: what leads to the last value that the backward needs
   layer_kernels* kernels = nullptr;  // taken down where they are asked for; `again` as `kept`
   bool windowed = false;
@@ -261,6 +263,15 @@ class cost_visitor {
   }
 
   constexpr void linear(const linear_operator& op) {
+    const pass_cost before = cost.forward;
+    const pass_kernels kernels_before = kernels == nullptr ? pass_kernels{} : kernels->forward;
+    multiply_by(op);
+    if (!is_recomputed(op.kind)) return;
+    of_modules = of_modules + less(cost.forward, before);
+    if (kernels != nullptr)
+      kernels_of_modules = kernels_of_modules + kernels->forward + -1.0 * kernels_before;
+  }
+  constexpr void multiply_by(const linear_operator& op) {
     if (op.copies > 1) return expert(op);
     double in = static_cast<double>(op.in);
     double out = static_cast<double>(op.out);
@@ -584,6 +595,45 @@ class cost_visitor {
     cost.backward.operators += 1;
   }
   // Each rank has its experts' tokens of all ranks, as many as it sends where they are balanced.
+  // Of `recomputed_modules`, what is computed again.
+  [[nodiscard]] constexpr bool is_recomputed(operator_kind kind) const {
+    const recomputed_modules& parts = setup_.modules;
+    switch (kind) {
+      case operator_kind::query:
+      case operator_kind::key_value_up:
+        return parts.latent_projections && model_.is_latent();
+      case operator_kind::gate:
+      case operator_kind::up:
+      case operator_kind::gate_up:
+      case operator_kind::down:
+        return parts.mlp;
+      case operator_kind::router:
+      case operator_kind::expert_gate:
+      case operator_kind::expert_up:
+      case operator_kind::expert_gate_up:
+      case operator_kind::expert_down:
+        return parts.experts;
+      case operator_kind::shared_gate:
+      case operator_kind::shared_up:
+      case operator_kind::shared_gate_up:
+      case operator_kind::shared_down:
+      case operator_kind::shared_expert_gate:
+        return parts.experts || parts.shared_experts;
+      default:
+        return false;
+    }
+  }
+  static constexpr pass_cost less(pass_cost whole, const pass_cost& part) {
+    whole.products -= part.products;
+    whole.weights -= part.weights;
+    whole.attention -= part.attention;
+    whole.elements -= part.elements;
+    whole.operators -= part.operators;
+    whole.reductions -= part.reductions;
+    whole.routings -= part.routings;
+    whole.passed_on -= part.passed_on;
+    return whole;
+  }
   constexpr void expert(const linear_operator& op) {
     const double ranks = static_cast<double>(setup_.parallelism.expert_parallel);
     const double experts = static_cast<double>(op.copies) / ranks;
@@ -592,7 +642,12 @@ class cost_visitor {
     const bool narrows = op.split == tensor_split::rows;
     const double in = static_cast<double>(op.in) / (narrows ? parts : 1);
     const double out = static_cast<double>(op.out) / (narrows ? 1 : parts);
-    if (op.kind == operator_kind::expert_down) add_activation(tokens * experts * in);
+    if (op.kind == operator_kind::expert_down) {
+      const pass_cost before = cost.forward;
+      add_activation(tokens * experts * in);
+      if (setup_.modules.expert_activation && !setup_.modules.experts)
+        of_modules = of_modules + less(cost.forward, before);
+    }
     keep();
     add_adapter(op, tokens, in, out, experts);
     make_whole(op, in * out * experts);
@@ -703,10 +758,13 @@ constexpr double recomputed_share(const training_setup& setup, std::int64_t stag
     case recompute_mode::none:
       break;
     case recompute_mode::selective:
-      cost.again.attention = cost.forward.attention;
-      if (kernels != nullptr)
-        kernels->again = {.attention = kernels->forward.attention,
-                          .score_bytes = kernels->forward.score_bytes};
+      cost.again = visitor.of_modules;
+      if (setup.modules.core_attention) cost.again.attention += cost.forward.attention;
+      if (kernels == nullptr) break;
+      kernels->again = visitor.kernels_of_modules;
+      if (setup.modules.core_attention)
+        kernels->again = kernels->again + pass_kernels{.attention = kernels->forward.attention,
+                                                       .score_bytes = kernels->forward.score_bytes};
       break;
     case recompute_mode::full:
       cost.again = detail::stops_early(setup.framework) ? visitor.kept : cost.forward;

@@ -114,7 +114,7 @@ struct micro_batch_time {
   rates.linear_bytes = detail::is_half(setup.precision.compute) ? 2 : 4;
   if (setup.precision.fp8_linears) {
     rates.linear = products(number_format::fp8, reached.products_fp8);
-    if (setup.precision.scales_by_row)
+    if (setup.precision.scaling == scaling_kind::row)
       rates.linear *= reached.products_fp8_by_row / reached.products_fp8;
     rates.linear_bytes = 1;
   }

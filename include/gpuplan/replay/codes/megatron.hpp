@@ -28,7 +28,13 @@ class megatron_gpt final : public megatron_experts {
       tensor& data = t.parameters[order_[at]].data;
       if (!data.defined()) data.storage = t.new_storage(data.bytes());
     }
-    for (int at = 0; at < order_.size(); ++at) t.convert(t.parameters[order_[at]].data, half_);
+    for (int at = 0; at < order_.size(); ++at) {
+      tensor& data = t.parameters[order_[at]].data;
+      t.convert(data, half_);
+      if (bytes_of_parameter(order_[at]) == data.bytes()) continue;
+      t.release(data.storage);
+      data.storage = t.new_storage(bytes_of_parameter(order_[at]));
+    }
     cast_tables();
   }
   constexpr void make_batch() override {}
@@ -191,22 +197,38 @@ class megatron_gpt final : public megatron_experts {
     const layer_modules by = modules_[at];
     value x;
     if (model.is_latent()) {
-      const value normed = engine_norm(input, by.latent.norm);
-      const value out = latent_attention_of(normed, by.latent, mask);
+      growing_array<int> of_norm;
+      value normed;
+      {
+        const auto listed = t.list_made(of_norm, recomputes(&recomputed_modules::norms));
+        normed = engine_norm(input, by.latent.norm);
+      }
+      value out = latent_attention_of(normed, by.latent, mask);
+      if (of_norm.size() != 0) out = drop_until_backward(of_norm, out);
       x = add_back(out, by.latent.proj.bias, input);
     } else {
       const value normed = input_norm(input, by.attention.norm);
       const value out = attention(normed, by.attention, mask, angle);
       x = add_back(out, by.attention.proj.bias, input);
     }
-    if (by.is_mixture) {
-      const value normed = engine_norm(x, by.experts.norm);
-      const value out = mixture(normed, by.experts);
-      return add_back(out, none, x);
+    growing_array<int> of_norm;
+    growing_array<int> of_all;
+    value normed, out;
+    {
+      const bool is_again = by.is_mixture && recomputes(&recomputed_modules::norms);
+      const auto listed = t.list_made(of_norm, is_again);
+      normed = by.is_mixture ? engine_norm(x, by.experts.norm) : input_norm(x, by.mlp.norm);
     }
-    const value normed = input_norm(x, by.mlp.norm);
-    const value out = mlp(normed, by.mlp);
-    return add_back(out, by.mlp.fc2.bias, x);
+    {
+      const bool is_again =
+          recomputes(by.is_mixture ? &recomputed_modules::experts : &recomputed_modules::mlp);
+      const auto listed = t.list_made(of_all, is_again);
+      out = by.is_mixture ? mixture(normed, by.experts) : mlp(normed, by.mlp);
+    }
+    if (of_all.size() != 0) out = drop_until_backward(of_all, out);
+    if (of_norm.size() != 0) out = drop_until_backward(of_norm, out);
+    normed.drop();
+    return add_back(out, by.is_mixture ? none : by.mlp.fc2.bias, x);
   }
 
   constexpr value run_region(const tensor* inputs, int count, int first, int last) override {

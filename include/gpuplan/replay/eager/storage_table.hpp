@@ -171,7 +171,12 @@ class storage_table {
       at = storages.push(record);
     }
     if (watcher_ != nullptr) watcher_->made(*on_, at, from);
+    if (made_ != nullptr) made_->push(at);
     return at;
+  }
+  /// What is made is listed, where `wanted`.
+  [[nodiscard]] constexpr auto list_made(growing_array<int>& in, bool wanted) {
+    return mode_scope(*this, made_, wanted ? &in : made_);
   }
   /// Says what a storage turned out to be, to whom it matters.
   constexpr void name(int storage, const origin& as) {
@@ -339,6 +344,7 @@ class storage_table {
  private:
   const tape* on_;  // that has these storages
   purpose charges_ = purpose::working;
+  growing_array<int>* made_ = nullptr;
   int stream_ = 0;
   int free_ = none;
 };

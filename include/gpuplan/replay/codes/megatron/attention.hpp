@@ -349,7 +349,7 @@ class megatron_attention : public megatron_ends {
       key = rotate(key, of_angles);
     }
     value context;
-    if (setup.recompute == recompute_mode::selective) {
+    if (recomputes(&recomputed_modules::core_attention)) {
       const tensor inputs[] = {*query, *key, *first.val, mask};
       context = checkpoint(inputs, 4, core_region, core_region);
     } else {

@@ -13,6 +13,7 @@ class megatron_checkpoints : public megatron_engine {
   constexpr megatron_checkpoints(tape& on, const training_setup& of, const batch_plan& with)
       : megatron_engine(on, of, with) {
     checkpoint_backward_.code = this;
+    making_again_backward_.code = this;
   }
   constexpr ~megatron_checkpoints() override {}  // NOLINT(modernize-use-equals-default)
 
@@ -53,6 +54,31 @@ class megatron_checkpoints : public megatron_engine {
   }
   [[nodiscard]] constexpr bool shares_inputs() const {
     return setup.parallelism.shares_kept_inputs && tp_ > 1;
+  }
+
+  // -- parts that are computed again alone (CheckpointWithoutOutput)
+
+  [[nodiscard]] constexpr bool recomputes(bool recomputed_modules::*part) const {
+    return setup.recompute == recompute_mode::selective && setup.modules.*part;
+  }
+  /// Drops what was made of a part until the backward comes to `result`, which reads it: but for
+  /// the result itself.
+  constexpr value drop_until_backward(const growing_array<int>& made, const tensor& result) {
+    const int first = dropped_.size();
+    for (int at = 0; at < made.size(); ++at) {
+      const int one = made[at];
+      const bool is_there = t.storages[one].holders > 0 && t.has_memory(one);
+      if (!is_there || one == result.storage || !is_of_step(one)) continue;
+      t.give_back(one);
+      t.hold(one);
+      dropped_.push(one);
+    }
+    const int by = t.add_node(making_again_backward_, {&result});
+    t.note(by, {first, dropped_.size()});
+    tensor seen = result;
+    t.result_of(by, seen);
+    t.hold(seen.storage);
+    return {t, seen};
   }
 
   struct checkpoint_backward final : own_backward {
@@ -104,6 +130,26 @@ class megatron_checkpoints : public megatron_engine {
   }
 
  private:
+  [[nodiscard]] constexpr bool is_of_step(int storage) const {
+    const purpose what = t.storages[storage].what;
+    return what == purpose::working || what == purpose::kept;
+  }
+  struct making_again_backward final : own_backward {
+    megatron_checkpoints* code = nullptr;
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const node& by = on.nodes[index];
+      for (auto at = static_cast<int>(by.argument[0]); at < static_cast<int>(by.argument[1]);
+           ++at) {
+        const int one = code->dropped_[at];
+        if (on.storages[one].holders > 1) on.take_again(one);
+        on.release(one);
+      }
+      out.of[0] = on.share(*incoming[0]);
+    }
+  };
+
+  growing_array<int> dropped_{};
+  making_again_backward making_again_backward_{};
   checkpoint_backward checkpoint_backward_{};
 };
 

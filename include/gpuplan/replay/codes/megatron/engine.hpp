@@ -77,7 +77,8 @@ class megatron_engine : public megatron_parts {
                                 const module& norm_by,
                                 const module& by,
                                 bool adds_bias,
-                                sequence_parts parts) {
+                                sequence_parts parts,
+                                bool keeps_input = false) {
     const bool norms = norm_by.weight != none;
     const tensor scale_of = norms ? t.parameter(norm_by.weight) : tensor{};
     const tensor shift = norm_by.bias == none ? tensor{} : t.parameter(norm_by.bias);
@@ -85,12 +86,20 @@ class megatron_engine : public megatron_parts {
     const tensor& weight = t.parameters[by.weight].data;
     const int index = t.add_node(matmul_backward_, {&x, &scale_of, &shift, &bias});
     t.note(index, {norms ? 1 : 0, parts.before ? 1 : 0, parts.behind ? 1 : 0, by.weight});
+    if (node* made = t.at(index)) made->size[1] = x.size;
     if (norms) t.keep(index, x);
     value input = t.share(x);
     row_statistics statistics;
     if (norms) {
       statistics = make_statistics(x);
-      input = t.make(x.size, x.format);
+      if (!casts_in_norm()) input = t.make(x.size, x.format);
+    }
+    value read;  // along its rows, by the product
+    if (quantises_) {
+      need_cast_of_weight(by.weight);
+      value kept = cast_of(x, 1);
+      if (copies_of_cast_ == 2) read = cast_of(x, 1);
+      if (!keeps_input) input = std::move(kept);
     }
     t.keep(index, input);
     if (norms) keep_statistics(index, statistics);
@@ -100,7 +109,7 @@ class megatron_engine : public megatron_parts {
       value whole;
       if (parts.before) {
         rows[0] *= tp_;
-        whole = t.make(rows, half_);
+        whole = gathered(rows);
       }
       need_workspace();
       rows[rows.rank - 1] = weight.size[0];
@@ -114,6 +123,19 @@ class megatron_engine : public megatron_parts {
     }
     t.result_of(index, result.get());
     return result;
+  }
+
+  /// Whether the norm writes what the product reads, and not what is cast then.
+  [[nodiscard]] constexpr bool casts_in_norm() const {
+    return quantises_ && setup.precision.scaling != scaling_kind::tensor &&
+           setup.precision.scaling != scaling_kind::blocks;
+  }
+  /// The whole sequence, as a product reads it.
+  constexpr value gathered(const sizes& rows) {
+    if (!quantises_) return t.make(rows, half_);
+    tensor whole;
+    set_contiguous(whole, rows);
+    return cast_of(whole, 1);
   }
 
   // -- linear layers of either
@@ -130,8 +152,8 @@ class megatron_engine : public megatron_parts {
     if (has_engine()) return engine_matmul(x, norm_inside, by, adds_bias, {splits_, false});
     return own_column_linear(x, by, adds_bias);
   }
-  constexpr value row_linear(const tensor& x, const module& by) {
-    if (has_engine()) return engine_matmul(x, {}, by, false, {false, splits_});
+  constexpr value row_linear(const tensor& x, const module& by, bool keeps_input = false) {
+    if (has_engine()) return engine_matmul(x, {}, by, false, {false, splits_}, keeps_input);
     return own_row_linear(x, by);
   }
 
@@ -319,19 +341,26 @@ class megatron_engine : public megatron_parts {
       const bool norms = by.argument[0] == 1;
       const bool gathers = by.argument[1] == 1;
       const tensor& weight = on.parameters[static_cast<int>(by.argument[3])].data;
-      const tensor input = on.kept_by(index, norms ? 1 : 0);
+      const sizes input = on.nodes[index].size[1];
+      const element format = incoming[0]->format;
       sizes rows = incoming[0]->size;
       value of_input, part;
       {
-        value whole;
+        value whole, cast;
+        value of_kept;  // where the input itself was kept
+        if (code->quantises_) {
+          cast = code->cast_of(*incoming[0], code->copies_of_cast_);
+          const tensor kept = on.kept_by(index, norms ? 1 : 0);
+          if (kept.format != element::boolean) of_kept = code->cast_of(kept, 1);
+        }
         if (by.argument[2] == 1) {
           rows[0] *= code->tp_;
-          whole = on.make(rows, incoming[0]->format);
+          whole = code->gathered(rows);
         }
         rows[rows.rank - 1] = weight.size[1];
-        if (gathers) whole = on.make(rows, input.format);
-        of_input = on.make(rows, input.format);
-        if (gathers) part = on.make(input.size, input.format);
+        if (gathers) whole = code->gathered(rows);
+        of_input = on.make(rows, format);
+        if (gathers) part = on.make(input, format);
         if (by.input[3].node != none)
           out.of[3] = on.make(sizes{weight.size[0]}, code->format_of_gradients());
         if (norms) on.release_kept(index, 1);

@@ -63,9 +63,15 @@ class megatron_experts : public megatron_mlp {
     }
     made.dispatcher = dispatchers_.push(state);
     made.up = t.parameters.size();
-    for (std::int64_t at = 0; at < local; ++at) order_.push(on_device({2 * inner, width}));
+    const auto add = [&](const sizes& size) {
+      for (std::int64_t at = 0; at < local; ++at) {
+        order_.push(on_device(size));
+        may_be_quantised(order_[order_.size() - 1]);
+      }
+    };
+    add({2 * inner, width});
     made.down = t.parameters.size();
-    for (std::int64_t at = 0; at < local; ++at) order_.push(on_device({width, inner}));
+    add({width, inner});
     if (ranks_ > 1) blocks_.push({made.up, t.parameters.size()});
     if (shared != 0) {
       made.shared.fc1 = parallel_linear(2 * shared, width, false);
@@ -83,7 +89,14 @@ class megatron_experts : public megatron_mlp {
     const std::int64_t rows = experts_ * capacity;  // sent, and as many received
     const std::int64_t local = experts_ / ranks_;
     value shared;
-    if (by.shared.fc1.weight != none) shared = mlp(x, by.shared);
+    if (by.shared.fc1.weight != none) {
+      growing_array<int> made;
+      {
+        const auto listed = t.list_made(made, recomputes(&recomputed_modules::shared_experts));
+        shared = mlp(x, by.shared);
+      }
+      if (made.size() != 0) shared = drop_until_backward(made, shared);
+    }
     dispatcher_state& kept = dispatchers_[by.dispatcher];
     {
       value probabilities, map;
@@ -104,8 +117,19 @@ class megatron_experts : public megatron_mlp {
       const value by_expert = turned(received, {ranks_, local, capacity, width}, {rows, width});
       const value weights = turned(permuted_weights, {ranks_, local, capacity}, sizes{rows});
       const value up = grouped_gemm(by_expert, by.up, local);
-      const value activated = weighted_gate(up, weights);
-      out = grouped_gemm(activated, by.down, local);
+      if (recomputes(&recomputed_modules::expert_activation)) {
+        growing_array<int> made;
+        value activated;
+        {
+          const auto listed = t.list_made(made, true);
+          activated = weighted_gate(up, weights);
+        }
+        out = grouped_gemm(activated, by.down, local, true);
+        out = drop_until_backward(made, out);
+      } else {
+        const value activated = weighted_gate(up, weights);
+        out = grouped_gemm(activated, by.down, local);
+      }
     }
     out = turned(out, {local, ranks_, capacity, width}, {rows, width});
     out = all_to_all(out);
@@ -264,11 +288,22 @@ class megatron_experts : public megatron_mlp {
 
   // -- the experts
 
-  constexpr value grouped_gemm(const tensor& x, int first, std::int64_t count) {
+  constexpr value grouped_gemm(const tensor& x,
+                               int first,
+                               std::int64_t count,
+                               bool keeps_input = false) {
     const int index = t.add_node(grouped_backward_, {&x});
     const sizes weight = t.parameters[first].data.size;
     t.note(index, {first, count});
-    t.keep(index, x);
+    value read;
+    if (quantises_) {
+      for (std::int64_t at = 0; at < count; ++at) need_cast_of_weight(first + static_cast<int>(at));
+      const value kept = cast_of(x, 1);
+      if (copies_of_cast_ == 2) read = cast_of(x, 1);
+      t.keep(index, keeps_input ? x : *kept);
+    } else {
+      t.keep(index, x);
+    }
     value result = t.make({x.size[0], weight[0]}, half_);
     need_grouped_workspaces();
     t.result_of(index, result.get());
@@ -278,6 +313,8 @@ class megatron_experts : public megatron_mlp {
     megatron_experts* code = nullptr;
     constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
       const sizes weight = on.parameters[static_cast<int>(on.nodes[index].argument[0])].data.size;
+      value cast;
+      if (code->quantises_) cast = code->cast_of(*incoming[0], code->copies_of_cast_);
       out.of[0] = on.make({incoming[0]->size[0], weight[1]}, incoming[0]->format);
       code->need_dummy(weight);
     }

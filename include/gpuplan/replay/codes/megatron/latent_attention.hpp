@@ -82,13 +82,16 @@ class megatron_latent_attention : public megatron_attention {
     const value narrow = part(t, parts, both, 2, latent.kv_lora_rank, 0);
     value positions = part(t, parts, both, 2, latent.qk_rope_head_dim, 1);
     if (splits_) positions = gather_rows(positions);
-    query = engine_matmul(latent_query, by.query_norm, by.query_up, false, {splits_, false});
-    latent_query.drop();
-    const std::int64_t sequence = query->size[0];
-    const std::int64_t batch = query->size[1];
-    query = view(t, query, {sequence, batch, own_heads, model.query_dim()});
+    growing_array<int> made;
+    const bool is_again = recomputes(&recomputed_modules::latent_projections);
     value key, val;
     {
+      const auto listed = t.list_made(made, is_again);
+      query = engine_matmul(latent_query, by.query_norm, by.query_up, false, {splits_, false});
+      latent_query.drop();
+      const std::int64_t sequence = query->size[0];
+      const std::int64_t batch = query->size[1];
+      query = view(t, query, {sequence, batch, own_heads, model.query_dim()});
       value wide;
       {
         const value copy = contiguous(t, narrow);
@@ -98,12 +101,13 @@ class megatron_latent_attention : public megatron_attention {
       rotate_keys(wide, positions, {sequence, batch, own_heads, 0}, key, val);
     }
     value context;
-    if (setup.recompute == recompute_mode::selective) {
+    if (recomputes(&recomputed_modules::core_attention)) {
       const tensor inputs[] = {*query, *key, *val, mask};
       context = checkpoint(inputs, 4, core_region, core_region);
     } else {
       context = attend(query, key, val, mask);
     }
+    if (is_again) context = drop_until_backward(made, context);
     return row_linear(context, by.proj);
   }
 

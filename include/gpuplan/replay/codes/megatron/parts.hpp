@@ -16,7 +16,10 @@ class megatron_parts : public model_code {
       : model_code(on, of, with),
         tp_(setup.parallelism.tensor_parallel),
         splits_(setup.parallelism.sequence_parallel && tp_ > 1),
-        half_(element_of(setup.precision.weights)) {
+        half_(element_of(setup.precision.weights)),
+        quantises_(setup.framework.implementation.transformer_engine &&
+                   quantises_linears(setup.precision)),
+        copies_of_cast_(copies_of_cast(setup.precision)) {
     linear_backward_.code = this;
     gather_backward_.code = this;
   }
@@ -24,6 +27,14 @@ class megatron_parts : public model_code {
 
   /// The parameters in the order of the model's modules.
   [[nodiscard]] constexpr const growing_array<int>& order() const { return order_; }
+  /// The bytes of a parameter: of a weight that is stored in fp8 or fp4, of all its copies.
+  [[nodiscard]] constexpr std::int64_t bytes_of_parameter(int parameter) const {
+    const std::int64_t count = t.parameters[parameter].data.count();
+    if (setup.precision.quantised_weights)
+      for (int at = 0; at < quantised_weights_.size(); ++at)
+        if (quantised_weights_[at] == parameter) return bytes_of_cast(count, true, copies_of_cast_);
+    return count * bytes_of(half_);
+  }
   /// Whether each tensor-parallel rank sees the parameter's gradient of a part of the sequence.
   [[nodiscard]] constexpr bool is_of_sequence_parts(int parameter) const {
     for (int at = 0; at < of_parts_.size(); ++at)
@@ -60,12 +71,40 @@ class megatron_parts : public model_code {
     module made;
     made.weight = on_device({out, in});
     if (bias) made.bias = on_device(sizes{out});
+    may_be_quantised(made.weight);
     return made;
   }
   constexpr void list(const module& one) {
     if (one.weight != none) order_.push(one.weight);
     if (one.bias != none) order_.push(one.bias);
   }
+
+  // -- products in fp8 and fp4
+
+  /// A weight that such products read.
+  constexpr void may_be_quantised(int weight) {
+    if (quantises_) quantised_weights_.push(weight);
+  }
+  [[nodiscard]] constexpr std::int64_t bytes_of_cast(std::int64_t count,
+                                                     bool is_weight,
+                                                     int copies) const {
+    const double each = quantised_bytes(setup.precision, is_weight) * static_cast<double>(count);
+    return copies * (static_cast<std::int64_t>(each) + 1);
+  }
+  /// What products read in place of a tensor, as flat bytes.
+  constexpr value cast_of(const tensor& x, int copies) {
+    return t.make(sizes{bytes_of_cast(x.count(), false, copies)}, element::boolean);
+  }
+  /// The casts of a weight that stay beside it, from the first product on.
+  constexpr void need_cast_of_weight(int weight) {
+    if (!quantises_ || setup.precision.quantised_weights) return;
+    while (casts_of_weights_.size() <= weight) casts_of_weights_.push(none);
+    if (casts_of_weights_[weight] != none) return;
+    casts_of_weights_[weight] =
+        t.charge(purpose::weights)
+            ->new_storage(bytes_of_cast(t.parameters[weight].data.count(), true, copies_of_cast_));
+  }
+
   // -- functions with a backward of their own
 
   // A buffer that stays: scores are computed in it, sequences gathered into it.
@@ -241,11 +280,15 @@ class megatron_parts : public model_code {
   std::int64_t tp_;
   bool splits_;  // along the sequence
   element half_;
+  bool quantises_;
+  int copies_of_cast_;
   growing_array<int> order_{};
   growing_array<int> of_parts_{};
   tensor buffer_{};
 
  private:
+  growing_array<int> quantised_weights_{};
+  growing_array<int> casts_of_weights_{};
   growing_array<sizes> dummies_{};
   linear_backward linear_backward_{};
   gather_backward gather_backward_{};

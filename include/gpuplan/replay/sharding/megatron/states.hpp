@@ -113,7 +113,11 @@ class megatron_states : public sharding {
       }
     }
     int weights = none;
-    if (shares_) weights = t_.charge(purpose::weights)->new_storage(at * bytes_of(code_->format()));
+    std::int64_t bytes = at * bytes_of(code_->format());
+    for (int which = 0; which < end; ++which)
+      bytes += code_->bytes_of_parameter(order[which]) -
+               t_.parameters[order[which]].data.count() * bytes_of(code_->format());
+    if (shares_) weights = t_.charge(purpose::weights)->new_storage(bytes);
     gradient_buffers_.push(
         t_.charge(purpose::gradients)->new_storage(at * bytes_of(of_gradients_)));
     if (!shares_) return;
@@ -222,8 +226,12 @@ class megatron_states : public sharding {
     t_.touch(elements * bytes_of(of_gradients_));
   }
 
+  // An optimizer that reads gradients as they are (use_precision_aware_optimizer).
+  [[nodiscard]] constexpr bool has_narrow_moments() const {
+    return setup_.optimizer.states != number_format::fp32;
+  }
   constexpr void widen_gradients() {
-    if (of_gradients_ == element::fp32) return;
+    if (of_gradients_ == element::fp32 || has_narrow_moments()) return;
     const auto charged = t_.charge(purpose::gradients);
     for (int at = 0; at < shards_.size(); ++at)
       shards_[at].gradient = fp32_of(shards_[at].count, "gradient in fp32", shards_[at].parameter);
@@ -234,8 +242,14 @@ class megatron_states : public sharding {
     if (setup_.optimizer.loop == optimizer_loop::fused &&
         !setup_.framework.implementation.transformer_engine)
       of.steps = fp32_of(1, "number of steps");
-    of.first = fp32_of(of.count, "first moment", of.parameter);
-    of.second = fp32_of(of.count, "second moment", of.parameter);
+    const element format =
+        has_narrow_moments() ? element_of(setup_.optimizer.states) : element::fp32;
+    for (const bool is_first : {true, false})
+      (is_first ? of.first : of.second) =
+          t_.make(sizes{of.count},
+                  format,
+                  {is_first ? "first moment" : "second moment", of.parameter})
+              .take();
   }
   constexpr void update() {
     t_.begin(moment::optimizer);
