@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -37,8 +38,44 @@ json inputs_of(const row& source) {
   return inputs;
 }
 
+// Of these names the ones that modules of such a part have, joined by commas.
+std::string names_within(std::string_view names, bool is_tower) {
+  constexpr std::string_view of_towers[] = {"out_proj", "fc1", "fc2", "qkv", "proj"};
+  constexpr std::string_view of_language[] = {"o_proj", "gate_proj", "up_proj", "down_proj"};
+  std::string within;
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find_first_of(",+"), names.size());
+    const std::string_view name = names.substr(0, end);
+    names.remove_prefix(std::min(end + 1, names.size()));
+    const auto is_of = [&](const auto& list) {
+      return std::find(std::begin(list), std::end(list), name) != std::end(list);
+    };
+    if (is_tower ? is_of(of_language) : is_of(of_towers)) continue;
+    within.append(within.empty() ? "" : ",").append(name);
+  }
+  return within;
+}
+
+std::string read_adapters_of_parts(std::int64_t rank,
+                                   std::string_view names,
+                                   gpuplan::composite_model& model) {
+  for (int at = 0; at < model.size(); ++at) {
+    gpuplan::component& part = model.parts[at];
+    part.trains.what = gpuplan::training::frozen;
+    part.next.trains = false;
+    const std::string within = names_within(names, part.model.kind == gpuplan::model_kind::vision);
+    if (within.empty()) continue;
+    const described_adapters adapters = describe_adapters("lora", rank, within, part.model);
+    if (!adapters.why_not.empty()) return adapters.why_not;
+    part.trains = adapters.trains;
+  }
+  return {};
+}
+
 // "none", or "r=4;targets=query_key_value".
-std::string read_adapters(const row& source, gpuplan::training_setup& setup) {
+std::string read_adapters(const row& source,
+                          gpuplan::training_setup& setup,
+                          gpuplan::composite_model* composite) {
   const std::string_view text = source.text("lora");
   if (text.empty() || text == "none") return {};
   constexpr std::string_view rank_is = "r=", targets_are = ";targets=";
@@ -48,10 +85,23 @@ std::string read_adapters(const row& source, gpuplan::training_setup& setup) {
       std::from_chars(text.data() + rank_is.size(), text.data() + end, rank).ptr !=
           text.data() + end)
     source.fail("lora", "is not like r=4;targets=q_proj,v_proj: " + std::string(text));
-  const described_adapters adapters =
-      describe_adapters("lora", rank, text.substr(end + targets_are.size()), setup.model);
+  const std::string_view names = text.substr(end + targets_are.size());
+  if (composite != nullptr) return read_adapters_of_parts(rank, names, *composite);
+  const described_adapters adapters = describe_adapters("lora", rank, names, setup.model);
   setup.trains = adapters.trains;
   return adapters.why_not;
+}
+
+// How many images of a sample the first tower sees: pixel_values are (images, channels, height,
+// width) of all samples, or (samples, images, ...).
+void read_images(const row& source, const json& inputs, gpuplan::composite_model& model) {
+  if (!inputs.contains("pixel_values")) return;
+  const json shape = inputs.at("pixel_values").value("shape", json::array());
+  const std::int64_t samples = source.integer_or("micro_batch", 1);
+  if (shape.size() == 5 && shape[1].is_number_integer())
+    model.parts[0].sequences = shape[1].get<std::int64_t>();
+  else if (shape.size() == 4 && shape[0].is_number_integer())
+    model.parts[0].sequences = shape[0].get<std::int64_t>() / samples;
 }
 
 std::string read_model(const row& source, const std::string& config, described_setup& described) {
@@ -64,6 +114,10 @@ std::string read_model(const row& source, const std::string& config, described_s
   if (!by) by = gpuplan::catalog::implementation_of(read.model_type);
   if (!by) return gpuplan::failure_text(by.why()).c_str();
   setup.framework = by->framework;
+  if (read.composite.size() == 0) return {};
+  described.composite = std::make_shared<gpuplan::composite_model>(read.composite);
+  setup.composite = described.composite.get();
+  read_images(source, inputs_of(source), *described.composite);
   return {};
 }
 
@@ -99,7 +153,7 @@ described_setup describe_configured_step(const row& source) {
   if (source.text("attention") == "math") setup.attention = gpuplan::attention_kernel::math;
   for (const auto& read : {read_numerics(source, setup),
                            read_recomputation(source, setup),
-                           read_adapters(source, setup)})
+                           read_adapters(source, setup, described.composite.get())})
     if (!read.empty()) {
       described.why_not = read;
       return described;

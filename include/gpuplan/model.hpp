@@ -13,6 +13,8 @@
 
 namespace gpuplan {
 
+struct implementation;
+
 /// What a stack of layers reads, and how its tokens see each other.
 enum class model_kind {
   decoder,          // every token sees those before it
@@ -224,6 +226,7 @@ struct connector {
   std::int64_t widths[6]{};
   std::int64_t tokens = 0;  // of one sample
   bool trains = true;
+  activation_function act = activation_function::gelu;
 
   /// The number of linear layers.
   [[nodiscard]] constexpr int layers() const {
@@ -240,6 +243,10 @@ struct component {
   std::int64_t sequences = 1;        // of one sample: camera images, texts of a pair
   std::int64_t sequence_length = 0;  // of one of them; 0: an image's own, or the caller's
   connector next{};                  // what this part and those before it feed; none without widths
+  std::int64_t unread_layers = 0;    // the last ones, whose results no part reads
+  bool class_token_read = true;      // by the next part, beside the patches
+  const implementation* by =
+      nullptr;  // whose code runs it in a step of all, whoever says so keeps it
 };
 
 /// A model of several transformers, in the order in which data flows: vision towers, a language

@@ -64,6 +64,21 @@ struct training_setup {
   return has_own && setup.target_length != 0 ? setup.target_length : setup.sequence_length;
 }
 
+/// The setup of a part of several, as if it trained alone. Precondition: the part says whose code
+/// runs it.
+[[nodiscard]] constexpr training_setup setup_of_part(const training_setup& all,
+                                                     const component& part) {
+  training_setup setup = all;
+  setup.model = part.model;
+  setup.composite = nullptr;
+  setup.trains = part.trains;
+  if (part.sequence_length != 0) setup.sequence_length = part.sequence_length;
+  const bool builds_in_fp32 = all.framework.implementation.builds_in_fp32;
+  setup.framework.implementation = *part.by;
+  setup.framework.implementation.builds_in_fp32 = builds_in_fp32;
+  return setup;
+}
+
 /// The texts of a sample that a sentence encoder compares at most.
 inline constexpr std::int64_t most_texts_beside = 5;
 
@@ -691,6 +706,8 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
   return {};
 }
 
+constexpr failure flaw_of_parts(const training_setup& setup);
+
 }  // namespace detail
 
 /// The setup itself where its model and layout are valid, the framework has code for such models
@@ -728,6 +745,8 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
     return detail::without_code({{fact::composite, false},
                                  {fact::layers, setup.framework.layers().name},
                                  {fact::takes, true}});
+  if (setup.composite != nullptr)
+    if (const failure why = detail::flaw_of_parts(setup); detail::failed(why)) return why;
   if (const failure why = detail::flaw_of_lengths(setup); detail::failed(why)) return why;
   // An encoder without a head trains on the texts of a sample beside each other.
   const named_fact texts{fact::encodings, setup.encodings};
@@ -746,6 +765,50 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
 }
 
 namespace detail {
+
+// What keeps a composite's classes from running its parts, each as if it trained alone.
+constexpr failure flaw_of_parts(const training_setup& setup) {
+  const composite_model& model = *setup.composite;
+  const layer_class& classes = setup.framework.layers();
+  const named_fact layers{fact::layers, classes.name};
+  if (const failure why = flaw_if_any({{fact::composite, !classes.runs_composites}}, layers);
+      failed(why))
+    return why;
+  int parts = 0;
+  while (parts < composite_model::most_parts && classes.parts[parts] != nullptr) ++parts;
+  if (const failure why = flaw_unless({{{fact::parts, model.size()}, parts}}, layers); failed(why))
+    return why;
+  for (int at = 0; at < parts; ++at) {
+    const component& part = model.parts[at];
+    const layer_class& by = *classes.parts[at];
+    if (part.by == nullptr || part.by->layers != &by)
+      return without_code({{fact::part, at}, layers, {fact::takes, by.name}});
+    const std::int64_t most_sequences = std::int64_t{1} << 20;
+    if (part.sequences < 1 || part.sequences > most_sequences)
+      return failure(errc::out_of_bounds,
+                     {{fact::sequences, part.sequences},
+                      {fact::at_least, 1},
+                      {fact::at_most, most_sequences}});
+    if (part.unread_layers < 0 || part.unread_layers > part.model.num_hidden_layers)
+      return failure(errc::out_of_bounds,
+                     {{fact::unread_layers, part.unread_layers},
+                      {fact::at_least, 0},
+                      {fact::at_most, part.model.num_hidden_layers}});
+    training_setup alone = setup_of_part(setup, part);
+    // What is behind its layers is the composite's; what is frozen may be a part.
+    alone.model.head =
+        part.model.kind == model_kind::vision ? head_kind::classifier : head_kind::language_model;
+    alone.model.num_classes = 1;
+    alone.model.pooler = alone.model.attention_pooling = false;
+    if (alone.trains.what == training::frozen) alone.trains.what = training::full;
+    if (const failure why =
+            flaw_if_any({{fact::adapter_base_block, alone.trains.adapters.base.block}}, layers);
+        failed(why))
+      return why;
+    if (const auto valid = validate(alone); !valid) return valid.why();
+  }
+  return {};
+}
 
 // What is wrong with a valid batch on a valid setup's layout, or no failure.
 constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& plan) {

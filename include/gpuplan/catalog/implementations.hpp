@@ -47,11 +47,11 @@ inline constexpr auto frameworks = [] {
   return failure(errc::unknown_framework).about(nearest.id());
 }
 
-/// Transformers' implementation of a model that is called so: by its id in the catalogue
-/// ("llama-3-8b"), the `model_type` of its config.json ("gemma3_text"), or its class among the
-/// `architectures` ("Qwen2ForCausalLM"); the longest beginning counts. Case does not matter.
-/// Whether it has what this model has is for `runs`. Errors: `no_implementation`.
-[[nodiscard]] constexpr result<named_framework> implementation_of(std::string_view model) {
+/// The line of transformers' implementation of a model that is called so: by its id in the
+/// catalogue ("llama-3-8b"), the `model_type` of its config.json ("gemma3_text"), or its class
+/// among the `architectures` ("Qwen2ForCausalLM"); the longest beginning counts. Case does not
+/// matter. None where there is none.
+[[nodiscard]] constexpr const listed_framework* listed_implementation_of(std::string_view model) {
   const auto begins = [&](std::string_view with) {
     if (model.size() < with.size()) return false;
     for (std::size_t at = 0; at < with.size(); ++at)
@@ -66,6 +66,13 @@ inline constexpr auto frameworks = [] {
         longest = std::string_view(with).size();
         found = &known;
       }
+  return found;
+}
+
+/// Likewise, the framework. Whether it has what this model has is for `runs`. Errors:
+/// `no_implementation`.
+[[nodiscard]] constexpr result<named_framework> implementation_of(std::string_view model) {
+  const listed_framework* const found = listed_implementation_of(model);
   if (found == nullptr) return failure(errc::no_implementation);
   return named_framework{found->name, *found->software};
 }

@@ -4,11 +4,9 @@
 // nlohmann/json, as json.hpp does.
 
 #include <gpuplan/detail/text.hpp>
+#include <gpuplan/io/hugging_face/composites.hpp>
 #include <gpuplan/io/hugging_face/config_reader.hpp>
-#include <gpuplan/io/hugging_face/decoders.hpp>
-#include <gpuplan/io/hugging_face/encoders.hpp>
-#include <gpuplan/io/hugging_face/experts.hpp>
-#include <gpuplan/io/hugging_face/images.hpp>
+#include <gpuplan/io/hugging_face/type_readers.hpp>
 #include <gpuplan/io/json_depth.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/result.hpp>
@@ -17,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +28,7 @@ inline constexpr std::size_t most_of_a_config = std::size_t{4} << 20;
 struct hugging_face_config {
   result<transformer> shape = transformer{};  // or the error; its `name` is empty
   std::string reason{};                       // which key is wrong, and how, if one is
+  composite_model composite{};  // of several transformers, of which `shape` is the language model
   std::string model_type{};
   std::string architecture{};               // the class, where the file names one
   double hidden_dropout = 0;                // as far as the file says them
@@ -39,40 +37,6 @@ struct hugging_face_config {
 };
 
 namespace detail::hugging_face {
-
-inline constexpr std::span<const type_reader> type_readers[] = {
-    decoder_readers, expert_readers, encoder_readers, image_readers};
-
-[[nodiscard]] inline const type_reader* reader_of(std::string_view model_type) {
-  for (const std::span<const type_reader> readers : type_readers)
-    for (const type_reader& each : readers)
-      if (each.model_type == model_type) return &each;
-  return nullptr;
-}
-
-// What a layer's MLP applies. A file that says nothing has its class's own. What no enumerator is
-// changes no shape: such a file is read, and `activation_function` is among its unknown keys.
-inline void read_activation(config_reader& from, transformer& model) {
-  struct named_activation {
-    std::string_view name;
-    activation_function is;
-  };
-  constexpr named_activation known[] = {{"gelu", activation_function::gelu},
-                                        {"gelu_fast", activation_function::gelu_tanh},
-                                        {"gelu_new", activation_function::gelu_tanh},
-                                        {"gelu_pytorch_tanh", activation_function::gelu_tanh},
-                                        {"quick_gelu", activation_function::quick_gelu},
-                                        {"relu", activation_function::relu},
-                                        {"silu", activation_function::silu},
-                                        {"swish", activation_function::silu}};
-  for (const char* key : {"hidden_act", "activation_function", "hidden_activation", "activation"}) {
-    if (!from.has_text(key)) continue;
-    const std::string name = from.text(key);
-    for (const named_activation& one : known)
-      if (one.name == name) model.hidden_act = one.is;
-    return;
-  }
-}
 
 // What is behind the layers, as the name of the class says; a file that names none has the head
 // of a language model, or none where it is an encoder.
@@ -117,6 +81,7 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
   std::vector<std::string_view> names;
   for (const auto readers : detail::hugging_face::type_readers)
     for (const auto& each : readers) names.push_back(each.model_type);
+  for (const auto& each : detail::hugging_face::composite_readers) names.push_back(each.model_type);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -154,7 +119,8 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
   if (read.model_type.empty()) from.refuse("model_type", "config.json has no model_type");
   if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
   const auto* const found = reading::reader_of(read.model_type);
-  if (found == nullptr) {
+  const auto* const of_parts = reading::composite_reader_of(read.model_type);
+  if (found == nullptr && of_parts == nullptr) {
     gpuplan::detail::nearest_name nearest(read.model_type,
                                           gpuplan::detail::plain_name(read.model_type));
     for (const std::string_view name : hugging_face_model_types())
@@ -164,9 +130,14 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
                       "; of those that it knows, the nearest is " + std::string(nearest.id()));
   }
   transformer shape;
-  found->read(from, shape);
-  reading::read_activation(from, shape);
-  reading::read_head(from, read.model_type, shape);
+  if (of_parts != nullptr) {
+    of_parts->read(from, read.composite);
+    shape = read.composite.parts[of_parts->language].model;
+  } else {
+    found->read(from, shape);
+    reading::read_activation(from, shape);
+    reading::read_head(from, read.model_type, shape);
+  }
   if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
   read.shape = shape;
   read.architecture = from.architecture();

@@ -139,6 +139,17 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
     return failure(errc::out_of_bounds,
                    named_fact{fact::accumulation, plan.accumulation},
                    named_fact{fact::at_most, most_micro_batches});
+  for (int at = 0; setup.composite != nullptr && at < setup.composite->size(); ++at) {
+    const component& part = setup.composite->parts[at];
+    batch_plan of_part = plan;
+    const checked_integer sequences = checked_product(plan.micro_batch, part.sequences);
+    if (!sequences.ok)
+      return failure(errc::overflow,
+                     {{fact::micro_batch, plan.micro_batch}, {fact::sequences, part.sequences}});
+    of_part.micro_batch = sequences.value;
+    if (const failure why = flaw_of_step(setup_of_part(setup, part), of_part); failed(why))
+      return why;
+  }
   const transformer& model = setup.model;
   const bool is_vision = model.kind == model_kind::vision;
   const std::int64_t longest =

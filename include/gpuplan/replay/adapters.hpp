@@ -74,7 +74,7 @@ class trained_beside {
   }
 
   /// Builds what was told of, once the model is there. An adapter moves to the device in the format
-  /// of the layer beside it; when the last has, all are cast to their own.
+  /// of the layer beside it; when the last has, `finish` casts all to their own.
   constexpr void construct() {
     const element format = element_of(given().weights);
     for (int at = 0; at < layers_.size(); ++at) {
@@ -94,6 +94,10 @@ class trained_beside {
       t_.parameters[one.magnitude].data = norm;
       t_.mark(norm.storage, purpose::weights);
     }
+  }
+  /// And casts them to their own format, and copies what trained copies are of.
+  constexpr void finish() {
+    const element format = element_of(given().weights);
     for (int at = 0; at < layers_.size(); ++at) {
       layer& one = layers_[at];
       cast_to_own(one.moved[0], one.down, {given().rank, one.in}, format);

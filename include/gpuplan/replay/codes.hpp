@@ -5,6 +5,7 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/replay/codes/bert.hpp>
+#include <gpuplan/replay/codes/composites.hpp>
 #include <gpuplan/replay/codes/hugging_face_decoders.hpp>
 #include <gpuplan/replay/codes/lit_gpt.hpp>
 #include <gpuplan/replay/codes/megatron.hpp>
@@ -45,6 +46,8 @@ constexpr void with_code(tape& t,
   const layer_class& layers = setup.framework.layers();
   if (layers.code != &library_code) return layers.code->run(t, setup, plan, user);
   for (const known_code& known : codes_of_decoders)
+    if (known.name == layers.name) return known.code->run(t, setup, plan, user);
+  for (const known_code& known : codes_of_composites)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);
   for (const known_code& known : other_codes)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);

@@ -111,6 +111,15 @@ class model_code : public recomputer {
   constexpr virtual void make_batch() = 0;
   /// Makes what a step leaves behind for the next.
   constexpr virtual void make_leftovers() {}
+  /// Builds what trains beside layers, once the model is on its device.
+  constexpr virtual void construct_adapters() {
+    begin_adapters();
+    adapters.finish();
+  }
+  constexpr void begin_adapters() {
+    quantised.cast_rest();
+    adapters.construct();
+  }
   /// One micro-batch, to the loss, or to what `outer_loss` makes it of outside the model.
   constexpr virtual value forward() = 0;
   constexpr virtual value outer_loss(const tensor& result) { return t.share(result); }
@@ -119,6 +128,7 @@ class model_code : public recomputer {
     return t.autocast(setup.precision.autocast(), element_of(setup.precision.compute));
   }
 
+  model_code* whole = this;  // the model that this is a part of
   sharding* shards = nullptr;
   bool is_watched = false;  // the sharding has hooks around every module
   tensor given_input{};     // the input as the present forward was given it
@@ -240,15 +250,17 @@ class model_code : public recomputer {
   }
   /// A module shares the first table: what moves the model to its device meets that again.
   constexpr void add_shared_table(bool is_followed = false) {
-    shared_tables_.push({t.parameters.size(), is_followed});
+    whole->shared_tables_.push({t.parameters.size(), is_followed});
   }
   /// A table of numbers that the model has beside its parameters, and casts with them.
   constexpr void add_buffer(value& table) { add_buffer(table.get(), t.parameters.size()); }
   /// Likewise, before the parameter named.
-  constexpr void add_buffer(tensor& table, int before) { buffers_.push({&table, {}, before}); }
+  constexpr void add_buffer(tensor& table, int before) {
+    whole->buffers_.push({&table, {}, before});
+  }
   /// One of integers, which keep their format.
   constexpr void add_numbers(const tensor& table) {
-    buffers_.push({nullptr, table, t.parameters.size()});
+    whole->buffers_.push({nullptr, table, t.parameters.size()});
   }
   constexpr module linear_module(std::int64_t out, std::int64_t in, bool bias, bool trains) {
     module made;
@@ -581,7 +593,7 @@ class model_code : public recomputer {
     if (setup.saves_costly_results) t.save_results();
   }
   constexpr void begin_rerun(int layer_index, std::initializer_list<const tensor*> inputs) {
-    const int region = t.begin_region();
+    const int region = t.begin_region(*this);
     if (region == none) return;
     rerun made;
     made.layer = layer_index;
@@ -590,7 +602,8 @@ class model_code : public recomputer {
       t.hold(input->storage);
       t.mark_kept(input->storage);
     }
-    reruns_.resize_down(region);
+    if (region < reruns_.size()) reruns_.resize_down(region);
+    while (reruns_.size() < region) reruns_.push(rerun());  // those of other codes on the tape
     reruns_.push(made);
   }
   /// What keeps nothing will not be computed again.

@@ -64,8 +64,7 @@ class running_job final : public training_job {
     code_->construct();
     move_to_device();
     if (setup_.parallelism.tensor_parallel > 1) code_->divide_among_ranks();
-    code_->quantised.cast_rest();
-    code_->adapters.construct();
+    code_->construct_adapters();
     parameters_of_model_ = tape_.parameters.size();
     if (shards_ != nullptr) shards_->model_is_built();
     if (shards_ == nullptr)

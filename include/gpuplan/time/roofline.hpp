@@ -190,6 +190,10 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
     return valid.why();
   if (const auto valid = validate(model.setup.trains, model.setup.model); !valid)
     return valid.why();
+  if (const failure why = detail::flaw_if_any({{fact::composite, model.setup.composite != nullptr}},
+                                              {fact::layers, model.setup.framework.layers().name});
+      detail::failed(why))
+    return why;
   if (const failure why = detail::flaw_of_lengths(model.setup); detail::failed(why)) return why;
   if (const auto valid = validate(model.on); !valid) return valid.why();
   if (const failure why = detail::flaw_of_ceilings(model.setup.precision, model.on);

@@ -86,6 +86,24 @@ class config_reader {
       return value.get<std::int64_t>();
     return wrong(key, "a whole number from 0 to 2^40"), 0;
   }
+  [[nodiscard]] std::int64_t signed_integer(const char* key) {
+    if (has(key) && object_.at(key).is_number_integer() && object_.at(key) < 0 &&
+        object_.at(key) >= -gpuplan::detail::most_of_a_dimension)
+      return object_.at(key).get<std::int64_t>();
+    return integer(key);
+  }
+  // The configuration within; its complaints and its unknown keys are taken with `take`.
+  [[nodiscard]] config_reader inside(const char* key) {
+    static const json nothing = json::object();
+    if (!has(key)) return config_reader(nothing);
+    if (!object_.at(key).is_object()) wrong(key, "an object");
+    return config_reader(object_.at(key).is_object() ? object_.at(key) : nothing);
+  }
+  void take(const config_reader& inner, const char* key) {
+    if (gpuplan::detail::failed(inner.why_)) refuse(key, key + (": " + inner.reason_));
+    for (const std::string& unknown : inner.keys_not_asked_for())
+      unknown_within_.push_back(key + ("." + unknown));
+  }
   [[nodiscard]] std::int64_t integer(const char* key, std::int64_t absent) {
     return has(key) ? integer(key) : absent;
   }
@@ -154,7 +172,7 @@ class config_reader {
   }
 
   [[nodiscard]] std::vector<std::string> keys_not_asked_for() const {
-    std::vector<std::string> keys;
+    std::vector<std::string> keys = unknown_within_;
     for (const auto& item : object_.items())
       if (asked_.count(item.key()) == 0 && !has_no_shape(item.key())) keys.push_back(item.key());
     return keys;
@@ -165,6 +183,7 @@ class config_reader {
   std::set<std::string> asked_;
   failure why_;
   std::string reason_;
+  std::vector<std::string> unknown_within_;
 };
 
 // ---- what families have in common

@@ -59,22 +59,40 @@ class hugging_face_decoder : public rotary_lm_code {
 
   // -- the model
 
+  constexpr value run_model() override {
+    enter();
+    return run_embedded(embed(ids_));
+  }
+
+ public:
   constexpr value logits_of(const tensor& hidden) override {
     value logits = linear(hidden, head_);
     if (code().caps_logits) logits = capped(std::move(logits));
     return logits;
   }
-
-  constexpr value run_model() override {
-    enter();
-    value embedded = embed();
+  /// Rows of the table of tokens, scaled where the class does that.
+  constexpr value embed(const tensor& ids) {
+    if (!code().scales_embedding) return embed_tokens(ids, tokens_);
+    const value rows = embedding(t, ids, tokens_.copy != none ? tokens_.copy : tokens_.weight);
+    value scaled = multiply(t, rows, cast(t, embedding_scale_, rows->format));
+    if (setup.recompute == recompute_mode::full) t.require_gradient(scaled.get());
+    return adapters.add_to_rows(std::move(scaled), tokens_.adapter, ids, embedding_scale_);
+  }
+  /// From the embedded tokens to the norm, as a part of a larger model too. `given`: the mask,
+  /// where whoever calls has made it.
+  constexpr value run_embedded(value embedded, const tensor* given = nullptr) {
     const value positions = shifted_range(setup.sequence_length);
     const element format = embedded->format;
+    const auto masked = [&](std::int64_t window) {
+      if (given != nullptr && given->defined()) return t.share(*given);
+      const std::int64_t tokens = setup.sequence_length;
+      return mask_of(embedded->size[0], tokens, tokens, format, true, window);
+    };
     // One mask that all layers read, or one for each kind.
     const bool by_kind = code().masks_by_kind;
-    const value mask = causal_mask(format, by_kind ? 0 : model.sliding_window);
+    const value mask = masked(by_kind ? 0 : model.sliding_window);
     value near_mask;
-    if (by_kind && model.sliding_window != 0) near_mask = causal_mask(format, model.sliding_window);
+    if (by_kind && model.sliding_window != 0) near_mask = masked(model.sliding_window);
     value hidden = dropout(t, embedded, drops && code().drops_embedding);
     if (!code().holds_undropped_embedding) embedded = t.share(hidden);
     value cosines[2], sines[2];
@@ -95,14 +113,7 @@ class hugging_face_decoder : public rotary_lm_code {
     return hidden;
   }
 
-  constexpr value embed() {
-    if (!code().scales_embedding) return embed_tokens(ids_, tokens_);
-    const value rows = embedding(t, ids_, tokens_.copy != none ? tokens_.copy : tokens_.weight);
-    value scaled = multiply(t, rows, cast(t, embedding_scale_, rows->format));
-    if (setup.recompute == recompute_mode::full) t.require_gradient(scaled.get());
-    return adapters.add_to_rows(std::move(scaled), tokens_.adapter, ids_, embedding_scale_);
-  }
-
+ protected:
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = layers_[index];
     if (model.parallel_attention) return parallel_layer(by, input);

@@ -17,23 +17,31 @@ class image_encoder_code : public hugging_face_code {
   constexpr ~image_encoder_code() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
-    const std::int64_t width = model.hidden_size;
+    construct_tower(layers);
+    classes_ = linear_module(
+        operator_kind::head, model.num_classes, model.hidden_size, true, trains_head());
+    if (code().truncates_weights) truncate(t.parameters[classes_.weight].data.count());
+  }
+  /// From the patches to the norm, of which so many layers are read.
+  constexpr void construct_tower(std::int64_t read) {
     build_embeddings();
+    int behind_read = t.parameters.size();
     for (std::int64_t at = 0; at < layers; ++at) {
       const auto being_built = t.building_unit(at);
       layers_.push(built(trains_layer(at), code().built, code().builds_key_first));
+      if (at < read) behind_read = t.parameters.size();
     }
-    const int behind_layers = t.parameters.size();
-    norm_ = norm_module(width, trains_final_norm());
-    if (code().norms_first_token) leave_idle(behind_layers);
+    norm_ = norm_module(model.hidden_size, trains_final_norm());
+    if (code().norms_first_token || read != layers) leave_idle(behind_read);
     initialize();
-    classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
-    if (code().truncates_weights) truncate(t.parameters[classes_.weight].data.count());
   }
   /// A module's layers are cast before the parameters that it has itself.
   constexpr void cast_model() override {
-    for (int at = first_of_patches_; at < behind_patches_; ++at) move(at);
+    move_patches();
     hugging_face_code::cast_model();
+  }
+  constexpr void move_patches() {
+    for (int at = first_of_patches_; at < behind_patches_; ++at) move(at);
   }
 
   constexpr void make_batch() override {
@@ -49,8 +57,8 @@ class image_encoder_code : public hugging_face_code {
 
   [[nodiscard]] constexpr tensor input() const override { return images_; }
   constexpr value forward() override {
-    value unread[3];  // of what is computed in vain
-    const value hidden = encode(unread);
+    const features made = encode(given_input, layers);
+    const tensor& hidden = made.states;
     t.begin(moment::loss);
     value pooled;
     if (code().means_patches) {
@@ -65,6 +73,53 @@ class image_encoder_code : public hugging_face_code {
     }
     const value logits = linear(pooled, classes_);
     return cross_entropy(t, logits, labels_);
+  }
+
+  /// What a tower makes: the states behind the layers that are read, and what it makes in vain,
+  /// with the nodes of that.
+  struct features {
+    value states{};
+    value last{};
+    value unread[3]{};  // of the pooled token
+    int first_in_vain = 0;
+    int behind_vain = 0;
+  };
+  /// Of images, behind so many layers; behind all of them is the norm, if not of one token alone.
+  constexpr features encode(const tensor& given, std::int64_t read) {
+    features made;
+    value images = cast(t, given, t.format_of(patches_.weight));
+    value embedded;
+    if (code().positions_in_table)
+      embedded = embed(std::move(images));
+    else
+      embedded = embed(t.share(images));
+    if (model.embedding_norm) embedded = norm(embedded, embedding_norm_);
+    value hidden = t.share(embedded);
+    for (std::int64_t at = 0; at < read; ++at) hidden = run_layer(at, hidden);
+    const bool reads_all = read == layers;
+    if (!reads_all) {
+      made.states = t.share(hidden);
+      made.first_in_vain = t.nodes_so_far();
+      for (std::int64_t at = read; at < layers; ++at) hidden = run_layer(at, hidden);
+    }
+    if (!code().norms_first_token) {
+      hidden = norm(hidden, norm_);
+    } else {
+      const auto unrecorded = t.without_graph();
+      const value first = select(t, hidden, 1);
+      value together;
+      if (!first->is_contiguous()) together = t.make(first->size, first->format);
+      made.unread[0] = compute(t, first, first->size, first->format);
+      for (int statistic = 1; statistic < 3; ++statistic)
+        made.unread[statistic] = t.make(sizes{first->size[0]}, element::fp32);
+    }
+    if (reads_all) {
+      made.states = std::move(hidden);
+      return made;
+    }
+    made.last = std::move(hidden);
+    made.behind_vain = t.nodes_so_far();
+    return made;
   }
 
  protected:
@@ -133,27 +188,6 @@ class image_encoder_code : public hugging_face_code {
   }
 
   // -- the model
-
-  constexpr value encode(value (&unread)[3]) {
-    value images = cast(t, given_input, t.format_of(patches_.weight));
-    value embedded;
-    if (code().positions_in_table)
-      embedded = embed(std::move(images));
-    else
-      embedded = embed(t.share(images));
-    if (model.embedding_norm) embedded = norm(embedded, embedding_norm_);
-    value hidden = t.share(embedded);
-    for (std::int64_t at = 0; at < layers; ++at) hidden = run_layer(at, hidden);
-    if (!code().norms_first_token) return norm(hidden, norm_);
-    const auto unrecorded = t.without_graph();
-    const value first = select(t, hidden, 1);
-    value together;
-    if (!first->is_contiguous()) together = t.make(first->size, first->format);
-    unread[0] = compute(t, first, first->size, first->format);
-    for (int statistic = 1; statistic < 3; ++statistic)
-      unread[statistic] = t.make(sizes{first->size[0]}, element::fp32);
-    return hidden;
-  }
 
   constexpr value embed(value images) {
     const image_input& image = model.image;

@@ -14,6 +14,8 @@ class hugging_face_masks : public model_code {
   using model_code::model_code;
   constexpr ~hugging_face_masks() override {}  // NOLINT(modernize-use-equals-default)
 
+  bool reads_whole_mask = false;  // of padding, one that hides nothing
+
  protected:
   [[nodiscard]] constexpr bool is_eager() const {
     return setup.attention == attention_kernel::eager;
@@ -62,7 +64,7 @@ class hugging_face_masks : public model_code {
                           bool causal,
                           std::int64_t window = 0,
                           bool may_pad = true) {
-    const bool pads = may_pad && setup.padding_mask;
+    const bool pads = may_pad && (setup.padding_mask || reads_whole_mask);
     const bool is_needed = (is_eager() && causal) || (window != 0 && keys >= window);
     if (!pads && !is_needed) return {};
     value padding;
@@ -72,6 +74,7 @@ class hugging_face_masks : public model_code {
       if (pads && !is_needed) {
         if (causal) {
           ask_whether_all(batch * keys);
+          if (!setup.padding_mask) return {};
           ask_whether_all(batch * keys);
         } else {
           ask_about_any(batch * keys);

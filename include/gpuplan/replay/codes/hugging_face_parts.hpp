@@ -224,6 +224,11 @@ class causal_lm_code : public hugging_face_code {
   constexpr ~causal_lm_code() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
+    construct_stack();
+    construct_head();
+  }
+  /// From the table of tokens to the norm,
+  constexpr void construct_stack() {
     tokens_ = token_table(model.vocab_size, model.hidden_size, trains_table());
     build_before_layers();
     for (std::int64_t at = 0; at < layers; ++at) {
@@ -231,8 +236,9 @@ class causal_lm_code : public hugging_face_code {
       layers_.push(build_layer(trains_layer(at)));
     }
     build_behind_layers();
-    head_ = head_module(tokens_);
   }
+  /// and what is behind it.
+  constexpr void construct_head() { head_ = head_module(tokens_); }
   constexpr void make_batch() override { make_token_batch(); }
   constexpr value forward() override {
     t.begin(moment::forward);

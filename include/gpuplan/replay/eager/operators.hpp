@@ -10,6 +10,7 @@
 #include <gpuplan/replay/eager/operators/elementwise.hpp>
 #include <gpuplan/replay/eager/operators/embedding.hpp>
 #include <gpuplan/replay/eager/operators/norms.hpp>
+#include <gpuplan/replay/eager/operators/placeholders.hpp>
 #include <gpuplan/replay/eager/operators/products.hpp>
 #include <gpuplan/replay/eager/operators/reductions.hpp>
 #include <gpuplan/replay/eager/operators/views.hpp>

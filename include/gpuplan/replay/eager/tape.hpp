@@ -376,6 +376,7 @@ class tape : public storage_table {
   // -- recomputation
 
   struct region_record {
+    recomputer* by = nullptr;
     int first = none;  // of what is kept
     int count = 0;
     int made = 0;
@@ -421,9 +422,11 @@ class tape : public storage_table {
     return {*this, taken};
   }
 
-  constexpr int begin_region() {
+  /// What is kept from here on, `by` computes again.
+  constexpr int begin_region(recomputer& by) {
     if (!records_ || recomputes_ != none) return none;
     region_record record;
+    record.by = &by;
     record.first = kept.size();
     region_ = regions.push(record);
     return region_;
@@ -493,6 +496,16 @@ class tape : public storage_table {
     nodes.resize_down(from.node);
     kept.resize_down(from.kept);
   }
+  /// How many nodes there are.
+  [[nodiscard]] constexpr int nodes_so_far() const { return nodes.size(); }
+  /// Nobody has the results of these nodes any more, and none behind them reads them: what they
+  /// kept goes.
+  constexpr void drop_nodes(int first, int last) {
+    for (int at = first; at < last; ++at) {
+      drop_kept(at);
+      end_of_region(nodes[at]);
+    }
+  }
   /// The tensor as one that no operator made and whose gradient is wanted.
   [[nodiscard]] constexpr value leaf(const tensor& of) {
     node made;
@@ -531,7 +544,7 @@ class tape : public storage_table {
     const int region = nodes[index].region;
     if (region != none && !kept[place].defined() && regions[region].made == 0) {
       const mode_scope nothing_runs(*this, running_, none);
-      again_->recompute(region);
+      regions[region].by->recompute(region);
     }
     return kept[place];
   }
@@ -573,7 +586,7 @@ class tape : public storage_table {
     if (region.dropped != region.count) return;
     for (int at = region.taken; at < region.saved; ++at)
       release(saved_results[region.first_saved + at].storage);
-    again_->region_is_done(by.region);
+    region.by->region_is_done(by.region);
   }
   constexpr void run(int index);
   constexpr void run_function(int index);

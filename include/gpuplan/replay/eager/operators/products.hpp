@@ -29,6 +29,8 @@ constexpr value linear(tape& t, argument given, int weight, int bias) {
   const std::int64_t out = w->size[0];
   const std::int64_t rows = x->count() / in;
   const bool flat = x->size.rank == 2;
+  if (bias != none && !flat && !x->is_contiguous())
+    return add_in_place(t, linear(t, x, weight, none), b);
   value x2, w2;
   if (bias != none) {
     if (!flat) x2 = reshape(t, x, {rows, in});

@@ -1,0 +1,41 @@
+#pragma once
+
+// Models of several transformers of Hugging Face's transformers 5.23, in one step.
+
+#include <gpuplan/catalog/framework_parts.hpp>
+#include <gpuplan/catalog/frameworks/encoders.hpp>
+#include <gpuplan/catalog/frameworks/hugging_face.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/implementation.hpp>
+#include <gpuplan/layer_classes.hpp>
+
+namespace gpuplan {
+namespace code_names {
+inline constexpr code_name llava{"llava"};
+}  // namespace code_names
+
+namespace layer_classes {
+/// Hugging Face's LLaVA: a tower of images, two linear layers, a language model.
+inline constexpr layer_class llava{.name = &code_names::llava,
+                                   .code = &eager::library_code,
+                                   .has_gradients_beside = true,
+                                   .trains_parts = false,
+                                   .trains_adapters = false,
+                                   .runs_composites = true,
+                                   .parts = {&vit, &decoder},
+                                   .repeats_layers = false};
+}  // namespace layer_classes
+
+namespace catalog {
+
+/// LlavaForConditionalGeneration.
+inline constexpr framework hugging_face_llava{.name = "transformers, LlavaForConditionalGeneration",
+                                              .implementation = {.layers = &layer_classes::llava},
+                                              .costs = eager_costs};
+
+inline constexpr listed_framework hugging_face_composite_frameworks[] = {
+    {&hugging_face_llava, "llava", {"llava"}},
+};
+
+}  // namespace catalog
+}  // namespace gpuplan

@@ -1,0 +1,46 @@
+#pragma once
+
+// Encoders of images that are parts of larger models, in a config.json. Private.
+
+#include <gpuplan/io/hugging_face/config_reader.hpp>
+#include <gpuplan/model.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::io::detail::hugging_face {
+
+inline void read_tower(config_reader& from, transformer& model, std::int64_t patch_size) {
+  make_classic(model);
+  model.kind = model_kind::vision;
+  model.num_hidden_layers = from.integer("num_hidden_layers", 12);
+  model.hidden_size = from.integer("hidden_size", 768);
+  model.num_attention_heads = from.integer("num_attention_heads", 12);
+  model.intermediate_size = from.integer("intermediate_size", 3072);
+  model.image = {.image_size = from.integer("image_size", 224),
+                 .patch_size = from.integer("patch_size", patch_size),
+                 .num_channels = from.integer("num_channels", 3)};
+  if (model.image.patch_size < 1) return from.wrong("patch_size", "at least 1");
+}
+
+inline void read_clip_tower(config_reader& from, transformer& model) {
+  read_tower(from, model, 32);
+  model.hidden_act = activation_function::quick_gelu;
+  model.image.patch_bias = false;
+  model.embedding_norm = true;
+  model.position_rows = model.image.tokens();
+  from.ignore("projection_dim");  // of the model that pairs it with texts
+}
+
+inline void read_siglip_tower(config_reader& from, transformer& model) {
+  read_tower(from, model, 16);
+  model.hidden_act = activation_function::gelu_tanh;
+  model.image.class_tokens = 0;
+  model.position_rows = model.image.tokens();
+  from.ignore("projection_dim");
+  model.attention_pooling = from.flag("vision_use_head", true);
+}
+
+inline constexpr type_reader tower_readers[] = {{"clip_vision_model", read_clip_tower},
+                                                {"siglip_vision_model", read_siglip_tower}};
+
+}  // namespace gpuplan::io::detail::hugging_face

@@ -1,0 +1,13 @@
+#pragma once
+
+// The code of all models of several transformers. Private.
+
+#include <gpuplan/catalog/frameworks/hugging_face_composites.hpp>
+#include <gpuplan/replay/codes/composites/composite.hpp>
+#include <gpuplan/replay/model_code.hpp>
+
+namespace gpuplan::eager {
+
+inline constexpr known_code codes_of_composites[] = {{&code_names::llava, &code_of<llava_code>}};
+
+}  // namespace gpuplan::eager

@@ -1,0 +1,196 @@
+#pragma once
+
+// Several transformers in one step: each has its code, all are on one tape. Private.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/replay/codes/hugging_face.hpp>
+#include <gpuplan/replay/codes/hugging_face_parts.hpp>
+#include <gpuplan/replay/codes/vit.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace gpuplan::eager {
+
+/// The code of one part, and the setup that it reads.
+template <class Code>
+struct part_code {
+  training_setup setup;
+  Code code;
+
+  constexpr part_code(tape& t, const training_setup& all, const batch_plan& plan, int which)
+      : setup(setup_of_part(all, all.composite->parts[which])),
+        code(t, setup, plan_of_part(plan, all.composite->parts[which])) {}
+
+ private:
+  static constexpr batch_plan plan_of_part(batch_plan plan, const component& part) {
+    plan.micro_batch *= part.sequences;
+    return plan;
+  }
+};
+
+/// A family builds its parts in the order of its modules, and says what is between them.
+class composite_code : public hugging_face_code {
+ public:
+  using hugging_face_code::hugging_face_code;
+  constexpr ~composite_code() override {}  // NOLINT(modernize-use-equals-default)
+
+  constexpr void construct_adapters() override {
+    for (int at = 0; at < parts_.size(); ++at) parts_[at]->begin_adapters();
+    for (int at = 0; at < parts_.size(); ++at) parts_[at]->adapters.finish();
+  }
+
+ protected:
+  /// Before any part is built.
+  constexpr void add_parts(std::initializer_list<model_code*> parts) {
+    for (model_code* part : parts) {
+      part->whole = this;
+      parts_.push(part);
+    }
+    t.recompute_by(*this);
+  }
+  [[nodiscard]] constexpr const component& part(int which) const {
+    return setup.composite->parts[which];
+  }
+
+  // -- linear layers between parts
+
+  constexpr void build_connector(const connector& between) {
+    for (int at = 0; at < between.layers(); ++at)
+      connector_.push(
+          linear_module(between.widths[at + 1], between.widths[at], true, between.trains));
+  }
+  constexpr value connect(const connector& between, argument given) {
+    const held x(given);
+    value hidden = t.share(x);
+    for (int at = 0; at < connector_.size(); ++at) {
+      if (at > 0) hidden = act_of(between.act, std::move(hidden));
+      hidden = linear(std::move(hidden), connector_[at]);
+    }
+    return hidden;
+  }
+  constexpr value act_of(activation_function which, value x) {
+    if (which == activation_function::relu) return keeping_result(t, std::move(x));
+    return keeping_input(t, std::move(x));
+  }
+
+  // -- images among tokens
+
+  constexpr void make_image_batch(const component& tower) {
+    const image_input& image = tower.model.image;
+    const auto charged = t.charge(purpose::buffers);
+    // what autocast will cast is given as it was read
+    const number_format given_in =
+        setup.precision.under_autocast ? number_format::fp32 : setup.precision.weights;
+    images_ = t.make({plan.micro_batch * tower.sequences,
+                      image.num_channels,
+                      image.image_size,
+                      image.image_size},
+                     element_of(given_in),
+                     {"images"});
+  }
+  /// One number for each token: whether it belongs to the text, what hides it.
+  constexpr void make_token_numbers() {
+    numbers_.push(hold(t.charge(purpose::buffers)
+                           ->make({plan.micro_batch, setup.sequence_length}, element::int64)));
+  }
+  /// get_placeholder_mask: where the tokens of images are, and whether they are as many.
+  constexpr value placeholders(const tensor& ids) {
+    value mask = compute(t, ids, ids.size, element::boolean);
+    const value tokens = t.make(sizes{1}, element::int64);
+    {
+      const value wide = compute(t, mask, ids.size, element::int64);
+      const device_work work = touch(t, scratch_of_reduction(t.device, ids.count(), 1, true));
+      t.executes({&*wide, &*tokens}, work);
+    }
+    value same;
+    {
+      const value elements = compute(t, tokens, sizes{1}, element::int64);
+      same = compute(t, elements, sizes{1}, element::boolean);
+    }
+    same = compute(t, same, sizes{1}, element::boolean);
+    t.executes(1, device_work::copy());
+    return mask;
+  }
+
+  growing_array<model_code*> parts_{};
+  growing_array<module> connector_{};
+  growing_array<tensor> numbers_{};
+  value images_{};
+};
+
+/// A tower of images, a connector, and a language model that reads images among its tokens.
+class image_text_code : public composite_code {
+ public:
+  constexpr image_text_code(tape& on, const training_setup& of, const batch_plan& with)
+      : composite_code(on, of, with), tower_(on, of, with, 0), language_(on, of, with, 1) {}
+  constexpr ~image_text_code() override {}  // NOLINT(modernize-use-equals-default)
+
+  constexpr void construct() override {
+    add_parts({&tower_.code, &language_.code});
+    tower_.code.construct_tower(layers_read());
+    build_connector(part(0).next);
+    language_.code.construct_stack();
+    language_.code.construct_head();
+  }
+  constexpr void cast_model() override {
+    tower_.code.move_patches();
+    composite_code::cast_model();
+  }
+  constexpr void make_batch() override {
+    make_token_batch();
+    make_image_batch(part(0));
+    make_token_numbers();
+    language_.code.reads_whole_mask = true;
+  }
+  constexpr value forward() override {
+    t.begin(moment::forward);
+    value features;
+    const value hidden = run_model(features);
+    t.begin(moment::loss);
+    const value logits = language_.code.logits_of(hidden);
+    return causal_lm_loss(logits, labels_);
+  }
+
+ protected:
+  [[nodiscard]] constexpr std::int64_t layers_read() const {
+    return part(0).model.num_hidden_layers - part(0).unread_layers;
+  }
+  /// Of the tokens among which the images are; `features` outlive the model.
+  constexpr virtual value run_model(value& features) = 0;
+
+  part_code<vit_code> tower_;
+  part_code<hugging_face_decoder> language_;
+
+  constexpr value layer(int, const tensor&) override { return {}; }
+};
+
+// LlavaForConditionalGeneration
+class llava_code final : public image_text_code {
+ public:
+  using image_text_code::image_text_code;
+  constexpr ~llava_code() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  // LlavaModel
+  constexpr value run_model(value& features) override {
+    value embeds = language_.code.embed(ids_);
+    auto seen = tower_.code.encode(images_, layers_read());
+    value listed;
+    if (part(0).class_token_read)
+      listed = connect(part(0).next, seen.states);
+    else
+      listed = connect(part(0).next, slice(t, seen.states, 1, part(0).model.image.patches()));
+    for (value& unread : seen.unread) unread.drop();
+    features = cast(t, join_rows(t, listed), embeds->format);
+    const value mask = placeholders(ids_);
+    embeds = masked_scatter(t, embeds, mask, features);
+    value hidden = language_.code.run_embedded(t.share(embeds));
+    seen.last.drop();
+    t.drop_nodes(seen.first_in_vain, seen.behind_vain);
+    return hidden;
+  }
+};
+
+}  // namespace gpuplan::eager

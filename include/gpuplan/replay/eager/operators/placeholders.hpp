@@ -1,0 +1,80 @@
+#pragma once
+
+// What puts the tokens of images in the places that a text keeps for them. Private.
+
+#include <gpuplan/replay/eager/node_backward.hpp>
+#include <gpuplan/replay/eager/operators/casts.hpp>
+#include <gpuplan/replay/eager/operators/embedding.hpp>
+#include <gpuplan/replay/eager/tape.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+// The temporary storage of CUB's sum of a whole tensor: a partial sum of each block.
+constexpr std::int64_t partial_sums(const device_traits& device, std::int64_t items) {
+  const std::int64_t blocks =
+      at_most(ceil_div(items, std::int64_t{4096}), std::int64_t{10} * device.multiprocessors);
+  return round_up(4 * blocks, 256) + 255;
+}
+
+/// Stacks what was a list of rows along the first dimension (torch.cat of a tensor's rows).
+constexpr value join_rows(tape& t, argument given) {
+  const held of(given);
+  const int by = t.add_node(node_kind::join_rows, {&of});
+  if (node* made = t.at(by)) made->size[1] = of.size;
+  sizes joined;
+  joined.rank = of.size.rank - 1;
+  for (int at = 0; at < joined.rank; ++at) joined[at] = of.size[at + 1];
+  joined[0] *= of.size[0];
+  value all = t.make(joined, of.format, {"stacked rows", none, &of});
+  t.executes(2 * all->bytes());
+  t.result_of(by, all.get());
+  return all;
+}
+constexpr void join_rows_backward(const node_backward& b) {
+  b.out[0] = b.t.make(b.by.size[1], b.g.format);
+  b.t.executes({&b.g, &*b.out[0]});
+}
+inline constexpr node_kind node_kind::join_rows{"concatenation", &join_rows_backward};
+
+/// rows.masked_scatter(mask, source): as many places of `rows` as `source` has elements. Keeps the
+/// mask, (batch, tokens).
+constexpr value masked_scatter(tape& t,
+                               argument given_rows,
+                               argument given_mask,
+                               argument given_source) {
+  const held rows(given_rows), mask(given_mask), source(given_source);
+  const int by = t.add_node(node_kind::masked_scatter, {&rows, &source});
+  t.keep(by, mask);
+  if (node* made = t.at(by)) made->size[1] = source.size;
+  value result = t.make(rows.size, rows.format, {"text with images"});
+  const value places = t.make(rows.size, element::int64, {"places counted"});
+  const value wide = t.make(rows.size, element::boolean);
+  t.touch(256 + tile_states(rows.count(), 896, 16));
+  t.executes({&rows, &mask, &source, &*result}, {.kernels = 4, .copies = 1});
+  t.result_of(by, result.get());
+  return result;
+}
+// The rows' gradient with zeros there; the source's is what stands there, found by number.
+constexpr void masked_scatter_backward(const node_backward& b) {
+  tape& t = b.t;
+  if (b.wants(0)) {
+    b.out[0] = b.like_gradient();
+    t.executes({&b.g, &b.kept(0), &*b.out[0]});
+  }
+  if (!b.wants(1)) return;
+  value places;
+  {
+    const value wide = t.make(b.g.size, element::boolean);
+    const value count = t.make(sizes{1}, element::fp32);
+    t.touch(partial_sums(t.device, b.g.count()));
+    places = t.make({b.by.size[1].count(), b.g.size.rank}, element::int64, {"places"});
+    t.touch(256 + tile_states(b.g.count(), 4096, 8));
+  }
+  b.out[1] = t.make(b.by.size[1], b.g.format);
+  t.executes({&b.g, &b.kept(0), &*b.out[1]}, {.kernels = 4, .copies = 1});
+}
+inline constexpr node_kind node_kind::masked_scatter{"scatter", &masked_scatter_backward};
+
+}  // namespace gpuplan::eager
