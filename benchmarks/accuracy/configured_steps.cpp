@@ -95,6 +95,11 @@ std::string read_adapters(const row& source,
 // How many images of a sample the first tower sees: pixel_values are (images, channels, height,
 // width) of all samples, or (samples, images, ...).
 void read_images(const row& source, const json& inputs, gpuplan::composite_model& model) {
+  if (inputs.contains("actions")) {  // (samples, actions, width)
+    const json actions = inputs.at("actions").value("shape", json::array());
+    if (actions.size() == 3 && actions[1].is_number_integer())
+      model.actions.horizon = actions[1].get<std::int64_t>();
+  }
   if (!inputs.contains("pixel_values")) return;
   const json shape = inputs.at("pixel_values").value("shape", json::array());
   const std::int64_t samples = source.integer_or("micro_batch", 1);
@@ -110,7 +115,9 @@ std::string read_model(const row& source, const std::string& config, described_s
   if (!read.shape) return read.reason;
   setup.model = *read.shape;
   setup.dropout = std::max(read.hidden_dropout, read.attention_dropout);
-  auto by = gpuplan::catalog::implementation_of(source.text("model_class"));
+  // What is wrapped has another class around it.
+  auto by = gpuplan::catalog::implementation_of(
+      read.composite.size() != 0 ? read.model_type : source.text("model_class"));
   if (!by) by = gpuplan::catalog::implementation_of(read.model_type);
   if (!by) return gpuplan::failure_text(by.why()).c_str();
   setup.framework = by->framework;
@@ -138,7 +145,7 @@ described_setup describe_configured_step(const row& source) {
   described.why_not = read_model(source, config_of(source), described);
   if (!described.why_not.empty()) return described;
   const std::string_view wrap = source.text("wrap");
-  if (!wrap.empty() && wrap != "MeanPool") {
+  if (!wrap.empty() && wrap != "MeanPool" && wrap != "VLA") {
     described.why_not = "what loss '" + std::string(wrap) + "' puts around the model is not known";
     return described;
   }

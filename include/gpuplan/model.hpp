@@ -249,6 +249,19 @@ struct component {
       nullptr;  // whose code runs it in a step of all, whoever says so keeps it
 };
 
+/// What makes actions of what the parts have seen: of one step, the widths of a robot's state and
+/// of its actions, and how many actions follow each other. With layers it is a diffusion
+/// transformer (GR00T N1, arXiv 2503.14734): each scales and shifts by the time of the noise and
+/// attends to the last part's result and to itself in turns.
+struct action_head {
+  std::int64_t num_hidden_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t state_dim = 0;
+  std::int64_t action_dim = 0;
+  std::int64_t horizon = 0;
+};
+
 /// A model of several transformers, in the order in which data flows: vision towers, a language
 /// model, an action head. What trains in one part sends gradients through all parts behind it, but
 /// for vision, which reads images.
@@ -257,7 +270,8 @@ struct composite_model {
 
   const char* name = "";
   component parts[most_parts]{};
-  std::int64_t other_parameters = 0;
+  action_head actions{};
+  std::int64_t other_parameters = 0;  // those of `actions` too
 
   /// The number of parts.
   [[nodiscard]] constexpr int size() const {

@@ -183,8 +183,23 @@ class model_code : public recomputer {
     // a base is quantised on its way to the device
     const bool in_fp32 = setup.framework.implementation.builds_in_fp32 && !quantised.is_on();
     const element format = in_fp32 ? element::fp32 : weight_format;
-    return t.add_parameter(size, format, trains);
+    if (reserved_ == none) return t.add_parameter(size, format, trains);
+    t.parameters[reserved_].trains = trains;
+    t.parameters[reserved_].unit = t.unit();
+    t.build_parameter(reserved_, size, format);
+    return reserved_++;
   }
+
+ public:
+  /// Keeps places for the parameters that this code builds from here on, which come before those of
+  /// others that are built first; `end_reserved` when they are built.
+  constexpr void reserve(std::int64_t count) {
+    reserved_ = t.parameters.size();
+    for (std::int64_t at = 0; at < count; ++at) t.reserve_parameter(true);
+  }
+  constexpr void end_reserved() { reserved_ = none; }
+
+ protected:
   // -- its way to the device and its format, in the order of the modules
 
   /// Parameter by parameter, tables where they were added, what `last` names in the end.
@@ -669,6 +684,7 @@ class model_code : public recomputer {
     }
   };
   backward_of_layer run_again_{this};
+  int reserved_ = none;              // the place of the next parameter
   growing_array<tensor> besides_{};  // of layers computed apart
   growing_array<rerun> reruns_{};
   growing_array<moved_buffer> buffers_{};

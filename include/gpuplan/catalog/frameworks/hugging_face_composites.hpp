@@ -12,6 +12,7 @@
 namespace gpuplan {
 namespace code_names {
 inline constexpr code_name llava{"llava"};
+inline constexpr code_name vision_language_action{"vision_language_action"};
 }  // namespace code_names
 
 namespace layer_classes {
@@ -24,6 +25,15 @@ inline constexpr layer_class llava{.name = &code_names::llava,
                                    .runs_composites = true,
                                    .parts = {&vit, &decoder},
                                    .repeats_layers = false};
+/// SigLIP, a connector, a language model without head, and a diffusion transformer of actions.
+inline constexpr layer_class vision_language_action{.name = &code_names::vision_language_action,
+                                                    .code = &eager::library_code,
+                                                    .has_gradients_beside = true,
+                                                    .trains_parts = false,
+                                                    .trains_adapters = false,
+                                                    .runs_composites = true,
+                                                    .parts = {&vit, &decoder},
+                                                    .repeats_layers = false};
 }  // namespace layer_classes
 
 namespace catalog {
@@ -33,8 +43,16 @@ inline constexpr framework hugging_face_llava{.name = "transformers, LlavaForCon
                                               .implementation = {.layers = &layer_classes::llava},
                                               .costs = eager_costs};
 
+/// Likewise with torch.nn around transformers' models, as GR00T N1 and N1.5 are made: images, text,
+/// and a diffusion transformer of actions.
+inline constexpr framework torch_vision_language_action{
+    .name = "torch.nn, vision, language and action",
+    .implementation = {.layers = &layer_classes::vision_language_action},
+    .costs = eager_costs};
+
 inline constexpr listed_framework hugging_face_composite_frameworks[] = {
     {&hugging_face_llava, "llava", {"llava"}},
+    {&torch_vision_language_action, "vla", {"vla_composite", "gr00t"}},
 };
 
 }  // namespace catalog

@@ -20,6 +20,20 @@ struct composite_reader {
   int language = 1;
 };
 
+// A configuration of this type as a part.
+inline void read_as(config_reader& from, const std::string& type, component& part) {
+  const type_reader* const reader = reader_of(type);
+  const catalog::listed_framework* const by = catalog::listed_implementation_of(type);
+  if (reader == nullptr || by == nullptr)
+    return from.refuse("model_type",
+                       "this reader does not know " + shortened(type) + " as a part of a model");
+  reader->read(from, part.model);
+  read_activation(from, part.model);
+  part.model.head =
+      part.model.kind == model_kind::vision ? head_kind::none : head_kind::language_model;
+  part.by = &by->software->implementation;
+}
+
 // A part of this type, or of that which the configuration within names.
 inline void read_part(config_reader& from,
                       const char* key,
@@ -28,17 +42,7 @@ inline void read_part(config_reader& from,
   config_reader inner = from.inside(key);
   std::string type = inner.text("model_type");
   if (type.empty()) type = absent_type;
-  const type_reader* const reader = reader_of(type);
-  const catalog::listed_framework* const by = catalog::listed_implementation_of(type);
-  if (reader == nullptr || by == nullptr)
-    return from.refuse(key,
-                       std::string(key) + ": this reader does not know " + shortened(type) +
-                           " as a part of a model");
-  reader->read(inner, part.model);
-  read_activation(inner, part.model);
-  part.model.head =
-      part.model.kind == model_kind::vision ? head_kind::none : head_kind::language_model;
-  part.by = &by->software->implementation;
+  read_as(inner, type, part);
   from.take(inner, key);
 }
 
@@ -70,7 +74,63 @@ inline void read_llava(config_reader& from, composite_model& model) {
   tower.next.act = activation_of(from, "projector_hidden_act", activation_function::gelu);
 }
 
-inline constexpr composite_reader composite_readers[] = {{"llava", read_llava}};
+// The weights and biases of a diffusion transformer of actions behind a context of this width.
+[[nodiscard]] inline std::int64_t parameters_of(const action_head& head, std::int64_t context) {
+  const std::int64_t width = head.hidden_size;
+  const auto matrix = [](std::int64_t in, std::int64_t out) { return (in + 1) * out; };
+  const std::int64_t of_both = matrix(width, 2 * width) + 2 * width + 2 * matrix(width, width) +
+                               matrix(width, 4 * width) + matrix(4 * width, width);
+  const std::int64_t crossing = (head.num_hidden_layers + 1) / 2;
+  return head.num_hidden_layers * of_both + crossing * 2 * matrix(context, width) +
+         (head.num_hidden_layers - crossing) * 2 * matrix(width, width) +
+         matrix(head.state_dim, width) + matrix(head.action_dim, width) +
+         matrix(width, head.action_dim) + matrix(256, width) + matrix(width, width) + 2 * width;
+}
+
+// A language model's own keys, and beside them `vla_composite`: a tower of SigLIP, the diffusion
+// transformer, the widths of states and actions, and which of vision, llm and head train.
+inline void read_vision_language_action(config_reader& from, composite_model& model) {
+  component& tower = model.parts[0];
+  component& language = model.parts[1];
+  const std::string named = from.architecture();
+  const std::string type = named == "Qwen3Model"   ? "qwen3"
+                           : named == "Qwen2Model" ? "qwen2"
+                           : named == "LlamaModel" ? "llama"
+                                                   : "";
+  if (type.empty())
+    return from.refuse("architectures",
+                       "architectures: this reader does not know " + shortened(named));
+  read_as(from, type, language);
+  config_reader within = from.inside("vla_composite");
+  read_part(within, "vision", "siglip_vision_model", tower);
+  tower.model.attention_pooling = false;
+  if (tower.model.image.patch_size != 0 &&
+      tower.model.image.image_size / tower.model.image.patch_size % 2 != 0)
+    within.wrong("vision", "of an even number of patches a side");
+  config_reader diffusion = within.inside("dit");
+  model.actions = {.num_hidden_layers = diffusion.integer("layers"),
+                   .hidden_size = diffusion.integer("hidden"),
+                   .num_attention_heads = diffusion.integer("heads"),
+                   .state_dim = within.integer("state_dim"),
+                   .action_dim = within.integer("action_dim")};
+  within.take(diffusion, "dit");
+  bool trains_tower = false;
+  bool trains_language = false;
+  for (const json& part : within.list("tune")) {
+    trains_tower = trains_tower || part == "vision";
+    trains_language = trains_language || part == "llm";
+  }
+  if (!trains_tower) tower.trains.what = training::frozen;
+  if (!trains_language) language.trains.what = training::frozen;
+  from.take(within, "vla_composite");
+  const std::int64_t seen = 4 * tower.model.hidden_size;
+  const std::int64_t width = language.model.hidden_size;
+  tower.next = {.widths = {seen, width, width}, .tokens = tower.model.image.tokens() / 4};
+  model.other_parameters = parameters_of(model.actions, width) + 2 * seen;
+}
+
+inline constexpr composite_reader composite_readers[] = {
+    {"llava", read_llava}, {"vla_composite", read_vision_language_action}};
 
 [[nodiscard]] inline const composite_reader* composite_reader_of(std::string_view model_type) {
   for (const composite_reader& each : composite_readers)

@@ -3,11 +3,14 @@
 // The code of all models of several transformers. Private.
 
 #include <gpuplan/catalog/frameworks/hugging_face_composites.hpp>
+#include <gpuplan/replay/codes/composites/action_head.hpp>
 #include <gpuplan/replay/codes/composites/composite.hpp>
 #include <gpuplan/replay/model_code.hpp>
 
 namespace gpuplan::eager {
 
-inline constexpr known_code codes_of_composites[] = {{&code_names::llava, &code_of<llava_code>}};
+inline constexpr known_code codes_of_composites[] = {
+    {&code_names::llava, &code_of<llava_code>},
+    {&code_names::vision_language_action, &code_of<vision_language_action_code>}};
 
 }  // namespace gpuplan::eager

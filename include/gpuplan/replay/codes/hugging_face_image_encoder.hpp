@@ -35,6 +35,13 @@ class image_encoder_code : public hugging_face_code {
     if (code().norms_first_token || read != layers) leave_idle(behind_read);
     initialize();
   }
+  /// How many parameters a tower has whose positions are a table.
+  [[nodiscard]] constexpr std::int64_t parameters_of_tower() const {
+    const image_input& image = model.image;
+    const std::int64_t of_patches =
+        (image.class_tokens != 0 ? 1 : 0) + 1 + (image.patch_bias ? 1 : 0);
+    return of_patches + 1 + (model.embedding_norm ? 2 : 0) + 16 * layers + 2;
+  }
   /// A module's layers are cast before the parameters that it has itself.
   constexpr void cast_model() override {
     move_patches();

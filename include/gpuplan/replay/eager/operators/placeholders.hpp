@@ -18,25 +18,30 @@ constexpr std::int64_t partial_sums(const device_traits& device, std::int64_t it
   return round_up(4 * blocks, 256) + 255;
 }
 
+/// A copy of other sizes, in another order; its gradient is copied back.
+constexpr value rearranged(tape& t, argument given, const sizes& wanted) {
+  const held of(given);
+  const int by = t.add_node(node_kind::rearranged, {&of});
+  if (node* made = t.at(by)) made->size[1] = of.size;
+  value all = t.make(wanted, of.format, {"rearranged", none, &of});
+  t.executes({&of, &*all});
+  t.result_of(by, all.get());
+  return all;
+}
 /// Stacks what was a list of rows along the first dimension (torch.cat of a tensor's rows).
 constexpr value join_rows(tape& t, argument given) {
   const held of(given);
-  const int by = t.add_node(node_kind::join_rows, {&of});
-  if (node* made = t.at(by)) made->size[1] = of.size;
   sizes joined;
   joined.rank = of.size.rank - 1;
   for (int at = 0; at < joined.rank; ++at) joined[at] = of.size[at + 1];
   joined[0] *= of.size[0];
-  value all = t.make(joined, of.format, {"stacked rows", none, &of});
-  t.executes(2 * all->bytes());
-  t.result_of(by, all.get());
-  return all;
+  return rearranged(t, of, joined);
 }
-constexpr void join_rows_backward(const node_backward& b) {
+constexpr void rearranged_backward(const node_backward& b) {
   b.out[0] = b.t.make(b.by.size[1], b.g.format);
   b.t.executes({&b.g, &*b.out[0]});
 }
-inline constexpr node_kind node_kind::join_rows{"concatenation", &join_rows_backward};
+inline constexpr node_kind node_kind::rearranged{"copy", &rearranged_backward};
 
 /// rows.masked_scatter(mask, source): as many places of `rows` as `source` has elements. Keeps the
 /// mask, (batch, tokens).
