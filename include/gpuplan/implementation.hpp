@@ -188,9 +188,10 @@ enum class rotary_parts_kind {
 
 /// What Hugging Face's decoders do in different ways.
 struct decoder_options {
-  bool masks_by_kind = false;    // of layers: a mask for windows beside one for all tokens
-  bool rotates_by_kind = false;  // likewise tables of angles
-  bool rotates_in_fp32 = false;  // and casts the result back
+  bool masks_by_kind = false;     // of layers: a mask for windows beside one for all tokens
+  bool makes_both_masks = false;  // where no layer has a window too
+  bool rotates_by_kind = false;   // likewise tables of angles
+  bool rotates_in_fp32 = false;   // and casts the result back
   rotary_parts_kind rotary_parts = rotary_parts_kind::none;
   std::int64_t rotary_percent = 100;     // of a head's width that is rotated
   std::int64_t most_rotated = 0;         // elements of a head; 0: all
@@ -204,6 +205,33 @@ struct decoder_options {
   bool drops_residual = false;             // what attention and MLP add
   bool caps_scores = false;                // cap * tanh(score / cap), in eager attention
   bool caps_logits = false;
+};
+
+/// How a router of Hugging Face's chooses experts and weighs them.
+enum class router_kind {
+  softmax,            // of all experts, of which the largest are chosen
+  softmax_of_chosen,  // the largest logits
+  sigmoid_in_groups   // of the best groups of experts the largest: DeepSeek-V3
+};
+
+/// When shared experts run.
+enum class shared_kind {
+  none,   // never: the class has none
+  first,  // before the router
+  last    // behind the routed experts
+};
+
+/// What Hugging Face's mixtures of experts do in different ways.
+struct expert_options {
+  router_kind router = router_kind::softmax;
+  bool casts_logits = false;          // to fp32 before the softmax, by an operator of its own
+  bool casts_weights = false;         // back to the format of the logits
+  bool corrects_choice = false;       // by a buffer; the router has no bias beside it
+  bool builds_experts_first = false;  // then the router
+  bool is_transposed = false;         // matrices are (experts, in, out)
+  shared_kind shared = shared_kind::none;
+  bool normalizes = false;  // the weights of a token's experts, whatever the model says
+  bool balances = false;    // by a loss of the logits that routers hand out
 };
 
 namespace layer_classes {
@@ -222,6 +250,7 @@ struct implementation {
   bool scales_decoder_outputs = false;  // T5's first version, before the head
   encoder_options encoder{};
   decoder_options decoder{};
+  expert_options experts{};
   image_options images{};
 
   // PyTorch's version

@@ -63,6 +63,7 @@ struct latent_attention {
   std::int64_t qk_nope_head_dim = 0;
   std::int64_t qk_rope_head_dim = 0;
   std::int64_t v_head_dim = 0;
+  bool rope_interleave = false;  // neighbours are rotated, not halves of a head
 
   friend constexpr bool operator==(const latent_attention&, const latent_attention&) = default;
 };
@@ -75,6 +76,10 @@ struct expert_mixture {
   std::int64_t shared_expert_intermediate_size = 0;  // of all shared experts together
   bool shared_expert_gate = false;                   // one logit that scales the shared experts
   bool router_bias = false;
+  bool norm_topk_prob = false;        // a token's weights of its experts sum to one
+  std::int64_t n_group = 0;           // groups of experts, of which a token's are chosen first;
+  std::int64_t topk_group = 0;        // how many of these
+  bool output_router_logits = false;  // for a loss that balances the experts, where there is one
   std::int64_t first_k_dense_layers = 0;  // these have an MLP
   std::int64_t moe_layer_step = 1;  // of the others, every this-manieth of the model has experts
 
@@ -479,6 +484,8 @@ constexpr failure flaw_of(const transformer& model) {
            {fact::v_head_dim, mla.v_head_dim},
            {fact::num_experts, moe.num_experts},
            {fact::num_experts_per_tok, moe.num_experts_per_tok},
+           {fact::n_group, moe.n_group},
+           {fact::topk_group, moe.topk_group},
            {fact::moe_intermediate_size, moe.moe_intermediate_size},
            {fact::shared_expert_intermediate_size, moe.shared_expert_intermediate_size},
            {fact::first_k_dense_layers, moe.first_k_dense_layers},

@@ -9,6 +9,7 @@
 #include <gpuplan/catalog/frameworks/encoders.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_composites.hpp>
+#include <gpuplan/catalog/frameworks/hugging_face_experts.hpp>
 #include <gpuplan/catalog/frameworks/lit_gpt.hpp>
 #include <gpuplan/catalog/frameworks/megatron.hpp>
 #include <gpuplan/catalog/frameworks/nanotron.hpp>
@@ -39,6 +40,7 @@ namespace gpuplan::catalog {
 /// All of these, with the names by which people choose.
 inline constexpr auto listed_frameworks = gpuplan::detail::joined(torch_frameworks,
                                                                   hugging_face_frameworks,
+                                                                  mixture_frameworks,
                                                                   encoder_frameworks,
                                                                   hugging_face_composite_frameworks,
                                                                   lit_gpt_frameworks,

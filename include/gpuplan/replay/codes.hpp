@@ -7,6 +7,7 @@
 #include <gpuplan/replay/codes/bert.hpp>
 #include <gpuplan/replay/codes/composites.hpp>
 #include <gpuplan/replay/codes/hugging_face_decoders.hpp>
+#include <gpuplan/replay/codes/hugging_face_latent.hpp>
 #include <gpuplan/replay/codes/lit_gpt.hpp>
 #include <gpuplan/replay/codes/megatron.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
@@ -48,6 +49,8 @@ constexpr void with_code(tape& t,
   for (const known_code& known : codes_of_decoders)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);
   for (const known_code& known : codes_of_composites)
+    if (known.name == layers.name) return known.code->run(t, setup, plan, user);
+  for (const known_code& known : codes_of_mixtures)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);
   for (const known_code& known : other_codes)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);

@@ -585,6 +585,11 @@ class optimizer_states {
     t_.touch_workspace(adds);
     return made;
   }
+  /// Of two vectors of each matrix; of several matrices in one it takes no workspace.
+  [[nodiscard]] constexpr int outer_product(int parameter) const {
+    const tensor of = data(parameter);
+    return of.size.rank == 2 ? product(of.bytes()) : t_.new_storage(of.bytes());
+  }
   [[nodiscard]] constexpr int new_norm(element format, std::int64_t count) const {
     const int made = t_.new_storage(bytes_of(format));
     touch(t_, scratch_of_reduction(t_.device, count, 1, true));
@@ -621,8 +626,7 @@ class optimizer_states {
           means.push(new_mean(parameters[at], from_end));
         drop(means);
       }
-      for (int at = 0; at < parameters.size(); ++at)
-        estimates.push(product(data(parameters[at]).bytes()));
+      for (int at = 0; at < parameters.size(); ++at) estimates.push(outer_product(parameters[at]));
       growing_array<int> means;
       for (int at = 0; at < parameters.size(); ++at) means.push(new_mean_of_rows(parameters[at]));
       drop(means);
@@ -651,7 +655,7 @@ class optimizer_states {
       if (data(parameter).size.rank > 1) {
         replace(row, new_mean(parameter, 1));
         replace(column, new_mean(parameter, 2));
-        estimate = product(data(parameter).bytes());
+        estimate = outer_product(parameter);
         t_.release(new_mean_of_rows(parameter));
       } else {
         replace(square, t_.new_storage(data(parameter).bytes()));

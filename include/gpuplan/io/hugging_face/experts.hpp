@@ -30,6 +30,10 @@ inline void read_latent_attention(config_reader& from, transformer& model) {
 
 // DeepSeek's words for experts.
 inline void read_routed_experts(config_reader& from, transformer& model) {
+  model.moe.norm_topk_prob = from.flag("norm_topk_prob", true);
+  model.moe.n_group = from.integer("n_group", 1);
+  model.moe.topk_group = from.integer("topk_group", 1);
+  model.moe.output_router_logits = from.flag("output_router_logits", false);
   model.moe.num_experts = from.integer("n_routed_experts");
   model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
   model.moe.moe_intermediate_size = from.integer("moe_intermediate_size");
@@ -42,10 +46,12 @@ inline void read_routed_experts(config_reader& from, transformer& model) {
 
 // Qwen's words for experts.
 inline void read_sparse_experts(config_reader& from, transformer& model) {
+  model.moe.output_router_logits = from.flag("output_router_logits", false);
   const bool is_new = from.has("num_local_experts");  // transformers 5
   model.moe.num_experts = from.integer(is_new ? "num_local_experts" : "num_experts");
   model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
   model.moe.moe_intermediate_size = from.integer("moe_intermediate_size");
+  model.moe.norm_topk_prob = from.flag("norm_topk_prob", false);
   model.moe.moe_layer_step = from.integer("decoder_sparse_step", 1);
   const std::vector<json> dense = from.list("mlp_only_layers");
   for (std::size_t i = 0; i < dense.size(); ++i)
@@ -55,6 +61,7 @@ inline void read_sparse_experts(config_reader& from, transformer& model) {
 
 // One width for all experts, and no MLP beside them.
 inline void read_experts(config_reader& from, transformer& model, const char* how_many) {
+  model.moe.output_router_logits = from.flag("output_router_logits", false);
   model.moe.num_experts = from.integer(how_many);
   model.moe.num_experts_per_tok = from.integer("num_experts_per_tok");
   model.moe.moe_intermediate_size = model.intermediate_size;
@@ -80,6 +87,7 @@ inline constexpr type_reader expert_readers[] = {
     {"deepseek_v3",
      [](config_reader& from, transformer& model) {
        read_deepseek(from, model);
+       model.mla.rope_interleave = from.flag("rope_interleave", true);
        model.moe.router_bias = true;  // e_score_correction_bias, in the file of weights
      }},
     {"glm4_moe",
@@ -104,7 +112,9 @@ inline constexpr type_reader expert_readers[] = {
        read_llama(from, model);
        read_biases(from, model);
        model.qk_norm = qk_norm_scope::full_width;
-       read_experts(from, model, "num_experts");
+       read_experts(
+           from, model, from.has("num_local_experts") ? "num_local_experts" : "num_experts");
+       model.moe.norm_topk_prob = from.flag("norm_topk_prob", false);
        model.intermediate_size = 0;
      }},
     {"qwen2_moe",
@@ -117,7 +127,12 @@ inline constexpr type_reader expert_readers[] = {
      }},
     {"qwen3_moe",
      [](config_reader& from, transformer& model) {
-       read_qwen3(from, model);
+       model.head_dim = 128;
+       read_llama(from, model);
+       read_biases(from, model);
+       model.qk_norm = qk_norm_scope::head;
+       if (from.flag("use_sliding_window", false)) read_window(from, model, 4096);
+       from.ignore("sliding_window");
        read_sparse_experts(from, model);
      }},
 };

@@ -43,18 +43,30 @@ class hugging_face_decoder : public rotary_lm_code {
     };
     const bool behind = model.norm_at != norm_position::before;
     const bool before = model.norm_at != norm_position::after_sublayer;
-    add(model.fused_qkv, {&its::out, &its::qkv});
-    add(!model.fused_qkv, {&its::query, &its::key, &its::value, &its::out});
-    add(model.qk_norm != qk_norm_scope::none, {&its::query_norm, &its::key_norm});
-    add(model.fused_gate_up, {&its::gate_up});
-    add(!model.fused_gate_up && model.gated_mlp, {&its::gate});
-    add(!model.fused_gate_up, {&its::up});
-    add(true, {&its::down});
+    build_attention(made, trains);
+    build_mlp(made, trains);
     add(before, {&its::before_attention});
     add(behind, {&its::behind_attention});
     add(before && !model.parallel_attention, {&its::before_mlp});
     add(behind, {&its::behind_mlp});
     return made;
+  }
+  constexpr virtual void build_attention(layer_modules& made, bool trains) {
+    if (model.fused_qkv)
+      build(made, trains, {&its::out, &its::qkv});
+    else
+      build(made, trains, {&its::query, &its::key, &its::value, &its::out});
+    if (model.qk_norm != qk_norm_scope::none)
+      build(made, trains, {&its::query_norm, &its::key_norm});
+  }
+  constexpr virtual void build_mlp(layer_modules& made, bool trains) {
+    if (model.fused_gate_up) {
+      build(made, trains, {&its::gate_up});
+    } else {
+      if (model.gated_mlp) build(made, trains, {&its::gate});
+      build(made, trains, {&its::up});
+    }
+    build(made, trains, {&its::down});
   }
 
   // -- the model
@@ -92,7 +104,8 @@ class hugging_face_decoder : public rotary_lm_code {
     const bool by_kind = code().masks_by_kind;
     const value mask = masked(by_kind ? 0 : model.sliding_window);
     value near_mask;
-    if (by_kind && model.sliding_window != 0) near_mask = masked(model.sliding_window);
+    if (by_kind && (model.sliding_window != 0 || code().makes_both_masks))
+      near_mask = masked(at_least(model.sliding_window, 1));
     value hidden = dropout(t, embedded, drops && code().drops_embedding);
     if (!code().holds_undropped_embedding) embedded = t.share(hidden);
     value cosines[2], sines[2];
@@ -140,7 +153,7 @@ class hugging_face_decoder : public rotary_lm_code {
     return add(t, add(t, attention.output, fed), input);
   }
 
-  constexpr value feed_forward(const layer_modules& by, argument given) {
+  constexpr virtual value feed_forward(const layer_modules& by, argument given) {
     const held x(given);
     enter();
     value out = mlp(by, x);
@@ -150,14 +163,14 @@ class hugging_face_decoder : public rotary_lm_code {
 
   // -- attention
 
-  constexpr attended attend_to(const layer_modules& by, argument given) {
+  constexpr virtual attended attend_to(const layer_modules& by, argument given) {
     const held x(given);
     enter();
     attended made = attention_of(by, x);
     leave(made.output);
     return made;
   }
-  constexpr attended attention_of(const layer_modules& by, const tensor& x) {
+  constexpr virtual attended attention_of(const layer_modules& by, const tensor& x) {
     auto [q, k, v] = project_all(by, x);
     const auto turn = [&](const tensor& front) { return rotate(front); };
     head_parts parts;

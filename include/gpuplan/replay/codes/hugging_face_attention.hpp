@@ -25,6 +25,9 @@ struct layer_modules {
   module gate, up, gate_up, down;
   module before_attention, behind_attention, before_mlp, behind_mlp;  // norms
   tensor angles{};                                                    // of positions, a table
+  module query_down, key_value_down, key_value_up;                    // of latent attention
+  int sinks = none;                                                   // a parameter
+  int mixture = none;  // in place of the MLP, which of the model's
 };
 
 /// How a class does eager attention.
@@ -63,8 +66,9 @@ class hugging_face_attention : public hugging_face_masks {
     const value q = lowered(t, query);
     attention_kernel kernel = setup.attention;
     if (kernel == attention_kernel::automatic)
-      kernel =
-          mask->defined() || !has_flash(q) ? attention_kernel::efficient : attention_kernel::flash;
+      kernel = mask->defined() || !has_flash(q) || q->size[3] != v->size[3]
+                   ? attention_kernel::efficient
+                   : attention_kernel::flash;
     if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops);
     value bias = additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
     if (kernel == attention_kernel::math)

@@ -161,7 +161,7 @@ class gpt_neox_code : public hugging_face_decoder {
   }
 
   // GPTNeoXAttention
-  constexpr attended attend_to(const layer_modules& by, argument given) {
+  constexpr attended attend_to(const layer_modules& by, argument given) override {
     const held x(given);
     const std::int64_t head = model.query_dim();
     value q, k, v;

@@ -17,7 +17,7 @@ class hugging_face_masks : public model_code {
   bool reads_whole_mask = false;  // of padding, one that hides nothing
 
  protected:
-  [[nodiscard]] constexpr bool is_eager() const {
+  [[nodiscard]] constexpr virtual bool is_eager() const {
     return setup.attention == attention_kernel::eager;
   }
 

@@ -27,6 +27,7 @@ class rotary_lm_code : public causal_lm_code {
     return setup.framework.implementation.decoder;
   }
   [[nodiscard]] constexpr std::int64_t rotary_width() const {
+    if (model.is_latent()) return model.mla.qk_rope_head_dim;
     const std::int64_t width = model.query_dim();
     if (code().most_rotated != 0) return at_most(code().most_rotated, width);
     return width * code().rotary_percent / 100;
@@ -65,12 +66,14 @@ class rotary_lm_code : public causal_lm_code {
     const value reciprocals = t.make(half, element::fp32);
     return t.make(half, element::fp32);
   }
+  /// Each angle stands for two elements of a head, which both read it.
+  [[nodiscard]] constexpr virtual bool doubles_angles() const { return true; }
   constexpr void rotary_tables(const tensor& inverse,
                                element format,
                                value& cosines,
                                value& sines) {
     const std::int64_t tokens = setup.sequence_length;
-    const sizes table{1, tokens, rotary_width()};
+    const sizes table{1, tokens, doubles_angles() ? rotary_width() : rotary_width() / 2};
     value angles;
     {
       const value positions = t.make({1, tokens, 1}, element::fp32);
@@ -79,7 +82,11 @@ class rotary_lm_code : public causal_lm_code {
       angles =
           compute(t, {&*positions, &*frequencies}, {1, tokens, rotary_width() / 2}, element::fp32);
     }
-    const value both = compute(t, {&*angles, &*angles}, table, element::fp32, {"rotary angles"});
+    value both;
+    if (doubles_angles())
+      both = compute(t, {&*angles, &*angles}, table, element::fp32, {"rotary angles"});
+    else
+      both = t.share(angles);
     const auto made = [&] { return compute(t, both, table, element::fp32, {"rotary table"}); };
     const value cosine = compute(t, made(), table, element::fp32, {"rotary table"});
     const value sine = compute(t, made(), table, element::fp32, {"rotary table"});

@@ -136,9 +136,19 @@ inline constexpr node_kind node_kind::vector_norm{"length of rows", &vector_norm
 constexpr void clamp_backward(const node_backward& b) {
   const value zero = b.t.make(sizes{1}, b.g.format);
   const value passes = b.t.make(b.g.size, element::boolean);
+  value passes_both;
+  if (b.by.argument[0] == 2) passes_both = b.t.make(b.g.size, element::boolean);
   b.out[0] = b.t.make(b.g.size, b.g.format);
 }
 inline constexpr node_kind node_kind::clamp{"clamping", &clamp_backward};
+/// Between so many bounds. Keeps what it reads.
+constexpr value clamp(tape& t, argument given, int bounds) {
+  const held of(given);
+  const int by = t.add_node(node_kind::clamp, {&of});
+  t.note(by, {bounds});
+  t.keep(by, of);
+  return result_like(t, by, of, "clamped");
+}
 constexpr void quotient_backward(const node_backward& b) {
   const auto dense = [&] { return b.t.make(b.g.size, b.g.format); };
   {

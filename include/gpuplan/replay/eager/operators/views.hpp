@@ -251,6 +251,36 @@ constexpr void concatenate_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::concatenate{"concatenation", &concatenate_backward};
 
+// CopySlices: the whole gradient, in which what was overwritten becomes zero, and a copy of that
+// part, of which autograd makes a gradient of what was there before, too, if that has one.
+constexpr void copied_backward(const node_backward& b) {
+  tape& t = b.t;
+  value whole = t.make(b.g.size, b.g.format);
+  t.executes({&b.g, &*whole});
+  value own = t.make(b.by.size[1], b.g.format);
+  t.executes({&*own, &*own});
+  value zeros;
+  if (b.wants(0)) zeros = t.make(b.by.size[1], b.g.format);
+  t.executes({&*own}, {.fills = 1});
+  if (b.wants(0)) b.out[0] = std::move(whole);
+  if (b.wants(1)) b.out[1] = std::move(own);
+}
+inline constexpr node_kind node_kind::copied{"copy into a part", &copied_backward};
+/// A new tensor into which two are copied, next to each other in the last dimension.
+constexpr value copied_side_by_side(tape& t, argument given_a, argument given_b) {
+  const held a(given_a), b(given_b);
+  sizes joined = a.size;
+  joined[joined.rank - 1] += b.size[b.size.rank - 1];
+  value all = t.make(joined, a.format, {"copies side by side", none, &a});
+  for (const tensor* one : {static_cast<const tensor*>(&a), static_cast<const tensor*>(&b)}) {
+    const int by = t.add_node(node_kind::copied, {&*all, one});
+    if (node* made = t.at(by)) made->size[1] = one->size;
+    t.executes({one, one});
+    t.result_of(by, all.get());
+  }
+  return all;
+}
+
 /// (batch, groups, ...) to (batch, groups * times, ...), or likewise along another dimension, as a
 /// copy; a reshape makes none of one group.
 constexpr value repeat_heads(

@@ -1,0 +1,185 @@
+#pragma once
+
+// Mixtures of experts of Hugging Face's transformers 5.23, with `experts_implementation`
+// "grouped_mm", on one device.
+
+#include <gpuplan/catalog/framework_parts.hpp>
+#include <gpuplan/catalog/frameworks/hugging_face.hpp>
+#include <gpuplan/detail/flaws.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/implementation.hpp>
+#include <gpuplan/layer_classes.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/result.hpp>
+
+namespace gpuplan {
+namespace code_names {
+inline constexpr code_name mixture{"mixture"};
+inline constexpr code_name latent{"latent"};
+inline constexpr code_name gpt_oss{"gpt_oss"};
+}  // namespace code_names
+
+namespace detail {
+// LLaMA's layers, some of them with experts, and what the class says it has beside.
+constexpr failure flaw_of_mixture(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  const expert_mixture& moe = model.moe;
+  const bool is_gpt_oss = as.layers->name == &code_names::gpt_oss;
+  const bool is_latent = as.layers->name == &code_names::latent;
+  const bool in_groups = as.experts.router == router_kind::sigmoid_in_groups;
+  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  if (const failure why =
+          flaw_unless({{{fact::head, model.head}, number(head_kind::language_model)},
+                       {{fact::norm, model.norm}, number(norm_kind::rms_norm)},
+                       {{fact::norm_at, model.norm_at}, number(norm_position::before)},
+                       {{fact::norm_affine, model.norm_affine}, true},
+                       {{fact::norms_per_layer, model.norms_per_layer}, 2},
+                       {{fact::final_norm, model.final_norm}, true},
+                       {{fact::gated_mlp, model.gated_mlp}, true},
+                       {{fact::attention_sinks, model.attention_sinks}, is_gpt_oss},
+                       {{fact::mlp_bias, model.mlp_bias}, is_gpt_oss},
+                       {{fact::router_bias, moe.router_bias}, is_gpt_oss || in_groups}},
+                      layers);
+      failed(why))
+    return why;
+  if (const failure why =
+          flaw_if_any({{fact::fused_qkv, model.fused_qkv},
+                       {fact::fused_gate_up, model.fused_gate_up},
+                       {fact::parallel_attention, model.parallel_attention},
+                       {fact::position_rows, model.position_rows},
+                       {fact::embedding_norm, model.embedding_norm},
+                       {fact::embedding_dim, model.embedding_dim},
+                       {fact::type_vocab_size, model.type_vocab_size},
+                       {fact::relative_attention_buckets, model.relative_attention_buckets},
+                       {fact::layer_scale, model.layer_scale},
+                       {fact::transformer_engine, as.transformer_engine}},
+                      layers);
+      failed(why))
+    return why;
+  if (moe.num_experts == 0)
+    return without_code({{fact::num_experts, 0}, layers, {fact::at_least, 1}});
+  if (is_latent && !model.is_latent())
+    return without_code({{fact::kv_lora_rank, 0}, layers, {fact::at_least, 1}});
+  if (!is_latent && model.is_latent())
+    return flaw_if_any({{fact::kv_lora_rank, model.mla.kv_lora_rank}}, layers);
+  if (moe.shared_expert_intermediate_size != 0 && as.experts.shared == shared_kind::none)
+    return flaw_if_any(
+        {{fact::shared_expert_intermediate_size, moe.shared_expert_intermediate_size}}, layers);
+  if (!in_groups) return {};
+  const std::int64_t groups = moe.n_group != 0 ? moe.n_group : 1;
+  if (const failure why =
+          flaw_if_no_multiple({{fact::num_experts, moe.num_experts}}, {fact::n_group, groups});
+      failed(why))
+    return why;
+  if (moe.topk_group > groups)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::topk_group, moe.topk_group},
+                   named_fact{fact::at_most, groups});
+  if (moe.num_experts / groups < 2)
+    return without_code({{fact::n_group, groups},
+                         {fact::num_experts, moe.num_experts},
+                         {fact::at_most, moe.num_experts / 2}});
+  return {};
+}
+}  // namespace detail
+
+namespace layer_classes {
+/// Hugging Face's mixtures of experts whose attention is a LLaMA's.
+inline constexpr layer_class mixture{.name = &code_names::mixture,
+                                     .flaw_of = detail::flaw_of_mixture,
+                                     .code = &eager::library_code,
+                                     .has_windowed_flash = false,
+                                     .repeats_layers = false};
+/// Those with latent attention.
+inline constexpr layer_class latent{.name = &code_names::latent,
+                                    .flaw_of = detail::flaw_of_mixture,
+                                    .code = &eager::library_code,
+                                    .repeats_layers = false};
+/// gpt-oss.
+inline constexpr layer_class gpt_oss{.name = &code_names::gpt_oss,
+                                     .flaw_of = detail::flaw_of_mixture,
+                                     .code = &eager::library_code,
+                                     .has_flash = false,
+                                     .repeats_layers = false};
+}  // namespace layer_classes
+
+namespace catalog {
+
+namespace experts_of {
+// What most of them are made of; each says what it does in another way.
+constexpr implementation like_llama(const expert_options& experts,
+                                    const decoder_options& decoder = {}) {
+  return {.layers = &layer_classes::mixture,
+          .rms_norm = rms_norm_kind::eager,
+          .rotary = rotary_kind::rotate_half,
+          .logits = logits_kind::to_fp32,
+          .decoder = decoder,
+          .experts = experts};
+}
+}  // namespace experts_of
+
+/// MixtralForCausalLM,
+inline constexpr framework hugging_face_mixtral{
+    .name = "transformers, MixtralForCausalLM",
+    .implementation =
+        experts_of::like_llama({.casts_logits = true, .normalizes = true, .balances = true}),
+    .costs = eager_decoder};
+
+/// Qwen2MoeForCausalLM,
+inline constexpr framework hugging_face_qwen2_moe{
+    .name = "transformers, Qwen2MoeForCausalLM",
+    .implementation = experts_of::like_llama(
+        {.casts_weights = true, .shared = shared_kind::first, .balances = true},
+        {.masks_by_kind = true, .makes_both_masks = true}),
+    .costs = eager_decoder};
+
+/// Qwen3MoeForCausalLM,
+inline constexpr framework hugging_face_qwen3_moe{
+    .name = "transformers, Qwen3MoeForCausalLM",
+    .implementation = experts_of::like_llama(
+        {.casts_weights = true, .builds_experts_first = true, .balances = true}),
+    .costs = eager_decoder};
+
+/// OlmoeForCausalLM.
+inline constexpr framework hugging_face_olmoe{
+    .name = "transformers, OlmoeForCausalLM",
+    .implementation = experts_of::like_llama({.casts_weights = true, .balances = true},
+                                             {.views_behind_projections = true}),
+    .costs = eager_decoder};
+
+/// DeepseekV3ForCausalLM,
+inline constexpr framework hugging_face_deepseek_v3{
+    .name = "transformers, DeepseekV3ForCausalLM",
+    .implementation = {.layers = &layer_classes::latent,
+                       .rms_norm = rms_norm_kind::eager,
+                       .rotary = rotary_kind::rotate_half,
+                       .logits = logits_kind::to_fp32,
+                       .experts = {.router = router_kind::sigmoid_in_groups,
+                                   .corrects_choice = true,
+                                   .builds_experts_first = true,
+                                   .shared = shared_kind::last}},
+    .costs = eager_decoder};
+
+/// GptOssForCausalLM.
+inline constexpr framework hugging_face_gpt_oss{
+    .name = "transformers, GptOssForCausalLM",
+    .implementation = {.layers = &layer_classes::gpt_oss,
+                       .rms_norm = rms_norm_kind::eager_whole,
+                       .rotary = rotary_kind::rotate_half,
+                       .logits = logits_kind::to_fp32,
+                       .decoder = {.masks_by_kind = true, .makes_both_masks = true},
+                       .experts = {.router = router_kind::softmax_of_chosen,
+                                   .is_transposed = true,
+                                   .balances = true}},
+    .costs = eager_decoder};
+
+inline constexpr listed_framework mixture_frameworks[] = {
+    {&hugging_face_mixtral, "mixtral", {"mixtral"}},
+    {&hugging_face_deepseek_v3, "deepseek-v3", {"deepseek_v3", "deepseekv3"}},
+    {&hugging_face_gpt_oss, "gpt-oss", {"gpt_oss", "gpt-oss", "gptoss"}},
+    {&hugging_face_olmoe, "olmoe", {"olmoe"}},
+    {&hugging_face_qwen2_moe, "qwen2-moe", {"qwen2_moe", "qwen2moe"}},
+    {&hugging_face_qwen3_moe, "qwen3-moe", {"qwen3_moe", "qwen3moe"}}};
+
+}  // namespace catalog
+}  // namespace gpuplan
