@@ -112,6 +112,7 @@ inline constexpr type_reader expert_readers[] = {
        read_llama(from, model);
        read_biases(from, model);
        model.qk_norm = qk_norm_scope::full_width;
+       if (from.has("clip_qkv")) from.wrong("clip_qkv", "null for this reader");
        read_experts(
            from, model, from.has("num_local_experts") ? "num_local_experts" : "num_experts");
        model.moe.norm_topk_prob = from.flag("norm_topk_prob", false);
