@@ -168,25 +168,28 @@ class hugging_face_mixture : public hugging_face_decoder {
   // ...SparseMoeBlock, ...MoE
   constexpr value mixture(const expert_modules& by, argument given) {
     const held x(given);
-    const value rows = view(t, x, {x.size[0] * x.size[1], x.size[2]});
-    value shared;
+    const sizes flat{x.size[0] * x.size[1], x.size[2]};
     const bool has_shared = by.shared_up.weight != none;
-    if (has_shared && experts().shared == shared_kind::first) shared = shared_experts(by, rows);
-    value out;
-    {
-      const routes to = route(by, rows);
-      hand_out(to.logits);
-      out = run_experts(by, rows, to);
-      if (has_shared && experts().shared == shared_kind::first) {
-        if (by.weight_of_shared.weight != none)
-          shared = multiply(t, keeping_result(t, linear(rows, by.weight_of_shared)), shared);
-        out = add(t, out, shared);
+    if (experts().shared == shared_kind::last) {
+      value out;
+      {
+        const routes to = route(by, view(t, x, flat));
+        out = view(t, run_experts(by, view(t, x, flat), to), x.size);
       }
+      if (!has_shared) return out;
+      return add(t, out, shared_experts(by, x));
     }
-    out = view(t, std::move(out), x.size);
-    if (has_shared && experts().shared == shared_kind::last)
-      out = add(t, out, shared_experts(by, x));
-    return out;
+    const value rows = view(t, x, flat);
+    value shared;
+    if (has_shared) shared = shared_experts(by, rows);
+    const routes to = route(by, rows);
+    value out = run_experts(by, rows, to);
+    if (has_shared) {
+      if (by.weight_of_shared.weight != none)
+        shared = multiply(t, keeping_result(t, linear(rows, by.weight_of_shared)), shared);
+      out = add(t, out, shared);
+    }
+    return view(t, out, x.size);
   }
   constexpr value shared_experts(const expert_modules& by, const tensor& x) {
     value hidden = activation(linear(x, by.shared_gate));
@@ -206,7 +209,13 @@ class hugging_face_mixture : public hugging_face_decoder {
   struct routes {
     value logits{}, weights{}, places{};
   };
-  constexpr routes route(const expert_modules& by, const tensor& rows) {
+  constexpr routes route(const expert_modules& by, argument given) {
+    const held rows(given);
+    routes made = routes_of(by, rows);
+    hand_out(made.logits);
+    return made;
+  }
+  constexpr routes routes_of(const expert_modules& by, const tensor& rows) {
     const std::int64_t chosen = model.moe.num_experts_per_tok;
     routes made;
     if (experts().router == router_kind::sigmoid_in_groups) {
@@ -264,9 +273,9 @@ class hugging_face_mixture : public hugging_face_decoder {
       best = top_k(t, of_groups, at_least(model.moe.topk_group, 1));
       best.elements.drop();
       mask = full(t, of_groups->size, element::fp32);
-      masks = compute(t, mask, {rows, count}, element::fp32);
       const sizes all{rows, count};
-      value hidden = compute(t, masks, all, element::boolean);
+      if (groups > 1) masks = compute(t, mask, all, element::fp32);  // else a view
+      value hidden = compute(t, mask, all, element::boolean);
       hidden = compute(t, std::move(hidden), all, element::boolean);
       wanted = masked_fill(t, wanted, hidden);
       largest = top_k(t, wanted, model.moe.num_experts_per_tok);
@@ -283,7 +292,8 @@ class hugging_face_mixture : public hugging_face_decoder {
   // -- experts
 
   // grouped_mm_experts_forward
-  constexpr value run_experts(const expert_modules& by, const tensor& rows, const routes& to) {
+  constexpr value run_experts(const expert_modules& by, argument given, const routes& to) {
+    const held rows(given);
     const std::int64_t chosen = model.moe.num_experts_per_tok;
     const std::int64_t count = rows.size[0] * chosen;
     const value weights = view(t, to.weights, sizes{count});

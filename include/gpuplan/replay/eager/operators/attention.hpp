@@ -254,8 +254,9 @@ constexpr value efficient_attention(tape& t,
   const std::int64_t summed = by == none ? 0 : round_up(q->size[2], 32);
   const value sums =
       t.make({q->size[0], q->size[1], summed}, element::fp32, {"log-sums of scores"});
-  // Wide values do not stay in registers: they add up in fp32 outside.
-  if (v->size[3] > 128 && is_half(q->format)) t.touch(4 * out->count(), "attention in fp32");
+  // Results of wide heads do not stay in registers: they add up in fp32 outside.
+  if (at_least(q->size[3], v->size[3]) > 128 && is_half(q->format))
+    t.touch(4 * out->count(), "attention in fp32");
   t.executes({&*q, &*k, &*v, &bias, &*out, &*sums, &*seed, &*offset},
              {.fills = seed->defined() ? 2 : 0, .attention_flops = flops});
   t.keep(by, out);

@@ -165,7 +165,7 @@ constexpr value mean_over(tape& t, argument given, int dimension) {
   return result;
 }
 
-/// Over one dimension, which is no more.
+/// Over one dimension, which is no more; under autocast in fp32.
 constexpr value sum_over(tape& t, argument given, int dimension) {
   const held of(given);
   const int by = t.add_node(node_kind::sum, {&of});
@@ -174,7 +174,8 @@ constexpr value sum_over(tape& t, argument given, int dimension) {
     made->size[1] = of.size;
     made->argument[0] = dimension;
   }
-  value result = t.make(left, of.format, {"sum"});
+  const element format = t.autocasts() && is_half(of.format) ? element::fp32 : of.format;
+  value result = t.make(left, format, {"sum"});
   const device_work work = touch(
       t, scratch_of_reduction(t.device, of.size[dimension], left.count(), dimension == left.rank));
   t.executes({&of, &*result}, work);
