@@ -22,7 +22,9 @@ namespace {
 
 using nlohmann::json;
 
+// The configuration itself, or that in the file that the cell names.
 std::string config_of(const row& source) {
+  if (source.text("config_file").starts_with('{')) return std::string(source.text("config_file"));
   const std::filesystem::path name(source.text("config_file"));
   const bool leads_away =
       name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end();

@@ -479,6 +479,10 @@ constexpr void visit_in_order(const transformer& model,
 [[nodiscard]] constexpr result<training_pass> validate(const training_pass& pass,
                                                        const transformer& model) {
   const bool is_vision = model.kind == model_kind::vision;
+  if (const failure why = detail::flaw_if_present({fact::stages, model.stages.size()},
+                                                  {fact::model_kind, model.kind});
+      detail::failed(why))
+    return why;
   const std::int64_t most =
       model.position_rows != 0 && !is_vision ? model.position_rows : std::int64_t{1} << 32;
   const std::int64_t tokens = tokens_of(model, pass);

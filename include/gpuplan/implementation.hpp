@@ -48,6 +48,7 @@ struct layer_class {
   bool has_module_hooks = false;  // ZeRO-3 of DeepSpeed knows each module's forward
 
   // Recomputation
+  bool recomputes_layers = true;        // recompute_mode::full
   bool recomputes_attention = false;    // alone: recompute_mode::selective
   bool recomputes_modules = false;      // parts of a layer, each alone
   bool recomputes_in_spans = false;     // of several layers
@@ -169,14 +170,21 @@ enum class layer_construction {
 /// What encoders of images do in different ways. What is not said is as in ViT.
 struct image_options {
   layer_construction built = layer_construction::attention_norms_mlp;
-  bool positions_in_table = false;        // read by number; else one parameter, which is added
-  bool builds_key_first = false;          // then value and query
-  bool views_behind_projections = false;  // heads are told apart when all three are computed
-  bool adds_to_residual = false;          // the residual is the first operand
-  bool drops_hidden = true;               // dropout behind the embedding and in layers
-  bool means_patches = false;             // for the classifier; else it reads the first token
-  bool norms_first_token = false;         // alone, and in vain
-  bool truncates_weights = false;         // when they are initialised
+  bool positions_in_table = false;          // read by number; else one parameter, which is added
+  bool builds_key_first = false;            // then value and query
+  bool views_behind_projections = false;    // heads are told apart when all three are computed
+  bool adds_to_residual = false;            // the residual is the first operand
+  bool registers_behind_positions = false;  // which those tokens do not have
+  bool drops_embedding = true;
+  bool drops_hidden = true;        // dropout in layers
+  bool softmax_in_fp32 = true;     // of eager attention; else as autocast says
+  bool means_patches = false;      // for the classifier; else it reads the first token, or
+                                   // where it has two inputs, both
+  bool norms_first_token = false;  // alone, and in vain
+  // When they are initialised: a truncated normal distribution takes memory.
+  bool truncates_weights = false;
+  bool truncates_positions = true;  // and the first token
+  bool initializes_layers_first = false;
 };
 
 /// What of a head is rotated by its position.

@@ -49,6 +49,7 @@ constexpr failure flaw_of_all(const transformer& model, const implementation& as
   return flaw_if_any({{fact::attention_sinks, model.attention_sinks},
                       {fact::mtp_layers, model.mtp_layers},
                       {fact::layer_scale, model.layer_scale},
+                      {fact::stages, model.stages.size()},
                       {fact::embedding_dim, model.embedding_dim}},
                      layers);
 }

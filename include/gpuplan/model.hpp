@@ -95,6 +95,7 @@ struct image_input {
   std::int64_t class_tokens = 1;
   std::int64_t register_tokens = 0;
   bool mask_token = false;  // a parameter, no token of an image
+  bool drop_path = false;   // branches beside residuals are left out of some samples
 
   [[nodiscard]] constexpr std::int64_t patches() const {
     const std::int64_t side = image_size / patch_size;
@@ -106,6 +107,25 @@ struct image_input {
   }
 
   friend constexpr bool operator==(const image_input&, const image_input&) = default;
+};
+
+/// An encoder of images in stages: between them points grow fewer and wider.
+struct image_stages {
+  static constexpr int most = 6;
+
+  std::int64_t depths[most]{};  // layers of each stage; no stages: the model has no such
+  std::int64_t widths[most]{};
+  std::int64_t heads[most]{};
+  std::int64_t inner[most]{};    // the width of the MLP
+  std::int64_t window_size = 0;  // of attention, points of a side
+
+  [[nodiscard]] constexpr int size() const {
+    int count = 0;
+    while (count < most && depths[count] != 0) ++count;
+    return count;
+  }
+
+  friend constexpr bool operator==(const image_stages&, const image_stages&) = default;
 };
 
 /// The shape of one transformer. What is left out is what a decoder like LLaMA has; zero stands for
@@ -159,7 +179,8 @@ struct transformer {
   std::int64_t type_vocab_size = 0;             // token types
   std::int64_t embedding_dim = 0;  // 0: hidden_size; else linear layers lead from it and back
   bool embedding_projection_bias = false;
-  image_input image{};  // vision only
+  image_input image{};    // vision only
+  image_stages stages{};  // likewise; the widths above are the last stage's
 
   // Output.
   head_kind head = head_kind::language_model;
@@ -356,6 +377,50 @@ constexpr failure flaw_of_experts(const transformer& model) {
   return {};
 }
 
+// Stages of which the last has the model's own widths, and none has wider ones.
+constexpr failure flaw_of_stages(const transformer& model) {
+  const image_stages& stages = model.stages;
+  const named_fact count{fact::stages, stages.size()};
+  if (count.value == 0) return {};
+  if (model.kind != model_kind::vision)
+    return flaw_if_present(count, {fact::model_kind, model.kind});
+  std::int64_t layers = 0;
+  for (int at = 0; at < count.value; ++at) {
+    const std::int64_t heads = stages.heads[at];
+    const named_fact width{fact::stage_width, stages.widths[at]};
+    if (const failure why =
+            flaw_of_dimensions({{fact::num_hidden_layers, stages.depths[at]}}, most_layers);
+        failed(why))
+      return why;
+    if (const failure why = flaw_if_not_positive({width,
+                                                  {fact::num_attention_heads, heads},
+                                                  {fact::intermediate_size, stages.inner[at]}});
+        failed(why))
+      return why;
+    if (width.value > model.hidden_size)
+      return failure(errc::out_of_bounds, width, named_fact{fact::at_most, model.hidden_size});
+    if (stages.inner[at] > model.intermediate_size)
+      return failure(errc::out_of_bounds,
+                     named_fact{fact::intermediate_size, stages.inner[at]},
+                     named_fact{fact::at_most, model.intermediate_size});
+    if (width.value % heads != 0)
+      return failure(
+          errc::heads_do_not_divide, named_fact{fact::num_attention_heads, heads}, width);
+    layers += stages.depths[at];
+  }
+  if (layers != model.num_hidden_layers)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::num_hidden_layers, model.num_hidden_layers},
+                   named_fact{fact::at_most, layers});
+  const named_fact window{fact::window_size, stages.window_size};
+  if (window.value < 1 || window.value > most_patches_of_a_side)
+    return failure(errc::out_of_bounds,
+                   window,
+                   named_fact{fact::at_least, 1},
+                   named_fact{fact::at_most, most_patches_of_a_side});
+  return {};
+}
+
 constexpr failure flaw_of_ends(const transformer& model) {
   if (model.kind == model_kind::vision) {
     const image_input& image = model.image;
@@ -412,6 +477,8 @@ constexpr failure flaw_of_size(const transformer& model) {
       {widest * d(model.type_vocab_size), {fact::type_vocab_size, model.type_vocab_size}},
       {width * d(image.num_channels) * d(image.patch_size) * d(image.patch_size),
        {fact::patch_size, image.patch_size}},
+      {4 * layers * width * d(model.stages.window_size) * d(model.stages.window_size),
+       {fact::window_size, model.stages.window_size}},
       {width * d(image.class_tokens), {fact::class_tokens, image.class_tokens}},
       {width * d(image.register_tokens), {fact::register_tokens, image.register_tokens}},
       {width * d(model.num_classes) * d(model.classifier_inputs),
@@ -516,6 +583,7 @@ constexpr failure flaw_of(const transformer& model) {
   if (const failure why = flaw_of_attention(model); failed(why)) return why;
   if (const failure why = flaw_of_experts(model); failed(why)) return why;
   if (const failure why = flaw_of_stack(model); failed(why)) return why;
+  if (const failure why = flaw_of_stages(model); failed(why)) return why;
   if (const failure why = flaw_of_ends(model); failed(why)) return why;
   return flaw_of_size(model);
 }

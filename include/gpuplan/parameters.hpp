@@ -291,9 +291,47 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
   return visitor.counts;
 }
 
+namespace detail {
+
+// Of an encoder in stages: as many encoders behind each other, a table of biases by distance for
+// each head of a layer, and between two stages a norm of four points and a linear layer that makes
+// one of them, twice as wide.
+constexpr parameter_counts parameters_of_stages(const transformer& model) {
+  const image_stages& stages = model.stages;
+  transformer one = model;
+  one.stages = {};
+  parameter_counts sum;
+  for (int at = 0; at < stages.size(); ++at) {
+    const std::int64_t width = stages.widths[at];
+    const std::int64_t distances = 2 * stages.window_size - 1;
+    one.num_hidden_layers = stages.depths[at];
+    one.hidden_size = width;
+    one.intermediate_size = stages.inner[at];
+    one.num_attention_heads = stages.heads[at];
+    parameter_visitor visitor(one, {}, {});
+    layer_counts layers;
+    layers.add(layers_between(one, 0, one.num_hidden_layers));
+    visit_layers(one, layers, visitor);
+    if (at == 0) {
+      visit_input(one, visitor);
+      count_tables(one, 1, 0, visitor.counts);
+    }
+    if (at + 1 == stages.size())
+      visit_end(model, visitor);
+    else
+      visitor.counts.other += 8 * width * width + 8 * width;
+    visitor.counts.other += stages.depths[at] * stages.heads[at] * distances * distances;
+    sum = sum + visitor.counts;
+  }
+  return sum;
+}
+
+}  // namespace detail
+
 /// The parameters of the whole model. Formula: the sum over its operators (operators.hpp); exact.
 /// Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr parameter_counts parameters(const transformer& model) {
+  if (model.stages.size() != 0) return detail::parameters_of_stages(model);
   return parameters(model, {}, {});
 }
 

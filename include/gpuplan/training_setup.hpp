@@ -475,6 +475,9 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
 constexpr failure flaw_of_recomputation(const training_setup& setup) {
   const layer_class& code = setup.framework.layers();
   const named_fact layers{fact::layers, code.name};
+  if (setup.recompute == recompute_mode::full && !code.recomputes_layers)
+    return without_code(
+        {{fact::recompute, setup.recompute}, layers, {fact::takes, recompute_mode::none}});
   if (setup.recompute == recompute_mode::selective && !code.recomputes_attention)
     return without_code({{fact::recompute, setup.recompute},
                          layers,

@@ -82,6 +82,16 @@ TEST_CASE("steps that measure_torch.py measured, to the byte") {
         }) == 4);
 }
 
+TEST_CASE("steps of models that a configuration describes, to the byte") {
+  const auto all = compare_file(data("configured_images.csv"));
+  for (const quantity what : {quantity::parameters,
+                              quantity::trainable_parameters,
+                              quantity::flops_total,
+                              quantity::peak_requested,
+                              quantity::peak_allocated})
+    CHECK(count_exact(all, what) == 24);
+}
+
 TEST_CASE("what steps ask of a device, to the last kernel and byte") {
   const auto all = compare_file(data("launched_steps.csv"));
   for (const quantity_text& of : quantities)

@@ -10,6 +10,7 @@
 #include <gpuplan/catalog/frameworks/hugging_face.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_composites.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_experts.hpp>
+#include <gpuplan/catalog/frameworks/hugging_face_images.hpp>
 #include <gpuplan/catalog/frameworks/lit_gpt.hpp>
 #include <gpuplan/catalog/frameworks/megatron.hpp>
 #include <gpuplan/catalog/frameworks/nanotron.hpp>
@@ -43,6 +44,7 @@ inline constexpr auto listed_frameworks = gpuplan::detail::joined(torch_framewor
                                                                   mixture_frameworks,
                                                                   encoder_frameworks,
                                                                   hugging_face_composite_frameworks,
+                                                                  image_frameworks,
                                                                   lit_gpt_frameworks,
                                                                   torchtitan_frameworks,
                                                                   megatron_frameworks,

@@ -12,6 +12,7 @@
 #include <gpuplan/replay/codes/megatron.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
 #include <gpuplan/replay/codes/t5.hpp>
+#include <gpuplan/replay/codes/swin.hpp>
 #include <gpuplan/replay/codes/torchtitan.hpp>
 #include <gpuplan/replay/codes/vit.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
@@ -32,6 +33,8 @@ inline constexpr known_code other_codes[] = {{&code_names::gpt, &code_of<plain_d
                                              {&code_names::llama, &code_of<plain_decoder>},
                                              {&code_names::bert, &code_of<bert_code>},
                                              {&code_names::vit, &code_of<vit_code>},
+                                             {&code_names::dinov2, &code_of<vit_code>},
+                                             {&code_names::swin, &code_of<swin_code>},
                                              {&code_names::t5, &code_of<t5_code>},
                                              {&code_names::lit_gpt, &code_of<lit_gpt>},
                                              {&code_names::megatron_core, &code_of<megatron_gpt>},

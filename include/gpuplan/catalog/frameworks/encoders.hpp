@@ -40,7 +40,8 @@ constexpr failure flaw_of_encoders(const transformer& model,
           flaw_unless({{{fact::norm_at, model.norm_at}, static_cast<std::int64_t>(at)},
                        {{fact::norm_bias, model.norm_bias}, true},
                        {{fact::norm_affine, model.norm_affine}, true},
-                       {{fact::attention_bias, model.attention_bias}, true},
+                       {{fact::attention_bias, model.attention_bias},
+                        model.kind != model_kind::vision || model.attention_bias},
                        {{fact::attention_out_bias, model.attention_out_bias}, true},
                        {{fact::mlp_bias, model.mlp_bias}, true}},
                       layers);
@@ -51,12 +52,17 @@ constexpr failure flaw_of_encoders(const transformer& model,
 constexpr failure flaw_of_bert(const transformer& model, const implementation& as) {
   return flaw_of_encoders(model, as, norm_position::after_residual);
 }
-constexpr failure flaw_of_vit(const transformer& model, const implementation& as) {
+constexpr failure flaw_of_image_classifiers(const transformer& model, const implementation& as) {
   if (model.head != head_kind::classifier)
     return without_code({{fact::head, model.head},
                          {fact::layers, as.layers->name},
                          {fact::takes, head_kind::classifier}});
   return flaw_of_encoders(model, as, norm_position::before);
+}
+constexpr failure flaw_of_vit(const transformer& model, const implementation& as) {
+  if (const failure why = flaw_of_image_classifiers(model, as); failed(why)) return why;
+  return flaw_unless({{{fact::classifier_inputs, model.classifier_inputs}, 1}},
+                     {fact::layers, as.layers->name});
 }
 
 }  // namespace detail
@@ -126,6 +132,7 @@ inline constexpr framework hugging_face_clip{
                                   .builds_key_first = true,
                                   .views_behind_projections = true,
                                   .adds_to_residual = true,
+                                  .drops_embedding = false,
                                   .drops_hidden = false,
                                   .means_patches = true,
                                   .norms_first_token = true}},
@@ -139,6 +146,7 @@ inline constexpr framework hugging_face_siglip{
                                   .positions_in_table = true,
                                   .builds_key_first = true,
                                   .adds_to_residual = true,
+                                  .drops_embedding = false,
                                   .drops_hidden = false,
                                   .means_patches = true,
                                   .truncates_weights = true}},

@@ -24,6 +24,7 @@ struct layer_modules {
   module query, key, value, qkv, out, query_norm, key_norm;
   module gate, up, gate_up, down;
   module before_attention, behind_attention, before_mlp, behind_mlp;  // norms
+  module attention_scale, mlp_scale;                                  // vectors
   tensor angles{};                                                    // of positions, a table
   module query_down, key_value_down, key_value_up;                    // of latent attention
   int sinks = none;                                                   // a parameter
@@ -65,10 +66,14 @@ class hugging_face_attention : public hugging_face_masks {
     const value k = lowered(t, key);
     const value q = lowered(t, query);
     attention_kernel kernel = setup.attention;
-    if (kernel == attention_kernel::automatic)
+    if (kernel == attention_kernel::automatic) {
       kernel = mask->defined() || !has_flash(q) || q->size[3] != v->size[3]
                    ? attention_kernel::efficient
                    : attention_kernel::flash;
+      // the efficient one reads heads of whole 16 bytes
+      const bool is_aligned = q->size[3] * bytes_of(q->format) % 16 == 0;
+      if (kernel == attention_kernel::efficient && !is_aligned) kernel = attention_kernel::math;
+    }
     if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops);
     value bias = additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
     if (kernel == attention_kernel::math)
@@ -92,8 +97,12 @@ class hugging_face_attention : public hugging_face_masks {
       choices.size = wide;
       numbers = compute(t, {&choices, &*least, &*zero}, wide, format);
     }
-    if (!mask.defined() || !is_for_kernel || mask.size[3] % 8 == 0) return numbers;
-    return slice(t, padded(numbers, round_up(mask.size[3], 8)), 3, mask.size[3]);
+    if (!mask.defined() || !is_for_kernel) return numbers;
+    bool is_aligned = true;
+    for (int at = 0; at < 3; ++at) is_aligned = is_aligned && numbers->stride[at] % 8 == 0;
+    if (is_aligned) return numbers;
+    const std::int64_t whole = (mask.size[3] / 8 + 1) * 8;
+    return slice(t, padded(numbers, whole), 3, mask.size[3]);
   }
   /// Longer in the last dimension.
   constexpr value padded(const tensor& of, std::int64_t length) {

@@ -18,9 +18,12 @@ class image_encoder_code : public hugging_face_code {
 
   constexpr void construct() override {
     construct_tower(layers);
-    classes_ = linear_module(
-        operator_kind::head, model.num_classes, model.hidden_size, true, trains_head());
-    if (code().truncates_weights) truncate(t.parameters[classes_.weight].data.count());
+    classes_ = linear_module(operator_kind::head,
+                             model.num_classes,
+                             model.classifier_inputs * model.hidden_size,
+                             true,
+                             trains_head());
+    if (code().truncates_weights) truncate_weight(classes_);
   }
   /// From the patches to the norm, of which so many layers are read.
   constexpr void construct_tower(std::int64_t read) {
@@ -28,7 +31,7 @@ class image_encoder_code : public hugging_face_code {
     int behind_read = t.parameters.size();
     for (std::int64_t at = 0; at < layers; ++at) {
       const auto being_built = t.building_unit(at);
-      layers_.push(built(trains_layer(at), code().built, code().builds_key_first));
+      layers_.push(build_layer(trains_layer(at)));
       if (at < read) behind_read = t.parameters.size();
     }
     norm_ = norm_module(model.hidden_size, trains_final_norm());
@@ -67,17 +70,7 @@ class image_encoder_code : public hugging_face_code {
     const features made = encode(given_input, layers);
     const tensor& hidden = made.states;
     t.begin(moment::loss);
-    value pooled;
-    if (code().means_patches) {
-      value patches;
-      if (model.image.class_tokens != 0)
-        patches = slice(t, hidden, 1, model.image.patches());
-      else
-        patches = t.share(hidden);
-      pooled = mean_over(t, patches, 1);
-    } else {
-      pooled = select(t, hidden, 1);
-    }
+    const value pooled = pool(hidden);
     const value logits = linear(pooled, classes_);
     return cross_entropy(t, logits, labels_);
   }
@@ -92,7 +85,7 @@ class image_encoder_code : public hugging_face_code {
     int behind_vain = 0;
   };
   /// Of images, behind so many layers; behind all of them is the norm, if not of one token alone.
-  constexpr features encode(const tensor& given, std::int64_t read) {
+  constexpr virtual features encode(const tensor& given, std::int64_t read) {
     features made;
     value images = cast(t, given, t.format_of(patches_.weight));
     value embedded;
@@ -134,18 +127,38 @@ class image_encoder_code : public hugging_face_code {
     return setup.framework.implementation.images;
   }
 
+  /// What the classifier reads: the first token, the mean of the patches, or both.
+  constexpr virtual value pool(const tensor& hidden) {
+    const bool means = code().means_patches;
+    value first;
+    if (!means) first = select(t, hidden, 1);
+    if (!means && model.classifier_inputs == 1) return first;
+    value patches;
+    if (model.image.tokens() != model.image.patches())
+      patches = slice(t, hidden, 1, model.image.patches());
+    else
+      patches = t.share(hidden);
+    if (means) return mean_over(t, patches, 1);
+    return concatenate(t, first, mean_over(t, patches, 1), 1);
+  }
+
   // -- construction
 
+  constexpr virtual layer_modules build_layer(bool trains) {
+    return built(trains, code().built, code().builds_key_first);
+  }
   constexpr void build_embeddings() {
     const image_input& image = model.image;
     const std::int64_t width = model.hidden_size;
     if (image.class_tokens != 0)
       class_token_ =
           parameter(code().positions_in_table ? sizes{width} : sizes{1, 1, width}, trains_all());
+    if (image.mask_token) {
+      leave_idle(parameter(sizes{1, width}, trains_all()));
+      ++first_of_patches_;
+    }
     first_of_patches_ = t.parameters.size();
-    patches_.weight =
-        parameter({width, image.num_channels, image.patch_size, image.patch_size}, trains_all());
-    if (image.patch_bias) patches_.bias = parameter(sizes{width}, trains_all());
+    patches_ = patches_module(width);
     behind_patches_ = t.parameters.size();
     if (code().positions_in_table) {
       positions_ = table_module(image.tokens(), width, trains_all()).weight;
@@ -154,33 +167,59 @@ class image_encoder_code : public hugging_face_code {
       numbers_ = hold(t.make({1, image.tokens()}, element::int64));
       add_numbers(numbers_);
     } else {
-      // a parameter of the module itself, like the class token, stands before its layers'
-      positions_ = parameter({1, image.tokens(), width}, trains_all());
-      t.place_parameter(first_of_patches_);
-      positions_ = first_of_patches_++;
-      ++behind_patches_;
-      ++patches_.weight;
-      if (image.patch_bias) ++patches_.bias;
+      const std::int64_t numbered = code().registers_behind_positions
+                                        ? image.tokens() - image.register_tokens
+                                        : image.tokens();
+      positions_ = place_before_patches({1, numbered, width});
+      if (image.register_tokens != 0)
+        registers_ = place_before_patches({1, image.register_tokens, width});
     }
     if (model.embedding_norm) embedding_norm_ = norm_module(width, trains_all());
+  }
+  constexpr module patches_module(std::int64_t width) {
+    const image_input& image = model.image;
+    module made;
+    made.weight =
+        parameter({width, image.num_channels, image.patch_size, image.patch_size}, trains_all());
+    if (image.patch_bias) made.bias = parameter(sizes{width}, trains_all());
+    return made;
+  }
+  /// A parameter of the module itself, like the class token, stands before its layers'.
+  constexpr int place_before_patches(const sizes& size) {
+    parameter(size, trains_all());
+    t.place_parameter(first_of_patches_);
+    ++behind_patches_;
+    ++patches_.weight;
+    if (model.image.patch_bias) ++patches_.bias;
+    return first_of_patches_++;
   }
   /// What the initialisation of the weights takes for a while.
   constexpr void initialize() {
     if (t.gathers()) return;  // no memory yet
     const std::int64_t width = model.hidden_size;
-    if (!code().positions_in_table) {
-      truncate(model.image.tokens() * width);
-      truncate(width);
-      return;
+    if (code().initializes_layers_first) initialize_layers();
+    if (code().truncates_weights) truncate_weight(patches_);
+    if (code().positions_in_table) {
+      t.touch(8 * model.image.tokens());  // the numbers of positions, written again
+    } else if (code().truncates_positions) {
+      truncate(t.parameters[positions_].data.count());
+      if (class_token_ != none) truncate(width);
     }
-    if (code().truncates_weights) truncate(t.parameters[patches_.weight].data.count());
-    t.touch(8 * model.image.tokens());  // the numbers of positions, written again
+    if (!code().initializes_layers_first) initialize_layers();
+  }
+  constexpr void initialize_layers() {
     if (!code().truncates_weights) return;
     for (int at = 0; at < layers_.size(); ++at) {
       const layer_modules& by = layers_[at];
-      for (const module* one : {&by.key, &by.value, &by.query, &by.out, &by.up, &by.down})
-        truncate(t.parameters[one->weight].data.count());
+      if (!code().builds_key_first) truncate_weight(by.query);
+      truncate_weight(by.key);
+      truncate_weight(by.value);
+      if (code().builds_key_first) truncate_weight(by.query);
+      for (const module* one : {&by.out, &by.gate, &by.up, &by.down}) truncate_weight(*one);
     }
+  }
+  constexpr void truncate_weight(const module& of) {
+    if (of.weight != none) truncate(t.parameters[of.weight].data.count());
   }
   /// trunc_normal_: asks whether any number is too small or too large.
   constexpr void truncate(std::int64_t count) {
@@ -196,6 +235,17 @@ class image_encoder_code : public hugging_face_code {
 
   // -- the model
 
+  /// Leaves whole samples out: x.div(keep) * floor(rand + keep)
+  constexpr value drop_path(argument given) {
+    const held x(given);
+    sizes one;
+    one.rank = x.size.rank;
+    for (int at = 0; at < one.rank; ++at) one[at] = at == 0 ? x.size[0] : 1;
+    value kept = full(t, one, x.format);
+    value lowest = compute(t, compute(t, kept, one, x.format), one, x.format);
+    kept = std::move(lowest);
+    return multiply(t, scale(t, x), kept);
+  }
   constexpr value embed(value images) {
     const image_input& image = model.image;
     const std::int64_t width = model.hidden_size;
@@ -211,22 +261,39 @@ class image_encoder_code : public hugging_face_code {
     value patches = transpose(t, std::move(maps), 1, 2);
     if (wants_gradient) t.require_gradient(patches.get());
     value x;
+    const auto repeated = [&](int parameter, std::int64_t tokens) {
+      return expand(t, t.parameter(parameter), {batch, tokens, width});
+    };
+    value registers;
     if (image.class_tokens != 0) {
-      x = concatenate(t, expand(t, t.parameter(class_token_), {batch, 1, width}), patches, 1);
-      if (!code().positions_in_table) patches.drop();
+      const value first = repeated(class_token_, 1);
+      if (registers_ != none && !code().registers_behind_positions)
+        registers = repeated(registers_, image.register_tokens);
+      if (registers->defined())
+        x = concatenate(t, {&*first, &*registers, &*patches}, 1);
+      else
+        x = concatenate(t, first, patches, 1);
     } else {
       x = t.share(patches);
     }
+    if (!code().positions_in_table) patches.drop();
     if (code().positions_in_table)
       x = add(t, x, embedding(t, numbers_, positions_));
     else
       x = add(t, x, t.parameter(positions_));
-    return dropout(t, x, drops && code().drops_hidden);
+    if (registers_ != none && code().registers_behind_positions) {
+      const value first = slice(t, x, 1, 1);
+      registers = repeated(registers_, image.register_tokens);
+      const value others = slice(t, x, 1, image.patches());
+      x = concatenate(t, {&*first, &*registers, &*others}, 1);
+    }
+    return dropout(t, x, drops && code().drops_embedding);
   }
 
   module patches_{}, embedding_norm_{}, norm_{}, classes_{};
   int class_token_ = none;
   int positions_ = none;
+  int registers_ = none;
   int first_of_patches_ = 0;
   int behind_patches_ = 0;
   growing_array<layer_modules> layers_{};

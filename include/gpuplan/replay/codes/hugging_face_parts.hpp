@@ -42,9 +42,12 @@ class hugging_face_code : public hugging_face_attention {
       build(made, trains, {&its::key, &its::value, &its::query, &its::out});
     else
       build(made, trains, {&its::query, &its::key, &its::value, &its::out});
+    if (model.layer_scale) build(made, trains, {&its::attention_scale});
     if (order != norm_attention_norm_mlp) build(made, trains, {&its::before_attention});
     if (order != attention_norm_mlp_norm) build(made, trains, {&its::before_mlp});
+    if (model.gated_mlp) build(made, trains, {&its::gate});
     build(made, trains, {&its::up, &its::down});
+    if (model.layer_scale) build(made, trains, {&its::mlp_scale});
     if (order == attention_norm_mlp_norm) build(made, trains, {&its::before_mlp});
     return made;
   }
@@ -70,6 +73,11 @@ class hugging_face_code : public hugging_face_attention {
     if (which == &its::up) return made(operator_kind::up, ffn, width, model.mlp_bias);
     if (which == &its::gate_up) return made(operator_kind::gate_up, 2 * ffn, width, model.mlp_bias);
     if (which == &its::down) return made(operator_kind::down, width, ffn, model.mlp_bias);
+    if (which == &its::attention_scale || which == &its::mlp_scale) {
+      module scale;
+      scale.weight = parameter(sizes{width}, trains);
+      return scale;
+    }
     const bool is_of_head = which == &its::query_norm || which == &its::key_norm;
     if (!is_of_head) return norm_module(width, trains);
     if (model.qk_norm != qk_norm_scope::full_width) return norm_module(head, trains);

@@ -17,18 +17,27 @@ class vit_code : public image_encoder_code {
  protected:
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = layers_[index];
-    const bool drops_hidden = drops && code().drops_hidden;
     attended made = attend_to(by, norm(input, by.before_attention));
-    value x = dropout(t, std::move(made.output), drops_hidden);
-    x = add_residual(x, input);
-    const value hidden = dropout(t, feed_forward(by, norm(x, by.before_mlp)), drops_hidden);
-    return add_residual(hidden, x);
+    const value x = add_residual(branch(std::move(made.output), by.attention_scale), input);
+    return add_residual(branch(feed_forward(by, norm(x, by.before_mlp)), by.mlp_scale), x);
+  }
+  /// Dropout, layer scale, and DropPath.
+  constexpr value branch(value x, const module& scale) {
+    x = dropout(t, x, drops && code().drops_hidden);
+    if (scale.weight != none) x = multiply(t, x, t.parameter(scale.weight));
+    if (model.image.drop_path) x = drop_path(x);
+    return x;
   }
   constexpr value feed_forward(const layer_modules& by, argument given) {
     const held x(given);
+    if (model.gated_mlp) {  // Dinov2SwiGLUFFN, whatever the model's activation
+      const value gate = silu(t, linear(x, by.gate));
+      return linear(multiply(t, gate, linear(x, by.up)), by.down);
+    }
     return linear(activation(linear(x, by.up)), by.down);
   }
-  constexpr value add_residual(const tensor& x, const tensor& residual) {
+  constexpr value add_residual(argument given, const tensor& residual) {
+    const held x(given);
     if (code().adds_to_residual) return add(t, residual, x);
     return add(t, x, residual);
   }
@@ -36,7 +45,9 @@ class vit_code : public image_encoder_code {
   constexpr attended attend_to(const layer_modules& by, argument given) {
     const held x(given);
     const auto [q, k, v] = project(by, x, code().views_behind_projections);
-    return project_out(attend(q, k, v, {}, false, {}), by.out);
+    const eager_attention_options products{.softmax_in_fp32 = code().softmax_in_fp32,
+                                           .casts_weights = false};
+    return project_out(attend(q, k, v, {}, false, products), by.out);
   }
 };
 

@@ -1,0 +1,108 @@
+#pragma once
+
+// Encoders of images of Hugging Face's transformers 5.23, beside ViT, CLIP and SigLIP.
+
+#include <gpuplan/catalog/framework_parts.hpp>
+#include <gpuplan/catalog/frameworks/encoders.hpp>
+#include <gpuplan/detail/flaws.hpp>
+#include <gpuplan/framework.hpp>
+#include <gpuplan/implementation.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/result.hpp>
+
+namespace gpuplan {
+namespace code_names {
+inline constexpr code_name dinov2{"dinov2"};
+inline constexpr code_name swin{"swin"};
+}  // namespace code_names
+
+namespace detail {
+
+// Layer scales, and a classifier of the first token and the mean of the patches.
+constexpr failure flaw_of_dinov2(const transformer& model, const implementation& as) {
+  transformer usual = model;
+  usual.gated_mlp = usual.layer_scale = false;
+  if (const failure why = flaw_of_image_classifiers(usual, as); failed(why)) return why;
+  return flaw_unless({{{fact::layer_scale, model.layer_scale}, true},
+                      {{fact::classifier_inputs, model.classifier_inputs}, 2}},
+                     {fact::layers, as.layers->name});
+}
+
+// Stages, each of at least a window.
+constexpr failure flaw_of_swin(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  const image_stages& stages = model.stages;
+  if (stages.size() == 0) return without_code({{fact::stages, 0}, layers, {fact::at_least, 1}});
+  const std::int64_t patch = model.image.patch_size;
+  if (const failure why = flaw_if_no_multiple({{fact::image_size, model.image.image_size}},
+                                              {fact::patch_size, patch});
+      failed(why))
+    return why;
+  std::int64_t side = model.image.image_size / patch;
+  for (int at = 1; at < stages.size(); ++at) side = (side + 1) / 2;
+  if (side < stages.window_size)
+    return without_code({{fact::window_size, stages.window_size}, layers, {fact::at_most, side}});
+  transformer usual = model;
+  usual.stages = {};
+  if (const failure why = flaw_of_image_classifiers(usual, as); failed(why)) return why;
+  return flaw_unless({{{fact::classifier_inputs, model.classifier_inputs}, 1}}, layers);
+}
+
+}  // namespace detail
+
+namespace layer_classes {
+/// Hugging Face's Swin.
+inline constexpr layer_class swin{.name = &code_names::swin,
+                                  .kind = model_kind::vision,
+                                  .flaw_of = detail::flaw_of_swin,
+                                  .code = &eager::library_code,
+                                  .recomputes_layers = false,
+                                  .repeats_layers = false};
+/// Hugging Face's DINOv2, without registers and with them.
+inline constexpr layer_class dinov2{.name = &code_names::dinov2,
+                                    .kind = model_kind::vision,
+                                    .flaw_of = detail::flaw_of_dinov2,
+                                    .code = &eager::library_code};
+}  // namespace layer_classes
+
+namespace catalog {
+
+/// Dinov2ForImageClassification.
+inline constexpr framework hugging_face_dinov2{
+    .name = "transformers, DINOv2",
+    .implementation = {.layers = &layer_classes::dinov2,
+                       .images = {.built = layer_construction::norm_attention_norm_mlp,
+                                  .registers_behind_positions = true,
+                                  .drops_hidden = false,
+                                  .softmax_in_fp32 = false,
+                                  .truncates_weights = true,
+                                  .initializes_layers_first = true}},
+    .costs = eager_costs};
+
+/// DeiTForImageClassification: the token of distillation is a register, with a position.
+inline constexpr framework hugging_face_deit{
+    .name = "transformers, DeiT",
+    .implementation = {.layers = &layer_classes::vit, .images = {.truncates_positions = false}},
+    .costs = eager_costs};
+
+/// IJepaForImageClassification, which has no first token.
+inline constexpr framework hugging_face_ijepa{
+    .name = "transformers, I-JEPA",
+    .implementation = {.layers = &layer_classes::vit,
+                       .images = {.means_patches = true, .truncates_weights = true}},
+    .costs = eager_costs};
+
+/// SwinForImageClassification.
+inline constexpr framework hugging_face_swin{.name = "transformers, Swin",
+                                             .implementation = {.layers = &layer_classes::swin},
+                                             .costs = eager_costs};
+
+inline constexpr listed_framework image_frameworks[] = {
+    {&hugging_face_dinov2, "dinov2", {"dinov2"}},
+    {&hugging_face_deit, "deit", {"deit", "vit_msn", "vitmsn"}},
+    {&hugging_face_ijepa, "ijepa", {"ijepa"}},
+    {&hugging_face_swin, "swin", {"swin"}},
+};
+
+}  // namespace catalog
+}  // namespace gpuplan

@@ -1,0 +1,131 @@
+#pragma once
+
+// What works on images as points with channels: padding, shifts, windows. Private.
+
+#include <gpuplan/replay/eager/node_backward.hpp>
+#include <gpuplan/replay/eager/operators/embedding.hpp>
+#include <gpuplan/replay/eager/operators/reductions.hpp>
+#include <gpuplan/replay/eager/operators/views.hpp>
+#include <gpuplan/replay/eager/tape.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace gpuplan::eager {
+
+// A tensor of the input's sizes.
+constexpr void remade_backward(const node_backward& b) {
+  b.out[0] = b.t.make(b.by.size[1], b.g.format);
+  b.t.executes({&b.g, &*b.out[0]});
+}
+inline constexpr node_kind rearrangement{"elements in another order", &remade_backward};
+inline constexpr node_kind image_padding{"padding", &remade_backward};
+
+/// Elements in another order, as a copy: x.view(...).transpose(...).contiguous().view(wanted).
+constexpr value rearrange(tape& t, argument given, const sizes& wanted) {
+  const held x(given);
+  const int by = t.add_node(rearrangement, {&x});
+  if (node* made = t.at(by)) made->size[1] = x.size;
+  value result = t.make(wanted, x.format, {"elements in another order", none, &x});
+  t.executes({&x, &*result});
+  t.result_of(by, result.get());
+  return result;
+}
+/// Zeros at the ends of dimensions; a copy where there are none.
+constexpr value pad_to(tape& t, argument given, const sizes& wanted) {
+  const held x(given);
+  const int by = t.add_node(image_padding, {&x});
+  if (node* made = t.at(by)) made->size[1] = x.size;
+  value result = t.make(wanted, x.format, {"padded", none, &x});
+  t.executes({&x, &*result}, {.kernels = 2});
+  t.result_of(by, result.get());
+  return result;
+}
+
+// as_strided, then the gradient of each point, whose channels stand before the points in memory.
+constexpr void average_backward(const node_backward& b) {
+  const value strided = b.t.make(b.g.size, b.g.format);
+  const sizes& points = b.by.size[1];
+  value made = b.t.make({points[0], points[2], points[1]}, b.g.format);
+  swap_dimensions(made.get(), 1, 2);
+  b.t.executes({&b.g, &*made});
+  b.out[0] = std::move(made);
+}
+inline constexpr node_kind average{"mean of all points", &average_backward};
+/// nn.AdaptiveAvgPool1d(1) of (batch, points, channels).
+constexpr value average_of_points(tape& t, argument given) {
+  const held x(given);
+  value result = mean_over(t, x, 1);
+  if (node* made = t.at(result->node)) made->kind = &average;
+  return result;
+}
+
+// One dimension after the other.
+constexpr value rolled(tape& t, const tensor& x) {
+  value first;
+  {
+    value together;
+    if (!x.is_contiguous()) together = t.make(x.size, x.format);
+    first = t.make(x.size, x.format, {"shifted", none, &x});
+  }
+  value second = t.make(x.size, x.format, {"shifted", none, &x});
+  t.executes({&x, &*second}, {.kernels = 2});
+  return second;
+}
+constexpr void roll_backward(const node_backward& b) { b.out[0] = rolled(b.t, b.g); }
+inline constexpr node_kind image_shift{"shift", &roll_backward};
+/// torch.roll along two dimensions.
+constexpr value roll(tape& t, argument given) {
+  const held x(given);
+  const int by = t.add_node(image_shift, {&x});
+  value result = rolled(t, x);
+  t.result_of(by, result.get());
+  return result;
+}
+
+// index_put_ into zeros, which adds what belongs to one row: it sorts the numbers first, by CUB
+// where they are many.
+constexpr void table_rows_backward(const node_backward& b) {
+  constexpr std::int64_t most_in_one_tile = 2304;
+  tape& t = b.t;
+  const std::int64_t count = b.kept(0).count();
+  b.out[0] = t.make(b.by.size[1], b.g.format);
+  const auto numbers = [&](const char* as) { return t.new_storage(8 * count, {as}); };
+  const int wrapped = numbers("numbers of rows");
+  const int rows = numbers("numbers of rows");
+  t.release(wrapped);
+  value together;
+  if (!b.g.is_contiguous()) together = t.make(b.g.size, b.g.format);
+  const int order = numbers("order of rows");
+  const int sorted = numbers("sorted rows");
+  const int range = numbers("numbers in order");
+  const std::int64_t passes = passes_of_sorting(b.by.size[1][0]);
+  const std::int64_t scratch =
+      2 * round_up(8 * count, 256) + 1024 * ceil_div(count, 4608) + 2048 * passes + 511;
+  t.touch(count <= most_in_one_tile ? 1 : scratch);
+  for (const int one : {range, sorted, order, rows}) t.release(one);
+  t.executes({&b.g, &b.kept(0), &*b.out[0]});
+}
+inline constexpr node_kind table_lookup{"rows of a table", &table_rows_backward};
+/// Rows of a table by number, table[numbers], which are kept.
+constexpr value table_rows(tape& t, argument given_table, argument given_numbers) {
+  const held table(given_table), numbers(given_numbers);
+  const int by = t.add_node(table_lookup, {&table});
+  if (node* made = t.at(by)) made->size[1] = table.size;
+  value rows =
+      t.make({numbers.count(), table.size[1]}, table.format, {"rows of a table", none, &table});
+  t.executes({&table, &numbers, &*rows});
+  t.keep(by, numbers);
+  t.result_of(by, rows.get());
+  return rows;
+}
+
+/// x[..., ::2, ...]
+constexpr value every_second(tape& t, argument given, int dimension) {
+  const held x(given);
+  value half = slice(t, x, dimension, x.size[dimension] / 2);
+  half.get().stride[dimension] *= 2;
+  return half;
+}
+
+}  // namespace gpuplan::eager
