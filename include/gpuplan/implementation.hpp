@@ -158,6 +158,27 @@ struct encoder_options {
   bool drops_before_dense = false;  // of a classifier
   bool shares_head_bias = true;     // that of the masked head stands outside its layer
   bool gelu_in_head = false;        // whatever the layers' activation
+  bool builds_head_first = false;   // before the encoder
+  bool builds_head_norm_first = false;
+  bool drops_before_spans = false;  // of a classifier of spans
+};
+
+/// Where BART's kin have their positions.
+enum class position_table {
+  learned,
+  learned_behind_two,  // rows that no position reads
+  frozen_sinusoids,    // a parameter that does not train
+  counted_sinusoids    // a buffer, read by the number of each token that is no padding
+};
+
+/// What encoder-decoders of BART's kin do in different ways.
+struct sequence_options {
+  position_table positions = position_table::learned;
+  bool scales_behind_table = false;     // and not within the module of the table
+  bool norms_before_positions = false;  // the decoder its embedding
+  bool keeps_first_mask = false;        // the decoder's, of ones, as long as it runs
+  bool starts_with_last_label = false;  // the decoder's tokens; else with one of the configuration
+  bool adds_logits_bias = true;         // a buffer
 };
 
 /// In which order a layer of an encoder of images builds its parts.
@@ -257,6 +278,7 @@ struct implementation {
   bool loss_parallel = false;           // logits stay divided among tensor-parallel ranks
   bool scales_decoder_outputs = false;  // T5's first version, before the head
   encoder_options encoder{};
+  sequence_options sequences{};
   decoder_options decoder{};
   expert_options experts{};
   image_options images{};

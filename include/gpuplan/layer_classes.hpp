@@ -23,7 +23,12 @@ constexpr bool is_half(number_format format) {
   return format == number_format::bf16 || format == number_format::fp16;
 }
 // What no classes of the library have, and what experts and latent attention need.
-constexpr failure flaw_of_all(const transformer& model, const implementation& as) {
+// `projects`: embeddings of another width than the layers'. `shares_layers`: runs them more than
+// once.
+constexpr failure flaw_of_most(const transformer& model,
+                               const implementation& as,
+                               bool projects,
+                               bool shares_layers) {
   const named_fact layers{fact::layers, as.layers->name};
   if (model.norm == norm_kind::rms_norm && !model.norm_affine)
     return without_code(
@@ -51,7 +56,13 @@ constexpr failure flaw_of_all(const transformer& model, const implementation& as
                       {fact::layer_scale, model.layer_scale},
                       {fact::stages, model.stages.size()},
                       {fact::embedding_dim, model.embedding_dim}},
+                      {fact::num_hidden_groups, shares_layers ? 0 : model.shared.num_hidden_groups},
+                      {fact::embedding_dim, projects ? 0 : model.embedding_dim}},
                      layers);
+}
+
+constexpr failure flaw_of_all(const transformer& model, const implementation& as) {
+  return flaw_of_most(model, as, false, false);
 }
 
 // Of models as a person writes them with torch.nn.

@@ -1,11 +1,12 @@
 #pragma once
 
-// What a model is: the shape of a transformer, or of several with connectors between them. Plain
-// data in Hugging Face's words; the models themselves are in catalog/models.hpp.
+// What a model is: a transformer (transformer.hpp), or several with connectors between them, and
+// which can be. Plain data; the models themselves are in catalog/models.hpp.
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/trainable.hpp>
+#include <gpuplan/transformer.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -466,12 +467,17 @@ constexpr failure flaw_of_size(const transformer& model) {
        {fact::num_attention_heads, model.num_attention_heads}},
       {(4 * layers + 2) * width * d(model.intermediate_size),
        {fact::intermediate_size, model.intermediate_size}},
+      {4 * layers * width * d(model.decoder.intermediate_size),
+       {fact::decoder_intermediate_size, model.decoder.intermediate_size}},
       {4 * layers * width * d(model.moe.num_experts) * (d(model.moe.moe_intermediate_size) + 1),
        {fact::num_experts, model.moe.num_experts}},
       {4 * layers * width * d(model.moe.shared_expert_intermediate_size),
        {fact::shared_expert_intermediate_size, model.moe.shared_expert_intermediate_size}},
       {3 * widest * d(model.vocab_size), {fact::vocab_size, model.vocab_size}},
       {2 * widest * d(model.position_rows), {fact::position_rows, model.position_rows}},
+      {2 * widest * d(model.sinusoid_rows), {fact::sinusoid_rows, model.sinusoid_rows}},
+      {widest * d(model.decoder.position_rows),
+       {fact::decoder_position_rows, model.decoder.position_rows}},
       {2 * heads * d(model.relative_attention_buckets),
        {fact::relative_attention_buckets, model.relative_attention_buckets}},
       {widest * d(model.type_vocab_size), {fact::type_vocab_size, model.type_vocab_size}},
@@ -528,6 +534,21 @@ constexpr failure flaw_of_stack(const transformer& model) {
   return {};
 }
 
+constexpr failure flaw_of_shared_layers(const transformer& model) {
+  const named_fact groups{fact::num_hidden_groups, model.shared.num_hidden_groups};
+  const named_fact inner{fact::inner_group_num, model.shared.inner_group_num};
+  const named_fact layers{fact::num_hidden_layers, model.num_hidden_layers};
+  if (const failure why = flaw_of_dimensions({groups, inner}, most_layers); failed(why)) return why;
+  if (groups.value == 0) return {};
+  if (model.kind != model_kind::encoder)
+    return flaw_if_present(groups, {fact::model_kind, model.kind});
+  if (const failure why = flaw_if_not_positive({inner}); failed(why)) return why;
+  if (layers.value % inner.value != 0) return failure(errc::does_not_divide, {inner, layers});
+  if (groups.value * inner.value > layers.value)
+    return failure(errc::out_of_bounds, {groups, {fact::at_most, layers.value / inner.value}});
+  return {};
+}
+
 constexpr failure flaw_of(const transformer& model) {
   const latent_attention& mla = model.mla;
   const expert_mixture& moe = model.moe;
@@ -537,6 +558,7 @@ constexpr failure flaw_of(const transformer& model) {
                                              most_layers);
       failed(why))
     return why;
+  if (const failure why = flaw_of_shared_layers(model); failed(why)) return why;
   if (const failure why = flaw_of_dimensions(
           {{fact::hidden_size, model.hidden_size},
            {fact::intermediate_size, model.intermediate_size},
@@ -559,6 +581,9 @@ constexpr failure flaw_of(const transformer& model) {
            {fact::sliding_window, model.sliding_window},
            {fact::global_layer_step, model.global_layer_step},
            {fact::position_rows, model.position_rows},
+           {fact::sinusoid_rows, model.sinusoid_rows},
+           {fact::decoder_position_rows, model.decoder.position_rows},
+           {fact::decoder_intermediate_size, model.decoder.intermediate_size},
            {fact::relative_attention_buckets, model.relative_attention_buckets},
            {fact::type_vocab_size, model.type_vocab_size},
            {fact::embedding_dim, model.embedding_dim},

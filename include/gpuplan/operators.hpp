@@ -526,6 +526,11 @@ constexpr void visit_mlp_part(const transformer& model, bool experts, Visitor& v
   visitor.add_residual();
 }
 
+constexpr transformer with_mlp_of_decoder(transformer model) {
+  model.intermediate_size = model.decoder.intermediate_size;
+  return model;
+}
+
 }  // namespace detail
 
 /// Visits the operators of a layer. Precondition: `validate` accepts the model, which has such a
@@ -533,7 +538,10 @@ constexpr void visit_mlp_part(const transformer& model, bool experts, Visitor& v
 template <class Visitor>
 constexpr void visit_layer(const transformer& model, layer_kind kind, Visitor& visitor) {
   detail::visit_attention_part(model, kind == layer_kind::cross, visitor);
-  detail::visit_mlp_part(model, kind == layer_kind::experts, visitor);
+  if (kind == layer_kind::cross && model.decoder.intermediate_size != 0)
+    detail::visit_mlp_part(detail::with_mlp_of_decoder(model), false, visitor);
+  else
+    detail::visit_mlp_part(model, kind == layer_kind::experts, visitor);
 }
 
 /// How many layers of each kind.
@@ -581,7 +589,11 @@ constexpr void visit_layers(const transformer& model,
   };
   if (repeat(layers.dense + layers.experts)) detail::visit_attention_part(model, false, visitor);
   if (repeat(layers.cross)) detail::visit_attention_part(model, true, visitor);
-  if (repeat(layers.dense + layers.cross)) detail::visit_mlp_part(model, false, visitor);
+  const bool is_alike = model.decoder.intermediate_size == 0;
+  if (repeat(layers.dense + (is_alike ? layers.cross : 0)))
+    detail::visit_mlp_part(model, false, visitor);
+  if (!is_alike && repeat(layers.cross))
+    detail::visit_mlp_part(detail::with_mlp_of_decoder(model), false, visitor);
   if (repeat(layers.experts)) detail::visit_mlp_part(model, true, visitor);
   visitor.repeat(1);
 }
@@ -599,8 +611,9 @@ constexpr void visit_input(const transformer& model, Visitor& visitor) {
                     .to = slot::stream,
                     .tokens = token_set::patches});
   }
-  if (model.embedding_norm) visitor.norm(slot::stream, model.token_width());
-  if (model.token_width() != model.hidden_size)
+  if (model.embedding_norm && !model.embedding_norm_is_first)
+    visitor.norm(slot::stream, model.token_width());
+  if (model.embedding_dim != 0)
     visitor.linear({.kind = operator_kind::project_in,
                     .in = model.token_width(),
                     .out = model.hidden_size,
@@ -672,7 +685,8 @@ constexpr void visit_attention_pooling(const transformer& model, Visitor& visito
 template <class Visitor>
 constexpr void visit_output(const transformer& model, Visitor& visitor) {
   const std::int64_t width = model.hidden_size;
-  const bool of_all_tokens = model.head == head_kind::language_model;
+  const bool of_words = model.head == head_kind::language_model;
+  const bool of_all_tokens = model.reads_all_tokens();
   if (model.final_norm) visitor.norm(slot::stream, width);
   if (model.attention_pooling) detail::visit_attention_pooling(model, visitor);
   slot pooled = model.attention_pooling ? slot::pooled : slot::stream;
@@ -697,7 +711,7 @@ constexpr void visit_output(const transformer& model, Visitor& visitor) {
     pooled = slot::pooled;
   }
   slot read = of_all_tokens ? slot::stream : pooled;
-  const std::int64_t head_width = of_all_tokens ? model.token_width() : width;
+  const std::int64_t head_width = of_words ? model.token_width() : width;
   if (model.head_dense)
     visitor.linear({.kind = operator_kind::head_dense,
                     .in = width,
@@ -715,7 +729,7 @@ constexpr void visit_output(const transformer& model, Visitor& visitor) {
                     .to = slot::head_input});
   if (model.head_dense || head_width != width) read = slot::head_input;
   if (model.head_norm) visitor.output_norm(read, head_width);
-  if (of_all_tokens) detail::visit_language_model_head(model, read, false, visitor);
+  if (of_words) detail::visit_language_model_head(model, read, false, visitor);
   if (model.head == head_kind::classifier)
     visitor.linear({.kind = operator_kind::head,
                     .in = model.classifier_inputs * width,
@@ -723,7 +737,7 @@ constexpr void visit_output(const transformer& model, Visitor& visitor) {
                     .bias = model.classifier_bias,
                     .from = read,
                     .to = slot::logits,
-                    .tokens = token_set::pooled});
+                    .tokens = of_all_tokens ? token_set::own : token_set::pooled});
 }
 
 /// Visits the operators of a layer of multi-token prediction before and behind its layer, which is

@@ -200,8 +200,11 @@ constexpr void count_tables(const transformer& model,
   const std::int64_t width = model.token_width();
   const bool is_decoder = model.kind == model_kind::decoder;
   const std::int64_t stacks = model.kind == model_kind::encoder_decoder ? 2 : 1;
+  const std::int64_t rows_of_decoder =
+      model.decoder.position_rows != 0 ? model.decoder.position_rows : model.position_rows;
+  const std::int64_t position_rows = model.position_rows + (stacks == 2 ? rows_of_decoder : 0);
   counts.embedding += dealt(model.vocab_size, ways, rank) * width +
-                      stacks * model.position_rows * (is_decoder ? model.hidden_size : width) +
+                      position_rows * (is_decoder ? model.hidden_size : width) +
                       model.type_vocab_size * width;
   if (model.kind == model_kind::vision) {
     const image_input& image = model.image;
@@ -209,8 +212,8 @@ constexpr void count_tables(const transformer& model,
                         model.hidden_size;
   }
   if (model.relative_attention_buckets != 0)
-    counts.other +=
-        stacks * model.relative_attention_buckets * dealt(model.num_attention_heads, ways, rank);
+    counts.other += (model.relative_attention_in_layers ? model.layers() : stacks) *
+                    model.relative_attention_buckets * dealt(model.num_attention_heads, ways, rank);
 }
 
 // What is behind the layers, and the second stack's norms.
@@ -226,6 +229,14 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
   visit_mtp_input(model, visitor);
   visit_mtp_output(model, visitor);
   visitor.repeat(1);
+}
+
+// Of layers that run more than once those are counted that run first.
+constexpr layer_counts layers_with_parameters(const transformer& model,
+                                              std::int64_t first,
+                                              std::int64_t last) {
+  const std::int64_t end = model.built_layers();
+  return layers_between(model, first < end ? first : end, last < end ? last : end);
 }
 
 }  // namespace detail
@@ -267,7 +278,7 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
   bool starts_decoder = false;
   for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
     const layer_range range = layers_of_chunk(layout, model.layers(), rank.stage, chunk);
-    layers.add(layers_between(model, range.first, range.last));
+    layers.add(detail::layers_with_parameters(model, range.first, range.last));
     starts_decoder = starts_decoder || (model.kind == model_kind::encoder_decoder &&
                                         range.first <= model.num_hidden_layers &&
                                         model.num_hidden_layers < range.last);
@@ -398,7 +409,7 @@ class adapter_visitor {
 
 constexpr adapter_visitor adapted(const transformer& model, const lora& adapters) {
   adapter_visitor sum(model, adapters);
-  layer_counts layers = layers_between(model, 0, model.layers());
+  layer_counts layers = layers_with_parameters(model, 0, model.layers());
   layers.add(mtp_layer_kind(model), model.mtp_layers);
   visit_input(model, sum);
   visit_layers(model, layers, sum);

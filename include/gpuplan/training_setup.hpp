@@ -5,6 +5,7 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/framework.hpp>
+#include <gpuplan/known.hpp>
 #include <gpuplan/layer_classes.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/optimizer.hpp>
@@ -51,6 +52,9 @@ struct training_setup {
   bool saves_costly_results = false;
   attention_kernel attention = attention_kernel::automatic;
   double dropout = 0;
+  known<double> attention_dropout{};   // of the weights of attention; else `dropout`
+  known<double> activation_dropout{};  // within an MLP, where a class has one; likewise
+  known<double> classifier_dropout{};  // before a classifier; likewise
   bool padding_mask = false;
   gpuplan::framework framework{};
 };
@@ -677,6 +681,13 @@ constexpr failure flaw_of_lengths(const training_setup& setup) {
                      count,
                      named_fact{fact::at_least, 1},
                      named_fact{fact::at_most, longest});
+  // Whisper's encoder reads as many frames as it has positions for.
+  const std::int64_t frames = setup.model.audio.num_mel_bins != 0 ? setup.model.position_rows : 0;
+  if (frames != 0 && setup.sequence_length != frames)
+    return failure(errc::out_of_bounds,
+                   {{fact::sequence_length, setup.sequence_length},
+                    {fact::at_least, frames},
+                    {fact::at_most, frames}});
   // Layers: a model has no more.
   const auto flaw_of_layers = [](named_fact count, std::int64_t least) -> failure {
     if (count.value >= least && count.value <= most_layers) return {};
@@ -687,9 +698,20 @@ constexpr failure flaw_of_lengths(const training_setup& setup) {
                              flaw_of_layers({fact::recompute_period, setup.recompute_period}, 1),
                              flaw_of_layers({fact::recompute_layers, setup.recompute_layers}, 0)})
     if (failed(why)) return why;
-  if (!(setup.dropout >= 0 && setup.dropout <= 1))
+  const auto flaw_of_dropout = [](auto field, double probability) -> failure {
+    if (probability >= 0 && probability <= 1) return {};
     return failure(errc::out_of_bounds,
-                   {{fact::dropout, setup.dropout}, {fact::at_least, 0}, {fact::at_most, 1}});
+                   {{field, probability}, {fact::at_least, 0}, {fact::at_most, 1}});
+  };
+  for (const failure& why :
+       {flaw_of_dropout(fact::dropout, setup.dropout),
+        flaw_of_dropout(fact::attention_dropout,
+                        setup.attention_dropout ? *setup.attention_dropout : 0),
+        flaw_of_dropout(fact::activation_dropout,
+                        setup.activation_dropout ? *setup.activation_dropout : 0),
+        flaw_of_dropout(fact::classifier_dropout,
+                        setup.classifier_dropout ? *setup.classifier_dropout : 0)})
+    if (failed(why)) return why;
   return {};
 }
 

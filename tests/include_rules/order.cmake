@@ -22,6 +22,7 @@ set(descriptions
     device_efficiency.hpp
     cluster.hpp
     trainable.hpp
+    transformer.hpp
     model.hpp
     optimizer.hpp
     parallelism.hpp

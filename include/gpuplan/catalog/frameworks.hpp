@@ -11,6 +11,7 @@
 #include <gpuplan/catalog/frameworks/hugging_face_composites.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_experts.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_images.hpp>
+#include <gpuplan/catalog/frameworks/hugging_face_sequences.hpp>
 #include <gpuplan/catalog/frameworks/lit_gpt.hpp>
 #include <gpuplan/catalog/frameworks/megatron.hpp>
 #include <gpuplan/catalog/frameworks/nanotron.hpp>
@@ -45,6 +46,7 @@ inline constexpr auto listed_frameworks = gpuplan::detail::joined(torch_framewor
                                                                   encoder_frameworks,
                                                                   hugging_face_composite_frameworks,
                                                                   image_frameworks,
+                                                                  sequence_frameworks,
                                                                   lit_gpt_frameworks,
                                                                   torchtitan_frameworks,
                                                                   megatron_frameworks,

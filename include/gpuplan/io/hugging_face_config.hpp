@@ -8,6 +8,7 @@
 #include <gpuplan/io/hugging_face/config_reader.hpp>
 #include <gpuplan/io/hugging_face/type_readers.hpp>
 #include <gpuplan/io/json_depth.hpp>
+#include <gpuplan/known.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/result.hpp>
 
@@ -33,40 +34,71 @@ struct hugging_face_config {
   std::string architecture{};               // the class, where the file names one
   double hidden_dropout = 0;                // as far as the file says them
   double attention_dropout = 0;             // likewise
+  known<double> activation_dropout{};       // likewise; else the hidden one
+  known<double> classifier_dropout{};       // likewise; else the hidden one
   std::vector<std::string> unknown_keys{};  // left out, whatever they mean
 };
 
 namespace detail::hugging_face {
 
+inline void read_classes(config_reader& from, transformer& model) {
+  model.head = head_kind::classifier;
+  const std::int64_t labels = from.entries("id2label");
+  model.num_classes = from.integer("num_labels", labels != 0 ? labels : 2);
+  model.pooler = false;
+}
+// Whether a classifier of sequences reads a pooler's result.
+[[nodiscard]] inline bool pools_classes(std::string_view model_type) {
+  return model_type == "bert" || model_type == "ernie" || model_type == "albert";
+}
+// The dropout before a classifier, where it has a key of its own.
+[[nodiscard]] inline known<double> classifier_dropout(config_reader& from,
+                                                      const transformer& model) {
+  const bool finds_spans = model.classified == classified_kind::spans;
+  for (const char* key : {"classifier_dropout",
+                          "classifier_dropout_prob",
+                          finds_spans ? "qa_dropout" : "seq_classif_dropout"})
+    if (from.has(key) && (model.classified != classified_kind::tokens || key[0] == 'c'))
+      return from.largest({key});
+  return {};
+}
+
 // What is behind the layers, as the name of the class says; a file that names none has the head
 // of a language model, or none where it is an encoder.
 inline void read_head(config_reader& from, const std::string& model_type, transformer& model) {
   const bool is_encoder = model.kind == model_kind::encoder;
-  const bool is_bert = model_type == "bert";
   const bool is_vision = model.kind == model_kind::vision;
   const std::string named = from.architecture();
   const std::string name = !named.empty()            ? named
                            : is_encoder || is_vision ? "Model"
                                                      : "ForCausalLM";
   const bool generates = name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel") ||
-                         name.ends_with("ForConditionalGeneration");
+                         name.ends_with("ForConditionalGeneration") || name.ends_with("MTModel");
   if (generates && !is_encoder) {
     model.head = head_kind::language_model;
   } else if (is_encoder && name.ends_with("ForMaskedLM")) {
     model.head = head_kind::language_model;
-    model.head_dense = model.head_norm = model.lm_head_bias = true;
+    model.head_dense = model.head_norm = true;
+    if (model_type != "modernbert") model.lm_head_bias = true;
     model.pooler = false;
   } else if (is_encoder && name.ends_with("ForSequenceClassification")) {
+    read_classes(from, model);
+    model.pooler = pools_classes(model_type);
+    model.head_dense = !model.pooler;
+  } else if (is_encoder && name.ends_with("ForTokenClassification")) {
+    read_classes(from, model);
+    model.classified = classified_kind::tokens;
+  } else if (is_encoder && name.ends_with("ForQuestionAnswering")) {
+    read_classes(from, model);
+    model.classified = classified_kind::spans;
+    if (model.num_classes != 2) from.refuse("id2label", "num_labels must be 2 for spans of tokens");
+  } else if (model_type == "electra" && name.ends_with("ForPreTraining")) {
     model.head = head_kind::classifier;
-    const std::int64_t labels = from.entries("id2label");
-    model.num_classes = from.integer("num_labels", labels != 0 ? labels : 2);
-    model.pooler = is_bert;
-    model.head_dense = !is_bert;
+    model.classified = classified_kind::replaced;
+    model.num_classes = 1;
+    model.head_dense = true;
   } else if (is_vision && name.ends_with("ForImageClassification")) {
-    model.head = head_kind::classifier;
-    const std::int64_t labels = from.entries("id2label");
-    model.num_classes = from.integer("num_labels", labels != 0 ? labels : 2);
-    model.pooler = false;
+    read_classes(from, model);
   } else if (name.ends_with("Model")) {
     model.head = head_kind::none;
   } else {
@@ -137,6 +169,8 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
     found->read(from, shape);
     reading::read_activation(from, shape);
     reading::read_head(from, read.model_type, shape);
+    if (read.model_type == "modernbert" && shape.head == head_kind::classifier)
+      shape.head_dense = shape.head_norm = true;
   }
   if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
   read.shape = shape;
@@ -147,8 +181,12 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
                                       "resid_pdrop",
                                       "dropout_rate",
                                       "residual_dropout"});
-  read.attention_dropout =
-      from.largest({"attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"});
+  read.attention_dropout = read.hidden_dropout;
+  for (const char* key : {"attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"})
+    if (from.has(key)) read.attention_dropout = from.largest({key});
+  if (from.has("activation_dropout"))
+    read.activation_dropout = from.largest({"activation_dropout"});
+  read.classifier_dropout = reading::classifier_dropout(from, shape);
   read.unknown_keys = from.keys_not_asked_for();
   return read;
 }

@@ -4,17 +4,20 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/replay/codes/bart.hpp>
 #include <gpuplan/replay/codes/bert.hpp>
 #include <gpuplan/replay/codes/composites.hpp>
 #include <gpuplan/replay/codes/hugging_face_decoders.hpp>
 #include <gpuplan/replay/codes/hugging_face_latent.hpp>
 #include <gpuplan/replay/codes/lit_gpt.hpp>
 #include <gpuplan/replay/codes/megatron.hpp>
+#include <gpuplan/replay/codes/modernbert.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
 #include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/codes/swin.hpp>
 #include <gpuplan/replay/codes/torchtitan.hpp>
 #include <gpuplan/replay/codes/vit.hpp>
+#include <gpuplan/replay/codes/whisper.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/sharding/buckets.hpp>
@@ -32,10 +35,14 @@ namespace gpuplan::eager {
 inline constexpr known_code other_codes[] = {{&code_names::gpt, &code_of<plain_decoder>},
                                              {&code_names::llama, &code_of<plain_decoder>},
                                              {&code_names::bert, &code_of<bert_code>},
+                                             {&code_names::albert, &code_of<albert_code>},
+                                             {&code_names::modernbert, &code_of<modernbert_code>},
                                              {&code_names::vit, &code_of<vit_code>},
                                              {&code_names::dinov2, &code_of<vit_code>},
                                              {&code_names::swin, &code_of<swin_code>},
                                              {&code_names::t5, &code_of<t5_code>},
+                                             {&code_names::bart, &code_of<bart_code>},
+                                             {&code_names::whisper, &code_of<whisper_code>},
                                              {&code_names::lit_gpt, &code_of<lit_gpt>},
                                              {&code_names::megatron_core, &code_of<megatron_gpt>},
                                              {&code_names::torchtitan, &code_of<torchtitan_llama>}};

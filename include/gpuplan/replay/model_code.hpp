@@ -94,6 +94,9 @@ class model_code : public recomputer {
     t.recompute_by(*this);
     weight_format = element_of(setup.precision.weights);
     drops = setup.dropout > 0;
+    drops_attention = setup.attention_dropout ? *setup.attention_dropout > 0 : drops;
+    drops_activation = setup.activation_dropout ? *setup.activation_dropout > 0 : drops;
+    drops_classifier = setup.classifier_dropout ? *setup.classifier_dropout > 0 : drops;
     layers = model.num_hidden_layers;
   }
   model_code(const model_code&) = delete;
@@ -141,6 +144,9 @@ class model_code : public recomputer {
   trained_beside adapters;
   element weight_format = element::fp32;
   bool drops = false;
+  bool drops_attention = false;   // weights of attention
+  bool drops_activation = false;  // within an MLP
+  bool drops_classifier = false;  // what a classifier reads
   std::int64_t layers = 0;
 
   constexpr virtual ~model_code() {
@@ -600,7 +606,7 @@ class model_code : public recomputer {
   }
   /// What is computed again where attention alone is.
   constexpr virtual value core(const tensor& q, const tensor& k, const tensor& v) {
-    return attention(q, k, v, model.kind == model_kind::decoder, drops);
+    return attention(q, k, v, model.kind == model_kind::decoder, drops_attention);
   }
 
   constexpr void begin_rerun(int index, const tensor& x) {

@@ -16,6 +16,8 @@
 namespace gpuplan {
 namespace code_names {
 inline constexpr code_name bert{"bert"};
+inline constexpr code_name albert{"albert"};
+inline constexpr code_name modernbert{"modernbert"};
 inline constexpr code_name vit{"vit"};
 }  // namespace code_names
 
@@ -24,7 +26,8 @@ namespace detail {
 // Encoders of text, norms behind residuals, and of images, before: with all biases.
 constexpr failure flaw_of_encoders(const transformer& model,
                                    const implementation& as,
-                                   norm_position at) {
+                                   norm_position at,
+                                   bool shares_layers = false) {
   const named_fact layers{fact::layers, as.layers->name};
   if (model.gated_mlp) return without_code({{fact::gated_mlp, true}, layers, {fact::takes, false}});
   if (model.norm != norm_kind::layer_norm)
@@ -47,12 +50,41 @@ constexpr failure flaw_of_encoders(const transformer& model,
                       layers);
       failed(why))
     return why;
-  return flaw_of_all(model, as);
+  return flaw_of_most(model, as, model.kind == model_kind::encoder, shares_layers);
 }
 constexpr failure flaw_of_bert(const transformer& model, const implementation& as) {
   return flaw_of_encoders(model, as, norm_position::after_residual);
 }
 constexpr failure flaw_of_image_classifiers(const transformer& model, const implementation& as) {
+constexpr failure flaw_of_albert(const transformer& model, const implementation& as) {
+  const std::int64_t groups = model.shared.num_hidden_groups;
+  if (groups == 0)
+    return without_code(
+        {{fact::num_hidden_groups, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
+  return flaw_of_encoders(model, as, norm_position::after_residual, true);
+}
+constexpr failure flaw_of_modernbert(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  if (const failure why = flaw_unless(
+          {{{fact::norm, model.norm}, number(norm_kind::layer_norm)},
+           {{fact::norm_at, model.norm_at}, number(norm_position::before)},
+           {{fact::norm_affine, model.norm_affine}, true},
+           {{fact::gated_mlp, model.gated_mlp}, true},
+           {{fact::fused_qkv, model.fused_qkv}, true},
+           {{fact::fused_gate_up, model.fused_gate_up}, true},
+           {{fact::num_key_value_heads, model.key_value_heads()}, model.num_attention_heads}},
+          layers);
+      failed(why))
+    return why;
+  if (const failure why = flaw_if_any({{fact::position_rows, model.position_rows},
+                                       {fact::type_vocab_size, model.type_vocab_size}},
+                                      layers);
+      failed(why))
+    return why;
+  return flaw_of_all(model, as);
+}
+constexpr failure flaw_of_vit(const transformer& model, const implementation& as) {
   if (model.head != head_kind::classifier)
     return without_code({{fact::head, model.head},
                          {fact::layers, as.layers->name},
@@ -76,6 +108,21 @@ inline constexpr layer_class bert{.name = &code_names::bert,
                                   .has_module_hooks = true,
                                   .compares_texts = true,
                                   .counts_work = true};
+/// Hugging Face's ALBERT.
+inline constexpr layer_class albert{.name = &code_names::albert,
+                                    .kind = model_kind::encoder,
+                                    .flaw_of = detail::flaw_of_albert,
+                                    .code = &eager::library_code,
+                                    .compares_texts = true,
+                                    .repeats_layers = false,
+                                    .counts_work = true};
+/// Hugging Face's ModernBERT.
+inline constexpr layer_class modernbert{.name = &code_names::modernbert,
+                                        .kind = model_kind::encoder,
+                                        .flaw_of = detail::flaw_of_modernbert,
+                                        .code = &eager::library_code,
+                                        .compares_texts = true,
+                                        .repeats_layers = false};
 /// Hugging Face's ViT, CLIP's and SigLIP's towers.
 inline constexpr layer_class vit{.name = &code_names::vit,
                                  .kind = model_kind::vision,
@@ -102,6 +149,40 @@ inline constexpr framework hugging_face_roberta{
                                    .gelu_in_head = true}},
     .costs = eager_costs};
 
+/// Likewise Data2Vec's, ERNIE, which is BERT,
+/// XLM-RoBERTa and CamemBERT, whose heads stand before the encoder,
+inline constexpr framework hugging_face_xlm_roberta = [] {
+  framework changed = hugging_face_roberta;
+  changed.name = "transformers, XLM-RoBERTa";
+  changed.implementation.encoder.builds_head_first = true;
+  return changed;
+}();
+
+/// ELECTRA,
+inline constexpr framework hugging_face_electra{
+    .name = "transformers, ELECTRA",
+    .implementation = {.layers = &layer_classes::bert,
+                       .encoder = {.drops_before_dense = true,
+                                   .shares_head_bias = false,
+                                   .gelu_in_head = true,
+                                   .builds_head_norm_first = true}},
+    .costs = eager_costs};
+
+/// ALBERT, whose layers run more than once,
+inline constexpr framework hugging_face_albert{
+    .name = "transformers, ALBERT",
+    .implementation = {.layers = &layer_classes::albert,
+                       .encoder = {.pools = true, .builds_head_norm_first = true}},
+    .costs = eager_costs};
+
+/// ModernBERT, which rotates in fp32, with windows,
+inline constexpr framework hugging_face_modernbert{
+    .name = "transformers, ModernBERT",
+    .implementation = {.layers = &layer_classes::modernbert,
+                       .logits = logits_kind::to_fp32,
+                       .encoder = {.shares_head_bias = false}},
+    .costs = eager_costs};
+
 /// Likewise MPNet, whose attention is eager, with a bias by distance.
 inline constexpr framework hugging_face_mpnet{
     .name = "transformers, MPNet",
@@ -115,7 +196,9 @@ inline constexpr framework hugging_face_mpnet{
 inline constexpr framework hugging_face_distilbert{
     .name = "transformers, DistilBERT",
     .implementation = {.layers = &layer_classes::bert,
-                       .encoder = {.outputs_inside = true, .shares_head_bias = false}},
+                       .encoder = {.outputs_inside = true,
+                                   .shares_head_bias = false,
+                                   .drops_before_spans = true}},
     .costs = eager_costs};
 
 /// ViTForImageClassification.
@@ -164,8 +247,12 @@ inline constexpr framework torch_vit{.name = "torch.nn, ViT",
                                      .costs = eager_torch};
 
 inline constexpr listed_framework encoder_frameworks[] = {
-    {&hugging_face_bert, "bert", {"bert", "all-minilm"}},
-    {&hugging_face_roberta, "roberta", {"roberta", "xlm-roberta", "xlmroberta"}},
+    {&hugging_face_bert, "bert", {"bert", "ernie", "all-minilm"}},
+    {&hugging_face_roberta, "roberta", {"roberta", "data2vec-text", "data2vectext"}},
+    {&hugging_face_xlm_roberta, "xlm-roberta", {"xlm-roberta", "xlmroberta", "camembert"}},
+    {&hugging_face_electra, "electra", {"electra"}},
+    {&hugging_face_albert, "albert", {"albert"}},
+    {&hugging_face_modernbert, "modernbert", {"modernbert"}},
     {&hugging_face_mpnet, "mpnet", {"all-mpnet", "mpnet"}},
     {&hugging_face_distilbert, "distilbert", {"distilbert"}},
     {&hugging_face_vit, "vit", {"vit"}},

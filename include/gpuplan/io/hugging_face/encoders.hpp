@@ -35,6 +35,57 @@ inline void read_mpnet(config_reader& from, transformer& model) {
   model.relative_attention_buckets = from.integer("relative_attention_num_buckets", 32);
 }
 
+// Embeddings of another width than the layers'.
+inline void read_electra(config_reader& from, transformer& model) {
+  read_bert(from, model);
+  model.pooler = false;
+  const std::int64_t width = from.integer("embedding_size", 128);
+  model.embedding_dim = width == model.hidden_size ? 0 : width;
+  model.embedding_projection_bias = true;
+}
+
+inline void read_albert(config_reader& from, transformer& model) {
+  read_bert(from, model);
+  model.embedding_dim = from.integer("embedding_size", 128);
+  model.embedding_projection_bias = true;
+  model.shared.num_hidden_groups = from.integer("num_hidden_groups", 1);
+  model.shared.inner_group_num = from.integer("inner_group_num", 1);
+  model.num_hidden_layers =
+      from.multiple("num_hidden_layers", model.num_hidden_layers, model.shared.inner_group_num);
+}
+
+inline void read_modernbert(config_reader& from, transformer& model) {
+  read_heads(from, model);
+  model.kind = model_kind::encoder;
+  model.norm = norm_kind::layer_norm;
+  model.norm_bias = from.flag("norm_bias", false);
+  model.intermediate_size = from.integer("intermediate_size");
+  model.embedding_norm = model.embedding_norm_is_first = model.fused_qkv = model.fused_gate_up =
+      true;
+  model.hidden_act = activation_function::gelu;
+  read_biases(from, model);
+  model.mlp_bias = from.flag("mlp_bias", false);
+  // to either side
+  model.sliding_window = 1 + from.integer("local_attention", 128) / 2 * 2;
+  model.global_layer_step = from.integer("global_attn_every_n_layers", 3);
+  model.global_layer_first = true;
+  model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  model.head_dense_bias = from.flag("classifier_bias", false);
+  model.lm_head_bias = from.flag("decoder_bias", true);
+  from.only("sparse_prediction", false);
+  from.ignore("sparse_pred_ignore_index");
+  if (from.text("classifier_pooling") == "mean") from.wrong("classifier_pooling", "cls");
+  static_cast<void>(from.list("layer_types"));
+  for (const char* key : {"cls_token_id",
+                          "sep_token_id",
+                          "classifier_activation",
+                          "deterministic_flash_attn",
+                          "embedding_dropout",
+                          "initializer_cutoff_factor",
+                          "mlp_dropout"})
+    from.ignore(key);
+}
+
 inline void read_distilbert(config_reader& from, transformer& model) {
   make_classic(model);
   model.kind = model_kind::encoder;
@@ -60,17 +111,159 @@ inline void read_t5(config_reader& from, transformer& model) {
   model.head_dim = from.integer("d_kv");
   model.vocab_size = from.integer("vocab_size");
   model.relative_attention_buckets = from.integer("relative_attention_num_buckets", 32);
-  model.gated_mlp = from.text("feed_forward_proj").rfind("gated", 0) == 0;
+  const std::string mlp = from.text("feed_forward_proj");
+  model.gated_mlp = mlp.rfind("gated", 0) == 0;
+  if (mlp.empty() || mlp == "relu")
+    model.hidden_act = activation_function::relu;
+  else if (mlp == "gated-gelu")
+    model.hidden_act = activation_function::gelu_tanh;
+  else if (mlp == "gated-silu")
+    model.hidden_act = activation_function::silu;
+  else
+    from.wrong("feed_forward_proj", "relu, gated-gelu or gated-silu for this reader");
+  model.scale_decoder_outputs =
+      from.flag("scale_decoder_outputs", from.flag("tie_word_embeddings", true));
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
 }
 
+// BART's keys. `first`: rows of its tables of positions that no position reads.
+inline void read_bart(config_reader& from, transformer& model, std::int64_t first = 0) {
+  make_classic(model);
+  model.kind = model_kind::encoder_decoder;
+  model.hidden_act = activation_function::gelu;
+  model.num_hidden_layers = from.integer("encoder_layers");
+  model.num_decoder_layers = from.integer("decoder_layers");
+  model.hidden_size = from.integer("d_model");
+  model.intermediate_size = from.integer("encoder_ffn_dim");
+  model.decoder.intermediate_size = from.integer("decoder_ffn_dim");
+  model.num_attention_heads = from.integer("encoder_attention_heads");
+  if (from.integer("decoder_attention_heads") != model.num_attention_heads)
+    from.wrong("decoder_attention_heads", "as many as the encoder's for this reader");
+  model.vocab_size = from.integer("vocab_size");
+  if (from.has("max_position_embeddings"))
+    model.position_rows = from.integer("max_position_embeddings") + first;
+  model.norm_at = norm_position::after_residual;
+  model.final_norm = false;
+  model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"})
+    if (from.largest({key}) != 0) from.wrong(key, "0 for this reader");
+  for (const char* key : {"scale_embedding",
+                          "forced_eos_token_id",
+                          "forced_bos_token_id",
+                          "num_beams",
+                          "normalize_embedding",
+                          "normalize_before",
+                          "add_final_layer_norm",
+                          "extra_pos_embeddings",
+                          "static_position_embeddings"})
+    from.ignore(key);
+}
+// Norms before attention and MLP, and behind each stack.
+inline void norm_first(transformer& model) {
+  model.norm_at = norm_position::before;
+  model.final_norm = true;
+}
+
+inline void read_whisper(config_reader& from, transformer& model) {
+  read_bart(from, model);
+  norm_first(model);
+  model.audio.num_mel_bins = from.integer("num_mel_bins");
+  model.position_rows = from.integer("max_source_positions");
+  model.decoder.position_rows = from.integer("max_target_positions");
+  from.only("apply_spec_augment", false);
+  from.only("use_weighted_layer_sum", false);
+  for (const char* key : {"begin_suppress_tokens",
+                          "suppress_tokens",
+                          "classifier_proj_size",
+                          "median_filter_width",
+                          "mask_feature_length",
+                          "mask_feature_min_masks",
+                          "mask_feature_prob",
+                          "mask_time_length",
+                          "mask_time_min_masks",
+                          "mask_time_prob"})
+    from.ignore(key);
+  // Two convolutions with biases; keys have none.
+  const std::int64_t width = model.hidden_size;
+  model.other_parameters = 3 * width * (model.audio.num_mel_bins + width) + 2 * width -
+                           width * (model.num_hidden_layers + 2 * model.num_decoder_layers);
+}
+
 inline constexpr type_reader encoder_readers[] = {
+    {"albert", read_albert},
+    {"bart",
+     [](config_reader& from, transformer& model) {
+       read_bart(from, model, 2);
+       model.embedding_norm = true;
+     }},
     {"bert", read_bert},
+    {"blenderbot",
+     [](config_reader& from, transformer& model) {
+       read_bart(from, model);
+       norm_first(model);
+     }},
+    {"blenderbot-small",
+     [](config_reader& from, transformer& model) {
+       read_bart(from, model);
+       model.embedding_norm = true;
+     }},
     {"camembert", read_bert},
+    {"data2vec-text", read_bert},
     {"distilbert", read_distilbert},
+    {"electra", read_electra},
+    {"ernie",
+     [](config_reader& from, transformer& model) {
+       read_bert(from, model);
+       from.only("use_task_id", false);
+       from.ignore("task_type_vocab_size");
+     }},
+    {"m2m_100",
+     [](config_reader& from, transformer& model) {
+       model.hidden_act = activation_function::relu;
+       read_bart(from, model, 2);
+       model.sinusoid_rows = model.position_rows;
+       model.position_rows = 0;
+       norm_first(model);
+     }},
+    {"marian",
+     [](config_reader& from, transformer& model) {
+       read_bart(from, model);
+       from.only("share_encoder_decoder_embeddings", true);
+       if (from.integer("decoder_vocab_size", model.vocab_size) != model.vocab_size)
+         from.wrong("decoder_vocab_size", "that of the encoder for this reader");
+     }},
+    {"mbart",
+     [](config_reader& from, transformer& model) {
+       read_bart(from, model, 2);
+       model.embedding_norm = true;
+       norm_first(model);
+     }},
+    {"modernbert", read_modernbert},
     {"mpnet", read_mpnet},
+    {"mt5",
+     [](config_reader& from, transformer& model) {
+       read_t5(from, model);
+       model.tied_embeddings = true;
+     }},
+    {"pegasus",
+     [](config_reader& from, transformer& model) {
+       read_bart(from, model);
+       norm_first(model);
+     }},
+    {"plbart",
+     [](config_reader& from, transformer& model) {
+       read_bart(from, model, 2);
+       model.embedding_norm = true;
+     }},
     {"roberta", read_bert},
     {"t5", read_t5},
+    {"umt5",
+     [](config_reader& from, transformer& model) {
+       read_t5(from, model);
+       model.relative_attention_in_layers = true;
+       model.tied_embeddings = model.scale_decoder_outputs = true;
+     }},
+    {"whisper", read_whisper},
     {"xlm-roberta", read_bert},
 };
 

@@ -57,12 +57,12 @@ class bert_code : public text_encoder_code {
     const value& attention = made.output;
     value hidden;
     if (code().outputs_inside) {
-      hidden = activation(linear(attention, by.up));
+      hidden = act(linear(attention, by.up));
       hidden = dropout(t, linear(std::move(hidden), by.down), drops);
       return norm(add(t, hidden, attention), by.behind_mlp);
     }
     enter();
-    hidden = activation(linear(attention, by.up));
+    hidden = act(linear(attention, by.up));
     leave(hidden);
     return add_and_norm(hidden, by.down, by.behind_mlp, attention);
   }
@@ -103,7 +103,7 @@ class bert_code : public text_encoder_code {
       value scores = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
       scores = add_in_place(t, scores, beside[the_distances]);
       if (beside[the_mask].defined()) scores = add(t, scores, beside[the_mask]);
-      const value weights = dropout(t, softmax_under_autocast(t, scores), drops);
+      const value weights = dropout(t, softmax_under_autocast(t, scores), drops_attention);
       value result = matmul(t, weights, v);
       result = contiguous(t, transpose(t, result, 1, 2));
       out = linear(view(t, std::move(result), x.size), by.out);
@@ -112,6 +112,47 @@ class bert_code : public text_encoder_code {
   }
 
   module distances_{};
+};
+
+// AlbertLayer: one residual order further, and its parameters serve several runs.
+class albert_code final : public bert_code {
+ public:
+  using bert_code::bert_code;
+  constexpr ~albert_code() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  [[nodiscard]] constexpr std::int64_t built_layers() const override {
+    return model.built_layers();
+  }
+  constexpr layer_modules build_layer(bool trains) override {
+    return built(trains,
+                 {&its::behind_mlp,
+                  &its::query,
+                  &its::key,
+                  &its::value,
+                  &its::out,
+                  &its::behind_attention,
+                  &its::up,
+                  &its::down});
+  }
+  constexpr value layer(int index, const tensor& input) override {
+    const std::int64_t inner = model.shared.inner_group_num;
+    const std::int64_t run = index / inner;
+    const std::int64_t runs = layers / inner;
+    const std::int64_t group = run * model.shared.num_hidden_groups / runs;
+    const layer_modules& by = layers_[static_cast<int>(group * inner + index % inner)];
+    attended made;
+    {
+      const auto [q, k, v] = project(by, input, false);
+      constexpr eager_attention_options products{.softmax_in_fp32 = false, .casts_weights = false};
+      made = attend(q, k, v, beside[the_mask], false, products);
+      made.output = view(t, made.output, input.size);
+      made.output = dropout(t, linear(made.output, by.out), drops);
+      made.output = norm(add(t, input, made.output), by.behind_attention);
+    }
+    const value fed = linear(act(linear(made.output, by.up)), by.down);
+    return norm(add(t, fed, made.output), by.behind_mlp);
+  }
 };
 
 }  // namespace gpuplan::eager

@@ -75,11 +75,12 @@ class hugging_face_attention : public hugging_face_masks {
       if (kernel == attention_kernel::efficient && !is_aligned) kernel = attention_kernel::math;
     }
     if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops);
+    if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops_attention);
     value bias = additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
     if (kernel == attention_kernel::math)
-      return math_attention(t, q, k, v, causal && !bias->defined(), drops, bias);
+      return math_attention(t, q, k, v, causal && !bias->defined(), drops_attention, bias);
     if (bias->defined()) bias = expand(t, bias, {q->size[0], q->size[1], q->size[2], k->size[2]});
-    return efficient_attention(t, q, k, v, drops, bias);
+    return efficient_attention(t, q, k, v, drops_attention, bias);
   }
   /// A mask as what is added to the scores: numbers, of which the efficient kernel reads rows of
   /// whole eights.
@@ -151,7 +152,7 @@ class hugging_face_attention : public hugging_face_masks {
       weights = softmax_under_autocast(t, weights);
       if (code.casts_weights) weights = cast(t, weights, v.format);
     }
-    weights = dropout(t, weights, drops);
+    weights = dropout(t, weights, drops_attention);
     attended made;
     value result = matmul(t, weights, v);
     result = transpose(t, result, 1, 2);

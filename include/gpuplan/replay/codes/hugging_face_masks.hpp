@@ -56,7 +56,8 @@ class hugging_face_masks : public model_code {
   }
   /// The mask of keys that queries see, as the attention reads it: (batch, 1, queries, keys),
   /// boolean, or written out in the format of the embeddings. None where attention does without.
-  /// `window`: how many keys a query sees, itself included; 0: all before it.
+  /// `window`: how many keys a query sees, itself included; 0: all before it. Without causality:
+  /// how many to either side.
   constexpr value mask_of(std::int64_t batch,
                           std::int64_t queries,
                           std::int64_t keys,
@@ -71,7 +72,7 @@ class hugging_face_masks : public model_code {
     if (pads) padding = padding_seen({batch, keys});
     value mask;
     {
-      if (pads && !is_needed) {
+      if (pads && (!is_needed || !causal)) {
         if (causal) {
           ask_whether_all(batch * keys);
           if (!setup.padding_mask) return {};
@@ -105,8 +106,10 @@ class hugging_face_masks : public model_code {
     const std::int64_t batch = of_batch.count();
     const std::int64_t queries = of_query.count();
     const std::int64_t keys = of_key.count();
-    const sizes by_position = causal ? sizes{1, 1, queries, keys} : sizes{1, 1, queries, 1};
+    const bool is_square = causal || is_windowed;
+    const sizes by_position = is_square ? sizes{1, 1, queries, keys} : sizes{1, 1, queries, 1};
     const auto by_position_alone = [&] {
+      if (is_windowed && !causal) return near_on_both_sides(of_query, of_key, by_position);
       if (is_windowed) return near_and_before(of_query, of_key, by_position);
       if (!causal) return compute(t, of_query, by_position, element::boolean);
       return compute(t, {&of_query, &of_key}, by_position, element::boolean);
@@ -130,6 +133,21 @@ class hugging_face_masks : public model_code {
     return compute(t, {&*joined, &*read}, {batch, 1, queries, keys}, element::boolean, {"mask"});
   }
 
+  /// (abs(queries - keys) <= window) & (queries >= 0)
+  constexpr value near_on_both_sides(const tensor& of_query,
+                                     const tensor& of_key,
+                                     const sizes& square) {
+    const element truth = element::boolean;
+    value joined = compute(t, of_query, sizes{1}, truth);
+    {
+      value distance = compute(t, {&of_query, &of_key}, square, element::int64);
+      distance = compute(t, distance, square, element::int64);
+      const value near = compute(t, std::move(distance), square, truth);
+      joined = compute(t, {&*joined, &*near}, square, truth);
+    }
+    const value any = compute(t, of_query, {1, 1, square[2], 1}, truth);
+    return compute(t, {&*joined, &*any}, square, truth);
+  }
   /// (keys > queries - window) & (keys <= queries)
   constexpr value near_and_before(const tensor& of_query,
                                   const tensor& of_key,

@@ -113,6 +113,17 @@ class hugging_face_code : public hugging_face_attention {
     adapt(made, operator_kind::head, model.vocab_size, model.hidden_size);
     return made;
   }
+  /// trunc_normal_: asks whether any number is too small or too large.
+  constexpr void truncate(std::int64_t count) {
+    const auto mask = [&] { return t.make(sizes{count}, element::boolean); };
+    value outside;
+    {
+      const value below = mask();
+      const value above = mask();
+      outside = mask();
+    }
+    ask_about_any(count);
+  }
   /// What lives as long as the model.
   constexpr tensor hold(value made) {
     const tensor held = made.take();

@@ -49,7 +49,7 @@ class t5_code : public hugging_face_code {
     value decoded = run_stack(decoder_ids, encoded);
     t.begin(moment::loss);
     value scaled;
-    if (setup.framework.implementation.scales_decoder_outputs)
+    if (setup.framework.implementation.scales_decoder_outputs && model.scale_decoder_outputs)
       scaled = scale(t, decoded);
     else
       scaled = value{};
@@ -92,7 +92,7 @@ class t5_code : public hugging_face_code {
       const auto being_built = t.building_unit(at);
       block made;
       made.is_decoder = first != 0;
-      build_attention(made.self, at == first, trains);
+      build_attention(made.self, at == first || model.relative_attention_in_layers, trains);
       if (made.is_decoder) build_attention(made.cross, false, trains);
       if (model.gated_mlp)
         made.mlp = built(trains, {&its::gate, &its::up, &its::down});
@@ -131,6 +131,7 @@ class t5_code : public hugging_face_code {
       beside[the_cross_mask] = cross_mask;
       beside[the_cross_bias] = cross_bias;
       hidden = run_layer(at, hidden);
+      if (model.relative_attention_in_layers) continue;
       // handed on by each block
       bias.get().node = beside[the_bias].node;
       bias.get().output = beside[the_bias].output;
@@ -168,7 +169,7 @@ class t5_code : public hugging_face_code {
       hidden = std::move(attention.output);
     }
     hidden = feed_forward_layer(by, hidden);
-    if (makes_bias && !t.is_recomputing()) {
+    if (makes_bias && !t.is_recomputing() && !model.relative_attention_in_layers) {
       made_bias_ = std::move(bias);
       made_cross_bias_ = std::move(cross_bias);
     }
@@ -258,7 +259,8 @@ class t5_code : public hugging_face_code {
 
   constexpr value no_bias(const tensor& q, const tensor& k) {
     value zeros = t.make({1, q.size[1], q.size[2], k.size[2]}, q.format);
-    if (setup.recompute == recompute_mode::full) t.require_gradient(zeros.get());
+    if (setup.recompute == recompute_mode::full && !model.relative_attention_in_layers)
+      t.require_gradient(zeros.get());
     return zeros;
   }
 

@@ -199,6 +199,34 @@ constexpr value convolve(tape& t, argument given, int weight, int bias) {
   t.result_of(by, result.get());
   return result;
 }
+/// Along the last dimension of (batch, channels, length), with so many zeros at either end: a
+/// kernel's worth of inputs for each place, laid in rows, times the weight, one sample after the
+/// other (slow_conv2d).
+constexpr value convolve_1d(
+    tape& t, argument given, int weight, int bias, std::int64_t stride, std::int64_t zeros) {
+  const held input(given);
+  value b;
+  if (bias != none) b = lowered_parameter(t, bias);
+  const value w = lowered_parameter(t, weight);
+  const value x = lowered(t, input);
+  const int by = t.add_node(node_kind::convolution, {&*x, &*w, &*b});
+  t.keep(by, x);
+  t.keep(by, w);
+  const std::int64_t places = (x->size[2] + 2 * zeros - w->size[2]) / stride + 1;
+  const std::int64_t row = w->count() / w->size[0];
+  t.note(by, {row, places});
+  value together;
+  if (!x->is_contiguous()) together = t.make(x->size, x->format, {"input in order"});
+  value result = t.make({x->size[0], w->size[0], places}, x->format, {"output", weight});
+  const value rows = t.make({row, places}, x->format, {"inputs in rows", weight});
+  t.touch_workspace();  // for each sample the same
+  const auto samples = static_cast<int>(x->size[0]);
+  t.count_product({places, row, w->size[0]},
+                  {&*x, &*w, &*b, &*result},
+                  {.kernels = samples + (bias != none ? 1 : 0), .products = samples});
+  t.result_of(by, result.get());
+  return result;
+}
 constexpr void convolution_backward(const node_backward& b) {
   tape& t = b.t;
   const tensor& weight = b.kept(1);
@@ -208,15 +236,24 @@ constexpr void convolution_backward(const node_backward& b) {
   const std::int64_t width = b.g.size[1];
   const std::int64_t row = b.by.argument[0];
   const std::int64_t patches = b.by.argument[1];
+  const auto calls = static_cast<int>(images);
+  value rows;
+  if (b.wants(0)) {
+    b.out[0] = t.make(b.kept(0).size, b.g.format);
+    rows = t.make({row, patches}, b.g.format);
+    t.touch_workspace();  // for each image the same
+    t.count_backward({row, width, patches},
+                     {&b.g, &weight, &*b.out[0]},
+                     {.kernels = calls, .products = calls, .fills = 1});
+  }
   if (b.wants(2)) {
     b.out[2] = t.make(sizes{width}, b.g.format);
     touch(t, scratch_of_reduction(t.device, images * patches, width, true));
   }
   if (!b.wants(1)) return;
   b.out[1] = t.make(weight.size, b.g.format);
-  const value rows = t.make({row, patches}, b.g.format);
+  if (!rows->defined()) rows = t.make({row, patches}, b.g.format);
   t.touch_workspace();  // for each image the same
-  const auto calls = static_cast<int>(images);
   t.count_backward({width, patches, row},
                    {&b.g, &b.kept(0), &weight, &*b.out[1], &*b.out[2]},
                    {.kernels = calls + 1 + (b.wants(2) ? 1 : 0), .products = calls, .fills = 1});

@@ -275,6 +275,34 @@ constexpr void nll_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::nll{"loss", &nll_backward};
 
+/// The mean of the binary cross entropy of logits, in fp32 under autocast.
+constexpr value binary_cross_entropy(tape& t, argument given, argument given_target) {
+  const held input(given), wanted(given_target);
+  const value target = raised(t, wanted);
+  const value x = raised(t, input);
+  const int by = t.add_node(node_kind::binary_cross_entropy, {&*x});
+  t.keep(by, x);
+  t.keep(by, target);
+  value loss;
+  {
+    const value logarithms = t.make_like(x->size, x->format, x, {}, "logarithms");
+    const element format = wider(x->format, target->format);
+    const value losses = t.make_like(x->size, format, x, target, "losses");
+    loss = t.make(sizes{1}, format, {"loss"});
+    loss.get().size.rank = 0;
+    device_work work = touch_reduction(t, bytes_of(format), x->count(), 1, true);
+    work.kernels += 4;
+    t.executes({&*x, &*target, &*loss}, work);
+  }
+  t.result_of(by, loss.get());
+  return loss;
+}
+constexpr void binary_cross_entropy_backward(const node_backward& b) {
+  b.out[0] = b.t.make_like(b.kept(0).size, b.kept(0).format, b.kept(0));
+  b.t.executes({&b.g, &b.kept(0), &b.kept(1), &*b.out[0]}, {.kernels = 3});
+}
+inline constexpr node_kind node_kind::binary_cross_entropy{"loss", &binary_cross_entropy_backward};
+
 /// The mean of (x - target)^2, in fp32 under autocast. The loss has memory for all of them.
 constexpr value mse_loss(tape& t, argument given, argument given_target) {
   const held input(given), wanted(given_target);

@@ -159,6 +159,17 @@ constexpr value part(
   seen.size[dimension] = length;
   return seen_by(t, by, seen, which);
 }
+/// One along a dimension, which is no more, of all that are there (unbind).
+constexpr value part_at(tape& t, int by, argument given, int dimension, int which) {
+  const held of(given);
+  tensor seen = of;
+  --seen.size.rank;
+  for (int at = dimension; at < seen.size.rank; ++at) {
+    seen.size[at] = of.size[at + 1];
+    seen.stride[at] = of.stride[at + 1];
+  }
+  return seen_by(t, by, seen, which);
+}
 constexpr void split_backward(const node_backward& b) {
   sizes whole;
   whole.rank = static_cast<int>(b.by.argument[0]);

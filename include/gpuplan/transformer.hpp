@@ -1,0 +1,275 @@
+#pragma once
+
+// The shape of one transformer: plain data in Hugging Face's words.
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// What a stack of layers reads, and how its tokens see each other.
+enum class model_kind {
+  decoder,          // every token sees those before it
+  encoder,          // every token sees all
+  encoder_decoder,  // a decoder whose layers also read an encoder's output
+  vision            // an encoder of image patches
+};
+
+enum class norm_kind { rms_norm, layer_norm };
+
+/// Where a layer normalises.
+enum class norm_position {
+  before,          // the input of attention and MLP: GPT-2, LLaMA
+  after_residual,  // the sum of their output and the residual: BERT, the first Transformer
+  after_sublayer,  // their output, before it is added: OLMo 2
+  around           // input and output: Gemma 2, Grok-1
+};
+
+/// What the norms of query and key, where there are some, have a weight for.
+enum class qk_norm_scope {
+  none,
+  head,       // each element of a head, shared by the heads: Qwen3, Gemma 3
+  full_width  // each element of all heads: OLMo 2, Command R+
+};
+
+/// What an MLP applies between its linear layers.
+enum class activation_function {
+  silu,
+  gelu,
+  gelu_tanh,
+  relu,
+  quick_gelu  // x * sigmoid(1.702 x), as operators
+};
+
+enum class head_kind {
+  none,            // the last hidden states, or what pools and projects them
+  language_model,  // vocab_size logits of every token
+  classifier       // num_classes logits of a sequence or an image
+};
+
+/// What the logits of a classifier are of.
+enum class classified_kind {
+  sequences,  // or images
+  tokens,
+  spans,    // of tokens: each token as the first, and as the last, of an answer
+  replaced  // tokens: one logit each, of a binary cross entropy (ELECTRA's discriminator)
+};
+
+/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): query, and key and
+/// value together, pass through narrow latent vectors, each with an RMS norm.
+struct latent_attention {
+  std::int64_t q_lora_rank = 0;  // 0: the query does not
+  std::int64_t kv_lora_rank = 0;
+  std::int64_t qk_nope_head_dim = 0;
+  std::int64_t qk_rope_head_dim = 0;
+  std::int64_t v_head_dim = 0;
+  bool rope_interleave = false;  // neighbours are rotated, not halves of a head
+
+  friend constexpr bool operator==(const latent_attention&, const latent_attention&) = default;
+};
+
+/// A mixture of experts in place of the MLP of a decoder's layers.
+struct expert_mixture {
+  std::int64_t num_experts = 0;  // routed ones, in each such layer
+  std::int64_t num_experts_per_tok = 0;
+  std::int64_t moe_intermediate_size = 0;            // of one routed expert
+  std::int64_t shared_expert_intermediate_size = 0;  // of all shared experts together
+  bool shared_expert_gate = false;                   // one logit that scales the shared experts
+  bool router_bias = false;
+  bool norm_topk_prob = false;        // a token's weights of its experts sum to one
+  std::int64_t n_group = 0;           // groups of experts, of which a token's are chosen first;
+  std::int64_t topk_group = 0;        // how many of these
+  bool output_router_logits = false;  // for a loss that balances the experts, where there is one
+  std::int64_t first_k_dense_layers = 0;  // these have an MLP
+  std::int64_t moe_layer_step = 1;  // of the others, every this-manieth of the model has experts
+
+  friend constexpr bool operator==(const expert_mixture&, const expert_mixture&) = default;
+};
+
+/// What a decoder behind an encoder has otherwise; 0: as the encoder.
+struct decoder_stack {
+  std::int64_t intermediate_size = 0;
+  std::int64_t position_rows = 0;
+
+  friend constexpr bool operator==(const decoder_stack&, const decoder_stack&) = default;
+};
+
+/// Layers that run more than once (ALBERT): groups of so many layers, where there are some. The
+/// model's layers are as many runs of a group as the groups share equally, one group behind the
+/// other.
+struct shared_layers {
+  std::int64_t num_hidden_groups = 0;
+  std::int64_t inner_group_num = 1;
+
+  friend constexpr bool operator==(const shared_layers&, const shared_layers&) = default;
+};
+
+/// How an image becomes tokens: square patches, each through one linear map, and extra tokens.
+struct image_input {
+  std::int64_t image_size = 0;  // pixels of a side
+  std::int64_t patch_size = 0;  // likewise
+  std::int64_t num_channels = 3;
+  bool patch_bias = true;
+  std::int64_t class_tokens = 1;
+  std::int64_t register_tokens = 0;
+  bool mask_token = false;  // a parameter, no token of an image
+
+  [[nodiscard]] constexpr std::int64_t patches() const {
+    const std::int64_t side = image_size / patch_size;
+    return side * side;
+  }
+  /// The tokens of one image.
+  [[nodiscard]] constexpr std::int64_t tokens() const {
+    return patches() + class_tokens + register_tokens;
+  }
+
+  friend constexpr bool operator==(const image_input&, const image_input&) = default;
+};
+
+/// How sound becomes tokens: convolutions over time, before the layers.
+struct audio_input {
+  std::int64_t num_mel_bins = 0;  // of a frame; two convolutions halve the frames: Whisper
+
+  friend constexpr bool operator==(const audio_input&, const audio_input&) = default;
+};
+
+/// The shape of one transformer. What is left out is what a decoder like LLaMA has; zero stands for
+/// absent unless the line says otherwise. Names are those of Hugging Face's configurations where
+/// they have one.
+struct transformer {
+  const char* name = "";
+  model_kind kind = model_kind::decoder;
+
+  std::int64_t num_hidden_layers = 0;   // encoder-decoder: of the encoder
+  std::int64_t num_decoder_layers = 0;  // encoder-decoder only
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;  // of the MLP; none is needed where all layers have experts
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_key_value_heads = 0;  // 0, and with latent attention: as many as attention heads
+  std::int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
+  std::int64_t vocab_size = 0;           // rows of the token table, padding included
+
+  decoder_stack decoder{};  // encoder-decoder only
+  shared_layers shared{};   // where num_hidden_groups is set
+
+  // Attention.
+  latent_attention mla{};       // where kv_lora_rank is set
+  bool attention_bias = false;  // of query, key and value
+  bool attention_out_bias = false;
+  bool fused_qkv = false;              // one linear layer makes query, key and value
+  bool parallel_attention = false;     // attention and MLP read the same residual
+  bool attention_sinks = false;        // one logit a head
+  std::int64_t sliding_window = 0;     // how many tokens a token sees, itself included; 0: all
+  std::int64_t global_layer_step = 0;  // every this-manieth layer has no window; 0: all have it
+  bool global_layer_first = false;     // of so many, the first has none; else the last
+
+  // MLP and experts.
+  bool gated_mlp = true;  // down(act(gate(x)) * up(x)); else down(act(up(x)))
+  activation_function hidden_act = activation_function::silu;
+  bool mlp_bias = false;       // experts included
+  bool fused_gate_up = false;  // one linear layer makes both
+  expert_mixture moe{};        // where num_experts is set
+
+  // Norms.
+  norm_kind norm = norm_kind::rms_norm;
+  norm_position norm_at = norm_position::before;
+  std::int64_t norms_per_layer = 2;  // cross-attention has one more; 4 where they are around
+  bool norm_bias = false;
+  bool norm_affine = true;  // false: norms have no parameters
+  bool final_norm = true;
+  bool embedding_norm = false;
+  bool embedding_norm_is_first = false;  // and the first layer has none before its attention
+  qk_norm_scope qk_norm = qk_norm_scope::none;
+  bool qk_norm_bias = false;
+  bool layer_scale = false;  // a vector scales the output of attention, another that of the MLP
+
+  // Input.
+  std::int64_t position_rows = 0;               // of a learned table
+  std::int64_t sinusoid_rows = 0;               // of one that is no parameter, a stack
+  std::int64_t relative_attention_buckets = 0;  // a table of biases, buckets x heads, a stack,
+  bool relative_attention_in_layers = false;    // or each layer's attention to its own tokens
+  std::int64_t type_vocab_size = 0;             // token types
+  std::int64_t embedding_dim = 0;  // 0: hidden_size; else linear layers lead from it and back
+  bool embedding_projection_bias = false;
+  image_input image{};  // vision only
+  audio_input audio{};
+
+  // Output.
+  head_kind head = head_kind::language_model;
+  bool tied_embeddings = false;       // the head's matrix is the token table
+  bool scale_decoder_outputs = true;  // before the head, where the class does that: T5
+  bool lm_head_bias = false;
+  bool pooler = false;             // hidden_size x hidden_size with bias, of one token
+  bool attention_pooling = false;  // a learned query attends to all tokens, then an MLP: SigLIP
+  bool head_dense = false;         // hidden_size x hidden_size before the head's matrix,
+  bool head_dense_bias = true;     // with a bias,
+  bool head_norm = false;          // and a norm behind it: BERT's masked language model
+  std::int64_t num_classes = 0;    // of a classifier
+  classified_kind classified = classified_kind::sequences;
+  bool classifier_bias = true;
+  std::int64_t classifier_inputs = 1;  // hidden vectors that a class reads: DINOv2 2
+  std::int64_t projection_dim = 0;     // of a linear layer behind the pooled token: CLIP
+  bool projection_bias = false;
+  std::int64_t mtp_layers =
+      0;  // multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2)
+
+  std::int64_t other_parameters = 0;  // what no line above describes
+
+  // What the lines above leave to be derived.
+
+  [[nodiscard]] constexpr bool is_latent() const { return mla.kv_lora_rank != 0; }
+  [[nodiscard]] constexpr std::int64_t key_value_heads() const {
+    return num_key_value_heads != 0 && !is_latent() ? num_key_value_heads : num_attention_heads;
+  }
+  /// Elements of one head's query and key.
+  [[nodiscard]] constexpr std::int64_t query_dim() const {
+    if (is_latent()) return mla.qk_nope_head_dim + mla.qk_rope_head_dim;
+    return head_dim != 0 ? head_dim : hidden_size / num_attention_heads;
+  }
+  /// Elements of one head's value.
+  [[nodiscard]] constexpr std::int64_t value_dim() const {
+    return is_latent() ? mla.v_head_dim : query_dim();
+  }
+  [[nodiscard]] constexpr std::int64_t token_width() const {
+    return embedding_dim != 0 ? embedding_dim : hidden_size;
+  }
+  /// Layers of all stacks; not those of multi-token prediction.
+  [[nodiscard]] constexpr std::int64_t layers() const {
+    return num_hidden_layers + num_decoder_layers;
+  }
+  /// How many of them have parameters of their own.
+  [[nodiscard]] constexpr std::int64_t built_layers() const {
+    if (shared.num_hidden_groups == 0) return layers();
+    return shared.num_hidden_groups * shared.inner_group_num;
+  }
+  [[nodiscard]] constexpr bool has_experts(std::int64_t layer) const {
+    return moe.num_experts != 0 && layer >= moe.first_k_dense_layers &&
+           (layer + 1) % moe.moe_layer_step == 0;
+  }
+  /// How many of the first `count` layers have experts.
+  [[nodiscard]] constexpr std::int64_t moe_layers_before(std::int64_t count) const {
+    if (moe.num_experts == 0 || count <= moe.first_k_dense_layers) return 0;
+    return count / moe.moe_layer_step - moe.first_k_dense_layers / moe.moe_layer_step;
+  }
+  [[nodiscard]] constexpr bool is_windowed(std::int64_t layer) const {
+    const std::int64_t number = layer + (global_layer_first ? 0 : 1);
+    return sliding_window != 0 && (global_layer_step == 0 || number % global_layer_step != 0);
+  }
+  /// How many of the first `count` layers of a stack have a window.
+  [[nodiscard]] constexpr std::int64_t windowed_layers_before(std::int64_t count) const {
+    if (sliding_window == 0) return 0;
+    if (global_layer_step == 0) return count;
+    const std::int64_t ahead = global_layer_first ? global_layer_step - 1 : 0;
+    return count - (count + ahead) / global_layer_step;
+  }
+  /// Whether the head has logits of every token.
+  [[nodiscard]] constexpr bool reads_all_tokens() const {
+    return head == head_kind::language_model ||
+           (head == head_kind::classifier && classified != classified_kind::sequences);
+  }
+  /// Whether the head's matrix is the token table.
+  [[nodiscard]] constexpr bool has_tied_head() const {
+    return tied_embeddings && head == head_kind::language_model;
+  }
+};
+
+}  // namespace gpuplan
