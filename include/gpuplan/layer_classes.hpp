@@ -55,7 +55,6 @@ constexpr failure flaw_of_most(const transformer& model,
                       {fact::mtp_layers, model.mtp_layers},
                       {fact::layer_scale, model.layer_scale},
                       {fact::stages, model.stages.size()},
-                      {fact::embedding_dim, model.embedding_dim}},
                       {fact::num_hidden_groups, shares_layers ? 0 : model.shared.num_hidden_groups},
                       {fact::embedding_dim, projects ? 0 : model.embedding_dim}},
                      layers);

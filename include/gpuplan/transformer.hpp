@@ -112,6 +112,7 @@ struct image_input {
   std::int64_t class_tokens = 1;
   std::int64_t register_tokens = 0;
   bool mask_token = false;  // a parameter, no token of an image
+  bool drop_path = false;   // branches beside residuals are left out of some samples
 
   [[nodiscard]] constexpr std::int64_t patches() const {
     const std::int64_t side = image_size / patch_size;
@@ -123,6 +124,25 @@ struct image_input {
   }
 
   friend constexpr bool operator==(const image_input&, const image_input&) = default;
+};
+
+/// An encoder of images in stages: between them points grow fewer and wider.
+struct image_stages {
+  static constexpr int most = 6;
+
+  std::int64_t depths[most]{};  // layers of each stage; no stages: the model has no such
+  std::int64_t widths[most]{};
+  std::int64_t heads[most]{};
+  std::int64_t inner[most]{};    // the width of the MLP
+  std::int64_t window_size = 0;  // of attention, points of a side
+
+  [[nodiscard]] constexpr int size() const {
+    int count = 0;
+    while (count < most && depths[count] != 0) ++count;
+    return count;
+  }
+
+  friend constexpr bool operator==(const image_stages&, const image_stages&) = default;
 };
 
 /// How sound becomes tokens: convolutions over time, before the layers.
@@ -190,7 +210,8 @@ struct transformer {
   std::int64_t type_vocab_size = 0;             // token types
   std::int64_t embedding_dim = 0;  // 0: hidden_size; else linear layers lead from it and back
   bool embedding_projection_bias = false;
-  image_input image{};  // vision only
+  image_input image{};    // vision only
+  image_stages stages{};  // likewise; the widths above are the last stage's
   audio_input audio{};
 
   // Output.

@@ -55,7 +55,6 @@ constexpr failure flaw_of_encoders(const transformer& model,
 constexpr failure flaw_of_bert(const transformer& model, const implementation& as) {
   return flaw_of_encoders(model, as, norm_position::after_residual);
 }
-constexpr failure flaw_of_image_classifiers(const transformer& model, const implementation& as) {
 constexpr failure flaw_of_albert(const transformer& model, const implementation& as) {
   const std::int64_t groups = model.shared.num_hidden_groups;
   if (groups == 0)
@@ -84,7 +83,7 @@ constexpr failure flaw_of_modernbert(const transformer& model, const implementat
     return why;
   return flaw_of_all(model, as);
 }
-constexpr failure flaw_of_vit(const transformer& model, const implementation& as) {
+constexpr failure flaw_of_image_classifiers(const transformer& model, const implementation& as) {
   if (model.head != head_kind::classifier)
     return without_code({{fact::head, model.head},
                          {fact::layers, as.layers->name},

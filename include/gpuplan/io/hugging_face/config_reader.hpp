@@ -55,9 +55,8 @@ inline constexpr std::string_view keys_without_shape =
     "router_aux_loss_coef router_jitter_noise scale_attention_softmax_in_fp32 "
     "scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scoring_func "
     "seq_aux seq_classif_dropout sinusoidal_pos_embds slow_but_exact softmax_scale stage_names "
-    "summary_activation summary_first_dropout summary_proj_to_labels summary_type "
-    "seq_aux seq_classif_dropout sinusoidal_pos_embds slow_but_exact softmax_scale "
-    "summary_activation summary_first_dropout summary_last_dropout summary_proj_to_labels summary_type "
+    "summary_activation summary_first_dropout summary_last_dropout summary_proj_to_labels "
+    "summary_type "
     "summary_use_proj swiglu_alpha swiglu_limit task_specific_params topk_group topk_method "
     "torch_dtype transformers_version unk_token_id use_cache use_mrope verbose ";
 

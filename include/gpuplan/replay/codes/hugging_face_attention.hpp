@@ -74,7 +74,6 @@ class hugging_face_attention : public hugging_face_masks {
       const bool is_aligned = q->size[3] * bytes_of(q->format) % 16 == 0;
       if (kernel == attention_kernel::efficient && !is_aligned) kernel = attention_kernel::math;
     }
-    if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops);
     if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops_attention);
     value bias = additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
     if (kernel == attention_kernel::math)

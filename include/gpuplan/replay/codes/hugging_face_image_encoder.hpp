@@ -221,18 +221,6 @@ class image_encoder_code : public hugging_face_code {
   constexpr void truncate_weight(const module& of) {
     if (of.weight != none) truncate(t.parameters[of.weight].data.count());
   }
-  /// trunc_normal_: asks whether any number is too small or too large.
-  constexpr void truncate(std::int64_t count) {
-    const auto mask = [&] { return t.make(sizes{count}, element::boolean); };
-    value outside;
-    {
-      const value below = mask();
-      const value above = mask();
-      outside = mask();
-    }
-    ask_about_any(count);
-  }
-
   // -- the model
 
   /// Leaves whole samples out: x.div(keep) * floor(rand + keep)
