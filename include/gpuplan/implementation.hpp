@@ -240,6 +240,8 @@ struct decoder_options {
 enum class router_kind {
   softmax,            // of all experts, of which the largest are chosen
   softmax_of_chosen,  // the largest logits
+  softmax_in_fp32,    // likewise of logits in fp32, maybe of the best groups: DeepSeek-V2
+  sigmoid,            // of each logit, in fp32
   sigmoid_in_groups   // of the best groups of experts the largest: DeepSeek-V3
 };
 

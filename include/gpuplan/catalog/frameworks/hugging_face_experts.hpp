@@ -16,6 +16,7 @@ namespace gpuplan {
 namespace code_names {
 inline constexpr code_name mixture{"mixture"};
 inline constexpr code_name latent{"latent"};
+inline constexpr code_name deepseek_v2{"deepseek_v2"};
 inline constexpr code_name gpt_oss{"gpt_oss"};
 }  // namespace code_names
 
@@ -25,21 +26,25 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
   const named_fact layers{fact::layers, as.layers->name};
   const expert_mixture& moe = model.moe;
   const bool is_gpt_oss = as.layers->name == &code_names::gpt_oss;
-  const bool is_latent = as.layers->name == &code_names::latent;
+  const bool is_latent =
+      as.layers->name == &code_names::latent || as.layers->name == &code_names::deepseek_v2;
   const bool in_groups = as.experts.router == router_kind::sigmoid_in_groups;
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
-  if (const failure why =
-          flaw_unless({{{fact::head, model.head}, number(head_kind::language_model)},
-                       {{fact::norm, model.norm}, number(norm_kind::rms_norm)},
-                       {{fact::norm_at, model.norm_at}, number(norm_position::before)},
-                       {{fact::norm_affine, model.norm_affine}, true},
-                       {{fact::norms_per_layer, model.norms_per_layer}, 2},
-                       {{fact::final_norm, model.final_norm}, true},
-                       {{fact::gated_mlp, model.gated_mlp}, true},
-                       {{fact::attention_sinks, model.attention_sinks}, is_gpt_oss},
-                       {{fact::mlp_bias, model.mlp_bias}, is_gpt_oss},
-                       {{fact::router_bias, moe.router_bias}, is_gpt_oss || in_groups}},
-                      layers);
+  if (const failure why = flaw_unless(
+          {{{fact::head, model.head}, number(head_kind::language_model)},
+           {{fact::norm, model.norm}, number(norm_kind::rms_norm)},
+           {{fact::norm_at, model.norm_at},
+            number(as.rms_norm == rms_norm_kind::eager_whole && !is_gpt_oss
+                       ? norm_position::after_sublayer
+                       : norm_position::before)},
+           {{fact::norm_affine, model.norm_affine}, true},
+           {{fact::norms_per_layer, model.norms_per_layer}, 2},
+           {{fact::final_norm, model.final_norm}, true},
+           {{fact::gated_mlp, model.gated_mlp}, true},
+           {{fact::attention_sinks, model.attention_sinks}, is_gpt_oss},
+           {{fact::mlp_bias, model.mlp_bias}, is_gpt_oss},
+           {{fact::router_bias, moe.router_bias}, is_gpt_oss || as.experts.corrects_choice}},
+          layers);
       failed(why))
     return why;
   if (const failure why =
@@ -65,7 +70,7 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
   if (moe.shared_expert_intermediate_size != 0 && as.experts.shared == shared_kind::none)
     return flaw_if_any(
         {{fact::shared_expert_intermediate_size, moe.shared_expert_intermediate_size}}, layers);
-  if (!in_groups) return {};
+  if (!in_groups && as.experts.router != router_kind::softmax_in_fp32) return {};
   const std::int64_t groups = moe.n_group != 0 ? moe.n_group : 1;
   if (const failure why =
           flaw_if_no_multiple({{fact::num_experts, moe.num_experts}}, {fact::n_group, groups});
@@ -75,7 +80,7 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
     return failure(errc::out_of_bounds,
                    named_fact{fact::topk_group, moe.topk_group},
                    named_fact{fact::at_most, groups});
-  if (moe.num_experts / groups < 2)
+  if (in_groups && moe.num_experts / groups < 2)
     return without_code({{fact::n_group, groups},
                          {fact::num_experts, moe.num_experts},
                          {fact::at_most, moe.num_experts / 2}});
@@ -95,6 +100,11 @@ inline constexpr layer_class latent{.name = &code_names::latent,
                                     .flaw_of = detail::flaw_of_mixture,
                                     .code = &eager::library_code,
                                     .repeats_layers = false};
+/// DeepSeek-V2.
+inline constexpr layer_class deepseek_v2{.name = &code_names::deepseek_v2,
+                                         .flaw_of = detail::flaw_of_mixture,
+                                         .code = &eager::library_code,
+                                         .repeats_layers = false};
 /// gpt-oss.
 inline constexpr layer_class gpt_oss{.name = &code_names::gpt_oss,
                                      .flaw_of = detail::flaw_of_mixture,
@@ -147,17 +157,51 @@ inline constexpr framework hugging_face_olmoe{
                                              {.views_behind_projections = true}),
     .costs = eager_decoder};
 
-/// DeepseekV3ForCausalLM,
+namespace experts_of {
+// DeepSeek-V3's experts, which many have.
+inline constexpr expert_options deepseek{.router = router_kind::sigmoid_in_groups,
+                                         .corrects_choice = true,
+                                         .builds_experts_first = true,
+                                         .shared = shared_kind::last};
+constexpr implementation like_deepseek(const layer_class& layers, const expert_options& experts) {
+  implementation changed = like_llama(experts);
+  changed.layers = &layers;
+  return changed;
+}
+}  // namespace experts_of
+
+/// DeepseekV2ForCausalLM,
+inline constexpr framework hugging_face_deepseek_v2{
+    .name = "transformers, DeepseekV2ForCausalLM",
+    .implementation = experts_of::like_deepseek(layer_classes::deepseek_v2,
+                                                {.router = router_kind::softmax_in_fp32,
+                                                 .builds_experts_first = true,
+                                                 .shared = shared_kind::last}),
+    .costs = eager_decoder};
+
+/// DeepseekV3ForCausalLM, Glm4MoeLiteForCausalLM,
 inline constexpr framework hugging_face_deepseek_v3{
     .name = "transformers, DeepseekV3ForCausalLM",
-    .implementation = {.layers = &layer_classes::latent,
-                       .rms_norm = rms_norm_kind::eager,
-                       .rotary = rotary_kind::rotate_half,
-                       .logits = logits_kind::to_fp32,
-                       .experts = {.router = router_kind::sigmoid_in_groups,
-                                   .corrects_choice = true,
-                                   .builds_experts_first = true,
-                                   .shared = shared_kind::last}},
+    .implementation = experts_of::like_deepseek(layer_classes::latent, experts_of::deepseek),
+    .costs = eager_decoder};
+
+/// Dots1ForCausalLM, SolarOpenForCausalLM,
+inline constexpr framework hugging_face_dots1{
+    .name = "transformers, Dots1ForCausalLM",
+    .implementation = experts_of::like_llama(experts_of::deepseek, {.masks_by_kind = true}),
+    .costs = eager_decoder};
+
+/// FlexOlmoForCausalLM.
+inline constexpr framework hugging_face_flex_olmo{
+    .name = "transformers, FlexOlmoForCausalLM",
+    .implementation =
+        [] {
+          implementation changed =
+              experts_of::like_llama({.casts_weights = true, .balances = true},
+                                     {.rotates_in_fp32 = true, .views_behind_projections = true});
+          changed.rms_norm = rms_norm_kind::eager_whole;
+          return changed;
+        }(),
     .costs = eager_decoder};
 
 /// GptOssForCausalLM.
@@ -175,7 +219,12 @@ inline constexpr framework hugging_face_gpt_oss{
 
 inline constexpr listed_framework mixture_frameworks[] = {
     {&hugging_face_mixtral, "mixtral", {"mixtral"}},
-    {&hugging_face_deepseek_v3, "deepseek-v3", {"deepseek_v3", "deepseekv3"}},
+    {&hugging_face_deepseek_v2, "deepseek-v2", {"deepseek_v2", "deepseekv2"}},
+    {&hugging_face_deepseek_v3,
+     "deepseek-v3",
+     {"deepseek_v3", "deepseekv3", "glm4_moe_lite", "glm4moelite"}},
+    {&hugging_face_dots1, "dots1", {"dots1", "solar_open", "solaropen"}},
+    {&hugging_face_flex_olmo, "flex-olmo", {"flex_olmo", "flexolmo"}},
     {&hugging_face_gpt_oss, "gpt-oss", {"gpt_oss", "gpt-oss", "gptoss"}},
     {&hugging_face_olmoe, "olmoe", {"olmoe"}},
     {&hugging_face_qwen2_moe, "qwen2-moe", {"qwen2_moe", "qwen2moe"}},

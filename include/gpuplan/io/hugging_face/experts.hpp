@@ -39,9 +39,20 @@ inline void read_routed_experts(config_reader& from, transformer& model) {
   model.moe.moe_intermediate_size = from.integer("moe_intermediate_size");
   model.moe.shared_expert_intermediate_size = from.multiple(
       "n_shared_experts", from.integer("n_shared_experts", 0), model.moe.moe_intermediate_size);
-  model.moe.first_k_dense_layers = from.integer("first_k_dense_replace");
+  model.moe.first_k_dense_layers = from.integer("first_k_dense_replace", 0);
   if (from.integer("moe_layer_freq", 1) != 1) from.wrong("moe_layer_freq", "1 for this reader");
   model.mtp_layers = from.integer("num_nextn_predict_layers", 0);
+}
+
+// The layers by name: those without experts come first.
+inline void read_sparse_layers(config_reader& from, transformer& model) {
+  const std::vector<json> layers = from.list("mlp_layer_types");
+  if (layers.empty()) return;
+  std::size_t dense = 0;
+  while (dense < layers.size() && layers[dense] == "dense") ++dense;
+  for (std::size_t i = dense; i < layers.size(); ++i)
+    if (layers[i] != "sparse") from.wrong("mlp_layer_types", "first dense, then sparse layers");
+  model.moe.first_k_dense_layers = static_cast<std::int64_t>(dense);
 }
 
 // Qwen's words for experts.
@@ -83,7 +94,12 @@ inline void read_gpt_oss(config_reader& from, transformer& model) {
 }
 
 inline constexpr type_reader expert_readers[] = {
-    {"deepseek_v2", read_deepseek},
+    {"deepseek_v2",
+     [](config_reader& from, transformer& model) {
+       read_deepseek(from, model);
+       if (from.text("topk_method") != "group_limited_greedy") model.moe.n_group = 0;
+       model.moe.norm_topk_prob = false;  // its class has no code for that
+     }},
     {"deepseek_v3",
      [](config_reader& from, transformer& model) {
        read_deepseek(from, model);
@@ -97,6 +113,35 @@ inline constexpr type_reader expert_readers[] = {
        model.attention_bias = from.flag("attention_bias", false);
        if (from.flag("use_qk_norm", false)) model.qk_norm = qk_norm_scope::head;
        read_routed_experts(from, model);
+       model.moe.router_bias = true;  // as DeepSeek-V3's
+     }},
+    {"dots1",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.qk_norm = qk_norm_scope::head;
+       read_window(from, model, 0);
+       from.ignore("max_window_layers");
+       read_routed_experts(from, model);
+       model.moe.router_bias = true;  // as DeepSeek-V3's
+     }},
+    {"flex_olmo",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.qk_norm = qk_norm_scope::full_width;
+       model.norm_at = norm_position::after_sublayer;
+       read_experts(
+           from, model, from.has("num_local_experts") ? "num_local_experts" : "num_experts");
+       model.moe.norm_topk_prob = from.flag("norm_topk_prob", false);
+       model.intermediate_size = 0;
+     }},
+    {"glm4_moe_lite",
+     [](config_reader& from, transformer& model) {
+       read_latent_attention(from, model);
+       model.mla.rope_interleave = from.flag("rope_interleave", true);
+       read_routed_experts(from, model);
+       read_sparse_layers(from, model);
        model.moe.router_bias = true;  // as DeepSeek-V3's
      }},
     {"gpt_oss", read_gpt_oss},
@@ -117,6 +162,18 @@ inline constexpr type_reader expert_readers[] = {
            from, model, from.has("num_local_experts") ? "num_local_experts" : "num_experts");
        model.moe.norm_topk_prob = from.flag("norm_topk_prob", false);
        model.intermediate_size = 0;
+     }},
+    {"solar_open",
+     [](config_reader& from, transformer& model) {
+       model.head_dim = 128;
+       read_heads(from, model);
+       model.num_key_value_heads = from.integer("num_key_value_heads", 8);
+       model.head_dim = from.integer("head_dim", model.head_dim);
+       model.tied_embeddings = from.flag("tie_word_embeddings", false);
+       model.attention_bias = from.flag("attention_bias", false);
+       read_routed_experts(from, model);
+       model.moe.first_k_dense_layers = 0;
+       model.moe.router_bias = true;  // as DeepSeek-V3's
      }},
     {"qwen2_moe",
      [](config_reader& from, transformer& model) {

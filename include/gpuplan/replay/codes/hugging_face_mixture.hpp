@@ -222,7 +222,12 @@ class hugging_face_mixture : public hugging_face_decoder {
       made.logits = fp32_logits(by, rows);
       return route_in_groups(by, std::move(made));
     }
+    if (experts().router == router_kind::softmax_in_fp32) {
+      made.logits = fp32_logits(by, rows);
+      return route_greedily(std::move(made));
+    }
     made.logits = eager::linear(t, rows, by.router.weight, by.router.bias);
+    if (experts().router == router_kind::sigmoid) return route_by_sigmoid(by, std::move(made));
     if (experts().router == router_kind::softmax_of_chosen) {
       chosen_elements largest = top_k(t, made.logits, chosen);
       made.places = std::move(largest.places);
@@ -240,6 +245,47 @@ class hugging_face_mixture : public hugging_face_decoder {
     if (model.moe.norm_topk_prob || experts().normalizes)
       made.weights = divide_in_place(t, made.weights, sum_of_rows(made.weights));
     if (experts().casts_weights) made.weights = cast(t, made.weights, made.logits->format);
+    return made;
+  }
+  // DeepseekV2TopkRouter
+  constexpr routes route_greedily(routes made) {
+    value scores = softmax_in_fp32(made.logits);
+    chosen_elements of_groups, best;
+    value mask, masks;
+    if (model.moe.n_group != 0) {
+      const std::int64_t groups = model.moe.n_group;
+      const std::int64_t count = model.moe.num_experts;
+      const sizes all = scores->size;
+      value hidden;
+      {
+        const auto unrecorded = t.without_graph();
+        of_groups = top_k(t, view(t, scores, {all[0], groups, count / groups}), 1);
+        const value of_group = view(t, of_groups.elements, {all[0], groups});
+        best = top_k(t, of_group, at_least(model.moe.topk_group, 1));
+        best.elements.drop();
+        mask = full(t, {all[0], groups}, element::fp32);
+        if (groups > 1) masks = compute(t, mask, all, element::fp32);  // else a view
+        hidden = compute(t, mask, all, element::boolean);
+        hidden = compute(t, std::move(hidden), all, element::boolean);
+      }
+      scores = masked_fill(t, scores, hidden);
+    }
+    chosen_elements largest = top_k(t, scores, model.moe.num_experts_per_tok);
+    made.places = std::move(largest.places);
+    made.weights = scale(t, std::move(largest.elements));
+    return made;
+  }
+  // MiniMaxM2TopKRouter
+  constexpr routes route_by_sigmoid(const expert_modules& by, routes made) {
+    const value scores = keeping_result(t, cast(t, made.logits, element::fp32));
+    value wanted;
+    {
+      const auto unrecorded = t.without_graph();
+      wanted = add(t, scores, by.correction);
+      made.places = std::move(top_k(t, wanted, model.moe.num_experts_per_tok).places);
+    }
+    made.weights = take_along(t, scores, made.places);
+    made.weights = divide_in_place(t, made.weights, sum_of_rows(made.weights));
     return made;
   }
   /// x.sum(-1, keepdim=True)

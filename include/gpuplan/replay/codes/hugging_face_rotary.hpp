@@ -68,10 +68,10 @@ class rotary_lm_code : public causal_lm_code {
   }
   /// Each angle stands for two elements of a head, which both read it.
   [[nodiscard]] constexpr virtual bool doubles_angles() const { return true; }
-  constexpr void rotary_tables(const tensor& inverse,
-                               element format,
-                               value& cosines,
-                               value& sines) {
+  constexpr virtual void rotary_tables(const tensor& inverse,
+                                       element format,
+                                       value& cosines,
+                                       value& sines) {
     const std::int64_t tokens = setup.sequence_length;
     const sizes table{1, tokens, doubles_angles() ? rotary_width() : rotary_width() / 2};
     value angles;

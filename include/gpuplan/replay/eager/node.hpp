@@ -27,7 +27,7 @@ struct node_kind {
   static const node_kind mm, addmm, bmm, convolution, flash, efficient, embedding;
   static const node_kind rearranged, masked_scatter;
   static const node_kind layer_norm, rms_norm, vector_norm, clamp, quotient;
-  static const node_kind chosen, rows_at, grouped, copied;
+  static const node_kind chosen, rows_at, grouped, copied, as_complex;
 };
 inline constexpr node_kind node_kind::accumulate{"parameter", nullptr};
 inline constexpr node_kind node_kind::function{"function of its own", nullptr};

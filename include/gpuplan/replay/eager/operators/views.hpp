@@ -262,6 +262,47 @@ constexpr void concatenate_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::concatenate{"concatenation", &concatenate_backward};
 
+/// Pairs of neighbours in the last dimension as complex numbers, (..., 2n) to (..., n): the same
+/// memory; view_as_complex of them as (..., n, 2), whose gradient is one of dense numbers.
+constexpr value as_complex(tape& t, argument given) {
+  const held of(given);
+  tensor seen = of;
+  const int last = of.size.rank - 1;
+  for (int at = 0; at < last; ++at) seen.stride[at] /= 2;
+  seen.size[last] /= 2;
+  seen.format = element::complex64;
+  const int by = t.add_node(node_kind::as_complex, {&of});
+  return seen_by(t, by, seen);
+}
+// Complex numbers as neighbours, and the other way: copied where they do not lie side by side.
+constexpr value neighbours_of(tape& t, const tensor& of) {
+  value dense = t.share(of);
+  if (!of.is_contiguous()) {
+    dense = t.make(of.size, of.format);
+    t.executes({&of, &*dense});
+  }
+  const bool was_complex = of.format == element::complex64;
+  sizes wanted = of.size;
+  wanted[wanted.rank - 1] = was_complex ? 2 * wanted[wanted.rank - 1] : wanted[wanted.rank - 1] / 2;
+  dense.get().format = was_complex ? element::fp32 : element::complex64;
+  set_contiguous(dense.get(), wanted);
+  dense.get().is_view = true;
+  return dense;
+}
+constexpr void complex_backward(const node_backward& b) { b.out[0] = neighbours_of(b.t, b.g); }
+inline constexpr node_kind node_kind::as_complex{"view", &complex_backward};
+/// The other way: view_as_real, with the pairs side by side in the last dimension.
+constexpr value as_real(tape& t, argument given) {
+  const held of(given);
+  tensor seen = of;
+  const int last = of.size.rank - 1;
+  for (int at = 0; at < last; ++at) seen.stride[at] *= 2;
+  seen.size[last] *= 2;
+  seen.format = element::fp32;
+  const int by = t.add_node(node_kind::as_complex, {&of});
+  return seen_by(t, by, seen);
+}
+
 // CopySlices: the whole gradient, in which what was overwritten becomes zero, and a copy of that
 // part, of which autograd makes a gradient of what was there before, too, if that has one.
 constexpr void copied_backward(const node_backward& b) {
