@@ -819,12 +819,16 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
                      {{fact::unread_layers, part.unread_layers},
                       {fact::at_least, 0},
                       {fact::at_most, part.model.num_hidden_layers}});
+    if (const failure why =
+            flaw_if_any({{fact::attention_pooling, part.model.attention_pooling}}, layers);
+        failed(why))
+      return why;
     training_setup alone = setup_of_part(setup, part);
     // What is behind its layers is the composite's; what is frozen may be a part.
     alone.model.head =
         part.model.kind == model_kind::vision ? head_kind::classifier : head_kind::language_model;
     alone.model.num_classes = 1;
-    alone.model.pooler = alone.model.attention_pooling = false;
+    alone.model.pooler = false;
     if (alone.trains.what == training::frozen) alone.trains.what = training::full;
     if (const failure why =
             flaw_if_any({{fact::adapter_base_block, alone.trains.adapters.base.block}}, layers);

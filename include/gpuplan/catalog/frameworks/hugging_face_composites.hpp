@@ -12,6 +12,7 @@
 namespace gpuplan {
 namespace code_names {
 inline constexpr code_name llava{"llava"};
+inline constexpr code_name paligemma{"paligemma"};
 inline constexpr code_name vision_language_action{"vision_language_action"};
 }  // namespace code_names
 
@@ -25,6 +26,12 @@ inline constexpr layer_class llava{.name = &code_names::llava,
                                    .runs_composites = true,
                                    .parts = {&vit, &decoder},
                                    .repeats_layers = false};
+/// Hugging Face's PaliGemma: SigLIP, one linear layer, Gemma.
+inline constexpr layer_class paligemma = [] {
+  layer_class changed = llava;
+  changed.name = &code_names::paligemma;
+  return changed;
+}();
 /// SigLIP, a connector, a language model without head, and a diffusion transformer of actions.
 inline constexpr layer_class vision_language_action{.name = &code_names::vision_language_action,
                                                     .code = &eager::library_code,
@@ -43,6 +50,12 @@ inline constexpr framework hugging_face_llava{.name = "transformers, LlavaForCon
                                               .implementation = {.layers = &layer_classes::llava},
                                               .costs = eager_costs};
 
+/// PaliGemmaForConditionalGeneration.
+inline constexpr framework hugging_face_paligemma{
+    .name = "transformers, PaliGemmaForConditionalGeneration",
+    .implementation = {.layers = &layer_classes::paligemma},
+    .costs = eager_costs};
+
 /// Likewise with torch.nn around transformers' models, as GR00T N1 and N1.5 are made: images, text,
 /// and a diffusion transformer of actions.
 inline constexpr framework torch_vision_language_action{
@@ -52,6 +65,7 @@ inline constexpr framework torch_vision_language_action{
 
 inline constexpr listed_framework hugging_face_composite_frameworks[] = {
     {&hugging_face_llava, "llava", {"llava"}},
+    {&hugging_face_paligemma, "paligemma", {"paligemma"}},
     {&torch_vision_language_action, "vla", {"vla_composite", "gr00t"}},
 };
 

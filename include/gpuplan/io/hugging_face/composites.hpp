@@ -43,6 +43,7 @@ inline void read_part(config_reader& from,
   std::string type = inner.text("model_type");
   if (type.empty()) type = absent_type;
   read_as(inner, type, part);
+  inner.ignore("num_image_tokens");  // of the whole
   from.take(inner, key);
 }
 
@@ -72,6 +73,20 @@ inline void read_llava(config_reader& from, composite_model& model) {
   tower.next = {.widths = {tower.model.hidden_size, width, width},
                 .tokens = tower.model.image.tokens()};
   tower.next.act = activation_of(from, "projector_hidden_act", activation_function::gelu);
+}
+
+inline void read_paligemma(config_reader& from, composite_model& model) {
+  component& tower = model.parts[0];
+  component& language = model.parts[1];
+  read_part(from, "vision_config", "siglip_vision_model", tower);
+  read_part(from, "text_config", "gemma", language);
+  language.model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  for (const char* key : {"projection_dim", "hidden_size", "vocab_size"}) from.ignore(key);
+  const std::int64_t vocabulary = language.model.vocab_size;
+  if (from.integer("image_token_index", vocabulary - 1) >= vocabulary)
+    from.wrong("image_token_index", "less than the vocabulary for this reader");
+  tower.next = {.widths = {tower.model.hidden_size, language.model.hidden_size},
+                .tokens = tower.model.image.tokens()};
 }
 
 // The weights and biases of a diffusion transformer of actions behind a context of this width.
@@ -130,7 +145,9 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
 }
 
 inline constexpr composite_reader composite_readers[] = {
-    {"llava", read_llava}, {"vla_composite", read_vision_language_action}};
+    {"llava", read_llava},
+    {"paligemma", read_paligemma},
+    {"vla_composite", read_vision_language_action}};
 
 [[nodiscard]] inline const composite_reader* composite_reader_of(std::string_view model_type) {
   for (const composite_reader& each : composite_readers)

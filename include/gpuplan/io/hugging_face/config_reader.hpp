@@ -101,9 +101,11 @@ class config_reader {
   // The configuration within; its complaints and its unknown keys are taken with `take`.
   [[nodiscard]] config_reader inside(const char* key) {
     static const json nothing = json::object();
-    if (!has(key)) return config_reader(nothing);
-    if (!object_.at(key).is_object()) wrong(key, "an object");
-    return config_reader(object_.at(key).is_object() ? object_.at(key) : nothing);
+    const bool is_there = has(key);
+    if (is_there && !object_.at(key).is_object()) wrong(key, "an object");
+    config_reader part(is_there && object_.at(key).is_object() ? object_.at(key) : nothing);
+    part.is_part_ = true;
+    return part;
   }
   void take(const config_reader& inner, const char* key) {
     if (gpuplan::detail::failed(inner.why_)) refuse(key, key + (": " + inner.reason_));
@@ -167,6 +169,14 @@ class config_reader {
       wrong(key, wanted ? "true for this reader" : "false for this reader");
   }
 
+  // Likewise, where it is no matter of a part, whose masks the whole makes.
+  void only_alone(const char* key, bool wanted) {
+    if (is_part_)
+      ignore(key);
+    else
+      only(key, wanted);
+  }
+
   void wrong(const char* key, const std::string& wanted) {
     refuse(key,
            std::string(key) + " must be " + wanted + ", not " + shortened(object_.at(key).dump()));
@@ -190,6 +200,7 @@ class config_reader {
   failure why_;
   std::string reason_;
   std::vector<std::string> unknown_within_;
+  bool is_part_ = false;
 };
 
 // ---- what families have in common

@@ -172,13 +172,13 @@ inline constexpr type_reader decoder_readers[] = {
        model.head_dim = 256;
        read_llama(from, model);
        read_biases(from, model);
-       from.only("use_bidirectional_attention", false);
+       from.only_alone("use_bidirectional_attention", false);
      }},
     {"gemma2",
      [](config_reader& from, transformer& model) {
        read_gemma2(from, model);
        read_window(from, model, 4096, 2);
-       from.only("use_bidirectional_attention", false);
+       from.only_alone("use_bidirectional_attention", false);
      }},
     {"gemma3_text",
      [](config_reader& from, transformer& model) {
@@ -188,7 +188,7 @@ inline constexpr type_reader decoder_readers[] = {
                                      ? from.integer("sliding_window_pattern")
                                      : from.integer("_sliding_window_pattern", 6);
        read_window(from, model, 4096, step);
-       from.only("use_bidirectional_attention", false);
+       from.only_alone("use_bidirectional_attention", false);
      }},
     {"glm", read_glm},
     {"glm4",

@@ -11,6 +11,7 @@ namespace gpuplan::eager {
 
 inline constexpr known_code codes_of_composites[] = {
     {&code_names::llava, &code_of<llava_code>},
+    {&code_names::paligemma, &code_of<paligemma_code>},
     {&code_names::vision_language_action, &code_of<vision_language_action_code>}};
 
 }  // namespace gpuplan::eager

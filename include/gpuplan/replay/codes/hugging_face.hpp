@@ -90,13 +90,21 @@ class hugging_face_decoder : public rotary_lm_code {
     if (setup.recompute == recompute_mode::full) t.require_gradient(scaled.get());
     return adapters.add_to_rows(std::move(scaled), tokens_.adapter, ids, embedding_scale_);
   }
+  /// The mask of tokens of which those of a block see each other.
+  constexpr value mask_of_blocks(const tensor& embedded, const tensor& blocks) {
+    const std::int64_t tokens = embedded.size[1];
+    return mask_of(embedded.size[0], tokens, tokens, embedded.format, true, 0, true, blocks);
+  }
   /// From the embedded tokens to the norm, as a part of a larger model too. `given`: the mask,
   /// where whoever calls has made it.
-  constexpr value run_embedded(value embedded, const tensor* given = nullptr) {
-    const value positions = shifted_range(setup.sequence_length);
+  constexpr value run_embedded(value embedded,
+                               const tensor& given_mask = {},
+                               const tensor& given_positions = {}) {
+    value positions = t.share(given_positions);
+    if (!positions->defined()) positions = shifted_range(setup.sequence_length);
     const element format = embedded->format;
     const auto masked = [&](std::int64_t window) {
-      if (given != nullptr && given->defined()) return t.share(*given);
+      if (given_mask.defined()) return t.share(given_mask);
       const std::int64_t tokens = setup.sequence_length;
       return mask_of(embedded->size[0], tokens, tokens, format, true, window);
     };

@@ -57,16 +57,19 @@ class hugging_face_masks : public model_code {
   /// The mask of keys that queries see, as the attention reads it: (batch, 1, queries, keys),
   /// boolean, or written out in the format of the embeddings. None where attention does without.
   /// `window`: how many keys a query sees, itself included; 0: all before it. Without causality:
-  /// how many to either side.
+  /// how many to either side. `blocks`: a number for each token, (batch, keys), of which those of a
+  /// block see each other.
   constexpr value mask_of(std::int64_t batch,
                           std::int64_t queries,
                           std::int64_t keys,
                           element format,
                           bool causal,
                           std::int64_t window = 0,
-                          bool may_pad = true) {
+                          bool may_pad = true,
+                          const tensor& blocks = {}) {
     const bool pads = may_pad && (setup.padding_mask || reads_whole_mask);
-    const bool is_needed = (is_eager() && causal) || (window != 0 && keys >= window);
+    const bool is_needed =
+        (is_eager() && causal) || (window != 0 && keys >= window) || blocks.defined();
     if (!pads && !is_needed) return {};
     value padding;
     if (pads) padding = padding_seen({batch, keys});
@@ -85,7 +88,7 @@ class hugging_face_masks : public model_code {
       const value of_head = full(t, sizes{1}, element::int64);
       const value of_query = shifted_range(queries);
       const value of_key = shifted_range(keys);
-      mask = visible(of_batch, of_query, of_key, padding, causal, window != 0);
+      mask = visible(of_batch, of_query, of_key, padding, causal, window != 0, blocks);
     }
     if (!is_eager()) return mask;
     const value zero = t.make(sizes{1}, format);
@@ -102,7 +105,8 @@ class hugging_face_masks : public model_code {
                           const tensor& of_key,
                           const tensor& padding,
                           bool causal,
-                          bool is_windowed) {
+                          bool is_windowed,
+                          const tensor& blocks) {
     const std::int64_t batch = of_batch.count();
     const std::int64_t queries = of_query.count();
     const std::int64_t keys = of_key.count();
@@ -114,22 +118,25 @@ class hugging_face_masks : public model_code {
       if (!causal) return compute(t, of_query, by_position, element::boolean);
       return compute(t, {&of_query, &of_key}, by_position, element::boolean);
     };
-    if (!padding.defined()) return by_position_alone();
+    const auto seen_at_all = [&] {
+      value seen;
+      {
+        value none;
+        if (blocks.defined()) none = compute(t, of_query, sizes{1}, element::boolean);
+        seen = by_position_alone();
+        if (blocks.defined()) seen = compute(t, seen, by_position, element::boolean);
+      }
+      if (!blocks.defined()) return seen;
+      return in_blocks(std::move(seen), blocks, of_batch, of_query, of_key);
+    };
+    if (!padding.defined()) return seen_at_all();
     value joined;
     {
       const value one = compute(t, of_query, sizes{1}, element::boolean);
-      const value seen = by_position_alone();
-      joined = compute(t, {&*one, &*seen}, by_position, element::boolean);
+      const value seen = seen_at_all();
+      joined = compute(t, {&*one, &*seen}, seen->size, element::boolean);
     }
-    value read;
-    {
-      value batch_index, key_index;
-      if (keys > 1) batch_index = t.make({batch, 1, 1, keys}, element::int64);
-      if (batch > 1) key_index = t.make({batch, 1, 1, keys}, element::int64);
-      read = t.make({batch, 1, 1, keys}, element::boolean);
-      const int copies = (keys > 1 ? 1 : 0) + (batch > 1 ? 1 : 0);
-      t.executes({&padding, &of_batch, &of_key, &*read}, {.kernels = 1 + copies});
-    }
+    const value read = read_at(padding, of_batch, of_key, {batch, 1, 1, keys});
     return compute(t, {&*joined, &*read}, {batch, 1, queries, keys}, element::boolean, {"mask"});
   }
 
@@ -148,6 +155,42 @@ class hugging_face_masks : public model_code {
     const value any = compute(t, of_query, {1, 1, square[2], 1}, truth);
     return compute(t, {&*joined, &*any}, square, truth);
   }
+  /// of[batch, tokens], where the numbers of both stand in dimensions of their own.
+  constexpr value read_at(const tensor& of,
+                          const tensor& of_batch,
+                          const tensor& of_token,
+                          const sizes& places) {
+    const bool copies_batch = of_token.count() > 1;
+    const bool copies_token = of_batch.count() > 1;
+    value batch_index, token_index;
+    if (copies_batch) batch_index = t.make(places, element::int64);
+    if (copies_token) token_index = t.make(places, element::int64);
+    value read = t.make(places, of.format);
+    const int copies = (copies_batch ? 1 : 0) + (copies_token ? 1 : 0);
+    t.executes({&of, &of_batch, &of_token, &*read}, {.kernels = 1 + copies});
+    return read;
+  }
+  /// seen | (q_group == kv_group) & (q_group >= 0)
+  constexpr value in_blocks(value seen,
+                            const tensor& blocks,
+                            const tensor& of_batch,
+                            const tensor& of_query,
+                            const tensor& of_key) {
+    const std::int64_t batch = of_batch.count();
+    const std::int64_t queries = of_query.count();
+    const std::int64_t keys = of_key.count();
+    const sizes square{batch, 1, queries, keys};
+    value together;
+    {
+      const value of_queries = read_at(blocks, of_batch, of_query, {batch, 1, queries, 1});
+      const value of_keys = read_at(blocks, of_batch, of_key, {batch, 1, 1, keys});
+      const value same = compute(t, {&*of_queries, &*of_keys}, square, element::boolean);
+      const value is_block = compute(t, of_queries, of_queries->size, element::boolean);
+      together = compute(t, {&*same, &*is_block}, square, element::boolean);
+    }
+    return compute(t, {&*seen, &*together}, square, element::boolean);
+  }
+
   /// (keys > queries - window) & (keys <= queries)
   constexpr value near_and_before(const tensor& of_query,
                                   const tensor& of_key,

@@ -193,4 +193,39 @@ class llava_code final : public image_text_code {
   }
 };
 
+// PaliGemmaForConditionalGeneration: the tokens before the answer see each other.
+class paligemma_code final : public image_text_code {
+ public:
+  using image_text_code::image_text_code;
+  constexpr ~paligemma_code() override {}  // NOLINT(modernize-use-equals-default)
+
+  constexpr void make_batch() override {
+    image_text_code::make_batch();
+    make_token_numbers();
+  }
+
+ protected:
+  // PaliGemmaModel
+  constexpr value run_model(value& features) override {
+    value embeds = language_.code.embed(ids_);
+    value positions = shifted_range(ids_->size[1]);
+    positions = compute(t, positions, {1, ids_->size[1]}, element::int64);
+    const auto seen = tower_.code.encode(images_, layers_read());
+    const value pooled = connect(part(0).next, seen.states);
+    features = cast(t, pooled, embeds->format);
+    value placed = placeholders(ids_);
+    embeds = masked_scatter(t, embeds, placed, features);
+    const value blocks = blocks_of_types(ids_->size);
+    const value mask = language_.code.mask_of_blocks(embeds, blocks);
+    return language_.code.run_embedded(t.share(embeds), mask, positions);
+  }
+  // torch.where(token_type_ids == 0, 0, -1)
+  constexpr value blocks_of_types(const sizes& all) {
+    const value is_first = full(t, all, element::boolean);
+    const value zero = full(t, sizes{1}, element::int64);
+    const value none_of_them = full(t, sizes{1}, element::int64);
+    return compute(t, {&*is_first, &*zero, &*none_of_them}, all, element::int64);
+  }
+};
+
 }  // namespace gpuplan::eager
