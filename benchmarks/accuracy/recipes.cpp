@@ -10,8 +10,10 @@
 #include <gpuplan/time/roofline.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <iterator>
+#include <system_error>
 
 namespace accuracy {
 namespace {
@@ -71,6 +73,7 @@ std::string read_precision(const row& source, gpuplan::training_setup& setup) {
   setup.precision = gpuplan::bf16_megatron;
   setup.precision.fp32_gradients = source.text("grad_dtype") == "fp32";
   if (source.text("exp_avg_dtype") == "bf16") setup.optimizer.states = gpuplan::number_format::bf16;
+  setup.optimizer.reads_narrow_gradients = source.text("precision_aware_optimizer") == "true";
   if (precision == "bf16") return {};
   struct named_recipe {
     std::string_view name;
@@ -144,6 +147,32 @@ std::string read_split(const row& source, gpuplan::parallelism& layout) {
   return {};
 }
 
+// "layers:20", or "modules:core_attn+attn_proj".
+std::string read_offloads(const row& source, gpuplan::offloaded_activations& to) {
+  const std::string_view what = source.text("offload_activations");
+  constexpr std::string_view of_layers = "layers:", of_modules = "modules:";
+  if (what.empty()) return {};
+  if (what.starts_with(of_layers)) {
+    const std::string_view count = what.substr(of_layers.size());
+    if (std::from_chars(count.data(), count.data() + count.size(), to.layers).ec == std::errc{})
+      return {};
+  }
+  std::string_view rest = what.starts_with(of_modules) ? what.substr(of_modules.size()) : "";
+  bool any = false;
+  while (!rest.empty()) {
+    const std::string_view name = rest.substr(0, rest.find('+'));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    bool* const module = name == "core_attn"    ? &to.core_attention
+                         : name == "attn_proj"  ? &to.attention_output
+                         : name == "expert_fc1" ? &to.expert_input
+                                                : nullptr;
+    if (module == nullptr) break;
+    *module = any = true;
+  }
+  if (any && rest.empty()) return {};
+  return "activations of '" + std::string(what) + "' are moved to the host";
+}
+
 std::string read_plan(const row& source, described_recipe& recipe) {
   gpuplan::parallelism& layout = recipe.setup.parallelism;
   layout.tensor_parallel = source.integer_or("tp", 1);
@@ -153,9 +182,18 @@ std::string read_plan(const row& source, described_recipe& recipe) {
   layout.expert_parallel = source.integer_or("ep", 1);
   layout.sequence_parallel = source.text("sequence_parallel") == "true";
   layout.zero_stage = source.text("use_distributed_optimizer") == "true" ? 1 : 0;
-  if (source.text("megatron_fsdp") == "true") return "Megatron-FSDP shards its weights";
+  if (source.text("megatron_fsdp") == "true") {
+    if (source.text("fsdp_strategy") != "optim_grads_params")
+      return "Megatron-FSDP shards '" + std::string(source.text("fsdp_strategy")) + "'";
+    if (source.text("fsdp_outer") != "no_shard")
+      return "groups of ranks shard '" + std::string(source.text("fsdp_outer")) +
+             "' among each other";
+    recipe.setup.framework = gpuplan::catalog::megatron_bridge_fsdp;
+    layout.zero_stage = 3;
+  }
   if (source.integer_or("etp", 1) != 1) return "experts are divided by tensor parallelism (etp)";
-  if (!source.blank("offload_activations")) return "activations are moved to the host";
+  if (const std::string why = read_offloads(source, recipe.setup.offloads); !why.empty())
+    return why;
   if (const std::string why = read_split(source, layout); !why.empty()) return why;
   const std::int64_t ranks =
       layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel;
@@ -208,8 +246,10 @@ gpuplan::plan_request question_of(const described_recipe& recipe) {
   const auto up_to = [](std::int64_t most) { return gpuplan::range<std::int64_t>{1, most}; };
   asked.space.gpus = gpuplan::range<std::int64_t>{gpus, gpus};
   asked.space.tensor_parallel = up_to(8);
-  asked.space.pipeline_parallel = up_to(std::min<std::int64_t>(gpus, 64));
-  asked.space.virtual_pipeline = up_to(8);
+  if (recipe.setup.parallelism.zero_stage < 2) {
+    asked.space.pipeline_parallel = up_to(std::min<std::int64_t>(gpus, 64));
+    asked.space.virtual_pipeline = up_to(8);
+  }
   asked.space.context_parallel = up_to(8);
   if (recipe.setup.model.moe.num_experts != 0)
     asked.space.expert_parallel = up_to(recipe.setup.model.moe.num_experts);
@@ -227,8 +267,14 @@ prediction step_of(const described_recipe& recipe) {
   return number(time.step(recipe.plan).value());
 }
 
+// Megatron-Bridge sets expandable segments, which leave no gaps between what lies in them but for
+// pages of 2 MiB.
+gpuplan::transformer_memory_of memory_on(const gpuplan::gpu_spec& gpu) {
+  return gpuplan::transformer_memory_of{.fragmentation = 0.02}.on(gpu);
+}
+
 prediction fits_of(const described_recipe& recipe) {
-  const auto memory = gpuplan::transformer_memory_of{}.on(recipe.on.gpu)(recipe.setup);
+  const auto memory = memory_on(recipe.on.gpu)(recipe.setup);
   if (const auto valid = validate(memory); !valid) return sentence_of(valid.why());
   if (const auto valid = validate(memory, recipe.plan); !valid) return sentence_of(valid.why());
   const gpuplan::bytes needed = memory.required(recipe.plan);
@@ -284,7 +330,7 @@ void compare_recipe(const recipe_models& models, row_comparisons& row) {
     return;
   }
   const gpuplan::plan_request asked = question_of(recipe);
-  const auto found = plan_training(asked, gpuplan::transformer_memory_of{}.on(recipe.on.gpu), 1);
+  const auto found = plan_training(asked, memory_on(recipe.on.gpu), 1);
   if (!found) {
     row.add(quantity::accepted, number(std::int64_t{1}), sentence_of(found.why()));
     return;

@@ -79,6 +79,7 @@ inline constexpr code_name ddp{"ddp"};
 inline constexpr code_name fsdp2{"fsdp2"};
 inline constexpr code_name deepspeed{"deepspeed"};
 inline constexpr code_name megatron{"megatron"};
+inline constexpr code_name megatron_fsdp{"megatron_fsdp"};
 }  // namespace code_names
 
 namespace engine_classes {
@@ -121,8 +122,17 @@ inline constexpr engine_class megatron{.name = &code_names::megatron,
                                        .divides_equally = true,
                                        .has_all_optimizers = false,
                                        .notes_losses = true};
+/// Megatron-FSDP, all shared (optim_grads_params): a layer is gathered before it runs, while the
+/// one before runs; its gradients are shared behind it.
+inline constexpr engine_class megatron_fsdp = [] {
+  engine_class changed = megatron;
+  changed.name = &code_names::megatron_fsdp;
+  changed.least_zero_stage = changed.most_zero_stage = 3;
+  changed.runs_chunks = false;
+  return changed;
+}();
 
-inline constexpr const engine_class* all[] = {&ddp, &fsdp2, &deepspeed, &megatron};
+inline constexpr const engine_class* all[] = {&ddp, &fsdp2, &deepspeed, &megatron, &megatron_fsdp};
 }  // namespace engine_classes
 
 namespace detail {

@@ -51,6 +51,7 @@ struct layer_class {
   bool recomputes_layers = true;        // recompute_mode::full
   bool recomputes_attention = false;    // alone: recompute_mode::selective
   bool recomputes_modules = false;      // parts of a layer, each alone
+  bool offloads_activations = false;    // to the host
   bool recomputes_in_spans = false;     // of several layers
   bool recomputes_periodically = true;  // each so many-th layer
   bool recomputes_first_layers = true;  // and not all
@@ -100,6 +101,10 @@ constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
   return std::to_array<asked_property>({
       {code.is_pipelined, {fact::pipeline_parallel, ranks.pipeline_parallel}, 1},
       {code.is_pipelined, {fact::shares_kept_inputs, ranks.shares_kept_inputs}},
+      {code.offloads_activations, {fact::offloaded_layers, of.offloads.layers}},
+      {code.offloads_activations, {fact::core_attention, of.offloads.core_attention}},
+      {code.offloads_activations, {fact::attention_output, of.offloads.attention_output}},
+      {code.offloads_activations, {fact::expert_input, of.offloads.expert_input}},
       {code.recomputes_in_spans, {fact::recompute_span, of.recompute_span}, 1},
       {code.recomputes_periodically, {fact::recompute_period, of.recompute_period}, 1},
       {code.recomputes_first_layers, {fact::recompute_layers, of.recompute_layers}},

@@ -44,6 +44,9 @@ struct optimizer {
   // the host (bitsandbytes' paged optimizers), which no allocator of the device counts.
   bool pages_states = false;
   bool clips_gradients = false;  // by their norm, before the step
+  // It reads gradients in the format in which they are summed, and has no copy in fp32
+  // (Megatron-Core's use_precision_aware_optimizer).
+  bool reads_narrow_gradients = false;
 
   friend constexpr bool operator==(const optimizer&, const optimizer&) = default;
 };

@@ -18,6 +18,18 @@ enum class recompute_mode {
   full        // every layer, from its input
 };
 
+/// What layers keep that lies on the host from the forward until the backward comes to it, in
+/// Megatron-Core: of the first layers of a stage all, or of each layer what a part reads.
+struct offloaded_activations {
+  std::int64_t layers = 0;        // cpu_offloading_num_layers
+  bool core_attention = false;    // fine-grained, core_attn: query, key and value
+  bool attention_output = false;  // attn_proj
+  bool expert_input = false;      // expert_fc1
+
+  friend constexpr bool operator==(const offloaded_activations&,
+                                   const offloaded_activations&) = default;
+};
+
 /// Parts of a layer that `recompute_mode::selective` computes again, each alone: Megatron-Core's
 /// recompute_modules. What a part gives is dropped once it was read, and made again just before the
 /// backward reads it; of `mlp`, `experts` and `shared_experts` all but what they read and give.

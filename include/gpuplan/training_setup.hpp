@@ -41,6 +41,7 @@ struct training_setup {
   model_rank place{};  // whose memory it is
   recompute_mode recompute = recompute_mode::none;
   recomputed_modules modules{};  // selective: which
+  offloaded_activations offloads{};
   // full: layers between two inputs that are kept, Megatron's recompute_method uniform with
   // recompute_num_layers,
   std::int64_t recompute_span = 1;
@@ -274,7 +275,7 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
                            {fact::precision_weights, setup.precision.weights},
                            {fact::takes, false}});
   }
-  if (!gathers && stage == 3 && !code.has_module_hooks)
+  if (by.has_own_step && stage == 3 && !code.has_module_hooks)
     return without_code({zero_stage, sharding, layers, {fact::at_most, 2}});
   return {};
 }
@@ -470,9 +471,17 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
                          {fact::kv_lora_rank, setup.model.mla.kv_lora_rank},
                          {fact::takes, 1}});
   if (moe.num_experts == 0) return {};
-  if (layout.tensor_parallel > 1)
+  // Tensor-parallel ranks have experts of their own (expert_tensor_parallel_size 1), and tokens: a
+  // part of the sequence each.
+  const named_fact tensor_parallel{fact::tensor_parallel, layout.tensor_parallel};
+  if (layout.tensor_parallel > 1 && layout.expert_parallel == 1)
+    return without_code({tensor_parallel,
+                         experts,
+                         {fact::expert_parallel, layout.expert_parallel},
+                         {fact::takes, 1}});
+  if (layout.tensor_parallel > 1 && !layout.sequence_parallel)
     return without_code(
-        {{fact::tensor_parallel, layout.tensor_parallel}, experts, {fact::takes, 1}});
+        {{fact::sequence_parallel, false}, tensor_parallel, experts, {fact::takes, true}});
   return flaw_if_indivisible({fact::expert_parallel, layout.expert_parallel}, {experts});
 }
 
@@ -555,9 +564,12 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
   const named_fact fp32{fact::takes, number_format::fp32};
   const named_fact int8{fact::takes, number_format::int8};
   const named_fact torch{fact::takes, optimizer_library::torch};
+  const named_fact reads_narrow{fact::reads_narrow_gradients, by.reads_narrow_gradients};
   const bool has_narrow_states = around.holds == held_states::buffers &&
                                  setup.framework.implementation.transformer_engine &&
-                                 setup.parallelism.zero_stage == 1;
+                                 setup.parallelism.zero_stage != 0;
+  if (by.reads_narrow_gradients && !has_narrow_states)
+    return without_code({reads_narrow, engine, {fact::takes, false}});
   switch (by.library) {
     case optimizer_library::torch:
       // AnyPrecisionAdamW; Transformer Engine's optimizer beside fp32 weights of its own
@@ -567,6 +579,8 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
         return without_code({states, code, kind, loop, fp32});
       if (is_half(by.states) && setup.precision.master_weights && !has_narrow_states)
         return without_code({states, {fact::master_weights, true}, fp32});
+      if (has_narrow_states && is_half(by.states) && !by.reads_narrow_gradients)
+        return without_code({reads_narrow, states, {fact::takes, true}});
       break;
     case optimizer_library::bitsandbytes:
       if (by.kind != optimizer_kind::adamw && by.kind != optimizer_kind::lion)
@@ -853,8 +867,12 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
     return failure(
         errc::overflow,
         {{fact::micro_batch, plan.micro_batch}, {fact::sequence_length, setup.sequence_length}});
+  // Experts are shared by the ranks of data, context and tensor parallelism.
+  const checked_integer of_stage = checked_product(ranks.value, layout.tensor_parallel);
+  if (!of_stage.ok)
+    return failure(errc::overflow, {replicas, {fact::tensor_parallel, layout.tensor_parallel}});
   if (const failure why = flaw_if_indivisible({fact::expert_parallel, layout.expert_parallel},
-                                              {{fact::context_ranks, ranks.value}});
+                                              {{fact::context_ranks, of_stage.value}});
       failed(why))
     return why;
   if (layout.shard_group != 0)

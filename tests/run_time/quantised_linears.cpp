@@ -79,7 +79,7 @@ TEST_CASE("linear layers keep what they cast, and attention its result besides")
 TEST_CASE("an optimizer with narrow moments keeps no gradients in fp32") {
   training_setup narrow = megatron(bf16_megatron);
   const double plain = parts_of(narrow).optimizer_states.value();
-  narrow.optimizer.states = number_format::bf16;
+  narrow.optimizer = {.states = number_format::bf16, .reads_narrow_gradients = true};
   const double count =
       static_cast<double>(of_linears + 2 * 512 * hidden + (2 * layers + 1) * hidden);
   CHECK(plain - parts_of(narrow).optimizer_states.value() == 4 * count);

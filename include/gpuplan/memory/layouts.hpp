@@ -386,7 +386,8 @@ struct transformer_memory_of {
     const bool shares = layout.zero_stage != 0;
     // Experts' states are shared by the ranks that have them, and are stepped apart.
     const double of_experts =
-        shares ? of(experts) * of(layout.expert_parallel) / of(ranks) : of(experts);
+        shares ? of(experts) * of(layout.expert_parallel) / of(ranks * layout.tensor_parallel)
+               : of(experts);
     const double of_others = shares ? of(others) / of(ranks) : of(others);
     const double own = of_experts + of_others;
     const double stored = bits_per_element(setup.precision.weights) / 8.0;
@@ -400,7 +401,8 @@ struct transformer_memory_of {
     const double fixed =
         of(others + experts) * (weight + gradient) + own * state + stand_ins(setup, stage);
     // Gradients in fp32, and the roots of second moments: of matrices, then of all else.
-    double at_step = setup.precision.fp32_gradients || is_narrow ? 0 : own * 4;
+    const bool widens = !setup.precision.fp32_gradients && !setup.optimizer.reads_narrow_gradients;
+    double at_step = widens ? own * 4 : 0;
     const bool are_apart = layout.expert_parallel > 1;
     const double first = (are_apart ? of_others : own) - most_in_vectors(setup, stage);
     const double second = are_apart ? of_experts : 0;
@@ -423,6 +425,7 @@ struct transformer_memory_of {
                                                     of(model.vocab_size / layout.tensor_parallel)
                                               : 0;
     if (is_again && !is_known) return logits;
+    if (setup.offloads != offloaded_activations{}) return logits;
     const double plain = kept_of_layer(setup, setup.recompute, plan.micro_batch, false);
     const double mixed = kept_of_layer(setup, setup.recompute, plan.micro_batch, true);
     double least = detail::infinity;
@@ -492,7 +495,9 @@ struct transformer_memory_of {
     const expert_mixture& moe = setup.model.moe;
     const recomputed_modules& parts = setup.modules;
     const bool is_selective = recompute == recompute_mode::selective;
-    const double rows = tokens * of(moe.num_experts_per_tok);
+    const double ways = of(setup.parallelism.tensor_parallel);
+    const double own = tokens / ways;  // each tensor-parallel rank routes its part
+    const double rows = own * of(moe.num_experts_per_tok);
     const double cast = elements_of_cast(setup);
     const double activated = is_selective && parts.expert_activation ? 0 : cast;
     const double of_shared = is_selective && parts.shared_experts
@@ -500,7 +505,7 @@ struct transformer_memory_of {
                                  : (2 + cast) * of(moe.shared_expert_intermediate_size);
     return rows * (cast * of(setup.model.hidden_size) +
                    (2 + activated) * of(moe.moe_intermediate_size)) +
-           tokens * (of(2 * (2 * moe.num_experts + 1)) + of_shared);
+           own * (of(2 * (2 * moe.num_experts + 1)) + of_shared);
   }
   // A stage has as many micro-batches under way as there are stages from it on; interleaved, those
   // of all chunks but the last for as many as there are stages, and of the last for twice as many

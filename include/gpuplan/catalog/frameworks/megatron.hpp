@@ -45,6 +45,7 @@ inline constexpr layer_class megatron_core{.name = &code_names::megatron_core,
                                            .is_pipelined = true,
                                            .recomputes_attention = true,
                                            .recomputes_modules = true,
+                                           .offloads_activations = true,
                                            .recomputes_in_spans = true,
                                            .recomputes_periodically = false,
                                            .stops_early = false,
@@ -204,6 +205,17 @@ inline constexpr framework megatron_bridge_2606 = [] {
   return changed;
 }();
 
+/// The same with Megatron-FSDP.
+inline constexpr framework megatron_bridge_fsdp = [] {
+  framework changed = megatron_bridge_2606;
+  changed.name = "Megatron-Bridge, Megatron-FSDP";
+  changed.engine.is = &engine_classes::megatron_fsdp;
+  changed.costs.hides_gradients = true;
+  changed.costs.hides_parameters = true;
+  changed.costs.timed = false;
+  return changed;
+}();
+
 inline constexpr listed_framework megatron_frameworks[] = {
     {&megatron_core, "megatron-core"},
     {&megatron_transformer_engine, "megatron-te"},
@@ -214,6 +226,7 @@ inline constexpr listed_framework megatron_frameworks[] = {
     {&megatron_zero_3},
     {&megatron_bridge},
     {&megatron_bridge_2606},
+    {&megatron_bridge_fsdp},
 };
 
 }  // namespace catalog

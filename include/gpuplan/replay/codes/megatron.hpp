@@ -43,6 +43,15 @@ class megatron_gpt final : public megatron_experts {
   [[nodiscard]] constexpr int first_of_chunk(int chunk) const {
     return chunk < chunks_.size() ? chunks_[chunk].first_parameter : order_.size();
   }
+  /// The layer of this rank that the parameter at this place is of, or none: at an end.
+  [[nodiscard]] constexpr int layer_of(int place) const {
+    int layer = none;
+    for (int at = 0; at < first_of_layers_.size() && first_of_layers_[at] <= place; ++at)
+      layer = place < end_of_layers_[at] ? at : none;
+    return layer;
+  }
+  [[nodiscard]] constexpr int layers_here() const { return first_of_layers_.size(); }
+
   /// The table that the first and last stage both have, or none.
   [[nodiscard]] constexpr int table_of_both_ends() const {
     if (stages_ == 1 || !model.has_tied_head()) return none;
@@ -138,7 +147,11 @@ class megatron_gpt final : public megatron_experts {
       frequencies_.push(next(next(next(next(t.make(half, element::fp32))))).take());
     }
     const layer_range range = layers_of_chunk(setup.parallelism, layers, stage, chunk);
-    for (std::int64_t at = range.first; at < range.last; ++at) modules_.push(make_layer(at));
+    for (std::int64_t at = range.first; at < range.last; ++at) {
+      first_of_layers_.push(order_.size());
+      modules_.push(make_layer(at));
+      end_of_layers_.push(order_.size());
+    }
     made.layers = static_cast<int>(range.size());
     if (made.is_last) {
       made.norm = norm_of(width);
@@ -231,6 +244,20 @@ class megatron_gpt final : public megatron_experts {
     return add_back(out, by.is_mixture ? none : by.mlp.fc2.bias, x);
   }
 
+  // What a layer keeps goes to the host once the next has begun, and comes back before its
+  // backward.
+  constexpr value run_offloaded(
+      int at, bool offloads, const tensor& input, const tensor& mask, const tensor& angle) {
+    growing_array<int> made;
+    value x;
+    {
+      const auto listed = t.list_made(made, offloads);
+      x = run_block(at, input, mask, angle);
+    }
+    if (offloads) x = drop_until_backward(made, x);
+    return x;
+  }
+
   constexpr value run_region(const tensor* inputs, int count, int first, int last) override {
     if (first == core_region) return attend(inputs[0], inputs[1], inputs[2], inputs[3]);
     const tensor mask = count > 1 ? inputs[1] : tensor{};
@@ -288,7 +315,7 @@ class megatron_gpt final : public megatron_experts {
         x = checkpoint(inputs, 3, first, by.first_layer + end);
         at = end;
       } else {
-        x = run_block(first, x, mask, angle);
+        x = run_offloaded(first, at < setup.offloads.layers, x, mask, angle);
         ++at;
       }
     }
@@ -298,6 +325,8 @@ class megatron_gpt final : public megatron_experts {
 
   std::int64_t stages_;
   growing_array<layer_modules> modules_{};
+  growing_array<int> first_of_layers_{};  // among the parameters
+  growing_array<int> end_of_layers_{};
   growing_array<chunk_record> chunks_{};
   growing_array<tensor> frequencies_{};
 };

@@ -355,7 +355,12 @@ class megatron_attention : public megatron_ends {
     } else {
       context = attend(query, key, first.val, mask);
     }
-    return row_linear(context, by.proj);
+    if (setup.offloads.core_attention) {
+      growing_array<int> read;
+      for (const int one : {query->storage, key->storage, first.val->storage}) list_once(read, one);
+      context = drop_until_backward(read, context);
+    }
+    return project_out(context, by.proj);
   }
 
  private:

@@ -81,6 +81,20 @@ class megatron_checkpoints : public megatron_engine {
     return {t, seen};
   }
 
+  static constexpr void list_once(growing_array<int>& all, int storage) {
+    for (int at = 0; at < all.size(); ++at)
+      if (all[at] == storage) return;
+    all.push(storage);
+  }
+  /// Attention's output through its linear layer.
+  constexpr value project_out(const tensor& context, const module& by) {
+    if (!setup.offloads.attention_output) return row_linear(context, by);
+    growing_array<int> read;
+    const value made = row_linear(context, by, true);
+    read.push(context.storage);
+    return drop_until_backward(read, made);
+  }
+
   struct checkpoint_backward final : own_backward {
     megatron_checkpoints* code = nullptr;
     constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {

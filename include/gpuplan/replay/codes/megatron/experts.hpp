@@ -116,7 +116,12 @@ class megatron_experts : public megatron_mlp {
     {
       const value by_expert = turned(received, {ranks_, local, capacity, width}, {rows, width});
       const value weights = turned(permuted_weights, {ranks_, local, capacity}, sizes{rows});
-      const value up = grouped_gemm(by_expert, by.up, local);
+      value up = grouped_gemm(by_expert, by.up, local, setup.offloads.expert_input);
+      if (setup.offloads.expert_input) {
+        growing_array<int> read;
+        read.push(by_expert->storage);
+        up = drop_until_backward(read, up);
+      }
       if (recomputes(&recomputed_modules::expert_activation)) {
         growing_array<int> made;
         value activated;

@@ -108,7 +108,12 @@ class megatron_latent_attention : public megatron_attention {
       context = attend(query, key, val, mask);
     }
     if (is_again) context = drop_until_backward(made, context);
-    return row_linear(context, by.proj);
+    if (setup.offloads.core_attention) {
+      growing_array<int> read;
+      for (const int one : {query->storage, key->storage, val->storage}) list_once(read, one);
+      context = drop_until_backward(read, context);
+    }
+    return project_out(context, by.proj);
   }
 
  private:

@@ -73,7 +73,9 @@ class megatron_states : public sharding {
     const int end = order.size();
     if (end == 0) return;
     const std::int64_t all = plan_.data_parallel * setup_.parallelism.context_parallel;
-    const std::int64_t ranks = of_experts ? all / setup_.parallelism.expert_parallel : all;
+    const std::int64_t ranks =
+        of_experts ? all * setup_.parallelism.tensor_parallel / setup_.parallelism.expert_parallel
+                   : all;
     const int both_ends = code_->table_of_both_ends();
     const bool in_buckets = setup_.framework.engine.overlaps_reduction && stage_ == 0 && chunk == 0;
     const std::int64_t most = at_least(40'000'000, 1'000'000 * ranks);
@@ -112,6 +114,7 @@ class megatron_states : public sharding {
         if (to > from) pieces_.push({place.parameter, to - from, of_experts});
       }
     }
+    if (is_fully_shared()) return share_buffers(order, at, ranks);
     int weights = none;
     std::int64_t bytes = at * bytes_of(code_->format());
     for (int which = 0; which < end; ++which)
@@ -122,6 +125,55 @@ class megatron_states : public sharding {
         t_.charge(purpose::gradients)->new_storage(at * bytes_of(of_gradients_)));
     if (!shares_) return;
     for (int which = end - 1; which >= 0; --which) {
+      tensor& data = t_.parameters[order[which]].data;
+      t_.release(data.storage);
+      data.storage = weights;
+      t_.hold(weights);
+    }
+    t_.release(weights);
+  }
+
+  // -- all shared (Megatron-FSDP)
+
+  [[nodiscard]] constexpr bool is_fully_shared() const {
+    return setup_.parallelism.zero_stage == 3;
+  }
+  // A rank's share of weights and gradients; whole are those of both ends, and of two layers: one
+  // that runs, and one that is gathered, or whose gradients are shared, meanwhile.
+  constexpr void share_buffers(const growing_array<int>& order,
+                               std::int64_t elements,
+                               std::int64_t ranks) {
+    std::int64_t bytes = 0, ends = 0, gradients_of_ends = 0, most = 0, most_gradients = 0;
+    growing_array<std::int64_t> of_layer;
+    growing_array<std::int64_t> gradients_of_layer;
+    for (int at = 0; at < code_->layers_here(); ++at) {
+      of_layer.push(0);
+      gradients_of_layer.push(0);
+    }
+    for (int at = 0; at < code_->order().size(); ++at) {
+      const int parameter = code_->order()[at];
+      bool is_here = false;
+      for (int which = 0; which < order.size(); ++which) is_here |= order[which] == parameter;
+      if (!is_here) continue;
+      const std::int64_t own = code_->bytes_of_parameter(parameter);
+      const std::int64_t count = t_.parameters[parameter].data.count();
+      bytes += own;
+      const int layer = code_->layer_of(at);
+      (layer == none ? ends : of_layer[layer]) += own;
+      (layer == none ? gradients_of_ends : gradients_of_layer[layer]) += count;
+    }
+    for (int at = 0; at < of_layer.size(); ++at) {
+      most = at_least(of_layer[at], most);
+      most_gradients = at_least(gradients_of_layer[at], most_gradients);
+    }
+    const bool gathers = ranks > 1;
+    const std::int64_t whole = gathers ? ends + 2 * most : 0;
+    const std::int64_t whole_gradients = gathers ? gradients_of_ends + 2 * most_gradients : 0;
+    const int weights = t_.charge(purpose::weights)->new_storage(ceil_div(bytes, ranks) + whole);
+    gradient_buffers_.push(t_.charge(purpose::gradients)
+                               ->new_storage(ceil_div(elements, ranks) * bytes_of(of_gradients_) +
+                                             whole_gradients * bytes_of(code_->format())));
+    for (int which = order.size() - 1; which >= 0; --which) {
       tensor& data = t_.parameters[order[which]].data;
       t_.release(data.storage);
       data.storage = weights;
@@ -226,12 +278,11 @@ class megatron_states : public sharding {
     t_.touch(elements * bytes_of(of_gradients_));
   }
 
-  // An optimizer that reads gradients as they are (use_precision_aware_optimizer).
   [[nodiscard]] constexpr bool has_narrow_moments() const {
     return setup_.optimizer.states != number_format::fp32;
   }
   constexpr void widen_gradients() {
-    if (of_gradients_ == element::fp32 || has_narrow_moments()) return;
+    if (of_gradients_ == element::fp32 || setup_.optimizer.reads_narrow_gradients) return;
     const auto charged = t_.charge(purpose::gradients);
     for (int at = 0; at < shards_.size(); ++at)
       shards_[at].gradient = fp32_of(shards_[at].count, "gradient in fp32", shards_[at].parameter);
