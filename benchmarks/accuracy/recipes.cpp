@@ -68,6 +68,43 @@ transformer shape_of(const row& model, const row& recipe) {
 
 // ---- the plan
 
+// "LoRA dim=16 alpha=32 targets=linear_qkv" of the notes.
+std::string read_adapters(const row& source, gpuplan::training_setup& setup) {
+  if (source.text("task") != "lora") return {};
+  const std::string_view notes = source.text("notes");
+  const auto value_of = [&](std::string_view key) {
+    const std::size_t at = notes.find(key);
+    if (at == std::string_view::npos) return std::string_view();
+    const std::string_view rest = notes.substr(at + key.size());
+    return rest.substr(0, rest.find_first_of(" ;"));
+  };
+  const std::string_view rank = value_of("LoRA dim=");
+  std::string_view targets = value_of("targets=");
+  gpuplan::lora& adapters = setup.trains.adapters;
+  if (std::from_chars(rank.data(), rank.data() + rank.size(), adapters.rank).ec != std::errc{})
+    return "its notes do not say the rank of its adapters";
+  setup.trains.what = gpuplan::training::adapters;
+  setup.model.fused_qkv = setup.model.fused_gate_up = true;
+  adapters.weights = gpuplan::number_format::bf16;
+  adapters.targets = {};
+  gpuplan::lora_targets& to = adapters.targets;
+  while (!targets.empty()) {
+    const std::string_view name = targets.substr(0, targets.find_first_of("+,"));
+    targets.remove_prefix(std::min(name.size() + 1, targets.size()));
+    if (name == "linear_qkv")
+      to.query = to.key = to.value = true;
+    else if (name == "linear_proj")
+      to.attention_out = true;
+    else if (name == "linear_fc1")
+      to.gate = to.up = true;
+    else if (name == "linear_fc2")
+      to.down = true;
+    else
+      return "adapters beside '" + std::string(name) + "'";
+  }
+  return {};
+}
+
 std::string read_precision(const row& source, gpuplan::training_setup& setup) {
   const std::string_view precision = source.text("precision");
   setup.precision = gpuplan::bf16_megatron;
@@ -308,11 +345,8 @@ described_recipe describe_recipe(const row& source, const recipe_models& models)
   setup.model = shape_of(*model, source);
   setup.framework = gpuplan::catalog::megatron_bridge_2606;
   setup.sequence_length = source.integer_or("seq_len", 0);
-  if (source.text("task") == "lora") {
-    recipe.why_not = "it trains adapters, which Megatron-Core's layers do not";
-    return recipe;
-  }
-  for (const auto& read : {read_precision(source, setup),
+  for (const auto& read : {read_adapters(source, setup),
+                           read_precision(source, setup),
                            read_recomputation(source, setup),
                            read_plan(source, recipe),
                            read_cluster(source, recipe.on)}) {

@@ -635,6 +635,35 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
 }
 
 // What is left frozen, and who has code for that.
+// Megatron-Bridge's LoRA: beside layers of Transformer Engine, of which each makes query, key and
+// value, or gate and up, together.
+constexpr failure flaw_of_pipelined_adapters(const training_setup& setup) {
+  const lora& adapters = setup.trains.adapters;
+  const lora_targets& targets = adapters.targets;
+  const named_fact layers{fact::layers, setup.framework.layers().name};
+  const named_fact trains{fact::trains, setup.trains.what};
+  if (!setup.framework.implementation.transformer_engine)
+    return without_code({{fact::transformer_engine, false}, trains, {fact::takes, true}});
+  if (const failure why = flaw_if_any({{fact::num_experts, setup.model.moe.num_experts},
+                                       {fact::kv_lora_rank, setup.model.mla.kv_lora_rank},
+                                       {fact::adapter_magnitudes, adapters.magnitudes},
+                                       {fact::adapter_base_block, adapters.base.block}},
+                                      trains);
+      failed(why))
+    return why;
+  if (setup.parallelism.zero_stage > 1)
+    return without_code(
+        {{fact::zero_stage, setup.parallelism.zero_stage}, trains, {fact::takes, 1}});
+  const bool is_split = targets.query != targets.key || targets.key != targets.value ||
+                        (setup.model.gated_mlp && targets.gate != targets.up);
+  const bool has_others =
+      targets.embedding || targets.head || targets.classifier || targets.other || targets.patches;
+  if (is_split || has_others || adapters.bias != lora_bias::none || adapters.copy_embedding ||
+      adapters.copy_head)
+    return without_code({trains, layers, {fact::takes, training::full}});
+  return {};
+}
+
 constexpr failure flaw_of_training(const training_setup& setup) {
   if (setup.trains.what == training::full) return {};
   const transformer& model = setup.model;
@@ -664,6 +693,7 @@ constexpr failure flaw_of_training(const training_setup& setup) {
     return without_code({trains, layers, all, {fact::takes, training::adapters}});
   if (setup.trains.what != training::adapters) return {};
   const lora& adapters = setup.trains.adapters;
+  if (code.is_pipelined) return flaw_of_pipelined_adapters(setup);
   if (setup.parallelism.tensor_parallel > 1)
     return without_code({trains,
                          {fact::tensor_parallel, setup.parallelism.tensor_parallel},

@@ -323,7 +323,8 @@ TEST_CASE("ZeRO stages and what lies on the host") {
               [](training_setup&) {}));
   STATIC_CHECK(
       refuses(with(megatron, &engine_classes::fsdp2, 3),
-              "sharding fsdp2 is not taken beside layers megatron_core; deepspeed or megatron is",
+              "sharding fsdp2 is not taken beside layers megatron_core; deepspeed, megatron or "
+              "megatron_fsdp is",
               [](training_setup& of) { of.precision = bf16_mixed; }));
   STATIC_CHECK(refuses(deepspeed,
                        "shard_group 4 is not taken beside sharding deepspeed; 0 is",
@@ -352,9 +353,10 @@ TEST_CASE("ZeRO stages and what lies on the host") {
 }
 
 TEST_CASE("an engine that the replay has no code for") {
-  STATIC_CHECK(refuses(llama,
-                       "sharding of nobody is not taken; ddp, fsdp2, deepspeed or megatron is",
-                       [](training_setup& of) { of.framework.engine.is = nullptr; }));
+  STATIC_CHECK(refuses(
+      llama,
+      "sharding of nobody is not taken; ddp, fsdp2, deepspeed, megatron or megatron_fsdp is",
+      [](training_setup& of) { of.framework.engine.is = nullptr; }));
 }
 
 TEST_CASE("formats") {
@@ -497,7 +499,7 @@ TEST_CASE("frozen parameters and adapters") {
                        "trains head is not taken beside sharding deepspeed; full is",
                        [](training_setup& of) { of.trains.what = training::head; }));
   STATIC_CHECK(refuses(megatron,
-                       "trains adapters is not taken beside layers megatron_core; full is",
+                       "transformer_engine false is not taken beside trains adapters; true is",
                        [](training_setup& of) {
                          of.trains = {.what = training::adapters, .adapters = {.rank = 8}};
                        }));

@@ -51,7 +51,7 @@ inline constexpr layer_class megatron_core{.name = &code_names::megatron_core,
                                            .stops_early = false,
                                            .quantises_linears = true,
                                            .trains_parts = false,
-                                           .trains_adapters = false,
+                                           .trains_adapters = true,
                                            .repeats_layers = false};
 }  // namespace layer_classes
 

@@ -194,6 +194,9 @@ class megatron_gpt final : public megatron_experts {
     list(one.mlp.norm);
     list(one.mlp.fc1);
     list(one.mlp.fc2);
+    const lora_targets& targets = setup.trains.adapters.targets;
+    one.mlp.beside_fc1 = low_rank_of(targets.up, model.gated_mlp ? 2 * ffn : ffn, width);
+    one.mlp.beside_fc2 = low_rank_of(targets.down, width, ffn);
     return one;
   }
 
@@ -279,6 +282,10 @@ class megatron_gpt final : public megatron_experts {
       input = embed(by.tokens, by.positions, ids, positions);
     else
       input = t.share(received);
+    // Layers that are computed again are not in the graph but for a gradient of what they read.
+    if (by.is_first && setup.trains.what == training::adapters &&
+        setup.recompute == recompute_mode::full)
+      input = t.leaf(input);
     tensor angle{};
     if (shares_angles()) angle = angles(by.angles);
     value x = run_layers(by, input, mask, angle);

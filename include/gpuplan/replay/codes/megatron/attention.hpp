@@ -24,6 +24,7 @@ class megatron_attention : public megatron_ends {
  protected:
   struct attention_modules {
     module norm{}, proj{}, qkv{};
+    low_rank beside_qkv{}, beside_proj{};
   };
 
   constexpr void make_attention(attention_modules& made) {
@@ -40,6 +41,9 @@ class megatron_attention : public megatron_ends {
     list(made.proj);
     if (has_engine()) list(made.norm);
     list(made.qkv);
+    const lora_targets& targets = setup.trains.adapters.targets;
+    made.beside_qkv = low_rank_of(targets.query, all, width);
+    made.beside_proj = low_rank_of(targets.attention_out, width, inner);
   }
 
   // The angles of rotary positions, made once in each chunk.
@@ -104,7 +108,7 @@ class megatron_attention : public megatron_ends {
   constexpr heads project(const tensor& x, const attention_modules& by) {
     const std::int64_t head = model.query_dim();
     heads made;
-    value mixed = column_linear(x, by.norm, by.qkv, true);
+    value mixed = adapted_linear(x, by.norm, by.qkv, true, by.beside_qkv);
     const std::int64_t sequence = mixed->size[0];
     const std::int64_t batch = mixed->size[1];
     const std::int64_t each = heads_ / groups_;
@@ -360,6 +364,7 @@ class megatron_attention : public megatron_ends {
       for (const int one : {query->storage, key->storage, first.val->storage}) list_once(read, one);
       context = drop_until_backward(read, context);
     }
+    if (by.beside_proj.down != none) return adapted_row_linear(context, by.proj, by.beside_proj);
     return project_out(context, by.proj);
   }
 

@@ -101,7 +101,7 @@ class megatron_engine : public megatron_parts {
       if (copies_of_cast_ == 2) read = cast_of(x, 1);
       if (!keeps_input) input = std::move(kept);
     }
-    t.keep(index, input);
+    t.keep(index, t.parameters[by.weight].trains ? *input : shape_of(*input));
     if (norms) keep_statistics(index, statistics);
     value result;
     {
@@ -155,6 +155,27 @@ class megatron_engine : public megatron_parts {
   constexpr value row_linear(const tensor& x, const module& by, bool keeps_input = false) {
     if (has_engine()) return engine_matmul(x, {}, by, false, {false, splits_}, keeps_input);
     return own_row_linear(x, by);
+  }
+
+  /// A linear layer with LoRA beside it: the norm's result is read twice.
+  constexpr value adapted_linear(const tensor& x,
+                                 const module& norm_inside,
+                                 const module& by,
+                                 bool adds_bias,
+                                 const low_rank& beside) {
+    if (beside.down == none) return column_linear(x, norm_inside, by, adds_bias);
+    const value normed = norm_inside.weight == none ? t.share(x) : engine_norm(x, norm_inside);
+    const value made = column_linear(normed, {}, by, adds_bias);
+    return add(t, made, beside_of(normed, beside));
+  }
+  constexpr value adapted_row_linear(const tensor& x, const module& by, const low_rank& beside) {
+    const value made = row_linear(x, by);
+    if (beside.down == none) return t.share(made);
+    return add(t, made, beside_of(x, beside));
+  }
+  constexpr value beside_of(const tensor& x, const low_rank& by) {
+    const value narrow = parallel_matmul(x, by.down, none, false);
+    return scale(t, parallel_matmul(narrow, by.up, none, false));
   }
 
   // -- rotary positions
@@ -351,7 +372,8 @@ class megatron_engine : public megatron_parts {
         if (code->quantises_) {
           cast = code->cast_of(*incoming[0], code->copies_of_cast_);
           const tensor kept = on.kept_by(index, norms ? 1 : 0);
-          if (kept.format != element::boolean) of_kept = code->cast_of(kept, 1);
+          if (kept.format != element::boolean && kept.storage != none)
+            of_kept = code->cast_of(kept, 1);
         }
         if (by.argument[2] == 1) {
           rows[0] *= code->tp_;
@@ -374,7 +396,7 @@ class megatron_engine : public megatron_parts {
       } else {
         out.of[0] = std::move(of_input);
       }
-      code->need_dummy(weight.size);
+      if (on.parameters[static_cast<int>(by.argument[3])].trains) code->need_dummy(weight.size);
     }
   };
 

@@ -17,6 +17,7 @@ class megatron_mlp : public megatron_latent_attention {
  protected:
   struct mlp_modules {
     module norm{}, fc1{}, fc2{};
+    low_rank beside_fc1{}, beside_fc2{};
   };
 
   // y + b, then x * 0.5 * (1.0 + tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
@@ -146,7 +147,7 @@ class megatron_mlp : public megatron_latent_attention {
   };
 
   constexpr value mlp(const tensor& x, const mlp_modules& by) {
-    value hidden = column_linear(x, by.norm, by.fc1, false);
+    value hidden = adapted_linear(x, by.norm, by.fc1, false, by.beside_fc1);
     // Without a gate Megatron-Core fuses only where there is a bias (transformer_config.py).
     if (setup.framework.implementation.fuses_bias_activation &&
         (model.gated_mlp || by.fc1.bias != none)) {
@@ -161,7 +162,7 @@ class megatron_mlp : public megatron_latent_attention {
       else
         hidden = activation(hidden);
     }
-    return row_linear(hidden, by.fc2);
+    return adapted_row_linear(hidden, by.fc2, by.beside_fc2);
   }
   constexpr value gated(const tensor& hidden) {
     const int halves = split(t, hidden);

@@ -45,10 +45,14 @@ class megatron_parts : public model_code {
  protected:
   // -- modules
 
-  // On the device, in the weights' format; or on the host in fp32.
-  constexpr int on_device(const sizes& size) { return t.add_parameter(size, half_, true); }
+  // On the device, in the weights' format; or on the host in fp32. Of a model with adapters nothing
+  // else trains.
+  constexpr int on_device(const sizes& size) {
+    return t.add_parameter(size, half_, setup.trains.what != training::adapters);
+  }
   constexpr int on_host(const sizes& size, element format = element::fp32) {
     parameter_record record;
+    record.trains = setup.trains.what != training::adapters;
     record.data.format = format;
     set_contiguous(record.data, size);
     return t.parameters.push(record);
@@ -72,6 +76,21 @@ class megatron_parts : public model_code {
     made.weight = on_device({out, in});
     if (bias) made.bias = on_device(sizes{out});
     may_be_quantised(made.weight);
+    return made;
+  }
+  /// LoRA beside a linear layer: two matrices of the weights' format, or none.
+  struct low_rank {
+    int down = none;
+    int up = none;
+  };
+  constexpr low_rank low_rank_of(bool wanted, std::int64_t out, std::int64_t in) {
+    low_rank made;
+    if (setup.trains.what != training::adapters || !wanted) return made;
+    const std::int64_t rank = setup.trains.adapters.rank;
+    made.down = t.add_parameter({rank, in}, half_, true);
+    made.up = t.add_parameter({out, rank}, half_, true);
+    order_.push(made.down);
+    order_.push(made.up);
     return made;
   }
   constexpr void list(const module& one) {
@@ -139,6 +158,15 @@ class megatron_parts : public model_code {
   [[nodiscard]] constexpr bool has_engine() const {
     return setup.framework.implementation.transformer_engine;
   }
+  /// Whether products add weights' gradients to those of micro-batches before.
+  [[nodiscard]] constexpr bool adds_into_buffers() const {
+    return has_engine() && setup.trains.what != training::adapters;
+  }
+  /// What is known of a tensor that nobody keeps.
+  static constexpr tensor shape_of(tensor of) {
+    of.storage = none;
+    return of;
+  }
   [[nodiscard]] constexpr bool is_compiled() const {
     return setup.framework.implementation.compiles_functions;
   }
@@ -170,7 +198,9 @@ class megatron_parts : public model_code {
       value part;
       if (gathers) part = on.make(input.size, input.format);
       value of_weight;
-      if (code->has_engine()) {
+      if (!on.parameters[on.nodes[index].parameter].trains) {
+        // frozen
+      } else if (code->adds_into_buffers()) {
         code->need_dummy(weight.size);
       } else {
         of_weight = on.make(weight.size, g.format);
@@ -197,13 +227,13 @@ class megatron_parts : public model_code {
   constexpr value parallel_matmul(const tensor& input, int weight, int bias, bool gathers) {
     const tensor w = t.parameter(weight);
     const tensor b = bias == none ? tensor{} : t.parameter(bias);
-    const tensor trained = has_engine() ? tensor{} : w;
+    const tensor trained = adds_into_buffers() ? tensor{} : w;
     const int by = t.add_node(linear_backward_, {&input, &trained, &b});
     if (node* made = t.at(by)) {
       made->parameter = weight;
       made->argument[0] = gathers ? 1 : 0;
     }
-    t.keep(by, input);
+    t.keep(by, t.parameters[weight].trains ? input : shape_of(input));
     t.keep(by, w);
     value result;
     {

@@ -49,6 +49,11 @@ class megatron_states : public sharding {
 
   // -- buffers
 
+  // What does not train lies as it was built.
+  [[nodiscard]] constexpr bool trains(int parameter) const {
+    return t_.parameters[parameter].trains;
+  }
+
   // Where a parameter lies in its buffer, and in which bucket.
   struct place_in_buffer {
     int parameter = none;
@@ -69,7 +74,8 @@ class megatron_states : public sharding {
   constexpr void make_buffers(int chunk, bool of_experts) {
     growing_array<int> order;
     for (int at = code_->first_of_chunk(chunk); at < code_->first_of_chunk(chunk + 1); ++at)
-      if (code_->is_of_expert(code_->order()[at]) == of_experts) order.push(code_->order()[at]);
+      if (trains(code_->order()[at]) && code_->is_of_expert(code_->order()[at]) == of_experts)
+        order.push(code_->order()[at]);
     const int end = order.size();
     if (end == 0) return;
     const std::int64_t all = plan_.data_parallel * setup_.parallelism.context_parallel;
@@ -138,8 +144,9 @@ class megatron_states : public sharding {
   [[nodiscard]] constexpr bool is_fully_shared() const {
     return setup_.parallelism.zero_stage == 3;
   }
-  // A rank's share of weights and gradients; whole are those of both ends, and of two layers: one
-  // that runs, and one that is gathered, or whose gradients are shared, meanwhile.
+  // A rank's share of weights and gradients; whole are weights of both ends, the gradient of one of
+  // their tables, and of two layers both: one that runs, and one that is gathered, or whose
+  // gradients are shared, meanwhile.
   constexpr void share_buffers(const growing_array<int>& order,
                                std::int64_t elements,
                                std::int64_t ranks) {
@@ -160,7 +167,10 @@ class megatron_states : public sharding {
       bytes += own;
       const int layer = code_->layer_of(at);
       (layer == none ? ends : of_layer[layer]) += own;
-      (layer == none ? gradients_of_ends : gradients_of_layer[layer]) += count;
+      if (layer == none)
+        gradients_of_ends = at_least(count, gradients_of_ends);
+      else
+        gradients_of_layer[layer] += count;
     }
     for (int at = 0; at < of_layer.size(); ++at) {
       most = at_least(of_layer[at], most);
@@ -216,7 +226,8 @@ class megatron_states : public sharding {
     for (int at = 0; at < order.size(); ++at) {
       const bool is_of_expert = code_->is_of_expert(order[at]);
       any_expert = any_expert || is_of_expert;
-      if (!shares_) pieces_.push({order[at], t_.parameters[order[at]].data.count(), is_of_expert});
+      if (!shares_ && trains(order[at]))
+        pieces_.push({order[at], t_.parameters[order[at]].data.count(), is_of_expert});
     }
     const auto charged = t_.charge(purpose::optimizer_states);
     make_optimizer(false);
@@ -274,7 +285,8 @@ class megatron_states : public sharding {
     std::int64_t elements = 0;
     const growing_array<int>& order = code_->order();
     for (int at = 0; at < order.size(); ++at)
-      if (code_->is_of_sequence_parts(order[at])) elements += t_.parameters[order[at]].data.count();
+      if (code_->is_of_sequence_parts(order[at]) && trains(order[at]))
+        elements += t_.parameters[order[at]].data.count();
     t_.touch(elements * bytes_of(of_gradients_));
   }
 
