@@ -304,6 +304,10 @@ class model_code : public recomputer {
   constexpr void leave_idle(int first) {
     for (int at = first; at < t.parameters.size(); ++at) t.parameters[at].is_idle = true;
   }
+  constexpr void leave_module_idle(const module& of) {
+    if (of.weight != none) t.parameters[of.weight].is_idle = true;
+    if (of.bias != none) t.parameters[of.bias].is_idle = true;
+  }
   /// What its parameters belong to, for people.
   constexpr void name(const module& made, const char* as) {
     t.parameters[made.weight].name = as;

@@ -13,6 +13,7 @@ namespace gpuplan {
 namespace code_names {
 inline constexpr code_name llava{"llava"};
 inline constexpr code_name paligemma{"paligemma"};
+inline constexpr code_name pi0{"pi0"};
 inline constexpr code_name vision_language_action{"vision_language_action"};
 }  // namespace code_names
 
@@ -30,6 +31,15 @@ inline constexpr layer_class llava{.name = &code_names::llava,
 inline constexpr layer_class paligemma = [] {
   layer_class changed = llava;
   changed.name = &code_names::paligemma;
+  return changed;
+}();
+/// Hugging Face's pi0: PaliGemma and a Gemma for actions, which reads its keys and values. It keeps
+/// them, so layers are not computed again.
+inline constexpr layer_class pi0 = [] {
+  layer_class changed = llava;
+  changed.name = &code_names::pi0;
+  changed.parts[2] = &decoder;
+  changed.recomputes_layers = false;
   return changed;
 }();
 /// SigLIP, a connector, a language model without head, and a diffusion transformer of actions.
@@ -56,6 +66,11 @@ inline constexpr framework hugging_face_paligemma{
     .implementation = {.layers = &layer_classes::paligemma},
     .costs = eager_costs};
 
+/// PI0ForConditionalGeneration.
+inline constexpr framework hugging_face_pi0{.name = "transformers, PI0ForConditionalGeneration",
+                                            .implementation = {.layers = &layer_classes::pi0},
+                                            .costs = eager_costs};
+
 /// Likewise with torch.nn around transformers' models, as GR00T N1 and N1.5 are made: images, text,
 /// and a diffusion transformer of actions.
 inline constexpr framework torch_vision_language_action{
@@ -66,6 +81,7 @@ inline constexpr framework torch_vision_language_action{
 inline constexpr listed_framework hugging_face_composite_frameworks[] = {
     {&hugging_face_llava, "llava", {"llava"}},
     {&hugging_face_paligemma, "paligemma", {"paligemma"}},
+    {&hugging_face_pi0, "pi0", {"pi0"}},
     {&torch_vision_language_action, "vla", {"vla_composite", "gr00t"}},
 };
 

@@ -43,7 +43,8 @@ inline void read_part(config_reader& from,
   std::string type = inner.text("model_type");
   if (type.empty()) type = absent_type;
   read_as(inner, type, part);
-  inner.ignore("num_image_tokens");  // of the whole
+  for (const char* of_whole : {"architectures", "is_causal", "num_image_tokens"})
+    inner.ignore(of_whole);
   from.take(inner, key);
 }
 
@@ -87,6 +88,40 @@ inline void read_paligemma(config_reader& from, composite_model& model) {
     from.wrong("image_token_index", "less than the vocabulary for this reader");
   tower.next = {.widths = {tower.model.hidden_size, language.model.hidden_size},
                 .tokens = tower.model.image.tokens()};
+}
+
+inline void read_pi0(config_reader& from, composite_model& model) {
+  config_reader paired = from.inside("vlm_config");
+  read_paligemma(paired, model);
+  paired.ignore("model_type");
+  from.take(paired, "vlm_config");
+  component& expert = model.parts[2];
+  read_part(from, "dit_config", "gemma", expert);
+  const transformer& language = model.parts[1].model;
+  if (expert.model.num_hidden_layers != language.num_hidden_layers ||
+      expert.model.key_value_heads() != language.key_value_heads() ||
+      expert.model.query_dim() != language.query_dim())
+    from.wrong("dit_config", "of as many layers, and of such keys, as those of vlm_config");
+  model.actions = {.state_dim = from.integer("max_state_dim", 32),
+                   .action_dim = from.integer("max_action_dim", 32),
+                   .horizon = from.integer("chunk_size", 50)};
+  expert.sequence_length = model.actions.horizon + 1;
+  expert.model.head = head_kind::none;
+  model.parts[1].model.head = head_kind::none;
+  for (const char* key : {"loss_reduction",
+                          "max_period",
+                          "min_period",
+                          "num_inference_steps",
+                          "time_sampling_beta_alpha",
+                          "time_sampling_beta_beta",
+                          "time_sampling_offset",
+                          "time_sampling_scale"})
+    from.ignore(key);
+  const std::int64_t width = expert.model.hidden_size;
+  const action_head& head = model.actions;
+  model.other_parameters = (head.state_dim + head.action_dim + 2) * width +
+                           (width + 1) * head.action_dim + (2 * width + 1) * width +
+                           (width + 1) * width;
 }
 
 // The weights and biases of a diffusion transformer of actions behind a context of this width.
@@ -147,6 +182,7 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
 inline constexpr composite_reader composite_readers[] = {
     {"llava", read_llava},
     {"paligemma", read_paligemma},
+    {"pi0", read_pi0},
     {"vla_composite", read_vision_language_action}};
 
 [[nodiscard]] inline const composite_reader* composite_reader_of(std::string_view model_type) {

@@ -5,6 +5,7 @@
 #include <gpuplan/catalog/frameworks/hugging_face_composites.hpp>
 #include <gpuplan/replay/codes/composites/action_head.hpp>
 #include <gpuplan/replay/codes/composites/composite.hpp>
+#include <gpuplan/replay/codes/composites/pi0.hpp>
 #include <gpuplan/replay/model_code.hpp>
 
 namespace gpuplan::eager {
@@ -12,6 +13,7 @@ namespace gpuplan::eager {
 inline constexpr known_code codes_of_composites[] = {
     {&code_names::llava, &code_of<llava_code>},
     {&code_names::paligemma, &code_of<paligemma_code>},
+    {&code_names::pi0, &code_of<pi0_code>},
     {&code_names::vision_language_action, &code_of<vision_language_action_code>}};
 
 }  // namespace gpuplan::eager

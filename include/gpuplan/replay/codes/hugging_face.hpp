@@ -12,6 +12,42 @@
 
 namespace gpuplan::eager {
 
+/// Keys and values of layers, which those of another stack read before their own (DynamicCache).
+struct cached_layers {
+  growing_array<tensor> keys{};
+  growing_array<tensor> values{};
+
+  /// Adds the layer's own behind what is there, and makes them what it reads.
+  constexpr void update(tape& t, int layer, value& k, value& v) {
+    if (layer == keys.size()) {
+      tensor nothing = *k;
+      nothing.storage = nothing.node = none;
+      nothing.size[2] = 0;
+      keys.push(nothing);
+      values.push(nothing);
+    }
+    value all_keys = add(t, keys[layer], *k);
+    value all_values = add(t, values[layer], *v);
+    k = std::move(all_keys);
+    v = std::move(all_values);
+  }
+  constexpr void drop(tape& t) {
+    for (growing_array<tensor>* list : {&keys, &values}) {
+      for (int at = 0; at < list->size(); ++at) t.release((*list)[at].storage);
+      list->resize_down(0);
+    }
+  }
+
+ private:
+  static constexpr value add(tape& t, tensor& there, const tensor& more) {
+    value all = concatenate(t, {&there, &more}, 2);
+    t.release(there.storage);
+    there = *all;
+    t.hold(there.storage);
+    return all;
+  }
+};
+
 class hugging_face_decoder : public rotary_lm_code {
  public:
   using rotary_lm_code::rotary_lm_code;
@@ -77,6 +113,25 @@ class hugging_face_decoder : public rotary_lm_code {
   }
 
  public:
+  cached_layers* cache = nullptr;
+
+  /// Of the last layer nothing is read but its keys and values, and nothing behind it.
+  constexpr void leave_results_idle() {
+    layer_modules& last = layers_[layers_.size() - 1];
+    for (module* one : {&last.query,
+                        &last.out,
+                        &last.query_norm,
+                        &last.gate,
+                        &last.up,
+                        &last.gate_up,
+                        &last.down,
+                        &last.behind_attention,
+                        &last.before_mlp,
+                        &last.behind_mlp,
+                        &norm_})
+      leave_module_idle(*one);
+  }
+  constexpr void leave_tokens_idle() { leave_module_idle(tokens_); }
   constexpr value logits_of(const tensor& hidden) override {
     value logits = linear(hidden, head_);
     if (code().caps_logits) logits = capped(std::move(logits));
@@ -94,6 +149,11 @@ class hugging_face_decoder : public rotary_lm_code {
   constexpr value mask_of_blocks(const tensor& embedded, const tensor& blocks) {
     const std::int64_t tokens = embedded.size[1];
     return mask_of(embedded.size[0], tokens, tokens, embedded.format, true, 0, true, blocks);
+  }
+  /// Likewise of tokens behind cached ones: (batch, 1, queries, cached + queries).
+  constexpr value mask_behind(const tensor& embedded, const tensor& blocks) {
+    return mask_of(
+        embedded.size[0], embedded.size[1], blocks.size[1], embedded.format, true, 0, true, blocks);
   }
   /// From the embedded tokens to the norm, as a part of a larger model too. `given`: the mask,
   /// where whoever calls has made it.
@@ -137,6 +197,7 @@ class hugging_face_decoder : public rotary_lm_code {
  protected:
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = layers_[index];
+    at_layer_ = index;
     if (model.parallel_attention) return parallel_layer(by, input);
     const bool before = model.norm_at != norm_position::after_sublayer;
     const bool behind = model.norm_at != norm_position::before;
@@ -186,6 +247,7 @@ class hugging_face_decoder : public rotary_lm_code {
       parts = rotate_fronts(q, k, rotary_width(), turn);
     else
       rotate_both(q, k);
+    if (cache != nullptr) cache->update(t, at_layer_, k, v);
     const eager_attention_options as{.caps_scores = code().caps_scores};
     return project_out(attend_in_groups(q, k, v, beside[the_mask], as), by.out);
   }
@@ -207,6 +269,7 @@ class hugging_face_decoder : public rotary_lm_code {
   }
 
   value embedding_scale_{};
+  int at_layer_ = none;
 };
 
 }  // namespace gpuplan::eager

@@ -18,6 +18,8 @@ class rotary_lm_code : public causal_lm_code {
     for (int at = 0; at < layers_.size(); ++at) t.release(layers_[at].angles.storage);
   }
 
+  std::int64_t position_rows = 1;  // of the batch, where each sequence has its own positions
+
  protected:
   // Of what layers read beside their input, behind the mask.
   static constexpr int the_cosines = 1;
@@ -73,14 +75,15 @@ class rotary_lm_code : public causal_lm_code {
                                        value& cosines,
                                        value& sines) {
     const std::int64_t tokens = setup.sequence_length;
-    const sizes table{1, tokens, doubles_angles() ? rotary_width() : rotary_width() / 2};
+    const std::int64_t rows = position_rows;
+    const sizes table{rows, tokens, doubles_angles() ? rotary_width() : rotary_width() / 2};
     value angles;
     {
-      const value positions = t.make({1, tokens, 1}, element::fp32);
-      t.executes(8 * tokens + positions->bytes());
+      const value positions = t.make({rows, tokens, 1}, element::fp32);
+      t.executes(8 * rows * tokens + positions->bytes());
       const value frequencies = cast(t, inverse, element::fp32);
-      angles =
-          compute(t, {&*positions, &*frequencies}, {1, tokens, rotary_width() / 2}, element::fp32);
+      angles = compute(
+          t, {&*positions, &*frequencies}, {rows, tokens, rotary_width() / 2}, element::fp32);
     }
     value both;
     if (doubles_angles())
@@ -123,7 +126,7 @@ class rotary_lm_code : public causal_lm_code {
   }
   constexpr tensor table(int which) const {
     tensor seen = beside[which];
-    set_contiguous(seen, {1, 1, seen.size[1], seen.size[2]});
+    set_contiguous(seen, {seen.size[0], 1, seen.size[1], seen.size[2]});
     return seen;
   }
   constexpr value rotate_half(const tensor& x) {

@@ -114,6 +114,14 @@ class composite_code : public hugging_face_code {
     return mask;
   }
 
+  // torch.where(token_type_ids == 0, 0, -1)
+  constexpr value blocks_of_types(const sizes& all) {
+    const value is_first = full(t, all, element::boolean);
+    const value zero = full(t, sizes{1}, element::int64);
+    const value none_of_them = full(t, sizes{1}, element::int64);
+    return compute(t, {&*is_first, &*zero, &*none_of_them}, all, element::int64);
+  }
+
   growing_array<model_code*> parts_{};
   growing_array<module> connector_{};
   growing_array<tensor> numbers_{};
@@ -218,13 +226,6 @@ class paligemma_code final : public image_text_code {
     const value blocks = blocks_of_types(ids_->size);
     const value mask = language_.code.mask_of_blocks(embeds, blocks);
     return language_.code.run_embedded(t.share(embeds), mask, positions);
-  }
-  // torch.where(token_type_ids == 0, 0, -1)
-  constexpr value blocks_of_types(const sizes& all) {
-    const value is_first = full(t, all, element::boolean);
-    const value zero = full(t, sizes{1}, element::int64);
-    const value none_of_them = full(t, sizes{1}, element::int64);
-    return compute(t, {&*is_first, &*zero, &*none_of_them}, all, element::int64);
   }
 };
 

@@ -82,4 +82,44 @@ constexpr void masked_scatter_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::masked_scatter{"scatter", &masked_scatter_backward};
 
+/// Rows of (batch, rows, width) by number, (batch, tokens): gather along the second dimension.
+/// Keeps both.
+constexpr value gather_rows(tape& t, argument given, argument given_index) {
+  const held of(given), index(given_index);
+  const int by = t.add_node(node_kind::gather, {&of});
+  t.keep(by, index);
+  t.keep(by, of);
+  if (node* made = t.at(by)) made->size[1] = of.size;
+  value rows = t.make({of.size[0], index.size[1], of.size[2]}, of.format, {"rows by number"});
+  t.executes({&index, &*rows, &*rows});
+  t.result_of(by, rows.get());
+  return rows;
+}
+constexpr void gather_backward(const node_backward& b) {
+  b.out[0] = b.t.make(b.by.size[1], b.g.format);
+  b.t.executes({&b.g, &b.kept(0), &*b.out[0]}, {.fills = 1});
+}
+inline constexpr node_kind node_kind::gather{"rows by number", &gather_backward};
+
+/// torch.where(mask, a, b) of a mask for rows. Keeps the mask.
+constexpr value choose(tape& t, argument given_mask, argument given_a, argument given_b) {
+  const held mask(given_mask), a(given_a), b(given_b);
+  const int by = t.add_node(node_kind::choice, {&a, &b});
+  t.keep(by, mask);
+  value result = t.make(a.size, a.format, {"chosen rows"});
+  t.executes({&mask, &a, &b, &*result});
+  t.result_of(by, result.get());
+  return result;
+}
+// Each gradient with zeros where the other was chosen.
+constexpr void choice_backward(const node_backward& b) {
+  for (int which = 0; which < 2; ++which) {
+    if (!b.wants(which)) continue;
+    const value number = b.t.make(sizes{1}, b.g.format);
+    b.out[which] = b.like_gradient();
+    b.t.executes({&b.g, &b.kept(0), &*b.out[which]});
+  }
+}
+inline constexpr node_kind node_kind::choice{"choice", &choice_backward};
+
 }  // namespace gpuplan::eager
