@@ -166,6 +166,8 @@ struct encoder_options {
   bool builds_head_first = false;   // before the encoder
   bool builds_head_norm_first = false;
   bool drops_before_spans = false;  // of a classifier of spans
+  bool gelu_in_classifier = false;  // of sequences
+  bool reads_labelled = false;      // how many of them have a label
 };
 
 /// Where BART's kin have their positions.

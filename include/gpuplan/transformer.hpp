@@ -145,6 +145,24 @@ struct image_stages {
   friend constexpr bool operator==(const image_stages&, const image_stages&) = default;
 };
 
+/// Attention whose scores also join what tokens say with how far apart they are (DeBERTa, arXiv
+/// 2006.03654, section 3.1): a table has a row for each distance.
+struct disentangled_attention {
+  std::int64_t distances = 0;  // on either side; 0: the model has no such attention
+  bool buckets = false;        // far ones share rows
+  bool c2p = false;            // what a token says with where the other stands,
+  bool p2c = false;            // and the other way round
+  bool share_att_key = false;  // by the projections of tokens
+  bool normalizes_table = false;
+  std::int64_t position_numbers = 0;  // a buffer
+
+  /// Of the table.
+  [[nodiscard]] constexpr std::int64_t rows() const { return 2 * distances; }
+
+  friend constexpr bool operator==(const disentangled_attention&,
+                                   const disentangled_attention&) = default;
+};
+
 /// How sound becomes tokens: convolutions over time, before the layers.
 struct audio_input {
   std::int64_t num_mel_bins = 0;  // of a frame; two convolutions halve the frames: Whisper
@@ -172,8 +190,9 @@ struct transformer {
   shared_layers shared{};   // where num_hidden_groups is set
 
   // Attention.
-  latent_attention mla{};       // where kv_lora_rank is set
-  bool attention_bias = false;  // of query, key and value
+  latent_attention mla{};                 // where kv_lora_rank is set
+  disentangled_attention disentangled{};  // where distances is set
+  bool attention_bias = false;            // of query, key and value
   bool attention_out_bias = false;
   bool fused_qkv = false;              // one linear layer makes query, key and value
   bool parallel_attention = false;     // attention and MLP read the same residual

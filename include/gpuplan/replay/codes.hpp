@@ -7,14 +7,15 @@
 #include <gpuplan/replay/codes/bart.hpp>
 #include <gpuplan/replay/codes/bert.hpp>
 #include <gpuplan/replay/codes/composites.hpp>
+#include <gpuplan/replay/codes/deberta.hpp>
 #include <gpuplan/replay/codes/hugging_face_decoders.hpp>
 #include <gpuplan/replay/codes/hugging_face_latent.hpp>
 #include <gpuplan/replay/codes/lit_gpt.hpp>
 #include <gpuplan/replay/codes/megatron.hpp>
 #include <gpuplan/replay/codes/modernbert.hpp>
 #include <gpuplan/replay/codes/plain.hpp>
-#include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/codes/swin.hpp>
+#include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/codes/torchtitan.hpp>
 #include <gpuplan/replay/codes/vit.hpp>
 #include <gpuplan/replay/codes/whisper.hpp>
@@ -36,6 +37,7 @@ inline constexpr known_code other_codes[] = {{&code_names::gpt, &code_of<plain_d
                                              {&code_names::llama, &code_of<plain_decoder>},
                                              {&code_names::bert, &code_of<bert_code>},
                                              {&code_names::albert, &code_of<albert_code>},
+                                             {&code_names::deberta, &code_of<deberta_code>},
                                              {&code_names::modernbert, &code_of<modernbert_code>},
                                              {&code_names::vit, &code_of<vit_code>},
                                              {&code_names::dinov2, &code_of<vit_code>},

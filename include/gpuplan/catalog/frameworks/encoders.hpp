@@ -17,6 +17,7 @@ namespace gpuplan {
 namespace code_names {
 inline constexpr code_name bert{"bert"};
 inline constexpr code_name albert{"albert"};
+inline constexpr code_name deberta{"deberta"};
 inline constexpr code_name modernbert{"modernbert"};
 inline constexpr code_name vit{"vit"};
 }  // namespace code_names
@@ -61,6 +62,12 @@ constexpr failure flaw_of_albert(const transformer& model, const implementation&
     return without_code(
         {{fact::num_hidden_groups, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
   return flaw_of_encoders(model, as, norm_position::after_residual, true);
+}
+constexpr failure flaw_of_deberta(const transformer& model, const implementation& as) {
+  if (model.disentangled.distances == 0)
+    return without_code(
+        {{fact::attention_distances, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
+  return flaw_of_encoders(model, as, norm_position::after_residual);
 }
 constexpr failure flaw_of_modernbert(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
@@ -115,6 +122,16 @@ inline constexpr layer_class albert{.name = &code_names::albert,
                                     .compares_texts = true,
                                     .repeats_layers = false,
                                     .counts_work = true};
+/// Hugging Face's DeBERTa-v2.
+inline constexpr layer_class deberta{.name = &code_names::deberta,
+                                     .kind = model_kind::encoder,
+                                     .flaw_of = detail::flaw_of_deberta,
+                                     .code = &eager::library_code,
+                                     .recomputes_periodically = false,
+                                     .recomputes_first_layers = false,
+                                     .has_gradients_beside = true,
+                                     .compares_texts = true,
+                                     .repeats_layers = false};
 /// Hugging Face's ModernBERT.
 inline constexpr layer_class modernbert{.name = &code_names::modernbert,
                                         .kind = model_kind::encoder,
@@ -172,6 +189,13 @@ inline constexpr framework hugging_face_albert{
     .name = "transformers, ALBERT",
     .implementation = {.layers = &layer_classes::albert,
                        .encoder = {.pools = true, .builds_head_norm_first = true}},
+    .costs = eager_costs};
+
+/// DeBERTa-v2 and v3, whose attention is eager,
+inline constexpr framework hugging_face_deberta{
+    .name = "transformers, DeBERTa-v2",
+    .implementation = {.layers = &layer_classes::deberta,
+                       .encoder = {.gelu_in_classifier = true, .reads_labelled = true}},
     .costs = eager_costs};
 
 /// ModernBERT, which rotates in fp32, with windows,
@@ -251,6 +275,7 @@ inline constexpr listed_framework encoder_frameworks[] = {
     {&hugging_face_xlm_roberta, "xlm-roberta", {"xlm-roberta", "xlmroberta", "camembert"}},
     {&hugging_face_electra, "electra", {"electra"}},
     {&hugging_face_albert, "albert", {"albert"}},
+    {&hugging_face_deberta, "deberta-v2", {"deberta-v2", "debertav2", "deberta-v3"}},
     {&hugging_face_modernbert, "modernbert", {"modernbert"}},
     {&hugging_face_mpnet, "mpnet", {"all-mpnet", "mpnet"}},
     {&hugging_face_distilbert, "distilbert", {"distilbert"}},

@@ -153,6 +153,9 @@ class config_reader {
     return !classes.empty() && classes[0].is_string() ? classes[0].get<std::string>() : "";
   }
   [[nodiscard]] bool has_text(const char* key) { return has(key) && object_.at(key).is_string(); }
+  [[nodiscard]] bool is_negative(const char* key) {
+    return has(key) && object_.at(key).is_number_integer() && !object_.at(key).is_number_unsigned();
+  }
   // The largest of the numbers that these keys have.
   [[nodiscard]] double largest(std::initializer_list<const char*> keys) {
     double most = 0;

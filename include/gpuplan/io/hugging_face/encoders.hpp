@@ -86,6 +86,45 @@ inline void read_modernbert(config_reader& from, transformer& model) {
     from.ignore(key);
 }
 
+inline void read_deberta(config_reader& from, transformer& model) {
+  read_bert(from, model);
+  disentangled_attention& apart = model.disentangled;
+  model.pooler = false;
+  model.hidden_act = activation_function::gelu;
+  model.type_vocab_size = from.integer("type_vocab_size", 0);
+  apart.position_numbers = model.position_rows;
+  if (!from.flag("position_biased_input", true)) model.position_rows = 0;
+  from.only("relative_attention", true);
+  from.only("legacy", true);
+  const bool has_most =
+      from.has("max_relative_positions") && !from.is_negative("max_relative_positions");
+  const std::int64_t most =
+      has_most ? from.integer("max_relative_positions") : apart.position_numbers;
+  const std::int64_t buckets = from.has("position_buckets") && !from.is_negative("position_buckets")
+                                   ? from.integer("position_buckets")
+                                   : 0;
+  apart.buckets = buckets != 0;
+  apart.distances = buckets != 0 ? buckets : most;
+  for (const json& one : from.list("pos_att_type")) {
+    apart.c2p = apart.c2p || one == "c2p";
+    apart.p2c = apart.p2c || one == "p2c";
+  }
+  apart.share_att_key = from.flag("share_att_key", false);
+  apart.normalizes_table = from.text("norm_rel_ebd") == "layer_norm";
+  if (from.integer("embedding_size", model.hidden_size) != model.hidden_size)
+    from.wrong("embedding_size", "hidden_size for this reader");
+  if (from.integer("conv_kernel_size", 0) != 0) from.wrong("conv_kernel_size", "0 for this reader");
+  if (from.integer("pooler_hidden_size", model.hidden_size) != model.hidden_size)
+    from.wrong("pooler_hidden_size", "hidden_size for this reader");
+  if (from.largest({"pooler_dropout"}) != 0) from.wrong("pooler_dropout", "0 for this reader");
+  for (const char* key : {"pooler_hidden_act", "conv_act", "conv_groups"}) from.ignore(key);
+  const std::int64_t width = model.hidden_size;
+  const std::int64_t projections =
+      apart.share_att_key ? 0 : (apart.c2p ? 1 : 0) + (apart.p2c ? 1 : 0);
+  model.other_parameters = apart.rows() * width + (apart.normalizes_table ? 2 * width : 0) +
+                           model.num_hidden_layers * projections * width * (width + 1);
+}
+
 inline void read_distilbert(config_reader& from, transformer& model) {
   make_classic(model);
   model.kind = model_kind::encoder;
@@ -209,6 +248,7 @@ inline constexpr type_reader encoder_readers[] = {
      }},
     {"camembert", read_bert},
     {"data2vec-text", read_bert},
+    {"deberta-v2", read_deberta},
     {"distilbert", read_distilbert},
     {"electra", read_electra},
     {"ernie",

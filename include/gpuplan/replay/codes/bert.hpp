@@ -78,7 +78,7 @@ class bert_code : public text_encoder_code {
     return hidden;
   }
 
-  constexpr attended attend_to(const layer_modules& by, const tensor& x) {
+  constexpr virtual attended attend_to(const layer_modules& by, const tensor& x) {
     attended made;
     enter();
     {

@@ -102,9 +102,13 @@ class text_encoder_code : public hugging_face_code {
     if (model.type_vocab_size != 0)
       types_ = table_module(model.type_vocab_size, width, trains_all());
     norm_ = norm_module(width, trains_all());
+    build_numbers();
+    if (code().positions_behind_norm) build_positions();
+  }
+  /// Numbers of positions, and of the types of tokens there.
+  constexpr virtual void build_numbers() {
     if (model.position_rows != 0) add_numbers();
     if (model.type_vocab_size != 0) add_numbers();
-    if (code().positions_behind_norm) build_positions();
   }
   constexpr void build_positions() {
     if (model.position_rows == 0) return;
@@ -338,14 +342,33 @@ class text_encoder_code : public hugging_face_code {
       value first = select(t, hidden, 1);
       if (code().drops_before_dense) first = dropout(t, first, drops_classifier);
       value dense = linear(std::move(first), dense_);
-      if (code().gelu_in_head)
+      if (code().gelu_in_head || code().gelu_in_classifier)
         pooled = keeping_input(t, dense);
       else
         pooled = keeping_result(t, dense);
     }
     pooled = dropout(t, pooled, drops_classifier);
     const value logits = linear(pooled, classes_);
+    if (code().reads_labelled) return labelled_loss(logits);
     return loss_of(logits, inputs_[1]);
+  }
+  /// Of the samples that have a label, whose number is read back: all.
+  constexpr value labelled_loss(const tensor& logits) {
+    const std::int64_t batch = logits.size[0];
+    value index;
+    {
+      const value have = compute(t, inputs_[1], sizes{batch}, element::boolean);
+      const int count = t.new_storage(4, {"number of labels"});  // CUB's scratch beside it
+      t.touch(1);
+      index = t.make({batch, 1}, element::int64);
+      t.touch(tile_states(batch, 1024, 16));
+      t.release(count);
+    }
+    const value all = expand(t, index, logits.size);
+    const value chosen = gather(t, logits, all);
+    const value labels = compute(t, inputs_[1], sizes{batch}, element::int64);
+    const value wide = cast(t, chosen, element::fp32);
+    return loss_of(wide, labels);
   }
   constexpr value token_loss(const tensor& hidden) {
     const value dropped = dropout(t, hidden, drops_classifier);

@@ -23,7 +23,7 @@ struct node_kind {
   static const node_kind pass, unit, scale, keeps_one, mask_fill, product, power, reciprocal_root;
   static const node_kind cast, view, transpose, expand, slice, split, concatenate, pad;
   static const node_kind mean, sum, softmax, log_softmax, nll, mean_square;
-  static const node_kind binary_cross_entropy;
+  static const node_kind binary_cross_entropy, repeat, gather;
   static const node_kind mm, addmm, bmm, convolution, flash, efficient, embedding;
   static const node_kind rearranged, masked_scatter, gather, choice;
   static const node_kind layer_norm, rms_norm, vector_norm, clamp, quotient;

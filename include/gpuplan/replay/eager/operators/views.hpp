@@ -190,6 +190,49 @@ constexpr void split_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::split{"split", &split_backward};
 
+/// The tensor so many times, one behind the other along the first dimension.
+constexpr value repeat(tape& t, argument given, std::int64_t times) {
+  const held of(given);
+  const int by = t.add_node(node_kind::repeat, {&of});
+  if (node* made = t.at(by)) made->size[1] = of.size;
+  t.note(by, {times});
+  sizes wide = of.size;
+  wide[0] *= times;
+  value made = t.make(wide, of.format, {"repeated", none, &of});
+  t.executes({&of, &*made});
+  t.result_of(by, made.get());
+  return made;
+}
+constexpr void repeat_backward(const node_backward& b) {
+  const sizes& one = b.by.size[1];
+  if (b.by.argument[0] == 1) {
+    b.out[0] = b.t.share(b.g);
+    return;
+  }
+  b.out[0] = b.t.make(one, b.g.format);
+  const device_work work =
+      touch(b.t, scratch_of_reduction(b.t.device, b.by.argument[0], one.count(), false));
+  b.t.executes({&b.g, &*b.out[0]}, work);
+}
+inline constexpr node_kind node_kind::repeat{"repeated", &repeat_backward};
+
+/// Elements of the last dimension by number. Keeps both.
+constexpr value gather(tape& t, argument given, argument given_numbers) {
+  const held of(given), numbers(given_numbers);
+  const int by = t.add_node(node_kind::gather, {&of});
+  t.keep(by, of);
+  t.keep(by, numbers);
+  value made = t.make(numbers.size, of.format, {"gathered", none, &of});
+  t.executes({&of, &numbers, &*made});
+  t.result_of(by, made.get());
+  return made;
+}
+constexpr void gather_backward(const node_backward& b) {
+  b.out[0] = b.t.make(b.kept(0).size, b.g.format);
+  b.t.executes({&b.g, &b.kept(1), &*b.out[0]}, {.kernels = 2});
+}
+inline constexpr node_kind node_kind::gather{"gathered", &gather_backward};
+
 constexpr value concatenate(tape&, value&&, value&&, int) = delete;  // which runs first?
 /// Several along a dimension, at most as many as a node has inputs, in the widest format. The
 /// gradients are views of the result's.
