@@ -46,6 +46,29 @@ constexpr word<precision_recipe> precisions[] = {
     {"fp16-master", "fp16 with fp32 masters", fp16_master},
     {"bf16-autocast", "bf16 under autocast", bf16_under_autocast},
 };
+// Of Transformer Engine: how it casts what linear layers multiply.
+struct engine_precision {
+  const char* name;
+  scaling_kind scaling;
+  bool is_fp4 = false;
+};
+constexpr engine_precision engine_precisions[] = {{"fp8-current", scaling_kind::tensor},
+                                                  {"fp8-delayed", scaling_kind::delayed},
+                                                  {"fp8-blocks", scaling_kind::blocks},
+                                                  {"mxfp8", scaling_kind::micro},
+                                                  {"nvfp4", scaling_kind::micro, true}};
+struct module_word {
+  const char* name;
+  bool recomputed_modules::*is;
+};
+constexpr module_word recomputed_parts[] = {
+    {"core_attn", &recomputed_modules::core_attention},
+    {"mla_up_proj", &recomputed_modules::latent_projections},
+    {"layernorm", &recomputed_modules::norms},
+    {"mlp", &recomputed_modules::mlp},
+    {"moe", &recomputed_modules::experts},
+    {"moe_act", &recomputed_modules::expert_activation},
+    {"shared_experts", &recomputed_modules::shared_experts}};
 constexpr word<optimizer> optimizers[] = {
     {"adamw", "AdamW", {}},
     {"adamw-fused", "fused AdamW", {.loop = optimizer_loop::fused}},
@@ -182,13 +205,14 @@ precision_recipe recipe_of(const arguments& given, const training_setup& setup) 
 void choose_precision(const arguments& given, training_setup& to) {
   if (given.precision.empty()) {
     to.precision = recipe_of(given, to);
-    return;
+  } else {
+    const known<precision_recipe> recipe = recipe_named(given.precision, to.framework.engine.is);
+    if (!recipe)
+      throw bad_request("--precision " + given.precision + ": " +
+                        to.framework.engine.is->name->text + " has no such; bf16 it has");
+    to.precision = *recipe;
   }
-  const known<precision_recipe> recipe = recipe_named(given.precision, to.framework.engine.is);
-  if (!recipe)
-    throw bad_request("--precision " + given.precision + ": " + to.framework.engine.is->name->text +
-                      " has no such; bf16 it has");
-  to.precision = *recipe;
+  if (given.quantised_weights) to.precision.quantised_weights = true;
 }
 
 void add_degree(
@@ -298,6 +322,44 @@ void add_optimizer_options(CLI::App& app, arguments& to) {
       ->group(group);
 }
 
+// What Megatron-Core has beside: its own words.
+void add_engine_options(CLI::App& app, arguments& to, const char* group) {
+  std::vector<std::string> names;
+  std::string listed;
+  for (const module_word& one : recomputed_parts) {
+    names.emplace_back(one.name);
+    listed += (listed.empty() ? "" : ", ") + names.back();
+  }
+  app.add_option_function<std::vector<std::string>>(
+         "--recompute-modules",
+         [&to](const std::vector<std::string>& chosen) {
+           to.setup.recompute = recompute_mode::selective;
+           to.setup.modules = {.core_attention = false};
+           for (const std::string& name : chosen)
+             for (const module_word& one : recomputed_parts)
+               if (name == one.name) to.setup.modules.*one.is = true;
+         },
+         "Parts of layers that are computed again, each alone: " + listed +
+             " (Megatron-Core's; selective is core_attn)")
+      ->check(CLI::IsMember(names))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->excludes("--recompute")
+      ->type_name("NAME,...")
+      ->group(group);
+  app.add_flag("--fp8-param-gather",
+               to.quantised_weights,
+               "Weights are stored as products read them, and gathered so (Megatron-Core's)")
+      ->group(group);
+  app.add_option_function<std::int64_t>(
+         "--cpu-offloading-num-layers",
+         [&to](std::int64_t layers) { to.setup.offloads.layers = layers; },
+         "So many layers keep their activations on the host (Megatron-Core's)")
+      ->transform(positive_count())
+      ->type_name("N")
+      ->group(group);
+}
+
 void add_setup_options(CLI::App& app, arguments& to) {
   const char* group = "Training";
   add_degree(app,
@@ -315,10 +377,12 @@ void add_setup_options(CLI::App& app, arguments& to) {
       ->group(group)
       ->type_name("N")
       ->transform(positive_count());
-  app.add_option("--precision",
-                 to.precision,
-                 "Number formats; bf16, fp16 and fp8 are mixed as the engine mixes them (default: "
-                 "bf16, of adapters bf16-autocast unless fully_shard divides them)")
+  app.add_option(
+         "--precision",
+         to.precision,
+         "Number formats; bf16, fp16 and fp8 are mixed as the engine mixes them; fp8-current to "
+         "nvfp4 are Transformer Engine's (default: bf16, of adapters bf16-autocast unless "
+         "fully_shard divides them)")
       ->check(CLI::IsMember(precision_names()))
       ->type_name("")
       ->group(group);
@@ -329,6 +393,7 @@ void add_setup_options(CLI::App& app, arguments& to) {
                             recomputes,
                             [&to](const auto& is) { to.setup.recompute = is; })
       ->group(group);
+  add_engine_options(app, to, group);
   add_trained_options(app, to);
 
   group = "Parallelism";
@@ -363,7 +428,11 @@ void add_setup_options(CLI::App& app, arguments& to) {
       ->type_name("");
 }
 
-std::vector<std::string> precision_names() { return names_of(precisions); }
+std::vector<std::string> precision_names() {
+  std::vector<std::string> names = names_of(precisions);
+  for (const engine_precision& one : engine_precisions) names.emplace_back(one.name);
+  return names;
+}
 std::vector<std::string> recompute_names() { return names_of(recomputes); }
 std::vector<std::string> sharding_names() { return names_of(shardings); }
 std::vector<std::string> framework_names() {
@@ -373,7 +442,7 @@ std::vector<std::string> framework_names() {
 }
 
 known<precision_recipe> recipe_named(const std::string& name, const engine_class* engine) {
-  const bool is_megatron = engine == &engine_classes::megatron;
+  const bool is_megatron = engine != nullptr && engine->holds == held_states::buffers;
   const bool is_deepspeed = engine == &engine_classes::deepspeed;
   const precision_recipe bf16 = is_megatron    ? bf16_megatron
                                 : is_deepspeed ? bf16_master
@@ -382,6 +451,15 @@ known<precision_recipe> recipe_named(const std::string& name, const engine_class
   if (name == "fp8") {
     precision_recipe recipe = bf16;
     recipe.fp8_linears = true;
+    return recipe;
+  }
+  for (const engine_precision& one : engine_precisions) {
+    if (name != one.name) continue;
+    if (!is_megatron) return {};
+    precision_recipe recipe = bf16;
+    recipe.fp8_linears = !one.is_fp4;
+    recipe.fp4_linears = one.is_fp4;
+    recipe.scaling = one.scaling;
     return recipe;
   }
   if (name == "fp16") {

@@ -31,6 +31,7 @@ struct arguments {
   std::string precision{};  // empty: as `files` have it, else bf16, of adapters bf16-autocast
   gpuplan::training_setup setup{};  // but for the model, the framework and the precision
   gpuplan::batch_plan plan{};
+  bool quantised_weights = false;
   bool has_replicas = false;  // whether `plan.data_parallel` is said
   std::vector<std::string> lora_targets{};
   std::vector<std::string> trained_by{};  // the options that say what trains: one at most

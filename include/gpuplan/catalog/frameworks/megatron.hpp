@@ -226,7 +226,7 @@ inline constexpr listed_framework megatron_frameworks[] = {
     {&megatron_zero_3},
     {&megatron_bridge},
     {&megatron_bridge_2606},
-    {&megatron_bridge_fsdp},
+    {&megatron_bridge_fsdp, "megatron-fsdp"},
 };
 
 }  // namespace catalog
