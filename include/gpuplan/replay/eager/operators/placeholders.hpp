@@ -86,7 +86,7 @@ inline constexpr node_kind node_kind::masked_scatter{"scatter", &masked_scatter_
 /// Keeps both.
 constexpr value gather_rows(tape& t, argument given, argument given_index) {
   const held of(given), index(given_index);
-  const int by = t.add_node(node_kind::gather, {&of});
+  const int by = t.add_node(node_kind::rows_by_number, {&of});
   t.keep(by, index);
   t.keep(by, of);
   if (node* made = t.at(by)) made->size[1] = of.size;
@@ -95,11 +95,11 @@ constexpr value gather_rows(tape& t, argument given, argument given_index) {
   t.result_of(by, rows.get());
   return rows;
 }
-constexpr void gather_backward(const node_backward& b) {
+constexpr void rows_by_number_backward(const node_backward& b) {
   b.out[0] = b.t.make(b.by.size[1], b.g.format);
   b.t.executes({&b.g, &b.kept(0), &*b.out[0]}, {.fills = 1});
 }
-inline constexpr node_kind node_kind::gather{"rows by number", &gather_backward};
+inline constexpr node_kind node_kind::rows_by_number{"rows by number", &rows_by_number_backward};
 
 /// torch.where(mask, a, b) of a mask for rows. Keeps the mask.
 constexpr value choose(tape& t, argument given_mask, argument given_a, argument given_b) {
