@@ -52,6 +52,8 @@ constexpr failure flaw_of_most(const transformer& model,
       return why;
   }
   return flaw_if_any({{fact::attention_sinks, model.attention_sinks},
+                      {fact::use_qk_norm, model.chunks.use_qk_norm},
+                      {fact::attn_temperature_tuning, model.chunks.attn_temperature_tuning},
                       {fact::mtp_layers, model.mtp_layers},
                       {fact::layer_scale, model.layer_scale},
                       {fact::stages, model.stages.size()},

@@ -67,6 +67,15 @@ struct latent_attention {
   friend constexpr bool operator==(const latent_attention&, const latent_attention&) = default;
 };
 
+/// What Llama 4 does to query and key beside rotating them, where layers have windows: these are
+/// chunks of tokens, and the layers without rotate nothing.
+struct chunked_attention {
+  bool use_qk_norm = false;  // of the rotated ones, without weights
+  bool attn_temperature_tuning = false;
+
+  friend constexpr bool operator==(const chunked_attention&, const chunked_attention&) = default;
+};
+
 /// A mixture of experts in place of the MLP of a decoder's layers.
 struct expert_mixture {
   std::int64_t num_experts = 0;  // routed ones, in each such layer
@@ -194,9 +203,10 @@ struct transformer {
   disentangled_attention disentangled{};  // where distances is set
   bool attention_bias = false;            // of query, key and value
   bool attention_out_bias = false;
-  bool fused_qkv = false;              // one linear layer makes query, key and value
-  bool parallel_attention = false;     // attention and MLP read the same residual
-  bool attention_sinks = false;        // one logit a head
+  bool fused_qkv = false;           // one linear layer makes query, key and value
+  bool parallel_attention = false;  // attention and MLP read the same residual
+  bool attention_sinks = false;     // one logit a head
+  chunked_attention chunks{};
   std::int64_t sliding_window = 0;     // how many tokens a token sees, itself included; 0: all
   std::int64_t global_layer_step = 0;  // every this-manieth layer has no window; 0: all have it
   bool global_layer_first = false;     // of so many, the first has none; else the last

@@ -18,6 +18,7 @@ inline constexpr code_name mixture{"mixture"};
 inline constexpr code_name latent{"latent"};
 inline constexpr code_name deepseek_v2{"deepseek_v2"};
 inline constexpr code_name gpt_oss{"gpt_oss"};
+inline constexpr code_name llama4{"llama4"};
 }  // namespace code_names
 
 namespace detail {
@@ -25,6 +26,7 @@ namespace detail {
 constexpr failure flaw_of_mixture(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   const expert_mixture& moe = model.moe;
+  const bool is_llama4 = as.layers->name == &code_names::llama4;
   const bool is_gpt_oss = as.layers->name == &code_names::gpt_oss;
   const bool is_latent =
       as.layers->name == &code_names::latent || as.layers->name == &code_names::deepseek_v2;
@@ -43,6 +45,9 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
            {{fact::gated_mlp, model.gated_mlp}, true},
            {{fact::attention_sinks, model.attention_sinks}, is_gpt_oss},
            {{fact::mlp_bias, model.mlp_bias}, is_gpt_oss},
+           {{fact::use_qk_norm, model.chunks.use_qk_norm}, is_llama4 && model.chunks.use_qk_norm},
+           {{fact::attn_temperature_tuning, model.chunks.attn_temperature_tuning},
+            is_llama4 && model.chunks.attn_temperature_tuning},
            {{fact::router_bias, moe.router_bias}, is_gpt_oss || as.experts.corrects_choice}},
           layers);
       failed(why))
@@ -105,6 +110,11 @@ inline constexpr layer_class deepseek_v2{.name = &code_names::deepseek_v2,
                                          .flaw_of = detail::flaw_of_mixture,
                                          .code = &eager::library_code,
                                          .repeats_layers = false};
+/// Llama 4.
+inline constexpr layer_class llama4{.name = &code_names::llama4,
+                                    .flaw_of = detail::flaw_of_mixture,
+                                    .code = &eager::library_code,
+                                    .repeats_layers = false};
 /// gpt-oss.
 inline constexpr layer_class gpt_oss{.name = &code_names::gpt_oss,
                                      .flaw_of = detail::flaw_of_mixture,
@@ -217,6 +227,35 @@ inline constexpr framework hugging_face_gpt_oss{
                                    .balances = true}},
     .costs = eager_decoder};
 
+/// Glm4MoeForCausalLM, which rotates half of each head,
+inline constexpr framework hugging_face_glm4_moe{
+    .name = "transformers, Glm4MoeForCausalLM",
+    .implementation = experts_of::like_llama(
+        experts_of::deepseek,
+        {.rotary_parts = rotary_parts_kind::in_rotation, .rotary_percent = 50}),
+    .costs = eager_decoder};
+
+/// MiniMaxM2ForCausalLM.
+inline constexpr framework hugging_face_minimax_m2{
+    .name = "transformers, MiniMaxM2ForCausalLM",
+    .implementation = experts_of::like_llama(
+        {.router = router_kind::sigmoid, .corrects_choice = true, .balances = true},
+        {.rotary_parts = rotary_parts_kind::in_rotation, .views_behind_projections = true}),
+    .costs = eager_decoder};
+
+/// Llama4ForCausalLM.
+inline constexpr framework hugging_face_llama4{
+    .name = "transformers, Llama4ForCausalLM",
+    .implementation =
+        [] {
+          implementation changed = experts_of::like_llama(
+              {.builds_experts_first = true, .is_transposed = true, .shared = shared_kind::first},
+              {.masks_by_kind = true, .makes_both_masks = true});
+          changed.layers = &layer_classes::llama4;
+          return changed;
+        }(),
+    .costs = eager_decoder};
+
 inline constexpr listed_framework mixture_frameworks[] = {
     {&hugging_face_mixtral, "mixtral", {"mixtral"}},
     {&hugging_face_deepseek_v2, "deepseek-v2", {"deepseek_v2", "deepseekv2"}},
@@ -226,6 +265,9 @@ inline constexpr listed_framework mixture_frameworks[] = {
     {&hugging_face_dots1, "dots1", {"dots1", "solar_open", "solaropen"}},
     {&hugging_face_flex_olmo, "flex-olmo", {"flex_olmo", "flexolmo"}},
     {&hugging_face_gpt_oss, "gpt-oss", {"gpt_oss", "gpt-oss", "gptoss"}},
+    {&hugging_face_glm4_moe, "glm4-moe", {"glm4_moe", "glm4moe"}},
+    {&hugging_face_llama4, "llama4", {"llama4"}},
+    {&hugging_face_minimax_m2, "minimax-m2", {"minimax_m2", "minimaxm2"}},
     {&hugging_face_olmoe, "olmoe", {"olmoe"}},
     {&hugging_face_qwen2_moe, "qwen2-moe", {"qwen2_moe", "qwen2moe"}},
     {&hugging_face_qwen3_moe, "qwen3-moe", {"qwen3_moe", "qwen3moe"}}};

@@ -145,6 +145,38 @@ inline constexpr type_reader expert_readers[] = {
        model.moe.router_bias = true;  // as DeepSeek-V3's
      }},
     {"gpt_oss", read_gpt_oss},
+    {"llama4_text",
+     [](config_reader& from, transformer& model) {
+       read_heads(from, model);
+       model.num_key_value_heads = from.integer("num_key_value_heads", 8);
+       model.head_dim = from.integer("head_dim", 128);
+       model.tied_embeddings = from.flag("tie_word_embeddings", false);
+       read_biases(from, model);
+       model.intermediate_size = from.integer("intermediate_size_mlp");
+       const std::int64_t width = from.integer("intermediate_size");
+       const std::int64_t step = from.integer("interleave_moe_layer_step", 1);
+       model.moe = {.num_experts = from.integer("num_local_experts"),
+                    .num_experts_per_tok = from.integer("num_experts_per_tok"),
+                    .moe_intermediate_size = width,
+                    .shared_expert_intermediate_size = width,
+                    .output_router_logits = from.flag("output_router_logits", false),
+                    .moe_layer_step = step};
+       model.sliding_window = from.integer("attention_chunk_size", 8192);
+       model.global_layer_step = from.integer("no_rope_layer_interval", 4);
+       model.chunks = {.use_qk_norm = from.flag("use_qk_norm", true),
+                       .attn_temperature_tuning = from.flag("attn_temperature_tuning", true)};
+       for (const char* key : {"moe_layers", "no_rope_layers", "layer_types"}) from.ignore(key);
+     }},
+    {"minimax_m2",
+     [](config_reader& from, transformer& model) {
+       model.head_dim = 128;
+       read_llama(from, model);
+       model.qk_norm = qk_norm_scope::full_width;
+       read_experts(
+           from, model, from.has("num_local_experts") ? "num_local_experts" : "num_experts");
+       model.intermediate_size = 0;
+       model.moe.router_bias = true;  // as DeepSeek-V3's
+     }},
     {"mixtral",
      [](config_reader& from, transformer& model) {
        read_llama(from, model);

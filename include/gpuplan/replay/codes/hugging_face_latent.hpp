@@ -4,6 +4,7 @@
 // them. Private.
 
 #include <gpuplan/replay/codes/hugging_face_gpt_oss.hpp>
+#include <gpuplan/replay/codes/hugging_face_llama4.hpp>
 #include <gpuplan/replay/codes/hugging_face_mixture.hpp>
 
 #include <cstdint>
@@ -121,36 +122,17 @@ class deepseek_v2_code : public latent_code {
   constexpr ~deepseek_v2_code() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
-  // DeepseekV2RotaryEmbedding
-  constexpr void rotary_tables(const tensor& inverse, element, value& cosines, value&) override {
-    const sizes table{1, setup.sequence_length, rotary_width() / 2};
-    value angles;
-    {
-      const value positions = full(t, {1, table[1], 1}, element::fp32);
-      const value frequencies = cast(t, inverse, element::fp32);
-      angles = compute(t, {&*positions, &*frequencies}, table, element::fp32);
-    }
-    const value ones = full(t, table, element::fp32);
-    const value turns = compute(t, {&*ones, &*angles}, table, element::complex64);
-    cosines = compute(t, turns, table, element::complex64, {"rotary table"});
+  constexpr void rotary_tables(const tensor& inverse, element, value& turns, value&) override {
+    turns = complex_table(inverse);
   }
-  // apply_rotary_emb
-  constexpr void turn(value& q, value& k) override {
-    const value pairs_q = as_complex(t, cast(t, q, element::fp32));
-    const value pairs_k = as_complex(t, cast(t, k, element::fp32));
-    const auto turned_by = [&](const tensor& pairs, element format) {
-      return cast(t, as_real(t, multiply_complex(t, pairs, table(the_cosines))), format);
-    };
-    value turned_q = turned_by(pairs_q, q->format);
-    k = turned_by(pairs_k, k->format);
-    q = std::move(turned_q);
-  }
+  constexpr void turn(value& q, value& k) override { turn_pairs(q, k, 2, false); }
 };
 
 inline constexpr known_code codes_of_mixtures[] = {
     {&code_names::mixture, &code_of<hugging_face_mixture>},
     {&code_names::latent, &code_of<latent_code>},
     {&code_names::deepseek_v2, &code_of<deepseek_v2_code>},
+    {&code_names::llama4, &code_of<llama4_code>},
     {&code_names::gpt_oss, &code_of<gpt_oss_code>}};
 
 }  // namespace gpuplan::eager

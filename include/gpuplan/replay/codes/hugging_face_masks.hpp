@@ -192,9 +192,9 @@ class hugging_face_masks : public model_code {
   }
 
   /// (keys > queries - window) & (keys <= queries)
-  constexpr value near_and_before(const tensor& of_query,
-                                  const tensor& of_key,
-                                  const sizes& square) {
+  constexpr virtual value near_and_before(const tensor& of_query,
+                                          const tensor& of_key,
+                                          const sizes& square) {
     const element truth = element::boolean;
     value joined = compute(t, of_query, sizes{1}, truth);
     {

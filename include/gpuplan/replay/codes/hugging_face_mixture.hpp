@@ -166,7 +166,7 @@ class hugging_face_mixture : public hugging_face_decoder {
     return mixture(mixtures_[by.mixture], given);
   }
   // ...SparseMoeBlock, ...MoE
-  constexpr value mixture(const expert_modules& by, argument given) {
+  constexpr virtual value mixture(const expert_modules& by, argument given) {
     const held x(given);
     const sizes flat{x.size[0] * x.size[1], x.size[2]};
     const bool has_shared = by.shared_up.weight != none;

@@ -136,6 +136,44 @@ class rotary_lm_code : public causal_lm_code {
     return concatenate(t, scale(t, second), first, 3);
   }
 
+  // -- neighbours as complex numbers, which a table turns
+
+  // DeepseekV2RotaryEmbedding
+  constexpr value complex_table(const tensor& inverse) {
+    const sizes size{1, setup.sequence_length, rotary_width() / 2};
+    value angles;
+    {
+      const value positions = full(t, {1, size[1], 1}, element::fp32);
+      const value frequencies = cast(t, inverse, element::fp32);
+      angles = compute(t, {&*positions, &*frequencies}, size, element::fp32);
+    }
+    value turns;
+    {
+      const value ones = full(t, size, element::fp32);
+      turns = compute(t, {&*ones, &*angles}, size, element::complex64);
+    }
+    return compute(t, turns, size, element::complex64, {"rotary table"});
+  }
+  /// apply_rotary_emb: four dimensions, of which one is the tokens'. `casts_last`: once both are
+  /// turned.
+  constexpr void turn_pairs(value& q, value& k, int tokens_at, bool casts_last) {
+    const value pairs_q = as_complex(t, cast(t, q, element::fp32));
+    const value pairs_k = as_complex(t, cast(t, k, element::fp32));
+    tensor turns = beside[the_cosines];
+    sizes seen{1, 1, 1, turns.size[2]};
+    seen[tokens_at] = turns.size[1];
+    set_contiguous(turns, seen);
+    const element format = casts_last ? element::fp32 : q->format;
+    const auto turned_by = [&](const tensor& pairs) {
+      return cast(t, as_real(t, multiply_complex(t, pairs, turns)), format);
+    };
+    const value turned_q = turned_by(pairs_q);
+    const value turned_k = turned_by(pairs_k);
+    value cast_q = cast(t, turned_q, q->format);
+    k = cast(t, turned_k, k->format);
+    q = std::move(cast_q);
+  }
+
   // -- fronts of heads
 
   /// x[..., :width], which is x with another name where it has no more.

@@ -28,6 +28,7 @@ struct node_kind {
   static const node_kind rearranged, masked_scatter, rows_by_number, choice;
   static const node_kind layer_norm, rms_norm, vector_norm, clamp, quotient;
   static const node_kind chosen, rows_at, grouped, copied, as_complex;
+  static const node_kind scattered, repeated;
 };
 inline constexpr node_kind node_kind::accumulate{"parameter", nullptr};
 inline constexpr node_kind node_kind::function{"function of its own", nullptr};

@@ -49,6 +49,42 @@ constexpr void chosen_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::chosen{"choice", &chosen_backward};
 
+/// Elements where they belong in rows of one number: torch.scatter_ into a new tensor, which is
+/// made already. Keeps the places.
+constexpr value scattered(tape& t, argument given, argument given_places, const sizes& wanted) {
+  const held of(given), places(given_places);
+  value made = full(t, wanted, of.format);
+  const int by = t.add_node(node_kind::scattered, {&of});
+  if (node* to = t.at(by)) to->size[1] = of.size;
+  t.keep(by, places);
+  t.executes({&of, &places, &*made});
+  t.result_of(by, made.get());
+  return made;
+}
+constexpr void scattered_backward(const node_backward& b) {
+  b.out[0] = b.t.make(b.by.size[1], b.g.format);
+  b.t.executes({&b.g, &b.kept(0), &*b.out[0]});
+}
+inline constexpr node_kind node_kind::scattered{"choice", &scattered_backward};
+
+/// All rows, so often after each other: x.repeat(times, 1).
+constexpr value repeat_rows(tape& t, argument given, std::int64_t times) {
+  const held of(given);
+  const int by = t.add_node(node_kind::repeated, {&of});
+  t.note(by, {times, of.size[0], of.size[1]});
+  value made = t.make({times * of.size[0], of.size[1]}, of.format, {"repeated rows", none, &of});
+  t.executes({&of, &*made});
+  t.result_of(by, made.get());
+  return made;
+}
+constexpr void repeated_backward(const node_backward& b) {
+  tensor seen = b.g;
+  set_view(seen, {b.by.argument[0], b.by.argument[1], b.by.argument[2]});
+  b.out[0] = sum_to(b.t, seen, {1, b.by.argument[1], b.by.argument[2]});
+  set_view(b.out[0].get(), {b.by.argument[1], b.by.argument[2]});
+}
+inline constexpr node_kind node_kind::repeated{"repeated rows", &repeated_backward};
+
 // What CUB's sort of so many numbers of so many bits takes, two for each of them (as Thrust's does
 // in `embedding_gradient`).
 constexpr std::int64_t scratch_of_sorting(std::int64_t count, int passes) {
