@@ -19,6 +19,8 @@ inline constexpr code_name latent{"latent"};
 inline constexpr code_name deepseek_v2{"deepseek_v2"};
 inline constexpr code_name gpt_oss{"gpt_oss"};
 inline constexpr code_name llama4{"llama4"};
+inline constexpr code_name granite_moe{"granite_moe"};
+inline constexpr code_name hunyuan_moe{"hunyuan_moe"};
 }  // namespace code_names
 
 namespace detail {
@@ -115,6 +117,16 @@ inline constexpr layer_class llama4{.name = &code_names::llama4,
                                     .flaw_of = detail::flaw_of_mixture,
                                     .code = &eager::library_code,
                                     .repeats_layers = false};
+/// Granite's experts,
+inline constexpr layer_class granite_moe{.name = &code_names::granite_moe,
+                                         .flaw_of = detail::flaw_of_mixture,
+                                         .code = &eager::library_code,
+                                         .repeats_layers = false};
+/// and HunYuan's.
+inline constexpr layer_class hunyuan_moe{.name = &code_names::hunyuan_moe,
+                                         .flaw_of = detail::flaw_of_mixture,
+                                         .code = &eager::library_code,
+                                         .repeats_layers = false};
 /// gpt-oss.
 inline constexpr layer_class gpt_oss{.name = &code_names::gpt_oss,
                                      .flaw_of = detail::flaw_of_mixture,
@@ -256,6 +268,25 @@ inline constexpr framework hugging_face_llama4{
         }(),
     .costs = eager_decoder};
 
+/// GraniteMoeForCausalLM, GraniteMoeSharedForCausalLM,
+inline constexpr framework hugging_face_granite_moe{
+    .name = "transformers, GraniteMoeForCausalLM",
+    .implementation = experts_of::like_deepseek(layer_classes::granite_moe,
+                                                {.router = router_kind::softmax_of_chosen,
+                                                 .casts_logits = true,
+                                                 .casts_weights = true,
+                                                 .shared = shared_kind::first,
+                                                 .balances = true}),
+    .costs = eager_decoder};
+
+/// HunYuanMoEV1ForCausalLM.
+inline constexpr framework hugging_face_hunyuan_moe{
+    .name = "transformers, HunYuanMoEV1ForCausalLM",
+    .implementation = experts_of::like_deepseek(
+        layer_classes::hunyuan_moe,
+        {.casts_weights = true, .shared = shared_kind::first, .normalizes = true}),
+    .costs = eager_decoder};
+
 inline constexpr listed_framework mixture_frameworks[] = {
     {&hugging_face_mixtral, "mixtral", {"mixtral"}},
     {&hugging_face_deepseek_v2, "deepseek-v2", {"deepseek_v2", "deepseekv2"}},
@@ -266,6 +297,8 @@ inline constexpr listed_framework mixture_frameworks[] = {
     {&hugging_face_flex_olmo, "flex-olmo", {"flex_olmo", "flexolmo"}},
     {&hugging_face_gpt_oss, "gpt-oss", {"gpt_oss", "gpt-oss", "gptoss"}},
     {&hugging_face_glm4_moe, "glm4-moe", {"glm4_moe", "glm4moe"}},
+    {&hugging_face_granite_moe, "granite-moe", {"granitemoe"}},
+    {&hugging_face_hunyuan_moe, "hunyuan-moe", {"hunyuan_v1_moe", "hunyuanmoev1"}},
     {&hugging_face_llama4, "llama4", {"llama4"}},
     {&hugging_face_minimax_m2, "minimax-m2", {"minimax_m2", "minimaxm2"}},
     {&hugging_face_olmoe, "olmoe", {"olmoe"}},

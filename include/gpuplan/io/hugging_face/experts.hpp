@@ -78,6 +78,15 @@ inline void read_experts(config_reader& from, transformer& model, const char* ho
   model.moe.moe_intermediate_size = model.intermediate_size;
 }
 
+inline void read_granite_experts(config_reader& from, transformer& model) {
+  read_llama(from, model);
+  read_biases(from, model);
+  read_experts(from, model, "num_local_experts");
+  model.moe.shared_expert_intermediate_size = from.integer("shared_intermediate_size", 0);
+  model.intermediate_size = 0;
+  for (const char* key : {"residual_multiplier", "logits_scaling"}) from.ignore(key);
+}
+
 inline void read_deepseek(config_reader& from, transformer& model) {
   read_latent_attention(from, model);
   read_routed_experts(from, model);
@@ -145,6 +154,22 @@ inline constexpr type_reader expert_readers[] = {
        model.moe.router_bias = true;  // as DeepSeek-V3's
      }},
     {"gpt_oss", read_gpt_oss},
+    {"granitemoe", read_granite_experts},
+    {"granitemoeshared", read_granite_experts},
+    {"hunyuan_v1_moe",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       read_biases(from, model);
+       model.qk_norm = qk_norm_scope::head;
+       model.moe.num_experts =
+           from.integer(from.has("num_local_experts") ? "num_local_experts" : "num_experts");
+       model.moe.num_experts_per_tok =
+           from.integer(from.has("num_experts_per_tok") ? "num_experts_per_tok" : "moe_topk");
+       model.moe.moe_intermediate_size = model.intermediate_size;
+       model.moe.shared_expert_intermediate_size = model.intermediate_size;
+       model.moe.output_router_logits = from.flag("output_router_logits", false);
+       model.intermediate_size = 0;
+     }},
     {"llama4_text",
      [](config_reader& from, transformer& model) {
        read_heads(from, model);

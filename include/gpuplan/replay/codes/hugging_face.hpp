@@ -138,7 +138,7 @@ class hugging_face_decoder : public rotary_lm_code {
     return logits;
   }
   /// Rows of the table of tokens, scaled where the class does that.
-  constexpr value embed(const tensor& ids) {
+  constexpr virtual value embed(const tensor& ids) {
     if (!code().scales_embedding) return embed_tokens(ids, tokens_);
     const value rows = embedding(t, ids, tokens_.copy != none ? tokens_.copy : tokens_.weight);
     value scaled = multiply(t, rows, cast(t, embedding_scale_, rows->format));

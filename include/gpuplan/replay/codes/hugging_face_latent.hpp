@@ -4,6 +4,7 @@
 // them. Private.
 
 #include <gpuplan/replay/codes/hugging_face_gpt_oss.hpp>
+#include <gpuplan/replay/codes/hugging_face_granite_moe.hpp>
 #include <gpuplan/replay/codes/hugging_face_llama4.hpp>
 #include <gpuplan/replay/codes/hugging_face_mixture.hpp>
 
@@ -132,6 +133,8 @@ inline constexpr known_code codes_of_mixtures[] = {
     {&code_names::mixture, &code_of<hugging_face_mixture>},
     {&code_names::latent, &code_of<latent_code>},
     {&code_names::deepseek_v2, &code_of<deepseek_v2_code>},
+    {&code_names::granite_moe, &code_of<granite_moe_code>},
+    {&code_names::hunyuan_moe, &code_of<hunyuan_moe_code>},
     {&code_names::llama4, &code_of<llama4_code>},
     {&code_names::gpt_oss, &code_of<gpt_oss_code>}};
 

@@ -141,7 +141,7 @@ class hugging_face_mixture : public hugging_face_decoder {
     if (model.mlp_bias) made.bias = parameter({count, to}, trains);
     return made;
   }
-  constexpr void build_shared(expert_modules& made, bool trains) {
+  constexpr virtual void build_shared(expert_modules& made, bool trains) {
     const std::int64_t width = model.hidden_size;
     const std::int64_t inner = model.moe.shared_expert_intermediate_size;
     if (inner == 0) return;
@@ -229,9 +229,11 @@ class hugging_face_mixture : public hugging_face_decoder {
     made.logits = eager::linear(t, rows, by.router.weight, by.router.bias);
     if (experts().router == router_kind::sigmoid) return route_by_sigmoid(by, std::move(made));
     if (experts().router == router_kind::softmax_of_chosen) {
+      if (experts().casts_logits) made.logits = cast(t, made.logits, element::fp32);
       chosen_elements largest = top_k(t, made.logits, chosen);
       made.places = std::move(largest.places);
       made.weights = softmax(t, largest.elements, largest.elements->format);
+      if (experts().casts_weights) made.weights = cast(t, made.weights, rows.format);
       return made;
     }
     value scores;
