@@ -126,7 +126,15 @@ enum class rms_norm_kind {
   fused,         // one kernel
   eager,         // power, mean, root and product, in fp32; cast, then times the weight
   eager_whole,   // cast behind the weight
+  eager_raised,  // likewise, and the weight is cast to fp32
   eager_shifted  // likewise, and the weight counts from 1
+};
+
+/// How Hugging Face's decoders compute layer norms.
+enum class layer_norm_kind {
+  fused,         // one kernel
+  eager,         // in fp32, the weight too, by operators: Cohere
+  fused_shifted  // one kernel, in autocast's format; the weight counts from 1: Nemotron
 };
 
 /// How rotary positions are applied.
@@ -217,18 +225,37 @@ struct image_options {
 
 /// What of a head is rotated by its position.
 enum class rotary_parts_kind {
-  none,          // all of it
-  in_attention,  // its front; the attention's function holds both parts
-  in_rotation    // likewise the rotation's
+  none,             // all of it
+  in_attention,     // its front; the attention's function holds both parts
+  in_rotation,      // likewise the rotation's, which joins the query's before it turns the key's
+  behind_rotation,  // and when both are turned,
+  returned          // which it holds until the end
+};
+/// Which elements of a head are rotated together.
+enum class rotary_pairs_kind {
+  halves,
+  neighbours,          // by tables whose first half each layer repeats: GLM
+  neighbours_of_table  // by tables of neighbours, in fp32, cast back: Cohere
 };
 
 /// What Hugging Face's decoders do in different ways.
 struct decoder_options {
+  // What their models have.
+  bool has_layer_norms = false;   // else RMS norms
+  bool norms_around = false;      // input and output of attention and MLP,
+  bool norms_outputs = false;     // or output alone; else input alone
+  bool norms_heads = false;       // of query and key, where the model says so
+  bool runs_in_parallel = false;  // attention and MLP, where the model says so
+  bool has_plain_mlp = false;     // without gate
+  bool fuses_qkv = false;
+  bool fuses_gate_up = false;
+
   bool masks_by_kind = false;     // of layers: a mask for windows beside one for all tokens
   bool makes_both_masks = false;  // where no layer has a window too
   bool rotates_by_kind = false;   // likewise tables of angles
   bool rotates_in_fp32 = false;   // and casts the result back
   rotary_parts_kind rotary_parts = rotary_parts_kind::none;
+  rotary_pairs_kind rotary_pairs = rotary_pairs_kind::halves;
   std::int64_t rotary_percent = 100;     // of a head's width that is rotated
   std::int64_t most_rotated = 0;         // elements of a head; 0: all
   bool builds_rotary_first = false;      // before the last norm
@@ -238,8 +265,18 @@ struct decoder_options {
   bool scales_embedding = false;
   bool drops_embedding = false;
   bool holds_undropped_embedding = false;  // as long as the model runs
-  bool drops_residual = false;             // what attention and MLP add
-  bool caps_scores = false;                // cap * tanh(score / cap), in eager attention
+  bool drops_residual = false;             // what attention and MLP add,
+  bool drops_mlp_alone = false;            // or what the MLP does
+  bool normalizes_rotated_heads = false;   // once they are rotated
+  bool normalizes_each_head = false;       // the weights of each head are its own: Cohere
+  bool adds_to_residual = false;           // what runs in parallel, one after the other
+  bool multiplies_embedding = false;       // by a number,
+  bool multiplies_residual = false;        // likewise what attention and MLP add,
+  bool multiplies_logits = false;          // and the logits: Granite
+  bool scales_queries = false;             // by their positions: Ministral 3
+  bool gelu_in_kernel = false;             // its approximation by tanh too
+  layer_norm_kind layer_norm = layer_norm_kind::fused;
+  bool caps_scores = false;  // cap * tanh(score / cap), in eager attention
   bool caps_logits = false;
 };
 

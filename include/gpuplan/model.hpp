@@ -119,6 +119,10 @@ constexpr failure flaw_of_attention(const transformer& model) {
   if (model.head_dim == 0 && model.hidden_size % model.num_attention_heads != 0)
     return failure(
         errc::heads_do_not_divide, heads, named_fact{fact::hidden_size, model.hidden_size});
+  if (model.rotary_dim > model.query_dim())
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::rotary_dim, model.rotary_dim},
+                   named_fact{fact::at_most, model.query_dim()});
   return {};
 }
 
@@ -349,10 +353,14 @@ constexpr failure flaw_of(const transformer& model) {
            {fact::first_k_dense_layers, moe.first_k_dense_layers},
            {fact::sliding_window, model.sliding_window},
            {fact::global_layer_step, model.global_layer_step},
+           {fact::max_window_layers, model.max_window_layers},
+           {fact::rotary_dim, model.rotary_dim},
+           {fact::no_rope_layer_interval, model.no_rope_layer_interval},
            {fact::position_rows, model.position_rows},
            {fact::sinusoid_rows, model.sinusoid_rows},
            {fact::decoder_position_rows, model.decoder.position_rows},
            {fact::decoder_intermediate_size, model.decoder.intermediate_size},
+           {fact::alibi_positions, model.alibi_positions},
            {fact::relative_attention_buckets, model.relative_attention_buckets},
            {fact::type_vocab_size, model.type_vocab_size},
            {fact::embedding_dim, model.embedding_dim},

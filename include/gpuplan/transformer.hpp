@@ -37,7 +37,8 @@ enum class activation_function {
   gelu,
   gelu_tanh,
   relu,
-  quick_gelu  // x * sigmoid(1.702 x), as operators
+  quick_gelu,   // x * sigmoid(1.702 x), as operators
+  relu_squared  // relu(x)^2, likewise
 };
 
 enum class head_kind {
@@ -209,7 +210,10 @@ struct transformer {
   chunked_attention chunks{};
   std::int64_t sliding_window = 0;     // how many tokens a token sees, itself included; 0: all
   std::int64_t global_layer_step = 0;  // every this-manieth layer has no window; 0: all have it
-  bool global_layer_first = false;     // of so many, the first has none; else the last
+  std::int64_t max_window_layers = 0;  // the first so many have none either
+  std::int64_t rotary_dim = 0;         // elements of a head that are rotated; 0: as its class says
+  std::int64_t no_rope_layer_interval = 0;  // every this-manieth layer rotates none; 0: all do
+  bool global_layer_first = false;          // of so many, the first has none; else the last
 
   // MLP and experts.
   bool gated_mlp = true;  // down(act(gate(x)) * up(x)); else down(act(up(x)))
@@ -232,8 +236,9 @@ struct transformer {
   bool layer_scale = false;  // a vector scales the output of attention, another that of the MLP
 
   // Input.
-  std::int64_t position_rows = 0;               // of a learned table
-  std::int64_t sinusoid_rows = 0;               // of one that is no parameter, a stack
+  std::int64_t position_rows = 0;    // of a learned table
+  std::int64_t sinusoid_rows = 0;    // of one that is no parameter, a stack
+  std::int64_t alibi_positions = 0;  // biases by distance (ALiBi): of their table; 1: as they come
   std::int64_t relative_attention_buckets = 0;  // a table of biases, buckets x heads, a stack,
   bool relative_attention_in_layers = false;    // or each layer's attention to its own tokens
   std::int64_t type_vocab_size = 0;             // token types
@@ -302,14 +307,20 @@ struct transformer {
   }
   [[nodiscard]] constexpr bool is_windowed(std::int64_t layer) const {
     const std::int64_t number = layer + (global_layer_first ? 0 : 1);
-    return sliding_window != 0 && (global_layer_step == 0 || number % global_layer_step != 0);
+    return sliding_window != 0 && layer >= max_window_layers &&
+           (global_layer_step == 0 || number % global_layer_step != 0);
   }
   /// How many of the first `count` layers of a stack have a window.
   [[nodiscard]] constexpr std::int64_t windowed_layers_before(std::int64_t count) const {
-    if (sliding_window == 0) return 0;
-    if (global_layer_step == 0) return count;
+    if (sliding_window == 0 || count <= max_window_layers) return 0;
+    if (global_layer_step == 0) return count - max_window_layers;
     const std::int64_t ahead = global_layer_first ? global_layer_step - 1 : 0;
-    return count - (count + ahead) / global_layer_step;
+    const auto of_first = [&](std::int64_t n) { return n - (n + ahead) / global_layer_step; };
+    return of_first(count) - of_first(max_window_layers);
+  }
+  /// Whether a layer rotates queries and keys by their positions, where its class does.
+  [[nodiscard]] constexpr bool has_rope(std::int64_t layer) const {
+    return no_rope_layer_interval == 0 || (layer + 1) % no_rope_layer_interval != 0;
   }
   /// Whether the head has logits of every token.
   [[nodiscard]] constexpr bool reads_all_tokens() const {

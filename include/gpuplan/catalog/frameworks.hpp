@@ -9,6 +9,7 @@
 #include <gpuplan/catalog/frameworks/encoders.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_composites.hpp>
+#include <gpuplan/catalog/frameworks/hugging_face_decoders.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_experts.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_images.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_sequences.hpp>
@@ -43,6 +44,7 @@ namespace gpuplan::catalog {
 inline constexpr auto listed_frameworks = gpuplan::detail::joined(torch_frameworks,
                                                                   hugging_face_frameworks,
                                                                   mixture_frameworks,
+                                                                  decoder_frameworks,
                                                                   encoder_frameworks,
                                                                   hugging_face_composite_frameworks,
                                                                   image_frameworks,

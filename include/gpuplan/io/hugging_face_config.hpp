@@ -187,6 +187,11 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
   if (from.has("activation_dropout"))
     read.activation_dropout = from.largest({"activation_dropout"});
   read.classifier_dropout = reading::classifier_dropout(from, shape);
+  if (from.has_inside("attn_config", "attn_pdrop"))  // MPT's, which knows no other
+    read.hidden_dropout = read.attention_dropout =
+        object.at("attn_config").at("attn_pdrop").is_number()
+            ? object.at("attn_config").at("attn_pdrop").get<double>()
+            : 0;
   read.unknown_keys = from.keys_not_asked_for();
   return read;
 }

@@ -337,17 +337,22 @@ constexpr eager::place_peaks replayed_peaks(training_setup setup,
 constexpr std::int64_t layer_period(const training_setup& setup) {
   const transformer& model = setup.model;
   const bool has_windows = model.sliding_window != 0 && model.global_layer_step > 1;
-  const checked_integer period =
-      checked_product(setup.framework.layers().layer_period,
-                      setup.recompute == recompute_mode::full ? setup.recompute_period : 1,
-                      checked_product(has_windows ? model.global_layer_step : 1,
-                                      model.moe.num_experts != 0 ? model.moe.moe_layer_step : 1));
+  const std::int64_t windows = has_windows ? model.global_layer_step : 1;
+  const std::int64_t rope = model.no_rope_layer_interval;
+  const checked_integer attention =
+      checked_product(windows, rope > 1 && rope != windows ? rope : 1);
+  const checked_integer period = checked_product(
+      setup.framework.layers().layer_period,
+      setup.recompute == recompute_mode::full ? setup.recompute_period : 1,
+      checked_product(attention, model.moe.num_experts != 0 ? model.moe.moe_layer_step : 1));
   const std::int64_t all = model.layers();
   return period.ok && period.value < all ? period.value : all;
 }
 
 constexpr std::int64_t layers_in_front(const training_setup& setup) {
-  return setup.model.moe.first_k_dense_layers + setup.recompute_layers + layer_period(setup);
+  const transformer& model = setup.model;
+  const std::int64_t unlike = model.sliding_window != 0 ? model.max_window_layers : 0;
+  return unlike + model.moe.first_k_dense_layers + setup.recompute_layers + layer_period(setup);
 }
 
 // Whether a layer more adds the same wherever it stands: not where parameters lie one behind the

@@ -8,6 +8,7 @@
 #include <gpuplan/replay/codes/bert.hpp>
 #include <gpuplan/replay/codes/composites.hpp>
 #include <gpuplan/replay/codes/deberta.hpp>
+#include <gpuplan/replay/codes/hugging_face_alibi.hpp>
 #include <gpuplan/replay/codes/hugging_face_decoders.hpp>
 #include <gpuplan/replay/codes/hugging_face_latent.hpp>
 #include <gpuplan/replay/codes/lit_gpt.hpp>
@@ -59,6 +60,8 @@ constexpr void with_code(tape& t,
   const layer_class& layers = setup.framework.layers();
   if (layers.code != &library_code) return layers.code->run(t, setup, plan, user);
   for (const known_code& known : codes_of_decoders)
+    if (known.name == layers.name) return known.code->run(t, setup, plan, user);
+  for (const known_code& known : codes_with_alibi)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);
   for (const known_code& known : codes_of_composites)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);

@@ -322,11 +322,14 @@ class model_code : public recomputer {
     if (made.bias != none) made.bias = adapters.add_copy(made.bias);
   }
   constexpr module norm_module(std::int64_t width, bool trains) {
+    return norm_module_of(sizes{width}, trains);
+  }
+  constexpr module norm_module_of(const sizes& size, bool trains) {
     module made;
     if (!model.norm_affine) return made;
-    made.weight = parameter(sizes{width}, trains);
+    made.weight = parameter(size, trains);
     if (model.norm == norm_kind::layer_norm && model.norm_bias)
-      made.bias = parameter(sizes{width}, trains || adapters.trains_all_biases());
+      made.bias = parameter(size, trains || adapters.trains_all_biases());
     name(made, "norm");
     return made;
   }
@@ -436,6 +439,8 @@ class model_code : public recomputer {
       return multiply(t, x, keeping_result(t, scale(t, x)));
     }
     if (model.hidden_act == activation_function::relu) return keeping_result(t, given);
+    if (model.hidden_act == activation_function::relu_squared)
+      return power(t, raised(t, keeping_result(t, given)));
     return keeping_input(t, given);
   }
   /// (batch, tokens, heads * width) to (batch, heads, tokens, width).

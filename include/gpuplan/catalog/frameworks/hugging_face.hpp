@@ -16,6 +16,7 @@
 namespace gpuplan {
 namespace code_names {
 inline constexpr code_name gpt2{"gpt2"};
+inline constexpr code_name gpt_bigcode{"gpt_bigcode"};
 inline constexpr code_name opt{"opt"};
 inline constexpr code_name gpt_neox{"gpt_neox"};
 inline constexpr code_name gptj{"gptj"};
@@ -61,6 +62,11 @@ constexpr failure flaw_of_first_decoders(const transformer& model,
 constexpr failure flaw_of_gpt2(const transformer& model, const implementation& as) {
   return flaw_of_first_decoders(model, as, true, false, false, true);
 }
+constexpr failure flaw_of_gpt_bigcode(const transformer& model, const implementation& as) {
+  transformer alike = model;
+  if (model.key_value_heads() == 1) alike.num_key_value_heads = model.num_attention_heads;
+  return flaw_of_first_decoders(alike, as, true, false, false, true);
+}
 constexpr failure flaw_of_opt(const transformer& model, const implementation& as) {
   return flaw_of_first_decoders(model, as, true, false, false, false);
 }
@@ -75,35 +81,39 @@ constexpr failure flaw_of_gptj(const transformer& model, const implementation& a
 constexpr failure flaw_of_decoder(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   if (const failure why = flaw_of_lone_decoders(model, as); failed(why)) return why;
-  const bool is_phi = as.decoder.rotary_parts == rotary_parts_kind::in_attention;
-  const bool is_phi_3 = as.decoder.rotary_parts == rotary_parts_kind::in_rotation;
+  const decoder_options& code = as.decoder;
   const bool is_olmo = as.rms_norm == rms_norm_kind::eager_whole;
-  const bool is_late_gemma = as.decoder.masks_by_kind && as.decoder.scales_embedding;
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  const norm_position norms = code.norms_around    ? norm_position::around
+                              : code.norms_outputs ? norm_position::after_sublayer
+                                                   : norm_position::before;
   if (!is_olmo)
-    if (const failure why =
-            flaw_unless({{{fact::norm, model.norm},
-                          number(is_phi ? norm_kind::layer_norm : norm_kind::rms_norm)},
-                         {{fact::norm_affine, model.norm_affine}, true},
-                         {{fact::norm_at, model.norm_at},
-                          number(is_late_gemma ? norm_position::around : norm_position::before)}},
-                        layers);
+    if (const failure why = flaw_unless(
+            {{{fact::norm, model.norm},
+              number(code.has_layer_norms ? norm_kind::layer_norm : norm_kind::rms_norm)},
+             {{fact::norm_affine, model.norm_affine}, true},
+             {{fact::norm_at, model.norm_at}, number(norms)}},
+            layers);
         failed(why))
       return why;
   if (model.norm_at == norm_position::after_residual || (is_olmo && model.norms_per_layer != 2))
     return without_code(
         {{fact::norm_at, model.norm_at}, layers, {fact::takes, norm_position::before}});
-  if (model.qk_norm == qk_norm_scope::full_width && !is_olmo)
+  const bool has_such_norms =
+      model.qk_norm == qk_norm_scope::none ||
+      (model.qk_norm == qk_norm_scope::full_width ? is_olmo || code.normalizes_each_head
+                                                  : code.norms_heads);
+  if (!has_such_norms)
     return without_code(
         {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::none}});
-  const bool norms_heads = as.decoder.masks_by_kind || as.decoder.normalizes_turned_heads;
-  if (model.qk_norm == qk_norm_scope::head && !norms_heads)
-    return without_code(
-        {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::none}});
-  return flaw_unless({{{fact::gated_mlp, model.gated_mlp}, !is_phi},
-                      {{fact::parallel_attention, model.parallel_attention}, is_phi},
-                      {{fact::fused_qkv, model.fused_qkv}, is_phi_3},
-                      {{fact::fused_gate_up, model.fused_gate_up}, is_phi_3}},
+  if (model.parallel_attention && !code.runs_in_parallel)
+    return flaw_if_any({{fact::parallel_attention, true}}, layers);
+  if (code.layer_norm == layer_norm_kind::eager)
+    if (const failure why = flaw_if_any({{fact::norm_bias, model.norm_bias}}, layers); failed(why))
+      return why;
+  return flaw_unless({{{fact::gated_mlp, model.gated_mlp}, !code.has_plain_mlp},
+                      {{fact::fused_qkv, model.fused_qkv}, code.fuses_qkv},
+                      {{fact::fused_gate_up, model.fused_gate_up}, code.fuses_gate_up}},
                      layers);
 }
 
@@ -116,6 +126,10 @@ inline constexpr layer_class gpt2{.name = &code_names::gpt2,
                                   .code = &eager::library_code,
                                   .has_module_hooks = true,
                                   .counts_work = true};
+/// Hugging Face's GPT-BigCode.
+inline constexpr layer_class gpt_bigcode{.name = &code_names::gpt_bigcode,
+                                         .flaw_of = detail::flaw_of_gpt_bigcode,
+                                         .code = &eager::library_code};
 /// Hugging Face's OPT, GPT-NeoX and GPT-J.
 inline constexpr layer_class opt{
     .name = &code_names::opt, .flaw_of = detail::flaw_of_opt, .code = &eager::library_code};
@@ -151,6 +165,12 @@ namespace catalog {
 inline constexpr framework hugging_face_gpt2{.name = "transformers, GPT2LMHeadModel",
                                              .implementation = {.layers = &layer_classes::gpt2},
                                              .costs = eager_costs};
+
+/// GPTBigCodeForCausalLM.
+inline constexpr framework hugging_face_gpt_bigcode{
+    .name = "transformers, GPTBigCodeForCausalLM",
+    .implementation = {.layers = &layer_classes::gpt_bigcode},
+    .costs = eager_costs};
 
 /// OPTForCausalLM.
 inline constexpr framework hugging_face_opt{.name = "transformers, OPTForCausalLM",
@@ -194,13 +214,14 @@ inline constexpr framework hugging_face_llama{.name = "transformers, LlamaForCau
                                               .costs = eager_decoder};
 
 /// Qwen2ForCausalLM, Qwen3ForCausalLM: layers with a window have a mask of their own.
-inline constexpr framework hugging_face_qwen{.name = "transformers, Qwen2ForCausalLM",
-                                             .implementation = {.layers = &layer_classes::decoder,
-                                                                .rms_norm = rms_norm_kind::eager,
-                                                                .rotary = rotary_kind::rotate_half,
-                                                                .logits = logits_kind::to_fp32,
-                                                                .decoder = {.masks_by_kind = true}},
-                                             .costs = eager_decoder};
+inline constexpr framework hugging_face_qwen{
+    .name = "transformers, Qwen2ForCausalLM",
+    .implementation = {.layers = &layer_classes::decoder,
+                       .rms_norm = rms_norm_kind::eager,
+                       .rotary = rotary_kind::rotate_half,
+                       .logits = logits_kind::to_fp32,
+                       .decoder = {.norms_heads = true, .masks_by_kind = true}},
+    .costs = eager_decoder};
 
 /// GemmaForCausalLM,
 inline constexpr framework hugging_face_gemma{
@@ -219,7 +240,8 @@ inline constexpr framework hugging_face_gemma_2{
                        .rms_norm = rms_norm_kind::eager_shifted,
                        .rotary = rotary_kind::rotate_half,
                        .logits = logits_kind::to_fp32,
-                       .decoder = {.masks_by_kind = true,
+                       .decoder = {.norms_around = true,
+                                   .masks_by_kind = true,
                                    .scales_embedding = true,
                                    .caps_scores = true,
                                    .caps_logits = true}},
@@ -232,7 +254,9 @@ inline constexpr framework hugging_face_gemma_3{
                        .rms_norm = rms_norm_kind::eager_shifted,
                        .rotary = rotary_kind::rotate_half,
                        .logits = logits_kind::to_fp32,
-                       .decoder = {.masks_by_kind = true,
+                       .decoder = {.norms_around = true,
+                                   .norms_heads = true,
+                                   .masks_by_kind = true,
                                    .rotates_by_kind = true,
                                    .normalizes_turned_heads = true,
                                    .scales_embedding = true}},
@@ -244,7 +268,11 @@ inline constexpr framework hugging_face_phi{
     .implementation = {.layers = &layer_classes::decoder,
                        .rotary = rotary_kind::rotate_half,
                        .logits = logits_kind::to_fp32,
-                       .decoder = {.rotary_parts = rotary_parts_kind::in_attention,
+                       .decoder = {.has_layer_norms = true,
+                                   .norms_heads = true,
+                                   .runs_in_parallel = true,
+                                   .has_plain_mlp = true,
+                                   .rotary_parts = rotary_parts_kind::in_attention,
                                    .rotary_percent = 50,
                                    .builds_rotary_first = true,
                                    .normalizes_turned_heads = true,
@@ -259,7 +287,9 @@ inline constexpr framework hugging_face_phi_3{
                        .rms_norm = rms_norm_kind::eager,
                        .rotary = rotary_kind::rotate_half,
                        .logits = logits_kind::to_fp32,
-                       .decoder = {.rotary_parts = rotary_parts_kind::in_rotation,
+                       .decoder = {.fuses_qkv = true,
+                                   .fuses_gate_up = true,
+                                   .rotary_parts = rotary_parts_kind::in_rotation,
                                    .drops_residual = true}},
     .costs = eager_decoder};
 
@@ -285,6 +315,7 @@ inline constexpr framework hugging_face_gpt2_zero_3 = [] {
 
 inline constexpr listed_framework hugging_face_frameworks[] = {
     {&hugging_face_gpt2, "gpt2", {"gpt2", "gpt3-"}},
+    {&hugging_face_gpt_bigcode, "gpt-bigcode", {"gpt-bigcode", "gpt_bigcode", "gptbigcode"}},
     {&hugging_face_opt, "opt", {"opt"}},
     {&hugging_face_gpt_neox, "gpt-neox", {"gpt-neox", "gpt_neox", "gptneox", "pythia"}},
     {&hugging_face_gptj, "gptj", {"gpt-j", "gptj"}},
@@ -293,7 +324,7 @@ inline constexpr listed_framework hugging_face_frameworks[] = {
     {&hugging_face_llama,
      "llama",
      {"meta-llama", "llama", "codellama", "tinyllama", "smollm2", "mistral", "yi-"}},
-    {&hugging_face_qwen, "qwen", {"qwen"}},
+    {&hugging_face_qwen, "qwen", {"qwen", "smollm3", "ministral"}},
     {&hugging_face_gemma, "gemma", {"gemma"}},
     {&hugging_face_gemma_2, "gemma-2", {"gemma-2-", "gemma2"}},
     {&hugging_face_gemma_3, "gemma-3", {"gemma-3", "gemma3"}},

@@ -28,7 +28,7 @@ inline constexpr std::string_view keys_without_shape =
     " "
     "_attn_implementation _flash_attn_2_enabled _name_or_path apply_layernorm activation "
     "activation_dropout "
-    "activation_function apply_residual_connection_post_layernorm attention_dropout "
+    "activation_function attention_dropout "
     "attention_multiplier attention_probs_dropout_prob attention_softmax_in_fp32 "
     "attn_logit_softcapping attn_pdrop auto_map aux_loss_alpha bos_token_id cache_implementation "
     "chunk_size_feed_forward classifier_dropout classifier_dropout_prob clip_qkv "
@@ -47,13 +47,13 @@ inline constexpr std::string_view keys_without_shape =
     "output_past output_router_logits pad_token_id partial_rotary_factor pooler_act prefix "
     "pretraining_tp "
     "problem_type qa_dropout quantization_config query_pre_attn_scalar "
-    "relative_attention_max_distance reorder_and_upcast_attn rescale_every reshape_hidden_states "
+    "relative_attention_max_distance rescale_every reshape_hidden_states "
     "resid_pdrop "
     "residual_dropout residual_multiplier return_dict rms_norm_eps rope_interleave "
     "rope_interleaved rope_local_base_freq rope_parameters rope_scaling rope_theta rope_type "
     "rotary_emb_base rotary_emb_fraction rotary_pct rotary_percentage routed_scaling_factor "
     "router_aux_loss_coef router_jitter_noise scale_attention_softmax_in_fp32 "
-    "scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scoring_func "
+    "scale_attn_weights scale_decoder_outputs scoring_func "
     "seq_aux seq_classif_dropout sinusoidal_pos_embds slow_but_exact softmax_scale stage_names "
     "summary_activation summary_first_dropout summary_last_dropout summary_proj_to_labels "
     "summary_type "
@@ -83,6 +83,10 @@ class config_reader {
     asked_.insert(key);
     const auto found = object_.find(key);
     return found != object_.end() && !found->is_null();
+  }
+  [[nodiscard]] bool is_null(const char* key) const {
+    const auto found = object_.find(key);
+    return found != object_.end() && found->is_null();
   }
   [[nodiscard]] std::int64_t integer(const char* key) {
     if (!has(key)) return refuse(key, std::string("config.json has no ") + key), 0;
@@ -163,6 +167,13 @@ class config_reader {
       if (has(key) && object_.at(key).is_number())
         most = std::max(most, object_.at(key).get<double>());
     return most;
+  }
+  // The part of a head that is rotated; 0 where nothing says.
+  [[nodiscard]] double part_rotated() {
+    constexpr const char* key = "partial_rotary_factor";
+    if (has_inside("rope_parameters", key) && object_.at("rope_parameters").at(key).is_number())
+      return object_.at("rope_parameters").at(key).get<double>();
+    return largest({key, "rotary_pct"});
   }
   // For a key whose value changes no shape, or says what another key says.
   void ignore(const char* key) { static_cast<void>(has(key)); }
@@ -245,18 +256,43 @@ inline void read_window(config_reader& from,
   const std::vector<json> layers = from.list("layer_types");
   if (layers.empty()) return;
   const auto is_windowed = [&](std::size_t i) { return layers[i] == "sliding_attention"; };
-  bool as_said = layers.size() == static_cast<std::size_t>(model.num_hidden_layers);
-  bool any = false;
+  std::size_t first_windowed = layers.size();
+  std::size_t first_global = layers.size();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (!is_windowed(i) && layers[i] != "full_attention")
       from.wrong("layer_types", "of sliding_attention and full_attention for this reader");
-    any = any || is_windowed(i);
-    as_said = as_said && is_windowed(i) == model.is_windowed(static_cast<std::int64_t>(i));
+    std::size_t& first = is_windowed(i) ? first_windowed : first_global;
+    if (first == layers.size()) first = i;
   }
-  if (!any)
+  if (first_windowed == layers.size()) {
     model.sliding_window = model.global_layer_step = 0;
-  else if (!as_said)
-    from.wrong("layer_types", "the regular pattern of this model type for this reader");
+    return;
+  }
+  const auto is_as_said = [&] {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      if (is_windowed(i) != model.is_windowed(static_cast<std::int64_t>(i))) return false;
+    return layers.size() == static_cast<std::size_t>(model.num_hidden_layers);
+  };
+  // As its class has it, each so many-th layer without, or the first ones.
+  if (is_as_said()) return;
+  model.global_layer_step = static_cast<std::int64_t>(first_global) + 1;
+  if (is_as_said()) return;
+  model.global_layer_step = 0;
+  model.max_window_layers = static_cast<std::int64_t>(first_windowed);
+  if (!is_as_said())
+    from.wrong("layer_types",
+               "a window in all layers but each so many-th, or but the first, for this reader");
+}
+
+// Of each head, as a part of it: in rope_parameters, or beside them in older files.
+inline void read_rotary_part(config_reader& from, transformer& model) {
+  const double part = from.part_rotated();
+  if (part == 0) return;
+  if (!(part > 0 && part <= 1)) {
+    from.refuse("partial_rotary_factor", "partial_rotary_factor must be above 0 and at most 1");
+    return;
+  }
+  model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.query_dim()) * part);
 }
 
 /// What reads a model type.

@@ -18,18 +18,23 @@ inline void read_falcon(config_reader& from, transformer& model) {
       from.integer("ffn_hidden_size", from.multiple("hidden_size", model.hidden_size, 4));
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
-  static_cast<void>(from.flag("alibi", false));  // no parameters either way
+  model.hidden_act = activation_function::gelu;
+  model.alibi_positions = from.flag("alibi", false) ? 1 : 0;
   const bool grouped = from.flag("new_decoder_architecture", false);
   const bool one_group = from.flag("multi_query", true);
   const std::int64_t groups = from.integer("num_kv_heads", model.num_attention_heads);
   const std::int64_t norms = from.integer("num_ln_in_parallel_attn", grouped ? 2 : 1);
   model.num_key_value_heads = grouped ? groups : one_group ? 1 : model.num_attention_heads;
   model.parallel_attention = from.flag("parallel_attn", true) || grouped;
+  if (grouped && norms == 1 && (groups == 1 || groups == model.num_attention_heads))
+    from.wrong("num_kv_heads",
+               "more than 1 and less than num_attention_heads beside one norm for this reader");
   model.norms_per_layer = !model.parallel_attention ? 2 : grouped ? norms : 1;
 }
 
 inline void read_gpt2(config_reader& from, transformer& model) {
   make_classic(model);
+  model.hidden_act = activation_function::gelu_tanh;
   model.num_hidden_layers = from.integer("n_layer");
   model.hidden_size = from.integer("n_embd");
   model.num_attention_heads = from.integer("n_head");
@@ -38,7 +43,14 @@ inline void read_gpt2(config_reader& from, transformer& model) {
   model.position_rows = from.integer("n_positions");
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  from.only("scale_attn_by_inverse_layer_idx", false);
+  from.only("reorder_and_upcast_attn", false);
   from.only("add_cross_attention", false);
+}
+
+inline void read_gpt_bigcode(config_reader& from, transformer& model) {
+  read_gpt2(from, model);
+  if (from.flag("multi_query", true)) model.num_key_value_heads = 1;
 }
 
 inline void read_bloom(config_reader& from, transformer& model) {
@@ -51,6 +63,8 @@ inline void read_bloom(config_reader& from, transformer& model) {
   model.vocab_size = from.integer("vocab_size");
   model.intermediate_size = from.multiple(width, model.hidden_size, 4);
   model.fused_qkv = model.embedding_norm = true;
+  model.alibi_positions = 1;
+  from.only("apply_residual_connection_post_layernorm", false);
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
 }
 
@@ -68,6 +82,7 @@ inline void read_mpt(config_reader& from, transformer& model) {
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
   from.ignore("learned_pos_emb");  // ALiBi has none
+  model.alibi_positions = from.integer("max_seq_len", 2048);
   if (from.has_inside("attn_config", "kv_n_heads"))
     from.wrong("attn_config", "without kv_n_heads for this reader");
 }
@@ -75,6 +90,7 @@ inline void read_mpt(config_reader& from, transformer& model) {
 inline void read_opt(config_reader& from, transformer& model) {
   read_heads(from, model);
   make_classic(model);
+  model.hidden_act = activation_function::relu;
   model.intermediate_size = from.integer("ffn_dim");
   model.attention_bias = model.attention_out_bias = model.mlp_bias = from.flag("enable_bias", true);
   model.norm_affine = from.flag("layer_norm_elementwise_affine", true);
@@ -90,10 +106,12 @@ inline void read_opt(config_reader& from, transformer& model) {
 inline void read_phi(config_reader& from, transformer& model) {
   read_llama(from, model);
   make_classic(model);
+  model.hidden_act = activation_function::gelu_tanh;
   model.parallel_attention = model.lm_head_bias = true;
   model.norms_per_layer = 1;
   if (from.flag("qk_layernorm", false)) model.qk_norm = qk_norm_scope::head;
   model.qk_norm_bias = true;
+  read_rotary_part(from, model);
 }
 
 inline void read_stablelm(config_reader& from, transformer& model) {
@@ -104,6 +122,7 @@ inline void read_stablelm(config_reader& from, transformer& model) {
   if (from.flag("qk_layernorm", false)) model.qk_norm = qk_norm_scope::full_width;
   model.parallel_attention = from.flag("use_parallel_residual", false);
   model.norms_per_layer = model.parallel_attention ? 1 : 2;
+  read_rotary_part(from, model);
 }
 
 inline void read_cohere(config_reader& from, transformer& model) {
@@ -116,7 +135,15 @@ inline void read_cohere(config_reader& from, transformer& model) {
   if (from.flag("use_qk_norm", false)) model.qk_norm = qk_norm_scope::full_width;
 }
 
+// Layers without a window rotate nothing.
+inline void rotate_windowed_layers(config_reader& from, transformer& model) {
+  model.no_rope_layer_interval = model.global_layer_step;
+  if (model.max_window_layers != 0)
+    from.wrong("layer_types", "without a window in each so many-th layer for this reader");
+}
+
 inline void read_gemma2(config_reader& from, transformer& model) {
+  model.hidden_act = activation_function::gelu_tanh;
   model.tied_embeddings = true;
   model.head_dim = 256;
   read_llama(from, model);
@@ -128,8 +155,9 @@ inline void read_gemma2(config_reader& from, transformer& model) {
 inline void read_glm(config_reader& from, transformer& model) {
   model.head_dim = 128;
   read_llama(from, model);
-  model.attention_bias = from.flag("attention_bias", false);
+  model.attention_bias = from.flag("attention_bias", true);
   model.fused_gate_up = true;
+  read_rotary_part(from, model);
 }
 
 inline void read_olmo2(config_reader& from, transformer& model) {
@@ -139,24 +167,56 @@ inline void read_olmo2(config_reader& from, transformer& model) {
   model.qk_norm = qk_norm_scope::full_width;
 }
 
+// A window is there where `use_sliding_window` says so, in layers from `max_window_layers` on.
+inline void read_window_of_qwen(config_reader& from, transformer& model) {
+  const bool has_window = from.flag("use_sliding_window", false);
+  model.max_window_layers = from.integer("max_window_layers", 28);
+  read_window(from, model, 4096);
+  if (!has_window) model.sliding_window = 0;
+  if (model.sliding_window == 0) model.max_window_layers = model.global_layer_step = 0;
+}
+
 inline void read_qwen3(config_reader& from, transformer& model) {
   read_llama(from, model);
   read_biases(from, model);
   model.qk_norm = qk_norm_scope::head;
-  from.only("use_sliding_window", false);
-  from.ignore("sliding_window");
-  static_cast<void>(from.list("layer_types"));
+  read_window_of_qwen(from, model);
 }
 
 inline void read_qwen2(config_reader& from, transformer& model) {
   read_llama(from, model);
   model.attention_bias = true;
+  read_window_of_qwen(from, model);
+}
+
+inline void read_smollm3(config_reader& from, transformer& model) {
+  model.tied_embeddings = true;
+  read_llama(from, model);
+  read_biases(from, model);
+  model.mlp_bias = from.flag("mlp_bias", false);
   from.only("use_sliding_window", false);
   from.ignore("sliding_window");
   static_cast<void>(from.list("layer_types"));
+  model.no_rope_layer_interval = from.integer("no_rope_layer_interval", 4);
+  std::int64_t layer = 0;
+  for (const json& rotates : from.list("no_rope_layers"))
+    if (layer < model.num_hidden_layers && model.has_rope(layer++) != (rotates == 1))
+      from.wrong("no_rope_layers", "0 for each no_rope_layer_interval-th layer for this reader");
+}
+
+inline void read_llama_with_biases(config_reader& from, transformer& model) {
+  read_llama(from, model);
+  read_biases(from, model);
+  model.mlp_bias = from.flag("mlp_bias", false);
 }
 
 inline constexpr type_reader decoder_readers[] = {
+    {"arcee",
+     [](config_reader& from, transformer& model) {
+       read_llama_with_biases(from, model);
+       model.gated_mlp = false;
+       model.hidden_act = activation_function::relu_squared;
+     }},
     {"bloom", read_bloom},
     {"cohere", read_cohere},
     {"cohere2",
@@ -164,10 +224,35 @@ inline constexpr type_reader decoder_readers[] = {
        read_cohere(from, model);
        from.ignore("sliding_window_pattern");
        read_window(from, model, 4096, 4);
+       rotate_windowed_layers(from, model);
+     }},
+    {"ernie4_5",
+     [](config_reader& from, transformer& model) {
+       model.tied_embeddings = true;
+       model.num_key_value_heads = 2;
+       model.head_dim = 128;
+       read_llama(from, model);
+       model.attention_bias = model.attention_out_bias = model.mlp_bias =
+           from.flag("use_bias", false);
+     }},
+    {"exaone4",
+     [](config_reader& from, transformer& model) {
+       model.num_key_value_heads = 32;
+       read_llama(from, model);
+       model.norm_at = norm_position::after_sublayer;
+       model.qk_norm = qk_norm_scope::head;
+       const bool is_number = !from.has_text("sliding_window_pattern");
+       const bool has_list = !from.list("layer_types").empty();
+       read_window(from,
+                   model,
+                   4096,
+                   is_number && !has_list ? from.integer("sliding_window_pattern", 4) : 4);
+       rotate_windowed_layers(from, model);
      }},
     {"falcon", read_falcon},
     {"gemma",
      [](config_reader& from, transformer& model) {
+       model.hidden_act = activation_function::gelu_tanh;
        model.tied_embeddings = true;
        model.head_dim = 256;
        read_llama(from, model);
@@ -177,6 +262,8 @@ inline constexpr type_reader decoder_readers[] = {
     {"gemma2",
      [](config_reader& from, transformer& model) {
        read_gemma2(from, model);
+       if (from.is_null("attn_logit_softcapping") || from.is_null("final_logit_softcapping"))
+         from.refuse("attn_logit_softcapping", "this reader knows Gemma 2 with its caps alone");
        read_window(from, model, 4096, 2);
        from.only_alone("use_bidirectional_attention", false);
      }},
@@ -198,27 +285,47 @@ inline constexpr type_reader decoder_readers[] = {
        model.norms_per_layer = 4;
      }},
     {"gpt2", read_gpt2},
+    {"gpt_bigcode", read_gpt_bigcode},
     {"gpt_neox",
      [](config_reader& from, transformer& model) {
        read_heads(from, model);
        make_classic(model);
+       model.hidden_act = activation_function::gelu;
        read_biases(from, model, true);
        model.intermediate_size = from.integer("intermediate_size");
        model.parallel_attention = from.flag("use_parallel_residual", true);
+       read_rotary_part(from, model);
        model.fused_qkv = true;
        model.tied_embeddings = from.flag("tie_word_embeddings", false);
      }},
-    {"granite",
+    {"granite", read_llama_with_biases},
+    {"helium",
      [](config_reader& from, transformer& model) {
-       read_llama(from, model);
-       read_biases(from, model);
-       model.mlp_bias = from.flag("mlp_bias", false);
+       model.num_key_value_heads = 20;
+       model.head_dim = 128;
+       read_llama_with_biases(from, model);
+       model.attention_out_bias = false;
      }},
-    {"llama",
+    {"hunyuan_v1_dense",
      [](config_reader& from, transformer& model) {
        read_llama(from, model);
        read_biases(from, model);
-       model.mlp_bias = from.flag("mlp_bias", false);
+       model.qk_norm = qk_norm_scope::head;
+       from.ignore("eod_token_id");
+     }},
+    {"llama", read_llama_with_biases},
+    {"ministral",
+     [](config_reader& from, transformer& model) {
+       model.num_key_value_heads = 8;
+       read_llama(from, model);
+       read_window(from, model, 4096);
+     }},
+    {"ministral3",
+     [](config_reader& from, transformer& model) {
+       model.num_key_value_heads = 8;
+       model.head_dim = 128;
+       read_llama(from, model);
+       read_window(from, model, 0);
      }},
     {"mistral",
      [](config_reader& from, transformer& model) {
@@ -232,10 +339,13 @@ inline constexpr type_reader decoder_readers[] = {
        make_classic(model);
        read_biases(from, model);
        model.mlp_bias = from.flag("mlp_bias", false);
+       model.hidden_act = activation_function::relu_squared;
+       read_rotary_part(from, model);
      }},
     {"olmo",
      [](config_reader& from, transformer& model) {
        read_llama(from, model);
+       if (from.has("clip_qkv")) from.wrong("clip_qkv", "null for this reader");
        read_biases(from, model);
        model.norm = norm_kind::layer_norm;
        model.norm_affine = false;
@@ -253,6 +363,7 @@ inline constexpr type_reader decoder_readers[] = {
        read_llama(from, model);
        model.fused_qkv = model.fused_gate_up = true;
        read_window(from, model, 0);
+       read_rotary_part(from, model);
        from.only("attention_bias", false);
        from.only("mlp_bias", false);
        from.only("lm_head_bias", false);
@@ -263,16 +374,16 @@ inline constexpr type_reader decoder_readers[] = {
        model.head_dim = 128;
        read_qwen3(from, model);
      }},
-    {"smollm3",
+    {"seed_oss",
      [](config_reader& from, transformer& model) {
-       model.tied_embeddings = true;
+       model.num_key_value_heads = 8;
+       model.head_dim = 128;
        read_llama(from, model);
-       read_biases(from, model);
+       model.attention_bias = from.flag("attention_bias", true);
+       model.attention_out_bias = from.flag("attention_out_bias", false);
        model.mlp_bias = from.flag("mlp_bias", false);
-       from.only("use_sliding_window", false);
-       from.ignore("sliding_window");
-       static_cast<void>(from.list("layer_types"));
      }},
+    {"smollm3", read_smollm3},
     {"stablelm", read_stablelm},
     {"starcoder2",
      [](config_reader& from, transformer& model) {
@@ -281,6 +392,7 @@ inline constexpr type_reader decoder_readers[] = {
        make_classic(model);
        model.attention_bias = model.attention_out_bias = model.mlp_bias =
            from.flag("use_bias", true);
+       model.hidden_act = activation_function::gelu_tanh;
        read_window(from, model, 0);
      }},
 };

@@ -41,6 +41,7 @@ inline constexpr std::span<const type_reader> type_readers[] = {
                                         {"gelu_pytorch_tanh", activation_function::gelu_tanh},
                                         {"quick_gelu", activation_function::quick_gelu},
                                         {"relu", activation_function::relu},
+                                        {"relu2", activation_function::relu_squared},
                                         {"silu", activation_function::silu},
                                         {"swish", activation_function::silu}};
   const std::string name = from.text(key);

@@ -55,6 +55,7 @@ class hugging_face_decoder : public rotary_lm_code {
 
  protected:
   [[nodiscard]] constexpr bool drops_residual() const { return drops && code().drops_residual; }
+  [[nodiscard]] constexpr bool drops_mlp_alone() const { return drops && code().drops_mlp_alone; }
 
   // -- construction
 
@@ -135,10 +136,12 @@ class hugging_face_decoder : public rotary_lm_code {
   constexpr value logits_of(const tensor& hidden) override {
     value logits = linear(hidden, head_);
     if (code().caps_logits) logits = capped(std::move(logits));
+    if (code().multiplies_logits) logits = scale(t, logits);
     return logits;
   }
   /// Rows of the table of tokens, scaled where the class does that.
   constexpr virtual value embed(const tensor& ids) {
+    if (code().multiplies_embedding) return scale(t, embed_tokens(ids, tokens_));
     if (!code().scales_embedding) return embed_tokens(ids, tokens_);
     const value rows = embedding(t, ids, tokens_.copy != none ? tokens_.copy : tokens_.weight);
     value scaled = multiply(t, rows, cast(t, embedding_scale_, rows->format));
@@ -207,18 +210,26 @@ class hugging_face_decoder : public rotary_lm_code {
     };
     attended attention = attend_to(by, norm_before(input, by.before_attention));
     if (behind) attention.output = norm(attention.output, by.behind_attention);
-    value x = add(t, input, dropout(t, attention.output, drops_residual()));
+    attention.output = dropout(t, attention.output, drops_residual());
+    value x = add_to(input, attention.output);
     attention.output.drop();
     value out = feed_forward(by, norm_before(x, by.before_mlp));
     if (behind) out = norm(out, by.behind_mlp);
-    return add(t, x, dropout(t, out, drops_residual()));
+    out = dropout(t, out, drops_residual() || drops_mlp_alone());
+    return add_to(x, out);
+  }
+  /// residual + x, or x times a number
+  constexpr value add_to(const tensor& residual, const tensor& x) {
+    if (code().multiplies_residual) return add(t, residual, scale(t, x));
+    return add(t, residual, x);
   }
   // PhiDecoderLayer
   constexpr value parallel_layer(const layer_modules& by, const tensor& input) {
     const value normed = norm(input, by.before_attention);
     attended attention = attention_of(by, normed);
     attention.output = dropout(t, attention.output, drops_residual());
-    const value fed = dropout(t, mlp(by, normed), drops_residual());
+    const value fed = dropout(t, mlp(by, normed), drops_residual() || drops_mlp_alone());
+    if (code().adds_to_residual) return add(t, add(t, input, attention.output), fed);
     return add(t, add(t, attention.output, fed), input);
   }
 
@@ -245,11 +256,24 @@ class hugging_face_decoder : public rotary_lm_code {
     head_parts parts;
     if (code().rotary_parts == rotary_parts_kind::in_attention)  // variables of PhiAttention
       parts = rotate_fronts(q, k, rotary_width(), turn);
-    else
+    else if (model.has_rope(at_layer_))
       rotate_both(q, k);
     if (cache != nullptr) cache->update(t, at_layer_, k, v);
+    if (code().normalizes_rotated_heads && model.qk_norm != qk_norm_scope::none) {
+      q = norm(q, by.query_norm);
+      k = norm(k, by.key_norm);
+    }
+    if (code().scales_queries) q = multiply(t, q, scales_of_queries(q->format));
     const eager_attention_options as{.caps_scores = code().caps_scores};
     return project_out(attend_in_groups(q, k, v, beside[the_mask], as), by.out);
+  }
+  /// 1 + beta * log(1 + floor(position / length)): Ministral 3's
+  constexpr value scales_of_queries(element format) {
+    const sizes one{1, 1, setup.sequence_length, 1};
+    value scales = compute(t, beside[the_sines + 1], one, element::fp32);
+    for (int operation = 0; operation < 5; ++operation)
+      scales = compute(t, scales, one, element::fp32);
+    return cast(t, scales, format);
   }
   // By no conditional operator: g++ 12 gives up what it makes too early, while compiling.
   constexpr projections project_all(const layer_modules& by, const tensor& x) {

@@ -57,6 +57,14 @@ class hugging_face_attention : public hugging_face_masks {
                                      const tensor& val,
                                      const tensor& given_mask,
                                      bool causal) {
+    return scaled_dot_product(query, key, val, given_mask, causal, drops_attention);
+  }
+  constexpr value scaled_dot_product(const tensor& query,
+                                     const tensor& key,
+                                     const tensor& val,
+                                     const tensor& given_mask,
+                                     bool causal,
+                                     bool drops_weights) {
     value mask;
     if (given_mask.defined() && given_mask.format != element::boolean)
       mask = lowered(t, given_mask);
@@ -74,12 +82,12 @@ class hugging_face_attention : public hugging_face_masks {
       const bool is_aligned = q->size[3] * bytes_of(q->format) % 16 == 0;
       if (kernel == attention_kernel::efficient && !is_aligned) kernel = attention_kernel::math;
     }
-    if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops_attention);
+    if (kernel == attention_kernel::flash) return flash_attention(t, q, k, v, drops_weights);
     value bias = additive(mask, q->size[0], q->format, kernel == attention_kernel::efficient);
     if (kernel == attention_kernel::math)
-      return math_attention(t, q, k, v, causal && !bias->defined(), drops_attention, bias);
+      return math_attention(t, q, k, v, causal && !bias->defined(), drops_weights, bias);
     if (bias->defined()) bias = expand(t, bias, {q->size[0], q->size[1], q->size[2], k->size[2]});
-    return efficient_attention(t, q, k, v, drops_attention, bias);
+    return efficient_attention(t, q, k, v, drops_weights, bias);
   }
   /// A mask as what is added to the scores: numbers, of which the efficient kernel reads rows of
   /// whole eights.
@@ -200,6 +208,18 @@ class hugging_face_attention : public hugging_face_masks {
   constexpr projections project(const layer_modules& by, const tensor& x, bool views_behind) {
     const std::int64_t heads = model.num_attention_heads;
     const std::int64_t groups = model.key_value_heads();
+    if (setup.framework.implementation.decoder.normalizes_each_head) {
+      const auto apart = [&](const module& dense, std::int64_t count) {
+        return view(t, linear(x, dense), {x.size[0], x.size[1], count, model.query_dim()});
+      };
+      projections made{apart(by.query, heads), apart(by.key, groups), apart(by.value, groups)};
+      if (model.qk_norm != qk_norm_scope::none) {
+        made.q = norm(made.q, by.query_norm);
+        made.k = norm(made.k, by.key_norm);
+      }
+      for (value* one : {&made.q, &made.k, &made.v}) *one = transpose(t, *one, 1, 2);
+      return made;
+    }
     if (!views_behind) {
       projections made{heads_through(by.query, by.query_norm, x, heads),
                        heads_through(by.key, by.key_norm, x, groups),
@@ -226,7 +246,7 @@ class hugging_face_attention : public hugging_face_masks {
                                 const tensor& x,
                                 std::int64_t heads) {
     const std::int64_t head = model.query_dim();
-    if (norm_by.weight == none || norms_turned_heads())
+    if (norm_by.weight == none || norms_turned_heads() || norms_rotated_heads())
       return heads_of(linear(x, dense), heads, head);
     const sizes apart{x.size[0], x.size[1], heads, head};
     return transpose(t, norm(view(t, linear(x, dense), apart), norm_by), 1, 2);
@@ -235,6 +255,10 @@ class hugging_face_attention : public hugging_face_masks {
   [[nodiscard]] constexpr bool norms_turned_heads() const {
     return setup.framework.implementation.decoder.normalizes_turned_heads &&
            model.qk_norm != qk_norm_scope::none;
+  }
+
+  [[nodiscard]] constexpr bool norms_rotated_heads() const {
+    return setup.framework.implementation.decoder.normalizes_rotated_heads;
   }
 
   // -- positions relative to each other, T5's and MPNet's

@@ -76,6 +76,76 @@ class gpt2_code : public causal_lm_code {
   }
 };
 
+/// GPTBigCodeForCausalLM, which has one head of key and value, or as many as of query.
+class gpt_bigcode_code : public causal_lm_code {
+ public:
+  using causal_lm_code::causal_lm_code;
+  constexpr ~gpt_bigcode_code() override {}  // NOLINT(modernize-use-equals-default)
+
+ protected:
+  constexpr layer_modules build_layer(bool trains) override {
+    return built(
+        trains,
+        {&its::before_attention, &its::qkv, &its::out, &its::before_mlp, &its::up, &its::down});
+  }
+  // And a mask that nobody reads.
+  constexpr void build_behind_layers() override {
+    causal_lm_code::build_behind_layers();
+    const auto charged = t.charge(purpose::buffers);
+    const sizes square{model.position_rows, model.position_rows};
+    const auto triangle = [&] {
+      return compute(t, full(t, square, element::boolean), square, element::boolean);
+    };
+    triangle_ = triangle();
+    const value again = triangle();  // where weights are initialised
+    add_numbers(triangle_);
+  }
+  // GPTBigCodeModel
+  constexpr value run_model() override {
+    const value embedded = embed_tokens(ids_, tokens_);
+    value places = shifted_range(ids_->size[1]);
+    set_contiguous(places.get(), {1, ids_->size[1]});
+    const value mask = causal_mask(embedded->format);
+    const value positions = rows_of(places, positions_);
+    value hidden = dropout(t, add(t, embedded, positions), drops);
+    hidden = norm(run_layers(std::move(hidden), {&*mask, &*places}), norm_);
+    return view(t, hidden, hidden->size);
+  }
+  // GPTBigCodeBlock
+  constexpr value layer(int index, const tensor& x) override {
+    const layer_modules& by = layers_[index];
+    attended attention = attend_to(by, norm(x, by.before_attention));
+    const value hidden = add(t, attention.output, x);
+    attention.output.drop();
+    const value inner = norm(hidden, by.before_mlp);
+    const value fed = dropout(t, linear(activation(linear(inner, by.up)), by.down), drops);
+    return add(t, hidden, fed);
+  }
+  // GPTBigCodeAttention
+  constexpr attended attend_to(const layer_modules& by, argument given) {
+    const held x(given);
+    const std::int64_t head = model.query_dim();
+    value q, k, v;
+    if (model.key_value_heads() == 1) {
+      const value flat = linear(x, by.qkv);
+      const value all = view(t, flat, {x.size[0], 1, x.size[1], flat->size[2]});
+      const int parts = split(t, all);
+      q = part(t, parts, all, 3, model.hidden_size, 0);
+      k = part(t, parts, all, 3, head, 1);
+      v = part(t, parts, all, 3, head, 2);
+      q = view(t, q, {x.size[0], x.size[1], model.num_attention_heads, head});
+      q = transpose(t, q, 1, 2);
+    } else {
+      split_in_three(
+          heads_of(linear(x, by.qkv), model.num_attention_heads, 3 * head), 3, head, q, k, v);
+    }
+    attended made = project_out(attend_in_groups(q, k, v, beside[the_mask], {}), by.out);
+    made.output = dropout(t, made.output, drops);
+    return made;
+  }
+  value triangle_{};
+};
+
 /// OPTForCausalLM.
 class opt_code : public causal_lm_code {
  public:
@@ -240,6 +310,7 @@ class gptj_code : public rotary_lm_code {
 inline constexpr known_code codes_of_decoders[] = {
     {&code_names::decoder, &code_of<hugging_face_decoder>},
     {&code_names::gpt2, &code_of<gpt2_code>},
+    {&code_names::gpt_bigcode, &code_of<gpt_bigcode_code>},
     {&code_names::opt, &code_of<opt_code>},
     {&code_names::gpt_neox, &code_of<gpt_neox_code>},
     {&code_names::gptj, &code_of<gptj_code>}};

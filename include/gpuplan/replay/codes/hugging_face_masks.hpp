@@ -58,7 +58,8 @@ class hugging_face_masks : public model_code {
   /// boolean, or written out in the format of the embeddings. None where attention does without.
   /// `window`: how many keys a query sees, itself included; 0: all before it. Without causality:
   /// how many to either side. `blocks`: a number for each token, (batch, keys), of which those of a
-  /// block see each other.
+  /// block see each other. `is_wanted`: whatever
+  /// attention needs.
   constexpr value mask_of(std::int64_t batch,
                           std::int64_t queries,
                           std::int64_t keys,
@@ -66,10 +67,11 @@ class hugging_face_masks : public model_code {
                           bool causal,
                           std::int64_t window = 0,
                           bool may_pad = true,
-                          const tensor& blocks = {}) {
+                          const tensor& blocks = {},
+                          bool is_wanted = false) {
     const bool pads = may_pad && (setup.padding_mask || reads_whole_mask);
     const bool is_needed =
-        (is_eager() && causal) || (window != 0 && keys >= window) || blocks.defined();
+        is_wanted || (is_eager() && causal) || (window != 0 && keys >= window) || blocks.defined();
     if (!pads && !is_needed) return {};
     value padding;
     if (pads) padding = padding_seen({batch, keys});

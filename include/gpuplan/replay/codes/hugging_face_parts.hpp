@@ -80,6 +80,9 @@ class hugging_face_code : public hugging_face_attention {
     }
     const bool is_of_head = which == &its::query_norm || which == &its::key_norm;
     if (!is_of_head) return norm_module(width, trains);
+    const std::int64_t heads = (which == &its::query_norm ? inner : groups) / head;
+    if (setup.framework.implementation.decoder.normalizes_each_head)
+      return norm_module_of({heads, head}, trains);
     if (model.qk_norm != qk_norm_scope::full_width) return norm_module(head, trains);
     return norm_module(which == &its::query_norm ? inner : groups, trains);
   }
@@ -173,7 +176,9 @@ class hugging_face_code : public hugging_face_attention {
 
   /// The function of an MLP.
   constexpr value act(argument given) {
-    if (model.hidden_act != activation_function::gelu_tanh) return activation(given);
+    if (model.hidden_act != activation_function::gelu_tanh ||
+        setup.framework.implementation.decoder.gelu_in_kernel)
+      return activation(given);
     const held x(given);
     enter();
     value result = new_gelu(x);
@@ -296,14 +301,18 @@ class causal_lm_code : public hugging_face_code {
   // -- norms
   constexpr value normed(argument given, const module& by) override {
     const held x(given);
+    const implementation& as = setup.framework.implementation;
     if (model.norm == norm_kind::layer_norm) {
+      if (as.decoder.layer_norm == layer_norm_kind::eager) return eager_layer_norm(x, by);
+      if (as.decoder.layer_norm == layer_norm_kind::fused_shifted) return shifted_layer_norm(x, by);
       if (model.norm_affine) return layer_norm(t, x, by.weight, by.bias);
       // OlmoLayerNorm
       return cast(t, layer_norm(t, cast(t, x, element::fp32), none, none), x.format);
     }
-    switch (setup.framework.implementation.rms_norm) {
+    switch (as.rms_norm) {
       case rms_norm_kind::eager_shifted:
         return shifted_rms_norm(x, by);
+      case rms_norm_kind::eager_raised:
       case rms_norm_kind::eager_whole:
         return eager_rms_norm(x, by, false);
       default:
@@ -317,7 +326,31 @@ class causal_lm_code : public hugging_face_code {
     x = multiply(t, x, reciprocal_root(t, add_number(t, variance)));
     const tensor weight = t.parameter(by.weight);
     if (casts_first) return multiply(t, weight, cast(t, x, input.format));
+    if (setup.framework.implementation.rms_norm == rms_norm_kind::eager_raised)
+      return cast(t, multiply(t, cast(t, weight, element::fp32), x), input.format);
     return cast(t, multiply(t, weight, x), input.format);
+  }
+  // CohereLayerNorm: weight * (x - mean) / sqrt(variance + eps), all in fp32
+  constexpr value eager_layer_norm(const tensor& input, const module& by) {
+    value x = cast(t, input, element::fp32);
+    const value average = mean(t, x);
+    const value variance = mean(t, power(t, subtract(t, x, average)));
+    {
+      const value less = subtract(t, x, average);
+      x = multiply(t, less, reciprocal_root(t, add_number(t, variance)));
+    }
+    const tensor weight = t.parameter(by.weight);
+    x = multiply(t, cast(t, weight, element::fp32), x);
+    return cast(t, x, input.format);
+  }
+  // NemotronLayerNorm1P
+  constexpr value shifted_layer_norm(const tensor& input, const module& by) {
+    value shifted = add_number(t, t.parameter(by.weight));
+    const element format = t.computes_in(input.format);
+    const value x = cast(t, input, format);
+    const value w = cast(t, std::move(shifted), format);
+    const value b = cast(t, t.parameter(by.bias), format);
+    return layer_norm_of(t, x, w, b);
   }
   // GemmaRMSNorm: (1 + weight), all in fp32
   constexpr value shifted_rms_norm(const tensor& input, const module& by) {

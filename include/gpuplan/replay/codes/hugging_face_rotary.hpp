@@ -31,6 +31,7 @@ class rotary_lm_code : public causal_lm_code {
   [[nodiscard]] constexpr std::int64_t rotary_width() const {
     if (model.is_latent()) return model.mla.qk_rope_head_dim;
     const std::int64_t width = model.query_dim();
+    if (model.rotary_dim != 0) return model.rotary_dim;
     if (code().most_rotated != 0) return at_most(code().most_rotated, width);
     return width * code().rotary_percent / 100;
   }
@@ -102,29 +103,59 @@ class rotary_lm_code : public causal_lm_code {
 
   // apply_rotary_pos_emb
   constexpr void rotate_both(value& q, value& k) {
-    const bool is_whole = code().rotary_parts == rotary_parts_kind::none;
+    using enum rotary_parts_kind;
+    const rotary_parts_kind parts = code().rotary_parts;
+    repeat_tables();
     head_parts of;
-    if (!is_whole) of = parts_of(q, k, rotary_width());
-    const auto rotated = [&](const tensor& x, const tensor& front, const tensor& rest) {
-      if (is_whole) return rotate(x);
-      return concatenate(t, rotate(front), rest, 3);
-    };
-    value rotated_q = rotated(q, of.front_q, of.rest_q);
-    value rotated_k = rotated(k, of.front_k, of.rest_k);
-    if (code().rotates_in_fp32) {
-      value back_q = cast(t, rotated_q, q->format);
-      rotated_k = cast(t, rotated_k, k->format);
-      rotated_q = std::move(back_q);
+    if (parts != none) of = parts_of(q, k, rotary_width());
+    value rotated_q, rotated_k;
+    if (parts == none) {
+      const bool raises = code().rotary_pairs == rotary_pairs_kind::neighbours_of_table;
+      const value own_q = cast(t, q, raises ? element::fp32 : q->format);
+      const value own_k = cast(t, k, raises ? element::fp32 : k->format);
+      rotated_q = rotate(own_q);
+      rotated_k = rotate(own_k);
+      if (raises || code().rotates_in_fp32) {
+        value back_q = cast(t, rotated_q, q->format);
+        rotated_k = cast(t, rotated_k, k->format);
+        rotated_q = std::move(back_q);
+      }
+    } else if (parts == in_rotation) {
+      rotated_q = concatenate(t, rotate(of.front_q), of.rest_q, 3);
+      rotated_k = concatenate(t, rotate(of.front_k), of.rest_k, 3);
+    } else {
+      value front_q = rotate(of.front_q);
+      value front_k = rotate(of.front_k);
+      rotated_q = concatenate(t, front_q, of.rest_q, 3);
+      if (parts == behind_rotation) front_q.drop();
+      rotated_k = concatenate(t, front_k, of.rest_k, 3);
     }
+    repeated_cosines_.drop();
+    repeated_sines_.drop();
     q = std::move(rotated_q);
     k = std::move(rotated_k);
   }
   /// x * cos + rotate_half(x) * sin
   constexpr value rotate(const tensor& x) {
-    const value straight = multiply(t, x, table(the_cosines));
-    return add(t, straight, multiply(t, rotate_half(x), table(the_sines)));
+    const bool turns_halves = code().rotary_pairs == rotary_pairs_kind::halves;
+    const bool raises = !turns_halves && code().rotates_in_fp32;
+    const element format = raises ? element::fp32 : x.format;
+    const value straight = multiply(t, cast(t, x, format), table(the_cosines));
+    if (turns_halves) return add(t, straight, multiply(t, rotate_half(x), table(the_sines)));
+    return add(t, straight, multiply(t, cast(t, rotate_every_two(x), format), table(the_sines)));
+  }
+  /// cos[..., : width / 2].repeat_interleave(2), likewise of the sines
+  constexpr void repeat_tables() {
+    if (code().rotary_pairs != rotary_pairs_kind::neighbours) return;
+    const auto repeated = [&](const tensor& of) {
+      return compute(t, of, {1, 1, of.size[1], of.size[2]}, of.format, {"rotary table"});
+    };
+    repeated_cosines_ = repeated(beside[the_cosines]);
+    repeated_sines_ = repeated(beside[the_sines]);
   }
   constexpr tensor table(int which) const {
+    const value& repeated = which == the_cosines ? repeated_cosines_ : repeated_sines_;
+    if (repeated->defined()) return *repeated;
     tensor seen = beside[which];
     set_contiguous(seen, {seen.size[0], 1, seen.size[1], seen.size[2]});
     return seen;
@@ -279,7 +310,8 @@ class rotary_lm_code : public causal_lm_code {
     return seen;
   }
 
-  value frequencies_[2][2]{};  // of each kind of layer, and its copy
+  value frequencies_[2][2]{};                    // of each kind of layer, and its copy
+  value repeated_cosines_{}, repeated_sines_{};  // while query and key are rotated
 };
 
 }  // namespace gpuplan::eager

@@ -9,6 +9,7 @@
 #include <gpuplan/replay/eager/operators/casts.hpp>
 #include <gpuplan/replay/eager/operators/elementwise.hpp>
 #include <gpuplan/replay/eager/operators/embedding.hpp>
+#include <gpuplan/replay/eager/operators/indexing.hpp>
 #include <gpuplan/replay/eager/operators/norms.hpp>
 #include <gpuplan/replay/eager/operators/placeholders.hpp>
 #include <gpuplan/replay/eager/operators/products.hpp>

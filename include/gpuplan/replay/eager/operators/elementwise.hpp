@@ -131,6 +131,15 @@ constexpr value scale(tape& t, argument given) {
   const int by = t.add_node(node_kind::scale, {&of});
   return result_like(t, by, of, "scaled");
 }
+/// Likewise, in place.
+constexpr value scale_in_place(tape& t, argument given) {
+  const held of(given);
+  const int by = t.add_node(node_kind::scale, {&of});
+  value scaled = t.share(of);
+  t.executes({&of, &of});
+  t.result_of(by, scaled.get());
+  return scaled;
+}
 /// An operator whose backward needs its input and makes one tensor.
 constexpr value keeping_input(tape& t, argument given) {
   const held of(given);

@@ -36,6 +36,17 @@ constexpr value normed(tape& t,
   t.result_of(by, result.get());
   return result;
 }
+// In the format of the input. What a weight is made of, if anything, is for people.
+constexpr value layer_norm_of(
+    tape& t, const tensor& x, const tensor& w, const tensor& b, int weight = none) {
+  const int by = t.add_node(node_kind::layer_norm, {&x, &w, &b});
+  t.keep(by, x);
+  if (w.defined()) t.keep(by, w);
+  if (b.defined()) t.keep(by, b);
+  value together;  // of an input in another order
+  if (!x.is_contiguous()) together = t.make(x.size, x.format, {"input in order", weight});
+  return normed(t, by, x, w, b, weight, true);
+}
 /// torch.nn.functional.layer_norm, in fp32 under autocast. Allocates two numbers of each row in
 /// fp32; keeps these, the input, weight and bias.
 constexpr value layer_norm(tape& t, argument given, int weight, int bias) {
@@ -44,13 +55,7 @@ constexpr value layer_norm(tape& t, argument given, int weight, int bias) {
   if (bias != none) b = raised(t, t.parameter(bias));
   if (weight != none) w = raised(t, t.parameter(weight));
   const value x = raised(t, input);
-  const int by = t.add_node(node_kind::layer_norm, {&*x, &*w, &*b});
-  t.keep(by, x);
-  if (weight != none) t.keep(by, w);
-  if (bias != none) t.keep(by, b);
-  value together;  // of an input in another order
-  if (!x->is_contiguous()) together = t.make(x->size, x->format, {"input in order", weight});
-  return normed(t, by, x, w, b, weight, true);
+  return layer_norm_of(t, x, w, b, weight);
 }
 /// torch.nn.functional.rms_norm, likewise with one number of each row.
 constexpr value rms_norm(tape& t, argument given, int weight) {

@@ -175,6 +175,47 @@ constexpr void bmm_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::bmm{"matrix product", &bmm_backward};
 
+// alpha * (batch1 x batch2), each product scaled by an operator of its own.
+constexpr void baddbmm_backward(const node_backward& b) {
+  tape& t = b.t;
+  const std::int64_t batch = b.by.argument[0];
+  const std::int64_t m = b.by.argument[1];
+  const std::int64_t k = b.by.argument[2];
+  const std::int64_t n = b.by.argument[3];
+  const auto scaled = [&](const sizes& size, const matrix_product& product, const tensor& other) {
+    const value made = t.make(size, b.g.format);
+    t.count_backward(product, {&b.g, &other, &*made});
+    t.touch_workspace();
+    value result = t.make(size, b.g.format);
+    t.executes({&*made, &*result});
+    return result;
+  };
+  if (b.wants(0)) b.out[0] = scaled({batch, m, k}, {m, n, k, batch}, b.kept(1));
+  if (b.wants(1)) b.out[1] = scaled({batch, k, n}, {k, m, n, batch}, b.kept(0));
+}
+inline constexpr node_kind baddbmm_node{"matrix product", &baddbmm_backward};
+/// added + alpha * (left x right) of (batch, m, k) and (batch, k, n), where `added` needs no
+/// gradient. Keeps left and right.
+constexpr value baddbmm(tape& t, argument given_added, argument given_left, argument given_right) {
+  const held added(given_added), left(given_left), right(given_right);
+  const value b = lowered(t, right);
+  const value a = lowered(t, left);
+  const value c = lowered(t, added);
+  const std::int64_t batch = a->size[0];
+  const std::int64_t m = a->size[1];
+  const std::int64_t k = a->size[2];
+  const std::int64_t n = b->size[2];
+  const int by = t.add_node(baddbmm_node, {&*a, &*b});
+  t.keep(by, a);
+  t.keep(by, b);
+  t.note(by, {batch, m, k, n});
+  value result = t.make({batch, m, n}, a->format, {"matrix product"});
+  t.touch_workspace();
+  t.count_product({m, k, n, batch}, {&*c, &*a, &*b, &*result});
+  t.result_of(by, result.get());
+  return result;
+}
+
 /// Square patches of images, (batch, channels, side, side), through one linear map: a convolution
 /// as wide as its stride, which lays the patches of one image after the other in rows.
 constexpr value convolve(tape& t, argument given, int weight, int bias) {
