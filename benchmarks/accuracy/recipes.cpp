@@ -172,6 +172,35 @@ std::string read_recomputation(const row& source, gpuplan::training_setup& setup
   return {};
 }
 
+std::string read_graphs(const row& source, gpuplan::captured_parts& to) {
+  std::string_view what = source.text("cuda_graph");
+  if (what.empty() || what == "none") return {};
+  if (what == "full_iteration") {
+    to.iteration = true;
+    return {};
+  }
+  what.remove_prefix(std::min(what.find(':') + 1, what.size()));
+  using gpuplan::captured_parts;
+  struct named_part {
+    std::string_view name;
+    bool captured_parts::*is;
+  };
+  constexpr named_part known[] = {{"attn", &captured_parts::attention},
+                                  {"mlp", &captured_parts::mlp},
+                                  {"moe_router", &captured_parts::router},
+                                  {"moe_preprocess", &captured_parts::dispatch}};
+  if (what == "whole_layer") to.attention = to.mlp = true;
+  while (!what.empty() && what != "whole_layer") {
+    const std::string_view name = what.substr(0, what.find('+'));
+    what.remove_prefix(std::min(name.size() + 1, what.size()));
+    const auto* const found = std::find_if(
+        std::begin(known), std::end(known), [&](const auto& one) { return one.name == name; });
+    if (found == std::end(known)) return "a graph of '" + std::string(name) + "' is captured";
+    to.*found->is = true;
+  }
+  return {};
+}
+
 std::string read_split(const row& source, gpuplan::parallelism& layout) {
   layout.split.first_stage_layers = source.integer_or("first_stage_layers", 0);
   layout.split.last_stage_layers = source.integer_or("last_stage_layers", 0);
@@ -229,6 +258,7 @@ std::string read_plan(const row& source, described_recipe& recipe) {
     layout.zero_stage = 3;
   }
   if (source.integer_or("etp", 1) != 1) return "experts are divided by tensor parallelism (etp)";
+  if (const std::string why = read_graphs(source, recipe.setup.graphs); !why.empty()) return why;
   if (const std::string why = read_offloads(source, recipe.setup.offloads); !why.empty())
     return why;
   if (const std::string why = read_split(source, layout); !why.empty()) return why;

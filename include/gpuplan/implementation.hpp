@@ -52,6 +52,7 @@ struct layer_class {
   bool recomputes_attention = false;    // alone: recompute_mode::selective
   bool recomputes_modules = false;      // parts of a layer, each alone
   bool offloads_activations = false;    // to the host
+  bool captures_graphs = false;         // CUDA graphs of a step or of parts of its layers
   bool recomputes_in_spans = false;     // of several layers
   bool recomputes_periodically = true;  // each so many-th layer
   bool recomputes_first_layers = true;  // and not all

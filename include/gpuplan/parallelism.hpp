@@ -45,6 +45,21 @@ struct recomputed_modules {
   friend constexpr bool operator==(const recomputed_modules&, const recomputed_modules&) = default;
 };
 
+/// What the host launches as CUDA graphs, recorded once: Megatron-Core's cuda_graph_impl and
+/// cuda_graph_scope. Each replays with one launch.
+struct captured_parts {
+  bool iteration = false;  // full_iteration: all forwards and backwards of a step
+  bool attention = false;  // attn: with the norm before it and the residual behind it
+  bool mlp = false;        // likewise, of layers without experts
+  bool router = false;     // moe_router: with the norm before it and shared experts
+  bool dispatch = false;   // moe_preprocess: what finds the places of tokens, with the router
+
+  [[nodiscard]] constexpr bool any() const {
+    return iteration || attention || mlp || router || dispatch;
+  }
+  friend constexpr bool operator==(const captured_parts&, const captured_parts&) = default;
+};
+
 /// In which order a pipeline's stages do their forwards and backwards.
 enum class pipeline_schedule {
   one_f_one_b,  // a backward as soon as there is one (PipeDream-Flush, arXiv 2006.09503);

@@ -42,6 +42,7 @@ struct training_setup {
   recompute_mode recompute = recompute_mode::none;
   recomputed_modules modules{};  // selective: which
   offloaded_activations offloads{};
+  captured_parts graphs{};
   // full: layers between two inputs that are kept, Megatron's recompute_method uniform with
   // recompute_num_layers,
   std::int64_t recompute_span = 1;
@@ -509,6 +510,53 @@ constexpr failure flaw_of_recomputation(const training_setup& setup) {
                      layers);
 }
 
+// Megatron-Core's rules (transformer_config.py of its 0.16): recomputation may not go round a
+// graph, and draws no numbers in one.
+constexpr failure flaw_of_graphs(const training_setup& setup) {
+  const captured_parts& parts = setup.graphs;
+  if (!parts.any()) return {};
+  const layer_class& code = setup.framework.layers();
+  const named_fact of_iteration{fact::graph_of_iteration, parts.iteration};
+  const named_fact of_attention{fact::graph_of_attention, parts.attention};
+  const named_fact of_mlp{fact::graph_of_mlp, parts.mlp};
+  const named_fact of_router{fact::graph_of_router, parts.router};
+  const named_fact of_dispatch{fact::graph_of_dispatch, parts.dispatch};
+  const named_fact none{fact::takes, false};
+  const bool in_layers = parts.attention || parts.mlp || parts.router || parts.dispatch;
+  if (!code.captures_graphs)
+    return flaw_if_any({of_iteration, of_attention, of_mlp, of_router, of_dispatch},
+                       {fact::layers, code.name});
+  if (parts.iteration)
+    if (const failure why =
+            flaw_if_any({of_attention, of_mlp, of_router, of_dispatch}, of_iteration);
+        failed(why))
+      return why;
+  const expert_mixture& moe = setup.model.moe;
+  const named_fact experts{fact::num_experts, moe.num_experts};
+  if (parts.dispatch && !parts.router)
+    return without_code({of_dispatch, of_router, {fact::takes, false}});
+  if (parts.router && moe.num_experts == 0) return without_code({of_router, experts, none});
+  if (parts.mlp && setup.model.moe_layers_before(setup.model.layers()) == setup.model.layers())
+    return without_code({of_mlp, experts, none});
+  if (in_layers && setup.recompute == recompute_mode::full)
+    return without_code({{fact::recompute, setup.recompute},
+                         parts.attention ? of_attention
+                         : parts.mlp     ? of_mlp
+                                         : of_router,
+                         {fact::takes, recompute_mode::none},
+                         {fact::takes, recompute_mode::selective}});
+  if (setup.recompute != recompute_mode::selective) return {};
+  if (parts.router && setup.modules.experts)
+    return without_code({of_router, {fact::experts, true}, none});
+  if (setup.dropout == 0) return {};
+  const named_fact dropout{fact::dropout, setup.dropout};
+  if (parts.iteration) return without_code({of_iteration, dropout, none});
+  if (parts.attention && setup.modules.core_attention)
+    return without_code({of_attention, dropout, none});
+  if (parts.mlp && setup.modules.mlp) return without_code({of_mlp, dropout, none});
+  return {};
+}
+
 // Which kernels take what there is (sdp_utils.cpp of PyTorch).
 constexpr failure flaw_of_attention(const training_setup& setup) {
   const transformer& model = setup.model;
@@ -767,6 +815,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
                              flaw_of_layout(setup),
                              flaw_of_experts(setup),
                              flaw_of_recomputation(setup),
+                             flaw_of_graphs(setup),
                              flaw_of_compilation(setup),
                              flaw_of_attention(setup),
                              flaw_of_optimizer(setup),

@@ -440,25 +440,55 @@ constexpr eager::place_peaks peaks_of_layers(const training_setup& setup,
       peaks, replayed_peaks(setup, plan, layers.fewer + layers.period, device), layers.steps);
 }
 
+// Graphs have pools of their own. That of a step's passes stays while the optimizer runs, and so
+// does the batch of every micro-batch, which graphs read from buffers (full_cuda_graph.py of
+// Megatron-Core). Beside graphs of layers' parts the other operators have their temporaries
+// outside: at most as many again.
+constexpr step_peaks with_pools_of_graphs(const training_setup& setup,
+                                          const batch_plan& plan,
+                                          step_peaks peaks) {
+  if (!setup.graphs.any()) return peaks;
+  const bool of_iteration = setup.graphs.iteration;
+  const int working = static_cast<int>(memory_part::working);
+  const int buffers = static_cast<int>(memory_part::buffers);
+  const memory_sum last = peaks.at[static_cast<int>(step_moment::optimizer)];
+  // token, label and position in int64, the loss's mask in fp32
+  const std::int64_t batch = (plan.accumulation - 1) * plan.micro_batch *
+                             ceil_div(setup.sequence_length, setup.parallelism.context_parallel) *
+                             (3 * 8 + 4);
+  for (memory_sum& one : peaks.at) {
+    if (one.total == 0) continue;
+    const bool is_last = &one == &peaks.at[static_cast<int>(step_moment::optimizer)];
+    const std::int64_t more = is_last ? 0 : of_iteration ? last.of[working] : one.of[working];
+    one.of[working] += more;
+    one.of[buffers] += of_iteration ? batch : 0;
+    one.total += more + (of_iteration ? batch : 0);
+  }
+  return peaks;
+}
+
 }  // namespace detail
 
 /// The most that one step asks for at each of its moments. Where layers repeat, every layer
 /// allocates and frees the same, so that the peak of each place is a straight line of their number:
 /// two models of few layers are replayed, or the whole one where layers do not repeat.
-/// Micro-batches of a step likewise. Of 11,279 random shapes, settings and layouts without
+/// Micro-batches of a step likewise. Pools of CUDA graphs (`training_setup::graphs`) come on top,
+/// which `replay` and timelines do not have. Of 11,279 random shapes, settings and layouts without
 /// DeepSpeed and Megatron it is what the replay of all layers asks for, to the byte. Precondition:
 /// `validate` accepts `transformer_memory` of the setup, and it with the plan.
 [[nodiscard]] constexpr step_peaks peaks_of(const training_setup& setup,
                                             batch_plan plan,
                                             const eager::device_traits& device = {}) {
+  const batch_plan whole = plan;
   const detail::repetition micro_batches = detail::repeated_micro_batches(setup, plan);
   plan.accumulation = micro_batches.fewer;
   const eager::place_peaks peaks = detail::peaks_of_layers(setup, plan, device);
-  if (micro_batches.steps == 0) return peaks.by_moment();
+  if (micro_batches.steps == 0)
+    return detail::with_pools_of_graphs(setup, whole, peaks.by_moment());
   plan.accumulation += micro_batches.period;
-  return detail::extrapolated(
-             peaks, detail::peaks_of_layers(setup, plan, device), micro_batches.steps)
-      .by_moment();
+  const eager::place_peaks all = detail::extrapolated(
+      peaks, detail::peaks_of_layers(setup, plan, device), micro_batches.steps);
+  return detail::with_pools_of_graphs(setup, whole, all.by_moment());
 }
 
 }  // namespace gpuplan

@@ -210,7 +210,27 @@ class cost_visitor {
   bool windowed = false;
   bool causal = false;
 
-  constexpr void begin_sublayer() { stream_is_read_ = false; }
+  constexpr void begin_sublayer() {
+    stream_is_read_ = false;
+    before_sublayer_ = launches();
+  }
+  // A graph is one launch, whatever it holds: of attention, all before the last sublayer. Experts
+  // and what moves their tokens stay outside.
+  constexpr void capture(bool has_experts) {
+    const captured_parts& parts = setup_.graphs;
+    if (!parts.any()) return;
+    const launch_counts all = launches();
+    const auto of_sublayers = [&](double first, double whole, double moving) {
+      const double second = whole - first;
+      const bool is_captured = has_experts ? parts.router : parts.mlp;
+      return (parts.attention ? smaller_of(1, first) : first) +
+             (is_captured ? smaller_of(1, second - moving) + moving : second);
+    };
+    cost.forward.operators =
+        of_sublayers(before_sublayer_.forward, all.forward, of_experts_.forward);
+    cost.backward.operators =
+        of_sublayers(before_sublayer_.backward, all.backward, of_experts_.backward);
+  }
   constexpr void norm(slot which, std::int64_t width) {
     add_norm((which == slot::pooled ? batch_ : alone_) * static_cast<double>(width));
   }
@@ -230,7 +250,9 @@ class cost_visitor {
     // Tokens are sorted by expert and, weighted, put back.
     if (which != slot::expert_output) return;
     const double sent = routed_tokens() * static_cast<double>(model_.hidden_size);
+    const launch_counts before = launches();
     stream(sent, 4, 4 * element_, 4 * element_);
+    note_launches_of_experts(before);
     if (setup_.parallelism.expert_parallel == 1) return;
     cost.forward.routings += 2;
     if (wanted_.any()) cost.backward.routings += 2;
@@ -272,7 +294,11 @@ class cost_visitor {
       kernels_of_modules = kernels_of_modules + kernels->forward + -1.0 * kernels_before;
   }
   constexpr void multiply_by(const linear_operator& op) {
-    if (op.copies > 1) return expert(op);
+    if (op.copies > 1) {
+      const launch_counts before = launches();
+      expert(op);
+      return note_launches_of_experts(before);
+    }
     double in = static_cast<double>(op.in);
     double out = static_cast<double>(op.out);
     double tokens = tokens_of(op.tokens);
@@ -372,6 +398,20 @@ class cost_visitor {
   }
 
  private:
+  struct launch_counts {
+    double forward = 0;
+    double backward = 0;
+  };
+  constexpr launch_counts launches() const {
+    return {cost.forward.operators, cost.backward.operators};
+  }
+  constexpr void note_launches_of_experts(const launch_counts& before) {
+    of_experts_.forward += cost.forward.operators - before.forward;
+    of_experts_.backward += cost.backward.operators - before.backward;
+  }
+  launch_counts before_sublayer_{};
+  launch_counts of_experts_{};
+
   const transformer& model_;
   const training_setup& setup_;
   const kernel_rates& on_;
@@ -750,6 +790,7 @@ constexpr double recomputed_share(const training_setup& setup, std::int64_t stag
   visitor.windowed = windowed;
   visitor.causal = setup.model.kind == model_kind::decoder || kind == layer_kind::cross;
   visit_layer(setup.model, kind, visitor);
+  visitor.capture(kind == layer_kind::experts);
   layer_cost cost = visitor.cost;
   pass_kernels kept;
   if (kernels != nullptr) kept = std::exchange(kernels->again, {});

@@ -476,7 +476,7 @@ class step_composer {
           pass.routings * (1 - costs_.hidden_expert_communication) *
           communication_.seconds(collective::all_to_all, sent, layout_.expert_parallel, 1);
     }
-    if (terms_.host)
+    if (terms_.host && !setup_.graphs.iteration)
       time.host = larger_of(0,
                             pass.operators * launch * costs_.host_per_operator.value() +
                                 host_of_exchanges(pass, crosses) -
