@@ -65,7 +65,7 @@ std::string read_adapters_of_parts(std::int64_t rank,
     gpuplan::component& part = model.parts[at];
     part.trains.what = gpuplan::training::frozen;
     part.next.trains = false;
-    const std::string within = names_within(names, part.model.kind == gpuplan::model_kind::vision);
+    const std::string within = names_within(names, !part.model.gated_mlp);
     if (within.empty()) continue;
     const described_adapters adapters = describe_adapters("lora", rank, within, part.model);
     if (!adapters.why_not.empty()) return adapters.why_not;

@@ -72,10 +72,11 @@ struct layer_class {
   // What trains
   bool trains_parts = true;  // a head or last layers, beside all and adapters
   bool trains_adapters = true;
-  bool compares_texts = false;    // an encoder without a head: those of a sample
-  bool reads_targets = false;     // a decoder beside an encoder, with a length of its own
-  bool runs_composites = false;   // several transformers in one step, and never one alone,
-  const layer_class* parts[6]{};  // of these classes, in the order of its parts
+  bool compares_texts = false;      // an encoder without a head: those of a sample
+  bool reads_targets = false;       // a decoder beside an encoder, with a length of its own
+  bool runs_composites = false;     // several transformers in one step, and never one alone,
+  const layer_class* parts[6]{};    // of these classes, in the order of its parts
+  bool pools_by_attention = false;  // of these, the towers of images
 
   bool has_known_floor = false;           // of what its layers keep, with as many keys as queries
   std::int64_t layer_period = 1;          // a layer is like the one so many before it, and adds

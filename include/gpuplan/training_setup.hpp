@@ -913,15 +913,24 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
                       {fact::at_least, 0},
                       {fact::at_most, part.model.num_hidden_layers}});
     if (const failure why =
-            flaw_if_any({{fact::attention_pooling, part.model.attention_pooling}}, layers);
+            flaw_if_any({{fact::attention_pooling,
+                          part.model.attention_pooling && !classes.pools_by_attention}},
+                        layers);
         failed(why))
       return why;
     training_setup alone = setup_of_part(setup, part);
+    // A query that attends reads the matrix of its output past an adapter.
+    if (part.model.attention_pooling && part.trains.what == training::adapters &&
+        part.trains.adapters.targets.attention_out)
+      return without_code({{fact::attention_pooling, true},
+                           {fact::trains, part.trains.what},
+                           layers,
+                           {fact::takes, training::full}});
     // What is behind its layers is the composite's; what is frozen may be a part.
     alone.model.head =
         part.model.kind == model_kind::vision ? head_kind::classifier : head_kind::language_model;
     alone.model.num_classes = 1;
-    alone.model.pooler = false;
+    alone.model.pooler = alone.model.attention_pooling = false;
     if (alone.trains.what == training::frozen) alone.trains.what = training::full;
     if (const failure why =
             flaw_if_any({{fact::adapter_base_block, alone.trains.adapters.base.block}}, layers);

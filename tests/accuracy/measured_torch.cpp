@@ -89,7 +89,7 @@ TEST_CASE("steps of models that a configuration describes, to the byte") {
                               quantity::flops_total,
                               quantity::peak_requested,
                               quantity::peak_allocated})
-    CHECK(count_exact(all, what) == 24);
+    CHECK(count_exact(all, what) == 38);
 }
 
 TEST_CASE("what steps ask of a device, to the last kernel and byte") {

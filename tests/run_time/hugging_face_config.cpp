@@ -25,6 +25,7 @@ struct counted {
 std::int64_t total(const std::string& config) {
   const auto read = read_hugging_face_config(config);
   CHECK(validate(*read.shape));
+  if (read.composite.size() != 0) return parameters(read.composite).total();
   return parameters(*read.shape).total();
 }
 

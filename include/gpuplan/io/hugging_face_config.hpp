@@ -165,6 +165,13 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
   if (of_parts != nullptr) {
     of_parts->read(from, read.composite);
     shape = read.composite.parts[of_parts->language].model;
+    if (from.architecture().ends_with("ForImageClassification")) {
+      // the tower of images alone
+      shape = read.composite.parts[0].model;
+      read.composite = composite_model();
+      shape.projection_dim = 0;
+      reading::read_head(from, read.model_type, shape);
+    }
   } else {
     found->read(from, shape);
     reading::read_activation(from, shape);
@@ -192,6 +199,10 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
         object.at("attn_config").at("attn_pdrop").is_number()
             ? object.at("attn_config").at("attn_pdrop").get<double>()
             : 0;
+  for (const char* part : {"vision_config", "text_config"})
+    if (of_parts != nullptr && from.has(part))
+      read.attention_dropout =
+          std::max(read.attention_dropout, from.inside(part).largest({"attention_dropout"}));
   read.unknown_keys = from.keys_not_asked_for();
   return read;
 }

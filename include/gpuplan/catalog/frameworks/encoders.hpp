@@ -99,8 +99,11 @@ constexpr failure flaw_of_image_classifiers(const transformer& model, const impl
 }
 constexpr failure flaw_of_vit(const transformer& model, const implementation& as) {
   if (const failure why = flaw_of_image_classifiers(model, as); failed(why)) return why;
-  return flaw_unless({{{fact::classifier_inputs, model.classifier_inputs}, 1}},
-                     {fact::layers, as.layers->name});
+  const named_fact layers{fact::layers, as.layers->name};
+  if (const failure why = flaw_if_any({{fact::attention_pooling, model.attention_pooling}}, layers);
+      failed(why))
+    return why;
+  return flaw_unless({{{fact::classifier_inputs, model.classifier_inputs}, 1}}, layers);
 }
 
 }  // namespace detail

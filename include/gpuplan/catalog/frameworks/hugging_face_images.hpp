@@ -12,7 +12,11 @@
 
 namespace gpuplan {
 namespace code_names {
+inline constexpr code_name clip{"clip"};
+inline constexpr code_name clip_texts{"clip_texts"};
 inline constexpr code_name dinov2{"dinov2"};
+inline constexpr code_name siglip{"siglip"};
+inline constexpr code_name siglip_texts{"siglip_texts"};
 inline constexpr code_name swin{"swin"};
 }  // namespace code_names
 
@@ -48,9 +52,29 @@ constexpr failure flaw_of_swin(const transformer& model, const implementation& a
   return flaw_unless({{{fact::classifier_inputs, model.classifier_inputs}, 1}}, layers);
 }
 
+// A tower of texts, with positions in a table.
+constexpr failure flaw_of_clip_texts(const transformer& model, const implementation& as) {
+  if (model.position_rows == 0)
+    return without_code(
+        {{fact::position_rows, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
+  return flaw_of_encoders(model, as, norm_position::before);
+}
+
 }  // namespace detail
 
 namespace layer_classes {
+/// Hugging Face's CLIP: a tower of images and one of texts, in pairs.
+inline constexpr layer_class clip_texts{.name = &code_names::clip_texts,
+                                        .kind = model_kind::decoder,
+                                        .flaw_of = detail::flaw_of_clip_texts,
+                                        .code = &eager::library_code};
+inline constexpr layer_class clip{.name = &code_names::clip,
+                                  .code = &eager::library_code,
+                                  .trains_parts = false,
+                                  .trains_adapters = false,
+                                  .runs_composites = true,
+                                  .parts = {&vit, &clip_texts},
+                                  .repeats_layers = false};
 /// Hugging Face's Swin.
 inline constexpr layer_class swin{.name = &code_names::swin,
                                   .kind = model_kind::vision,
@@ -58,6 +82,20 @@ inline constexpr layer_class swin{.name = &code_names::swin,
                                   .code = &eager::library_code,
                                   .recomputes_layers = false,
                                   .repeats_layers = false};
+/// Hugging Face's SigLIP, likewise.
+inline constexpr layer_class siglip_texts{.name = &code_names::siglip_texts,
+                                          .kind = model_kind::encoder,
+                                          .flaw_of = detail::flaw_of_clip_texts,
+                                          .code = &eager::library_code};
+inline constexpr layer_class siglip{.name = &code_names::siglip,
+                                    .kind = model_kind::encoder,
+                                    .code = &eager::library_code,
+                                    .trains_parts = false,
+                                    .trains_adapters = false,
+                                    .runs_composites = true,
+                                    .parts = {&vit, &siglip_texts},
+                                    .pools_by_attention = true,
+                                    .repeats_layers = false};
 /// Hugging Face's DINOv2, without registers and with them.
 inline constexpr layer_class dinov2{.name = &code_names::dinov2,
                                     .kind = model_kind::vision,
@@ -97,10 +135,38 @@ inline constexpr framework hugging_face_swin{.name = "transformers, Swin",
                                              .implementation = {.layers = &layer_classes::swin},
                                              .costs = eager_costs};
 
+/// CLIPModel, and its tower of texts.
+inline constexpr framework hugging_face_clip_pairs{
+    .name = "transformers, CLIPModel",
+    .implementation = {.layers = &layer_classes::clip},
+    .costs = eager_costs};
+inline constexpr framework hugging_face_clip_texts = [] {
+  framework changed = hugging_face_clip;
+  changed.name = "transformers, CLIPTextModel";
+  changed.implementation.layers = &layer_classes::clip_texts;
+  return changed;
+}();
+
+/// SiglipModel, likewise.
+inline constexpr framework hugging_face_siglip_pairs{
+    .name = "transformers, SiglipModel",
+    .implementation = {.layers = &layer_classes::siglip},
+    .costs = eager_costs};
+inline constexpr framework hugging_face_siglip_texts = [] {
+  framework changed = hugging_face_siglip;
+  changed.name = "transformers, SiglipTextModel";
+  changed.implementation.layers = &layer_classes::siglip_texts;
+  return changed;
+}();
+
 inline constexpr listed_framework image_frameworks[] = {
     {&hugging_face_dinov2, "dinov2", {"dinov2"}},
+    {&hugging_face_clip_pairs, "clip_pairs", {"clipmodel"}},
+    {&hugging_face_clip_texts, "", {"clip_text_model", "cliptextmodel"}},
     {&hugging_face_deit, "deit", {"deit", "vit_msn", "vitmsn"}},
     {&hugging_face_ijepa, "ijepa", {"ijepa"}},
+    {&hugging_face_siglip_pairs, "siglip_pairs", {"siglipmodel"}},
+    {&hugging_face_siglip_texts, "", {"siglip_text_model", "sigliptextmodel"}},
     {&hugging_face_swin, "swin", {"swin"}},
 };
 

@@ -179,10 +179,37 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
   model.other_parameters = parameters_of(model.actions, width) + 2 * seen;
 }
 
+inline void read_clip(config_reader& from, composite_model& model) {
+  read_part(from, "vision_config", "clip_vision_model", model.parts[0]);
+  read_part(from, "text_config", "clip_text_model", model.parts[1]);
+  const std::int64_t width = from.integer("projection_dim", 512);
+  for (int which = 0; which < 2; ++which) {
+    model.parts[which].model.projection_dim = width;
+    model.parts[which].model.head = head_kind::none;
+  }
+  from.ignore("logit_scale_init_value");
+  model.other_parameters = 1;
+}
+
+inline void read_siglip(config_reader& from, composite_model& model) {
+  component& images = model.parts[0];
+  component& texts = model.parts[1];
+  read_part(from, "vision_config", "siglip_vision_model", images);
+  read_part(from, "text_config", "siglip_text_model", texts);
+  images.model.head = texts.model.head = head_kind::none;
+  if (!images.model.attention_pooling)
+    from.refuse("vision_config", "vision_use_head must be true for this reader");
+  if (images.model.hidden_size != texts.model.projection_dim)
+    from.refuse("text_config", "projection_size must be the hidden_size of vision_config");
+  model.other_parameters = 2;
+}
+
 inline constexpr composite_reader composite_readers[] = {
+    {"clip", read_clip},
     {"llava", read_llava},
     {"paligemma", read_paligemma},
     {"pi0", read_pi0},
+    {"siglip", read_siglip},
     {"vla_composite", read_vision_language_action}};
 
 [[nodiscard]] inline const composite_reader* composite_reader_of(std::string_view model_type) {

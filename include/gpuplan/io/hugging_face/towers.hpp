@@ -40,7 +40,35 @@ inline void read_siglip_tower(config_reader& from, transformer& model) {
   model.attention_pooling = from.flag("vision_use_head", true);
 }
 
-inline constexpr type_reader tower_readers[] = {{"clip_vision_model", read_clip_tower},
+inline void read_clip_texts(config_reader& from, transformer& model) {
+  make_classic(model);
+  model.num_hidden_layers = from.integer("num_hidden_layers", 12);
+  model.hidden_size = from.integer("hidden_size", 512);
+  model.num_attention_heads = from.integer("num_attention_heads", 8);
+  model.intermediate_size = from.integer("intermediate_size", 2048);
+  model.vocab_size = from.integer("vocab_size", 49408);
+  model.position_rows = from.integer("max_position_embeddings", 77);
+  model.hidden_act = activation_function::quick_gelu;
+  from.ignore("projection_dim");
+}
+
+inline void read_siglip_texts(config_reader& from, transformer& model) {
+  make_classic(model);
+  model.kind = model_kind::encoder;
+  model.num_hidden_layers = from.integer("num_hidden_layers", 12);
+  model.hidden_size = from.integer("hidden_size", 768);
+  model.num_attention_heads = from.integer("num_attention_heads", 12);
+  model.intermediate_size = from.integer("intermediate_size", 3072);
+  model.vocab_size = from.integer("vocab_size", 32000);
+  model.position_rows = from.integer("max_position_embeddings", 64);
+  model.hidden_act = activation_function::gelu_tanh;
+  model.projection_dim = from.integer("projection_size", model.hidden_size);
+  model.projection_bias = true;
+}
+
+inline constexpr type_reader tower_readers[] = {{"clip_text_model", read_clip_texts},
+                                                {"clip_vision_model", read_clip_tower},
+                                                {"siglip_text_model", read_siglip_texts},
                                                 {"siglip_vision_model", read_siglip_tower}};
 
 }  // namespace gpuplan::io::detail::hugging_face

@@ -6,14 +6,17 @@
 #include <gpuplan/replay/codes/composites/action_head.hpp>
 #include <gpuplan/replay/codes/composites/composite.hpp>
 #include <gpuplan/replay/codes/composites/pi0.hpp>
+#include <gpuplan/replay/codes/composites/two_towers.hpp>
 #include <gpuplan/replay/model_code.hpp>
 
 namespace gpuplan::eager {
 
 inline constexpr known_code codes_of_composites[] = {
+    {&code_names::clip, &code_of<clip_code>},
     {&code_names::llava, &code_of<llava_code>},
     {&code_names::paligemma, &code_of<paligemma_code>},
     {&code_names::pi0, &code_of<pi0_code>},
+    {&code_names::siglip, &code_of<siglip_code>},
     {&code_names::vision_language_action, &code_of<vision_language_action_code>}};
 
 }  // namespace gpuplan::eager

@@ -84,9 +84,8 @@ class image_encoder_code : public hugging_face_code {
     int first_in_vain = 0;
     int behind_vain = 0;
   };
-  /// Of images, behind so many layers; behind all of them is the norm, if not of one token alone.
-  constexpr virtual features encode(const tensor& given, std::int64_t read) {
-    features made;
+  /// Behind so many layers.
+  constexpr value run_layers(const tensor& given, std::int64_t read) {
     value images = cast(t, given, t.format_of(patches_.weight));
     value embedded;
     if (code().positions_in_table)
@@ -96,6 +95,17 @@ class image_encoder_code : public hugging_face_code {
     if (model.embedding_norm) embedded = norm(embedded, embedding_norm_);
     value hidden = t.share(embedded);
     for (std::int64_t at = 0; at < read; ++at) hidden = run_layer(at, hidden);
+    return hidden;
+  }
+  /// The first token, through the norm, for who pairs it with texts.
+  constexpr value first_token(const tensor& states) { return norm(select(t, states, 1), norm_); }
+  constexpr void train_norm() {
+    for (const int at : {norm_.weight, norm_.bias}) t.parameters[at].is_idle = false;
+  }
+  /// Of images, behind so many layers; behind all of them is the norm, if not of one token alone.
+  constexpr virtual features encode(const tensor& given, std::int64_t read) {
+    features made;
+    value hidden = run_layers(given, read);
     const bool reads_all = read == layers;
     if (!reads_all) {
       made.states = t.share(hidden);

@@ -5,6 +5,7 @@
 
 #include <gpuplan/replay/codes/hugging_face_image_encoder.hpp>
 #include <gpuplan/replay/eager/operators/images.hpp>
+#include <gpuplan/replay/eager/operators/routing.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -239,7 +240,7 @@ class swin_code : public image_encoder_code {
     return project_out(attend(q, k, v, joined, false, {}), by.modules.out);
   }
   constexpr value bias_of_pairs(const block& by, std::int64_t tokens, std::int64_t heads) {
-    value bias = table_rows(t, t.parameter(by.table), by.numbers);
+    value bias = rows_at(t, t.parameter(by.table), by.numbers);
     bias = view(t, bias, {tokens, tokens, heads});
     bias = transpose(t, transpose(t, bias, 1, 2), 0, 1);
     bias = view(t, contiguous(t, bias), {1, heads, tokens, tokens});

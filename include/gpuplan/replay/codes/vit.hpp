@@ -47,7 +47,8 @@ class vit_code : public image_encoder_code {
     const auto [q, k, v] = project(by, x, code().views_behind_projections);
     const eager_attention_options products{.softmax_in_fp32 = code().softmax_in_fp32,
                                            .casts_weights = false};
-    return project_out(attend(q, k, v, {}, false, products), by.out);
+    return project_out(
+        attend(q, k, v, beside[the_mask], model.kind == model_kind::decoder, products), by.out);
   }
 };
 

@@ -3,7 +3,6 @@
 // What works on images as points with channels: padding, shifts, windows. Private.
 
 #include <gpuplan/replay/eager/node_backward.hpp>
-#include <gpuplan/replay/eager/operators/embedding.hpp>
 #include <gpuplan/replay/eager/operators/reductions.hpp>
 #include <gpuplan/replay/eager/operators/views.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
@@ -51,12 +50,12 @@ constexpr void average_backward(const node_backward& b) {
   b.t.executes({&b.g, &*made});
   b.out[0] = std::move(made);
 }
-inline constexpr node_kind average{"mean of all points", &average_backward};
+inline constexpr node_kind average_image{"mean of all points", &average_backward};
 /// nn.AdaptiveAvgPool1d(1) of (batch, points, channels).
 constexpr value average_of_points(tape& t, argument given) {
   const held x(given);
   value result = mean_over(t, x, 1);
-  if (node* made = t.at(result->node)) made->kind = &average;
+  if (node* made = t.at(result->node)) made->kind = &average_image;
   return result;
 }
 
@@ -81,43 +80,6 @@ constexpr value roll(tape& t, argument given) {
   value result = rolled(t, x);
   t.result_of(by, result.get());
   return result;
-}
-
-// index_put_ into zeros, which adds what belongs to one row: it sorts the numbers first, by CUB
-// where they are many.
-constexpr void table_rows_backward(const node_backward& b) {
-  constexpr std::int64_t most_in_one_tile = 2304;
-  tape& t = b.t;
-  const std::int64_t count = b.kept(0).count();
-  b.out[0] = t.make(b.by.size[1], b.g.format);
-  const auto numbers = [&](const char* as) { return t.new_storage(8 * count, {as}); };
-  const int wrapped = numbers("numbers of rows");
-  const int rows = numbers("numbers of rows");
-  t.release(wrapped);
-  value together;
-  if (!b.g.is_contiguous()) together = t.make(b.g.size, b.g.format);
-  const int order = numbers("order of rows");
-  const int sorted = numbers("sorted rows");
-  const int range = numbers("numbers in order");
-  const std::int64_t passes = passes_of_sorting(b.by.size[1][0]);
-  const std::int64_t scratch =
-      2 * round_up(8 * count, 256) + 1024 * ceil_div(count, 4608) + 2048 * passes + 511;
-  t.touch(count <= most_in_one_tile ? 1 : scratch);
-  for (const int one : {range, sorted, order, rows}) t.release(one);
-  t.executes({&b.g, &b.kept(0), &*b.out[0]});
-}
-inline constexpr node_kind table_lookup{"rows of a table", &table_rows_backward};
-/// Rows of a table by number, table[numbers], which are kept.
-constexpr value table_rows(tape& t, argument given_table, argument given_numbers) {
-  const held table(given_table), numbers(given_numbers);
-  const int by = t.add_node(table_lookup, {&table});
-  if (node* made = t.at(by)) made->size[1] = table.size;
-  value rows =
-      t.make({numbers.count(), table.size[1]}, table.format, {"rows of a table", none, &table});
-  t.executes({&table, &numbers, &*rows});
-  t.keep(by, numbers);
-  t.result_of(by, rows.get());
-  return rows;
 }
 
 /// x[..., ::2, ...]

@@ -247,7 +247,12 @@ inline constexpr node_kind node_kind::softmax{"softmax", &softmax_backward};
 constexpr value cross_entropy(tape& t, argument given_logits, argument given_labels) {
   const held logits(given_logits), labels(given_labels);
   int by = t.add_node(node_kind::log_softmax, {&logits});
-  value logs = t.make(logits.size, logits.format, {"log-softmax", none, &logits});
+  value logs;
+  {
+    value together;  // of logits in another order
+    if (!logits.is_contiguous()) together = t.make(logits.size, logits.format);
+    logs = t.make(logits.size, logits.format, {"log-softmax", none, &logits});
+  }
   t.executes({&logits, &*logs}, {.kind = kernel_kind::softmaxes});
   t.keep(by, logs);
   t.result_of(by, logs.get());

@@ -138,6 +138,8 @@ constexpr void rows_at_backward(const node_backward& b) {
   const int wrapped = numbers("numbers of rows");
   const int rows = numbers("numbers of rows");
   t.release(wrapped);
+  value together;  // of a gradient in another order
+  if (!b.g.is_contiguous()) together = t.make(b.g.size, b.g.format);
   const int order = numbers("order of rows");
   const int sorted = numbers("sorted rows");
   const int range = numbers("numbers in order");
