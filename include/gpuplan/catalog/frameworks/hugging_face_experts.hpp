@@ -19,6 +19,7 @@ inline constexpr code_name latent{"latent"};
 inline constexpr code_name deepseek_v2{"deepseek_v2"};
 inline constexpr code_name gpt_oss{"gpt_oss"};
 inline constexpr code_name llama4{"llama4"};
+inline constexpr code_name ernie_moe{"ernie_moe"};
 inline constexpr code_name granite_moe{"granite_moe"};
 inline constexpr code_name hunyuan_moe{"hunyuan_moe"};
 }  // namespace code_names
@@ -28,6 +29,7 @@ namespace detail {
 constexpr failure flaw_of_mixture(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   const expert_mixture& moe = model.moe;
+  const bool is_ernie = as.layers->name == &code_names::ernie_moe;
   const bool is_llama4 = as.layers->name == &code_names::llama4;
   const bool is_gpt_oss = as.layers->name == &code_names::gpt_oss;
   const bool is_latent =
@@ -50,7 +52,8 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
            {{fact::use_qk_norm, model.chunks.use_qk_norm}, is_llama4 && model.chunks.use_qk_norm},
            {{fact::attn_temperature_tuning, model.chunks.attn_temperature_tuning},
             is_llama4 && model.chunks.attn_temperature_tuning},
-           {{fact::router_bias, moe.router_bias}, is_gpt_oss || as.experts.corrects_choice}},
+           {{fact::router_bias, moe.router_bias},
+            is_gpt_oss || is_ernie || as.experts.corrects_choice}},
           layers);
       failed(why))
     return why;
@@ -117,6 +120,11 @@ inline constexpr layer_class llama4{.name = &code_names::llama4,
                                     .flaw_of = detail::flaw_of_mixture,
                                     .code = &eager::library_code,
                                     .repeats_layers = false};
+/// ERNIE's experts.
+inline constexpr layer_class ernie_moe{.name = &code_names::ernie_moe,
+                                       .flaw_of = detail::flaw_of_mixture,
+                                       .code = &eager::library_code,
+                                       .repeats_layers = false};
 /// Granite's experts,
 inline constexpr layer_class granite_moe{.name = &code_names::granite_moe,
                                          .flaw_of = detail::flaw_of_mixture,
@@ -279,6 +287,18 @@ inline constexpr framework hugging_face_granite_moe{
                                                  .balances = true}),
     .costs = eager_decoder};
 
+/// Ernie4_5_MoeForCausalLM.
+inline constexpr framework hugging_face_ernie_moe{
+    .name = "transformers, Ernie4_5_MoeForCausalLM",
+    .implementation =
+        [] {
+          implementation changed = experts_of::like_llama(
+              {.shared = shared_kind::first, .balances = true}, {.rotates_in_fp32 = true});
+          changed.layers = &layer_classes::ernie_moe;
+          return changed;
+        }(),
+    .costs = eager_decoder};
+
 /// HunYuanMoEV1ForCausalLM.
 inline constexpr framework hugging_face_hunyuan_moe{
     .name = "transformers, HunYuanMoEV1ForCausalLM",
@@ -297,6 +317,7 @@ inline constexpr listed_framework mixture_frameworks[] = {
     {&hugging_face_flex_olmo, "flex-olmo", {"flex_olmo", "flexolmo"}},
     {&hugging_face_gpt_oss, "gpt-oss", {"gpt_oss", "gpt-oss", "gptoss"}},
     {&hugging_face_glm4_moe, "glm4-moe", {"glm4_moe", "glm4moe"}},
+    {&hugging_face_ernie_moe, "ernie-moe", {"ernie4_5_moe"}},
     {&hugging_face_granite_moe, "granite-moe", {"granitemoe"}},
     {&hugging_face_hunyuan_moe, "hunyuan-moe", {"hunyuan_v1_moe", "hunyuanmoev1"}},
     {&hugging_face_llama4, "llama4", {"llama4"}},

@@ -134,6 +134,28 @@ inline constexpr type_reader expert_readers[] = {
        read_routed_experts(from, model);
        model.moe.router_bias = true;  // as DeepSeek-V3's
      }},
+    {"ernie4_5_moe",
+     [](config_reader& from, transformer& model) {
+       model.tied_embeddings = true;
+       read_llama(from, model);
+       from.only("use_bias", false);
+       const std::int64_t width = from.integer("moe_intermediate_size");
+       const bool is_new = from.has("num_experts");
+       model.moe = {
+           .num_experts = from.integer(is_new ? "num_experts" : "moe_num_experts"),
+           .num_experts_per_tok = from.integer(from.has("moe_k") ? "moe_k" : "num_experts_per_tok"),
+           .moe_intermediate_size = width,
+           .shared_expert_intermediate_size = from.multiple(
+               "moe_num_shared_experts", from.integer("moe_num_shared_experts", 2), width),
+           .router_bias = true,  // which never trains
+           .output_router_logits = from.flag("output_router_logits", false),
+           .first_k_dense_layers = from.integer("moe_layer_start_index", 1),
+           .moe_layer_step = from.integer("moe_layer_interval", 1)};
+       const std::int64_t last = model.num_hidden_layers - 1;
+       if (from.has("moe_layer_end_index") && !from.is_negative("moe_layer_end_index") &&
+           from.integer("moe_layer_end_index") != last)
+         from.wrong("moe_layer_end_index", "the last layer for this reader");
+     }},
     {"flex_olmo",
      [](config_reader& from, transformer& model) {
        read_llama(from, model);

@@ -3,6 +3,7 @@
 // Latent attention of Hugging Face's transformers 5.23: DeepSeek-V2 and V3, and those made from
 // them. Private.
 
+#include <gpuplan/replay/codes/hugging_face_ernie_moe.hpp>
 #include <gpuplan/replay/codes/hugging_face_gpt_oss.hpp>
 #include <gpuplan/replay/codes/hugging_face_granite_moe.hpp>
 #include <gpuplan/replay/codes/hugging_face_llama4.hpp>
@@ -133,6 +134,7 @@ inline constexpr known_code codes_of_mixtures[] = {
     {&code_names::mixture, &code_of<hugging_face_mixture>},
     {&code_names::latent, &code_of<latent_code>},
     {&code_names::deepseek_v2, &code_of<deepseek_v2_code>},
+    {&code_names::ernie_moe, &code_of<ernie_moe_code>},
     {&code_names::granite_moe, &code_of<granite_moe_code>},
     {&code_names::hunyuan_moe, &code_of<hunyuan_moe_code>},
     {&code_names::llama4, &code_of<llama4_code>},

@@ -114,7 +114,7 @@ class hugging_face_mixture : public hugging_face_decoder {
     build_shared(all, trains);
     mixtures_.push(all);
   }
-  constexpr void build_router(expert_modules& made, bool trains) {
+  constexpr virtual void build_router(expert_modules& made, bool trains) {
     const std::int64_t count = model.moe.num_experts;
     made.router.weight = parameter({count, model.hidden_size}, trains);
     if (model.moe.router_bias && !experts().corrects_choice)
@@ -215,7 +215,7 @@ class hugging_face_mixture : public hugging_face_decoder {
     hand_out(made.logits);
     return made;
   }
-  constexpr routes routes_of(const expert_modules& by, const tensor& rows) {
+  constexpr virtual routes routes_of(const expert_modules& by, const tensor& rows) {
     const std::int64_t chosen = model.moe.num_experts_per_tok;
     routes made;
     if (experts().router == router_kind::sigmoid_in_groups) {

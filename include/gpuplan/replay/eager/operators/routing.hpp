@@ -213,6 +213,14 @@ constexpr void grouped_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::grouped{"products of groups", &grouped_backward};
 
+/// a / b, broadcast: keeps both.
+constexpr value quotient(tape& t, argument given_of, argument given_by_what) {
+  const held of(given_of), by_what(given_by_what);
+  const int by = t.add_node(node_kind::quotient, {&of, &by_what});
+  t.keep(by, of);
+  t.keep(by, by_what);
+  return result_of_both(t, by, of, by_what, "quotient");
+}
 /// a /= b, broadcast: keeps a copy of what was there, and the divisor.
 constexpr value divide_in_place(tape& t, argument given_of, argument given_by_what) {
   const held of(given_of), by_what(given_by_what);
