@@ -230,6 +230,24 @@ class flop_visitor {
     want_gradient(slot::attention, any);
   }
 
+  // Their gradients take what their products take, twice: each has two operands.
+  constexpr void recur(const recurrent_operator& op) {
+    const bool any = gradient(slot::hidden) || trains;
+    const double tokens = times_ * own_;
+    const double channels =
+        static_cast<double>(op.heads * op.value_dim + 2 * op.groups * op.key_dim);
+    if (any) keep();
+    add(operator_kind::convolution,
+        2 * tokens * channels * static_cast<double>(op.kernel),
+        any ? 2 : 0);
+    add(operator_kind::recurrence,
+        tokens *
+            op.products_of_token(static_cast<double>(op.heads), static_cast<double>(op.groups)),
+        any ? 2 : 0);
+    if (any) keep();
+    want_gradient(slot::hidden, any);
+  }
+
   // The product of a low-rank table's second matrix, where the token table has an adapter.
   constexpr void adapted_table(double width) {
     add(operator_kind::adapters,
@@ -343,18 +361,16 @@ constexpr void visit_in_order(const transformer& model,
                               bool cross,
                               std::int64_t first_that_trains,
                               flop_visitor& visitor) {
-  const bool alternate = model.moe.num_experts != 0 && model.moe.moe_layer_step != 1;
   bool unchanged = false;  // the last layer left the stream as it was: so do its like
+  const bool alternate =
+      model.mixes_kinds() || (model.moe.num_experts != 0 && model.moe.moe_layer_step != 1);
   for (std::int64_t layer = 0; layer < layers;) {
-    const bool experts = !cross && model.has_experts(layer);
+    const layer_kind kind = cross ? layer_kind::cross : model.kind_of(layer);
     std::int64_t end = layers;
     if (alternate) end = layer + 1;
     const std::int64_t dense_end = model.moe.first_k_dense_layers;
     if (model.moe.num_experts != 0 && layer < dense_end && dense_end < end) end = dense_end;
     if (layer < first_that_trains && first_that_trains < end) end = first_that_trains;
-    const layer_kind kind = cross     ? layer_kind::cross
-                            : experts ? layer_kind::experts
-                                      : layer_kind::dense;
     visitor.trains = layer >= first_that_trains;
     while (layer < end) {
       const bool before = visitor.gradient(slot::stream);
@@ -420,15 +436,17 @@ constexpr void visit_in_order(const transformer& model,
 
   // Where every value has a gradient, layers that are alike can be visited at once.
   const bool in_order = !all || pass.recompute == recompute_mode::full;
-  const layer_kind mtp_kind = mtp_layer_kind(model);
+  const layer_counts of_mtp = mtp_layers_of(model);
+  // Windows are those of a layer like the model's last.
+  const bool mtp_has_window = !model.mtp_pattern && model.is_windowed(model.num_hidden_layers - 1);
   const auto visit_stack = [&](std::int64_t first, std::int64_t last, detail::flop_visitor& stack) {
     if (in_order)
       return detail::visit_in_order(
           model, last - first, first != 0, first_that_trains - first, stack);
     layer_counts kinds = layers_between(model, first, last);
     std::int64_t windowed = model.windowed_layers_before(last - first);
-    kinds.add(mtp_kind, model.mtp_layers);
-    if (model.is_windowed(model.num_hidden_layers - 1)) windowed += model.mtp_layers;
+    kinds.add(of_mtp, model.mtp_layers);
+    if (mtp_has_window) windowed += model.mtp_layers;
     stack.see_windows(windowed);
     visit_layers(model, kinds, stack);
   };
@@ -449,8 +467,8 @@ constexpr void visit_in_order(const transformer& model,
       last.begin_layer();
       visit_mtp_input(model, last);
       if (in_order) {
-        last.see_windows(model.is_windowed(model.num_hidden_layers - 1) ? 1 : 0);
-        visit_layer(model, mtp_kind, last);
+        last.see_windows(mtp_has_window ? 1 : 0);
+        visit_layers(model, of_mtp, last);
         last.end_layer();
       }
       visit_mtp_output(model, last);

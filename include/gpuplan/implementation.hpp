@@ -60,6 +60,11 @@ struct layer_class {
   bool keeps_costly_results = false;    // by operator
   bool stops_early = true;  // at the last value that is needed, where checkpoints do not re-enter
 
+  // Parts of decoders: layers of several kinds with state spaces and linear attention, gated
+  // attention, sinks, multi-token prediction, experts without a gate, with biases, in a latent
+  // space or beside gated shared ones.
+  bool has_every_part = false;
+
   // Kernels
   bool is_compiled = false;        // has torch.compile around its layers
   bool has_fp8_linears = false;    // torchao's

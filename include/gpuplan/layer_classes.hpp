@@ -40,25 +40,34 @@ constexpr failure flaw_of_most(const transformer& model,
             {fact::transformer_engine, false});
         failed(why))
       return why;
+  if (const failure why = flaw_if_any(
+          {{fact::layer_scale, model.layer_scale},
+           {fact::use_qk_norm, model.chunks.use_qk_norm},
+           {fact::attn_temperature_tuning, model.chunks.attn_temperature_tuning},
+           {fact::stages, model.stages.size()},
+           {fact::num_hidden_groups, shares_layers ? 0 : model.shared.num_hidden_groups},
+           {fact::embedding_dim, projects ? 0 : model.embedding_dim}},
+          layers);
+      failed(why))
+    return why;
+  if (as.layers->has_every_part && as.transformer_engine) return {};
   if (moe.num_experts != 0) {
     const named_fact experts{fact::num_experts, moe.num_experts};
     if (!model.gated_mlp)
       return without_code({{fact::gated_mlp, false}, experts, layers, {fact::takes, true}});
     if (const failure why = flaw_if_any({{fact::shared_expert_gate, moe.shared_expert_gate},
                                          {fact::router_bias, moe.router_bias},
+                                         {fact::moe_latent_size, moe.moe_latent_size},
                                          {fact::mlp_bias, model.mlp_bias}},
                                         experts);
         failed(why))
       return why;
   }
   return flaw_if_any({{fact::attention_sinks, model.attention_sinks},
-                      {fact::use_qk_norm, model.chunks.use_qk_norm},
-                      {fact::attn_temperature_tuning, model.chunks.attn_temperature_tuning},
-                      {fact::mtp_layers, model.mtp_layers},
-                      {fact::layer_scale, model.layer_scale},
-                      {fact::stages, model.stages.size()},
-                      {fact::num_hidden_groups, shares_layers ? 0 : model.shared.num_hidden_groups},
-                      {fact::embedding_dim, projects ? 0 : model.embedding_dim}},
+                      {fact::attention_gate, model.attention_gate},
+                      {fact::hybrid_pattern, model.hybrid_pattern.size()},
+                      {fact::full_attention_interval, model.full_attention_interval},
+                      {fact::mtp_layers, model.mtp_layers}},
                      layers);
 }
 

@@ -105,6 +105,71 @@ constexpr failure flaw_if_present(named_fact dimension, named_fact beside) {
   return failure(errc::out_of_bounds, dimension, beside, named_fact{fact::at_most, 0});
 }
 
+// The layers of a hybrid, and what its state spaces and linear attention are.
+constexpr failure flaw_of_pattern(const transformer& model) {
+  const linear_attention& linear = model.linear;
+  const state_space& mamba = model.mamba;
+  const named_fact interval{fact::full_attention_interval, model.full_attention_interval};
+  bool has_linear = model.full_attention_interval > 1;
+  bool has_mamba = false;
+  struct named_pattern {
+    const layer_pattern& pattern;
+    fact name;
+  };
+  for (const named_pattern& one : {named_pattern{model.hybrid_pattern, fact::hybrid_pattern},
+                                   named_pattern{model.mtp_pattern, fact::mtp_pattern}}) {
+    const std::int64_t letters = one.pattern.size();
+    for (std::int64_t at = 0; at < letters; ++at)
+      if (!layer_pattern::is_letter(one.pattern.letters[at]))
+        return failure(errc::out_of_bounds,
+                       named_fact{one.name, one.pattern.letters[at]},
+                       named_fact{fact::position, at});
+    has_linear = has_linear || one.pattern.has('G');
+    has_mamba = has_mamba || one.pattern.has('M');
+    if (one.pattern.has('E') && model.moe.num_experts == 0)
+      return failure(errc::not_positive, named_fact{fact::num_experts, 0});
+    if (one.pattern.has('-') && model.intermediate_size < 1)
+      return failure(errc::not_positive,
+                     named_fact{fact::intermediate_size, model.intermediate_size});
+  }
+  const named_fact letters{fact::hybrid_pattern, model.hybrid_pattern.size()};
+  if (model.hybrid_pattern) {
+    if (letters.value != model.num_hidden_layers)
+      return failure(errc::out_of_bounds,
+                     letters,
+                     named_fact{fact::at_least, model.num_hidden_layers},
+                     named_fact{fact::at_most, model.num_hidden_layers});
+    for (const named_fact& beside :
+         {interval,
+          named_fact{fact::first_k_dense_layers, model.moe.first_k_dense_layers},
+          named_fact{fact::sliding_window, model.sliding_window},
+          named_fact{fact::parallel_attention, model.parallel_attention}})
+      if (const failure why = flaw_if_present(beside, letters); failed(why)) return why;
+  }
+  if (model.kind != model_kind::decoder)
+    for (const named_fact& beside : {letters, interval})
+      if (const failure why = flaw_if_present(beside, {fact::model_kind, model.kind}); failed(why))
+        return why;
+  if (has_linear)
+    if (const failure why =
+            flaw_if_not_positive({{fact::linear_num_key_heads, linear.num_key_heads},
+                                  {fact::linear_key_head_dim, linear.key_head_dim},
+                                  {fact::linear_num_value_heads, linear.num_value_heads},
+                                  {fact::linear_value_head_dim, linear.value_head_dim},
+                                  {fact::conv_kernel, linear.conv_kernel_dim},
+                                  {fact::chunk_size, linear.chunk_size}});
+        failed(why))
+      return why;
+  if (has_mamba)
+    return flaw_if_not_positive({{fact::mamba_num_heads, mamba.num_heads},
+                                 {fact::mamba_head_dim, mamba.head_dim},
+                                 {fact::ssm_state_size, mamba.state_size},
+                                 {fact::mamba_groups, mamba.n_groups},
+                                 {fact::conv_kernel, mamba.conv_kernel},
+                                 {fact::chunk_size, mamba.chunk_size}});
+  return {};
+}
+
 constexpr failure flaw_of_attention(const transformer& model) {
   const named_fact heads{fact::num_attention_heads, model.num_attention_heads};
   const latent_attention& mla = model.mla;
@@ -246,6 +311,16 @@ constexpr failure flaw_of_size(const transformer& model) {
        {fact::num_experts, model.moe.num_experts}},
       {4 * layers * width * d(model.moe.shared_expert_intermediate_size),
        {fact::shared_expert_intermediate_size, model.moe.shared_expert_intermediate_size}},
+      {4 * layers * width * d(model.moe.moe_latent_size),
+       {fact::moe_latent_size, model.moe.moe_latent_size}},
+      {4 * layers * width * (d(model.mamba.num_heads) + 1) * (d(model.mamba.head_dim) + 1),
+       {fact::mamba_num_heads, model.mamba.num_heads}},
+      {4 * layers * width * d(model.mamba.n_groups) * d(model.mamba.state_size),
+       {fact::ssm_state_size, model.mamba.state_size}},
+      {4 * layers * width *
+           (d(model.linear.num_key_heads) * d(model.linear.key_head_dim) +
+            d(model.linear.num_value_heads) * (d(model.linear.value_head_dim) + 1)),
+       {fact::linear_num_value_heads, model.linear.num_value_heads}},
       {3 * widest * d(model.vocab_size), {fact::vocab_size, model.vocab_size}},
       {2 * widest * d(model.position_rows), {fact::position_rows, model.position_rows}},
       {2 * widest * d(model.sinusoid_rows), {fact::sinusoid_rows, model.sinusoid_rows}},
@@ -294,7 +369,8 @@ constexpr failure flaw_of_stack(const transformer& model) {
             flaw_if_present({fact::mtp_layers, model.mtp_layers}, {fact::head, model.head});
         failed(why))
       return why;
-  if (model.moe_layers_before(model.num_hidden_layers) < model.num_hidden_layers &&
+  if (!model.hybrid_pattern &&
+      model.moe_layers_before(model.num_hidden_layers) < model.num_hidden_layers &&
       model.intermediate_size < 1)
     return failure(errc::not_positive,
                    named_fact{fact::intermediate_size, model.intermediate_size});
@@ -351,6 +427,16 @@ constexpr failure flaw_of(const transformer& model) {
            {fact::moe_intermediate_size, moe.moe_intermediate_size},
            {fact::shared_expert_intermediate_size, moe.shared_expert_intermediate_size},
            {fact::first_k_dense_layers, moe.first_k_dense_layers},
+           {fact::moe_latent_size, moe.moe_latent_size},
+           {fact::mamba_num_heads, model.mamba.num_heads},
+           {fact::mamba_head_dim, model.mamba.head_dim},
+           {fact::ssm_state_size, model.mamba.state_size},
+           {fact::mamba_groups, model.mamba.n_groups},
+           {fact::linear_num_key_heads, model.linear.num_key_heads},
+           {fact::linear_key_head_dim, model.linear.key_head_dim},
+           {fact::linear_num_value_heads, model.linear.num_value_heads},
+           {fact::linear_value_head_dim, model.linear.value_head_dim},
+           {fact::full_attention_interval, model.full_attention_interval},
            {fact::sliding_window, model.sliding_window},
            {fact::global_layer_step, model.global_layer_step},
            {fact::max_window_layers, model.max_window_layers},
@@ -383,6 +469,7 @@ constexpr failure flaw_of(const transformer& model) {
       failed(why))
     return why;
   if (const failure why = flaw_of_attention(model); failed(why)) return why;
+  if (const failure why = flaw_of_pattern(model); failed(why)) return why;
   if (const failure why = flaw_of_experts(model); failed(why)) return why;
   if (const failure why = flaw_of_stack(model); failed(why)) return why;
   if (const failure why = flaw_of_stages(model); failed(why)) return why;

@@ -38,6 +38,12 @@ enum class operator_kind {
   shared_gate_up,
   shared_down,
   shared_expert_gate,
+  latent_down,  // to what routed experts read
+  latent_up,    // and back
+  mixer_in,     // of state spaces and linear attention: all that they read,
+  convolution,  // of it along the tokens,
+  recurrence,   // what passes from token to token,
+  mixer_out,    // and their result
   mtp_projection,
   pooler,
   projection,
@@ -82,6 +88,12 @@ inline constexpr int operator_kinds = static_cast<int>(operator_kind::adapters) 
                                                  "shared_gate_up",
                                                  "shared_down",
                                                  "shared_expert_gate",
+                                                 "latent_down",
+                                                 "latent_up",
+                                                 "mixer_in",
+                                                 "convolution",
+                                                 "recurrence",
+                                                 "mixer_out",
                                                  "mtp_projection",
                                                  "pooler",
                                                  "projection",
@@ -169,11 +181,40 @@ struct attention_operator {
   bool pooled = false;  // one query a sequence
 };
 
-/// A layer's make-up.
-enum class layer_kind {
-  dense,    // attention and an MLP
-  experts,  // attention and a mixture of experts
-  cross     // attention, cross-attention and an MLP: an encoder-decoder's decoder
+/// What passes between tokens beside attention: a convolution of each channel along the tokens, a
+/// state of `key_dim x value_dim` for each head that tokens write and read, and a norm of the
+/// result, which is gated. Each chunk of tokens is done by products.
+struct recurrent_operator {
+  bool is_delta_rule = false;  // else a state space
+  std::int64_t heads = 0;      // of values
+  std::int64_t value_dim = 0;  // of a head
+  std::int64_t key_dim = 0;
+  std::int64_t groups = 0;           // of heads that share their keys
+  std::int64_t chunk = 0;            // tokens
+  std::int64_t kernel = 0;           // tokens that the convolution reads
+  bool bias = false;                 // of the convolution
+  std::int64_t vectors_of_head = 0;  // numbers that each head has
+  std::int64_t norm_width = 0;       // of its weights;
+  bool divides_norm = false;         // which tensor parallelism divides with the heads
+
+  /// What is convolved, as tensor parallelism divides it.
+  [[nodiscard]] constexpr split_extent channels() const {
+    return {.units = heads, .unit_size = value_dim, .groups = groups, .group_size = 2 * key_dim};
+  }
+  /// Multiplications and additions of one token's products, and what they read and write of a
+  /// chunk's state beside.
+  [[nodiscard]] constexpr double products_of_token(double heads_here, double groups_here) const {
+    const auto d = [](std::int64_t count) { return static_cast<double>(count); };
+    const double state = d(key_dim) * d(value_dim);
+    const double pairs = d(chunk);
+    // Both write the chunk's state and read the last one's; the delta rule's values are first
+    // corrected by what the state says, which a triangular system of the chunk's keys gives.
+    if (!is_delta_rule)
+      return 4 * heads_here * state +
+             2 * pairs * (groups_here * d(key_dim) + heads_here * d(value_dim));
+    return heads_here *
+           (6 * state + 2 * pairs * (3 * d(key_dim) + 2 * d(value_dim)) + pairs * pairs);
+  }
 };
 
 namespace detail {
@@ -238,8 +279,15 @@ constexpr bool is_adapted(const lora& adapters,
     case operator_kind::pooler:
     case operator_kind::projection:
       return targets.other;
+    case operator_kind::mixer_in:
+    case operator_kind::mixer_out:
+    case operator_kind::latent_down:
+    case operator_kind::latent_up:
+      return targets.other;
     case operator_kind::scores:
     case operator_kind::weighted_values:
+    case operator_kind::convolution:
+    case operator_kind::recurrence:
     case operator_kind::adapters:
       break;
   }
@@ -259,9 +307,36 @@ constexpr bool is_adapted(const lora& adapters,
 //   share(slot from, slot to)        the second value is part of the same result
 //   sinks(heads)
 //   attention(attention_operator)
+//   recur(recurrent_operator)
 //   weigh(slot of, slot by)          the second value scales the first, which makes the output
 //   scale(width)                     a vector scales the output
 //   add_residual()                   the stream takes the output in
+
+/// What Mamba-2 does between its linear layers; each head has a rate, a step and a skip.
+[[nodiscard]] constexpr recurrent_operator operator_of(const state_space& by) {
+  return {.heads = by.num_heads,
+          .value_dim = by.head_dim,
+          .key_dim = by.state_size,
+          .groups = by.n_groups,
+          .chunk = by.chunk_size,
+          .kernel = by.conv_kernel,
+          .bias = by.conv_bias,
+          .vectors_of_head = 3,
+          .norm_width = by.inner(),
+          .divides_norm = true};
+}
+/// And the gated delta rule; each head has a rate and a step.
+[[nodiscard]] constexpr recurrent_operator operator_of(const linear_attention& by) {
+  return {.is_delta_rule = true,
+          .heads = by.num_value_heads,
+          .value_dim = by.value_head_dim,
+          .key_dim = by.key_head_dim,
+          .groups = by.num_key_heads,
+          .chunk = by.chunk_size,
+          .kernel = by.conv_kernel_dim,
+          .vectors_of_head = 2,
+          .norm_width = by.value_head_dim};
+}
 
 namespace detail {
 
@@ -273,6 +348,7 @@ constexpr void visit_attention(const transformer& model, bool cross, Visitor& vi
   const std::int64_t query_dim = model.query_dim();
   const std::int64_t value_dim = model.value_dim();
   const bool bias = model.attention_bias;
+  const std::int64_t gates = model.attention_gate ? 2 : 1;
   const split_extent queries{.units = heads, .unit_size = query_dim};
   const slot keys_from = cross ? slot::memory : slot::input;
   const token_set keys = cross ? token_set::memory : token_set::own;
@@ -318,13 +394,13 @@ constexpr void visit_attention(const transformer& model, bool cross, Visitor& vi
   } else if (model.fused_qkv && !cross) {
     visitor.linear({.kind = operator_kind::query_key_value,
                     .in = width,
-                    .out = (heads + 2 * groups) * query_dim,
+                    .out = (gates * heads + 2 * groups) * query_dim,
                     .bias = bias,
                     .from = slot::input,
                     .to = slot::query,
                     .split = tensor_split::columns,
                     .extent = {.units = heads,
-                               .unit_size = query_dim,
+                               .unit_size = gates * query_dim,
                                .groups = groups,
                                .group_size = 2 * query_dim}});
     visitor.share(slot::query, slot::key);
@@ -332,12 +408,12 @@ constexpr void visit_attention(const transformer& model, bool cross, Visitor& vi
   } else {
     visitor.linear({.kind = operator_kind::query,
                     .in = width,
-                    .out = heads * query_dim,
+                    .out = gates * heads * query_dim,
                     .bias = bias,
                     .from = slot::input,
                     .to = slot::query,
                     .split = tensor_split::columns,
-                    .extent = queries});
+                    .extent = {.units = heads, .unit_size = gates * query_dim}});
     for (const bool is_key : {true, false})
       visitor.linear({.kind = is_key ? operator_kind::key : operator_kind::value,
                       .in = width,
@@ -367,6 +443,42 @@ constexpr void visit_attention(const transformer& model, bool cross, Visitor& vi
                   .extent = {.units = heads, .unit_size = value_dim}});
 }
 
+// One linear layer makes all that it reads: values, what gates them, keys of groups for reading and
+// writing, and so many numbers of each head.
+template <class Visitor>
+constexpr void visit_recurrent(const transformer& model,
+                               const recurrent_operator& op,
+                               std::int64_t numbers_of_head,
+                               Visitor& visitor) {
+  const std::int64_t of_head = 2 * op.value_dim + numbers_of_head;
+  visitor.linear({.kind = operator_kind::mixer_in,
+                  .in = model.hidden_size,
+                  .out = op.heads * of_head + 2 * op.groups * op.key_dim,
+                  .from = slot::input,
+                  .to = slot::hidden,
+                  .split = tensor_split::columns,
+                  .extent = {.units = op.heads,
+                             .unit_size = of_head,
+                             .groups = op.groups,
+                             .group_size = 2 * op.key_dim}});
+  visitor.recur(op);
+  visitor.linear({.kind = operator_kind::mixer_out,
+                  .in = op.heads * op.value_dim,
+                  .out = model.hidden_size,
+                  .from = slot::hidden,
+                  .to = slot::output,
+                  .split = tensor_split::rows,
+                  .extent = {.units = op.heads, .unit_size = op.value_dim}});
+}
+template <class Visitor>
+constexpr void visit_state_space(const transformer& model, Visitor& visitor) {
+  visit_recurrent(model, operator_of(model.mamba), 1, visitor);
+}
+template <class Visitor>
+constexpr void visit_linear_attention(const transformer& model, Visitor& visitor) {
+  visit_recurrent(model, operator_of(model.linear), 2, visitor);
+}
+
 // What the linear layers of an MLP are, and where its values are.
 struct mlp_parts {
   operator_kind gate, up, gate_up, down;
@@ -377,13 +489,14 @@ struct mlp_parts {
 template <class Visitor>
 [[gnu::always_inline]] constexpr void visit_mlp(const transformer& model,
                                                 mlp_parts parts,
+                                                std::int64_t outside,
                                                 std::int64_t width,
                                                 std::int64_t copies,
                                                 std::int64_t uses,
                                                 Visitor& visitor) {
   const auto widen = [&](operator_kind kind, std::int64_t matrices) __attribute__((always_inline)) {
     visitor.linear({.kind = kind,
-                    .in = model.hidden_size,
+                    .in = outside,
                     .out = matrices * width,
                     .bias = model.mlp_bias,
                     .from = slot::input,
@@ -401,7 +514,7 @@ template <class Visitor>
   }
   visitor.linear({.kind = parts.down,
                   .in = width,
-                  .out = model.hidden_size,
+                  .out = outside,
                   .bias = model.mlp_bias,
                   .from = parts.hidden,
                   .to = parts.output,
@@ -420,6 +533,7 @@ constexpr void visit_dense_mlp(const transformer& model, Visitor& visitor) {
              operator_kind::down,
              slot::hidden,
              slot::output},
+            model.hidden_size,
             model.intermediate_size,
             1,
             1,
@@ -436,6 +550,7 @@ constexpr void visit_shared_experts(const transformer& model, Visitor& visitor) 
              operator_kind::shared_down,
              slot::shared_hidden,
              model.moe.shared_expert_gate ? slot::shared_output : slot::output},
+            model.hidden_size,
             model.moe.shared_expert_intermediate_size,
             1,
             1,
@@ -453,6 +568,13 @@ constexpr void visit_experts(const transformer& model, Visitor& visitor) {
                   .bias = moe.router_bias,
                   .from = slot::input,
                   .to = slot::routing});
+  const bool is_latent = moe.moe_latent_size != 0;
+  if (is_latent)
+    visitor.linear({.kind = operator_kind::latent_down,
+                    .in = model.hidden_size,
+                    .out = moe.moe_latent_size,
+                    .from = slot::input,
+                    .to = slot::hidden});
   visit_mlp(model,
             {operator_kind::expert_gate,
              operator_kind::expert_up,
@@ -460,11 +582,18 @@ constexpr void visit_experts(const transformer& model, Visitor& visitor) {
              operator_kind::expert_down,
              slot::hidden,
              slot::expert_output},
+            is_latent ? moe.moe_latent_size : model.hidden_size,
             moe.moe_intermediate_size,
             moe.num_experts,
             moe.num_experts_per_tok,
             visitor);
   visitor.weigh(slot::expert_output, slot::routing);
+  if (is_latent)
+    visitor.linear({.kind = operator_kind::latent_up,
+                    .in = moe.moe_latent_size,
+                    .out = model.hidden_size,
+                    .from = slot::output,
+                    .to = slot::output});
   if (moe.shared_expert_gate) {
     visitor.linear({.kind = operator_kind::shared_expert_gate,
                     .in = model.hidden_size,
@@ -537,32 +666,49 @@ constexpr transformer with_mlp_of_decoder(transformer model) {
 /// layer.
 template <class Visitor>
 constexpr void visit_layer(const transformer& model, layer_kind kind, Visitor& visitor) {
-  detail::visit_attention_part(model, kind == layer_kind::cross, visitor);
+  if (has_attention(kind)) detail::visit_attention_part(model, kind == layer_kind::cross, visitor);
+  if (has_linear_attention(kind))
+    detail::visit_sublayer(model, visitor, [&] { detail::visit_linear_attention(model, visitor); });
+  if (kind == layer_kind::state_space_alone)
+    detail::visit_sublayer(model, visitor, [&] { detail::visit_state_space(model, visitor); });
   if (kind == layer_kind::cross && model.decoder.intermediate_size != 0)
     detail::visit_mlp_part(detail::with_mlp_of_decoder(model), false, visitor);
-  else
-    detail::visit_mlp_part(model, kind == layer_kind::experts, visitor);
+  else if (has_mlp(kind) || has_mixture(kind))
+    detail::visit_mlp_part(model, has_mixture(kind), visitor);
 }
 
 /// How many layers of each kind.
 struct layer_counts {
-  std::int64_t dense = 0;
-  std::int64_t experts = 0;
-  std::int64_t cross = 0;
+  std::int64_t of[layer_kinds]{};
 
-  constexpr void add(layer_kind kind, std::int64_t count) {
-    (kind == layer_kind::dense ? dense : kind == layer_kind::experts ? experts : cross) += count;
+  [[nodiscard]] constexpr std::int64_t operator[](layer_kind kind) const {
+    return of[static_cast<int>(kind)];
   }
-  constexpr void add(const layer_counts& more) {
-    dense += more.dense;
-    experts += more.experts;
-    cross += more.cross;
+  constexpr void add(layer_kind kind, std::int64_t count) { of[static_cast<int>(kind)] += count; }
+  constexpr void add(const layer_counts& more, std::int64_t times = 1) {
+    for (int kind = 0; kind < layer_kinds; ++kind) of[kind] += times * more.of[kind];
+  }
+  /// Of all that `is` says so of.
+  [[nodiscard]] constexpr std::int64_t all(bool (*is)(layer_kind)) const {
+    std::int64_t sum = 0;
+    for (int kind = 0; kind < layer_kinds; ++kind)
+      if (is(static_cast<layer_kind>(kind))) sum += of[kind];
+    return sum;
   }
 };
 
-/// Layers of multi-token prediction hold one like the model's last.
-[[nodiscard]] constexpr layer_kind mtp_layer_kind(const transformer& model) {
-  return model.has_experts(model.num_hidden_layers - 1) ? layer_kind::experts : layer_kind::dense;
+/// What one token more of multi-token prediction passes: the layers of its pattern, or one like the
+/// model's last.
+[[nodiscard]] constexpr layer_counts mtp_layers_of(const transformer& model) {
+  layer_counts layers;
+  const std::int64_t letters = model.mtp_pattern.size();
+  for (std::int64_t at = 0; at < letters; ++at) layers.add(model.mtp_pattern.kind_of(at), 1);
+  if (letters == 0) layers.add(model.kind_of(model.num_hidden_layers - 1), 1);
+  return layers;
+}
+/// How many of them have weights of their own.
+[[nodiscard]] constexpr std::int64_t own_mtp_layers(const transformer& model) {
+  return model.repeats_mtp_layer && model.mtp_layers > 1 ? 1 : model.mtp_layers;
 }
 
 /// The layers `first <= layer < last` of the model, an encoder's before the decoder's.
@@ -572,9 +718,16 @@ struct layer_counts {
   const std::int64_t end = model.num_hidden_layers;
   const std::int64_t first_here = first < end ? first : end;
   const std::int64_t last_here = last < end ? last : end;
-  layer_counts layers{.cross = last - first - (last_here - first_here)};
-  layers.experts = model.moe_layers_before(last_here) - model.moe_layers_before(first_here);
-  layers.dense = last_here - first_here - layers.experts;
+  layer_counts layers;
+  layers.add(layer_kind::cross, last - first - (last_here - first_here));
+  if (model.mixes_kinds()) {
+    for (std::int64_t at = first_here; at < last_here; ++at) layers.add(model.kind_of(at), 1);
+    return layers;
+  }
+  const std::int64_t mixtures =
+      model.moe_layers_before(last_here) - model.moe_layers_before(first_here);
+  layers.add(layer_kind::experts, mixtures);
+  layers.add(layer_kind::dense, last_here - first_here - mixtures);
   return layers;
 }
 
@@ -587,14 +740,20 @@ constexpr void visit_layers(const transformer& model,
     visitor.repeat(count);
     return count != 0;
   };
-  if (repeat(layers.dense + layers.experts)) detail::visit_attention_part(model, false, visitor);
-  if (repeat(layers.cross)) detail::visit_attention_part(model, true, visitor);
+  const std::int64_t cross = layers[layer_kind::cross];
+  if (repeat(layers.all(has_attention) - cross))
+    detail::visit_attention_part(model, false, visitor);
+  if (repeat(cross)) detail::visit_attention_part(model, true, visitor);
+  if (repeat(layers.all(has_linear_attention)))
+    detail::visit_sublayer(model, visitor, [&] { detail::visit_linear_attention(model, visitor); });
+  if (repeat(layers[layer_kind::state_space_alone]))
+    detail::visit_sublayer(model, visitor, [&] { detail::visit_state_space(model, visitor); });
   const bool is_alike = model.decoder.intermediate_size == 0;
-  if (repeat(layers.dense + (is_alike ? layers.cross : 0)))
+  if (repeat(layers.all(has_mlp) - (is_alike ? 0 : cross)))
     detail::visit_mlp_part(model, false, visitor);
-  if (!is_alike && repeat(layers.cross))
+  if (!is_alike && repeat(cross))
     detail::visit_mlp_part(detail::with_mlp_of_decoder(model), false, visitor);
-  if (repeat(layers.experts)) detail::visit_mlp_part(model, true, visitor);
+  if (repeat(layers.all(has_mixture))) detail::visit_mlp_part(model, true, visitor);
   visitor.repeat(1);
 }
 

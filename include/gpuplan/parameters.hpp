@@ -17,18 +17,19 @@ namespace gpuplan {
 struct parameter_counts {
   std::int64_t embedding = 0;  // tables of tokens, positions and token types; patches, extra tokens
   std::int64_t attention = 0;  // with its own norms and sinks
+  std::int64_t recurrent = 0;  // state spaces and linear attention, with their own norms
   std::int64_t mlp = 0;        // of layers without experts
   std::int64_t router = 0;     // the gates of shared experts included
   std::int64_t experts = 0;    // the routed ones
-  std::int64_t shared_experts = 0;
-  std::int64_t norms = 0;  // and layer scales
-  std::int64_t head = 0;   // what the head does not share with the embedding
-  std::int64_t other = 0;  // poolers, projections, relative positions, other_parameters
-  std::int64_t idle = 0;   // of `experts`: what a token does not use
+  std::int64_t shared_experts = 0;  // and what leads to latent experts and back
+  std::int64_t norms = 0;           // and layer scales
+  std::int64_t head = 0;            // what the head does not share with the embedding
+  std::int64_t other = 0;           // poolers, projections, relative positions, other_parameters
+  std::int64_t idle = 0;            // of `experts`: what a token does not use
 
   [[nodiscard]] constexpr std::int64_t total() const { return non_embedding() + embedding; }
   [[nodiscard]] constexpr std::int64_t non_embedding() const {
-    return attention + mlp + router + experts + shared_experts + norms + head + other;
+    return attention + recurrent + mlp + router + experts + shared_experts + norms + head + other;
   }
   /// What one token passes through: all but the routed experts that it is not sent to.
   [[nodiscard]] constexpr std::int64_t active() const { return total() - idle; }
@@ -41,6 +42,7 @@ struct parameter_counts {
                                                    const parameter_counts& b) {
   return {.embedding = a.embedding + b.embedding,
           .attention = a.attention + b.attention,
+          .recurrent = a.recurrent + b.recurrent,
           .mlp = a.mlp + b.mlp,
           .router = a.router + b.router,
           .experts = a.experts + b.experts,
@@ -55,6 +57,7 @@ struct parameter_counts {
 [[nodiscard]] constexpr parameter_counts operator*(std::int64_t count, const parameter_counts& a) {
   return {.embedding = count * a.embedding,
           .attention = count * a.attention,
+          .recurrent = count * a.recurrent,
           .mlp = count * a.mlp,
           .router = count * a.router,
           .experts = count * a.experts,
@@ -93,6 +96,11 @@ constexpr auto part_of(operator_kind kind) -> std::int64_t parameter_counts::* {
     case operator_kind::weighted_values:
     case operator_kind::attention_output:
       return &parameter_counts::attention;
+    case operator_kind::mixer_in:
+    case operator_kind::convolution:
+    case operator_kind::recurrence:
+    case operator_kind::mixer_out:
+      return &parameter_counts::recurrent;
     case operator_kind::gate:
     case operator_kind::up:
     case operator_kind::gate_up:
@@ -110,6 +118,8 @@ constexpr auto part_of(operator_kind kind) -> std::int64_t parameter_counts::* {
     case operator_kind::shared_up:
     case operator_kind::shared_gate_up:
     case operator_kind::shared_down:
+    case operator_kind::latent_down:
+    case operator_kind::latent_up:
       return &parameter_counts::shared_experts;
     case operator_kind::head_dense:
     case operator_kind::head:
@@ -149,6 +159,13 @@ class parameter_visitor {
   constexpr void share(slot, slot) {}
   constexpr void sinks(std::int64_t heads) { counts.attention += times_ * mine(heads); }
   constexpr void attention(const attention_operator&) {}
+  constexpr void recur(const recurrent_operator& op) {
+    const std::int64_t channels = dealt(op.channels(), tensor_ways_, tensor_rank_);
+    const std::int64_t heads = mine(op.heads);
+    counts.recurrent +=
+        times_ * (channels * (op.kernel + (op.bias ? 1 : 0)) + heads * op.vectors_of_head +
+                  (op.divides_norm ? heads * op.value_dim : op.norm_width));
+  }
   constexpr void weigh(slot, slot) {}
   constexpr void scale(std::int64_t width) { counts.norms += times_ * width; }
   constexpr void add_residual() {}
@@ -225,7 +242,7 @@ constexpr void visit_end(const transformer& model, Visitor& visitor) {
     if (model.embedding_norm) visitor.norm(slot::memory, model.token_width());
   }
   if (model.mtp_layers == 0) return;
-  visitor.repeat(model.mtp_layers);
+  visitor.repeat(own_mtp_layers(model));
   visit_mtp_input(model, visitor);
   visit_mtp_output(model, visitor);
   visitor.repeat(1);
@@ -250,12 +267,12 @@ constexpr layer_counts layers_with_parameters(const transformer& model,
   return visitor.counts;
 }
 
-/// The parameters of one layer of multi-token prediction, without its copies of head and table.
-/// Precondition: `validate` accepts the model.
+/// The parameters of one token more of multi-token prediction, without its copies of head and
+/// table. Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr parameter_counts mtp_layer_parameters(const transformer& model) {
   detail::parameter_visitor visitor(model);
   visit_mtp_input(model, visitor);
-  visit_layer(model, mtp_layer_kind(model), visitor);
+  visit_layers(model, mtp_layers_of(model), visitor);
   visit_mtp_output(model, visitor);
   return visitor.counts;
 }
@@ -283,7 +300,7 @@ constexpr layer_counts layers_with_parameters(const transformer& model,
                                         range.first <= model.num_hidden_layers &&
                                         model.num_hidden_layers < range.last);
   }
-  if (is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
+  if (is_last) layers.add(mtp_layers_of(model), own_mtp_layers(model));
   visit_layers(model, layers, visitor);
   if (is_first) {
     visit_input(model, visitor);
@@ -373,6 +390,7 @@ class adapter_visitor {
   constexpr void share(slot, slot) {}
   constexpr void sinks(std::int64_t) {}
   constexpr void attention(const attention_operator&) {}
+  constexpr void recur(const recurrent_operator&) {}
   constexpr void weigh(slot, slot) {}
   constexpr void scale(std::int64_t) {}
   constexpr void add_residual() {}
@@ -410,7 +428,7 @@ class adapter_visitor {
 constexpr adapter_visitor adapted(const transformer& model, const lora& adapters) {
   adapter_visitor sum(model, adapters);
   layer_counts layers = layers_with_parameters(model, 0, model.layers());
-  layers.add(mtp_layer_kind(model), model.mtp_layers);
+  layers.add(mtp_layers_of(model), own_mtp_layers(model));
   visit_input(model, sum);
   visit_layers(model, layers, sum);
   visit_end(model, sum);

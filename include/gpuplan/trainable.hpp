@@ -24,7 +24,8 @@ struct lora_targets {
   bool experts = false;  // those of the routed experts that gate, up and down name
   bool router = false;
   bool shared_expert_gate = false;
-  bool other = false;       // pooler, projections, the dense layer before a head
+  bool other = false;  // pooler, projections, the dense layer before a head; state spaces, linear
+                       // attention, and what leads to latent experts
   bool classifier = false;  // its matrix
   bool patches = false;
   bool embedding = false;  // the token table

@@ -2,6 +2,8 @@
 
 // The shape of one transformer: plain data in Hugging Face's words.
 
+#include <gpuplan/sequence_mixers.hpp>
+
 #include <cstdint>
 
 namespace gpuplan {
@@ -90,7 +92,9 @@ struct expert_mixture {
   std::int64_t topk_group = 0;        // how many of these
   bool output_router_logits = false;  // for a loss that balances the experts, where there is one
   std::int64_t first_k_dense_layers = 0;  // these have an MLP
-  std::int64_t moe_layer_step = 1;  // of the others, every this-manieth of the model has experts
+  std::int64_t moe_layer_step = 1;   // of the others, every this-manieth of the model has experts
+  std::int64_t moe_latent_size = 0;  // routed experts read and write a vector of this width, to
+                                     // which one linear layer leads and another back
 
   friend constexpr bool operator==(const expert_mixture&, const expert_mixture&) = default;
 };
@@ -214,6 +218,13 @@ struct transformer {
   std::int64_t rotary_dim = 0;         // elements of a head that are rotated; 0: as its class says
   std::int64_t no_rope_layer_interval = 0;  // every this-manieth layer rotates none; 0: all do
   bool global_layer_first = false;          // of so many, the first has none; else the last
+  bool attention_gate = false;  // another part of the query scales the result (Qwen3-Next)
+
+  // In place of attention.
+  linear_attention linear{};                 // where it has heads, in all layers but
+  std::int64_t full_attention_interval = 0;  // every this-manieth; 0: in those of the pattern
+  state_space mamba{};                       // in those of the pattern
+  layer_pattern hybrid_pattern{};            // layers of one part each, one for each letter
 
   // MLP and experts.
   bool gated_mlp = true;  // down(act(gate(x)) * up(x)); else down(act(up(x)))
@@ -264,8 +275,10 @@ struct transformer {
   std::int64_t classifier_inputs = 1;  // hidden vectors that a class reads: DINOv2 2
   std::int64_t projection_dim = 0;     // of a linear layer behind the pooled token: CLIP
   bool projection_bias = false;
-  std::int64_t mtp_layers =
-      0;  // multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2)
+  // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): tokens beyond the next.
+  std::int64_t mtp_layers = 0;
+  layer_pattern mtp_pattern{};     // the layers of each; none: one like the model's last
+  bool repeats_mtp_layer = false;  // each has the same weights
 
   std::int64_t other_parameters = 0;  // what no line above describes
 
@@ -297,13 +310,27 @@ struct transformer {
     return shared.num_hidden_groups * shared.inner_group_num;
   }
   [[nodiscard]] constexpr bool has_experts(std::int64_t layer) const {
+    if (hybrid_pattern) return hybrid_pattern.letters[layer] == 'E';
     return moe.num_experts != 0 && layer >= moe.first_k_dense_layers &&
            (layer + 1) % moe.moe_layer_step == 0;
   }
   /// How many of the first `count` layers have experts.
   [[nodiscard]] constexpr std::int64_t moe_layers_before(std::int64_t count) const {
+    if (hybrid_pattern) return hybrid_pattern.before(count, 'E');
     if (moe.num_experts == 0 || count <= moe.first_k_dense_layers) return 0;
     return count / moe.moe_layer_step - moe.first_k_dense_layers / moe.moe_layer_step;
+  }
+  /// How a layer of the only stack, or of an encoder, is made.
+  [[nodiscard]] constexpr layer_kind kind_of(std::int64_t layer) const {
+    if (hybrid_pattern) return hybrid_pattern.kind_of(layer);
+    const bool mixture = has_experts(layer);
+    if (full_attention_interval != 0 && (layer + 1) % full_attention_interval != 0)
+      return mixture ? layer_kind::linear_experts : layer_kind::linear_dense;
+    return mixture ? layer_kind::experts : layer_kind::dense;
+  }
+  /// Whether layers differ in what passes between tokens.
+  [[nodiscard]] constexpr bool mixes_kinds() const {
+    return hybrid_pattern || full_attention_interval != 0;
   }
   [[nodiscard]] constexpr bool is_windowed(std::int64_t layer) const {
     const std::int64_t number = layer + (global_layer_first ? 0 : 1);

@@ -22,6 +22,7 @@ set(descriptions
     device_efficiency.hpp
     cluster.hpp
     trainable.hpp
+    sequence_mixers.hpp
     transformer.hpp
     model.hpp
     optimizer.hpp

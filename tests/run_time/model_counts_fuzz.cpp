@@ -182,6 +182,7 @@ bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); }
 bool all_positive(const parameter_counts& counts) {
   for (const std::int64_t part : {counts.embedding,
                                   counts.attention,
+                                  counts.recurrent,
                                   counts.mlp,
                                   counts.router,
                                   counts.experts,

@@ -59,6 +59,7 @@ struct recorder {
   constexpr void share(slot, slot) {}
   constexpr void sinks(std::int64_t) { write("s"); }
   constexpr void attention(const attention_operator&) { write("a"); }
+  constexpr void recur(const recurrent_operator&) { write("r"); }
   constexpr void weigh(slot, slot) { write("w"); }
   constexpr void scale(std::int64_t) { write("x"); }
   constexpr void add_residual() { write(")"); }
@@ -132,16 +133,14 @@ constexpr bool layers_add_up(const transformer& model) {
       std::int64_t one_by_one = 0;
       layer_counts expected;
       for (std::int64_t layer = first; layer < last; ++layer) {
-        const layer_kind kind = layer >= model.num_hidden_layers ? layer_kind::cross
-                                : model.has_experts(layer)       ? layer_kind::experts
-                                                                 : layer_kind::dense;
+        const layer_kind kind =
+            layer >= model.num_hidden_layers ? layer_kind::cross : model.kind_of(layer);
         one_by_one += layer_of(model, kind).in_by_out;
         expected.add(kind, 1);
       }
       const layer_counts layers = layers_between(model, first, last);
-      if (layers.dense != expected.dense || layers.experts != expected.experts ||
-          layers.cross != expected.cross)
-        return false;
+      for (int kind = 0; kind < layer_kinds; ++kind)
+        if (layers.of[kind] != expected.of[kind]) return false;
       recorder visitor;
       visit_layers(model, layers, visitor);
       if (visitor.in_by_out != one_by_one || visitor.times != 1) return false;
@@ -314,12 +313,38 @@ TEST_CASE("multi-token prediction repeats the model's last layer") {
   constexpr auto kind_with = [](expert_mixture moe) {
     transformer model = llama;
     model.moe = moe;
-    return mtp_layer_kind(model);
+    return mtp_layers_of(model)[layer_kind::experts] == 1;
   };
-  STATIC_CHECK(kind_with({}) == layer_kind::dense);
-  STATIC_CHECK(kind_with({.num_experts = 4}) == layer_kind::experts);
-  STATIC_CHECK(kind_with({.num_experts = 4, .moe_layer_step = 2}) == layer_kind::dense);
-  STATIC_CHECK(kind_with({.num_experts = 4, .first_k_dense_layers = 5}) == layer_kind::dense);
+  STATIC_CHECK(!kind_with({}));
+  STATIC_CHECK(kind_with({.num_experts = 4}));
+  STATIC_CHECK(!kind_with({.num_experts = 4, .moe_layer_step = 2}));
+  STATIC_CHECK(!kind_with({.num_experts = 4, .first_k_dense_layers = 5}));
+}
+
+TEST_CASE("layers of hybrids are of one part each") {
+  constexpr transformer hybrid = with(llama, [](transformer& m) {
+    m.mamba = {.num_heads = 4, .head_dim = 6, .state_size = 8, .n_groups = 2};
+    m.linear = {.num_key_heads = 2, .key_head_dim = 3, .num_value_heads = 4, .value_head_dim = 5};
+    m.moe = {.num_experts = 3, .num_experts_per_tok = 1, .moe_intermediate_size = 7};
+    m.num_hidden_layers = 6;
+    m.hybrid_pattern = {"M-*EGM"};
+  });
+  constexpr auto reads = [](std::int64_t layer, std::string_view expected) {
+    return layer_of(hybrid, hybrid.kind_of(layer)).seen() == expected;
+  };
+  STATIC_CHECK(validate(hybrid).has_value());
+  STATIC_CHECK(reads(0, "(n?r?)"));
+  STATIC_CHECK(reads(1, "(nGUD)"));
+  STATIC_CHECK(reads(2, "(nQKVaO)"));
+  STATIC_CHECK(reads(4, "(n?r?)"));
+  STATIC_CHECK(layers_add_up(hybrid));
+  STATIC_CHECK(layers_add_up(with(hybrid, [](transformer& m) {
+    m.hybrid_pattern = {};
+    m.full_attention_interval = 4;
+  })));
+  STATIC_CHECK(!validate(with(hybrid, [](transformer& m) { m.hybrid_pattern = {"M-*EG"}; })));
+  STATIC_CHECK(!validate(with(hybrid, [](transformer& m) { m.hybrid_pattern = {"M-*EGX"}; })));
+  STATIC_CHECK(!validate(with(hybrid, [](transformer& m) { m.mamba.state_size = 0; })));
 }
 
 TEST_CASE("layers at once hold what they hold one by one") {

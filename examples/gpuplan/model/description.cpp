@@ -145,6 +145,7 @@ struct part_of_counts {
 constexpr part_of_counts parts_of_counts[] = {
     {"embedding", &parameter_counts::embedding},
     {"attention", &parameter_counts::attention},
+    {"recurrent", &parameter_counts::recurrent},
     {"MLP", &parameter_counts::mlp},
     {"router", &parameter_counts::router},
     {"experts", &parameter_counts::experts},
@@ -213,23 +214,31 @@ struct layers_of_a_kind {
 };
 
 std::vector<layers_of_a_kind> kinds_of_layers(const transformer& model) {
-  const std::int64_t with_experts = model.moe_layers_before(model.num_hidden_layers);
-  const std::int64_t dense = model.num_hidden_layers - with_experts;
+  const layer_counts layers = layers_between(model, 0, model.layers());
   const bool both = model.kind == model_kind::encoder_decoder;
+  const bool differ = layers[layer_kind::dense] != model.num_hidden_layers;
+  struct named_kind {
+    layer_kind kind;
+    const char* name;
+  };
   std::vector<layers_of_a_kind> kinds;
-  if (dense != 0)
-    kinds.push_back({both                ? "encoder"
-                     : with_experts != 0 ? "with MLP"
-                                         : "layer",
-                     dense,
-                     layer_parameters(model, layer_kind::dense)});
-  if (with_experts != 0)
-    kinds.push_back({"with experts", with_experts, layer_parameters(model, layer_kind::experts)});
-  if (both)
-    kinds.push_back(
-        {"decoder", model.num_decoder_layers, layer_parameters(model, layer_kind::cross)});
+  for (const named_kind& one : {named_kind{layer_kind::dense,
+                                           both     ? "encoder"
+                                           : differ ? "with MLP"
+                                                    : "layer"},
+                                named_kind{layer_kind::experts, "with experts"},
+                                named_kind{layer_kind::linear_dense, "linear attention, MLP"},
+                                named_kind{layer_kind::linear_experts, "linear attention, experts"},
+                                named_kind{layer_kind::state_space_alone, "Mamba-2"},
+                                named_kind{layer_kind::linear_alone, "linear attention"},
+                                named_kind{layer_kind::attention_alone, "attention"},
+                                named_kind{layer_kind::mlp_alone, "MLP"},
+                                named_kind{layer_kind::experts_alone, "experts"},
+                                named_kind{layer_kind::cross, "decoder"}})
+    if (layers[one.kind] != 0)
+      kinds.push_back({one.name, layers[one.kind], layer_parameters(model, one.kind)});
   if (model.mtp_layers != 0)
-    kinds.push_back({"multi-token prediction", model.mtp_layers, mtp_layer_parameters(model)});
+    kinds.push_back({"multi-token prediction", own_mtp_layers(model), mtp_layer_parameters(model)});
   return kinds;
 }
 

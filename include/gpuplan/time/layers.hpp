@@ -22,7 +22,7 @@ namespace gpuplan {
 struct pass_cost {
   double products = 0;    // s of matrix products,
   double weights = 0;     // of these, what gives gradients of weights
-  double attention = 0;   // s of scores, softmax and weighted values
+  double attention = 0;   // s of scores, softmax and weighted values, or of states passed on
   double elements = 0;    // bytes that element-wise kernels move
   double operators = 0;   // that the host launches
   double reductions = 0;  // of sublayers' results, which tensor-parallel ranks add up
@@ -249,7 +249,9 @@ class cost_visitor {
     keep();
     // Tokens are sorted by expert and, weighted, put back.
     if (which != slot::expert_output) return;
-    const double sent = routed_tokens() * static_cast<double>(model_.hidden_size);
+    const std::int64_t latent = model_.moe.moe_latent_size;
+    const double sent =
+        routed_tokens() * static_cast<double>(latent != 0 ? latent : model_.hidden_size);
     const launch_counts before = launches();
     stream(sent, 4, 4 * element_, 4 * element_);
     note_launches_of_experts(before);
@@ -378,6 +380,8 @@ class cost_visitor {
              fused ? 2 : 8,
              (fused ? 2 : 8) * element_,
              (fused ? 2 : 8) * element_);
+    if (model_.attention_gate && own)
+      stream(values / element_ * heads_here(), fused ? 1 : 2, 3 * element_, 5 * element_);
     if (setup_.framework.implementation.grouped_heads == grouped_heads_kind::repeated &&
         groups_here() < heads_here())
       stream(values / element_ * 2 * heads_here(), 2, element_, element_);
@@ -388,6 +392,48 @@ class cost_visitor {
       cost.forward.passed_on += part;
       if (wanted_.any()) cost.backward.passed_on += 2 * part;
     }
+  }
+
+  /// State spaces and linear attention, as their Triton kernels do them: chunks of tokens by
+  /// products, and between them a state for each head in fp32 and in the format of products, and
+  /// the chunk's own scores. The delta rule's code cuts what it reads into parts, repeats keys for
+  /// the heads that share them, and computes the chunk's triangular system.
+  constexpr void recur(const recurrent_operator& op) {
+    const double heads = ceil_div(static_cast<double>(op.heads), ways_);
+    const double groups = ceil_div(static_cast<double>(op.groups), ways_);
+    const double keys = static_cast<double>(op.key_dim);
+    const double inner = heads * static_cast<double>(op.value_dim);
+    const double channels = inner + 2 * groups * keys;
+    const double chunk = static_cast<double>(op.chunk);
+    const double states = inner * keys / chunk;
+    const double scores = (op.is_delta_rule ? 2 * heads : groups) * chunk;
+    const double flops = own_ * op.products_of_token(heads, groups);
+    const double copies = op.is_delta_rule ? 4 * channels + 4 * heads * keys : 0;
+    const auto pass = [&](pass_cost& to, pass_kernels* seen, double times, double rate) {
+      const double all = times * flops;
+      const double moved =
+          own_ * times *
+          (element_ * (4 * channels + 6 * inner + copies) + 12 * states + 8 * scores);
+      const double moving = moved / on_.bytes;
+      if (seen != nullptr)
+        seen->attention =
+            seen->attention + bounded(all, rate, all / rate, moving, 0, on_.bytes, on_.floor);
+      to.attention += larger_of(larger_of(all / rate, moving), on_.floor);
+      to.operators += times * (op.is_delta_rule ? 24 : 10);
+    };
+    pass(cost.forward, kernels == nullptr ? nullptr : &kernels->forward, 1, on_.attention_forward);
+    if (wanted_.any())
+      pass(cost.backward,
+           kernels == nullptr ? nullptr : &kernels->backward,
+           2.5,
+           on_.attention_backward);
+    keep();
+    add_norm(own_ * inner);
+    if (rings_ == 1) return;
+    // Ranks exchange parts of the sequence for parts of the heads, before and behind.
+    const double exchanged = own_ * element_ * (channels + 3 * inner) * (rings_ - 1) / rings_;
+    cost.forward.passed_on += exchanged;
+    if (wanted_.any()) cost.backward.passed_on += exchanged;
   }
 
   /// The table's lookup, and the sum of its gradient.
@@ -800,10 +846,11 @@ constexpr double recomputed_share(const training_setup& setup, std::int64_t stag
       break;
     case recompute_mode::selective:
       cost.again = visitor.of_modules;
-      if (setup.modules.core_attention) cost.again.attention += cost.forward.attention;
+      if (setup.modules.core_attention && has_attention(kind))
+        cost.again.attention += cost.forward.attention;
       if (kernels == nullptr) break;
       kernels->again = visitor.kernels_of_modules;
-      if (setup.modules.core_attention)
+      if (setup.modules.core_attention && has_attention(kind))
         kernels->again = kernels->again + pass_kernels{.attention = kernels->forward.attention,
                                                        .score_bytes = kernels->forward.score_bytes};
       break;

@@ -358,11 +358,10 @@ class step_composer {
     communication_.plan.micro_batch = micro_batch;
     recomputed_share_ = recomputed_share(setup_, layout_.pipeline_parallel);
     layer_counts all = layers_between(model, 0, model.layers());
-    all.add(mtp_layer_kind(model), model.mtp_layers);
+    all.add(mtp_layers_of(model), model.mtp_layers);
     layers_are_alike_ = setup_.trains.what != training::last_layers;
-    tabulate(layer_kind::dense, all.dense);
-    tabulate(layer_kind::experts, all.experts);
-    tabulate(layer_kind::cross, all.cross);
+    for (int kind = 0; kind < layer_kinds; ++kind)
+      tabulate(static_cast<layer_kind>(kind), all.of[kind]);
     if (!terms_.ends) return;
     const double table =
         count(model.token_width()) * count(model.vocab_size) / count(layout_.tensor_parallel);
@@ -401,7 +400,7 @@ class step_composer {
   constexpr double of_layer() const {
     const layer_kind kind = setup_.model.kind == model_kind::encoder_decoder
                                 ? layer_kind::cross
-                                : mtp_layer_kind(setup_.model);
+                                : setup_.model.kind_of(setup_.model.num_hidden_layers - 1);
     return layers_[0][static_cast<int>(kind)][0][0].time.total();
   }
   // Of one send between stages.
@@ -449,7 +448,7 @@ class step_composer {
   double trained_share_ = 1;  // of the parameters
   // By kind, without a window and with one, training and before; in a pipeline through several
   // nodes, and else.
-  shared_time layers_[2][3][2][2]{};
+  shared_time layers_[2][layer_kinds][2][2]{};
   shared_time input_{};
   shared_time output_{};
 
@@ -470,8 +469,11 @@ class step_composer {
     if (terms_.context_communication && layout_.context_parallel > 1)
       time.context = communication_.ring_time(pass.attention, pass.passed_on);
     if (terms_.expert_communication && pass.routings != 0) {
-      const double sent =
-          stream / count(tensor_ranks) * count(setup_.model.moe.num_experts_per_tok);
+      const expert_mixture& moe = setup_.model.moe;
+      const double narrowed = moe.moe_latent_size == 0
+                                  ? 1
+                                  : count(moe.moe_latent_size) / count(setup_.model.hidden_size);
+      const double sent = stream / count(tensor_ranks) * count(moe.num_experts_per_tok) * narrowed;
       time.expert =
           pass.routings * (1 - costs_.hidden_expert_communication) *
           communication_.seconds(collective::all_to_all, sent, layout_.expert_parallel, 1);
@@ -532,8 +534,9 @@ class step_composer {
     const parameter_counts each = layer_parameters(model, kind);
     const double parameters = count(each.total() - each.experts) / count(layout_.tensor_parallel) +
                               count(each.experts) / count(layout_.expert_parallel);
-    const std::int64_t windowed =
-        kind == layer_kind::cross ? 0 : model.windowed_layers_before(model.layers());
+    const std::int64_t windowed = kind == layer_kind::cross || !has_attention(kind)
+                                      ? 0
+                                      : model.windowed_layers_before(model.layers());
     layers_are_alike_ = layers_are_alike_ && layers == model.layers() + model.mtp_layers &&
                         (windowed == 0 || windowed == model.layers());
     kind_of_all_ = kind;
@@ -585,7 +588,7 @@ class step_composer {
   }
   // How many layers there are, by kind, without a window and with one, training and before.
   struct layer_mix {
-    std::int64_t of[3][2][2]{};
+    std::int64_t of[layer_kinds][2][2]{};
     std::int64_t all = 0;
 
     constexpr void add(layer_kind kind, bool before, std::int64_t count, std::int64_t windowed) {
@@ -608,15 +611,20 @@ class step_composer {
       const std::int64_t last = before ? split : range.last;
       if (before && last <= first) continue;
       layer_counts layers = layers_between(model, first, last);
-      if (!before && is_last) layers.add(mtp_layer_kind(model), model.mtp_layers);
+      if (!before && is_last) layers.add(mtp_layers_of(model), model.mtp_layers);
       // Windows are dealt to the kinds of layers in proportion.
-      const std::int64_t windowed =
+      std::int64_t windowed =
           model.windowed_layers_before(last) - model.windowed_layers_before(first);
-      const std::int64_t of_experts =
-          layers.experts == 0 ? 0 : windowed * layers.experts / (layers.dense + layers.experts);
-      mix.add(layer_kind::dense, before, layers.dense, windowed - of_experts);
-      mix.add(layer_kind::experts, before, layers.experts, of_experts);
-      mix.add(layer_kind::cross, before, layers.cross, 0);
+      std::int64_t attend = layers.all(has_attention) - layers[layer_kind::cross];
+      for (int at = 0; at < layer_kinds; ++at) {
+        const auto kind = static_cast<layer_kind>(at);
+        const bool sees = has_attention(kind) && kind != layer_kind::cross;
+        const std::int64_t here = sees && attend != 0 ? windowed * layers.of[at] / attend : 0;
+        mix.add(kind, before, layers.of[at], here);
+        if (!sees) continue;
+        windowed -= here;
+        attend -= layers.of[at];
+      }
     }
   }
   // Of all chunks of a stage; `has_end`: with what is behind the last one's.
@@ -639,12 +647,10 @@ class step_composer {
   template <class Visit>
   static constexpr void visit_layers(const layer_mix& mix, const Visit& visit) {
     for (const bool before : {true, false})
-      for (const layer_kind kind : {layer_kind::dense, layer_kind::experts, layer_kind::cross})
+      for (int at = 0; at < layer_kinds; ++at)
         for (const bool windowed : {false, true})
-          if (const std::int64_t many =
-                  mix.of[static_cast<int>(kind)][windowed ? 1 : 0][before ? 1 : 0];
-              many != 0)
-            visit(kind, windowed, before, many);
+          if (const std::int64_t many = mix.of[at][windowed ? 1 : 0][before ? 1 : 0]; many != 0)
+            visit(static_cast<layer_kind>(at), windowed, before, many);
   }
 
   // `crosses`: in a pipeline through several nodes; without it no stage takes longer.

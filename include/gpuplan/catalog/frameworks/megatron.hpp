@@ -51,6 +51,7 @@ inline constexpr layer_class megatron_core{.name = &code_names::megatron_core,
                                            .recomputes_periodically = false,
                                            .stops_early = false,
                                            .quantises_linears = true,
+                                           .has_every_part = true,
                                            .trains_parts = false,
                                            .trains_adapters = true,
                                            .repeats_layers = false};
