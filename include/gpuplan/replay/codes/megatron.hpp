@@ -3,7 +3,7 @@
 // Megatron-Core's GPT on one rank: the layers of its pipeline stage, divided among tensor-parallel
 // ranks. Private.
 
-#include <gpuplan/replay/codes/megatron/experts.hpp>
+#include <gpuplan/replay/codes/megatron/recurrent.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -11,10 +11,10 @@
 namespace gpuplan::eager {
 
 /// The first tensor-parallel and data-parallel rank of a pipeline stage.
-class megatron_gpt final : public megatron_experts {
+class megatron_gpt final : public megatron_recurrent {
  public:
   constexpr megatron_gpt(tape& on, const training_setup& of, const batch_plan& with)
-      : megatron_experts(on, of, with), stages_(setup.parallelism.pipeline_parallel) {}
+      : megatron_recurrent(on, of, with), stages_(setup.parallelism.pipeline_parallel) {}
   constexpr ~megatron_gpt() override {}  // NOLINT(modernize-use-equals-default)
 
   // -- what is built
@@ -54,11 +54,11 @@ class megatron_gpt final : public megatron_experts {
 
   /// The table that the first and last stage both have, or none.
   [[nodiscard]] constexpr int table_of_both_ends() const {
-    if (stages_ == 1 || !model.has_tied_head()) return none;
+    if (stages_ == 1 || !(model.has_tied_head() || model.mtp_layers != 0)) return none;
     for (int at = 0; at < chunks_.size(); ++at) {
       const chunk_record& one = chunks_[at];
       if (one.is_first) return one.tokens.weight;
-      if (one.is_last) return one.head.weight;
+      if (one.is_last) return model.has_tied_head() ? one.head.weight : one.tokens.weight;
     }
     return none;
   }
@@ -106,9 +106,16 @@ class megatron_gpt final : public megatron_experts {
   struct layer_modules {
     attention_modules attention{};
     latent_modules latent{};
+    recurrent_modules recurrent{};
     mlp_modules mlp{};
     expert_modules experts{};
-    bool is_mixture = false;
+    layer_kind kind{};
+  };
+  // What leads to the layers of multi-token prediction, and the norm behind them.
+  struct mtp_modules {
+    module of_embedding{}, of_hidden{}, projection{}, norm{};
+    int first_layer = 0;
+    int last_layer = 0;
   };
   struct chunk_record {
     bool is_first = false;
@@ -118,6 +125,8 @@ class megatron_gpt final : public megatron_experts {
     int first_parameter = 0;
     module tokens{}, positions{}, norm{}, head{};
     tensor angles{};
+    int first_mtp = 0;  // of those that have weights of their own
+    int mtp_layers = 0;
   };
 
   constexpr void build(std::int64_t chunk) {
@@ -130,10 +139,10 @@ class megatron_gpt final : public megatron_experts {
     made.first_layer = modules_.size();
     made.first_parameter = order_.size();
     const std::int64_t vocabulary = model.vocab_size / tp_;
-    if (made.is_first) {
+    if (made.is_first || (made.is_last && model.mtp_layers != 0)) {
       made.tokens.weight = on_device({vocabulary, width});
       name(made.tokens, "token table");
-      if (model.position_rows != 0) {
+      if (made.is_first && model.position_rows != 0) {
         made.positions.weight = on_host({model.position_rows, width});
         name(made.positions, "table");
       }
@@ -149,13 +158,16 @@ class megatron_gpt final : public megatron_experts {
     const layer_range range = layers_of_chunk(setup.parallelism, layers, stage, chunk);
     for (std::int64_t at = range.first; at < range.last; ++at) {
       first_of_layers_.push(order_.size());
-      modules_.push(make_layer(at));
+      modules_.push(make_layer(model.kind_of(at)));
       end_of_layers_.push(order_.size());
     }
     made.layers = static_cast<int>(range.size());
     if (made.is_last) {
       made.norm = norm_of(width);
       list(made.norm);
+      made.first_mtp = mtp_.size();
+      made.mtp_layers = static_cast<int>(own_mtp_layers(model));
+      for (int at = 0; at < made.mtp_layers; ++at) mtp_.push(make_mtp_layer());
       if (model.has_tied_head() && made.is_first) {
         made.head = made.tokens;
       } else {
@@ -169,21 +181,39 @@ class megatron_gpt final : public megatron_experts {
 
   // -- a layer
 
-  constexpr layer_modules make_layer(std::int64_t layer) {
+  constexpr mtp_modules make_mtp_layer() {
+    const std::int64_t width = model.hidden_size;
+    mtp_modules made;
+    made.of_embedding = norm_of(width);
+    made.of_hidden = norm_of(width);
+    made.projection = parallel_linear(width / tp_, 2 * width, false);
+    name(made.projection, "mtp_projection");
+    for (const module* each : {&made.of_embedding, &made.of_hidden, &made.projection}) list(*each);
+    made.first_layer = modules_.size();
+    const std::int64_t letters = model.mtp_pattern.size();
+    for (std::int64_t at = 0; at < letters; ++at)
+      modules_.push(make_layer(model.mtp_pattern.kind_of(at)));
+    if (letters == 0) modules_.push(make_layer(model.kind_of(model.num_hidden_layers - 1)));
+    made.last_layer = modules_.size();
+    made.norm = norm_of(width);
+    list(made.norm);
+    return made;
+  }
+  constexpr layer_modules make_layer(layer_kind kind) {
     const std::int64_t width = model.hidden_size;
     layer_modules one;
-    if (model.is_latent()) {
+    one.kind = kind;
+    if (has_linear_attention(kind) || kind == layer_kind::state_space_alone) {
+      one.recurrent = make_recurrent(has_linear_attention(kind));
+    } else if (has_attention(kind) && model.is_latent()) {
       make_latent_attention(one.latent);
-    } else {
+    } else if (has_attention(kind)) {
       if (!has_engine()) one.attention.norm = norm_of(width);
       if (!has_engine()) list(one.attention.norm);
       make_attention(one.attention);
     }
-    one.is_mixture = model.has_experts(layer);
-    if (one.is_mixture) {
-      one.experts = make_experts();
-      return one;
-    }
+    if (gpuplan::has_mixture(kind)) one.experts = make_experts();
+    if (!has_mlp(kind)) return one;
     const std::int64_t ffn = model.intermediate_size / tp_;
     one.mlp.norm = norm_of(width);
     one.mlp.fc1 = parallel_linear(model.gated_mlp ? 2 * ffn : ffn, width, model.mlp_bias);
@@ -211,8 +241,12 @@ class megatron_gpt final : public megatron_experts {
 
   constexpr value run_block(int at, const tensor& input, const tensor& mask, const tensor& angle) {
     const layer_modules by = modules_[at];
-    value x;
-    if (model.is_latent()) {
+    value x = t.share(input);
+    if (has_linear_attention(by.kind) || by.kind == layer_kind::state_space_alone) {
+      const value normed = input_norm(input, by.recurrent.in_norm);
+      const value out = recur(normed, by.recurrent);
+      x = add_back(out, none, input);
+    } else if (has_attention(by.kind) && model.is_latent()) {
       growing_array<int> of_norm;
       value normed;
       {
@@ -222,29 +256,31 @@ class megatron_gpt final : public megatron_experts {
       value out = latent_attention_of(normed, by.latent, mask);
       if (of_norm.size() != 0) out = drop_until_backward(of_norm, out);
       x = add_back(out, by.latent.proj.bias, input);
-    } else {
+    } else if (has_attention(by.kind)) {
       const value normed = input_norm(input, by.attention.norm);
       const value out = attention(normed, by.attention, mask, angle);
       x = add_back(out, by.attention.proj.bias, input);
     }
+    const bool is_mixture = gpuplan::has_mixture(by.kind);
+    if (!is_mixture && !has_mlp(by.kind)) return x;
     growing_array<int> of_norm;
     growing_array<int> of_all;
     value normed, out;
     {
-      const bool is_again = by.is_mixture && recomputes(&recomputed_modules::norms);
+      const bool is_again = is_mixture && recomputes(&recomputed_modules::norms);
       const auto listed = t.list_made(of_norm, is_again);
-      normed = by.is_mixture ? engine_norm(x, by.experts.norm) : input_norm(x, by.mlp.norm);
+      normed = is_mixture ? engine_norm(x, by.experts.norm) : input_norm(x, by.mlp.norm);
     }
     {
       const bool is_again =
-          recomputes(by.is_mixture ? &recomputed_modules::experts : &recomputed_modules::mlp);
+          recomputes(is_mixture ? &recomputed_modules::experts : &recomputed_modules::mlp);
       const auto listed = t.list_made(of_all, is_again);
-      out = by.is_mixture ? mixture(normed, by.experts) : mlp(normed, by.mlp);
+      out = is_mixture ? mixture(normed, by.experts) : mlp(normed, by.mlp);
     }
     if (of_all.size() != 0) out = drop_until_backward(of_all, out);
     if (of_norm.size() != 0) out = drop_until_backward(of_norm, out);
     normed.drop();
-    return add_back(out, by.is_mixture ? none : by.mlp.fc2.bias, x);
+    return add_back(out, is_mixture ? none : by.mlp.fc2.bias, x);
   }
 
   // What a layer keeps goes to the host once the next has begun, and comes back before its
@@ -296,6 +332,7 @@ class megatron_gpt final : public megatron_experts {
       x = engine_norm(x, by.norm);
     else
       x = norm(x, by.norm);
+    if (model.mtp_layers != 0) x = predict_more(by, x, ids, mask, angle);
     t.begin(moment::loss);
     const value logits = own_column_linear(x, by.head, false);
     const value turned_labels = contiguous(t, transpose(t, labels, 0, 1));
@@ -303,6 +340,74 @@ class megatron_gpt final : public megatron_experts {
     loss = contiguous(t, transpose(t, loss, 0, 1));
     return loss;
   }
+
+  // One token more each: the layers' result and the token's embedding, beside each other, pass its
+  // layers, and the head, whose losses hang on the model's own hidden states.
+  constexpr value predict_more(const chunk_record& by,
+                               const tensor& hidden,
+                               const tensor& ids,
+                               const tensor& mask,
+                               const tensor& angle) {
+    value x = t.share(hidden);
+    value own = t.share(hidden);
+    for (std::int64_t token = 0; token < model.mtp_layers; ++token) {
+      const int which = static_cast<int>(token) % by.mtp_layers;
+      const mtp_modules layer = mtp_[by.first_mtp + which];
+      {
+        const value rolled = t.make(ids.size, element::int64);
+        const value words = embed(by.tokens, {}, rolled, {});
+        const value embedded = engine_norm(words, layer.of_embedding);
+        const value normed = engine_norm(x, layer.of_hidden);
+        const value both = concatenate(t, embedded, normed, 2);
+        x = engine_matmul(both, {}, layer.projection, false, {splits_, false});
+        // each rank has a part of the width, and then of the sequence
+        if (tp_ > 1) x = gather_width(x);
+      }
+      if (setup.recompute == recompute_mode::full) {
+        const tensor inputs[] = {*x, mask, angle};
+        x = checkpoint(inputs, 3, layer.first_layer, layer.last_layer);
+      } else {
+        for (int at = layer.first_layer; at < layer.last_layer; ++at)
+          x = run_block(at, x, mask, angle);
+      }
+      x = engine_norm(x, layer.norm);
+      const value logits = own_column_linear(x, by.head, false);
+      const value loss = parallel_cross_entropy(logits);
+      const int index = t.add_node(beside_backward_, {&*own, &*loss});
+      if (node* made = t.at(index)) made->size[1] = loss->size;
+      tensor seen = own.get();
+      t.result_of(index, seen);
+      t.hold(seen.storage);
+      own = value{t, seen};
+    }
+    return own;
+  }
+  // The gradient as it came, and ones for the losses.
+  struct beside_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      out.of[0] = on.share(*incoming[0]);
+      out.of[1] = on.make(on.nodes[index].size[1], element::fp32);
+    }
+  };
+  constexpr value gather_width(const tensor& x) {
+    const int index = t.add_node(width_backward_, {&x});
+    sizes wanted = x.size;
+    wanted[2] *= tp_;
+    value whole = t.make(wanted, half_);
+    if (splits_) {
+      wanted[0] /= tp_;
+      value part_of_tokens = t.make(wanted, half_);
+      whole = std::move(part_of_tokens);
+    }
+    t.result_of(index, whole.get());
+    return whole;
+  }
+  struct width_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const edge to = on.nodes[index].input[0];
+      out.of[0] = on.make(on.nodes[to.node].size[to.output], incoming[0]->format);
+    }
+  };
 
   constexpr value run_layers(const chunk_record& by,
                              const tensor& input,
@@ -334,8 +439,11 @@ class megatron_gpt final : public megatron_experts {
   growing_array<layer_modules> modules_{};
   growing_array<int> first_of_layers_{};  // among the parameters
   growing_array<int> end_of_layers_{};
+  growing_array<mtp_modules> mtp_{};
   growing_array<chunk_record> chunks_{};
   growing_array<tensor> frequencies_{};
+  beside_backward beside_backward_{};
+  width_backward width_backward_{};
 };
 
 }  // namespace gpuplan::eager

@@ -23,7 +23,7 @@ class megatron_attention : public megatron_ends {
 
  protected:
   struct attention_modules {
-    module norm{}, proj{}, qkv{};
+    module norm{}, proj{}, qkv{}, sinks{}, query_norm{}, key_norm{};
     low_rank beside_qkv{}, beside_proj{};
   };
 
@@ -31,7 +31,11 @@ class megatron_attention : public megatron_ends {
     const std::int64_t width = model.hidden_size;
     const std::int64_t head = model.query_dim();
     const std::int64_t inner = model.num_attention_heads * head / tp_;
-    const std::int64_t all = (model.num_attention_heads + 2 * model.key_value_heads()) * head / tp_;
+    const std::int64_t gates = model.attention_gate ? 2 : 1;
+    const std::int64_t all =
+        (gates * model.num_attention_heads + 2 * model.key_value_heads()) * head / tp_;
+    if (model.attention_sinks) made.sinks.weight = on_device(sizes{heads_});
+    list(made.sinks);
     made.proj = parallel_linear(width, inner, model.attention_out_bias);
     if (has_engine()) made.norm = norm_of(width);
     made.qkv = parallel_linear(all, width, model.attention_bias);
@@ -44,6 +48,11 @@ class megatron_attention : public megatron_ends {
     const lora_targets& targets = setup.trains.adapters.targets;
     made.beside_qkv = low_rank_of(targets.query, all, width);
     made.beside_proj = low_rank_of(targets.attention_out, width, inner);
+    if (model.qk_norm == qk_norm_scope::none) return;
+    for (module* each : {&made.query_norm, &made.key_norm}) {
+      *each = norm_of(head);
+      list(*each);
+    }
   }
 
   // The angles of rotary positions, made once in each chunk.
@@ -102,7 +111,7 @@ class megatron_attention : public megatron_ends {
   };
 
   struct heads {
-    value query{}, key{}, val{};
+    value query{}, key{}, val{}, gate{};
   };
 
   constexpr heads project(const tensor& x, const attention_modules& by) {
@@ -125,11 +134,18 @@ class megatron_attention : public megatron_ends {
       mixed = std::move(whole);
       mixed = slice(t, mixed, 2, own * tp_ / model.key_value_heads());
     }
-    mixed = view(t, mixed, {sequence, batch, groups_, (each + 2) * head});
+    const std::int64_t gates = model.attention_gate ? 2 : 1;
+    mixed = view(t, mixed, {sequence, batch, groups_, (gates * each + 2) * head});
     const int parts = split(t, mixed);
-    value query = part(t, parts, mixed, 3, each * head, 0);
+    value query = part(t, parts, mixed, 3, gates * each * head, 0);
     made.key = part(t, parts, mixed, 3, head, 1);
     made.val = part(t, parts, mixed, 3, head, 2);
+    if (model.attention_gate) {
+      const int halves = split(t, query);
+      made.gate = part(t, halves, query, 3, each * head, 1);
+      query = part(t, halves, query, 3, each * head, 0);
+      made.gate = reshape(t, made.gate, {sequence, batch, heads_ * head});
+    }
     query = reshape(t, query, {sequence, batch, heads_, head});
     if (model.key_value_heads() < tp_)
       query = slice(t, query, 2, heads_ * model.key_value_heads() / tp_);
@@ -348,6 +364,10 @@ class megatron_attention : public megatron_ends {
     const heads first = project(x, by);
     value query = t.share(first.query);
     value key = t.share(first.key);
+    if (by.query_norm.weight != none) {
+      query = engine_norm(query, by.query_norm);
+      key = engine_norm(key, by.key_norm);
+    }
     if (of_angles.defined()) {
       query = rotate(query, of_angles);
       key = rotate(key, of_angles);
@@ -359,6 +379,7 @@ class megatron_attention : public megatron_ends {
     } else {
       context = attend(query, key, first.val, mask);
     }
+    if (first.gate->defined()) context = gated_output(context, first.gate);
     if (setup.offloads.core_attention) {
       growing_array<int> read;
       for (const int one : {query->storage, key->storage, first.val->storage}) list_once(read, one);
@@ -369,9 +390,28 @@ class megatron_attention : public megatron_ends {
   }
 
  private:
+  // x * sigmoid(gate) in fp32, in one kernel
+  constexpr value gated_output(const tensor& x, const tensor& gate) {
+    const int index = t.add_node(gated_output_backward_, {&x, &gate});
+    t.keep(index, x);
+    t.keep(index, gate);
+    value result = t.make(x.size, x.format);
+    t.result_of(index, result.get());
+    return result;
+  }
+  struct gated_output_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value*, gradients& out) const override {
+      for (int which = 0; which < 2; ++which) {
+        const tensor of = on.kept_by(index, which);
+        out.of[which] = on.make(of.size, of.format);
+      }
+    }
+  };
+
   std::int64_t heads_ = 0;   // of this rank
   std::int64_t groups_ = 0;  // of keys and values
 
+  gated_output_backward gated_output_backward_{};
   empty_rest_backward empty_rest_backward_{};
   spread_backward spread_backward_{};
   scaled_matmul_backward scaled_matmul_backward_{};

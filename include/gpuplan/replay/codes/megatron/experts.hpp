@@ -34,9 +34,13 @@ class megatron_experts : public megatron_mlp {
  protected:
   struct expert_modules {
     module norm{}, router{};
-    int up = none;  // the first of the local experts' weights
+    module narrow{}, widen{};  // to latent experts and back
+    int up = none;             // the first of the local experts' weights
     int down = none;
+    int up_bias = none;
+    int down_bias = none;
     mlp_modules shared{};
+    module shared_gate{};
     int dispatcher = none;
   };
 
@@ -48,7 +52,18 @@ class megatron_experts : public megatron_mlp {
     made.norm = norm_of(width);
     list(made.norm);
     made.router.weight = on_host({experts_, width}, half_);
+    if (model.moe.router_bias) made.router.bias = on_host(sizes{experts_}, half_);
+    if (splits_) of_parts_.push(made.router.weight);
     list(made.router);
+    const std::int64_t latent = model.moe.moe_latent_size;
+    if (latent != 0) {
+      made.narrow = parallel_linear(latent, width, false);
+      made.widen = parallel_linear(width, latent, false);
+      list(made.narrow);
+      list(made.widen);
+    }
+    const std::int64_t outside = latent != 0 ? latent : width;
+    const std::int64_t gates = model.gated_mlp ? 2 : 1;
     dispatcher_state state;
     const std::int64_t local = experts_ / ranks_;
     {
@@ -66,25 +81,38 @@ class megatron_experts : public megatron_mlp {
     const auto add = [&](const sizes& size) {
       for (std::int64_t at = 0; at < local; ++at) {
         order_.push(on_device(size));
-        may_be_quantised(order_[order_.size() - 1]);
+        if (size.rank == 2) may_be_quantised(order_[order_.size() - 1]);
       }
     };
-    add({2 * inner, width});
+    const auto add_biases = [&](std::int64_t of, int& first) {
+      if (!model.mlp_bias) return;
+      first = t.parameters.size();
+      add(sizes{of});
+    };
+    add({gates * inner, outside});
+    add_biases(gates * inner, made.up_bias);
     made.down = t.parameters.size();
-    add({width, inner});
+    add({outside, inner});
+    add_biases(outside, made.down_bias);
     if (ranks_ > 1) blocks_.push({made.up, t.parameters.size()});
     if (shared != 0) {
-      made.shared.fc1 = parallel_linear(2 * shared, width, false);
-      made.shared.fc2 = parallel_linear(width, shared, false);
+      made.shared.fc1 = parallel_linear(gates * shared / tp_, width, false);
+      made.shared.fc2 = parallel_linear(width, shared / tp_, false);
       list(made.shared.fc1);
       list(made.shared.fc2);
+    }
+    if (model.moe.shared_expert_gate) {
+      made.shared_gate.weight = on_device({1, width});
+      if (splits_) of_parts_.push(made.shared_gate.weight);
+      list(made.shared_gate);
     }
     return made;
   }
 
   constexpr value mixture(const tensor& x, const expert_modules& by) {
     const std::int64_t tokens = x.size[0] * x.size[1];
-    const std::int64_t width = x.size[2];
+    const bool is_latent = by.narrow.weight != none;
+    const std::int64_t width = is_latent ? model.moe.moe_latent_size : x.size[2];
     const std::int64_t capacity = gpuplan::detail::ceil_div(tokens * chosen_, experts_);
     const std::int64_t rows = experts_ * capacity;  // sent, and as many received
     const std::int64_t local = experts_ / ranks_;
@@ -94,6 +122,7 @@ class megatron_experts : public megatron_mlp {
       {
         const auto listed = t.list_made(made, recomputes(&recomputed_modules::shared_experts));
         shared = mlp(x, by.shared);
+        if (by.shared_gate.weight != none) shared = gated_by_token(shared, x, by.shared_gate);
       }
       if (made.size() != 0) shared = drop_until_backward(made, shared);
     }
@@ -109,14 +138,17 @@ class megatron_experts : public megatron_mlp {
       return view(t, contiguous(t, transpose(t, view(t, given, apart), 0, 1)), wanted);
     };
     value permuted, permuted_weights;
-    permute(view(t, x, {tokens, width}), kept, rows, permuted, permuted_weights);
+    {
+      const value narrowed = is_latent ? engine_matmul(x, {}, by.narrow, false, {}) : t.share(x);
+      permute(view(t, narrowed, {tokens, width}), kept, rows, permuted, permuted_weights);
+    }
     const value received = all_to_all(permuted);
     permuted_weights = all_to_all(permuted_weights);
     value out;
     {
       const value by_expert = turned(received, {ranks_, local, capacity, width}, {rows, width});
       const value weights = turned(permuted_weights, {ranks_, local, capacity}, sizes{rows});
-      value up = grouped_gemm(by_expert, by.up, local, setup.offloads.expert_input);
+      value up = grouped_gemm(by_expert, by.up, local, setup.offloads.expert_input, by.up_bias);
       if (setup.offloads.expert_input) {
         growing_array<int> read;
         read.push(by_expert->storage);
@@ -129,16 +161,18 @@ class megatron_experts : public megatron_mlp {
           const auto listed = t.list_made(made, true);
           activated = weighted_gate(up, weights);
         }
-        out = grouped_gemm(activated, by.down, local, true);
+        out = grouped_gemm(activated, by.down, local, true, by.down_bias);
         out = drop_until_backward(made, out);
       } else {
         const value activated = weighted_gate(up, weights);
-        out = grouped_gemm(activated, by.down, local);
+        out = grouped_gemm(activated, by.down, local, false, by.down_bias);
       }
     }
     out = turned(out, {local, ranks_, capacity, width}, {rows, width});
     out = all_to_all(out);
-    value result = view(t, unpermute(out, kept.places, {tokens, width}), x.size);
+    value result = view(
+        t, unpermute(out, kept.places, {tokens, width}), {x.size[0], x.size[1], width});
+    if (is_latent) result = engine_matmul(result, {}, by.widen, false, {});
     if (shared->defined()) result = add(t, result, shared);
     return result;
   }
@@ -296,10 +330,11 @@ class megatron_experts : public megatron_mlp {
   constexpr value grouped_gemm(const tensor& x,
                                int first,
                                std::int64_t count,
-                               bool keeps_input = false) {
+                               bool keeps_input = false,
+                               int bias = none) {
     const int index = t.add_node(grouped_backward_, {&x});
     const sizes weight = t.parameters[first].data.size;
-    t.note(index, {first, count});
+    t.note(index, {first, count, bias != none ? 1 : 0});
     value read;
     if (quantises_) {
       for (std::int64_t at = 0; at < count; ++at) need_cast_of_weight(first + static_cast<int>(at));
@@ -321,15 +356,38 @@ class megatron_experts : public megatron_mlp {
       value cast;
       if (code->quantises_) cast = code->cast_of(*incoming[0], code->copies_of_cast_);
       out.of[0] = on.make({incoming[0]->size[0], weight[1]}, incoming[0]->format);
+      if (on.nodes[index].argument[2] == 1)  // of biases, which live until they are added up
+        on.touch(on.nodes[index].argument[1] * weight[0] * bytes_of(incoming[0]->format));
       code->need_dummy(weight);
     }
   };
-  // silu(y1) * y2 * weight
+  // A token's shared experts times the sigmoid of one logit.
+  constexpr value gated_by_token(const tensor& of, const tensor& x, const module& by) {
+    const tensor weight = t.parameter(by.weight);
+    const int index = t.add_node(gated_by_token_backward_, {&of, &x, &weight});
+    const value logits = t.make({x.size[0], x.size[1], 1}, half_);
+    const value scores = t.make(logits->size, half_);
+    value result = t.make(of.size, of.format);
+    for (const tensor* one : {&of, &x, &*scores}) t.keep(index, *one);
+    t.result_of(index, result.get());
+    return result;
+  }
+  struct gated_by_token_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const tensor of = on.kept_by(index, 0);
+      const tensor x = on.kept_by(index, 1);
+      out.of[0] = on.make(of.size, of.format);
+      on.touch(incoming[0]->bytes());
+      out.of[1] = on.make(x.size, x.format);
+      out.of[2] = on.make(sizes{x.size[2]}, x.format);
+    }
+  };
+  // silu(y1) * y2 * weight; without a gate relu(y) * relu(y) * weight
   constexpr value weighted_gate(const tensor& y, const tensor& weights) {
     const int index = t.add_node(weighted_gate_backward_, {&y, &weights});
     t.keep(index, y);
     t.keep(index, weights);
-    value result = t.make({y.size[0], y.size[1] / 2}, half_);
+    value result = t.make({y.size[0], y.size[1] / (model.gated_mlp ? 2 : 1)}, half_);
     t.result_of(index, result.get());
     return result;
   }
@@ -366,6 +424,7 @@ class megatron_experts : public megatron_mlp {
   same_rows_backward same_rows_backward_{};
   grouped_backward grouped_backward_{};
   weighted_gate_backward weighted_gate_backward_{};
+  gated_by_token_backward gated_by_token_backward_{};
 };
 
 }  // namespace gpuplan::eager
