@@ -24,27 +24,106 @@ std::string sentence_of(const gpuplan::failure& why) { return gpuplan::failure_t
 
 // ---- the model
 
+// ---- layers of several kinds, in words
+
+// Whether all are letters of layers.
+bool is_pattern(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), gpuplan::layer_pattern::is_letter);
+}
+// The number behind some words, or 0.
+std::int64_t number_behind(std::string_view text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string_view::npos) return 0;
+  std::int64_t number = 0;
+  for (const char digit : text.substr(at + words.size())) {
+    if (digit < '0' || digit > '9') break;
+    number = 10 * number + (digit - '0');
+  }
+  return number;
+}
+// Of "(GGGA)*10" four: each G has linear attention, and the last one of the bracket attention.
+std::int64_t interval_of(std::string_view pattern) {
+  const std::size_t end = pattern.find(')');
+  if (!pattern.starts_with('(') || end == std::string_view::npos || end < 3) return 0;
+  const std::string_view within = pattern.substr(1, end - 1);
+  const bool is_so = within.find_first_not_of('G') == within.size() - 1 && within.back() == 'A';
+  return is_so ? static_cast<std::int64_t>(within.size()) : 0;
+}
+
 // What of a model no member of `transformer` describes.
 std::string undescribed_part(const row& model) {
-  if (!model.blank("hybrid_pattern")) return "its layers are of several kinds (hybrid_pattern)";
-  if (!model.blank("vision_tower")) return "it has a vision tower";
+  const std::string_view pattern = model.text("hybrid_pattern");
   if (model.text("kind") == "diffusion") return "it is a diffusion transformer";
-  if (!model.blank("moe_latent")) return "its experts work in a latent space (moe_latent)";
   if (model.integer_or("mla_q_rank", 0) != 0 && model.blank("mla_kv_rank"))
     return "its keys and values share one head (mla_kv_rank is blank)";
-  return {};
+  if (pattern.empty() || is_pattern(pattern) || interval_of(pattern) != 0 ||
+      number_behind(pattern, "sliding window ") != 0)
+    return {};
+  return "its layers are of kinds that are not understood: " + std::string(pattern);
+}
+
+// Adds what the columns of layers say.
+void read_layers(const row& model, transformer& shape) {
+  const std::string_view pattern = model.text("hybrid_pattern");
+  const std::string_view notes = model.text("notes");
+  if (const std::int64_t window = number_behind(pattern, "sliding window "); window != 0) {
+    shape.sliding_window = window;
+    shape.global_layer_step = number_behind(pattern, "every ");
+    // gpt-oss, whose attention has sinks
+    shape.attention_sinks = shape.moe.router_bias = shape.mlp_bias;
+    return;
+  }
+  if (is_pattern(pattern)) {
+    shape.hybrid_pattern = {pattern.data()};
+    shape.mamba = {.num_heads = model.integer_or("mamba_heads", 0),
+                   .head_dim = model.integer_or("mamba_head_dim", 0),
+                   .state_size = model.integer_or("mamba_state", 0),
+                   .n_groups = model.integer_or("mamba_groups", 1),
+                   .conv_kernel = model.integer_or("mamba_conv", 4),
+                   .chunk_size = model.integer_or("mamba_chunk", 128)};
+  }
+  if (const std::int64_t interval = interval_of(pattern); interval != 0) {
+    shape.full_attention_interval = interval;
+    // "16 key heads x128, 32 value heads x128, conv 4"
+    const auto heads_before = [&](std::string_view words) {
+      const std::size_t at = notes.find(words);
+      if (at == std::string_view::npos) return std::int64_t{0};
+      const std::size_t first = notes.find_last_not_of("0123456789", at - 1) + 1;
+      return number_behind(notes.substr(first), "");
+    };
+    shape.linear = {.num_key_heads = heads_before(" key heads"),
+                    .key_head_dim = number_behind(notes, " key heads x"),
+                    .num_value_heads = heads_before(" value heads"),
+                    .value_head_dim = number_behind(notes, " value heads x"),
+                    .conv_kernel_dim = number_behind(notes, "conv ")};
+    shape.attention_gate = notes.find("output gate") != std::string_view::npos;
+    shape.moe.shared_expert_gate = shape.moe.shared_expert_intermediate_size != 0;
+  }
+}
+
+// "repeated shared layer, pattern *E"
+void read_prediction(const row& model, std::string& letters, transformer& shape) {
+  const std::string_view note = model.text("mtp_note");
+  shape.repeats_mtp_layer = note.find("shared") != std::string_view::npos;
+  constexpr std::string_view word = "pattern ";
+  const std::size_t at = note.find(word);
+  if (at == std::string_view::npos) return;
+  letters = note.substr(at + word.size());
+  letters.resize(std::min(letters.find_first_not_of("MG*-E"), letters.size()));
+  if (!letters.empty()) shape.mtp_pattern = {letters.c_str()};
 }
 
 transformer shape_of(const row& model, const row& recipe) {
   const std::int64_t experts = model.integer_or("experts", 0);
   const bool bias = model.text("linear_bias") == "true";
+  const std::int64_t vocabulary = number_behind(model.text("notes"), "vocabulary in recipes: ");
   transformer shape{.num_hidden_layers = model.integer_or("layers", 0),
                     .hidden_size = model.integer_or("hidden", 0),
                     .intermediate_size = model.integer_or("ffn", 0),
                     .num_attention_heads = model.integer_or("heads", 1),
                     .num_key_value_heads = model.integer_or("kv_heads", 0),
                     .head_dim = model.integer_or("head_dim", 0),
-                    .vocab_size = model.integer_or("vocab", 0),
+                    .vocab_size = vocabulary != 0 ? vocabulary : model.integer_or("vocab", 0),
                     .attention_bias = bias,
                     .attention_out_bias = bias,
                     .gated_mlp = model.text("gated_mlp") != "false",
@@ -56,13 +135,15 @@ transformer shape_of(const row& model, const row& recipe) {
                  .num_experts_per_tok = model.integer_or("topk", 0),
                  .moe_intermediate_size = model.integer_or("expert_ffn", 0),
                  .shared_expert_intermediate_size = model.integer_or("shared_expert_ffn", 0),
-                 .first_k_dense_layers = model.integer_or("first_dense_layers", 0)};
+                 .first_k_dense_layers = model.integer_or("first_dense_layers", 0),
+                 .moe_latent_size = model.integer_or("moe_latent", 0)};
   if (!model.blank("mla_kv_rank"))
     shape.mla = {.q_lora_rank = model.integer_or("mla_q_rank", 0),
                  .kv_lora_rank = model.integer_or("mla_kv_rank", 0),
                  .qk_nope_head_dim = model.integer_or("mla_qk_nope_dim", 0),
                  .qk_rope_head_dim = model.integer_or("mla_qk_rope_dim", 0),
                  .v_head_dim = model.integer_or("mla_v_dim", 0)};
+  read_layers(model, shape);
   return shape;
 }
 
@@ -373,6 +454,8 @@ described_recipe describe_recipe(const row& source, const recipe_models& models)
   recipe.why_not = undescribed_part(*model);
   if (!recipe.why_not.empty()) return recipe;
   setup.model = shape_of(*model, source);
+  recipe.mtp_letters = std::make_shared<std::string>();
+  read_prediction(*model, *recipe.mtp_letters, setup.model);
   setup.framework = gpuplan::catalog::megatron_bridge_2606;
   setup.sequence_length = source.integer_or("seq_len", 0);
   for (const auto& read : {read_adapters(source, setup),

@@ -8,6 +8,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,7 @@ struct described_recipe {
   gpuplan::training_setup setup{};  // with the recipe's layout
   gpuplan::batch_plan plan{};
   gpuplan::cluster on{};
+  std::shared_ptr<std::string> mtp_letters;  // which the setup reads
   std::string why_not;  // what of it the library has no words for; blank: nothing
 };
 

@@ -202,6 +202,7 @@ class parameter_visitor {
     if (op.again) return 0;
     std::int64_t in = op.in;
     std::int64_t out = op.out;
+    if (is_of_expert(op.kind) && expert_ways_ > 1) return in * out + (op.bias ? out : 0);
     if (tensor_ways_ != 1 && op.split == tensor_split::rows)
       in = dealt(op.extent, tensor_ways_, tensor_rank_);
     if (tensor_ways_ != 1 && op.split == tensor_split::columns)
@@ -280,10 +281,10 @@ constexpr layer_counts layers_with_parameters(const transformer& model,
 /// The parameters that one rank holds. Tensor parallelism divides heads, MLP widths and the
 /// vocabulary, repeats key-value heads of which there are fewer than ranks, and leaves norms,
 /// routers, latent vectors and everything of odd shape whole (Megatron-LM). What cannot be divided
-/// evenly is dealt out, without padding. The first stage holds the tables, the last one all that is
-/// behind the layers; where a stage other than the first needs the token table, for a tied head or
-/// a decoder behind an encoder, it holds a copy, counted under `embedding`. Preconditions:
-/// `validate` accepts model and layout, and the rank is one of it.
+/// evenly is dealt out, without padding. Experts that ranks share are whole. The first stage holds
+/// the tables, the last one all that is behind the layers; where a stage other than the first needs
+/// the token table, for a tied head or a decoder behind an encoder, it holds a copy, counted under
+/// `embedding`. Preconditions: `validate` accepts model and layout, and the rank is one of it.
 [[nodiscard]] constexpr parameter_counts parameters(const transformer& model,
                                                     const parallelism& layout,
                                                     const model_rank& rank = {}) {

@@ -358,6 +358,30 @@ constexpr failure flaw_of_pipelined_layout(const training_setup& setup) {
             tensor_parallel, {{fact::num_key_value_heads, model.key_value_heads()}});
         failed(why))
       return why;
+  const bool has_mamba = model.hybrid_pattern.has('M') || model.mtp_pattern.has('M');
+  const std::int64_t head_ranks = ranks * layout.context_parallel;
+  if (has_mamba)
+    if (const failure why = flaw_if_indivisible(tensor_parallel,
+                                                {{fact::mamba_num_heads, model.mamba.num_heads},
+                                                 {fact::mamba_groups, model.mamba.n_groups}});
+        failed(why))
+      return why;
+  if (has_mamba && layout.context_parallel > 1 && model.mamba.num_heads % head_ranks != 0)
+    return flaw_if_indivisible({fact::context_parallel, layout.context_parallel},
+                               {{fact::mamba_num_heads, model.mamba.num_heads / ranks}});
+  if (model.full_attention_interval > 1 || model.hybrid_pattern.has('G')) {
+    if (const failure why =
+            flaw_if_indivisible(tensor_parallel,
+                                {{fact::linear_num_key_heads, model.linear.num_key_heads},
+                                 {fact::linear_num_value_heads, model.linear.num_value_heads}});
+        failed(why))
+      return why;
+    // Megatron-Core's has no code for parts of a sequence.
+    if (layout.context_parallel > 1)
+      return without_code({{fact::context_parallel, layout.context_parallel},
+                           {fact::linear_num_key_heads, model.linear.num_key_heads},
+                           {fact::takes, 1}});
+  }
   // Within attention a context rank has all tokens of a part of a tensor rank's heads; their number
   // is a multiple of that of its keys and values.
   const std::int64_t groups = model.key_value_heads() > ranks ? model.key_value_heads() / ranks : 1;
@@ -467,10 +491,6 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
   const expert_mixture& moe = setup.model.moe;
   const named_fact experts{fact::num_experts, moe.num_experts};
-  if (layout.context_parallel > 1 && setup.model.is_latent())
-    return without_code({{fact::context_parallel, layout.context_parallel},
-                         {fact::kv_lora_rank, setup.model.mla.kv_lora_rank},
-                         {fact::takes, 1}});
   if (moe.num_experts == 0) return {};
   // Tensor-parallel ranks have experts of their own (expert_tensor_parallel_size 1), and tokens: a
   // part of the sequence each.

@@ -33,10 +33,9 @@ constexpr bool may_be_fullest(const training_setup& setup, std::int64_t stage) {
       const layer_range here = layers_of_chunk(layout, model.layers(), stage, chunk);
       const layer_range there = layers_of_chunk(layout, model.layers(), other, chunk);
       if (here.size() != there.size()) return false;
-      if (model.moe.num_experts == 0) continue;
+      if (model.moe.num_experts == 0 && !model.mixes_kinds()) continue;
       for (std::int64_t layer = 0; layer < here.size(); ++layer)
-        if (model.has_experts(here.first + layer) != model.has_experts(there.first + layer))
-          return false;
+        if (model.kind_of(here.first + layer) != model.kind_of(there.first + layer)) return false;
     }
     return true;
   };
@@ -176,10 +175,13 @@ struct transformer_memory_of {
       return larger(of_torchtitan_at_least(setup, plan), of_states_at_least(setup, plan, of_rank));
     const std::int64_t last = layout.pipeline_parallel - 1;
     const bool differ = setup.model.moe.num_experts != 0 || !layout.split.is_even();
+    const bool are_mixed = setup.model.mixes_kinds() || setup.model.mtp_layers != 0;
     double most = 0;
     for (const std::int64_t stage : {std::int64_t{0}, std::int64_t{1}, most_mixed(setup), last}) {
-      if (stage > last || (stage != 0 && !differ)) continue;
-      const parameter_counts held = differ ? held_by_stage(setup, of_rank, stage) : of_rank;
+      if (stage > last || (stage != 0 && !differ && !are_mixed)) continue;
+      const parameter_counts held = are_mixed ? parameters(setup.model, layout, {.stage = stage})
+                                    : differ  ? held_by_stage(setup, of_rank, stage)
+                                              : of_rank;
       const double here = of_stage(setup, plan, stage, held.total() - held.experts, held.experts);
       if (here > most) most = here;
     }
@@ -337,9 +339,12 @@ struct transformer_memory_of {
     if (stage == 0) held.embedding = of_first.embedding;
     held.mlp = plain * (model.gated_mlp ? 3 : 2) * width * (model.intermediate_size / ranks);
     held.router = mixtures * width * moe.num_experts;
-    held.experts = mixtures * 3 * width * moe.moe_intermediate_size *
+    const std::int64_t outside = moe.moe_latent_size != 0 ? moe.moe_latent_size : width;
+    const std::int64_t matrices = model.gated_mlp ? 3 : 2;
+    held.experts = mixtures * matrices * outside * moe.moe_intermediate_size *
                    (moe.num_experts / layout.expert_parallel);
-    held.shared_experts = mixtures * 3 * width * (moe.shared_expert_intermediate_size / ranks);
+    held.shared_experts =
+        mixtures * matrices * width * (moe.shared_expert_intermediate_size / ranks);
     const bool has_head = stage == layout.pipeline_parallel - 1;
     if (has_head && (stage != 0 || !model.has_tied_head()))
       held.head = model.vocab_size / ranks * width;
@@ -350,13 +355,15 @@ struct transformer_memory_of {
   // size; of MLPs or experts, and the head.
   static constexpr double stand_ins(const training_setup& setup, std::int64_t stage) {
     const transformer& model = setup.model;
-    if (!setup.framework.implementation.transformer_engine) return 0;
+    if (!setup.framework.implementation.transformer_engine || model.mixes_kinds() ||
+        model.moe.moe_latent_size != 0)
+      return 0;
     const std::int64_t width = model.hidden_size;
     const std::int64_t ranks = setup.parallelism.tensor_parallel;
     const bool has_mixtures = mixtures_of_stage(setup, stage) != 0;
     const std::int64_t inner =
         has_mixtures ? model.moe.moe_intermediate_size : model.intermediate_size / ranks;
-    const std::int64_t rows = has_mixtures || model.gated_mlp ? 2 * inner : inner;
+    const std::int64_t rows = model.gated_mlp ? 2 * inner : inner;
     const std::int64_t vocabulary = model.vocab_size / ranks;
     const bool has_head = stage == setup.parallelism.pipeline_parallel - 1 && vocabulary != rows;
     return 2 * of(width) * of(rows + inner + (has_head ? vocabulary : 0));
@@ -367,8 +374,13 @@ struct transformer_memory_of {
     const std::int64_t of_attention =
         4 * model.num_attention_heads * (model.query_dim() + model.value_dim()) +
         model.mla.q_lora_rank + model.mla.kv_lora_rank;
-    const std::int64_t of_layer =
-        8 * model.hidden_size + of_attention + 4 * model.intermediate_size;
+    const expert_mixture& moe = model.moe;
+    const std::int64_t of_biases =
+        model.mlp_bias ? moe.num_experts * (2 * moe.moe_intermediate_size + model.hidden_size) : 0;
+    const std::int64_t of_recurrent = 2 * (model.mamba.channels() + model.linear.channels()) *
+                                      (model.mamba.conv_kernel + model.linear.conv_kernel_dim);
+    const std::int64_t of_layer = 8 * model.hidden_size + of_attention +
+                                  4 * model.intermediate_size + of_biases + of_recurrent;
     return of(layers_on(setup, stage) * of_layer) + of(2 * model.hidden_size);
   }
   static constexpr double least_quantised_weight(const precision_recipe& recipe, double stored) {
@@ -426,21 +438,32 @@ struct transformer_memory_of {
                                               : 0;
     if (is_again && !is_known) return logits;
     if (setup.offloads != offloaded_activations{}) return logits;
-    const double plain = kept_of_layer(setup, setup.recompute, plan.micro_batch, false);
-    const double mixed = kept_of_layer(setup, setup.recompute, plan.micro_batch, true);
+    const auto kept_of = [&](layer_kind kind) {
+      return kept_of_layer(setup, setup.recompute, plan.micro_batch, kind);
+    };
+    const bool are_mixed = model.mixes_kinds();
+    const double plain = are_mixed ? 0 : kept_of(layer_kind::dense);
+    const double mixed = are_mixed ? 0 : kept_of(layer_kind::experts);
     double least = detail::infinity;
     for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
       const std::int64_t layers = layers_of(setup, stage, chunk).size();
       const std::int64_t mixtures = mixtures_of_chunk(setup, stage, chunk);
-      const double here = of(mixtures) * mixed + of(layers - mixtures) * plain;
+      double here = of(mixtures) * mixed + of(layers - mixtures) * plain;
+      if (are_mixed) {
+        const layer_range range = layers_of(setup, stage, chunk);
+        const layer_counts kinds = layers_between(model, range.first, range.last);
+        for (int kind = 0; kind < layer_kinds; ++kind)
+          if (kinds.of[kind] != 0)
+            here += of(kinds.of[kind]) * kept_of(static_cast<layer_kind>(kind));
+      }
       if (here < least) least = here;
-      if (layout.split.is_even() && (model.moe.num_experts == 0 || is_again)) break;
+      if (layout.split.is_even() && !are_mixed && (model.moe.num_experts == 0 || is_again)) break;
     }
     const layer_range last = layers_of(setup, stage, layout.virtual_pipeline - 1);
     double working = 0;
     if (is_again && last.size() != 0)
       working = kept_of_layer(
-          setup, recompute_mode::none, plan.micro_batch, model.has_experts(last.last - 1));
+          setup, recompute_mode::none, plan.micro_batch, model.kind_of(last.last - 1));
     return least * of(chunks_on_their_way(layout, stage, plan.accumulation)) +
            (working > logits ? working : logits);
   }
@@ -451,7 +474,8 @@ struct transformer_memory_of {
   static constexpr double kept_of_layer(const training_setup& setup,
                                         recompute_mode recompute,
                                         std::int64_t micro_batch,
-                                        bool has_experts) {
+                                        layer_kind kind) {
+    const bool has_experts = has_mixture(kind);
     const parallelism& layout = setup.parallelism;
     const transformer& model = setup.model;
     const double ways = of(layout.tensor_parallel);
@@ -468,20 +492,35 @@ struct transformer_memory_of {
       return recompute == recompute_mode::selective && setup.modules.*part;
     };
     const double of_values = of(model.query_dim() + model.value_dim());
-    const double attended = is_again(&recomputed_modules::latent_projections)
-                                ? tokens * heads * of(model.value_dim())
-                                : tokens * (heads + keys) * of_values;
+    double attended = 0;
+    if (has_attention(kind))
+      attended = is_again(&recomputed_modules::latent_projections)
+                     ? tokens * heads * of(model.value_dim())
+                     : tokens * (heads + keys) * of_values;
+    // All that the scan reads, or queries, keys and values of all heads, and the result.
+    const linear_attention& linear = model.linear;
+    if (kind == layer_kind::state_space_alone)
+      attended = tokens * of(model.mamba.channels() + 3 * model.mamba.inner()) / ways;
+    if (has_linear_attention(kind))
+      attended = tokens *
+                 of(2 * linear.num_value_heads * linear.key_head_dim + 3 * linear.values()) / ways;
     const double cast = elements_of_cast(setup);
     const bool keeps_mlp =
         !is_again(has_experts ? &recomputed_modules::experts : &recomputed_modules::mlp);
+    const bool has_none = !has_experts && !has_mlp(kind);
     const double of_mlp = ((model.gated_mlp ? 2 : 1) + cast) * of(model.intermediate_size) / ways;
     double wide = 0;
-    if (keeps_mlp) wide = has_experts ? kept_of_experts(setup, recompute, tokens) : tokens * of_mlp;
+    if (keeps_mlp && !has_none)
+      wide = has_experts ? kept_of_experts(setup, recompute, tokens) : tokens * of_mlp;
     const bool writes_scores =
         recompute == recompute_mode::none && setup.attention == attention_kernel::eager;
-    const double scores = writes_scores ? tokens * of(setup.sequence_length) * heads : 0;
-    const double normed = is_again(&recomputed_modules::norms) ? 0 : keeps_mlp ? 2 : 1;
-    return 2 * ((2 + normed * cast) * input + attended + wide + scores);
+    const double scores =
+        writes_scores && has_attention(kind) ? tokens * of(setup.sequence_length) * heads : 0;
+    const bool is_alone = kind >= layer_kind::attention_alone;
+    const double norms = is_alone ? 1 : 2;
+    const double normed =
+        is_again(&recomputed_modules::norms) ? 0 : norms - (keeps_mlp || has_none ? 0 : 1);
+    return 2 * ((norms + normed * cast) * input + attended + wide + scores);
   }
   // Of what a linear layer keeps of its input, in elements of 2 bytes.
   static constexpr double elements_of_cast(const training_setup& setup) {
@@ -496,16 +535,17 @@ struct transformer_memory_of {
     const recomputed_modules& parts = setup.modules;
     const bool is_selective = recompute == recompute_mode::selective;
     const double ways = of(setup.parallelism.tensor_parallel);
-    const double own = tokens / ways;  // each tensor-parallel rank routes its part
-    const double rows = own * of(moe.num_experts_per_tok);
+    const double rows = tokens / ways * of(moe.num_experts_per_tok);
+    const std::int64_t outside =
+        moe.moe_latent_size != 0 ? moe.moe_latent_size : setup.model.hidden_size;
+    const double taken = setup.model.gated_mlp ? 2 : 1;
     const double cast = elements_of_cast(setup);
     const double activated = is_selective && parts.expert_activation ? 0 : cast;
     const double of_shared = is_selective && parts.shared_experts
                                  ? 0
-                                 : (2 + cast) * of(moe.shared_expert_intermediate_size);
-    return rows * (cast * of(setup.model.hidden_size) +
-                   (2 + activated) * of(moe.moe_intermediate_size)) +
-           own * (of(2 * (2 * moe.num_experts + 1)) + of_shared);
+                                 : (taken + cast) * of(moe.shared_expert_intermediate_size);
+    return rows * (cast * of(outside) + (taken + activated) * of(moe.moe_intermediate_size)) +
+           tokens / ways * (of(2 * (2 * moe.num_experts + 1)) + of_shared);
   }
   // A stage has as many micro-batches under way as there are stages from it on; interleaved, those
   // of all chunks but the last for as many as there are stages, and of the last for twice as many

@@ -195,9 +195,7 @@ class plan_tables {
                                           std::int64_t tensor,
                                           std::int64_t context) {
     return setup.model.num_attention_heads % tensor == 0 &&
-           (context == 1 || setup.sequence_length % (2 * context) == 0) &&
-           (tensor == 1 || setup.model.moe.num_experts == 0) &&
-           (context == 1 || !setup.model.is_latent());
+           (context == 1 || setup.sequence_length % (2 * context) == 0);
   }
   constexpr void add_family(const plan_domain& domain,
                             const TimesOf& times_of,

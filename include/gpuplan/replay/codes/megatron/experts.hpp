@@ -170,8 +170,8 @@ class megatron_experts : public megatron_mlp {
     }
     out = turned(out, {local, ranks_, capacity, width}, {rows, width});
     out = all_to_all(out);
-    value result = view(
-        t, unpermute(out, kept.places, {tokens, width}), {x.size[0], x.size[1], width});
+    value result =
+        view(t, unpermute(out, kept.places, {tokens, width}), {x.size[0], x.size[1], width});
     if (is_latent) result = engine_matmul(result, {}, by.widen, false, {});
     if (shared->defined()) result = add(t, result, shared);
     return result;
@@ -327,11 +327,8 @@ class megatron_experts : public megatron_mlp {
 
   // -- the experts
 
-  constexpr value grouped_gemm(const tensor& x,
-                               int first,
-                               std::int64_t count,
-                               bool keeps_input = false,
-                               int bias = none) {
+  constexpr value grouped_gemm(
+      const tensor& x, int first, std::int64_t count, bool keeps_input = false, int bias = none) {
     const int index = t.add_node(grouped_backward_, {&x});
     const sizes weight = t.parameters[first].data.size;
     t.note(index, {first, count, bias != none ? 1 : 0});

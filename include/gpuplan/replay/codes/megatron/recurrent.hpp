@@ -46,8 +46,7 @@ class megatron_recurrent : public megatron_experts {
     made.out = parallel_linear(width, of.inner, false);
     name(made.out, "mixer_out");
     for (const module& each : made.of_heads) list(each);
-    for (const module* each :
-         {&made.in_norm, &made.in, &made.convolution, &made.norm, &made.out})
+    for (const module* each : {&made.in_norm, &made.in, &made.convolution, &made.norm, &made.out})
       list(*each);
     return made;
   }
@@ -113,8 +112,7 @@ class megatron_recurrent : public megatron_experts {
   constexpr value scan(const tensor& x, const recurrent_modules& by) {
     const shape of = here(false);
     const tensor weight = t.parameter(by.convolution.weight);
-    const tensor bias =
-        by.convolution.bias == none ? tensor{} : t.parameter(by.convolution.bias);
+    const tensor bias = by.convolution.bias == none ? tensor{} : t.parameter(by.convolution.bias);
     const int index = t.add_node(scan_backward_, {&x, &weight, &bias});
     value result, ungated;
     {
@@ -213,8 +211,7 @@ class megatron_recurrent : public megatron_experts {
                                  &rate,
                                  &sums,
                                  &inverse};
-    for (const value* one : kept)
-      t.keep(index, **one);
+    for (const value* one : kept) t.keep(index, **one);
     t.result_of(index, result.get());
     return result;
   }
