@@ -59,6 +59,7 @@ constexpr named_framework frameworks[] = {
     {"transformer engine", &catalog::megatron_transformer_engine, false},
     {"primus", &catalog::megatron_transformer_engine, false},
     {"megatron", &catalog::megatron_lm, false},
+    {"libai", &catalog::megatron_lm, false},  // the same layers and fused kernels in OneFlow
     {"foundry", &catalog::llm_foundry, false},
     {"composer", &catalog::llm_foundry, false},
     {"litgpt", &catalog::lit_gpt, false},
@@ -99,7 +100,8 @@ void read_who_ran(const row& source, training_setup& setup) {
     setup.framework.costs.scatter = gpuplan::software_costs{}.scatter;
   }
   gpuplan::implementation& layers = setup.framework.implementation;
-  if (source.flag("compile") && layers.layers != &gpuplan::layer_classes::megatron_core) {
+  const bool is_compiled = source.flag("compile") || has_word(who, "llm.c");
+  if (is_compiled && layers.layers != &gpuplan::layer_classes::megatron_core) {
     layers.compiles_layers = true;
     layers.compiles_loss = true;
     if (!is_whole) setup.framework.costs = catalog::untimed_compiled;
@@ -236,6 +238,10 @@ gpuplan::batch_plan read_batch(const row& source, const gpuplan::parallelism& la
   return plan;
 }
 
+void pad_vocabulary(std::int64_t multiple, gpuplan::transformer& model) {
+  model.vocab_size = (model.vocab_size + multiple - 1) / multiple * multiple;
+}
+
 }  // namespace
 
 bool has_small_output(const row& source) {
@@ -262,6 +268,11 @@ described_setup read_run_columns(const row& source) {
   setup.parallelism = layout_in(source);
   read_who_ran(source, setup);
   model.fused_qkv = setup.framework.layers().is_pipelined;
+  // Megatron's code pads tables to a multiple of 128 rows on each rank, llm.c to one of 128.
+  if (setup.framework.layers().is_pipelined &&
+      setup.framework.engine.is != &gpuplan::engine_classes::nanotron)
+    pad_vocabulary(128 * setup.parallelism.tensor_parallel, model);
+  if (has_word(who_of(source), "llm.c")) pad_vocabulary(128, model);
   if (setup.framework.engine.is == &gpuplan::engine_classes::nanotron) {
     const double head = static_cast<double>(model.vocab_size * model.hidden_size);
     const auto layer = gpuplan::layer_parameters(model, gpuplan::layer_kind::dense).total();

@@ -44,8 +44,8 @@ described_setup read_run(const row& source) {
 // Of one GPU's adapter in GB/s, each direction: DGX-1 and Jean Zay's nodes with V100 have four
 // links of 100 Gb/s for four or eight GPUs, DGX A100 eight of 200, DGX H100 and B200 eight of 400,
 // GB200 one of 400 a GPU, B300 and GB300 one of 800.
-double usual_adapter(std::string_view gpu) {
-  if (gpu.starts_with("v100")) return 12.5;
+double usual_adapter(std::string_view gpu, std::int64_t gpus_per_node) {
+  if (gpu.starts_with("v100")) return gpus_per_node > 4 ? 6.25 : 12.5;
   if (gpu.starts_with("a100")) return 25;
   if (gpu.starts_with("rtx")) return 1.25;  // 10 Gb/s
   if (gpu == "b300_sxm" || gpu == "gb300") return 100;
@@ -69,7 +69,8 @@ gpuplan::cluster read_cluster(const row& source, const gpuplan::gpu_spec& gpu) {
   const std::int64_t gpus = source.integer_or("gpus", 1);
   gpuplan::cluster on{.gpu = gpu, .gpus_per_node = joined_gpus(source, gpus)};
   on.nodes = std::max<std::int64_t>(1, gpus / on.gpus_per_node);
-  const double adapter = source.number("inter_node_GBps_per_gpu").value_or(usual_adapter(gpu.id));
+  const double adapter = source.number("inter_node_GBps_per_gpu").value_or(
+      usual_adapter(gpu.id, source.integer_or("gpus_per_node", 8)));
   if (on.nodes > 1)
     on.between_nodes =
         gpuplan::bandwidth::from_value(adapter * 1e9 * static_cast<double>(on.gpus_per_node));

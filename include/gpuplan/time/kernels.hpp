@@ -14,6 +14,7 @@ struct kernel_rates {
   double linear = 0;        // FLOP/s of linear layers, in the format that they multiply in
   double linear_bytes = 2;  // of an element that they read
   double half = 0;          // FLOP/s of other products, and of linear layers kept in 16 bits
+  double scalar = 0;        // of products that tensor cores do not take
   double attention_forward = 0;
   double attention_backward = 0;
   double bytes = 0;     // byte/s that products read and write,
@@ -33,6 +34,7 @@ struct kernel_rates {
     kernel_rates rates = *this;
     for (double* const rate : {&rates.linear,
                                &rates.half,
+                               &rates.scalar,
                                &rates.attention_forward,
                                &rates.attention_backward,
                                &rates.bytes,

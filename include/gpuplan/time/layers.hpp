@@ -750,7 +750,9 @@ class cost_visitor {
     const double batch = batch_ * heads;
     const double dim = static_cast<double>(op.query_dim);
     const double value = static_cast<double>(op.value_dim);
-    const double rate = on_.half * alignment_share(dim, value, element_, on_);
+    // Batched products whose heads no load of 16 bytes fits leave the tensor cores.
+    const double share = alignment_share(dim, value, element_, on_);
+    const double rate = share < 1 ? smaller_of(on_.scalar, on_.half * share) : on_.half;
     const auto time = [&](double m, double n, double k) {
       return matmul_time({m, n, k, batch}, rate, element_, element_, on_);
     };

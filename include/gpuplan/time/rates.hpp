@@ -110,6 +110,8 @@ struct micro_batch_time {
   const bool is_half = detail::is_half(setup.precision.compute);
   rates.half =
       products(setup.precision.compute, is_half ? reached.products : reached.products_fp32);
+  const auto single = peak(gpu, number_format::fp32);
+  rates.scalar = single ? products(number_format::fp32, reached.products_fp32) : rates.half;
   rates.linear = rates.half;
   rates.linear_bytes = detail::is_half(setup.precision.compute) ? 2 : 4;
   if (setup.precision.fp8_linears) {
