@@ -93,6 +93,9 @@ inline constexpr device_efficiency geforce{.name = "GeForce",
                                            .attention_forward = 0.6,
                                            .attention_backward = 0.45,
                                            .memory = 0.88,
+                                           .functions = 2.2,
+                                           .sums = 2.2,
+                                           .softmaxes = 1.82,
                                            .kernel_floor = 3_us,
                                            .source = "published kernels"};
 /// Cards of the same generations for workstations and servers, whose peak is that of sums in fp16
@@ -104,6 +107,9 @@ inline constexpr device_efficiency workstation{.name = "Workstation",
                                                .attention_forward = 0.4,
                                                .attention_backward = 0.3,
                                                .memory = 0.88,
+                                               .functions = 2.2,
+                                               .sums = 2.2,
+                                               .softmaxes = 1.82,
                                                .kernel_floor = 3_us,
                                                .source = "published kernels"};
 /// MI300X to MI355X: products of large shapes reach 0.51 (MI300X), 0.6 (MI325X), 0.46 (MI350X) and
@@ -117,6 +123,9 @@ inline constexpr device_efficiency cdna{.name = "CDNA",
                                         .attention_forward = 0.25,
                                         .attention_backward = 0.2,
                                         .memory = 0.7,
+                                        .functions = 2.2,
+                                        .sums = 2.2,
+                                        .softmaxes = 1.82,
                                         .kernel_floor = 5_us,
                                         .source = "published kernels"};
 

@@ -23,7 +23,8 @@ struct kernel_rates {
   double functions = 1;
   double sums = 1;
   double softmaxes = 1;
-  bool in_waves = true;  // tiles come in whole waves over the SMs
+  bool in_waves = true;  // tiles come in whole waves over the SMs,
+  double reuse = 1;      // and keep these so many times as busy as those of an A100
   double sms = 1;
   double floor = 0;      // s that any kernel takes
   double odd = 1;        // share of the rate where a dimension is no multiple of 4 bytes,
@@ -51,15 +52,19 @@ namespace detail {
 // would at the full rate: the smaller it is, the less it reuses operands.
 struct matmul_tile {
   int rows, columns;
-  double time;
+  double results;
+  double share;  // of the rate, on an A100
 };
 inline constexpr double tile_sides[] = {64, 128, 256};
-inline constexpr matmul_tile matmul_tiles[] = {{2, 1, 256 * 128},
-                                               {1, 2, 128 * 256},
-                                               {1, 1, 128 * 128 / 0.95},
-                                               {1, 0, 128 * 64 / 0.8},
-                                               {0, 1, 64 * 128 / 0.8},
-                                               {0, 0, 64 * 64 / 0.6}};
+inline constexpr matmul_tile matmul_tiles[] = {{2, 1, 256 * 128, 1},
+                                               {1, 2, 128 * 256, 1},
+                                               {1, 1, 128 * 128, 0.95},
+                                               {1, 0, 128 * 64, 0.8},
+                                               {0, 1, 64 * 128, 0.8},
+                                               {0, 0, 64 * 64, 0.6}};
+// FLOP/s of one of its SMs in half formats. Where an SM computes less while it is handed operands
+// as fast, smaller tiles keep it busy.
+inline constexpr double flops_of_ampere_sm = 312e12 / 108;
 
 constexpr double ceil_div(double a, double b) { return ceil(a / b); }
 constexpr bool divides(double part, double whole) { return floor(whole / part) * part == whole; }
@@ -99,8 +104,9 @@ constexpr double computing_time(const matmul_size& product, double rate, const k
     columns[side] = ceil_div(product.n, tile_sides[side]) * product.batch;
   }
   for (const matmul_tile& tile : matmul_tiles)
-    least =
-        smaller_of(least, ceil_div(rows[tile.rows] * columns[tile.columns], on.sms) * tile.time);
+    least = smaller_of(least,
+                       ceil_div(rows[tile.rows] * columns[tile.columns], on.sms) * tile.results /
+                           smaller_of(1, tile.share * on.reuse));
   return least * on.sms * 2 * product.k / rate;
 }
 constexpr double operand_bytes(const matmul_size& product, double element_bytes) {
