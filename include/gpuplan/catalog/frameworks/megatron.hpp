@@ -70,10 +70,12 @@ inline constexpr software_costs megatron_costs{.element_traffic = 4.2,
 
 /// Of code of this kind that nobody timed: one set for 342 published steps of nine sources on A100,
 /// V100, Blackwell and CDNA. In the middle of them it is 12 % off, 17 in the mean.
-inline constexpr software_costs untimed_megatron{.element_traffic = 2.5,
-                                                 .host_per_operator = 120_us,
-                                                 .host_per_collective = 70_us,
-                                                 .host_per_step = 26_ms,
+inline constexpr software_costs untimed_megatron{.matmul_rate = 0.93,
+                                                 .element_traffic = 2.2,
+                                                 .host_per_operator = 140_us,
+                                                 .host_per_collective = 100_us,
+                                                 .host_per_rank = 105_us,
+                                                 .host_per_step = 16_ms,
                                                  .hidden_tensor_communication = 0.3,
                                                  .hides_gradients = false,
                                                  .hides_parameters = false};
