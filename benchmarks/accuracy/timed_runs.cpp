@@ -69,8 +69,9 @@ gpuplan::cluster read_cluster(const row& source, const gpuplan::gpu_spec& gpu) {
   const std::int64_t gpus = source.integer_or("gpus", 1);
   gpuplan::cluster on{.gpu = gpu, .gpus_per_node = joined_gpus(source, gpus)};
   on.nodes = std::max<std::int64_t>(1, gpus / on.gpus_per_node);
-  const double adapter = source.number("inter_node_GBps_per_gpu").value_or(
-      usual_adapter(gpu.id, source.integer_or("gpus_per_node", 8)));
+  const double adapter =
+      source.number("inter_node_GBps_per_gpu")
+          .value_or(usual_adapter(gpu.id, source.integer_or("gpus_per_node", 8)));
   if (on.nodes > 1)
     on.between_nodes =
         gpuplan::bandwidth::from_value(adapter * 1e9 * static_cast<double>(on.gpus_per_node));

@@ -148,6 +148,22 @@ constexpr bool every_term_takes_time() {
   return true;
 }
 
+constexpr kernel_rates rates_of(const gpu_spec& gpu) {
+  return kernel_rates_of({.precision = bf16_pure}, gpu, catalog::efficiency_of(gpu));
+}
+
+// Of GPT's layer of width 1200.
+constexpr double attention_of_heads(std::int64_t heads) {
+  training_setup setup{.model = catalog::gpt2,
+                       .sequence_length = 1024,
+                       .precision = bf16_pure,
+                       .attention = attention_kernel::eager};
+  setup.model.hidden_size = 1200;
+  setup.model.num_attention_heads = heads;
+  const kernel_rates on = kernel_rates_of(setup, catalog::a100_sxm4_80gb, catalog::ampere);
+  return cost_of_layer(setup, on, 4, layer_kind::dense, false).forward.attention;
+}
+
 }  // namespace
 
 TEST_CASE("a product takes whole waves of tiles, and writes its result behind them") {
@@ -164,6 +180,33 @@ TEST_CASE("a product takes whole waves of tiles, and writes its result behind th
            detail::larger_of(wave, (2560.0 + 1280) * 1000 * 2 / 1e9) + 2560.0 * 1280 * 4 / 1e9));
   CONSTEXPR kernel_rates floored{.bytes = 1e15, .sms = 100, .floor = 3e-6};
   STATIC_CHECK(matmul_time({8, 8, 8}, 1e15, 2, 2, floored) == 3e-6);
+}
+
+TEST_CASE("an SM that computes less than an A100's needs no large tiles") {
+  // One tile of 128 x 64 on each of 100 SMs: 0.8 of an A100's rate, all of a slower SM's.
+  CONSTEXPR kernel_rates fast{.bytes = detail::infinity, .sms = 100};
+  CONSTEXPR kernel_rates slow{.bytes = detail::infinity, .reuse = 2, .sms = 100};
+  CONSTEXPR double full = 2.0 * 1280 * 640 * 1000 / 1e12;
+  STATIC_CHECK(near(matmul_time({1280, 640, 1000}, 1e12, 2, 2, fast), full / 0.8));
+  STATIC_CHECK(near(matmul_time({1280, 640, 1000}, 1e12, 2, 2, slow), full));
+  CONSTEXPR kernel_rates hopper = rates_of(catalog::h100_sxm5_80gb);
+  CONSTEXPR kernel_rates geforce = rates_of(catalog::rtx_3090);
+  STATIC_CHECK(hopper.reuse == 1);
+  STATIC_CHECK(near(geforce.reuse, 3.33, 0.02));
+}
+
+TEST_CASE("heads that no load of 16 bytes fits leave the tensor cores in eager attention") {
+  STATIC_CHECK(attention_of_heads(8) > 2 * attention_of_heads(10));  // of 150 and of 120
+  STATIC_CHECK(attention_of_heads(15) < 2 * attention_of_heads(10));
+}
+
+TEST_CASE("arithmetic bounds activations where SMs are handed many bytes for a clock") {
+  CONSTEXPR kernel_rates hopper = rates_of(catalog::h100_sxm5_80gb);
+  CONSTEXPR kernel_rates geforce = rates_of(catalog::rtx_3090);
+  CONSTEXPR kernel_rates blackwell = rates_of(catalog::b200_sxm);
+  STATIC_CHECK(near(hopper.functions, catalog::hopper.functions));
+  STATIC_CHECK(geforce.functions < 1.2);
+  STATIC_CHECK(blackwell.functions > 4);
 }
 
 TEST_CASE("widths that no vector load divides") {

@@ -172,6 +172,7 @@ class improved_composer : public step_composer {
       case time_resource::matmuls:
         on_.linear *= times;
         on_.half *= times;
+        on_.scalar *= times;
         break;
       case time_resource::attention:
         on_.attention_forward *= times;
@@ -180,6 +181,9 @@ class improved_composer : public step_composer {
       case time_resource::memory:
         on_.bytes *= times;
         on_.elements *= times;
+        on_.functions *= times;  // which arithmetic bounds
+        on_.sums *= times;
+        on_.softmaxes *= times;
         break;
       case time_resource::kernel_floor:
         on_.floor /= times;

@@ -14,12 +14,13 @@ struct kernel_rates {
   double linear = 0;        // FLOP/s of linear layers, in the format that they multiply in
   double linear_bytes = 2;  // of an element that they read
   double half = 0;          // FLOP/s of other products, and of linear layers kept in 16 bits
-  double scalar = 0;        // of products that tensor cores do not take
+  double scalar = detail::infinity;  // of products that tensor cores do not take
   double attention_forward = 0;
   double attention_backward = 0;
   double bytes = 0;     // byte/s that products read and write,
   double elements = 0;  // and what moves bytes only
-  // How many times as long others take for as many bytes, of eager PyTorch: see device_efficiency.
+  // How many times as long others take for as many bytes, of eager PyTorch, where that is more than
+  // once: see device_efficiency.
   double functions = 1;
   double sums = 1;
   double softmaxes = 1;

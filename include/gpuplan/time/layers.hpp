@@ -329,7 +329,7 @@ class cost_visitor {
       stream(in * out, is_eager_ ? 2 : 1, element_ + 4, wanted_.weights ? element_ + 4 : 0);
     multiply(tokens, in, out, 1, op.from != slot::image, !is_head && is_of_layer(op.kind));
     if (op.bias && !is_head && wanted_.weights) {
-      cost.backward.elements += tokens * out * element_ * (is_eager_ ? on_.sums : 1);
+      cost.backward.elements += tokens * out * element_ * (is_eager_ ? larger_of(1, on_.sums) : 1);
       cost.backward.operators += is_eager_ ? 1 : 0;
     }
     if (is_head) add_loss(tokens, out);
@@ -595,7 +595,8 @@ class cost_visitor {
                           : 12) *
                  element_);
     else
-      stream(elements * (is_eager_ ? on_.functions : 1), 1, 2 * element_, 3 * element_);
+      stream(
+          elements * (is_eager_ ? larger_of(1, on_.functions) : 1), 1, 2 * element_, 3 * element_);
   }
   // The loss of logits: a fused one writes the gradient over them.
   constexpr void add_loss(double tokens, double classes) {
@@ -779,8 +780,9 @@ class cost_visitor {
           (causal ? 2 : 1) * 2 * element_ + (casts_ ? element_ + 4 : 0) + (in_fp32 ? 6 : 0);
       const double read = in_fp32 ? 4 : element_;
       const double written = casts_ ? 4 : element_;
-      softmax = beside + on_.softmaxes * (read + written);
-      softmax_back = beside + on_.softmaxes * (read + 2 * written);
+      const double softmaxes = larger_of(1, on_.softmaxes);
+      softmax = beside + softmaxes * (read + written);
+      softmax_back = beside + softmaxes * (read + 2 * written);
       const double casts = (casts_ ? 1 : 0) + (in_fp32 ? 1 : 0);
       forward_operators = 8 + (causal ? 3 : 0) + casts + dropped;
       backward_operators = 10 + casts + dropped;

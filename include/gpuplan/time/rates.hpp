@@ -136,12 +136,12 @@ struct micro_batch_time {
   rates.elements = terms.elements ? moved : detail::infinity;
   // These are bound by what SMs do in a clock, and were measured on an H100: 132 of them at 1830
   // MHz for 3.35 TB/s.
-  const double arithmetic = gpu.clock_MHz ? rates.elements / (reached.memory * 3.35e12) * 132 * 1830 /
-                                                (gpu.sm_count * *gpu.clock_MHz)
-                                          : 1;
-  rates.functions = detail::larger_of(1, reached.functions * arithmetic);
-  rates.sums = detail::larger_of(1, reached.sums * arithmetic);
-  rates.softmaxes = detail::larger_of(1, reached.softmaxes * arithmetic);
+  const double clocks = gpu.clock_MHz ? 1.0 * gpu.sm_count * *gpu.clock_MHz : 0;
+  const double bytes_per_clock =
+      clocks > 0 ? moved / reached.memory / 3.35e12 * (132 * 1830.0 / clocks) : 1;
+  rates.functions = reached.functions * bytes_per_clock;
+  rates.sums = reached.sums * bytes_per_clock;
+  rates.softmaxes = reached.softmaxes * bytes_per_clock;
   rates.sms = gpu.sm_count;
   const auto kernel = launch_latency(gpu, launch_cost::kernel);
   rates.floor = (kernel ? kernel->value : reached.kernel_floor).value();
@@ -150,8 +150,7 @@ struct micro_batch_time {
   rates.odd = aligns ? reached.odd_matmuls : 1;
   rates.unaligned = aligns ? reached.unaligned_matmuls : 1;
   rates.in_waves = terms.waves;
-  const auto of_all_sms =
-      peak(gpu, is_half ? setup.precision.compute : number_format::fp16);
+  const auto of_all_sms = peak(gpu, is_half ? setup.precision.compute : number_format::fp16);
   if (of_all_sms && of_all_sms->value() > 0)
     rates.reuse =
         detail::larger_of(1, detail::flops_of_ampere_sm * rates.sms / of_all_sms->value());
