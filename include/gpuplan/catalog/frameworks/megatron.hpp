@@ -69,7 +69,8 @@ inline constexpr software_costs megatron_costs{.element_traffic = 4.2,
                                                .timed = true};
 
 /// Of code of this kind that nobody timed: one set for 342 published steps of nine sources on A100,
-/// V100, Blackwell and CDNA. In the middle of them it is 12 % off, 17 in the mean.
+/// V100, Blackwell and CDNA. In the middle of a source it is 2 to 11 % off, 3 to 18
+/// in the mean.
 inline constexpr software_costs untimed_megatron{.matmul_rate = 0.93,
                                                  .element_traffic = 2.2,
                                                  .host_per_operator = 140_us,
