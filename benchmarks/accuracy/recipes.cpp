@@ -101,6 +101,20 @@ void read_layers(const row& model, transformer& shape) {
   }
 }
 
+// "depth 27; hidden 1152; ffn 4304; heads 16; patch 16; merge 2; deepstack 3": a tower of layers,
+// and mergers of merge x merge patches to the model's width, one more for each layer read deeper.
+std::int64_t parameters_of_tower(std::string_view tower, std::int64_t width) {
+  const std::int64_t hidden = number_behind(tower, "hidden ");
+  const std::int64_t merged =
+      hidden * number_behind(tower, "merge ") * number_behind(tower, "merge ");
+  const std::int64_t ffn = number_behind(tower, "ffn ");
+  const std::int64_t patch = number_behind(tower, "patch ");
+  const std::int64_t layer = 4 * hidden * (hidden + 1) + 2 * hidden * ffn + ffn + 5 * hidden;
+  const std::int64_t merger = merged * (merged + 1) + merged * width + width + 2 * merged;
+  return number_behind(tower, "depth ") * layer + 2 * 3 * patch * patch * hidden +
+         (1 + number_behind(tower, "deepstack ")) * merger;
+}
+
 // "repeated shared layer, pattern *E"
 void read_prediction(const row& model, std::string& letters, transformer& shape) {
   const std::string_view note = model.text("mtp_note");
@@ -454,6 +468,8 @@ described_recipe describe_recipe(const row& source, const recipe_models& models)
   recipe.why_not = undescribed_part(*model);
   if (!recipe.why_not.empty()) return recipe;
   setup.model = shape_of(*model, source);
+  setup.frozen_parameters =
+      parameters_of_tower(model->text("vision_tower"), setup.model.hidden_size);
   recipe.mtp_letters = std::make_shared<std::string>();
   read_prediction(*model, *recipe.mtp_letters, setup.model);
   setup.framework = gpuplan::catalog::megatron_bridge_2606;

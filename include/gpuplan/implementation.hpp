@@ -108,6 +108,7 @@ constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
   return std::to_array<asked_property>({
       {code.is_pipelined, {fact::pipeline_parallel, ranks.pipeline_parallel}, 1},
       {code.is_pipelined, {fact::shares_kept_inputs, ranks.shares_kept_inputs}},
+      {code.has_every_part, {fact::frozen_parameters, of.frozen_parameters}},
       {code.offloads_activations, {fact::offloaded_layers, of.offloads.layers}},
       {code.offloads_activations, {fact::core_attention, of.offloads.core_attention}},
       {code.offloads_activations, {fact::attention_output, of.offloads.attention_output}},

@@ -32,6 +32,9 @@ struct training_setup {
   // tokens `sequence_length` counts. Null: `model` alone.
   const composite_model* composite = nullptr;
   trainable trains{};
+  // Of frozen towers before the model, on the first stage: their weights are counted, and neither
+  // what passes through them nor its time.
+  std::int64_t frozen_parameters = 0;
   std::int64_t sequence_length = 0;  // vision: the image's own
   std::int64_t target_length = 0;    // of an encoder-decoder's decoder; 0: the same
   std::int64_t encodings = 1;        // texts of a sample, of one graph
@@ -781,6 +784,10 @@ constexpr failure flaw_of_training(const training_setup& setup) {
 // What any estimate of a setup reads, whoever's code it is: lengths, counts of recomputation, a
 // probability.
 constexpr failure flaw_of_lengths(const training_setup& setup) {
+  const named_fact frozen{fact::frozen_parameters, setup.frozen_parameters};
+  if (frozen.value < 0 || frozen.value > most_of_a_dimension)
+    return failure(errc::out_of_bounds,
+                   {frozen, {fact::at_least, 0}, {fact::at_most, most_of_a_dimension}});
   const std::int64_t longest = std::int64_t{1} << 32;
   const bool reads_tokens = setup.model.kind != model_kind::vision;
   for (const named_fact count :

@@ -20,6 +20,9 @@ class megatron_gpt final : public megatron_recurrent {
   // -- what is built
 
   constexpr void construct() override {
+    if (setup.frozen_parameters != 0 && setup.place.stage == 0)
+      static_cast<void>(
+          t.charge(purpose::weights)->new_storage(setup.frozen_parameters * bytes_of(half_)));
     const std::int64_t chunks = setup.parallelism.virtual_pipeline;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) build(chunk);
     // what was built on the host moves to the device, then everything is cast
