@@ -215,6 +215,7 @@ enum class layer_construction {
 struct image_options {
   layer_construction built = layer_construction::attention_norms_mlp;
   bool positions_in_table = false;          // read by number; else one parameter, which is added
+  bool counts_patches = false;              // for these numbers, which differ by image
   bool builds_key_first = false;            // then value and query
   bool views_behind_projections = false;    // heads are told apart when all three are computed
   bool adds_to_residual = false;            // the residual is the first operand

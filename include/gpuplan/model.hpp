@@ -41,6 +41,7 @@ struct component {
   connector next{};                  // what this part and those before it feed; none without widths
   std::int64_t unread_layers = 0;    // the last ones, whose results no part reads
   bool class_token_read = true;      // by the next part, beside the patches
+  std::int64_t joined_patches = 1;   // so many are one token of the next part: pixel shuffle
   const implementation* by =
       nullptr;  // whose code runs it in a step of all, whoever says so keeps it
 };

@@ -14,6 +14,7 @@ namespace code_names {
 inline constexpr code_name llava{"llava"};
 inline constexpr code_name paligemma{"paligemma"};
 inline constexpr code_name pi0{"pi0"};
+inline constexpr code_name smolvlm{"smolvlm"};
 inline constexpr code_name vision_language_action{"vision_language_action"};
 }  // namespace code_names
 
@@ -40,6 +41,13 @@ inline constexpr layer_class pi0 = [] {
   changed.name = &code_names::pi0;
   changed.parts[2] = &decoder;
   changed.recomputes_layers = false;
+  return changed;
+}();
+/// Hugging Face's Idefics3 and SmolVLM: a SigLIP for images of any size, one linear layer without
+/// bias, a language model.
+inline constexpr layer_class smolvlm = [] {
+  layer_class changed = llava;
+  changed.name = &code_names::smolvlm;
   return changed;
 }();
 /// SigLIP, a connector, a language model without head, and a diffusion transformer of actions.
@@ -71,6 +79,25 @@ inline constexpr framework hugging_face_pi0{.name = "transformers, PI0ForConditi
                                             .implementation = {.layers = &layer_classes::pi0},
                                             .costs = eager_costs};
 
+/// SmolVLMForConditionalGeneration, Idefics3ForConditionalGeneration,
+inline constexpr framework hugging_face_smolvlm{
+    .name = "transformers, SmolVLMForConditionalGeneration",
+    .implementation = {.layers = &layer_classes::smolvlm},
+    .costs = eager_costs};
+
+/// and their tower.
+inline constexpr framework hugging_face_smolvlm_tower{
+    .name = "transformers, SmolVLMVisionTransformer",
+    .implementation = {.layers = &layer_classes::vit,
+                       .images = {.built = layer_construction::attention_norm_mlp_norm,
+                                  .positions_in_table = true,
+                                  .counts_patches = true,
+                                  .builds_key_first = true,
+                                  .adds_to_residual = true,
+                                  .drops_embedding = false,
+                                  .drops_hidden = false}},
+    .costs = eager_costs};
+
 /// Likewise with torch.nn around transformers' models, as GR00T N1 and N1.5 are made: images, text,
 /// and a diffusion transformer of actions.
 inline constexpr framework torch_vision_language_action{
@@ -82,6 +109,8 @@ inline constexpr listed_framework hugging_face_composite_frameworks[] = {
     {&hugging_face_llava, "llava", {"llava"}},
     {&hugging_face_paligemma, "paligemma", {"paligemma"}},
     {&hugging_face_pi0, "pi0", {"pi0"}},
+    {&hugging_face_smolvlm, "smolvlm", {"smolvlm", "idefics3"}},
+    {&hugging_face_smolvlm_tower, "", {"smolvlm_vision", "idefics3_vision"}},
     {&torch_vision_language_action, "vla", {"vla_composite", "gr00t"}},
 };
 

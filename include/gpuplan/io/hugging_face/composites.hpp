@@ -90,6 +90,23 @@ inline void read_paligemma(config_reader& from, composite_model& model) {
                 .tokens = tower.model.image.tokens()};
 }
 
+inline void read_smolvlm(config_reader& from, composite_model& model) {
+  component& tower = model.parts[0];
+  component& language = model.parts[1];
+  read_part(from, "vision_config", "smolvlm_vision", tower);
+  read_part(from, "text_config", "llama", language);
+  language.model.tied_embeddings = from.flag("tie_word_embeddings", false);
+  for (const char* key : {"image_token_id", "use_cache", "vocab_size", "_pad_token_id"})
+    from.ignore(key);
+  const std::int64_t side = from.integer("scale_factor", 2);
+  const std::int64_t patch = tower.model.image.patch_size;
+  if (side < 1 || patch < 1 || tower.model.image.image_size / patch % side != 0)
+    return from.wrong("scale_factor", "a divisor of the patches of a side");
+  tower.joined_patches = side * side;
+  model.other_parameters = from.multiple(
+      "scale_factor", tower.joined_patches * tower.model.hidden_size, language.model.hidden_size);
+}
+
 inline void read_pi0(config_reader& from, composite_model& model) {
   config_reader paired = from.inside("vlm_config");
   read_paligemma(paired, model);
@@ -210,6 +227,8 @@ inline constexpr composite_reader composite_readers[] = {
     {"paligemma", read_paligemma},
     {"pi0", read_pi0},
     {"siglip", read_siglip},
+    {"smolvlm", read_smolvlm},
+    {"idefics3", read_smolvlm},
     {"vla_composite", read_vision_language_action}};
 
 [[nodiscard]] inline const composite_reader* composite_reader_of(std::string_view model_type) {

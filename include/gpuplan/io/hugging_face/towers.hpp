@@ -40,6 +40,13 @@ inline void read_siglip_tower(config_reader& from, transformer& model) {
   model.attention_pooling = from.flag("vision_use_head", true);
 }
 
+inline void read_smolvlm_tower(config_reader& from, transformer& model) {
+  read_tower(from, model, 32);
+  model.hidden_act = activation_function::gelu_tanh;
+  model.image.class_tokens = 0;
+  model.position_rows = model.image.tokens();
+}
+
 inline void read_clip_texts(config_reader& from, transformer& model) {
   make_classic(model);
   model.num_hidden_layers = from.integer("num_hidden_layers", 12);
@@ -66,7 +73,9 @@ inline void read_siglip_texts(config_reader& from, transformer& model) {
   model.projection_bias = true;
 }
 
-inline constexpr type_reader tower_readers[] = {{"clip_text_model", read_clip_texts},
+inline constexpr type_reader tower_readers[] = {{"idefics3_vision", read_smolvlm_tower},
+                                                {"smolvlm_vision", read_smolvlm_tower},
+                                                {"clip_text_model", read_clip_texts},
                                                 {"clip_vision_model", read_clip_tower},
                                                 {"siglip_text_model", read_siglip_texts},
                                                 {"siglip_vision_model", read_siglip_tower}};

@@ -6,6 +6,7 @@
 #include <gpuplan/replay/codes/composites/action_head.hpp>
 #include <gpuplan/replay/codes/composites/composite.hpp>
 #include <gpuplan/replay/codes/composites/pi0.hpp>
+#include <gpuplan/replay/codes/composites/smolvlm.hpp>
 #include <gpuplan/replay/codes/composites/two_towers.hpp>
 #include <gpuplan/replay/model_code.hpp>
 
@@ -17,6 +18,7 @@ inline constexpr known_code codes_of_composites[] = {
     {&code_names::paligemma, &code_of<paligemma_code>},
     {&code_names::pi0, &code_of<pi0_code>},
     {&code_names::siglip, &code_of<siglip_code>},
+    {&code_names::smolvlm, &code_of<smolvlm_code>},
     {&code_names::vision_language_action, &code_of<vision_language_action_code>}};
 
 }  // namespace gpuplan::eager

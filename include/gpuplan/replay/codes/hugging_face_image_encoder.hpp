@@ -84,6 +84,18 @@ class image_encoder_code : public hugging_face_code {
     int first_in_vain = 0;
     int behind_vain = 0;
   };
+  /// What hides patches of images that have all of theirs: nothing, but for eager attention.
+  constexpr value read_mask_of_patches(std::int64_t images) {
+    const std::int64_t patches = model.image.patches();
+    value mask;
+    if (is_eager())
+      mask = full(t, {images, 1, patches, patches}, t.format_of(patches_.weight));
+    else
+      ask_about_any(images * patches);
+    beside[the_mask] = mask;
+    return mask;
+  }
+  tensor patches_counted{};  // the numbers of positions, where whoever calls has counted them
   /// Behind so many layers.
   constexpr value run_layers(const tensor& given, std::int64_t read) {
     value images = cast(t, given, t.format_of(patches_.weight));
@@ -174,8 +186,10 @@ class image_encoder_code : public hugging_face_code {
       positions_ = table_module(image.tokens(), width, trains_all()).weight;
       behind_patches_ = t.parameters.size();
       const auto charged = t.charge(purpose::buffers);
-      numbers_ = hold(t.make({1, image.tokens()}, element::int64));
-      add_numbers(numbers_);
+      if (!code().counts_patches) {
+        numbers_ = hold(t.make({1, image.tokens()}, element::int64));
+        add_numbers(numbers_);
+      }
     } else {
       const std::int64_t numbered = code().registers_behind_positions
                                         ? image.tokens() - image.register_tokens
@@ -210,7 +224,8 @@ class image_encoder_code : public hugging_face_code {
     if (code().initializes_layers_first) initialize_layers();
     if (code().truncates_weights) truncate_weight(patches_);
     if (code().positions_in_table) {
-      t.touch(8 * model.image.tokens());  // the numbers of positions, written again
+      if (!code().counts_patches)
+        t.touch(8 * model.image.tokens());  // the numbers of positions, written again
     } else if (code().truncates_positions) {
       truncate(t.parameters[positions_].data.count());
       if (class_token_ != none) truncate(width);
@@ -249,9 +264,10 @@ class image_encoder_code : public hugging_face_code {
     const std::int64_t width = model.hidden_size;
     const std::int64_t batch = images->size[0];
     // PEFT wants a gradient of the layers' input, where they are computed again: of what the module
-    // of the patches returns.
-    const bool wants_gradient =
+    // of the patches returns, or where patches are counted that of the embeddings.
+    const bool wants_at_all =
         setup.recompute == recompute_mode::full && setup.trains.what == training::adapters;
+    const bool wants_gradient = wants_at_all && !code().counts_patches;
     value maps = convolve(t, images, patches_.weight, patches_.bias);
     images.drop();
     if (wants_gradient && code().positions_in_table) t.require_gradient(maps.get());
@@ -276,7 +292,7 @@ class image_encoder_code : public hugging_face_code {
     }
     if (!code().positions_in_table) patches.drop();
     if (code().positions_in_table)
-      x = add(t, x, embedding(t, numbers_, positions_));
+      x = add(t, x, embedding(t, code().counts_patches ? patches_counted : numbers_, positions_));
     else
       x = add(t, x, t.parameter(positions_));
     if (registers_ != none && code().registers_behind_positions) {
@@ -285,6 +301,7 @@ class image_encoder_code : public hugging_face_code {
       const value others = slice(t, x, 1, image.patches());
       x = concatenate(t, {&*first, &*registers, &*others}, 1);
     }
+    if (wants_at_all && code().counts_patches) t.require_gradient(x.get());
     return dropout(t, x, drops && code().drops_embedding);
   }
 

@@ -12,10 +12,8 @@
 namespace gpuplan::eager {
 
 // The temporary storage of CUB's sum of a whole tensor: a partial sum of each block.
-constexpr std::int64_t partial_sums(const device_traits& device, std::int64_t items) {
-  const std::int64_t blocks =
-      at_most(ceil_div(items, std::int64_t{4096}), std::int64_t{10} * device.multiprocessors);
-  return round_up(4 * blocks, 256) + 255;
+constexpr std::int64_t partial_sums(const device_traits& device) {
+  return round_up(4 * 10 * device.multiprocessors, 256) + 255;
 }
 
 /// A copy of other sizes, in another order; its gradient is copied back.
@@ -73,9 +71,9 @@ constexpr void masked_scatter_backward(const node_backward& b) {
   {
     const value wide = t.make(b.g.size, element::boolean);
     const value count = t.make(sizes{1}, element::fp32);
-    t.touch(partial_sums(t.device, b.g.count()));
+    t.touch(partial_sums(t.device));
     places = t.make({b.by.size[1].count(), b.g.size.rank}, element::int64, {"places"});
-    t.touch(256 + tile_states(b.g.count(), 4096, 8));
+    t.touch(256 + tile_states(b.g.count(), 4224, 8));
   }
   b.out[1] = t.make(b.by.size[1], b.g.format);
   t.executes({&b.g, &b.kept(0), &*b.out[1]}, {.kernels = 4, .copies = 1});
