@@ -98,6 +98,11 @@ constexpr failure flaw_of_image_classifiers(const transformer& model, const impl
   return flaw_of_encoders(model, as, norm_position::before);
 }
 constexpr failure flaw_of_vit(const transformer& model, const implementation& as) {
+  // A larger model counts them.
+  if (const failure why = flaw_if_any({{fact::counts_patches, as.images.counts_patches}},
+                                      {fact::layers, as.layers->name});
+      failed(why))
+    return why;
   if (const failure why = flaw_of_image_classifiers(model, as); failed(why)) return why;
   const named_fact layers{fact::layers, as.layers->name};
   if (const failure why = flaw_if_any({{fact::attention_pooling, model.attention_pooling}}, layers);
