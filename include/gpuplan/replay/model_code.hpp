@@ -131,7 +131,7 @@ class model_code : public recomputer {
     return t.autocast(setup.precision.autocast(), element_of(setup.precision.compute));
   }
 
-  model_code* whole = this;  // the model that this is a part of
+  model_code* whole_model = this;  // the model that this is a part of
   sharding* shards = nullptr;
   bool is_watched = false;  // the sharding has hooks around every module
   tensor given_input{};     // the input as the present forward was given it
@@ -271,17 +271,17 @@ class model_code : public recomputer {
   }
   /// A module shares the first table: what moves the model to its device meets that again.
   constexpr void add_shared_table(bool is_followed = false) {
-    whole->shared_tables_.push({t.parameters.size(), is_followed});
+    whole_model->shared_tables_.push({t.parameters.size(), is_followed});
   }
   /// A table of numbers that the model has beside its parameters, and casts with them.
   constexpr void add_buffer(value& table) { add_buffer(table.get(), t.parameters.size()); }
   /// Likewise, before the parameter named.
   constexpr void add_buffer(tensor& table, int before) {
-    whole->buffers_.push({&table, {}, before});
+    whole_model->buffers_.push({&table, {}, before});
   }
   /// One of integers, which keep their format.
   constexpr void add_numbers(const tensor& table) {
-    whole->buffers_.push({nullptr, table, t.parameters.size()});
+    whole_model->buffers_.push({nullptr, table, t.parameters.size()});
   }
   constexpr module linear_module(std::int64_t out, std::int64_t in, bool bias, bool trains) {
     module made;

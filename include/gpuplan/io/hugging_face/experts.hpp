@@ -3,6 +3,7 @@
 // Mixtures of experts in a config.json. Private.
 
 #include <gpuplan/io/hugging_face/config_reader.hpp>
+#include <gpuplan/io/hugging_face/decoders.hpp>
 #include <gpuplan/model.hpp>
 
 #include <cstddef>

@@ -123,8 +123,8 @@ class hugging_face_masks : public model_code {
     const auto seen_at_all = [&] {
       value seen;
       {
-        value none;
-        if (blocks.defined()) none = compute(t, of_query, sizes{1}, element::boolean);
+        value at_once;
+        if (blocks.defined()) at_once = compute(t, of_query, sizes{1}, element::boolean);
         seen = by_position_alone();
         if (blocks.defined()) seen = compute(t, seen, by_position, element::boolean);
       }

@@ -507,13 +507,13 @@ class tape : public storage_table {
     }
   }
   /// Likewise of the nodes since `first` that none of these tensors goes back to.
-  constexpr void drop_nodes_but(int first, const growing_array<tensor>& alive) {
+  constexpr void drop_nodes_but(int first, const growing_array<tensor>& in_use) {
     growing_array<bool> reached;
     for (int at = first; at < nodes.size(); ++at) reached.push(false);
     const auto reach = [&](int node) {
       if (node >= first) reached[node - first] = true;
     };
-    for (int at = 0; at < alive.size(); ++at) reach(alive[at].node);
+    for (int at = 0; at < in_use.size(); ++at) reach(in_use[at].node);
     for (int at = nodes.size() - 1; at >= first; --at)
       for (int which = 0; reached[at - first] && which < nodes[at].inputs; ++which)
         reach(nodes[at].input[which].node);

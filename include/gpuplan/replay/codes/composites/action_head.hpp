@@ -152,8 +152,8 @@ class vision_language_action_code final : public composite_code {
       const value action = linear(noised, of_action_);
       z = concatenate(t, state, action, 1);
     }
-    for (int block = 0; block < blocks_.size(); ++block)
-      z = run_block(blocks_[block], z, block % 2 == 0 ? &context : nullptr, time);
+    for (int which = 0; which < blocks_.size(); ++which)
+      z = run_block(blocks_[which], z, which % 2 == 0 ? &context : nullptr, time);
     t.begin(moment::loss);
     value made = layer_norm(t, z, last_norm_.weight, last_norm_.bias);
     made = slice(t, linear(std::move(made), to_action_), 1, head().horizon);

@@ -45,7 +45,7 @@ class composite_code : public hugging_face_code {
   /// Before any part is built.
   constexpr void add_parts(std::initializer_list<model_code*> parts) {
     for (model_code* part : parts) {
-      part->whole = this;
+      part->whole_model = this;
       parts_.push(part);
     }
     t.recompute_by(*this);

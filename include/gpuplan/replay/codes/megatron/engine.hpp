@@ -162,16 +162,16 @@ class megatron_engine : public megatron_parts {
                                  const module& norm_inside,
                                  const module& by,
                                  bool adds_bias,
-                                 const low_rank& beside) {
-    if (beside.down == none) return column_linear(x, norm_inside, by, adds_bias);
+                                 const low_rank& adapter) {
+    if (adapter.down == none) return column_linear(x, norm_inside, by, adds_bias);
     const value normed = norm_inside.weight == none ? t.share(x) : engine_norm(x, norm_inside);
     const value made = column_linear(normed, {}, by, adds_bias);
-    return add(t, made, beside_of(normed, beside));
+    return add(t, made, beside_of(normed, adapter));
   }
-  constexpr value adapted_row_linear(const tensor& x, const module& by, const low_rank& beside) {
+  constexpr value adapted_row_linear(const tensor& x, const module& by, const low_rank& adapter) {
     const value made = row_linear(x, by);
-    if (beside.down == none) return t.share(made);
-    return add(t, made, beside_of(x, beside));
+    if (adapter.down == none) return t.share(made);
+    return add(t, made, beside_of(x, adapter));
   }
   constexpr value beside_of(const tensor& x, const low_rank& by) {
     const value narrow = parallel_matmul(x, by.down, none, false);
