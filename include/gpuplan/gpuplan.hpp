@@ -58,8 +58,8 @@
 #include <gpuplan/time/step_rates.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/trainable.hpp>
-#include <gpuplan/transformer.hpp>
 #include <gpuplan/training_run.hpp>
 #include <gpuplan/training_setup.hpp>
+#include <gpuplan/transformer.hpp>
 #include <gpuplan/units.hpp>
 #include <gpuplan/version.hpp>
