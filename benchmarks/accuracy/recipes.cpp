@@ -281,6 +281,7 @@ std::string read_graphs(const row& source, gpuplan::captured_parts& to) {
     bool captured_parts::*is;
   };
   constexpr named_part known[] = {{"attn", &captured_parts::attention},
+                                  {"mamba", &captured_parts::state_spaces},
                                   {"mlp", &captured_parts::mlp},
                                   {"moe_router", &captured_parts::router},
                                   {"moe_preprocess", &captured_parts::dispatch}};

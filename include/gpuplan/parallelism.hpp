@@ -48,14 +48,15 @@ struct recomputed_modules {
 /// What the host launches as CUDA graphs, recorded once: Megatron-Core's cuda_graph_impl and
 /// cuda_graph_scope. Each replays with one launch.
 struct captured_parts {
-  bool iteration = false;  // full_iteration: all forwards and backwards of a step
-  bool attention = false;  // attn: with the norm before it and the residual behind it
-  bool mlp = false;        // likewise, of layers without experts
-  bool router = false;     // moe_router: with the norm before it and shared experts
-  bool dispatch = false;   // moe_preprocess: what finds the places of tokens, with the router
+  bool iteration = false;     // full_iteration: all forwards and backwards of a step
+  bool attention = false;     // attn: with the norm before it and the residual behind it
+  bool state_spaces = false;  // mamba: likewise
+  bool mlp = false;           // likewise, of layers without experts
+  bool router = false;        // moe_router: with the norm before it and shared experts
+  bool dispatch = false;      // moe_preprocess: what finds the places of tokens, with the router
 
   [[nodiscard]] constexpr bool any() const {
-    return iteration || attention || mlp || router || dispatch;
+    return iteration || attention || state_spaces || mlp || router || dispatch;
   }
   friend constexpr bool operator==(const captured_parts&, const captured_parts&) = default;
 };

@@ -541,21 +541,27 @@ constexpr failure flaw_of_graphs(const training_setup& setup) {
   const layer_class& code = setup.framework.layers();
   const named_fact of_iteration{fact::graph_of_iteration, parts.iteration};
   const named_fact of_attention{fact::graph_of_attention, parts.attention};
+  const named_fact of_state_spaces{fact::graph_of_state_spaces, parts.state_spaces};
   const named_fact of_mlp{fact::graph_of_mlp, parts.mlp};
   const named_fact of_router{fact::graph_of_router, parts.router};
   const named_fact of_dispatch{fact::graph_of_dispatch, parts.dispatch};
   const named_fact none{fact::takes, false};
-  const bool in_layers = parts.attention || parts.mlp || parts.router || parts.dispatch;
+  const bool in_layers =
+      parts.attention || parts.state_spaces || parts.mlp || parts.router || parts.dispatch;
   if (!code.captures_graphs)
-    return flaw_if_any({of_iteration, of_attention, of_mlp, of_router, of_dispatch},
-                       {fact::layers, code.name});
+    return flaw_if_any(
+        {of_iteration, of_attention, of_state_spaces, of_mlp, of_router, of_dispatch},
+        {fact::layers, code.name});
   if (parts.iteration)
-    if (const failure why =
-            flaw_if_any({of_attention, of_mlp, of_router, of_dispatch}, of_iteration);
+    if (const failure why = flaw_if_any(
+            {of_attention, of_state_spaces, of_mlp, of_router, of_dispatch}, of_iteration);
         failed(why))
       return why;
   const expert_mixture& moe = setup.model.moe;
   const named_fact experts{fact::num_experts, moe.num_experts};
+  if (parts.state_spaces && setup.model.mamba.num_heads == 0)
+    return without_code(
+        {of_state_spaces, {fact::mamba_num_heads, setup.model.mamba.num_heads}, none});
   if (parts.dispatch && !parts.router)
     return without_code({of_dispatch, of_router, {fact::takes, false}});
   if (parts.router && moe.num_experts == 0) return without_code({of_router, experts, none});
@@ -563,9 +569,10 @@ constexpr failure flaw_of_graphs(const training_setup& setup) {
     return without_code({of_mlp, experts, none});
   if (in_layers && setup.recompute == recompute_mode::full)
     return without_code({{fact::recompute, setup.recompute},
-                         parts.attention ? of_attention
-                         : parts.mlp     ? of_mlp
-                                         : of_router,
+                         parts.attention      ? of_attention
+                         : parts.state_spaces ? of_state_spaces
+                         : parts.mlp          ? of_mlp
+                                              : of_router,
                          {fact::takes, recompute_mode::none},
                          {fact::takes, recompute_mode::selective}});
   if (setup.recompute != recompute_mode::selective) return {};

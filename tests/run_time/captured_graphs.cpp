@@ -63,6 +63,26 @@ TEST_CASE("graphs take launches off the host") {
   }
 }
 
+TEST_CASE("graphs of layers that have one part each") {
+  training_setup setup = launched(true);
+  setup.model.hybrid_pattern = {"MEM*"};
+  setup.model.mamba = {.num_heads = 8, .head_dim = 64, .state_size = 64};
+  CHECK(validate(setup.model));
+  double last = host_of(setup);
+  for (bool captured_parts::*part :
+       {&captured_parts::state_spaces, &captured_parts::attention, &captured_parts::router}) {
+    setup.graphs.*part = true;
+    CHECK(validate(setup));
+    CHECK(host_of(setup) < last);
+    last = host_of(setup);
+  }
+  CHECK(last > 0);
+  setup.model.hybrid_pattern = {};
+  setup.model.mamba = {};
+  CHECK(
+      refuses(setup, "graph_of_state_spaces true is not taken beside mamba_num_heads 0; false is"));
+}
+
 TEST_CASE("graphs have pools of their own") {
   for (const std::int64_t micro_batch : {1, 4}) {
     const batch_plan plan{.micro_batch = micro_batch, .accumulation = 3};

@@ -216,13 +216,18 @@ class cost_visitor {
   }
   // A graph is one launch, whatever it holds: of attention, all before the last sublayer. Experts
   // and what moves their tokens stay outside.
-  constexpr void capture(bool has_experts) {
+  constexpr void capture(layer_kind kind) {
     const captured_parts& parts = setup_.graphs;
     if (!parts.any()) return;
     const launch_counts all = launches();
+    const bool mixes_alone =
+        kind == layer_kind::attention_alone || kind == layer_kind::linear_alone;
+    const bool is_captured = kind == layer_kind::state_space_alone ? parts.state_spaces
+                             : mixes_alone                         ? parts.attention
+                             : has_mixture(kind)                   ? parts.router
+                                                                   : parts.mlp;
     const auto of_sublayers = [&](double first, double whole, double moving) {
       const double second = whole - first;
-      const bool is_captured = has_experts ? parts.router : parts.mlp;
       return (parts.attention ? smaller_of(1, first) : first) +
              (is_captured ? smaller_of(1, second - moving) + moving : second);
     };
@@ -840,7 +845,7 @@ constexpr double recomputed_share(const training_setup& setup, std::int64_t stag
   visitor.windowed = windowed;
   visitor.causal = setup.model.kind == model_kind::decoder || kind == layer_kind::cross;
   visit_layer(setup.model, kind, visitor);
-  visitor.capture(kind == layer_kind::experts);
+  visitor.capture(kind);
   layer_cost cost = visitor.cost;
   pass_kernels kept;
   if (kernels != nullptr) kept = std::exchange(kernels->again, {});
