@@ -110,6 +110,22 @@ inline constexpr framework hugging_face_arcee =
 inline constexpr framework hugging_face_ministral_3 =
     decoders::kin_of_llama("transformers, Ministral3ForCausalLM", {.scales_queries = true});
 
+/// Jais2ForCausalLM.
+inline constexpr framework hugging_face_jais_2 = decoders::kin_of_llama(
+    "transformers, Jais2ForCausalLM", {.has_layer_norms = true, .has_plain_mlp = true});
+
+/// CwmForCausalLM.
+inline constexpr framework hugging_face_cwm = decoders::kin_of_llama(
+    "transformers, CwmForCausalLM", {.masks_by_kind = true, .makes_both_masks = true});
+
+/// VaultGemmaForCausalLM.
+inline constexpr framework hugging_face_vault_gemma = [] {
+  framework changed = hugging_face_gemma_2;
+  changed.name = "transformers, VaultGemmaForCausalLM";
+  changed.implementation.decoder.norms_around = false;
+  return changed;
+}();
+
 /// GraniteForCausalLM.
 inline constexpr framework hugging_face_granite = decoders::kin_of_llama(
     "transformers, GraniteForCausalLM",
@@ -231,6 +247,9 @@ inline constexpr listed_framework decoder_frameworks[] = {
     {&hugging_face_olmo_3, "olmo-3", {"olmo-3", "olmo3"}},
     {&hugging_face_arcee, "arcee", {"arcee"}},
     {&hugging_face_ministral_3, "ministral-3", {"ministral3", "ministral-3"}},
+    {&hugging_face_jais_2, "jais-2", {"jais2", "jais-2"}},
+    {&hugging_face_cwm, "cwm", {"cwm"}},
+    {&hugging_face_vault_gemma, "vault-gemma", {"vaultgemma"}},
     {&hugging_face_granite, "granite", {"granite"}},
     {&hugging_face_seed_oss, "seed-oss", {"seed-oss", "seed_oss", "seedoss"}},
     {&hugging_face_exaone_4, "exaone-4", {"exaone4", "exaone-4"}},

@@ -48,6 +48,22 @@ inline void read_gpt2(config_reader& from, transformer& model) {
   from.only("add_cross_attention", false);
 }
 
+inline void read_gptj(config_reader& from, transformer& model) {
+  make_classic(model);
+  model.hidden_act = activation_function::gelu_tanh;
+  model.num_hidden_layers = from.integer("n_layer");
+  model.hidden_size = from.integer("n_embd");
+  model.num_attention_heads = from.integer("n_head");
+  model.vocab_size = from.integer("vocab_size");
+  model.intermediate_size = from.integer("n_inner", from.multiple("n_embd", model.hidden_size, 4));
+  model.sinusoid_rows = from.integer("n_positions", 2048);
+  model.rotary_dim = from.integer("rotary_dim", 64);
+  model.attention_bias = model.attention_out_bias = false;
+  model.parallel_attention = model.lm_head_bias = true;
+  model.norms_per_layer = 1;
+  model.tied_embeddings = from.flag("tie_word_embeddings", false);
+}
+
 inline void read_gpt_bigcode(config_reader& from, transformer& model) {
   read_gpt2(from, model);
   if (from.flag("multi_query", true)) model.num_key_value_heads = 1;
@@ -226,6 +242,15 @@ inline constexpr type_reader decoder_readers[] = {
        read_window(from, model, 4096, 4);
        rotate_windowed_layers(from, model);
      }},
+    {"cwm",
+     [](config_reader& from, transformer& model) {
+       model.num_key_value_heads = 8;
+       model.head_dim = 128;
+       read_llama(from, model);
+       model.mlp_bias = from.flag("mlp_bias", false);
+       model.global_layer_first = true;
+       read_window(from, model, 8192, 4);
+     }},
     {"ernie4_5",
      [](config_reader& from, transformer& model) {
        model.tied_embeddings = true;
@@ -286,6 +311,7 @@ inline constexpr type_reader decoder_readers[] = {
      }},
     {"gpt2", read_gpt2},
     {"gpt_bigcode", read_gpt_bigcode},
+    {"gptj", read_gptj},
     {"gpt_neox",
      [](config_reader& from, transformer& model) {
        read_heads(from, model);
@@ -312,6 +338,14 @@ inline constexpr type_reader decoder_readers[] = {
        read_biases(from, model);
        model.qk_norm = qk_norm_scope::head;
        from.ignore("eod_token_id");
+     }},
+    {"jais2",
+     [](config_reader& from, transformer& model) {
+       read_llama(from, model);
+       make_classic(model);
+       read_biases(from, model, true);
+       model.mlp_bias = from.flag("mlp_bias", true);
+       model.hidden_act = activation_function::relu_squared;
      }},
     {"llama", read_llama_with_biases},
     {"ministral",
@@ -394,6 +428,15 @@ inline constexpr type_reader decoder_readers[] = {
            from.flag("use_bias", true);
        model.hidden_act = activation_function::gelu_tanh;
        read_window(from, model, 0);
+     }},
+    {"vaultgemma",
+     [](config_reader& from, transformer& model) {
+       read_gemma2(from, model);
+       model.norm_at = norm_position::before;
+       model.norms_per_layer = 2;
+       if (from.is_null("attn_logit_softcapping") || from.is_null("final_logit_softcapping"))
+         from.refuse("attn_logit_softcapping", "this reader knows VaultGemma with its caps alone");
+       read_window(from, model, 4096, 2);
      }},
 };
 

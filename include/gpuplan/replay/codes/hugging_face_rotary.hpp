@@ -242,7 +242,7 @@ class rotary_lm_code : public causal_lm_code {
 
   // create_sinusoidal_positions
   constexpr value sinusoids() {
-    const sizes rows{setup.sequence_length};
+    const sizes rows{model.sinusoid_rows != 0 ? model.sinusoid_rows : setup.sequence_length};
     const sizes half{rows[0], rotary_width() / 2};
     const value inverse = inverse_frequencies(rotary_width(), element::int64);
     const value angles = compute(
