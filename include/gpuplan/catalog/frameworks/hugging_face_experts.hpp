@@ -252,7 +252,7 @@ inline constexpr framework hugging_face_glm4_moe{
     .name = "transformers, Glm4MoeForCausalLM",
     .implementation = experts_of::like_llama(
         experts_of::deepseek,
-        {.rotary_parts = rotary_parts_kind::in_rotation, .rotary_percent = 50}),
+        {.rotary_parts = rotary_parts_kind::behind_rotation, .rotary_percent = 50}),
     .costs = eager_decoder};
 
 /// MiniMaxM2ForCausalLM.
@@ -260,7 +260,7 @@ inline constexpr framework hugging_face_minimax_m2{
     .name = "transformers, MiniMaxM2ForCausalLM",
     .implementation = experts_of::like_llama(
         {.router = router_kind::sigmoid, .corrects_choice = true, .balances = true},
-        {.rotary_parts = rotary_parts_kind::in_rotation, .views_behind_projections = true}),
+        {.rotary_parts = rotary_parts_kind::behind_rotation, .views_behind_projections = true}),
     .costs = eager_decoder};
 
 /// Llama4ForCausalLM.

@@ -6,6 +6,7 @@
 #include <gpuplan/io/hugging_face/decoders.hpp>
 #include <gpuplan/model.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -40,7 +41,8 @@ inline void read_routed_experts(config_reader& from, transformer& model) {
   model.moe.moe_intermediate_size = from.integer("moe_intermediate_size");
   model.moe.shared_expert_intermediate_size = from.multiple(
       "n_shared_experts", from.integer("n_shared_experts", 0), model.moe.moe_intermediate_size);
-  model.moe.first_k_dense_layers = from.integer("first_k_dense_replace", 0);
+  model.moe.first_k_dense_layers =
+      std::min(from.integer("first_k_dense_replace", 0), model.num_hidden_layers);
   if (from.integer("moe_layer_freq", 1) != 1) from.wrong("moe_layer_freq", "1 for this reader");
   model.mtp_layers = from.integer("num_nextn_predict_layers", 0);
 }
@@ -120,6 +122,7 @@ inline constexpr type_reader expert_readers[] = {
      [](config_reader& from, transformer& model) {
        model.head_dim = from.integer("head_dim", 128);
        read_llama(from, model);
+       read_rotary_part(from, model);
        model.attention_bias = from.flag("attention_bias", false);
        if (from.flag("use_qk_norm", false)) model.qk_norm = qk_norm_scope::head;
        read_routed_experts(from, model);
@@ -219,6 +222,7 @@ inline constexpr type_reader expert_readers[] = {
      [](config_reader& from, transformer& model) {
        model.head_dim = 128;
        read_llama(from, model);
+       read_rotary_part(from, model);
        model.qk_norm = qk_norm_scope::full_width;
        read_experts(
            from, model, from.has("num_local_experts") ? "num_local_experts" : "num_experts");
