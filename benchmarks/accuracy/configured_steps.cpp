@@ -142,6 +142,17 @@ std::string read_recomputation(const row& source, gpuplan::training_setup& setup
   return {};
 }
 
+// Samples of a waveform, and labels that are aligned with it.
+void read_waveforms(const json& inputs, gpuplan::training_setup& setup) {
+  const auto length = [&](const char* name) -> std::int64_t {
+    if (!inputs.contains(name)) return 0;
+    const json& shape = inputs.at(name).value("shape", json::array());
+    return shape.size() == 2 && shape[1].is_number_unsigned() ? shape[1].get<std::int64_t>() : 0;
+  };
+  setup.sequence_length = length("input_values");
+  setup.target_length = length("labels");
+}
+
 }  // namespace
 
 described_setup describe_configured_step(const row& source) {
@@ -156,6 +167,7 @@ described_setup describe_configured_step(const row& source) {
   }
   setup.sequence_length = source.integer_or("sequence_length", 0);
   setup.target_length = source.integer_or("decoder_seq_len", 0);
+  if (setup.model.audio.convolutions() != 0) read_waveforms(inputs_of(source), setup);
   if (wrap == "MeanPool") {  // ids0, mask0, ids1, ...
     setup.encodings = static_cast<std::int64_t>(inputs_of(source).size() / 2);
     setup.model.head = gpuplan::head_kind::none;

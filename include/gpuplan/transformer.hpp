@@ -53,6 +53,7 @@ enum class head_kind {
 enum class classified_kind {
   sequences,  // or images
   tokens,
+  aligned,  // tokens, with labels that are fewer: connectionist temporal classification
   spans,    // of tokens: each token as the first, and as the last, of an answer
   replaced  // tokens: one logit each, of a binary cross entropy (ELECTRA's discriminator)
 };
@@ -179,7 +180,25 @@ struct disentangled_attention {
 
 /// How sound becomes tokens: convolutions over time, before the layers.
 struct audio_input {
+  static constexpr int most = 8;
+
   std::int64_t num_mel_bins = 0;  // of a frame; two convolutions halve the frames: Whisper
+
+  // Of a waveform: wav2vec 2.0.
+  std::int64_t conv_dim[most]{};  // no convolutions: the model reads none
+  std::int64_t conv_kernel[most]{};
+  std::int64_t conv_stride[most]{};
+  bool conv_bias = false;
+  bool normalizes_all = false;  // layer norms behind all; else one of each channel behind the first
+  std::int64_t num_conv_pos_embeddings = 0;  // places that a convolution for positions reads
+  std::int64_t num_conv_pos_embedding_groups = 1;
+  bool forgets_features = false;  // once they are projected: HuBERT
+
+  [[nodiscard]] constexpr int convolutions() const {
+    int count = 0;
+    while (count < most && conv_dim[count] != 0) ++count;
+    return count;
+  }
 
   friend constexpr bool operator==(const audio_input&, const audio_input&) = default;
 };

@@ -30,6 +30,7 @@ const configured_step steps[] = {
 #include "configured_deberta.inc"
 #include "configured_encoders.inc"
 #include "configured_sequences.inc"
+#include "configured_speech.inc"
 };
 
 training_setup setup_of(const configured_step& row) {

@@ -57,8 +57,9 @@ inline void read_classes(config_reader& from, transformer& model) {
   const bool finds_spans = model.classified == classified_kind::spans;
   for (const char* key : {"classifier_dropout",
                           "classifier_dropout_prob",
+                          "final_dropout",
                           finds_spans ? "qa_dropout" : "seq_classif_dropout"})
-    if (from.has(key) && (model.classified != classified_kind::tokens || key[0] == 'c'))
+    if (from.has(key) && (model.classified != classified_kind::tokens || key[0] != 's'))
       return from.largest({key});
   return {};
 }
@@ -81,10 +82,12 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
     model.head_dense = model.head_norm = true;
     if (model_type != "modernbert") model.lm_head_bias = true;
     model.pooler = false;
+  } else if (is_encoder && name.ends_with("ForCTC")) {
+    model.head = head_kind::classifier;
   } else if (is_encoder && name.ends_with("ForSequenceClassification")) {
     read_classes(from, model);
     model.pooler = pools_classes(model_type);
-    model.head_dense = !model.pooler;
+    model.head_dense = !model.pooler && model.audio.convolutions() == 0;
   } else if (is_encoder && name.ends_with("ForTokenClassification")) {
     read_classes(from, model);
     model.classified = classified_kind::tokens;

@@ -19,6 +19,7 @@
 #include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/codes/torchtitan.hpp>
 #include <gpuplan/replay/codes/vit.hpp>
+#include <gpuplan/replay/codes/wav2vec2.hpp>
 #include <gpuplan/replay/codes/whisper.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/model_code.hpp>
@@ -46,6 +47,7 @@ inline constexpr known_code other_codes[] = {{&code_names::gpt, &code_of<plain_d
                                              {&code_names::t5, &code_of<t5_code>},
                                              {&code_names::bart, &code_of<bart_code>},
                                              {&code_names::whisper, &code_of<whisper_code>},
+                                             {&code_names::wav2vec2, &code_of<wav2vec2_code>},
                                              {&code_names::lit_gpt, &code_of<lit_gpt>},
                                              {&code_names::megatron_core, &code_of<megatron_gpt>},
                                              {&code_names::torchtitan, &code_of<torchtitan_llama>}};

@@ -16,6 +16,7 @@ namespace gpuplan {
 namespace code_names {
 inline constexpr code_name bart{"bart"};
 inline constexpr code_name whisper{"whisper"};
+inline constexpr code_name wav2vec2{"wav2vec2"};
 }  // namespace code_names
 
 namespace detail {
@@ -70,6 +71,20 @@ constexpr failure flaw_of_whisper(const transformer& model, const implementation
   return flaw_of_bart(model, as);
 }
 
+constexpr failure flaw_of_wav2vec2(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  if (model.audio.convolutions() == 0)
+    return without_code({{fact::conv_dim, 0}, layers, {fact::at_least, 1}});
+  if (const failure why = flaw_unless(
+          {{{fact::gated_mlp, model.gated_mlp}, false},
+           {{fact::head, model.head}, static_cast<std::int64_t>(head_kind::classifier)},
+           {{fact::num_key_value_heads, model.key_value_heads()}, model.num_attention_heads}},
+          layers);
+      failed(why))
+    return why;
+  return flaw_of_all(model, as);
+}
+
 }  // namespace detail
 
 namespace layer_classes {
@@ -89,6 +104,15 @@ inline constexpr layer_class whisper = [] {
   changed.flaw_of = detail::flaw_of_whisper;
   return changed;
 }();
+/// Hugging Face's wav2vec 2.0 and HuBERT.
+inline constexpr layer_class wav2vec2{.name = &code_names::wav2vec2,
+                                      .kind = model_kind::encoder,
+                                      .flaw_of = detail::flaw_of_wav2vec2,
+                                      .code = &eager::library_code,
+                                      .recomputes_periodically = false,
+                                      .recomputes_first_layers = false,
+                                      .reads_targets = true,
+                                      .repeats_layers = false};
 }  // namespace layer_classes
 
 namespace catalog {
@@ -144,6 +168,12 @@ inline constexpr framework hugging_face_whisper{
     .implementation = {.layers = &layer_classes::whisper, .sequences = {.adds_logits_bias = false}},
     .costs = eager_costs};
 
+/// Wav2Vec2ForCTC and HubertForCTC, and those that classify what is said.
+inline constexpr framework hugging_face_wav2vec2{
+    .name = "transformers, wav2vec 2.0",
+    .implementation = {.layers = &layer_classes::wav2vec2},
+    .costs = eager_costs};
+
 inline constexpr listed_framework sequence_frameworks[] = {
     {&hugging_face_bart, "bart", {"bart", "facebook/bart"}},
     {&hugging_face_mbart, "mbart", {"mbart"}},
@@ -153,6 +183,7 @@ inline constexpr listed_framework sequence_frameworks[] = {
     {&hugging_face_blenderbot_small, "blenderbot-small", {"blenderbot-small", "blenderbotsmall"}},
     {&hugging_face_m2m_100, "m2m-100", {"m2m_100", "m2m100", "nllb"}},
     {&hugging_face_whisper, "whisper", {"whisper"}},
+    {&hugging_face_wav2vec2, "wav2vec2", {"wav2vec2", "hubert"}},
 };
 
 }  // namespace catalog

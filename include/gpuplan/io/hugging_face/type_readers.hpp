@@ -8,6 +8,7 @@
 #include <gpuplan/io/hugging_face/encoders.hpp>
 #include <gpuplan/io/hugging_face/experts.hpp>
 #include <gpuplan/io/hugging_face/images.hpp>
+#include <gpuplan/io/hugging_face/speech.hpp>
 #include <gpuplan/io/hugging_face/towers.hpp>
 #include <gpuplan/model.hpp>
 
@@ -18,7 +19,7 @@
 namespace gpuplan::io::detail::hugging_face {
 
 inline constexpr std::span<const type_reader> type_readers[] = {
-    decoder_readers, expert_readers, encoder_readers, image_readers, tower_readers};
+    decoder_readers, expert_readers, encoder_readers, speech_readers, image_readers, tower_readers};
 
 [[nodiscard]] inline const type_reader* reader_of(std::string_view model_type) {
   for (const std::span<const type_reader> readers : type_readers)

@@ -334,6 +334,7 @@ class text_encoder_code : public hugging_face_code {
         return span_loss(hidden);
       case classified_kind::replaced:
         return replaced_loss(hidden);
+      case classified_kind::aligned:
       case classified_kind::sequences:
         break;
     }

@@ -24,6 +24,7 @@ struct node_kind {
   static const node_kind cast, view, transpose, expand, slice, split, concatenate, pad;
   static const node_kind mean, sum, softmax, log_softmax, nll, mean_square;
   static const node_kind binary_cross_entropy, repeat, gather;
+  static const node_kind convolution_in_groups, channel_norm, weight_norm, alignment;
   static const node_kind mm, addmm, bmm, convolution, flash, efficient, embedding;
   static const node_kind rearranged, masked_scatter, rows_by_number, choice;
   static const node_kind layer_norm, rms_norm, vector_norm, clamp, quotient;

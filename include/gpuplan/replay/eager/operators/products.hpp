@@ -271,7 +271,9 @@ constexpr value convolve_1d(
 constexpr void convolution_backward(const node_backward& b) {
   tape& t = b.t;
   const tensor& weight = b.kept(1);
-  value together;
+  const tensor& x = b.kept(0);
+  value input, together;
+  if (!x.is_contiguous()) input = t.make(x.size, x.format);
   if (!b.g.is_contiguous()) together = t.make(b.g.size, b.g.format);
   const std::int64_t images = b.g.size[0];
   const std::int64_t width = b.g.size[1];
