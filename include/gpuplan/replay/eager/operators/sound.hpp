@@ -114,9 +114,9 @@ constexpr value channel_norm(tape& t, argument given, int weight, int bias) {
   t.keep(by, w);
   value result = t.make(x->size, x->format, {"output", weight, &*x});
   const sizes each{x->size[0], x->size[1]};
-  const value average = t.make(each, x->format, {"means of channels", weight});
+  const value means = t.make(each, x->format, {"means of channels", weight});
   const value spread = t.make(each, x->format, {"spreads of channels", weight});
-  t.keep(by, average);
+  t.keep(by, means);
   t.keep(by, spread);
   const bool is_narrow = is_half(x->format);
   value wide[2], factor[2];
