@@ -3,6 +3,7 @@
 // The code of all models of several transformers. Private.
 
 #include <gpuplan/catalog/frameworks/hugging_face_composites.hpp>
+#include <gpuplan/catalog/frameworks/hugging_face_images.hpp>
 #include <gpuplan/replay/codes/composites/action_head.hpp>
 #include <gpuplan/replay/codes/composites/composite.hpp>
 #include <gpuplan/replay/codes/composites/pi0.hpp>

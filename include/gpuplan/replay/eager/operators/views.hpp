@@ -4,6 +4,7 @@
 
 #include <gpuplan/replay/eager/node_backward.hpp>
 #include <gpuplan/replay/eager/operators/elementwise.hpp>
+#include <gpuplan/replay/eager/operators/reductions.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 
 #include <cstdint>
