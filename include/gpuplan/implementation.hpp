@@ -330,6 +330,7 @@ struct implementation {
   rotary_kind rotary = rotary_kind::halves;
   grouped_heads_kind grouped_heads = grouped_heads_kind::by_kernel;
   logits_kind logits = logits_kind::as_computed;
+  bool is_part = false;                 // of a model of several; refused where it stands alone
   bool loss_parallel = false;           // logits stay divided among tensor-parallel ranks
   bool scales_decoder_outputs = false;  // T5's first version, before the head
   encoder_options encoder{};

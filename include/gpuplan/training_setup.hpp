@@ -966,6 +966,7 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
     alone.model.num_classes = 1;
     alone.model.pooler = alone.model.attention_pooling = false;
     alone.framework.implementation.images.counts_patches = false;
+    alone.framework.implementation.is_part = false;
     if (alone.trains.what == training::frozen) alone.trains.what = training::full;
     if (const failure why =
             flaw_if_any({{fact::adapter_base_block, alone.trains.adapters.base.block}}, layers);

@@ -92,6 +92,17 @@ std::string answer(const case_of_code& of) {
   }
 }
 
+// Hugging Face's classes have no layers that predict further tokens, and keep the biases that
+// choose experts as buffers.
+std::int64_t parameters_of_class(const case_of_code& of) {
+  transformer model = of.setup.model;
+  const implementation& as = of.setup.framework.implementation;
+  if (as.layers->name == layer_classes::megatron_core.name) return parameters(model).total();
+  model.mtp_layers = 0;
+  if (as.experts.corrects_choice) model.moe.router_bias = false;
+  return parameters(model).total();
+}
+
 }  // namespace
 
 // Of what trains and what is computed again each pair has one choice at each layout; its
@@ -110,8 +121,8 @@ TEST_CASE("every model under every framework has an answer, or is refused") {
           one.setup.recompute = modes[turn / (kinds_of_parts + 1) % 3];
           if (!is_valid(one)) continue;
           ++answers;
-          CAPTURE(model.id);
-          CAPTURE(code->name);
+          CAPTURE(std::string(model.id));
+          CAPTURE(std::string(code->name));
           CAPTURE(turn);
           CHECK(answer(one) == "");
         }
@@ -176,10 +187,9 @@ TEST_CASE("each code has the parameters of the models that it takes") {
       if (!is_valid(one)) continue;
       const step_peaks peaks = peaks_of(one.setup, one.plan);
       const memory_sum& step = peaks.at[static_cast<int>(step_moment::optimizer)];
-      CAPTURE(model.id);
-      CAPTURE(code->name);
-      CHECK(step.of[static_cast<int>(memory_part::weights)] ==
-            2 * parameters(one.setup.model).total());
+      CAPTURE(std::string(model.id));
+      CAPTURE(std::string(code->name));
+      CHECK(step.of[static_cast<int>(memory_part::weights)] == 2 * parameters_of_class(one));
       ++compared;
     }
   }

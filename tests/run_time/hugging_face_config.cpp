@@ -61,13 +61,13 @@ std::string changed(const std::string& key, const std::string& value) {
 TEST_CASE("configurations of every known type count as PyTorch does") {
   std::vector<std::string> types;
   for (const counted& row : rows) {
-    CAPTURE(row.config);
+    CAPTURE(std::string(row.config));
     CHECK(total(row.config) == row.parameters);
     CHECK(read_hugging_face_config(row.config).unknown_keys.empty());
     types.push_back(read_hugging_face_config(row.config).model_type);
   }
   for (const std::string_view type : hugging_face_model_types()) {
-    CAPTURE(type);
+    CAPTURE(std::string(type));
     CHECK(std::count(types.begin(), types.end(), type) > 0);
   }
 }

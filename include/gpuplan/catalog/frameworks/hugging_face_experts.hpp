@@ -31,6 +31,7 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
   const expert_mixture& moe = model.moe;
   const bool is_ernie = as.layers->name == &code_names::ernie_moe;
   const bool is_llama4 = as.layers->name == &code_names::llama4;
+  const bool is_hunyuan = as.layers->name == &code_names::hunyuan_moe;
   const bool is_gpt_oss = as.layers->name == &code_names::gpt_oss;
   const bool is_latent =
       as.layers->name == &code_names::latent || as.layers->name == &code_names::deepseek_v2;
@@ -77,6 +78,21 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
     return without_code({{fact::kv_lora_rank, 0}, layers, {fact::at_least, 1}});
   if (!is_latent && model.is_latent())
     return flaw_if_any({{fact::kv_lora_rank, model.mla.kv_lora_rank}}, layers);
+  if (as.layers->name == &code_names::granite_moe) {
+    if (const failure why = flaw_if_any({{fact::shared_expert_gate, moe.shared_expert_gate},
+                                         {fact::first_k_dense_layers, moe.first_k_dense_layers}},
+                                        layers);
+        failed(why))
+      return why;
+  }
+  if (is_hunyuan && model.qk_norm != qk_norm_scope::head)
+    return without_code(
+        {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::head}});
+  if (is_llama4 && model.qk_norm != qk_norm_scope::none)
+    return without_code(
+        {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::none}});
+  if ((is_hunyuan || is_llama4) && moe.shared_expert_intermediate_size == 0)
+    return without_code({{fact::shared_expert_intermediate_size, 0}, layers, {fact::at_least, 1}});
   if (moe.shared_expert_intermediate_size != 0 && as.experts.shared == shared_kind::none)
     return flaw_if_any(
         {{fact::shared_expert_intermediate_size, moe.shared_expert_intermediate_size}}, layers);

@@ -54,6 +54,10 @@ constexpr failure flaw_of_swin(const transformer& model, const implementation& a
 
 // A tower of texts, with positions in a table.
 constexpr failure flaw_of_clip_texts(const transformer& model, const implementation& as) {
+  if (const failure why =
+          flaw_if_any({{fact::is_part, as.is_part}}, {fact::layers, as.layers->name});
+      failed(why))
+    return why;
   if (model.position_rows == 0)
     return without_code(
         {{fact::position_rows, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
@@ -144,6 +148,7 @@ inline constexpr framework hugging_face_clip_texts = [] {
   framework changed = hugging_face_clip;
   changed.name = "transformers, CLIPTextModel";
   changed.implementation.layers = &layer_classes::clip_texts;
+  changed.implementation.is_part = true;
   return changed;
 }();
 
@@ -156,6 +161,7 @@ inline constexpr framework hugging_face_siglip_texts = [] {
   framework changed = hugging_face_siglip;
   changed.name = "transformers, SiglipTextModel";
   changed.implementation.layers = &layer_classes::siglip_texts;
+  changed.implementation.is_part = true;
   return changed;
 }();
 

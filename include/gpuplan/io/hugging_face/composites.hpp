@@ -168,6 +168,7 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
     return from.refuse("architectures",
                        "architectures: this reader does not know " + shortened(named));
   read_as(from, type, language);
+  language.model.head = head_kind::none;
   config_reader within = from.inside("vla_composite");
   read_part(within, "vision", "siglip_vision_model", tower);
   tower.model.attention_pooling = false;
