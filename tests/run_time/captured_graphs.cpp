@@ -14,7 +14,7 @@ using namespace gpuplan;
 
 namespace {
 
-constexpr std::int64_t tokens = 512;
+constexpr std::int64_t read_tokens = 512;
 
 // So narrow that kernels wait for the host.
 training_setup launched(bool has_experts) {
@@ -23,7 +23,7 @@ training_setup launched(bool has_experts) {
                                  .intermediate_size = 512,
                                  .num_attention_heads = 4,
                                  .vocab_size = 512},
-                       .sequence_length = tokens,
+                       .sequence_length = read_tokens,
                        .precision = bf16_megatron,
                        .parallelism = {.zero_stage = 1},
                        .framework = catalog::megatron_transformer_engine};
@@ -93,7 +93,7 @@ TEST_CASE("graphs have pools of their own") {
     };
     setup.graphs = {.iteration = true};
     const step_peaks peaks = peaks_of(setup, plan);
-    const std::int64_t batches = 2 * micro_batch * tokens * 28;
+    const std::int64_t batches = 2 * micro_batch * read_tokens * 28;
     for (int at = 0; at < step_moments; ++at) {
       if (before.at[at].total == 0) continue;
       const bool is_last = static_cast<step_moment>(at) == step_moment::optimizer;

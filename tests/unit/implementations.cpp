@@ -42,7 +42,7 @@ TEST_CASE("a model has its implementation by name, by type and by class") {
   STATIC_CHECK(framework_of("GPTJForCausalLM") == "gptj");
   STATIC_CHECK(framework_of("GPTNeoXForCausalLM") == "gpt-neox");
   STATIC_CHECK(framework_of("Qwen2ForCausalLM") == "qwen");
-  STATIC_CHECK(framework_of("XLMRobertaForMaskedLM") == "roberta");
+  STATIC_CHECK(framework_of("XLMRobertaForMaskedLM") == "xlm-roberta");
   STATIC_CHECK(framework_of("DistilBertModel") == "distilbert");
   STATIC_CHECK(framework_of("reformer") == "none");
   STATIC_CHECK(framework_of("") == "none");
