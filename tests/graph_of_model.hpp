@@ -269,7 +269,7 @@ class run {
     }
     if (shape.embedding_norm) stream = norm(stream, all());
     const bool second = memory_ >= 0;
-    if (width != shape.hidden_size && !second)
+    if (shape.embedding_dim != 0 && !second)
       stream = linear({operator_kind::project_in,
                        "other",
                        width,

@@ -170,7 +170,7 @@ class model {
         vector("register_token", part::embedding, at_the_front, shape.hidden_size);
       if (image.mask_token) vector("mask_token", part::embedding, at_the_front, shape.hidden_size);
     }
-    if (width != shape.hidden_size)
+    if (shape.embedding_dim != 0)
       linear({"project_in", "other", width, shape.hidden_size},
              part::other,
              at_the_front,

@@ -46,7 +46,7 @@ TEST_CASE("a device is known by any name that people write") {
   CHECK(means_gpus("rtx 4080", {"rtx_4080"}));
   CHECK(means_gpus("4080 super", {"rtx_4080_super"}));
   CHECK(means_gpus("3090ti", {"rtx_3090_ti"}));
-  CHECK(means_gpus("3080", {"rtx_3080_10gb"}));
+  CHECK(means_gpus("3080", {"rtx_3080_10gb", "rtx_3080_12gb"}));
   CHECK(means_gpus("h100sxm", {"h100_sxm5_80gb"}));
   CHECK(means_gpus("H100 80GB HBM3", {"h100_sxm5_80gb"}));
   CHECK(means_gpus("h100 94 GB", {"h100_nvl"}));
@@ -71,7 +71,7 @@ TEST_CASE("a device is known by any name that people write") {
 }
 
 TEST_CASE("what is no name of a device means none") {
-  for (const char* name : {"", "-", "h800", "a80", "h100 40gb", "4070 ti super", "k80", "nvidia"}) {
+  for (const char* name : {"", "-", "h900", "a80", "h100 40gb", "4070 gt super", "k80", "nvidia"}) {
     CAPTURE(name);
     CHECK(means_gpus(name, {}));
   }

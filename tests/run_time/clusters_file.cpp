@@ -63,9 +63,9 @@ TEST_CASE("what is wrong is said by its key, with what would be taken") {
   };
   for (const wrong& each : std::vector<wrong>{
            {"[a]\ngpu = 'h100'\ngpus_per_node = 8\nnetwrk_GBps = 3\n",
-            "a.netwrk_GBps is no key of a cluster; taken are gpu, nodes, gpus_per_node, "
-            "network_GBps, link_GBps, price_per_gpu_hour, power_W, carbon_g_per_kWh, date and "
-            "source"},
+            "a.netwrk_GBps is no key of a cluster; taken are gpu, system, nodes, "
+            "gpus_per_node, gpus_per_link_domain, network_GBps, link_GBps, price_per_gpu_hour, "
+            "power_W, carbon_g_per_kWh, date and source"},
            {"[a]\nnodes = 0\n", "a.nodes is 0; a whole number from 1 to 65536 is taken"},
            {"[a]\nnodes = 2.0\n", "a.nodes is 2; a whole number from 1 to 65536 is taken"},
            {"[a]\ngpus_per_node = 'eight'\n",
@@ -78,7 +78,7 @@ TEST_CASE("what is wrong is said by its key, with what would be taken") {
             "a.date is \"27.8.2026\"; a day as \"2026-08-27\" is taken"},
            {"[a]\ndate = '2026-13-01'\n",
             "a.date is \"2026-13-01\"; a day as \"2026-08-27\" is taken"},
-           {"[a]\n", "a.gpu is missing; the name of its GPUs, such as \"h100\", is taken"},
+           {"[a]\n", "a.gpu is missing; the name of its GPUs, such as \"h100\", or a system is taken"},
            {"[a]\ngpu = 'h100'\n",
             "a.gpus_per_node is missing; a whole number from 1 to 1024 is taken"},
            {"[a]\ngpu = 'h100'\ngpus_per_node = 8\nprice_per_gpu_hour = 3\n",

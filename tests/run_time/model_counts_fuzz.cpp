@@ -151,7 +151,7 @@ double roughly(const transformer& m) {
   if (m.embedding_norm) total += stacks * norm(narrow);
   if (m.final_norm) total += stacks * norm(width);
   const double projection_bias = bias(m.embedding_projection_bias);
-  if (narrow != width) total += width * (narrow + projection_bias);
+  if (m.embedding_dim != 0) total += width * (narrow + projection_bias);
   if (m.kind == model_kind::vision) {
     const double patch = d(m.image.patch_size) * d(m.image.patch_size);
     total +=

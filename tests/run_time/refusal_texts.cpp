@@ -24,6 +24,8 @@ namespace {
 
 constexpr const auto& frameworks = catalog::all_frameworks;
 
+constexpr composite_model several{};
+
 class random_setups {
  public:
   training_setup next() {
@@ -113,6 +115,13 @@ class random_setups {
           of.recompute_layers = one_of({-1, 2});
         },
         [&] { of.saves_costly_results = true; },
+        [&] { of.frozen_parameters = 64; },
+        [&] { of.offloads.layers = 1; },
+        [&] { of.offloads.core_attention = true; },
+        [&] { of.offloads.attention_output = true; },
+        [&] { of.offloads.expert_input = true; },
+        [&] { precision.quantised_weights = true; },
+        [&] { of.composite = &several; },
         [&] { of.attention = enumerator<attention_kernel>(5); },
         [&] { of.padding_mask = true; },
         [&] { of.dropout = any(2) == 0 ? -0.5 : __builtin_nan(""); },
