@@ -11,6 +11,7 @@
 #include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/model_names.hpp>
 #include <gpuplan/catalog/models.hpp>
+#include <gpuplan/catalog/systems.hpp>
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/communication.hpp>
