@@ -594,6 +594,11 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
   const named_fact layers{fact::layers, code.name};
   const named_fact attention{fact::attention, setup.attention};
   const bool is_chosen = setup.attention != attention_kernel::automatic;
+  // Its loss reads the tokens that the mask leaves, whose number no shape says.
+  if (model.head == head_kind::classifier && model.classified == classified_kind::replaced)
+    if (const failure why = flaw_if_any({{fact::padding_mask, setup.padding_mask}}, layers);
+        failed(why))
+      return why;
   if (setup.attention == attention_kernel::flash && !code.has_flash)
     return without_code({attention,
                          layers,
@@ -712,7 +717,6 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
   return {};
 }
 
-// What is left frozen, and who has code for that.
 // Megatron-Bridge's LoRA: beside layers of Transformer Engine, of which each makes query, key and
 // value, or gate and up, together.
 constexpr failure flaw_of_pipelined_adapters(const training_setup& setup) {
@@ -742,6 +746,7 @@ constexpr failure flaw_of_pipelined_adapters(const training_setup& setup) {
   return {};
 }
 
+// What is left frozen, and who has code for that.
 constexpr failure flaw_of_training(const training_setup& setup) {
   if (setup.trains.what == training::full) return {};
   const transformer& model = setup.model;

@@ -176,6 +176,7 @@ inline constexpr type_reader expert_readers[] = {
        read_latent_attention(from, model);
        model.mla.rope_interleave = from.flag("rope_interleave", true);
        read_routed_experts(from, model);
+       model.moe.first_k_dense_layers = 1;  // where the file does not name its layers
        read_sparse_layers(from, model);
        model.moe.router_bias = true;  // as DeepSeek-V3's
      }},
