@@ -11,7 +11,7 @@ file(REMOVE_RECURSE "${WORK_DIR}")
 
 file(GLOB_RECURSE headers RELATIVE "${INCLUDE_DIR}/gpuplan" "${INCLUDE_DIR}/gpuplan/*.hpp")
 set(without_budget "${headers}")
-list(FILTER without_budget EXCLUDE REGEX "^(detail|replay|catalog/gpus|io/hugging_face)/") # private
+list(FILTER without_budget EXCLUDE REGEX "^(detail|replay|catalog/gpus|io/hugging_face|training_setup)/") # private
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/budget.txt" lines REGEX "^[^#]")
 foreach(line IN LISTS lines)
   if(NOT line MATCHES "^([^ ]+) ([0-9]+)$")

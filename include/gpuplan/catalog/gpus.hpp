@@ -6,8 +6,11 @@
 // similar one, and add it to `gpus` at the end: the tests check it against SM count and clock.
 
 #include <gpuplan/catalog/gpus/amd.hpp>
-#include <gpuplan/catalog/gpus/geforce.hpp>
+#include <gpuplan/catalog/gpus/geforce_ada.hpp>
+#include <gpuplan/catalog/gpus/geforce_ampere.hpp>
+#include <gpuplan/catalog/gpus/geforce_blackwell.hpp>
 #include <gpuplan/catalog/gpus/geforce_laptop.hpp>
+#include <gpuplan/catalog/gpus/geforce_turing.hpp>
 #include <gpuplan/catalog/gpus/nvidia_ampere.hpp>
 #include <gpuplan/catalog/gpus/nvidia_blackwell.hpp>
 #include <gpuplan/catalog/gpus/nvidia_hopper.hpp>

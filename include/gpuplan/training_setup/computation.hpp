@@ -1,0 +1,137 @@
+#pragma once
+
+// What is computed again, captured in graphs, and by which kernel of attention: what has no code.
+// Private.
+
+#include <gpuplan/training_setup/description.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::detail {
+
+constexpr failure flaw_of_recomputation(const training_setup& setup) {
+  const layer_class& code = setup.framework.layers();
+  const named_fact layers{fact::layers, code.name};
+  if (setup.recompute == recompute_mode::full && !code.recomputes_layers)
+    return without_code(
+        {{fact::recompute, setup.recompute}, layers, {fact::takes, recompute_mode::none}});
+  if (setup.recompute == recompute_mode::selective && !code.recomputes_attention)
+    return without_code({{fact::recompute, setup.recompute},
+                         layers,
+                         {fact::takes, recompute_mode::none},
+                         {fact::takes, recompute_mode::full}});
+  const recomputed_modules& parts = setup.modules;
+  if (setup.recompute != recompute_mode::selective || code.recomputes_modules) return {};
+  if (!parts.core_attention)
+    return without_code({{fact::core_attention, false}, layers, {fact::takes, true}});
+  return flaw_if_any({{fact::latent_projections, parts.latent_projections},
+                      {fact::norms, parts.norms},
+                      {fact::mlp, parts.mlp},
+                      {fact::experts, parts.experts},
+                      {fact::expert_activation, parts.expert_activation},
+                      {fact::shared_experts, parts.shared_experts}},
+                     layers);
+}
+
+// Megatron-Core's rules (transformer_config.py of its 0.16): recomputation may not go round a
+// graph, and draws no numbers in one.
+constexpr failure flaw_of_graphs(const training_setup& setup) {
+  const captured_parts& parts = setup.graphs;
+  if (!parts.any()) return {};
+  const layer_class& code = setup.framework.layers();
+  const named_fact of_iteration{fact::graph_of_iteration, parts.iteration};
+  const named_fact of_attention{fact::graph_of_attention, parts.attention};
+  const named_fact of_state_spaces{fact::graph_of_state_spaces, parts.state_spaces};
+  const named_fact of_mlp{fact::graph_of_mlp, parts.mlp};
+  const named_fact of_router{fact::graph_of_router, parts.router};
+  const named_fact of_dispatch{fact::graph_of_dispatch, parts.dispatch};
+  const named_fact none{fact::takes, false};
+  const bool in_layers =
+      parts.attention || parts.state_spaces || parts.mlp || parts.router || parts.dispatch;
+  if (!code.captures_graphs)
+    return flaw_if_any(
+        {of_iteration, of_attention, of_state_spaces, of_mlp, of_router, of_dispatch},
+        {fact::layers, code.name});
+  if (parts.iteration)
+    if (const failure why = flaw_if_any(
+            {of_attention, of_state_spaces, of_mlp, of_router, of_dispatch}, of_iteration);
+        failed(why))
+      return why;
+  const expert_mixture& moe = setup.model.moe;
+  const named_fact experts{fact::num_experts, moe.num_experts};
+  if (parts.state_spaces && setup.model.mamba.num_heads == 0)
+    return without_code(
+        {of_state_spaces, {fact::mamba_num_heads, setup.model.mamba.num_heads}, none});
+  if (parts.dispatch && !parts.router)
+    return without_code({of_dispatch, of_router, {fact::takes, false}});
+  if (parts.router && moe.num_experts == 0) return without_code({of_router, experts, none});
+  if (parts.mlp && setup.model.moe_layers_before(setup.model.layers()) == setup.model.layers())
+    return without_code({of_mlp, experts, none});
+  if (in_layers && setup.recompute == recompute_mode::full)
+    return without_code({{fact::recompute, setup.recompute},
+                         parts.attention      ? of_attention
+                         : parts.state_spaces ? of_state_spaces
+                         : parts.mlp          ? of_mlp
+                                              : of_router,
+                         {fact::takes, recompute_mode::none},
+                         {fact::takes, recompute_mode::selective}});
+  if (setup.recompute != recompute_mode::selective) return {};
+  if (parts.router && setup.modules.experts)
+    return without_code({of_router, {fact::experts, true}, none});
+  if (setup.dropout == 0) return {};
+  const named_fact dropout{fact::dropout, setup.dropout};
+  if (parts.iteration) return without_code({of_iteration, dropout, none});
+  if (parts.attention && setup.modules.core_attention)
+    return without_code({of_attention, dropout, none});
+  if (parts.mlp && setup.modules.mlp) return without_code({of_mlp, dropout, none});
+  return {};
+}
+
+// Which kernels take what there is (sdp_utils.cpp of PyTorch).
+constexpr failure flaw_of_attention(const training_setup& setup) {
+  const transformer& model = setup.model;
+  const layer_class& code = setup.framework.layers();
+  const named_fact layers{fact::layers, code.name};
+  const named_fact attention{fact::attention, setup.attention};
+  const bool is_chosen = setup.attention != attention_kernel::automatic;
+  // Its loss reads the tokens that the mask leaves, whose number no shape says.
+  if (model.head == head_kind::classifier && model.classified == classified_kind::replaced)
+    if (const failure why = flaw_if_any({{fact::padding_mask, setup.padding_mask}}, layers);
+        failed(why))
+      return why;
+  if (setup.attention == attention_kernel::flash && !code.has_flash)
+    return without_code({attention,
+                         layers,
+                         {fact::takes, attention_kernel::automatic},
+                         {fact::takes, attention_kernel::efficient},
+                         {fact::takes, attention_kernel::math},
+                         {fact::takes, attention_kernel::eager}});
+  const bool has_flash_alone =
+      code.has_flash_alone || setup.framework.implementation.transformer_engine;
+  if (has_flash_alone && is_chosen && setup.attention != attention_kernel::flash)
+    return without_code({attention,
+                         layers,
+                         {fact::takes, attention_kernel::automatic},
+                         {fact::takes, attention_kernel::flash}});
+  if (setup.attention != attention_kernel::flash && (is_chosen || !code.has_flash_alone)) return {};
+  if (!is_half(setup.precision.compute))
+    return without_code({{fact::precision_compute, setup.precision.compute},
+                         attention,
+                         layers,
+                         {fact::takes, number_format::bf16},
+                         {fact::takes, number_format::fp16}});
+  if (model.query_dim() > 256)
+    return without_code(
+        {{fact::head_dim, model.query_dim()}, attention, layers, {fact::at_most, 256}});
+  if (code.is_pipelined) return {};
+  if (model.sliding_window != 0 && !code.has_windowed_flash &&
+      model.sliding_window <= setup.sequence_length)
+    return without_code({{fact::sliding_window, model.sliding_window},
+                         attention,
+                         {fact::sequence_length, setup.sequence_length},
+                         {fact::takes, 0},
+                         {fact::at_least, setup.sequence_length + 1}});
+  return flaw_if_any({{fact::padding_mask, setup.padding_mask}}, attention);
+}
+
+}  // namespace gpuplan::detail

@@ -1,0 +1,93 @@
+#pragma once
+
+// What is trained, and how: all but the batch. Part of training_setup.hpp, which says what is
+// valid.
+
+#include <gpuplan/framework.hpp>
+#include <gpuplan/known.hpp>
+#include <gpuplan/layer_classes.hpp>
+#include <gpuplan/model.hpp>
+#include <gpuplan/optimizer.hpp>
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/trainable.hpp>
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// What computes softmax(query x key) x value.
+enum class attention_kernel {
+  automatic,  // as PyTorch chooses: flash where it can, else efficient
+  flash,      // FlashAttention-2
+  efficient,  // xFormers' memory-efficient attention
+  math,       // PyTorch's own matmuls, in fp32
+  eager       // the model's own operators
+};
+
+struct training_setup {
+  transformer model{};
+  // Of several transformers in one step, whoever says so keeps it; `model` is then the one whose
+  // tokens `sequence_length` counts. Null: `model` alone.
+  const composite_model* composite = nullptr;
+  trainable trains{};
+  // Of frozen towers before the model, on the first stage: their weights are counted, and neither
+  // what passes through them nor its time.
+  std::int64_t frozen_parameters = 0;
+  std::int64_t sequence_length = 0;  // vision: the image's own
+  std::int64_t target_length = 0;    // of an encoder-decoder's decoder; 0: the same
+  std::int64_t encodings = 1;        // texts of a sample, of one graph
+  precision_recipe precision{};
+  gpuplan::optimizer optimizer{};
+  gpuplan::parallelism parallelism{};
+  model_rank place{};  // whose memory it is
+  recompute_mode recompute = recompute_mode::none;
+  recomputed_modules modules{};  // selective: which
+  offloaded_activations offloads{};
+  captured_parts graphs{};
+  // full: layers between two inputs that are kept, Megatron's recompute_method uniform with
+  // recompute_num_layers,
+  std::int64_t recompute_span = 1;
+  // so many of each stage, from the first (recompute_method block); 0: all
+  std::int64_t recompute_layers = 0;
+  std::int64_t recompute_period = 1;  // of these the last of so many: torchtitan's selective, "2"
+  // full: the results of attention, of reductions among ranks, and of every other matrix product
+  // of a layer stay: torchtitan's selective, "op"
+  bool saves_costly_results = false;
+  attention_kernel attention = attention_kernel::automatic;
+  double dropout = 0;
+  known<double> attention_dropout{};   // of the weights of attention; else `dropout`
+  known<double> activation_dropout{};  // within an MLP, where a class has one; likewise
+  known<double> classifier_dropout{};  // before a classifier; likewise
+  bool padding_mask = false;
+  gpuplan::framework framework{};
+};
+
+/// The tokens of one sequence as the layers see it: an image's own; of an encoder-decoder's decoder
+/// `target_length`, where it is stated.
+[[nodiscard]] constexpr std::int64_t tokens_of_sequence(const training_setup& setup,
+                                                        bool in_decoder) {
+  if (setup.model.kind == model_kind::vision) return setup.model.image.tokens();
+  const bool has_own = in_decoder && setup.model.kind == model_kind::encoder_decoder;
+  return has_own && setup.target_length != 0 ? setup.target_length : setup.sequence_length;
+}
+
+/// The setup of a part of several, as if it trained alone. Precondition: the part says whose code
+/// runs it.
+[[nodiscard]] constexpr training_setup setup_of_part(const training_setup& all,
+                                                     const component& part) {
+  training_setup setup = all;
+  setup.model = part.model;
+  setup.composite = nullptr;
+  setup.trains = part.trains;
+  if (part.sequence_length != 0) setup.sequence_length = part.sequence_length;
+  const bool builds_in_fp32 = all.framework.implementation.builds_in_fp32;
+  setup.framework.implementation = *part.by;
+  setup.framework.implementation.builds_in_fp32 = builds_in_fp32;
+  return setup;
+}
+
+/// The texts of a sample that a sentence encoder compares at most.
+inline constexpr std::int64_t most_texts_beside = 5;
+
+}  // namespace gpuplan

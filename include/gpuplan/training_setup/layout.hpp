@@ -1,0 +1,302 @@
+#pragma once
+
+// How ranks share a training: what keeps a framework from a layout. Private.
+
+#include <gpuplan/training_setup/description.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::detail {
+
+// Which ZeRO stages there are.
+constexpr failure flaw_of_zero_stage(const training_setup& setup) {
+  const int stage = setup.parallelism.zero_stage;
+  const named_fact zero_stage{fact::zero_stage, stage};
+  const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
+  const int least = setup.framework.engine.is->least_zero_stage;
+  const int most = setup.framework.engine.is->most_zero_stage;
+  if (stage >= least && stage <= most) return {};
+  failure why = without_code({zero_stage, sharding});
+  for (int taken = least; taken <= most; ++taken) why.add(fact::takes, taken);
+  return why;
+}
+
+// A failure with the engines that would be taken.
+template <class Takes>
+constexpr failure with_engines(failure why, const Takes& takes) {
+  for (const engine_class* by : engine_classes::all)
+    if (takes(*by)) why.facts[why.count++] = {fact::takes, by->name};
+  return why;
+}
+
+// Settings of an engine are open, engines are not: the replay has the code of these.
+constexpr failure flaw_of_engine(const engine& by) {
+  for (const engine_class* known : engine_classes::all)
+    if (by.is == known) return {};
+  const code_name* name = by.is == nullptr ? &code_names::nobody : by.is->name;
+  return with_engines(without_code({{fact::sharding, name}}),
+                      [](const engine_class&) { return true; });
+}
+
+// Whose layers can be shared, and what of them lies on the host.
+constexpr failure flaw_of_sharding(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const layer_class& code = setup.framework.layers();
+  const engine_class& by = *setup.framework.engine.is;
+  const named_fact layers{fact::layers, code.name};
+  const named_fact sharding{fact::sharding, by.name};
+  const named_fact zero_stage{fact::zero_stage, layout.zero_stage};
+  const bool gathers = by.gathers_weights;
+  const int stage = layout.zero_stage;
+  const auto runs_it = [&](const engine_class& taken) {
+    return code.is_pipelined ? taken.runs_pipelines : taken.runs_others;
+  };
+  if (!runs_it(by)) return with_engines(without_code({sharding, layers}), runs_it);
+  const named_fact on_host{fact::optimizer_on_host, layout.optimizer_on_host};
+  if (gathers && layout.optimizer_on_host != layout.weights_on_host)
+    return without_code({on_host,
+                         {fact::weights_on_host, layout.weights_on_host},
+                         sharding,
+                         {fact::takes, layout.weights_on_host}});
+  if (!gathers && layout.optimizer_on_host) {
+    if (!by.has_own_step) return without_code({on_host, sharding, {fact::takes, false}});
+    if (stage == 0) return without_code({on_host, zero_stage, {fact::takes, false}});
+    if (stage == 1 && setup.precision.fp32_gradients &&
+        setup.precision.weights == number_format::bf16)
+      return without_code({on_host,
+                           zero_stage,
+                           {fact::fp32_gradients, true},
+                           {fact::precision_weights, setup.precision.weights},
+                           {fact::takes, false}});
+  }
+  if (by.has_own_step && stage == 3 && !code.has_module_hooks)
+    return without_code({zero_stage, sharding, layers, {fact::at_most, 2}});
+  return {};
+}
+
+// Megatron-Core's: stages, and chunks of them, are equally long, but for what is stated of the
+// first and the last one, or listed.
+constexpr failure flaw_of_equal_stages(const parallelism& layout, std::int64_t layers) {
+  const pipeline_split& split = layout.split;
+  const std::int64_t stages = layout.pipeline_parallel;
+  const named_fact all{fact::num_hidden_layers, layers};
+  if (const failure why = flaw_of_split(layout, all); failed(why)) return why;
+  if (split.listed.count != 0 || split.states_ends()) return {};
+  const named_fact by{fact::pipeline_parallel, stages};
+  if (split.first_have_more)
+    return without_code({{fact::first_have_more, true}, by, {fact::takes, false}});
+  if (split.head_cost != 0)
+    return without_code({{fact::head_cost, split.head_cost}, by, {fact::takes, 0}});
+  for (const named_fact end : {named_fact{fact::embedding_layers, split.embedding_layers},
+                               named_fact{fact::head_layers, split.head_layers}})
+    if (end.value > 1) return without_code({end, by, {fact::takes, 0}, {fact::takes, 1}});
+  const std::int64_t ends = split.embedding_layers + split.head_layers;
+  const std::int64_t places = layers + ends;
+  if (stages > places) return without_code({by, all, {fact::at_most, places}});
+  const named_fact whole = ends == 0 ? all : named_fact{fact::layers_and_ends, places};
+  if (const failure why = flaw_if_indivisible(by, {whole}); failed(why)) return why;
+  return flaw_if_indivisible({fact::virtual_pipeline, layout.virtual_pipeline},
+                             {{fact::layers_of_stage, places / stages}});
+}
+// DeepSpeed's: the embedding and the head count as a layer each, or neither does.
+constexpr failure flaw_of_unequal_stages(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const pipeline_split& split = layout.split;
+  const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
+  const std::int64_t layers = setup.model.num_hidden_layers;
+  if (layers < layout.pipeline_parallel)
+    return without_code({{fact::pipeline_parallel, layout.pipeline_parallel},
+                         {fact::num_hidden_layers, layers},
+                         {fact::at_most, layers}});
+  if (split.embedding_layers != split.head_layers || split.head_layers > 1)
+    return without_code({{fact::embedding_layers, split.embedding_layers},
+                         {fact::head_layers, split.head_layers},
+                         sharding,
+                         {fact::takes, split.head_layers > 1 ? 1 : split.head_layers}});
+  return flaw_if_any({{fact::first_have_more, split.first_have_more},
+                      {fact::head_cost, split.head_cost},
+                      {fact::first_stage_layers, split.first_stage_layers},
+                      {fact::last_stage_layers, split.last_stage_layers},
+                      {fact::listed_chunks, split.listed.count}},
+                     sharding);
+}
+
+// Megatron-Core's ranks have equal parts of layers. DeepSpeed's pipeline engine has neither chunks
+// nor ZeRO-2.
+constexpr failure flaw_of_pipelined_layout(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const transformer& model = setup.model;
+  const std::int64_t ranks = layout.tensor_parallel;
+  const named_fact tensor_parallel{fact::tensor_parallel, ranks};
+  const named_fact stages{fact::pipeline_parallel, layout.pipeline_parallel};
+  const engine_class& engine = *setup.framework.engine.is;
+  if (layout.zero_stage > 1 && layout.pipeline_parallel > 1)
+    return without_code({{fact::zero_stage, layout.zero_stage},
+                         {fact::sharding, setup.framework.engine.is->name},
+                         stages,
+                         {fact::takes, 0},
+                         {fact::takes, 1}});
+  if (const failure why = engine.divides_equally ? flaw_of_equal_stages(layout, model.layers())
+                                                 : flaw_of_unequal_stages(setup);
+      failed(why))
+    return why;
+  if (const failure why =
+          flaw_if_indivisible(tensor_parallel,
+                              {{fact::num_attention_heads, model.num_attention_heads},
+                               {fact::intermediate_size, model.intermediate_size}});
+      failed(why))
+    return why;
+  if (ranks % model.key_value_heads() != 0)
+    if (const failure why = flaw_if_indivisible(
+            tensor_parallel, {{fact::num_key_value_heads, model.key_value_heads()}});
+        failed(why))
+      return why;
+  const bool has_mamba = model.hybrid_pattern.has('M') || model.mtp_pattern.has('M');
+  const std::int64_t head_ranks = ranks * layout.context_parallel;
+  if (has_mamba)
+    if (const failure why = flaw_if_indivisible(tensor_parallel,
+                                                {{fact::mamba_num_heads, model.mamba.num_heads},
+                                                 {fact::mamba_groups, model.mamba.n_groups}});
+        failed(why))
+      return why;
+  if (has_mamba && layout.context_parallel > 1 && model.mamba.num_heads % head_ranks != 0)
+    return flaw_if_indivisible({fact::context_parallel, layout.context_parallel},
+                               {{fact::mamba_num_heads, model.mamba.num_heads / ranks}});
+  if (model.full_attention_interval > 1 || model.hybrid_pattern.has('G')) {
+    if (const failure why =
+            flaw_if_indivisible(tensor_parallel,
+                                {{fact::linear_num_key_heads, model.linear.num_key_heads},
+                                 {fact::linear_num_value_heads, model.linear.num_value_heads}});
+        failed(why))
+      return why;
+    // Megatron-Core's has no code for parts of a sequence.
+    if (layout.context_parallel > 1)
+      return without_code({{fact::context_parallel, layout.context_parallel},
+                           {fact::linear_num_key_heads, model.linear.num_key_heads},
+                           {fact::takes, 1}});
+  }
+  // Within attention a context rank has all tokens of a part of a tensor rank's heads; their number
+  // is a multiple of that of its keys and values.
+  const std::int64_t groups = model.key_value_heads() > ranks ? model.key_value_heads() / ranks : 1;
+  return flaw_if_indivisible({fact::context_parallel, layout.context_parallel},
+                             {{fact::key_value_heads_of_rank, groups}});
+}
+
+// A context rank has two chunks of a sequence, one from either end; along the sequence, each of its
+// tensor ranks an equal part of their tokens.
+constexpr failure flaw_of_sequence(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const std::int64_t context = layout.context_parallel;
+  if (context > 1)
+    if (const failure why = flaw_if_no_multiple({{fact::sequence_length, setup.sequence_length}},
+                                                {fact::chunks_of_sequence, 2 * context});
+        failed(why))
+      return why;
+  const bool is_along = layout.sequence_parallel || setup.framework.layers().divides_sequence;
+  if (!is_along) return {};
+  return flaw_if_indivisible({fact::tensor_parallel, layout.tensor_parallel},
+                             {{fact::tokens_of_context_rank, setup.sequence_length / context}});
+}
+
+constexpr failure flaw_of_layout(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const named_fact layers{fact::layers, setup.framework.layers().name};
+  const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
+  const named_fact tensor_parallel{fact::tensor_parallel, layout.tensor_parallel};
+  const named_fact stages{fact::pipeline_parallel, layout.pipeline_parallel};
+  const named_fact chunks{fact::virtual_pipeline, layout.virtual_pipeline};
+  const named_fact one{fact::takes, 1};
+  const layer_class& code = setup.framework.layers();
+  const std::int64_t ranks = layout.tensor_parallel;
+  if (layout.virtual_pipeline > 1) {
+    if (!code.is_pipelined) return without_code({chunks, layers, one});
+    if (!setup.framework.engine.is->runs_chunks) return without_code({chunks, sharding, one});
+    if (layout.pipeline_parallel == 1) return without_code({chunks, stages, one});
+  }
+  if (layout.schedule != pipeline_schedule::one_f_one_b)
+    return without_code(
+        {{fact::schedule, layout.schedule}, {fact::takes, pipeline_schedule::one_f_one_b}});
+  const bool has_engine = setup.framework.implementation.transformer_engine;
+  const named_fact engine{fact::transformer_engine, has_engine};
+  if (!has_engine && layout.expert_parallel > 1)
+    return without_code({{fact::expert_parallel, layout.expert_parallel}, engine, one});
+  if (!has_engine && !code.divides_context && layout.context_parallel > 1)
+    return without_code({{fact::context_parallel, layout.context_parallel}, layers, engine, one});
+  const model_rank& place = setup.place;
+  if (place.stage < 0 || place.stage >= layout.pipeline_parallel)
+    return failure(errc::out_of_bounds,
+                   {{fact::stage, place.stage},
+                    {fact::at_least, 0},
+                    {fact::at_most, layout.pipeline_parallel - 1}});
+  if (place.tensor_rank != 0)
+    return without_code({{fact::tensor_rank, place.tensor_rank}, {fact::takes, 0}});
+  if (place.expert_rank != 0)
+    return without_code({{fact::expert_rank, place.expert_rank}, {fact::takes, 0}});
+  if (const failure why = flaw_of_sequence(setup); failed(why)) return why;
+  if (code.is_pipelined)
+    if (const failure why = flaw_of_pipelined_layout(setup); failed(why)) return why;
+  const named_fact loss_parallel{fact::loss_parallel, setup.framework.implementation.loss_parallel};
+  if (setup.framework.implementation.loss_parallel && code.is_pipelined)
+    return without_code({loss_parallel, layers, {fact::takes, false}});
+  if (setup.framework.implementation.loss_parallel && ranks == 1)
+    return without_code({loss_parallel, tensor_parallel, {fact::takes, false}});
+  if (ranks == 1 || code.is_pipelined) return {};
+  if (!code.divides_tensors) return without_code({tensor_parallel, layers, one});
+  const transformer& model = setup.model;
+  const bool has_groups = model.key_value_heads() != model.num_attention_heads;
+  if (const failure why =
+          flaw_if_indivisible(tensor_parallel,
+                              {{has_groups ? fact::num_key_value_heads : fact::num_attention_heads,
+                                model.key_value_heads()},
+                               {fact::intermediate_size, model.intermediate_size}});
+      failed(why))
+    return why;
+  if (const failure why = flaw_if_any({{fact::attention_bias, model.attention_bias},
+                                       {fact::attention_out_bias, model.attention_out_bias},
+                                       {fact::mlp_bias, model.mlp_bias},
+                                       {fact::norm_bias, model.norm_bias}},
+                                      tensor_parallel);
+      failed(why))
+    return why;
+  const named_fact along{fact::sequence_parallel, layout.sequence_parallel};
+  if (setup.trains.what != training::full && (layout.sequence_parallel || code.divides_sequence))
+    return without_code({{fact::trains, setup.trains.what},
+                         tensor_parallel,
+                         code.divides_sequence ? layers : along,
+                         {fact::takes, training::full}});
+  if (code.divides_replicas) return {};
+  const auto shares_nothing = [](const engine_class& by) {
+    return !by.gathers_weights && !by.has_own_step && by.runs_others;
+  };
+  if (!shares_nothing(*setup.framework.engine.is))
+    return with_engines(without_code({sharding, tensor_parallel}), shares_nothing);
+  if (const failure why = flaw_if_any({{fact::zero_stage, layout.zero_stage}}, tensor_parallel);
+      failed(why))
+    return why;
+  if (setup.optimizer.clips_gradients && !layout.sequence_parallel)
+    return without_code(
+        {{fact::clips_gradients, true}, tensor_parallel, along, {fact::takes, false}});
+  return {};
+}
+
+// What Megatron-Core can divide, as far as its code is known.
+constexpr failure flaw_of_experts(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const expert_mixture& moe = setup.model.moe;
+  const named_fact experts{fact::num_experts, moe.num_experts};
+  if (moe.num_experts == 0) return {};
+  // Tensor-parallel ranks have experts of their own (expert_tensor_parallel_size 1), and tokens: a
+  // part of the sequence each.
+  const named_fact tensor_parallel{fact::tensor_parallel, layout.tensor_parallel};
+  if (layout.tensor_parallel > 1 && layout.expert_parallel == 1)
+    return without_code({tensor_parallel,
+                         experts,
+                         {fact::expert_parallel, layout.expert_parallel},
+                         {fact::takes, 1}});
+  if (layout.tensor_parallel > 1 && !layout.sequence_parallel)
+    return without_code(
+        {{fact::sequence_parallel, false}, tensor_parallel, experts, {fact::takes, true}});
+  return flaw_if_indivisible({fact::expert_parallel, layout.expert_parallel}, {experts});
+}
+
+}  // namespace gpuplan::detail

@@ -1,0 +1,170 @@
+#pragma once
+
+// What steps which parameters: what has no code. Private.
+
+#include <gpuplan/training_setup/description.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::detail {
+
+constexpr failure flaw_of_optimizer(const training_setup& setup) {
+  const optimizer& by = setup.optimizer;
+  const engine_class& around = *setup.framework.engine.is;
+  const bool has_own = by.library != optimizer_library::torch;
+  const named_fact engine{fact::sharding, around.name};
+  const named_fact kind{fact::optimizer_kind, by.kind};
+  const named_fact code{fact::optimizer_library, by.library};
+  const named_fact loop{fact::optimizer_loop, by.loop};
+  const named_fact states{fact::optimizer_states, by.states};
+  const named_fact adamw{fact::takes, optimizer_kind::adamw};
+  const named_fact fp32{fact::takes, number_format::fp32};
+  const named_fact int8{fact::takes, number_format::int8};
+  const named_fact torch{fact::takes, optimizer_library::torch};
+  const named_fact reads_narrow{fact::reads_narrow_gradients, by.reads_narrow_gradients};
+  const bool has_narrow_states = around.holds == held_states::buffers &&
+                                 setup.framework.implementation.transformer_engine &&
+                                 setup.parallelism.zero_stage != 0;
+  if (by.reads_narrow_gradients && !has_narrow_states)
+    return without_code({reads_narrow, engine, {fact::takes, false}});
+  switch (by.library) {
+    case optimizer_library::torch:
+      // AnyPrecisionAdamW; Transformer Engine's optimizer beside fp32 weights of its own
+      if (by.states != number_format::fp32 && by.states != setup.precision.weights &&
+          (by.states != number_format::bf16 || by.kind != optimizer_kind::adamw ||
+           by.loop != optimizer_loop::parameter))
+        return without_code({states, code, kind, loop, fp32});
+      if (is_half(by.states) && setup.precision.master_weights && !has_narrow_states)
+        return without_code({states, {fact::master_weights, true}, fp32});
+      if (has_narrow_states && is_half(by.states) && !by.reads_narrow_gradients)
+        return without_code({reads_narrow, states, {fact::takes, true}});
+      break;
+    case optimizer_library::bitsandbytes:
+      if (by.kind != optimizer_kind::adamw && by.kind != optimizer_kind::lion)
+        return without_code({kind, code, adamw, {fact::takes, optimizer_kind::lion}});
+      if (by.states != number_format::fp32 && by.states != number_format::int8)
+        return without_code({states, code, fp32, int8});
+      if (!around.takes_any_optimizer) return without_code({code, engine, torch});
+      break;
+    case optimizer_library::torchao:
+      if (by.kind != optimizer_kind::adamw) return without_code({kind, code, adamw});
+      if (by.states != number_format::int8) return without_code({states, code, int8});
+      break;
+  }
+  if (by.library != optimizer_library::bitsandbytes)
+    if (const failure why = flaw_if_any({{fact::pages_states, by.pages_states}}, code); failed(why))
+      return why;
+  const named_fact tensor_parallel{fact::tensor_parallel, setup.parallelism.tensor_parallel};
+  const bool divides_layers = setup.parallelism.tensor_parallel > 1;
+  if (has_own && setup.precision.master_weights)
+    return without_code({code, {fact::master_weights, true}, torch});
+  if (has_own && divides_layers) return without_code({code, tensor_parallel, torch});
+  const bool is_fused = by.loop == optimizer_loop::fused && !has_own;
+  const named_fact foreach{fact::takes, optimizer_loop::foreach};
+  const named_fact parameter{fact::takes, optimizer_loop::parameter};
+  switch (by.kind) {
+    case optimizer_kind::adamw:
+      return {};
+    case optimizer_kind::sgd:
+    case optimizer_kind::sgd_momentum:
+    case optimizer_kind::adagrad:
+      if (is_fused && around.gathers_weights)
+        return without_code({loop, kind, engine, foreach, parameter});
+      break;
+    case optimizer_kind::lion:
+    case optimizer_kind::rmsprop:
+    case optimizer_kind::adafactor:
+      if (is_fused) return without_code({loop, kind, foreach, parameter});
+      break;
+    case optimizer_kind::muon:
+      break;
+  }
+  if (!around.has_all_optimizers) return without_code({kind, engine, adamw});
+  const bool takes_matrices =
+      by.kind == optimizer_kind::muon || by.kind == optimizer_kind::adafactor;
+  if (takes_matrices && around.gathers_weights) return without_code({kind, engine, adamw});
+  if (by.kind == optimizer_kind::muon && setup.parallelism.zero_stage != 0)
+    return without_code({kind, {fact::zero_stage, setup.parallelism.zero_stage}, adamw});
+  if (divides_layers &&
+      (takes_matrices || by.kind == optimizer_kind::adagrad || by.kind == optimizer_kind::lion))
+    return without_code({kind, tensor_parallel, adamw});
+  return {};
+}
+
+// Megatron-Bridge's LoRA: beside layers of Transformer Engine, of which each makes query, key and
+// value, or gate and up, together.
+constexpr failure flaw_of_pipelined_adapters(const training_setup& setup) {
+  const lora& adapters = setup.trains.adapters;
+  const lora_targets& targets = adapters.targets;
+  const named_fact layers{fact::layers, setup.framework.layers().name};
+  const named_fact trains{fact::trains, setup.trains.what};
+  if (!setup.framework.implementation.transformer_engine)
+    return without_code({{fact::transformer_engine, false}, trains, {fact::takes, true}});
+  if (const failure why = flaw_if_any({{fact::num_experts, setup.model.moe.num_experts},
+                                       {fact::kv_lora_rank, setup.model.mla.kv_lora_rank},
+                                       {fact::adapter_magnitudes, adapters.magnitudes},
+                                       {fact::adapter_base_block, adapters.base.block}},
+                                      trains);
+      failed(why))
+    return why;
+  if (setup.parallelism.zero_stage > 1)
+    return without_code(
+        {{fact::zero_stage, setup.parallelism.zero_stage}, trains, {fact::takes, 1}});
+  const bool is_split = targets.query != targets.key || targets.key != targets.value ||
+                        (setup.model.gated_mlp && targets.gate != targets.up);
+  const bool has_others =
+      targets.embedding || targets.head || targets.classifier || targets.other || targets.patches;
+  if (is_split || has_others || adapters.bias != lora_bias::none || adapters.copy_embedding ||
+      adapters.copy_head)
+    return without_code({trains, layers, {fact::takes, training::full}});
+  return {};
+}
+
+// What is left frozen, and who has code for that.
+constexpr failure flaw_of_training(const training_setup& setup) {
+  if (setup.trains.what == training::full) return {};
+  const transformer& model = setup.model;
+  const layer_class& code = setup.framework.layers();
+  const engine_class& by = *setup.framework.engine.is;
+  const named_fact trains{fact::trains, setup.trains.what};
+  const named_fact layers{fact::layers, code.name};
+  const named_fact sharding{fact::sharding, by.name};
+  const named_fact all{fact::takes, training::full};
+  if (!code.trains_adapters) return without_code({trains, layers, all});
+  if (!by.trains_parts) return without_code({trains, sharding, all});
+  // PyTorch's optimizers want parameters, and a loss to go back from.
+  if (setup.trains.what == training::frozen)
+    return without_code({trains,
+                         all,
+                         {fact::takes, training::head},
+                         {fact::takes, training::last_layers},
+                         {fact::takes, training::adapters}});
+  if (setup.trains.what == training::head && model.head == head_kind::none)
+    return failure(errc::no_such_target, {trains, {fact::head, model.head}});
+  const std::int64_t last = setup.trains.last_layers;
+  if (setup.trains.what == training::last_layers && (last < 1 || last > model.layers()))
+    return failure(
+        errc::out_of_bounds,
+        {{fact::last_layers, last}, {fact::at_least, 1}, {fact::at_most, model.layers()}});
+  if (!code.trains_parts && setup.trains.what != training::adapters)
+    return without_code({trains, layers, all, {fact::takes, training::adapters}});
+  if (setup.trains.what != training::adapters) return {};
+  const lora& adapters = setup.trains.adapters;
+  if (code.is_pipelined) return flaw_of_pipelined_adapters(setup);
+  if (setup.parallelism.tensor_parallel > 1)
+    return without_code({trains,
+                         {fact::tensor_parallel, setup.parallelism.tensor_parallel},
+                         all,
+                         {fact::takes, training::head},
+                         {fact::takes, training::last_layers}});
+  if (!by.gathers_weights) return {};
+  if (adapters.weights != setup.precision.weights)
+    return without_code({{fact::adapter_weights, adapters.weights},
+                         sharding,
+                         {fact::takes, setup.precision.weights}});
+  return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes},
+                      {fact::adapter_base_block, adapters.base.block}},
+                     sharding);
+}
+
+}  // namespace gpuplan::detail
