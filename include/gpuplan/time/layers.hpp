@@ -296,7 +296,7 @@ class cost_visitor {
     const pass_kernels kernels_before = kernels == nullptr ? pass_kernels{} : kernels->forward;
     multiply_by(op);
     if (!is_recomputed(op.kind)) return;
-    of_modules = of_modules + less(cost.forward, before);
+    of_modules = of_modules + cost.forward + -1.0 * before;
     if (kernels != nullptr)
       kernels_of_modules = kernels_of_modules + kernels->forward + -1.0 * kernels_before;
   }
@@ -402,7 +402,8 @@ class cost_visitor {
   /// State spaces and linear attention, as their Triton kernels do them: chunks of tokens by
   /// products, and between them a state for each head in fp32 and in the format of products, and
   /// the chunk's own scores. The delta rule's code cuts what it reads into parts, repeats keys for
-  /// the heads that share them, and computes the chunk's triangular system.
+  /// the heads that share them, and computes the chunk's triangular system. Counted from their
+  /// code; no step with such layers has been timed.
   constexpr void recur(const recurrent_operator& op) {
     const double heads = ceil_div(static_cast<double>(op.heads), ways_);
     const double groups = ceil_div(static_cast<double>(op.groups), ways_);
@@ -686,7 +687,6 @@ class cost_visitor {
     cost.backward.elements += traffic;
     cost.backward.operators += 1;
   }
-  // Each rank has its experts' tokens of all ranks, as many as it sends where they are balanced.
   // Of `recomputed_modules`, what is computed again.
   [[nodiscard]] constexpr bool is_recomputed(operator_kind kind) const {
     const recomputed_modules& parts = setup_.modules;
@@ -715,17 +715,7 @@ class cost_visitor {
         return false;
     }
   }
-  static constexpr pass_cost less(pass_cost whole, const pass_cost& part) {
-    whole.products -= part.products;
-    whole.weights -= part.weights;
-    whole.attention -= part.attention;
-    whole.elements -= part.elements;
-    whole.operators -= part.operators;
-    whole.reductions -= part.reductions;
-    whole.routings -= part.routings;
-    whole.passed_on -= part.passed_on;
-    return whole;
-  }
+  // Each rank has its experts' tokens of all ranks, as many as it sends where they are balanced.
   constexpr void expert(const linear_operator& op) {
     const double ranks = static_cast<double>(setup_.parallelism.expert_parallel);
     const double experts = static_cast<double>(op.copies) / ranks;
@@ -738,7 +728,7 @@ class cost_visitor {
       const pass_cost before = cost.forward;
       add_activation(tokens * experts * in);
       if (setup_.modules.expert_activation && !setup_.modules.experts)
-        of_modules = of_modules + less(cost.forward, before);
+        of_modules = of_modules + cost.forward + -1.0 * before;
     }
     keep();
     add_adapter(op, tokens, in, out, experts);
