@@ -158,6 +158,10 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
   while (parts < composite_model::most_parts && classes.parts[parts] != nullptr) ++parts;
   if (const failure why = flaw_unless({{{fact::parts, model.size()}, parts}}, layers); failed(why))
     return why;
+  if (model.actions.num_hidden_layers != 0)
+    if (const failure why = flaw_if_not_positive({{fact::horizon, model.actions.horizon}});
+        failed(why))
+      return why;
   for (int at = 0; at < parts; ++at) {
     const component& part = model.parts[at];
     const layer_class& by = *classes.parts[at];

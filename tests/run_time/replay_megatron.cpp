@@ -178,7 +178,6 @@ TEST_CASE("what Megatron-Core's code does not have is refused") {
            with_experts(own_layers(2, 4), experts),
            with_latent(own_layers(2, 0), latent),
            divided(own_layers(2, 4), {.context_parallel = 2}),
-           divided(with_latent(engine(2, 0), latent), {.context_parallel = 2}),
            divided(with_experts(engine(2, 4), experts), {.tensor_parallel = 2}),
            divided(with_experts(engine(2, 4), experts), {.expert_parallel = 3}),
        }) {

@@ -4,6 +4,7 @@
 #include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/checkpoint.hpp>
+#include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/solver.hpp>
@@ -408,8 +409,10 @@ TEST_CASE("packed samples are as many sequences as they fill") {
   CHECK(has(refusal_of("batch", {"gpt2", "--packing"}), "--packing"));
 }
 
-TEST_CASE("a model that transformers has no code of is run by the first that has") {
-  const words model{"mixtral-8x7b"};
+TEST_CASE(
+    "what transformers has no code of, or whose experts it cannot share, is run by the first that "
+    "can") {
+  const words model{"gpt-oss-20b"};
   for (const char* command : {"memory", "fits"})
     CHECK(has(output_of_command(command, model).out, "Megatron-Core,"));
   const words layout{"mixtral-8x7b",
@@ -428,6 +431,8 @@ TEST_CASE("a model that transformers has no code of is run by the first that has
     words asked = layout;
     if (command != std::string("batch"))
       asked.insert(asked.end(), {"--batch", "64", "--tokens", "1e9"});
+    // A search has ranges of degrees, and takes them as the code has them.
+    if (command == std::string("plan")) asked.insert(asked.end(), {"--framework", "megatron-te"});
     const outcome o = output_of_command(command, asked);
     CAPTURE(o.err);
     CHECK(o.status == 0);
@@ -435,6 +440,42 @@ TEST_CASE("a model that transformers has no code of is run by the first that has
   }
   CHECK(has(refusal_of("memory", {"mixtral-8x7b", "--framework", "llama"}),
             "transformers, LlamaForCausalLM: "));
+}
+
+TEST_CASE("a config.json of several models trains all of them in one step") {
+  const std::string text = R"({"model_type": "llava",
+    "architectures": ["LlavaForConditionalGeneration"], "image_token_index": 7,
+    "text_config": {"model_type": "llama", "hidden_size": 64, "intermediate_size": 200,
+                    "num_attention_heads": 1, "num_hidden_layers": 2, "vocab_size": 5597},
+    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 64, "image_size": 56,
+                      "intermediate_size": 192, "num_attention_heads": 2, "num_hidden_layers": 4,
+                      "patch_size": 14, "projection_dim": 512}})";
+  const temporary_file file(text, "llava.json");
+  const auto read = gpuplan::io::read_hugging_face_config(text);
+  REQUIRE(read.composite.size() == 2);
+  gpuplan::training_setup setup{.model = *read.shape,
+                                .composite = &read.composite,
+                                .sequence_length = 512,
+                                .precision = gpuplan::bf16_mixed,
+                                .framework = gpuplan::catalog::hugging_face_llava};
+  const gpuplan::batch_plan plan{.micro_batch = 2};
+  REQUIRE(validate(setup, plan));
+  const words asked{file.name(), "--sequence-length", "512"};
+  words of_two = asked;
+  of_two.insert(of_two.end(), {"--micro-batch", "2"});
+  CHECK(bytes_of(value(rows_of("memory", of_two), "peak", "all", "total")) ==
+        gpuplan::peaks_of(setup, plan).peak().total);
+  const std::string name = "transformers, LlavaForConditionalGeneration";
+  for (const char* command : {"memory", "fits", "frameworks"}) {
+    const outcome o = output_of_command(
+        command, command == std::string("frameworks") ? words{file.name()} : asked);
+    CAPTURE(o.err);
+    CHECK(o.status == 0);
+    CHECK(has(o.out, command == std::string("frameworks") ? "framework      llava" : name.c_str()));
+  }
+  CHECK(has(output_of_command("model", {file.name()}).out, "connector of 2 layers"));
+  CHECK(has(refusal_of("time", {file.name(), "--gpu", "h100-sxm"}), "composite true is not taken"));
+  CHECK(has(refusal_of("memory", {"openvla-7b"}), "whose training step is not known"));
 }
 
 TEST_CASE("GPUs that share a model are said, and how many replicas there are") {

@@ -140,7 +140,9 @@ TEST_CASE("formats are what the engine mixes") {
   CHECK(!setups::recipe_named("fp32", &engine_classes::deepspeed));
   CHECK(!setups::recipe_named("fp64", &engine_classes::ddp));
   for (const std::string& name : setups::precision_names())
-    CHECK(setups::recipe_named(name, &engine_classes::ddp));
+    CHECK((setups::recipe_named(name, &engine_classes::ddp) ||
+           setups::recipe_named(name, &engine_classes::megatron)));
+  CHECK(!setups::recipe_named("mxfp8", &engine_classes::ddp));
 }
 
 TEST_CASE("devices are known by what people write, and each once") {

@@ -94,7 +94,10 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
     throw guides::bad_request(why);
   }
   if (!made.read.config.shape) {
-    const setups::named_model named = setups::trained_model_named({.text = made.model});
+    const setups::named_model named = setups::model_named({.text = made.model});
+    if (named.parts != nullptr)
+      throw guides::bad_request(named.name +
+                                " is made of several models, which no trainer's file is read for");
     context.shape = named.shape;
     context.called = named.known_as;
   }

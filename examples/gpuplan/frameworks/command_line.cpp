@@ -172,11 +172,17 @@ answer frameworks_of(const setups::named_model& model) {
       {"framework", "engines", "precisions", "parallelism", "recomputation", "adapters"});
   made.cannot.title = "And why the others do not";
   made.cannot.columns = columns_of({"framework", "why_not"});
-  training_setup setup{.model = model.shape};
+  training_setup setup{.model = model.shape, .composite = model.parts};
   setup.sequence_length = describe_model::usual_sequence_length(model.shape);
   if (model.shape.kind == model_kind::encoder && model.shape.head == head_kind::none)
     setup.encodings = 2;
+  // The classes of other models of several parts would put them together in another way.
+  const auto own = catalog::implementation_of(model.known_as);
   for (const catalog::named_framework& known : catalog::frameworks) {
+    const layer_class& classes = known.framework.layers();
+    if (model.parts != nullptr && classes.runs_composites &&
+        (!own || own->framework.layers().name != classes.name))
+      continue;
     setup.framework = known.framework;
     const auto can = catalog::runs(known.framework, setup);
     if (!can) {

@@ -1,5 +1,6 @@
 #include "setups/model_words.hpp"
 
+#include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/model_names.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/detail/checks.hpp>
@@ -16,6 +17,7 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -202,6 +204,10 @@ void take_from_config(const std::string& file, named_model& to) {
   to.name = io::printable(file);
   to.known_as = read.model_type;
   to.remarks.push_back("a config.json of model type " + read.model_type);
+  if (read.composite.size() != 0) {
+    to.parts_of_file = std::make_shared<const composite_model>(read.composite);
+    to.parts = to.parts_of_file.get();
+  }
   std::string unknown;
   for (const std::string& key : read.unknown_keys) unknown += (unknown.empty() ? "" : ", ") + key;
   if (!unknown.empty()) to.remarks.push_back("without these keys, which are not known: " + unknown);
@@ -321,7 +327,9 @@ named_model model_named(const model_words& given) {
 
 named_model trained_model_named(const model_words& given) {
   named_model model = model_named(given);
-  if (model.parts != nullptr)
+  if (model.parts == nullptr) return model;
+  const auto by = catalog::implementation_of(model.known_as);
+  if (!by || !by->framework.layers().runs_composites)
     throw bad_request(model.name + " is made of several models, whose training step is not known");
   return model;
 }

@@ -136,16 +136,35 @@ void check(const result<T>& valid, const training_setup& setup) {
 
 std::string who_runs(const training_setup& setup) { return io::who_runs(setup, "--framework"); }
 
-// By its name; else as transformers calls the model's, or where that does not run it, the first of
-// the catalogue that does.
+// Whether the ranks that the options ask for can share the experts of a model of this code.
+bool shares_experts(const framework& software, const training_setup& given) {
+  training_setup setup = given;
+  setup.framework = software;
+  setup.parallelism = {};
+  setup.parallelism.expert_parallel = given.parallelism.expert_parallel;
+  setup.precision = *recipe_named("bf16", software.engine.is);
+  if (software.engine.is->gathers_weights) setup.parallelism.zero_stage = 3;
+  return static_cast<bool>(validate(setup));
+}
+
+// The first of the catalogue that runs the model, and shares its experts as asked if one does.
+const catalog::named_framework* first_that_runs(const training_setup& given) {
+  const catalog::framework_list able = catalog::frameworks_for(given);
+  for (const catalog::named_framework* one : able)
+    if (shares_experts(one->framework, given)) return one;
+  return able.count == 0 ? nullptr : able.entries[0];
+}
+
+// By its name; else as transformers calls the model's, or where that does not run it or cannot
+// share its experts, the first of the catalogue that can.
 void choose_framework(const arguments& given, const named_model& model, training_setup& to) {
   auto chosen = given.framework.empty() ? catalog::implementation_of(model.known_as)
                                         : catalog::find_framework(given.framework);
-  if (given.framework.empty() && (!chosen || !catalog::runs(chosen->framework, to)))
-    for (const catalog::named_framework* other : catalog::frameworks_for(to)) {
-      chosen = *other;
-      break;
-    }
+  const bool is_run =
+      chosen && catalog::runs(chosen->framework, to) &&
+      (to.parallelism.expert_parallel == 1 || shares_experts(chosen->framework, to));
+  if (given.framework.empty() && !is_run)
+    if (const catalog::named_framework* const other = first_that_runs(to)) chosen = *other;
   if (!chosen)
     throw bad_request("no code of transformers is known for " + model.name + "; " + who_runs(to));
   to.framework = chosen->framework;
@@ -185,8 +204,9 @@ void set_length_and_encodings(const arguments& given, training_setup& to) {
 // The model with its code; how it trains is not checked.
 named_setup read_model(const arguments& given) {
   const named_model model = trained_model_named(given.model);
-  named_setup made{.name = model.name, .setup = given.setup};
+  named_setup made{.name = model.name, .setup = given.setup, .parts = model.parts_of_file};
   made.setup.model = model.shape;
+  made.setup.composite = model.parts;
   set_length_and_encodings(given, made.setup);
   choose_framework(given, model, made.setup);
   return made;

@@ -11,6 +11,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ struct arguments {
 struct named_setup {
   std::string name;
   gpuplan::training_setup setup{};
+  std::shared_ptr<const gpuplan::composite_model> parts{};  // which keeps those of the setup
 };
 
 /// Trainers' files, the model, its code, the length of its sequences, and what its layers drop.

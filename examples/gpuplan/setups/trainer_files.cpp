@@ -71,6 +71,9 @@ void tell_all(const CLI::App& app, const arguments& given) {
   io::training_context context;
   if (given.model.is_given()) {
     const named_model named = model_named(given.model);
+    if (named.parts != nullptr)
+      throw bad_request("--from: MODEL " + named.name +
+                        " is made of several models, which no trainer's file is read for");
     context = {.shape = named.shape, .called = named.known_as};
   }
   const io::configured_training made = io::configured(given.files, context);

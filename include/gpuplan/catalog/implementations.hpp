@@ -82,6 +82,7 @@ inline constexpr auto frameworks = [] {
 /// first format.
 [[nodiscard]] constexpr result<bool> runs(const framework& software, const training_setup& given) {
   training_setup setup{.model = given.model,
+                       .composite = given.composite,
                        .sequence_length = given.sequence_length,
                        .target_length = given.target_length,
                        .encodings = given.encodings,

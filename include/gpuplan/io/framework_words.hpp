@@ -39,7 +39,8 @@ namespace gpuplan::io {
     what = what.substr(0, what.find(" is not taken"));
     std::size_t at = 0;
     while (at < all.size() && all[at].what != what) ++at;
-    const bool is_kind = can.why().at_fault() == fact::model_kind;
+    const fact fault = can.why().at_fault();
+    const bool is_kind = fault == fact::model_kind || fault == fact::composite;
     if (at == all.size()) all.push_back({std::string(what), {}, is_kind});
     all[at].names.push_back(known.name);
     are_kinds = are_kinds && is_kind;

@@ -180,7 +180,8 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
                    .hidden_size = diffusion.integer("hidden"),
                    .num_attention_heads = diffusion.integer("heads"),
                    .state_dim = within.integer("state_dim"),
-                   .action_dim = within.integer("action_dim")};
+                   .action_dim = within.integer("action_dim"),
+                   .horizon = within.integer("horizon", 16)};
   within.take(diffusion, "dit");
   bool trains_tower = false;
   bool trains_language = false;
