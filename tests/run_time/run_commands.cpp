@@ -586,8 +586,8 @@ TEST_CASE("a plan is of the method asked for, and has its run's costs") {
 }
 
 TEST_CASE("the code of a plan is what runs the model, and the answer says which") {
-  CHECK(has(output_of_command(
-                "plan", {"mixtral-8x7b", "--gpu", "h100-sxm", "--gpus", "64", "--batch", "512"})
+  CHECK(has(output_of_command("plan",
+                              {"bloom-7b1", "--gpu", "h100-sxm", "--gpus", "64", "--batch", "512"})
                 .out,
             "Megatron-Core"));
   const json large = rows_of(
