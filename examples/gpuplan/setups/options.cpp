@@ -147,24 +147,23 @@ bool shares_experts(const framework& software, const training_setup& given) {
   return static_cast<bool>(validate(setup));
 }
 
-// The first of the catalogue that runs the model, and shares its experts as asked if one does.
-const catalog::named_framework* first_that_runs(const training_setup& given) {
-  const catalog::framework_list able = catalog::frameworks_for(given);
-  for (const catalog::named_framework* one : able)
-    if (shares_experts(one->framework, given)) return one;
-  return able.count == 0 ? nullptr : able.entries[0];
-}
-
 // By its name; else as transformers calls the model's, or where that does not run it or cannot
-// share its experts, the first of the catalogue that can.
+// share its experts, the first of the catalogue that does. Trainers' files mean their own code.
 void choose_framework(const arguments& given, const named_model& model, training_setup& to) {
   auto chosen = given.framework.empty() ? catalog::implementation_of(model.known_as)
                                         : catalog::find_framework(given.framework);
-  const bool is_run =
-      chosen && catalog::runs(chosen->framework, to) &&
-      (to.parallelism.expert_parallel == 1 || shares_experts(chosen->framework, to));
-  if (given.framework.empty() && !is_run)
-    if (const catalog::named_framework* const other = first_that_runs(to)) chosen = *other;
+  if (given.framework.empty()) {
+    const bool is_run = chosen && catalog::runs(chosen->framework, to);
+    const catalog::framework_list able = catalog::frameworks_for(to);
+    if (!is_run && able.count != 0) chosen = *able.entries[0];
+    const bool shares = given.from.empty() && to.parallelism.expert_parallel > 1;
+    if (shares && chosen && !shares_experts(chosen->framework, to))
+      for (const catalog::named_framework* other : able)
+        if (shares_experts(other->framework, to)) {
+          chosen = *other;
+          break;
+        }
+  }
   if (!chosen)
     throw bad_request("no code of transformers is known for " + model.name + "; " + who_runs(to));
   to.framework = chosen->framework;
