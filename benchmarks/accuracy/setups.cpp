@@ -163,6 +163,9 @@ std::string read_setup(const row& source, training_setup& setup) {
         read_word(source, "attention", kernels, setup.attention),
         read_word(source, "activation", activations, setup.model.hidden_act)})
     if (!why.empty()) return why;
+  // What encoders call so there is the kernel of PyTorch, not the seven operators of gelu_new.
+  if (setup.framework.layers().kind == gpuplan::model_kind::encoder)
+    setup.framework.implementation.decoder.gelu_in_kernel = true;
   // T5 ties its head whatever its configuration says, which tells the versions apart.
   if (setup.framework.implementation.scales_decoder_outputs && !source.flag("tied_embeddings"))
     setup.framework = gpuplan::catalog::hugging_face_t5_1_1;

@@ -288,8 +288,8 @@ inline constexpr listed_framework encoder_frameworks[] = {
     {&hugging_face_mpnet, "mpnet", {"all-mpnet", "mpnet"}},
     {&hugging_face_distilbert, "distilbert", {"distilbert"}},
     {&hugging_face_vit, "vit", {"vit"}},
-    {&hugging_face_clip, "clip", {"clip"}},
-    {&hugging_face_siglip, "siglip", {"siglip"}},
+    {&hugging_face_clip, "clip", {"clip-", "clip_vision", "clipvision", "clipfor"}},
+    {&hugging_face_siglip, "siglip", {"siglip-", "siglip_vision", "siglipvision", "siglipfor"}},
     {&torch_bert},
     {&torch_vit},
 };

@@ -137,7 +137,7 @@ class text_encoder_code : public hugging_face_code {
     if (model.head == head_kind::language_model) return build_masked_head();
     if (model.head != head_kind::classifier) return;
     if (model.head_norm) build_transform(trains_head());
-    if (model.head_dense && !model.head_norm)
+    if (model.head_dense && !model.head_norm && !reads_pooled())
       dense_ = linear_module(operator_kind::head_dense, width, width, true, trains_head());
     classes_ = linear_module(operator_kind::head, model.num_classes, width, true, trains_head());
   }
