@@ -282,7 +282,7 @@ class megatron_gpt final : public megatron_recurrent {
     }
     if (of_all.size() != 0) out = drop_until_backward(of_all, out);
     if (of_norm.size() != 0) out = drop_until_backward(of_norm, out);
-    normed.drop();
+    if (has_engine()) normed.drop();  // older layers hold it to their end
     return add_back(out, is_mixture ? none : by.mlp.fc2.bias, x);
   }
 
