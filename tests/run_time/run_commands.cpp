@@ -476,6 +476,14 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
   CHECK(has(output_of_command("model", {file.name()}).out, "connector of 2 layers"));
   CHECK(has(refusal_of("time", {file.name(), "--gpu", "h100-sxm"}), "composite true is not taken"));
   CHECK(has(refusal_of("memory", {"openvla-7b"}), "whose training step is not known"));
+  const std::string horizon = R"({"model_type": "vla_composite", "architectures": ["LlamaModel"],
+    "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 1, "num_hidden_layers": 1,
+    "vocab_size": 500, "vla_composite": {"vision": {"hidden_size": 64, "num_hidden_layers": 1,
+    "num_attention_heads": 1, "intermediate_size": 128, "image_size": 64, "patch_size": 16},
+    "dit": {"hidden": 64, "heads": 1, "layers": 1}, "state_dim": 4, "action_dim": 4,
+    "horizon": 0, "tune": ["head"]}})";
+  const temporary_file no_actions(horizon, "vla.json");
+  CHECK(has(refusal_of("memory", {no_actions.name()}), "horizon"));
 }
 
 TEST_CASE("GPUs that share a model are said, and how many replicas there are") {

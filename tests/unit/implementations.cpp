@@ -30,6 +30,13 @@ constexpr bool runs_it(std::string_view name, const training_setup& setup) {
 
 TEST_CASE("a model has its implementation by name, by type and by class") {
   STATIC_CHECK(framework_of("gpt2-medium") == "gpt2");
+  // A type is that of both towers; the tower of images alone has names of its own.
+  STATIC_CHECK(framework_of("clip") == "clip_pairs");
+  STATIC_CHECK(framework_of("CLIPModel") == "clip_pairs");
+  STATIC_CHECK(framework_of("CLIPForImageClassification") == "clip");
+  STATIC_CHECK(framework_of("clip-vit-large-patch14-vision") == "clip");
+  STATIC_CHECK(framework_of("siglip") == "siglip_pairs");
+  STATIC_CHECK(framework_of("siglip_vision_model") == "siglip");
   STATIC_CHECK(framework_of("gpt-neox-20b") == "gpt-neox");
   STATIC_CHECK(framework_of("gemma-2b") == "gemma");
   STATIC_CHECK(framework_of("gemma-2-2b") == "gemma-2");

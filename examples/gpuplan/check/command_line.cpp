@@ -94,10 +94,7 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
     throw guides::bad_request(why);
   }
   if (!made.read.config.shape) {
-    const setups::named_model named = setups::model_named({.text = made.model});
-    if (named.parts != nullptr)
-      throw guides::bad_request(named.name +
-                                " is made of several models, which no trainer's file is read for");
+    const setups::named_model named = setups::configured_model_named({.text = made.model});
     context.shape = named.shape;
     context.called = named.known_as;
   }

@@ -172,7 +172,7 @@ answer frameworks_of(const setups::named_model& model) {
       {"framework", "engines", "precisions", "parallelism", "recomputation", "adapters"});
   made.cannot.title = "And why the others do not";
   made.cannot.columns = columns_of({"framework", "why_not"});
-  training_setup setup{.model = model.shape, .composite = model.parts};
+  training_setup setup{.model = model.shape, .composite = model.parts.get()};
   setup.sequence_length = describe_model::usual_sequence_length(model.shape);
   if (model.shape.kind == model_kind::encoder && model.shape.head == head_kind::none)
     setup.encodings = 2;

@@ -93,7 +93,6 @@ void take_model(const setups::model_words& given, request& to) {
   to.name = model.name;
   to.shape = model.shape;
   to.parts = model.parts;
-  to.parts_of_file = model.parts_of_file;
   to.remarks = model.remarks;
   to.published_parameters = model.published.published_parameters;
   to.published_extra = model.published.published_extra;

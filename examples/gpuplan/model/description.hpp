@@ -18,11 +18,10 @@ namespace describe_model {
 /// A model, and what is asked about it.
 struct request {
   std::string name;
-  gpuplan::transformer shape{};                                     // where there are no parts
-  const gpuplan::composite_model* parts = nullptr;                  // of a model of several
-  std::shared_ptr<const gpuplan::composite_model> parts_of_file{};  // which keeps them
-  std::vector<std::string> remarks{};                               // on where the shape comes from
-  std::int64_t published_parameters = 0;                            // 0: unknown
+  gpuplan::transformer shape{};                             // where there are no parts
+  std::shared_ptr<const gpuplan::composite_model> parts{};  // of a model of several
+  std::vector<std::string> remarks{};                       // on where the shape comes from
+  std::int64_t published_parameters = 0;                    // 0: unknown
   std::int64_t published_extra = 0;  // what of it are no parameters of the shape
   std::string published_note{};
   std::string published_source{};

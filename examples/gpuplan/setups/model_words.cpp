@@ -204,10 +204,8 @@ void take_from_config(const std::string& file, named_model& to) {
   to.name = io::printable(file);
   to.known_as = read.model_type;
   to.remarks.push_back("a config.json of model type " + read.model_type);
-  if (read.composite.size() != 0) {
-    to.parts_of_file = std::make_shared<const composite_model>(read.composite);
-    to.parts = to.parts_of_file.get();
-  }
+  if (read.composite.size() != 0)
+    to.parts = std::make_shared<const composite_model>(read.composite);
   std::string unknown;
   for (const std::string& key : read.unknown_keys) unknown += (unknown.empty() ? "" : ", ") + key;
   if (!unknown.empty()) to.remarks.push_back("without these keys, which are not known: " + unknown);
@@ -219,7 +217,7 @@ void take_from_catalogue(const catalog::published_model& model, named_model& to)
   if (!model.has_shape && !model.has_parts)
     throw bad_request("MODEL " + to.name + " has no shape in the catalogue: " + model.note);
   if (model.has_shape) to.shape = *model.shape;
-  if (model.has_parts) to.parts = model.parts;
+  if (model.has_parts) to.parts = {std::shared_ptr<const void>(), model.parts};  // kept by nobody
   to.published = model;
 }
 
@@ -323,6 +321,14 @@ named_model model_named(const model_words& given) {
   if (const auto valid = validate(made.shape); !valid)
     throw bad_request(failure_text(valid.why()).c_str());
   return made;
+}
+
+named_model configured_model_named(const model_words& given) {
+  named_model model = model_named(given);
+  if (model.parts != nullptr)
+    throw bad_request("MODEL " + model.name +
+                      " is made of several models, which no trainer's file is read for");
+  return model;
 }
 
 named_model trained_model_named(const model_words& given) {

@@ -34,10 +34,9 @@ void add_model_argument(CLI::App& app, model_words& to, shape_help help = shape_
 
 struct named_model {
   std::string name;
-  std::string known_as;                     // its id or `model_type`; empty: only options say it
-  gpuplan::transformer shape{};             // of parts, that whose tokens are counted
-  const gpuplan::composite_model* parts{};  // of a model of several
-  std::shared_ptr<const gpuplan::composite_model> parts_of_file{};  // which keeps them
+  std::string known_as;          // its id or `model_type`; empty: only options say it
+  gpuplan::transformer shape{};  // of parts, that whose tokens are counted
+  std::shared_ptr<const gpuplan::composite_model> parts{};  // of a model of several
   gpuplan::catalog::published_model published{};  // empty where it is none of the catalogue's
   std::vector<std::string> remarks{};             // on where the shape comes from
 };
@@ -45,6 +44,8 @@ struct named_model {
 /// The model meant, with a shape that `validate` accepts. Throws `guides::bad_request`: where
 /// several models are meant, with a line for each of them; where none is, with the nearest.
 [[nodiscard]] named_model model_named(const model_words& given);
+/// Likewise, that trainers' files configure: throws too where the model is made of several.
+[[nodiscard]] named_model configured_model_named(const model_words& given);
 /// Likewise, that trains: throws too where the model is made of several which no class of the
 /// catalogue runs together.
 [[nodiscard]] named_model trained_model_named(const model_words& given);

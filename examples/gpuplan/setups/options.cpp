@@ -8,6 +8,7 @@
 #include <gpuplan/trainable.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -152,17 +153,17 @@ bool shares_experts(const framework& software, const training_setup& given) {
 void choose_framework(const arguments& given, const named_model& model, training_setup& to) {
   auto chosen = given.framework.empty() ? catalog::implementation_of(model.known_as)
                                         : catalog::find_framework(given.framework);
-  if (given.framework.empty()) {
-    const bool is_run = chosen && catalog::runs(chosen->framework, to);
+  const bool shares = given.from.empty() && to.parallelism.expert_parallel > 1;
+  const auto trains = [&](const framework& by) { return !shares || shares_experts(by, to); };
+  const bool is_run = chosen && catalog::runs(chosen->framework, to);
+  if (given.framework.empty() && (!is_run || !trains(chosen->framework))) {
     const catalog::framework_list able = catalog::frameworks_for(to);
-    if (!is_run && able.count != 0) chosen = *able.entries[0];
-    const bool shares = given.from.empty() && to.parallelism.expert_parallel > 1;
-    if (shares && chosen && !shares_experts(chosen->framework, to))
-      for (const catalog::named_framework* other : able)
-        if (shares_experts(other->framework, to)) {
-          chosen = *other;
-          break;
-        }
+    const auto* const other = std::find_if(
+        able.begin(), able.end(), [&](const auto* one) { return trains(one->framework); });
+    if (other != able.end())
+      chosen = **other;
+    else if (!is_run && able.count != 0)
+      chosen = *able.entries[0];
   }
   if (!chosen)
     throw bad_request("no code of transformers is known for " + model.name + "; " + who_runs(to));
@@ -203,9 +204,9 @@ void set_length_and_encodings(const arguments& given, training_setup& to) {
 // The model with its code; how it trains is not checked.
 named_setup read_model(const arguments& given) {
   const named_model model = trained_model_named(given.model);
-  named_setup made{.name = model.name, .setup = given.setup, .parts = model.parts_of_file};
+  named_setup made{.name = model.name, .setup = given.setup, .parts = model.parts};
   made.setup.model = model.shape;
-  made.setup.composite = model.parts;
+  made.setup.composite = model.parts.get();
   set_length_and_encodings(given, made.setup);
   choose_framework(given, model, made.setup);
   return made;

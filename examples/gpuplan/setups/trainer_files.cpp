@@ -70,10 +70,7 @@ void tell_all(const CLI::App& app, const arguments& given) {
     tell("MODEL " + given.model.text + " is taken, not " + of_files);
   io::training_context context;
   if (given.model.is_given()) {
-    const named_model named = model_named(given.model);
-    if (named.parts != nullptr)
-      throw bad_request("--from: MODEL " + named.name +
-                        " is made of several models, which no trainer's file is read for");
+    const named_model named = configured_model_named(given.model);
     context = {.shape = named.shape, .called = named.known_as};
   }
   const io::configured_training made = io::configured(given.files, context);
