@@ -198,9 +198,10 @@ struct device_group {
   interconnect links{};
   links.inside_node = inside->value;
   links.devices_per_node = linked_gpus(given);
-  if (given.between_nodes)
-    links.between_nodes =
-        *given.between_nodes * static_cast<double>(links.devices_per_node / given.gpus_per_node);
+  if (given.between_nodes) {
+    const auto nodes_of_domain = links.devices_per_node / given.gpus_per_node;
+    links.between_nodes = *given.between_nodes * static_cast<double>(nodes_of_domain);
+  }
   links.inside = constants_inside_node(given.gpu);
   if (inside->origin == ceiling_origin::measured)
     links.inside_node = links.inside_node / links.inside.copy_share;

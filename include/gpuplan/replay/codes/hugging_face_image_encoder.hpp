@@ -77,7 +77,7 @@ class image_encoder_code : public hugging_face_code {
 
   /// What a tower makes: the states behind the layers that are read, and what it makes in vain,
   /// with the nodes of that.
-  struct features {
+  struct features {  // NOLINT(readability-identifier-naming): the index of an implicit move
     value states{};
     value last{};
     value unread[3]{};  // of the pooled token
