@@ -31,7 +31,7 @@ namespace {
 using namespace gpuplan;
 using nlohmann::json;
 
-constexpr const char* name = "Stand-in for an H100";
+constexpr const char* name = "NVIDIA H100 80GB HBM3";
 constexpr double memory_rate = 1e6;  // so slow that few launches pass the time
 
 measure_gpu_program::surroundings small_and_patient() {
@@ -155,6 +155,11 @@ void stand_in_for_h100(int devices = 1) {
       if (peer != device) script.devices[static_cast<std::size_t>(device)].peers.push_back(peer);
 }
 
+void call_it(const char* other) {
+  auto& properties = stand_in::current().devices[0].properties;
+  std::snprintf(properties.name, sizeof properties.name, "%s", other);
+}
+
 // The row of a measurement; null where there is none.
 json row_of(const json& rows, const std::string& what) {
   for (const json& row : rows)
@@ -244,7 +249,7 @@ TEST_CASE("every part is measured, printed and written") {
   CHECK(memory_ceiling(*stands_in).origin == ceiling_origin::measured);
   CHECK(in(memory_ceiling(*stands_in).value, 1_MBps) == nearly(1));
   CHECK(has(as_header.text(), "inline constexpr gpuplan::measured_device nothing_real{"));
-  CHECK(has(as_header.text(), "Stand-in for an H100"));
+  CHECK(has(as_header.text(), "NVIDIA H100 80GB HBM3"));
   CHECK(as_header.text() == to_header(*record, "nothing_real"));
 }
 
@@ -252,10 +257,9 @@ TEST_CASE("text and Markdown have the device, its warnings and a table") {
   stand_in_for_h100();
   const outcome text = ran({"--only", "host", "--quick"});
   CHECK(text.status == 0);
-  CHECK(text.out.find("Stand-in for an H100, measured 20") == 0);
+  CHECK(text.out.find("NVIDIA H100 80GB HBM3, measured 20") == 0);
   CHECK(has(text.out, "132 SMs, 79.18 GiB of which 1.00 GiB are free"));
   CHECK(has(text.out, "Data sheet: H100 SXM5 80 GB, dense peaks."));
-  CHECK(has(text.out, "taken for H100 SXM5 80 GB by compute capability"));
   CHECK(has(text.out, "78.2 GiB of its memory are in use"));
   CHECK(has(text.out, "host to device, pinned"));
   CHECK(has(text.out, "63.0"));
@@ -263,13 +267,13 @@ TEST_CASE("text and Markdown have the device, its warnings and a table") {
 
   stand_in_for_h100();
   const outcome markdown = ran({"--only", "launch", "--quick", "--format", "markdown"});
-  CHECK(has(markdown.out, "Stand-in for an H100, measured 20"));
+  CHECK(has(markdown.out, "NVIDIA H100 80GB HBM3, measured 20"));
   CHECK(has(markdown.out, "| empty kernel in a graph"));
   CHECK(has(markdown.out, "Warning: "));
   stand_in_for_h100();
   const outcome csv = ran({"--only", "launch", "--quick", "--format", "csv"});
   CHECK(csv.out.find("device,date,measured,unit,reached,") == 0);
-  CHECK(has(csv.out, "\r\nStand-in for an H100,20"));
+  CHECK(has(csv.out, "\r\nNVIDIA H100 80GB HBM3,20"));
 }
 
 TEST_CASE("what contradicts the catalogue is said") {
@@ -279,6 +283,18 @@ TEST_CASE("what contradicts the catalogue is said") {
   CHECK(has(o.out, "memory bandwidth: 3350 GB/s in the catalogue, 2560 GB/s here"));
 
   stand_in_for_h100();
+  call_it("a device of another name");
+  stand_in::current().devices[0].properties.multiProcessorCount = 114;
+  CHECK(has(ran({"--only", "host", "--quick"}).out,
+            "taken for H100 PCIe 80 GB by compute capability"));
+
+  // An H800 is like it.
+  stand_in_for_h100();
+  call_it("a device of another name");
+  CHECK(has(ran({"--only", "host", "--quick"}).out, "Not in the catalogue"));
+
+  stand_in_for_h100();
+  call_it("a device of another name");
   stand_in::current().devices[0].properties.multiProcessorCount = 100;
   const outcome unknown = ran({"--only", "host", "--quick"});
   CHECK(unknown.status == 0);

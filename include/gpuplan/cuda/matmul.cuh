@@ -92,6 +92,7 @@ class matmul_visitor {
   void sinks(std::int64_t) {}
   void attention(const attention_operator&) {}
   void weigh(slot, slot) {}
+  void recur(const recurrent_operator&) {}
   void scale(std::int64_t) {}
   void add_residual() {}
 
@@ -145,9 +146,9 @@ class matmul_visitor {
 
 /// The products of a model's linear layers in one forward and backward pass of `sequences` on one
 /// of `tensor_parallel` devices, where all of it trains: each shape once, in the order of the
-/// forward pass. A decoder behind an encoder has as many tokens as it. Those of attention are not
-/// among them: its kernels fuse them. Preconditions: `validate` accepts the model,
-/// `sequence_length` is at least 1 (an image's tokens for vision), and so are the others.
+/// forward pass. A decoder behind an encoder has as many tokens as it. Those of attention and of
+/// recurrences are not among them: their kernels fuse them. Preconditions: `validate` accepts the
+/// model, `sequence_length` is at least 1 (an image's tokens for vision), and so are the others.
 [[nodiscard]] inline std::vector<model_matmul> matmuls_of(const transformer& model,
                                                           std::int64_t sequences,
                                                           std::int64_t sequence_length,
@@ -155,7 +156,7 @@ class matmul_visitor {
   detail::matmul_visitor visitor(model, sequences, sequence_length, tensor_parallel);
   visit_input(model, visitor);
   layer_counts layers = layers_between(model, 0, model.layers());
-  layers.add(mtp_layer_kind(model), model.mtp_layers);
+  layers.add(mtp_layers_of(model), model.mtp_layers);
   visit_layers(model, layers, visitor);
   gpuplan::detail::visit_end(model, visitor);
   return std::move(visitor.products);
