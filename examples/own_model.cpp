@@ -17,11 +17,11 @@ namespace {
 using namespace gpuplan;
 
 constexpr gpu_spec gpu = catalog::rtx_4090;
-constexpr transformer_memory memory{{.model = action_head::shape(8, 1536),
-                                     .sequence_length = action_head::tokens,
+constexpr transformer_memory memory{{.model = ::action_head::shape(8, 1536),
+                                     .sequence_length = ::action_head::tokens,
                                      .precision = bf16_mixed,
                                      .dropout = 0.1,
-                                     .framework = action_head::torch}};
+                                     .framework = ::action_head::torch}};
 
 // Whoever changes the model so that this does not fit any more gets a compile error.
 constexpr batch_plan plan = require([] { return check({.micro_batch = 256}, gpu, memory); });

@@ -20,10 +20,10 @@ using namespace gpuplan;
 namespace {
 
 training_setup setup_of(std::int64_t layers, std::int64_t width) {
-  return {.model = action_head::shape(layers, width),
-          .sequence_length = action_head::tokens,
+  return {.model = ::action_head::shape(layers, width),
+          .sequence_length = ::action_head::tokens,
           .precision = bf16_mixed,
-          .framework = action_head::torch};
+          .framework = ::action_head::torch};
 }
 
 bool is_valid(const training_setup& setup, const batch_plan& plan) {
@@ -130,12 +130,12 @@ TEST_CASE("what it has no code for is refused") {
     setup.framework.implementation.layers = &layers;
     return std::string(failure_text(validate(setup).why()).c_str());
   };
-  layer_class changed = action_head::classes;
+  layer_class changed = ::action_head::classes;
   CHECK(refusal(changed) == "no error");
   changed.layer_period = 0;
   CHECK(refusal(changed) ==
         "this value must be greater than zero: layer_period 0, layers action_head");
-  changed = action_head::classes;
+  changed = ::action_head::classes;
   changed.code = nullptr;
   CHECK(refusal(changed) == "layers of nobody is not taken");
   CHECK(refusal({}) == "layers of nobody is not taken");
