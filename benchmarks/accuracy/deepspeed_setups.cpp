@@ -46,7 +46,7 @@ std::string read_model(const option_list& options, training_setup& setup) {
     setup.framework = gpuplan::catalog::hugging_face_qwen;
   } else if (code == "hf gpt2") {
     setup.framework = gpuplan::catalog::hugging_face_gpt2;
-    setup.model.hidden_act = gpuplan::activation_function::gelu_tanh;
+    setup.model.hidden_act = gpuplan::activation_function::gelu_new;
   } else if (code == "hf bert") {
     setup.framework = gpuplan::catalog::hugging_face_bert;
     setup.model.hidden_act = gpuplan::activation_function::gelu;

@@ -163,9 +163,11 @@ std::string read_setup(const row& source, training_setup& setup) {
         read_word(source, "attention", kernels, setup.attention),
         read_word(source, "activation", activations, setup.model.hidden_act)})
     if (!why.empty()) return why;
-  // What encoders call so there is the kernel of PyTorch, not the seven operators of gelu_new.
-  if (setup.framework.layers().kind == gpuplan::model_kind::encoder)
-    setup.framework.implementation.decoder.gelu_in_kernel = true;
+  // The tables call by the same word what these classes compute in operators of their own.
+  if (setup.model.hidden_act == gpuplan::activation_function::gelu_tanh)
+    for (const std::string_view of : {"hf:GPT2", "hf:GPTJ", "hf:Phi", "hf:T5"})
+      if (source.text("code").substr(0, of.size()) == of)
+        setup.model.hidden_act = gpuplan::activation_function::gelu_new;
   // T5 ties its head whatever its configuration says, which tells the versions apart.
   if (setup.framework.implementation.scales_decoder_outputs && !source.flag("tied_embeddings"))
     setup.framework = gpuplan::catalog::hugging_face_t5_1_1;

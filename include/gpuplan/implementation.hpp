@@ -283,7 +283,6 @@ struct decoder_options {
   bool multiplies_residual = false;        // likewise what attention and MLP add,
   bool multiplies_logits = false;          // and the logits: Granite
   bool scales_queries = false;             // by their positions: Ministral 3
-  bool gelu_in_kernel = false;             // its approximation by tanh too
   layer_norm_kind layer_norm = layer_norm_kind::fused;
   bool caps_scores = false;  // cap * tanh(score / cap), in eager attention
   bool caps_logits = false;

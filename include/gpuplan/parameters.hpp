@@ -80,11 +80,11 @@ constexpr std::int64_t dealt(const split_extent& extent, std::int64_t ways, std:
          (repeated ? 1 : dealt(extent.groups, ways, index)) * extent.group_size;
 }
 
-// Where an operator counts.
-constexpr auto part_of(operator_kind kind) -> std::int64_t parameter_counts::* {
+// Where an operator counts. No pointer to a member: g++ 12 loses sums through them at -O3.
+constexpr std::int64_t& part_of(parameter_counts& counts, operator_kind kind) {
   switch (kind) {
     case operator_kind::patch_embedding:
-      return &parameter_counts::embedding;
+      return counts.embedding;
     case operator_kind::query_down:
     case operator_kind::query:
     case operator_kind::key_value_down:
@@ -95,35 +95,35 @@ constexpr auto part_of(operator_kind kind) -> std::int64_t parameter_counts::* {
     case operator_kind::scores:
     case operator_kind::weighted_values:
     case operator_kind::attention_output:
-      return &parameter_counts::attention;
+      return counts.attention;
     case operator_kind::mixer_in:
     case operator_kind::convolution:
     case operator_kind::recurrence:
     case operator_kind::mixer_out:
-      return &parameter_counts::recurrent;
+      return counts.recurrent;
     case operator_kind::gate:
     case operator_kind::up:
     case operator_kind::gate_up:
     case operator_kind::down:
-      return &parameter_counts::mlp;
+      return counts.mlp;
     case operator_kind::router:
     case operator_kind::shared_expert_gate:
-      return &parameter_counts::router;
+      return counts.router;
     case operator_kind::expert_gate:
     case operator_kind::expert_up:
     case operator_kind::expert_gate_up:
     case operator_kind::expert_down:
-      return &parameter_counts::experts;
+      return counts.experts;
     case operator_kind::shared_gate:
     case operator_kind::shared_up:
     case operator_kind::shared_gate_up:
     case operator_kind::shared_down:
     case operator_kind::latent_down:
     case operator_kind::latent_up:
-      return &parameter_counts::shared_experts;
+      return counts.shared_experts;
     case operator_kind::head_dense:
     case operator_kind::head:
-      return &parameter_counts::head;
+      return counts.head;
     case operator_kind::project_in:
     case operator_kind::project_out:
     case operator_kind::mtp_projection:
@@ -132,7 +132,7 @@ constexpr auto part_of(operator_kind kind) -> std::int64_t parameter_counts::* {
     case operator_kind::adapters:
       break;
   }
-  return &parameter_counts::other;
+  return counts.other;
 }
 
 class parameter_visitor {
@@ -174,7 +174,7 @@ class parameter_visitor {
   [[gnu::always_inline]] constexpr void linear(const linear_operator& op) {
     const std::int64_t size = times_ * of(op);
     if (!is_of_expert(op.kind)) {
-      counts.*part_of(op.kind) += size;
+      part_of(counts, op.kind) += size;
       return;
     }
     // A token's experts may be anywhere: those it does not use are counted as spread evenly.

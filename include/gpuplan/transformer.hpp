@@ -37,7 +37,8 @@ enum class qk_norm_scope {
 enum class activation_function {
   silu,
   gelu,
-  gelu_tanh,
+  gelu_tanh,  // its approximation by tanh, in one kernel
+  gelu_new,   // the same, which transformers' classes compute in seven operators
   relu,
   quick_gelu,   // x * sigmoid(1.702 x), as operators
   relu_squared  // relu(x)^2, likewise

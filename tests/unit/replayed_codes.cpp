@@ -71,7 +71,7 @@ TEST_CASE("decoders of transformers") {
   CONSTEXPR std::int64_t of_gpt2 = peak(with([](transformer& gpt2) {
                                           gpt2.fused_qkv = true;
                                           gpt2.position_rows = 64;
-                                          gpt2.hidden_act = activation_function::gelu_tanh;
+                                          gpt2.hidden_act = activation_function::gelu_new;
                                         }),
                                         catalog::hugging_face_gpt2);
   STATIC_CHECK(of_gpt2 == 65'791'728);
@@ -94,7 +94,7 @@ TEST_CASE("decoders of transformers") {
                                           gptj.norms_per_layer = 1;
                                           gptj.lm_head_bias = true;
                                           gptj.tied_embeddings = false;
-                                          gptj.hidden_act = activation_function::gelu_tanh;
+                                          gptj.hidden_act = activation_function::gelu_new;
                                         }),
                                         catalog::hugging_face_gptj,
                                         attention_kernel::eager);

@@ -205,8 +205,7 @@ inline constexpr framework hugging_face_starcoder_2 =
                             .has_plain_mlp = true,
                             .drops_embedding = true,
                             .holds_undropped_embedding = true,
-                            .drops_residual = true,
-                            .gelu_in_kernel = true});
+                            .drops_residual = true});
 
 /// StableLmForCausalLM, which rotates a quarter of each head.
 inline constexpr framework hugging_face_stablelm =
@@ -226,7 +225,6 @@ inline constexpr framework hugging_face_nemotron =
                             .has_plain_mlp = true,
                             .rotary_parts = rotary_parts_kind::returned,
                             .rotary_percent = 50,
-                            .gelu_in_kernel = true,
                             .layer_norm = layer_norm_kind::fused_shifted});
 
 /// FalconForCausalLM, BloomForCausalLM, MptForCausalLM.

@@ -17,6 +17,7 @@ inline constexpr transformer gpt2 = classic({
     .num_attention_heads = 12,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 1024,
     .tied_embeddings = true,
 });
@@ -29,6 +30,7 @@ inline constexpr transformer gpt2_medium = classic({
     .num_attention_heads = 16,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 1024,
     .tied_embeddings = true,
 });
@@ -41,6 +43,7 @@ inline constexpr transformer gpt2_large = classic({
     .num_attention_heads = 20,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 1024,
     .tied_embeddings = true,
 });
@@ -53,6 +56,7 @@ inline constexpr transformer gpt2_xl = classic({
     .num_attention_heads = 25,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 1024,
     .tied_embeddings = true,
 });
@@ -69,6 +73,7 @@ inline constexpr transformer gpt3_125m = classic({
     .num_attention_heads = 12,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 2048,
     .tied_embeddings = true,
 });
@@ -81,6 +86,7 @@ inline constexpr transformer gpt3_350m = classic({
     .num_attention_heads = 16,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 2048,
     .tied_embeddings = true,
 });
@@ -93,6 +99,7 @@ inline constexpr transformer gpt3_760m = classic({
     .num_attention_heads = 16,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 2048,
     .tied_embeddings = true,
 });
@@ -106,6 +113,7 @@ inline constexpr transformer gpt3_1_3b = classic({
     .num_attention_heads = 16,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 2048,
     .tied_embeddings = true,
 });
@@ -118,6 +126,7 @@ inline constexpr transformer gpt3_2_7b = classic({
     .num_attention_heads = 32,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 2048,
     .tied_embeddings = true,
 });
@@ -130,6 +139,7 @@ inline constexpr transformer gpt3_6_7b = classic({
     .num_attention_heads = 32,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 2048,
     .tied_embeddings = true,
 });
@@ -143,6 +153,7 @@ inline constexpr transformer gpt3_13b = classic({
     .num_attention_heads = 40,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 2048,
     .tied_embeddings = true,
 });
@@ -155,6 +166,7 @@ inline constexpr transformer gpt3_175b = classic({
     .num_attention_heads = 96,
     .vocab_size = 50257,
     .fused_qkv = true,
+    .hidden_act = activation_function::gelu_new,
     .position_rows = 2048,
     .tied_embeddings = true,
 });
@@ -170,6 +182,7 @@ inline constexpr transformer gpt_j_6b{
     .vocab_size = 50400,
     .parallel_attention = true,
     .gated_mlp = false,
+    .hidden_act = activation_function::gelu_new,
     .mlp_bias = true,
     .norm = norm_kind::layer_norm,
     .norms_per_layer = 1,
@@ -293,6 +306,7 @@ inline constexpr transformer opt_125m = classic({
     .intermediate_size = 3072,
     .num_attention_heads = 12,
     .vocab_size = 50272,
+    .hidden_act = activation_function::relu,
     .position_rows = 2050,
     .tied_embeddings = true,
 });
@@ -306,6 +320,7 @@ inline constexpr transformer opt_350m = classic({
     .intermediate_size = 4096,
     .num_attention_heads = 16,
     .vocab_size = 50272,
+    .hidden_act = activation_function::relu,
     .norm_at = norm_position::after_residual,
     .final_norm = false,
     .position_rows = 2050,
@@ -320,6 +335,7 @@ inline constexpr transformer opt_1_3b = classic({
     .intermediate_size = 8192,
     .num_attention_heads = 32,
     .vocab_size = 50272,
+    .hidden_act = activation_function::relu,
     .position_rows = 2050,
     .tied_embeddings = true,
 });
@@ -332,6 +348,7 @@ inline constexpr transformer opt_2_7b = classic({
     .intermediate_size = 10240,
     .num_attention_heads = 32,
     .vocab_size = 50272,
+    .hidden_act = activation_function::relu,
     .position_rows = 2050,
     .tied_embeddings = true,
 });
@@ -343,6 +360,7 @@ inline constexpr transformer opt_6_7b = classic({
     .intermediate_size = 16384,
     .num_attention_heads = 32,
     .vocab_size = 50272,
+    .hidden_act = activation_function::relu,
     .position_rows = 2050,
     .tied_embeddings = true,
 });
@@ -355,6 +373,7 @@ inline constexpr transformer opt_13b = classic({
     .intermediate_size = 20480,
     .num_attention_heads = 40,
     .vocab_size = 50272,
+    .hidden_act = activation_function::relu,
     .position_rows = 2050,
     .tied_embeddings = true,
 });
@@ -367,6 +386,7 @@ inline constexpr transformer opt_30b = classic({
     .intermediate_size = 28672,
     .num_attention_heads = 56,
     .vocab_size = 50272,
+    .hidden_act = activation_function::relu,
     .position_rows = 2050,
     .tied_embeddings = true,
 });
@@ -378,6 +398,7 @@ inline constexpr transformer opt_66b = classic({
     .intermediate_size = 36864,
     .num_attention_heads = 72,
     .vocab_size = 50272,
+    .hidden_act = activation_function::relu,
     .position_rows = 2050,
     .tied_embeddings = true,
 });
@@ -472,6 +493,7 @@ inline constexpr transformer falcon_7b{
     .fused_qkv = true,
     .parallel_attention = true,
     .gated_mlp = false,
+    .hidden_act = activation_function::gelu,
     .norm = norm_kind::layer_norm,
     .norms_per_layer = 1,
     .norm_bias = true,
@@ -489,6 +511,7 @@ inline constexpr transformer falcon_40b{
     .fused_qkv = true,
     .parallel_attention = true,
     .gated_mlp = false,
+    .hidden_act = activation_function::gelu,
     .norm = norm_kind::layer_norm,
     .norm_bias = true,
     .tied_embeddings = true,
@@ -506,6 +529,7 @@ inline constexpr transformer falcon_180b{
     .fused_qkv = true,
     .parallel_attention = true,
     .gated_mlp = false,
+    .hidden_act = activation_function::gelu,
     .norm = norm_kind::layer_norm,
     .norm_bias = true,
 };
@@ -522,6 +546,7 @@ inline constexpr transformer mpt_7b{
     .vocab_size = 50432,
     .fused_qkv = true,
     .gated_mlp = false,
+    .hidden_act = activation_function::gelu,
     .norm = norm_kind::layer_norm,
     .tied_embeddings = true,
 };
@@ -535,6 +560,7 @@ inline constexpr transformer mpt_30b{
     .vocab_size = 50432,
     .fused_qkv = true,
     .gated_mlp = false,
+    .hidden_act = activation_function::gelu,
     .norm = norm_kind::layer_norm,
     .tied_embeddings = true,
 };

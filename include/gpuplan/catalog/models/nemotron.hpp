@@ -18,6 +18,7 @@ inline constexpr transformer minitron_4b{
     .num_key_value_heads = 8,
     .vocab_size = 256000,
     .gated_mlp = false,
+    .hidden_act = activation_function::relu_squared,
     .norm = norm_kind::layer_norm,
     .norm_bias = true,
 };
@@ -30,6 +31,7 @@ inline constexpr transformer nemotron_3_8b{
     .num_attention_heads = 32,
     .vocab_size = 256000,
     .gated_mlp = false,
+    .hidden_act = activation_function::relu_squared,
     .norm = norm_kind::layer_norm,
     .norm_bias = true,
 };
@@ -44,6 +46,7 @@ inline constexpr transformer nemotron_4_15b{
     .num_key_value_heads = 8,
     .vocab_size = 256000,
     .gated_mlp = false,
+    .hidden_act = activation_function::relu_squared,
     .norm = norm_kind::layer_norm,
     .norm_bias = true,
 };
@@ -58,6 +61,7 @@ inline constexpr transformer nemotron_4_340b{
     .num_key_value_heads = 8,
     .vocab_size = 256000,
     .gated_mlp = false,
+    .hidden_act = activation_function::relu_squared,
     .norm = norm_kind::layer_norm,
     .norm_bias = true,
 };

@@ -32,6 +32,7 @@ inline constexpr transformer grok_1{
     .num_attention_heads = 48,
     .num_key_value_heads = 8,
     .vocab_size = 131072,
+    .hidden_act = activation_function::gelu,
     .moe = {.num_experts = 8, .num_experts_per_tok = 2, .moe_intermediate_size = 32768},
     .norm_at = norm_position::around,
     .norms_per_layer = 4,
@@ -50,6 +51,7 @@ inline constexpr transformer starcoder2_3b = classic({
     .num_key_value_heads = 2,
     .vocab_size = 49152,
     .sliding_window = 4096,
+    .hidden_act = activation_function::gelu_tanh,
     .tied_embeddings = true,
 });
 
@@ -63,6 +65,7 @@ inline constexpr transformer starcoder2_7b = classic({
     .num_key_value_heads = 4,
     .vocab_size = 49152,
     .sliding_window = 4096,
+    .hidden_act = activation_function::gelu_tanh,
     .tied_embeddings = true,
 });
 
@@ -76,6 +79,7 @@ inline constexpr transformer starcoder2_15b = classic({
     .num_key_value_heads = 4,
     .vocab_size = 49152,
     .sliding_window = 4096,
+    .hidden_act = activation_function::gelu_tanh,
 });
 
 // Command R.

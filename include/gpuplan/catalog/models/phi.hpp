@@ -17,6 +17,7 @@ inline constexpr transformer phi_1_5 = classic({
     .num_attention_heads = 32,
     .vocab_size = 51200,
     .parallel_attention = true,
+    .hidden_act = activation_function::gelu_new,
     .norms_per_layer = 1,
     .lm_head_bias = true,
 });
@@ -29,6 +30,7 @@ inline constexpr transformer phi_2 = classic({
     .num_attention_heads = 32,
     .vocab_size = 51200,
     .parallel_attention = true,
+    .hidden_act = activation_function::gelu_new,
     .norms_per_layer = 1,
     .lm_head_bias = true,
 });

@@ -19,6 +19,7 @@ inline constexpr transformer t5_small{
     .num_attention_heads = 8,
     .vocab_size = 32128,
     .gated_mlp = false,
+    .hidden_act = activation_function::relu,
     .relative_attention_buckets = 32,
     .tied_embeddings = true,
 };
@@ -33,6 +34,7 @@ inline constexpr transformer t5_base{
     .num_attention_heads = 12,
     .vocab_size = 32128,
     .gated_mlp = false,
+    .hidden_act = activation_function::relu,
     .relative_attention_buckets = 32,
     .tied_embeddings = true,
 };
@@ -47,6 +49,7 @@ inline constexpr transformer t5_large{
     .num_attention_heads = 16,
     .vocab_size = 32128,
     .gated_mlp = false,
+    .hidden_act = activation_function::relu,
     .relative_attention_buckets = 32,
     .tied_embeddings = true,
 };
@@ -62,6 +65,7 @@ inline constexpr transformer t5_3b{
     .head_dim = 128,
     .vocab_size = 32128,
     .gated_mlp = false,
+    .hidden_act = activation_function::relu,
     .relative_attention_buckets = 32,
     .tied_embeddings = true,
 };
@@ -77,6 +81,7 @@ inline constexpr transformer t5_11b{
     .head_dim = 128,
     .vocab_size = 32128,
     .gated_mlp = false,
+    .hidden_act = activation_function::relu,
     .relative_attention_buckets = 32,
     .tied_embeddings = true,
 };
@@ -91,6 +96,7 @@ inline constexpr transformer t5_v1_1_small{
     .num_attention_heads = 6,
     .head_dim = 64,
     .vocab_size = 32128,
+    .hidden_act = activation_function::gelu_new,
     .relative_attention_buckets = 32,
 };
 
@@ -103,6 +109,7 @@ inline constexpr transformer t5_v1_1_base{
     .intermediate_size = 2048,
     .num_attention_heads = 12,
     .vocab_size = 32128,
+    .hidden_act = activation_function::gelu_new,
     .relative_attention_buckets = 32,
 };
 
@@ -115,6 +122,7 @@ inline constexpr transformer t5_v1_1_large{
     .intermediate_size = 2816,
     .num_attention_heads = 16,
     .vocab_size = 32128,
+    .hidden_act = activation_function::gelu_new,
     .relative_attention_buckets = 32,
 };
 
@@ -127,6 +135,7 @@ inline constexpr transformer t5_v1_1_xl{
     .intermediate_size = 5120,
     .num_attention_heads = 32,
     .vocab_size = 32128,
+    .hidden_act = activation_function::gelu_new,
     .relative_attention_buckets = 32,
 };
 
@@ -139,6 +148,7 @@ inline constexpr transformer t5_v1_1_xxl{
     .intermediate_size = 10240,
     .num_attention_heads = 64,
     .vocab_size = 32128,
+    .hidden_act = activation_function::gelu_new,
     .relative_attention_buckets = 32,
 };
 

@@ -34,7 +34,7 @@ inline void read_falcon(config_reader& from, transformer& model) {
 
 inline void read_gpt2(config_reader& from, transformer& model) {
   make_classic(model);
-  model.hidden_act = activation_function::gelu_tanh;
+  model.hidden_act = activation_function::gelu_new;
   model.num_hidden_layers = from.integer("n_layer");
   model.hidden_size = from.integer("n_embd");
   model.num_attention_heads = from.integer("n_head");
@@ -50,7 +50,7 @@ inline void read_gpt2(config_reader& from, transformer& model) {
 
 inline void read_gptj(config_reader& from, transformer& model) {
   make_classic(model);
-  model.hidden_act = activation_function::gelu_tanh;
+  model.hidden_act = activation_function::gelu_new;
   model.num_hidden_layers = from.integer("n_layer");
   model.hidden_size = from.integer("n_embd");
   model.num_attention_heads = from.integer("n_head");
@@ -122,7 +122,7 @@ inline void read_opt(config_reader& from, transformer& model) {
 inline void read_phi(config_reader& from, transformer& model) {
   read_llama(from, model);
   make_classic(model);
-  model.hidden_act = activation_function::gelu_tanh;
+  model.hidden_act = activation_function::gelu_new;
   model.parallel_attention = model.lm_head_bias = true;
   model.norms_per_layer = 1;
   if (from.flag("qk_layernorm", false)) model.qk_norm = qk_norm_scope::head;

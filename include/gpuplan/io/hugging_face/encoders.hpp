@@ -155,7 +155,7 @@ inline void read_t5(config_reader& from, transformer& model) {
   if (mlp.empty() || mlp == "relu")
     model.hidden_act = activation_function::relu;
   else if (mlp == "gated-gelu")
-    model.hidden_act = activation_function::gelu_tanh;
+    model.hidden_act = activation_function::gelu_new;
   else if (mlp == "gated-silu")
     model.hidden_act = activation_function::silu;
   else

@@ -37,8 +37,7 @@ inline constexpr std::span<const type_reader> type_readers[] = {
     activation_function is;
   };
   constexpr named_activation known[] = {{"gelu", activation_function::gelu},
-                                        {"gelu_fast", activation_function::gelu_tanh},
-                                        {"gelu_new", activation_function::gelu_tanh},
+                                        {"gelu_new", activation_function::gelu_new},
                                         {"gelu_pytorch_tanh", activation_function::gelu_tanh},
                                         {"quick_gelu", activation_function::quick_gelu},
                                         {"relu", activation_function::relu},

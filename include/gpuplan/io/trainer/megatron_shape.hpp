@@ -214,8 +214,8 @@ class megatron_shape_reader {
     model_.hidden_act = model_.gated_mlp ? activation_function::silu : activation_function::gelu;
     if (flag("--openai-gelu")) model_.hidden_act = activation_function::gelu_tanh;
     if (flag("--squared-relu")) {
-      model_.hidden_act = activation_function::relu;
-      doubt("--squared-relu", "the estimate counts it as ReLU");
+      model_.hidden_act = activation_function::relu_squared;
+      doubt("--squared-relu", "the estimate counts two operators, where Megatron compiles one");
     }
     if (flag("--quick-geglu")) {
       model_.gated_mlp = true;
@@ -357,8 +357,10 @@ class megatron_shape_reader {
            model.hidden_act != activation_function::quick_gelu,
        "hidden_act, where silu or quick_gelu is taken"},
       {!model.gated_mlp && model.hidden_act != activation_function::gelu &&
-           model.hidden_act != activation_function::gelu_tanh,
-       "hidden_act, where gelu or gelu_tanh is taken"},
+           model.hidden_act != activation_function::gelu_tanh &&
+           model.hidden_act != activation_function::gelu_new &&
+           model.hidden_act != activation_function::relu_squared,
+       "hidden_act, where gelu, gelu_tanh, gelu_new or relu_squared is taken"},
       {model.head != head_kind::language_model || model.lm_head_bias || model.pooler, "head"},
       {model.type_vocab_size != 0 || model.embedding_dim != 0 ||
            model.relative_attention_buckets != 0 || model.other_parameters != 0,
@@ -415,7 +417,10 @@ inline void put_shape(const transformer& model, std::int64_t length, megatron_wo
   }
   put_if(model.hidden_act == activation_function::silu, "--swiglu");
   put_if(model.hidden_act == activation_function::quick_gelu, "--quick-geglu");
-  put_if(model.hidden_act == activation_function::gelu_tanh, "--openai-gelu");
+  put_if(model.hidden_act == activation_function::gelu_tanh ||
+             model.hidden_act == activation_function::gelu_new,
+         "--openai-gelu");
+  put_if(model.hidden_act == activation_function::relu_squared, "--squared-relu");
   to.emplace_back("--normalization", model.norm == norm_kind::rms_norm ? "RMSNorm" : "LayerNorm");
   const expert_mixture& moe = model.moe;
   if (moe.num_experts != 0) {

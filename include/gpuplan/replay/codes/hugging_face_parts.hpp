@@ -176,9 +176,7 @@ class hugging_face_code : public hugging_face_attention {
 
   /// The function of an MLP.
   constexpr value act(argument given) {
-    if (model.hidden_act != activation_function::gelu_tanh ||
-        setup.framework.implementation.decoder.gelu_in_kernel)
-      return activation(given);
+    if (model.hidden_act != activation_function::gelu_new) return activation(given);
     const held x(given);
     enter();
     value result = new_gelu(x);
@@ -197,7 +195,7 @@ class hugging_face_code : public hugging_face_attention {
     const held x(given);
     if (model.fused_gate_up) return mlp_of_halves(by, x);
     if (!model.gated_mlp) return dropout(t, linear(act(linear(x, by.up)), by.down), drops_result);
-    value hidden = activation(linear(x, by.gate));
+    value hidden = act(linear(x, by.gate));
     hidden = multiply(t, hidden, linear(x, by.up));
     return linear(hidden, by.down);
   }
@@ -210,7 +208,7 @@ class hugging_face_code : public hugging_face_attention {
       gate = part(t, parts, both, 2, model.intermediate_size, 0);
       up = part(t, parts, both, 2, model.intermediate_size, 1);
     }
-    up = multiply(t, up, activation(gate));
+    up = multiply(t, up, act(gate));
     return linear(up, by.down);
   }
 
