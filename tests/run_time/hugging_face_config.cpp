@@ -88,6 +88,36 @@ TEST_CASE("a published configuration is the catalogue's model") {
               R"("vocab_size":50257})") == 1'557'611'200);
 }
 
+TEST_CASE("models of the catalogue apply what their class does") {
+  const std::string decoder =
+      R"("num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,"intermediate_size":256,)"
+      R"("num_key_value_heads":4,"vocab_size":512,"max_position_embeddings":64})";
+  const std::string gpt = R"("n_layer":2,"n_embd":64,"n_head":4,"vocab_size":512,)"
+                          R"("n_positions":64})";
+  const std::string t5 = R"("num_layers":2,"d_model":64,"num_heads":4,"d_ff":256,"d_kv":16,)"
+                         R"("vocab_size":512})";
+  const std::pair<std::string, const transformer*> classes[] = {
+      {R"({"model_type":"gpt2",)" + gpt, &catalog::gpt2},
+      {R"({"model_type":"gptj","rotary_dim":16,)" + gpt, &catalog::gpt_j_6b},
+      {R"({"model_type":"gpt_neox",)" + decoder, &catalog::pythia_1b},
+      {R"({"model_type":"opt","ffn_dim":256,)" + decoder, &catalog::opt_1_3b},
+      {R"({"model_type":"phi",)" + decoder, &catalog::phi_2},
+      {R"({"model_type":"bert",)" + decoder, &catalog::bert_base_uncased},
+      {R"({"model_type":"gemma2",)" + decoder, &catalog::gemma_2_2b},
+      {R"({"model_type":"starcoder2",)" + decoder, &catalog::starcoder2_3b},
+      {R"({"model_type":"nemotron","hidden_act":"relu2",)" + decoder, &catalog::nemotron_4_15b},
+      {R"({"model_type":"llama",)" + decoder, &catalog::llama_3_8b},
+      {R"({"model_type":"t5",)" + t5, &catalog::t5_small},
+      {R"({"model_type":"t5","feed_forward_proj":"gated-gelu",)" + t5, &catalog::t5_v1_1_small},
+  };
+  for (const auto& [config, model] : classes) {
+    CAPTURE(config);
+    const auto read = read_hugging_face_config(config);
+    REQUIRE(read.shape);
+    CHECK(read.shape->hidden_act == model->hidden_act);
+  }
+}
+
 TEST_CASE("multi-token prediction and windows are read") {
   const std::string deepseek =
       R"({"model_type":"deepseek_v3","hidden_size":7168,"intermediate_size":18432,)"

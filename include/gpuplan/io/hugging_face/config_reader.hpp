@@ -239,10 +239,11 @@ inline void read_biases(config_reader& from, transformer& model, bool absent = f
   model.attention_bias = model.attention_out_bias = from.flag("attention_bias", absent);
 }
 
-// Layer norms, and biases wherever there can be one.
+// Layer norms, GELU, and biases wherever there can be one.
 inline void make_classic(transformer& model) {
   model.attention_bias = model.attention_out_bias = model.mlp_bias = model.norm_bias = true;
   model.gated_mlp = false;
+  model.hidden_act = activation_function::gelu;
   model.norm = norm_kind::layer_norm;
 }
 

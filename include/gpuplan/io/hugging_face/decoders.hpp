@@ -18,7 +18,6 @@ inline void read_falcon(config_reader& from, transformer& model) {
       from.integer("ffn_hidden_size", from.multiple("hidden_size", model.hidden_size, 4));
   model.fused_qkv = true;
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
-  model.hidden_act = activation_function::gelu;
   model.alibi_positions = from.flag("alibi", false) ? 1 : 0;
   const bool grouped = from.flag("new_decoder_architecture", false);
   const bool one_group = from.flag("multi_query", true);
@@ -66,6 +65,7 @@ inline void read_gptj(config_reader& from, transformer& model) {
 
 inline void read_gpt_bigcode(config_reader& from, transformer& model) {
   read_gpt2(from, model);
+  model.hidden_act = activation_function::gelu_tanh;
   if (from.flag("multi_query", true)) model.num_key_value_heads = 1;
 }
 
@@ -316,7 +316,6 @@ inline constexpr type_reader decoder_readers[] = {
      [](config_reader& from, transformer& model) {
        read_heads(from, model);
        make_classic(model);
-       model.hidden_act = activation_function::gelu;
        read_biases(from, model, true);
        model.intermediate_size = from.integer("intermediate_size");
        model.parallel_attention = from.flag("use_parallel_residual", true);

@@ -46,6 +46,7 @@ inline void read_electra(config_reader& from, transformer& model) {
 
 inline void read_albert(config_reader& from, transformer& model) {
   read_bert(from, model);
+  model.hidden_act = activation_function::gelu_new;
   model.embedding_dim = from.integer("embedding_size", 128);
   model.embedding_projection_bias = true;
   model.shared.num_hidden_groups = from.integer("num_hidden_groups", 1);
@@ -90,7 +91,6 @@ inline void read_deberta(config_reader& from, transformer& model) {
   read_bert(from, model);
   disentangled_attention& apart = model.disentangled;
   model.pooler = false;
-  model.hidden_act = activation_function::gelu;
   model.type_vocab_size = from.integer("type_vocab_size", 0);
   apart.position_numbers = model.position_rows;
   if (!from.flag("position_biased_input", true)) model.position_rows = 0;
@@ -169,7 +169,6 @@ inline void read_t5(config_reader& from, transformer& model) {
 inline void read_bart(config_reader& from, transformer& model, std::int64_t first = 0) {
   make_classic(model);
   model.kind = model_kind::encoder_decoder;
-  model.hidden_act = activation_function::gelu;
   model.num_hidden_layers = from.integer("encoder_layers");
   model.num_decoder_layers = from.integer("decoder_layers");
   model.hidden_size = from.integer("d_model");

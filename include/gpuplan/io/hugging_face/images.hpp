@@ -16,7 +16,6 @@ namespace gpuplan::io::detail::hugging_face {
 inline void read_patches(config_reader& from, transformer& model, std::int64_t patch_size) {
   make_classic(model);
   model.kind = model_kind::vision;
-  model.hidden_act = activation_function::gelu;
   model.num_hidden_layers = from.integer("num_hidden_layers");
   model.hidden_size = from.integer("hidden_size");
   model.num_attention_heads = from.integer("num_attention_heads");
@@ -84,7 +83,6 @@ inline std::size_t read_stages(config_reader& from,
 inline void read_swin(config_reader& from, transformer& model) {
   make_classic(model);
   model.kind = model_kind::vision;
-  model.hidden_act = activation_function::gelu;
   image_stages& stages = model.stages;
   from.ignore("hidden_size");  // the last stage's
   from.ignore("num_layers");   // of stages

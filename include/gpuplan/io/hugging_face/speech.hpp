@@ -30,7 +30,6 @@ inline void read_convolutions(config_reader& from,
 inline void read_wav2vec2(config_reader& from, transformer& model) {
   make_classic(model);
   model.kind = model_kind::encoder;
-  model.hidden_act = activation_function::gelu;
   model.num_hidden_layers = from.integer("num_hidden_layers");
   model.hidden_size = from.integer("hidden_size");
   model.num_attention_heads = from.integer("num_attention_heads");
