@@ -133,6 +133,9 @@ inline training_config random_megatron_config(random_numbers& random) {
                                         training_precision::bf16,
                                         training_precision::fp8};
   is.precision = formats[random.below(4)];
+  const scaling_kind scalings[] = {
+      scaling_kind::delayed, scaling_kind::tensor, scaling_kind::blocks, scaling_kind::micro};
+  if (*is.precision == training_precision::fp8) is.scaling = scalings[random.below(4)];
   const optimizer_kind kinds[] = {optimizer_kind::adamw,
                                   optimizer_kind::sgd_momentum,
                                   optimizer_kind::muon,
@@ -145,6 +148,8 @@ inline training_config random_megatron_config(random_numbers& random) {
     else
       is.recompute_layers = 1 + random.below(8);
   }
+  if (*is.recompute == recompute_mode::selective && coin())
+    is.modules = recomputed_modules{.core_attention = coin(), .norms = true, .mlp = coin()};
   is.shares_kept_inputs = *is.recompute == recompute_mode::full && *is.tensor_parallel > 1 &&
                           !*is.sequence_parallel && coin();
   const attention_kernel kernels[] = {

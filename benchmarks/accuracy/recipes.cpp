@@ -4,6 +4,7 @@
 #include <gpuplan/catalog/frameworks/megatron.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/detail/integer.hpp>
+#include <gpuplan/io/module_names.hpp>
 #include <gpuplan/io/trainer/pipeline_layout.hpp>
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
@@ -243,26 +244,12 @@ std::string read_recomputation(const row& source, gpuplan::training_setup& setup
   setup.recompute = gpuplan::recompute_mode::selective;
   std::string_view modules = source.text("recompute_modules");
   if (modules.empty()) return {};  // core_attn, which is Megatron-Core's own choice too
-  using gpuplan::recomputed_modules;
-  struct named_module {
-    std::string_view name;
-    bool recomputed_modules::*is;
-  };
-  constexpr named_module known[] = {{"core_attn", &recomputed_modules::core_attention},
-                                    {"mla_up_proj", &recomputed_modules::latent_projections},
-                                    {"layernorm", &recomputed_modules::norms},
-                                    {"mlp", &recomputed_modules::mlp},
-                                    {"moe", &recomputed_modules::experts},
-                                    {"moe_act", &recomputed_modules::expert_activation},
-                                    {"shared_experts", &recomputed_modules::shared_experts}};
   setup.modules.core_attention = false;
   while (!modules.empty()) {
     const std::string_view name = modules.substr(0, modules.find('+'));
     modules.remove_prefix(std::min(name.size() + 1, modules.size()));
-    const auto* const found = std::find_if(
-        std::begin(known), std::end(known), [&](const auto& one) { return one.name == name; });
-    if (found == std::end(known)) return "module '" + std::string(name) + "' is computed again";
-    setup.modules.*found->is = true;
+    if (!gpuplan::io::add_module(name, setup.modules))
+      return "module '" + std::string(name) + "' is computed again";
   }
   return {};
 }

@@ -99,6 +99,8 @@ TEST_CASE("what Megatron-Bridge's tree contradicts itself in is said") {
         remark::kind::doubtful);
   CHECK(*read_megatron_bridge_words({"mixed_precision=bf16-with-mxfp8-mixed"}).config.precision ==
         training_precision::fp8);
+  CHECK(*read_megatron_bridge_words({"mixed_precision=bf16-with-mxfp8-mixed"}).config.scaling ==
+        scaling_kind::micro);
 }
 
 TEST_CASE("a layout of stages may be a list of lists") {

@@ -218,6 +218,27 @@ TEST_CASE("mixtures of experts and latent attention are read") {
     CHECK(io::detail::layer_pattern(wrong).read().empty());
 }
 
+TEST_CASE("modules that are computed again, and how fp8 is scaled, reach the setup") {
+  const read_config read = read_megatron_lm(
+      "torchrun --nproc-per-node 8 pretrain_gpt.py --bf16 --fp8-format hybrid --fp8-recipe "
+      "blockwise --recompute-granularity selective --recompute-modules layernorm mlp");
+  REQUIRE(read);
+  CHECK(read.remarks.empty());
+  CHECK(*read.config.scaling == scaling_kind::blocks);
+  CHECK(*read.config.modules ==
+        recomputed_modules{.core_attention = false, .norms = true, .mlp = true});
+  training_setup setup;
+  io::set_step(read.config, setup);
+  CHECK(setup.recompute == recompute_mode::selective);
+  CHECK(setup.modules.mlp);
+  // Megatron-LM's own choices, where the flags say no more
+  const read_config plain = read_megatron_lm(
+      "torchrun --nproc-per-node 8 pretrain_gpt.py --bf16 --fp8-format hybrid "
+      "--recompute-granularity selective");
+  CHECK(*plain.config.scaling == scaling_kind::delayed);
+  CHECK_FALSE(plain.config.modules);
+}
+
 TEST_CASE("what contradicts itself, or is old, or unknown, is said") {
   const auto only_remark = [](const std::string& flags) {
     const read_config read =
@@ -236,6 +257,12 @@ TEST_CASE("what contradicts itself, or is old, or unknown, is said") {
   CHECK(only_remark("--recompute-granularity some").is == remark::kind::contradicts);
   CHECK(only_remark("--num-query-groups 4").is == remark::kind::missing);
   CHECK(only_remark("--fp8-param-gather").is == remark::kind::doubtful);
+  CHECK(only_remark("--bf16 --fp8-format hybrid --fp8-recipe custom").text ==
+        "is \"custom\"; delayed, tensorwise, blockwise or mxfp8 is taken");
+  CHECK(only_remark("--fp8-recipe delayed").text == "stands without --fp8-format");
+  CHECK(only_remark("--recompute-granularity selective --recompute-modules moe gate").text ==
+        "has \"gate\"; core_attn, mla_up_proj, layernorm, mlp, moe, moe_act or shared_experts is "
+        "taken");
   CHECK(only_remark("--optimizer soap").is == remark::kind::doubtful);
   CHECK(only_remark("--tensor-model-parallel-size $TP").text ==
         "is \"$TP\", which the file does not say; a whole number is taken");

@@ -2,6 +2,7 @@
 
 #include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/io/framework_words.hpp>
+#include <gpuplan/io/module_names.hpp>
 #include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/io/trainer/hugging_face_words.hpp>
 #include <gpuplan/result.hpp>
@@ -58,18 +59,6 @@ constexpr engine_precision engine_precisions[] = {{"fp8-current", scaling_kind::
                                                   {"fp8-blocks", scaling_kind::blocks},
                                                   {"mxfp8", scaling_kind::micro},
                                                   {"nvfp4", scaling_kind::micro, true}};
-struct module_word {
-  const char* name;
-  bool recomputed_modules::*is;
-};
-constexpr module_word recomputed_parts[] = {
-    {"core_attn", &recomputed_modules::core_attention},
-    {"mla_up_proj", &recomputed_modules::latent_projections},
-    {"layernorm", &recomputed_modules::norms},
-    {"mlp", &recomputed_modules::mlp},
-    {"moe", &recomputed_modules::experts},
-    {"moe_act", &recomputed_modules::expert_activation},
-    {"shared_experts", &recomputed_modules::shared_experts}};
 constexpr word<optimizer> optimizers[] = {
     {"adamw", "AdamW", {}},
     {"adamw-fused", "fused AdamW", {.loop = optimizer_loop::fused}},
@@ -345,21 +334,16 @@ void add_optimizer_options(CLI::App& app, arguments& to) {
 // What Megatron-Core has beside: its own words.
 void add_engine_options(CLI::App& app, arguments& to, const char* group) {
   std::vector<std::string> names;
-  std::string listed;
-  for (const module_word& one : recomputed_parts) {
-    names.emplace_back(one.name);
-    listed += (listed.empty() ? "" : ", ") + names.back();
-  }
+  for (const io::module_name& one : io::module_names) names.emplace_back(one.name);
   app.add_option_function<std::vector<std::string>>(
          "--recompute-modules",
          [&to](const std::vector<std::string>& chosen) {
            to.setup.recompute = recompute_mode::selective;
            to.setup.modules = {.core_attention = false};
            for (const std::string& name : chosen)
-             for (const module_word& one : recomputed_parts)
-               if (name == one.name) to.setup.modules.*one.is = true;
+             static_cast<void>(io::add_module(name, to.setup.modules));
          },
-         "Parts of layers that are computed again, each alone: " + listed +
+         "Parts of layers that are computed again, each alone: " + io::list_of_modules() +
              " (Megatron-Core's; selective is core_attn)")
       ->check(CLI::IsMember(names))
       ->delimiter(',')

@@ -180,6 +180,7 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.recompute) to.recompute = *config.recompute;
   if (config.recompute_span) to.recompute_span = *config.recompute_span;
   if (config.recompute_layers) to.recompute_layers = *config.recompute_layers;
+  if (config.modules) to.modules = *config.modules;
   if (config.saves_costly_results) to.saves_costly_results = *config.saves_costly_results;
   if (config.attention) to.attention = *config.attention;
   if (config.dropout) to.dropout = *config.dropout;
@@ -227,6 +228,7 @@ struct said_recipe {
       config.precision ? *config.precision : training_precision::fp32;
   precision_recipe& recipe = made.is;
   recipe = *recipe_of(precision, engine);
+  if (recipe.fp8_linears && config.scaling) recipe.scaling = *config.scaling;
   if (precision == training_precision::pure_bf16) return made;
   const bool is_mixed = recipe.autocast();
   const bool has_adapters = trains == training::adapters;

@@ -120,9 +120,11 @@ class megatron_bridge_reader {
       core_.remark_on(remark::kind::doubtful,
                       "mixed_precision",
                       "is " + shown(value(is)) + "; the estimate has nothing for it");
-    else if (has("fp8"))
+    else if (has("fp8")) {
       to_.config.precision = training_precision::fp8;
-    else if (is == "bf16_mixed")
+      for (const megatron_scaling& one : megatron_scalings)
+        if (has(one.mixed_precision)) to_.config.scaling = one.is;
+    } else if (is == "bf16_mixed")
       to_.config.precision = training_precision::bf16;
     else if (is == "fp16_mixed")
       to_.config.precision = training_precision::fp16;
@@ -317,7 +319,8 @@ class megatron_bridge_reader {
   if (config.sequence_length) put("dataset.seq_length", *config.sequence_length);
   if (config.precision)
     put("mixed_precision",
-        *config.precision == training_precision::fp8    ? "bf16_with_fp8_current_scaling_mixed"
+        *config.precision == training_precision::fp8
+            ? detail::scaling_for_megatron(config.scaling).mixed_precision
         : *config.precision == training_precision::fp16 ? "fp16_mixed"
                                                         : "bf16_mixed");
   made.files.push_back(

@@ -118,6 +118,25 @@ inline constexpr std::pair<const char*, attention_kernel> megatron_kernels[] = {
     {"auto", attention_kernel::automatic},
     {"unfused", attention_kernel::eager}};
 
+/// How fp8 is scaled: the word of Megatron-LM's --fp8-recipe, and the Bridge's mixed_precision.
+struct megatron_scaling {
+  const char* flag;
+  const char* mixed_precision;
+  scaling_kind is;
+};
+inline constexpr megatron_scaling megatron_scalings[] = {
+    {"delayed", "bf16_with_fp8_delayed_scaling_mixed", scaling_kind::delayed},
+    {"tensorwise", "bf16_with_fp8_current_scaling_mixed", scaling_kind::tensor},
+    {"blockwise", "bf16_with_fp8_subchannel_scaling_mixed", scaling_kind::blocks},
+    {"mxfp8", "bf16_with_mxfp8_mixed", scaling_kind::micro}};
+
+// Where none is said, one scale for each tensor, found each time.
+[[nodiscard]] inline const megatron_scaling& scaling_for_megatron(const known<scaling_kind>& said) {
+  for (const megatron_scaling& one : megatron_scalings)
+    if (one.is == (said ? *said : scaling_kind::tensor)) return one;
+  return megatron_scalings[1];
+}
+
 /// What changes memory or time, and that a plan has no word for.
 inline constexpr megatron_key megatron_doubts[] = {
     {"--cpu-offloading-num-layers", "model.cpu_offloading_num_layers"},

@@ -67,6 +67,16 @@ class megatron_lm_reader {
                            : is_bf16    ? training_precision::bf16
                            : is_fp16    ? training_precision::fp16
                                         : training_precision::fp32;
+    const std::string scaling = from_.text("--fp8-recipe");
+    if (!fp8.empty()) to_.config.scaling = scaling_kind::delayed;  // where no flag is
+    for (const megatron_scaling& one : megatron_scalings)
+      if (scaling == one.flag && !fp8.empty()) to_.config.scaling = one.is;
+    if (scaling_for_megatron(to_.config.scaling).flag != scaling && !scaling.empty())
+      core_.remark_on(remark::kind::doubtful,
+                      "--fp8-recipe",
+                      fp8.empty() ? "stands without --fp8-format"
+                                  : "is " + shown(value(scaling)) +
+                                        "; delayed, tensorwise, blockwise or mxfp8 is taken");
     if (!fp8.empty() && !is_bf16)
       core_.remark_on(
           remark::kind::doubtful, "--fp8-format", "stands without --bf16; the estimate has it");
@@ -210,12 +220,19 @@ class megatron_lm_reader {
     if (key.flag == std::string_view(detail::megatron_chunks.flag) && config.split &&
         config.split->listed.count != 0)
       continue;
-    words.emplace_back(key.flag, is.flag() != nullptr ? "" : detail::plain_word(is));
+    std::string text = is.flag() != nullptr || is.items() != nullptr ? "" : detail::plain_word(is);
+    if (is.items() != nullptr)
+      for (const value& one : *is.items())
+        text += (text.empty() ? "" : " ") + detail::plain_word(one);
+    words.emplace_back(key.flag, std::move(text));
   }
   const bool is_fp8 = *config.precision == training_precision::fp8;
   if (is_fp8 || *config.precision == training_precision::bf16) words.emplace_back("--bf16", "");
   if (*config.precision == training_precision::fp16) words.emplace_back("--fp16", "");
-  if (is_fp8) words.emplace_back("--fp8-format", "hybrid");
+  if (is_fp8) {
+    words.emplace_back("--fp8-format", "hybrid");
+    words.emplace_back("--fp8-recipe", detail::scaling_for_megatron(config.scaling).flag);
+  }
   // Offloading is in the optimizer with states of chosen formats alone.
   if (config.optimizer_on_host && *config.optimizer_on_host)
     words.emplace_back("--use-precision-aware-optimizer", "");

@@ -2,6 +2,7 @@
 
 // Settings that Megatron-LM's flags and Megatron-Bridge's configuration share, in both directions.
 
+#include <gpuplan/io/module_names.hpp>
 #include <gpuplan/io/trainer/megatron_keys.hpp>
 #include <gpuplan/io/trainer/members.hpp>
 #include <gpuplan/io/trainer/pipeline_layout.hpp>
@@ -249,13 +250,16 @@ class megatron_reader {
     if (!method.empty() && granularity == "selective")
       remark_on(
           remark::kind::contradicts, name(megatron_method), "is for full recomputation alone");
-    if (modules == nullptr) return;
-    const value::list* const all = modules->items();
-    const value& only = all != nullptr && all->size() == 1 ? all->front() : *modules;
-    if (only.text() == nullptr || *only.text() != "core_attn")
-      remark_on(remark::kind::doubtful,
-                name(megatron_modules),
-                "the estimate computes core_attn alone again");
+    if (modules == nullptr || modules->is_nothing()) return;
+    recomputed_modules again{.core_attention = false};
+    const value::list one{*modules};
+    for (const value& part : modules->items() != nullptr ? *modules->items() : one)
+      if (part.text() == nullptr || !add_module(*part.text(), again))
+        return remark_on(remark::kind::doubtful,
+                         name(megatron_modules),
+                         "has " + shown(part) + "; " + list_of_modules() + " is taken");
+    if (config_.recompute && *config_.recompute == recompute_mode::selective)
+      config_.modules = again;
   }
   void read_optimizer() {
     if (const auto kind = word(megatron_optimizer, megatron_optimizers))
@@ -424,6 +428,12 @@ template <class Meaning, std::size_t Size>
       put(megatron_recomputed, is_block ? *config.recompute_layers : span);
       if (is_block && span != 1) made.why = "recompute_span and recompute_layers are both known";
     }
+    if (*config.recompute == recompute_mode::selective && config.modules) {
+      value::list names;
+      for (const module_name& one : module_names)
+        if ((*config.modules).*one.is) names.emplace_back(one.name);
+      put(megatron_modules, names);
+    }
   }
   if (config.optimizer)
     put(megatron_optimizer, word_of(config.optimizer->kind, megatron_optimizers));
@@ -464,10 +474,12 @@ template <class Meaning, std::size_t Size>
                                  "weights_on_host",
                                  "engine",
                                  "precision",
+                                 "scaling",
                                  "optimizer",
                                  "recompute",
                                  "recompute_span",
                                  "recompute_layers",
+                                 "modules",
                                  "shares_kept_inputs",
                                  "dropout",
                                  "clip_norm",

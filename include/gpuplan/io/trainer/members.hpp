@@ -28,10 +28,11 @@ void for_each_member(const With& with) {
   with("expert_parallel", &c::expert_parallel), with("sequence_parallel", &c::sequence_parallel);
   with("zero_stage", &c::zero_stage), with("optimizer_on_host", &c::optimizer_on_host);
   with("weights_on_host", &c::weights_on_host), with("engine", &c::engine);
-  with("precision", &c::precision), with("weights", &c::weights);
+  with("precision", &c::precision), with("scaling", &c::scaling);
+  with("weights", &c::weights);
   with("optimizer", &c::optimizer);
   with("recompute", &c::recompute), with("recompute_span", &c::recompute_span);
-  with("recompute_layers", &c::recompute_layers);
+  with("recompute_layers", &c::recompute_layers), with("modules", &c::modules);
   with("saves_costly_results", &c::saves_costly_results);
   with("shares_kept_inputs", &c::shares_kept_inputs), with("attention", &c::attention);
   with("dropout", &c::dropout), with("clip_norm", &c::clip_norm);

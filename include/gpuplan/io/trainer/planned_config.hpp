@@ -72,11 +72,13 @@ struct planned_run_words {
                                              training_precision::fp32,
                                              training_precision::tf32,
                                              training_precision::fp8,
-                                             training_precision::pure_bf16})
-    if (const auto recipe = recipe_of(precision, *setup.framework.engine.is);
-        !made.precision && recipe &&
-        with_weights(*recipe, setup.precision.weights) == setup.precision)
+                                             training_precision::pure_bf16}) {
+    precision_recipe recipe = *recipe_of(precision, *setup.framework.engine.is);
+    if (recipe.fp8_linears) recipe.scaling = setup.precision.scaling;
+    if (!made.precision && with_weights(recipe, setup.precision.weights) == setup.precision)
       made.precision = precision;
+  }
+  if (setup.precision.scaling != precision_recipe{}.scaling) made.scaling = setup.precision.scaling;
   if (setup.precision.autocast()) made.weights = setup.precision.weights;
   gpuplan::optimizer by = setup.optimizer;
   by.clips_gradients = false;
@@ -88,6 +90,8 @@ struct planned_run_words {
     if (setup.recompute_span > 1) made.recompute_span = setup.recompute_span;
     if (setup.recompute_layers > 0) made.recompute_layers = setup.recompute_layers;
   }
+  if (setup.recompute == recompute_mode::selective && setup.modules != recomputed_modules{})
+    made.modules = setup.modules;
   if (setup.attention != attention_kernel::automatic) made.attention = setup.attention;
   if (setup.dropout > 0) made.dropout = setup.dropout;
   made.learning_rate = run.learning_rate;

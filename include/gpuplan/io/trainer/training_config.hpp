@@ -71,12 +71,14 @@ struct training_config {
 
   // How a step is done
   known<training_precision> precision{};
+  known<scaling_kind> scaling{};   // of fp8, by Transformer Engine
   known<number_format> weights{};  // as they are held where autocast casts them; frozen ones too
   known<gpuplan::optimizer> optimizer{};
   known<recompute_mode> recompute{};
   known<std::int64_t> recompute_span{};    // as `training_setup` has it, and the next
   known<std::int64_t> recompute_layers{};  // 0: all
-  known<bool> saves_costly_results{};      // likewise
+  known<recomputed_modules> modules{};     // that selective recomputation computes again
+  known<bool> saves_costly_results{};      // as `training_setup` has it
   known<bool> shares_kept_inputs{};        // as `parallelism` has it
   known<attention_kernel> attention{};
   known<double> dropout{};
