@@ -193,6 +193,7 @@ struct recurrent_operator {
   std::int64_t chunk = 0;            // tokens
   std::int64_t kernel = 0;           // tokens that the convolution reads
   bool bias = false;                 // of the convolution
+  bool linear_bias = false;          // of the linear layers that lead in and out
   std::int64_t vectors_of_head = 0;  // numbers that each head has
   std::int64_t norm_width = 0;       // of its weights;
   bool divides_norm = false;         // which tensor parallelism divides with the heads
@@ -321,6 +322,7 @@ constexpr bool is_adapted(const lora& adapters,
           .chunk = by.chunk_size,
           .kernel = by.conv_kernel,
           .bias = by.conv_bias,
+          .linear_bias = by.proj_bias,
           .vectors_of_head = 3,
           .norm_width = by.inner(),
           .divides_norm = true};
@@ -454,6 +456,7 @@ constexpr void visit_recurrent(const transformer& model,
   visitor.linear({.kind = operator_kind::mixer_in,
                   .in = model.hidden_size,
                   .out = op.heads * of_head + 2 * op.groups * op.key_dim,
+                  .bias = op.linear_bias,
                   .from = slot::input,
                   .to = slot::hidden,
                   .split = tensor_split::columns,
@@ -465,6 +468,7 @@ constexpr void visit_recurrent(const transformer& model,
   visitor.linear({.kind = operator_kind::mixer_out,
                   .in = op.heads * op.value_dim,
                   .out = model.hidden_size,
+                  .bias = op.linear_bias,
                   .from = slot::hidden,
                   .to = slot::output,
                   .split = tensor_split::rows,

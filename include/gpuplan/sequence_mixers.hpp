@@ -16,6 +16,8 @@ struct state_space {
   std::int64_t conv_kernel = 4;  // tokens of the convolution before it
   bool conv_bias = true;
   std::int64_t chunk_size = 128;  // tokens whose pairs are multiplied, as attention does
+  bool proj_bias = false;         // of the linear layers that lead in and out
+  bool residual_in_fp32 = false;  // beside it
 
   /// Elements of a token's values.
   [[nodiscard]] constexpr std::int64_t inner() const { return num_heads * head_dim; }
@@ -115,5 +117,21 @@ struct layer_pattern {
   }
   [[nodiscard]] constexpr bool has(char letter) const { return before(size(), letter) != 0; }
 };
+
+namespace detail {
+inline constexpr int most_state_spaces = 1024;
+struct state_space_letters {
+  char of[most_state_spaces + 1]{};
+  constexpr state_space_letters() {
+    for (int at = 0; at < most_state_spaces; ++at) of[at] = 'M';
+  }
+};
+inline constexpr state_space_letters all_state_spaces{};
+}  // namespace detail
+
+/// So many layers of Mamba-2 and no others. Precondition: 0 to 1024.
+[[nodiscard]] constexpr layer_pattern state_spaces_alone(std::int64_t layers) {
+  return {detail::all_state_spaces.of + (detail::most_state_spaces - layers)};
+}
 
 }  // namespace gpuplan

@@ -12,6 +12,7 @@
 #include <gpuplan/catalog/frameworks/hugging_face_decoders.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_experts.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_images.hpp>
+#include <gpuplan/catalog/frameworks/hugging_face_mamba.hpp>
 #include <gpuplan/catalog/frameworks/hugging_face_sequences.hpp>
 #include <gpuplan/catalog/frameworks/lit_gpt.hpp>
 #include <gpuplan/catalog/frameworks/megatron.hpp>
@@ -45,6 +46,7 @@ inline constexpr auto listed_frameworks = gpuplan::detail::joined(torch_framewor
                                                                   hugging_face_frameworks,
                                                                   mixture_frameworks,
                                                                   decoder_frameworks,
+                                                                  state_space_frameworks,
                                                                   encoder_frameworks,
                                                                   hugging_face_composite_frameworks,
                                                                   image_frameworks,

@@ -11,6 +11,7 @@
 #include <gpuplan/replay/codes/hugging_face_alibi.hpp>
 #include <gpuplan/replay/codes/hugging_face_decoders.hpp>
 #include <gpuplan/replay/codes/hugging_face_latent.hpp>
+#include <gpuplan/replay/codes/hugging_face_mamba.hpp>
 #include <gpuplan/replay/codes/lit_gpt.hpp>
 #include <gpuplan/replay/codes/megatron.hpp>
 #include <gpuplan/replay/codes/modernbert.hpp>
@@ -64,6 +65,8 @@ constexpr void with_code(tape& t,
   for (const known_code& known : codes_of_decoders)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);
   for (const known_code& known : codes_with_alibi)
+    if (known.name == layers.name) return known.code->run(t, setup, plan, user);
+  for (const known_code& known : codes_of_state_spaces)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);
   for (const known_code& known : codes_of_composites)
     if (known.name == layers.name) return known.code->run(t, setup, plan, user);

@@ -226,6 +226,42 @@ inline void read_llama_with_biases(config_reader& from, transformer& model) {
   model.mlp_bias = from.flag("mlp_bias", false);
 }
 
+// Heads of its state stand for those of attention, which it has not.
+inline void read_mamba2(config_reader& from, transformer& model) {
+  state_space& mamba = model.mamba;
+  model.num_hidden_layers = from.integer("num_hidden_layers", 64);
+  model.hidden_size = from.integer("hidden_size", 4096);
+  model.vocab_size = from.integer("vocab_size", 32768);
+  mamba.num_heads = from.integer("num_heads", 128);
+  mamba.head_dim = from.integer("head_dim", 64);
+  mamba.state_size = from.integer("state_size", 128);
+  mamba.n_groups = from.integer("n_groups", 8);
+  mamba.conv_kernel = from.integer("conv_kernel", 4);
+  mamba.chunk_size = from.integer("chunk_size", 256);
+  mamba.conv_bias = from.flag("use_conv_bias", true);
+  mamba.proj_bias = from.flag("use_bias", false);
+  mamba.residual_in_fp32 = from.flag("residual_in_fp32", true);
+  const std::int64_t expand = from.integer("expand", 2);
+  const std::int64_t most = gpuplan::detail::most_of_a_dimension;
+  if (model.hidden_size == 0 || expand > most / model.hidden_size || mamba.head_dim == 0 ||
+      mamba.num_heads > most / mamba.head_dim || expand * model.hidden_size != mamba.inner())
+    from.wrong("expand", "num_heads * head_dim / hidden_size, as transformers wants it");
+  if (model.num_hidden_layers > gpuplan::detail::most_state_spaces)
+    return from.wrong("num_hidden_layers", "at most 1024 for this reader");
+  for (const char* key : {"rms_norm",  // which nothing reads
+                          "rescale_prenorm_residual",
+                          "time_step_floor",
+                          "time_step_limit",
+                          "time_step_max",
+                          "time_step_min",
+                          "time_step_rank"})
+    from.ignore(key);
+  model.hybrid_pattern = state_spaces_alone(model.num_hidden_layers);
+  model.num_attention_heads = mamba.num_heads;
+  model.head_dim = mamba.head_dim;
+  model.tied_embeddings = from.flag("tie_word_embeddings", false);
+}
+
 inline constexpr type_reader decoder_readers[] = {
     {"arcee",
      [](config_reader& from, transformer& model) {
@@ -347,6 +383,7 @@ inline constexpr type_reader decoder_readers[] = {
        model.hidden_act = activation_function::relu_squared;
      }},
     {"llama", read_llama_with_biases},
+    {"mamba2", read_mamba2},
     {"ministral",
      [](config_reader& from, transformer& model) {
        model.num_key_value_heads = 8;
