@@ -245,7 +245,7 @@ inline void read_mamba2(config_reader& from, transformer& model) {
   const std::int64_t most = gpuplan::detail::most_of_a_dimension;
   if (model.hidden_size == 0 || expand > most / model.hidden_size || mamba.head_dim == 0 ||
       mamba.num_heads > most / mamba.head_dim || expand * model.hidden_size != mamba.inner())
-    from.wrong("expand", "num_heads * head_dim / hidden_size, as transformers wants it");
+    from.refuse("expand", "expand must be num_heads * head_dim / hidden_size");
   if (model.num_hidden_layers > gpuplan::detail::most_state_spaces)
     return from.wrong("num_hidden_layers", "at most 1024 for this reader");
   for (const char* key : {"rms_norm",  // which nothing reads

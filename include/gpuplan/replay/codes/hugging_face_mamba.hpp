@@ -48,12 +48,12 @@ class mamba2_code : public causal_lm_code {
 
   // Mamba2Model
   constexpr value run_model() override {
-    value hidden = embed_tokens(ids_, tokens_);
-    if (setup.padding_mask) {  // asks whether all are tokens
+    const value embedded = embed_tokens(ids_, tokens_);
+    if (setup.padding_mask) {  // asks whether it hides none
       const value is_token = compute(t, padding_, padding_->size, element::boolean);
       const value are_all = compute(t, is_token, sizes{1}, element::boolean);
     }
-    return norm(run_layers(std::move(hidden), {}), norm_);
+    return norm(run_layers(t.share(embedded), {&*padding_}), norm_);
   }
   constexpr value logits_of(const tensor& hidden) override {
     return cast(t, linear(cast(t, hidden, weight_format), head_), element::fp32);
@@ -74,14 +74,16 @@ class mamba2_code : public causal_lm_code {
     const state_space& mamba = model.mamba;
     const std::int64_t batch = x.size[0];
     const std::int64_t tokens = x.size[1];
-    const value projected = linear(x, by.in);
+    value hidden = masked(x);
+    const value projected = linear(hidden, by.in);
     const value rates = scale(t, keeping_result(t, cast(t, t.parameter(by.rates), element::fp32)));
     const int of_projected = split(t, projected);
     const value gate = part(t, of_projected, projected, 2, mamba.inner(), 0);
     value mixed = part(t, of_projected, projected, 2, mamba.channels(), 1);
     const value steps = part(t, of_projected, projected, 2, mamba.num_heads, 2);
     mixed = convolve(by, transpose(t, mixed, 1, 2));
-    mixed = transpose(t, mixed, 1, 2);
+    mixed = masked(transpose(t, mixed, 1, 2));
+    hidden.drop();
     const std::int64_t keys = mamba.n_groups * mamba.state_size;
     const int of_mixed = split(t, mixed);
     const value values = part(t, of_mixed, mixed, 2, mamba.inner(), 0);
@@ -97,6 +99,12 @@ class mamba2_code : public causal_lm_code {
     scanned = reshape(t, scanned, {batch, tokens, mamba.inner()});
     scanned = gated_norm(scanned, gate, by.gated_norm);
     return linear(cast(t, scanned, x.format), by.out);
+  }
+  // apply_mask_to_padding_states
+  constexpr value masked(argument given) {
+    const held x(given);
+    if (!setup.padding_mask) return t.share(x);
+    return times_mask(t, x, with_last(t, beside[the_mask]));
   }
   // causal_conv1d_fn
   constexpr value convolve(const mixer_modules& by, argument given) {
@@ -169,7 +177,7 @@ class mamba2_code : public causal_lm_code {
     // what chunks add to the state
     const value to_end = keeping_result(t, subtract(t, slice(t, sums, 3, 1), sums));
     const value written = multiply(t, writes, with_last(t, permute(t, to_end, 0, 2, 3, 1)));
-    value states = contract(t, values, "bclhp", written, "bclhn", "bchpn");
+    value states = contract(t, written, "bclhn", values, "bclhp", "bchpn");
     // and what of it is left when later ones begin
     sizes one_state = states->size;
     one_state[1] = 1;

@@ -12,6 +12,7 @@
 #include <gpuplan/replay/eager/operators/views.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -127,6 +128,14 @@ constexpr value filled(tape& t, argument given, argument given_mask) {
   return result;
 }
 
+/// Times a mask of integers: keeps that.
+constexpr value times_mask(tape& t, argument given, argument given_mask) {
+  const held of(given), mask(given_mask);
+  const int by = t.add_node(node_kind::keeps_one, {&of});
+  t.keep(by, mask);
+  return result_like(t, by, of, "masked", mask);
+}
+
 // -- a convolution of each channel by itself
 
 // Gradients of a weight PyTorch counts as if every channel met all of them.
@@ -180,17 +189,17 @@ constexpr value convolve_each(
 
 /// Sums of products: each letter names a dimension, those that the result lacks are summed over.
 /// One product of matrices for each place that all three have, whose operands are copied where they
-/// do not lie in that order. No dimension that is summed over may have one element. Where torch
-/// swaps the operands (those of the right come first in the result), so does whoever calls.
+/// do not lie in that order. They change places where what the second alone has comes first in the
+/// result. No dimension that is summed over may have one element.
 constexpr value contract(tape& t,
-                         argument given_left,
-                         std::string_view left_letters,
-                         argument given_right,
-                         std::string_view right_letters,
+                         argument given_first,
+                         std::string_view first_letters,
+                         argument given_second,
+                         std::string_view second_letters,
                          std::string_view letters) {
-  const held given_a(given_left), given_b(given_right);
-  const value a = lowered(t, given_a);
-  const value b = lowered(t, given_b);
+  const held first(given_first), second(given_second);
+  const value lowered_first = lowered(t, first);
+  const value lowered_second = lowered(t, second);
   struct group {
     sizes size{};
     char letter[most_dimensions]{};
@@ -199,42 +208,52 @@ constexpr value contract(tape& t,
       size[size.rank++] = elements;
     }
   };
-  group each, of_left, of_right, summed;
+  group each, rows, columns, summed;
   const auto find = [](std::string_view in, char letter) {
     for (int at = 0; at < static_cast<int>(in.size()); ++at)
       if (in[static_cast<std::size_t>(at)] == letter) return at;
     return none;
   };
+  bool swaps = false;
   for (const char letter : letters) {
-    const int in_left = find(left_letters, letter);
-    const int in_right = find(right_letters, letter);
-    if (in_left != none && in_right != none)
-      each.add(letter, a->size[in_left]);
-    else if (in_left != none)
-      of_left.add(letter, a->size[in_left]);
-    else
-      of_right.add(letter, b->size[in_right]);
+    const int in_first = find(first_letters, letter);
+    const int in_second = find(second_letters, letter);
+    if (in_first != none && in_second != none) {
+      each.add(letter, lowered_first->size[in_first]);
+      continue;
+    }
+    if (rows.size.rank == 0 && columns.size.rank == 0) swaps = in_first == none;
+    group& own = (in_first == none) == swaps ? rows : columns;
+    own.add(letter,
+            in_first != none ? lowered_first->size[in_first] : lowered_second->size[in_second]);
   }
-  for (const char letter : left_letters)
-    if (find(letters, letter) == none) summed.add(letter, a->size[find(left_letters, letter)]);
+  for (const char letter : first_letters)
+    if (find(letters, letter) == none)
+      summed.add(letter, lowered_first->size[find(first_letters, letter)]);
   const auto matrices =
-      [&](const tensor& of, std::string_view names, const group& rows, const group& columns) {
+      [&](const tensor& of, std::string_view names, const group& outer, const group& inner) {
         int order[most_dimensions]{};
         int at = 0;
-        const group* const in_order[] = {&each, &rows, &columns};
+        const group* const in_order[] = {&each, &outer, &inner};
         for (const group* one : in_order)
           for (int which = 0; which < one->size.rank; ++which)
             order[at++] = find(names, one->letter[which]);
         const value turned = permute(t, of, order);
-        return reshape(t, turned, {each.size.count(), rows.size.count(), columns.size.count()});
+        return reshape(t, turned, {each.size.count(), outer.size.count(), inner.size.count()});
       };
-  const value lefts = matrices(a, left_letters, of_left, summed);
-  const value rights = matrices(b, right_letters, summed, of_right);
+  const value lefts = matrices(swaps ? *lowered_second : *lowered_first,
+                               swaps ? second_letters : first_letters,
+                               rows,
+                               summed);
+  const value rights = matrices(swaps ? *lowered_first : *lowered_second,
+                                swaps ? first_letters : second_letters,
+                                summed,
+                                columns);
   const value product = matmul(t, lefts, rights);
   sizes apart;
   int order[most_dimensions]{};
   int at = 0;
-  for (const group* one : {&each, &of_left, &of_right})
+  for (const group* one : {&each, &rows, &columns})
     for (int which = 0; which < one->size.rank; ++which) {
       order[find(letters, one->letter[which])] = at++;
       apart[apart.rank++] = one->size[which];
