@@ -48,6 +48,7 @@ const std::map<std::string_view, lora_targets>& known_names() {
       {"qkv_proj", fused},
       {"qkv", fused},
       {"q_a_proj", {.query_down = true}},
+      {"in_proj", {.mixer_in = true}},
       {"kv_a_proj_with_mqa", {.key_value_down = true}},
       {"kv_b_proj", {.key_value_up = true}},
       {"o_proj", out},
@@ -82,6 +83,7 @@ const std::map<std::string_view, lora_targets>& known_names() {
       {"wte", table},
       {"embed_in", table},
       {"word_embeddings", table},
+      {"embeddings", table},
       {"lm_head", head},
       {"head", head},
       {"embed_out", head},
@@ -103,6 +105,7 @@ void add(lora_targets& sum, const lora_targets& more) {
                                      &lora_targets::down,
                                      &lora_targets::shared_expert_gate,
                                      &lora_targets::other,
+                                     &lora_targets::mixer_in,
                                      &lora_targets::classifier,
                                      &lora_targets::embedding,
                                      &lora_targets::head})

@@ -281,6 +281,7 @@ constexpr bool is_adapted(const lora& adapters,
     case operator_kind::projection:
       return targets.other;
     case operator_kind::mixer_in:
+      return targets.other || targets.mixer_in;
     case operator_kind::mixer_out:
     case operator_kind::latent_down:
     case operator_kind::latent_up:

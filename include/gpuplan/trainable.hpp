@@ -26,6 +26,7 @@ struct lora_targets {
   bool shared_expert_gate = false;
   bool other = false;  // pooler, projections, the dense layer before a head; state spaces, linear
                        // attention, and what leads to latent experts
+  bool mixer_in = false;    // what leads into state spaces and linear attention, alone
   bool classifier = false;  // its matrix
   bool patches = false;
   bool embedding = false;  // the token table

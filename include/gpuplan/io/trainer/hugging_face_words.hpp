@@ -52,6 +52,7 @@ namespace gpuplan::io {
       {" shared_expert_gate ", {.shared_expert_gate = true}},
       {" embedding embed_tokens wte ", {.embedding = true}},
       {" head lm_head ", {.head = true}},
+      {" in_proj ", {.mixer_in = true}},
       {" attention ", attention_layers},
       {" all-linear ", all_linear},
   };
@@ -73,6 +74,7 @@ namespace gpuplan::io {
                                        &lora_targets::router,
                                        &lora_targets::shared_expert_gate,
                                        &lora_targets::other,
+                                       &lora_targets::mixer_in,
                                        &lora_targets::classifier,
                                        &lora_targets::embedding,
                                        &lora_targets::head})
