@@ -66,13 +66,14 @@ struct layer_class {
   bool has_every_part = false;
 
   // Kernels
-  bool is_compiled = false;        // has torch.compile around its layers
-  bool has_fp8_linears = false;    // torchao's
-  bool quantises_linears = false;  // Transformer Engine's fp8 and fp4, where that runs them
-  bool has_flash = true;           // a fused kernel without a bias
-  bool has_flash_alone = false;    // no other kernel
-  bool has_windowed_flash = true;  // with a sliding window too
-  bool biases_scores = false;      // by distance: a number for each pair of tokens and head
+  bool is_compiled = false;           // has torch.compile around its layers
+  bool has_fp8_linears = false;       // torchao's
+  bool quantises_linears = false;     // Transformer Engine's fp8 and fp4, where that runs them
+  bool has_flash = true;              // a fused kernel without a bias
+  bool has_flash_alone = false;       // no other kernel
+  bool has_windowed_flash = true;     // with a sliding window too
+  bool biases_scores = false;         // by distance: a number for each pair of tokens and head
+  bool composes_recurrences = false;  // of operators, whose time nobody knows
 
   // What trains
   bool trains_parts = true;  // a head or last layers, beside all and adapters

@@ -1,7 +1,8 @@
 // Steps of Hugging Face's state spaces, held to the byte, and what is not taken of them.
 
+#include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/parameters.hpp>
-#include <gpuplan/sequence_mixers.hpp>
+#include <gpuplan/time/roofline.hpp>
 
 #include <string>
 
@@ -47,8 +48,17 @@ TEST_CASE("of state spaces only what was written down is taken") {
   setup.model.intermediate_size = 64;
   CHECK(why(setup).at_fault() == fact::hybrid_pattern);
   setup = taken;
+  setup.framework = catalog::megatron_bridge;
+  setup.model.mamba.residual_in_fp32 = true;
+  CHECK(why(setup).at_fault() == fact::residual_in_fp32);
   setup.framework = catalog::hugging_face_llama;
   CHECK(why(setup).at_fault() == fact::hybrid_pattern);
+}
+
+TEST_CASE("the time of state spaces of operators is not known") {
+  const roofline_time time{.setup = setup_of(steps[0]),
+                           .on = {.gpu = catalog::h100_sxm5_80gb, .nodes = 1, .gpus_per_node = 1}};
+  CHECK(validate(time).why().at_fault() == fact::hybrid_pattern);
 }
 
 TEST_CASE("a configuration of Mamba-2 whose widths do not fit is not read") {

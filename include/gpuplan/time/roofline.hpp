@@ -190,8 +190,12 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
     return valid.why();
   if (const auto valid = validate(model.setup.trains, model.setup.model); !valid)
     return valid.why();
-  if (const failure why = detail::flaw_if_any({{fact::composite, model.setup.composite != nullptr}},
-                                              {fact::layers, model.setup.framework.layers().name});
+  const layer_class& layers = model.setup.framework.layers();
+  if (const failure why = detail::flaw_if_any(
+          {{fact::composite, model.setup.composite != nullptr},
+           {fact::hybrid_pattern,
+            layers.composes_recurrences ? model.setup.model.hybrid_pattern.size() : 0}},
+          {fact::layers, layers.name});
       detail::failed(why))
     return why;
   if (const failure why = detail::flaw_of_lengths(model.setup); detail::failed(why)) return why;

@@ -47,6 +47,7 @@ namespace layer_classes {
 inline constexpr layer_class mamba2{.name = &code_names::mamba2,
                                     .flaw_of = detail::flaw_of_mamba2,
                                     .code = &eager::library_code,
+                                    .composes_recurrences = true,
                                     .trains_parts = false};
 }  // namespace layer_classes
 

@@ -28,7 +28,9 @@ constexpr failure flaw_of_megatron_core(const transformer& model, const implemen
     if (const failure why = flaw_unless({{{fact::norm_bias, model.norm_bias}, true}}, layers);
         failed(why))
       return why;
-  return flaw_if_any({{fact::parallel_attention, model.parallel_attention},
+  return flaw_if_any({{fact::mamba_proj_bias, model.mamba.proj_bias},
+                      {fact::residual_in_fp32, model.mamba.residual_in_fp32},
+                      {fact::parallel_attention, model.parallel_attention},
                       {fact::norm_at, model.norm_at},
                       {fact::lm_head_bias, model.lm_head_bias}},
                      layers);
