@@ -227,6 +227,7 @@ struct image_options {
   bool means_patches = false;      // for the classifier; else it reads the first token, or
                                    // where it has two inputs, both
   bool norms_first_token = false;  // alone, and in vain
+  bool scales_in_layer = false;    // what scales a layer's branches stands before its modules
   // When they are initialised: a truncated normal distribution takes memory.
   bool truncates_weights = false;
   bool truncates_positions = true;  // and the first token

@@ -11,12 +11,28 @@
 
 namespace gpuplan {
 namespace code_names {
+inline constexpr code_name gemma3{"gemma3"};
+inline constexpr code_name internvl{"internvl"};
+inline constexpr code_name internvl_vision{"internvl_vision"};
 inline constexpr code_name llava{"llava"};
 inline constexpr code_name paligemma{"paligemma"};
 inline constexpr code_name pi0{"pi0"};
 inline constexpr code_name smolvlm{"smolvlm"};
 inline constexpr code_name vision_language_action{"vision_language_action"};
 }  // namespace code_names
+
+namespace detail {
+
+// A ViT whose layers scale their branches.
+constexpr failure flaw_of_internvl_tower(const transformer& model, const implementation& as) {
+  transformer usual = model;
+  usual.layer_scale = false;
+  if (const failure why = flaw_of_vit(usual, as); failed(why)) return why;
+  return flaw_unless({{{fact::layer_scale, model.layer_scale}, true}},
+                     {fact::layers, as.layers->name});
+}
+
+}  // namespace detail
 
 namespace layer_classes {
 /// Hugging Face's LLaVA: a tower of images, two linear layers, a language model.
@@ -28,6 +44,23 @@ inline constexpr layer_class llava{.name = &code_names::llava,
                                    .runs_composites = true,
                                    .parts = {&vit, &decoder},
                                    .repeats_layers = false};
+/// Hugging Face's Gemma 3 with images: SigLIP, means of patches, one matrix, a Gemma 3.
+inline constexpr layer_class gemma3 = [] {
+  layer_class changed = llava;
+  changed.name = &code_names::gemma3;
+  return changed;
+}();
+/// Hugging Face's InternVL: a ViT, whose patches are joined, two linear layers, a language model.
+inline constexpr layer_class internvl_vision{.name = &code_names::internvl_vision,
+                                             .kind = model_kind::vision,
+                                             .flaw_of = detail::flaw_of_internvl_tower,
+                                             .code = &eager::library_code};
+inline constexpr layer_class internvl = [] {
+  layer_class changed = llava;
+  changed.name = &code_names::internvl;
+  changed.parts[0] = &internvl_vision;
+  return changed;
+}();
 /// Hugging Face's PaliGemma: SigLIP, one linear layer, Gemma.
 inline constexpr layer_class paligemma = [] {
   layer_class changed = llava;
@@ -68,6 +101,26 @@ inline constexpr framework hugging_face_llava{.name = "transformers, LlavaForCon
                                               .implementation = {.layers = &layer_classes::llava},
                                               .costs = eager_costs};
 
+/// Gemma3ForConditionalGeneration.
+inline constexpr framework hugging_face_gemma_3_images{
+    .name = "transformers, Gemma3ForConditionalGeneration",
+    .implementation = {.layers = &layer_classes::gemma3},
+    .costs = eager_costs};
+
+/// InternVLForConditionalGeneration, and its tower.
+inline constexpr framework hugging_face_internvl{
+    .name = "transformers, InternVLForConditionalGeneration",
+    .implementation = {.layers = &layer_classes::internvl},
+    .costs = eager_costs};
+inline constexpr framework hugging_face_internvl_tower{
+    .name = "transformers, InternVLVisionModel",
+    .implementation = {.layers = &layer_classes::internvl_vision,
+                       .images = {.views_behind_projections = true,
+                                  .softmax_in_fp32 = false,
+                                  .scales_in_layer = true,
+                                  .truncates_positions = false}},
+    .costs = eager_costs};
+
 /// PaliGemmaForConditionalGeneration.
 inline constexpr framework hugging_face_paligemma{
     .name = "transformers, PaliGemmaForConditionalGeneration",
@@ -106,6 +159,9 @@ inline constexpr framework torch_vision_language_action{
     .costs = eager_costs};
 
 inline constexpr listed_framework hugging_face_composite_frameworks[] = {
+    {&hugging_face_gemma_3_images, "gemma-3-images", {"gemma3"}},
+    {&hugging_face_internvl, "internvl", {"internvl"}},
+    {&hugging_face_internvl_tower, "", {"internvl_vision"}},
     {&hugging_face_llava, "llava", {"llava"}},
     {&hugging_face_paligemma, "paligemma", {"paligemma"}},
     {&hugging_face_pi0, "pi0", {"pi0"}},

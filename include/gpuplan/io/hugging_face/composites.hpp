@@ -107,6 +107,56 @@ inline void read_smolvlm(config_reader& from, composite_model& model) {
       "scale_factor", tower.joined_patches * tower.model.hidden_size, language.model.hidden_size);
 }
 
+inline void read_internvl(config_reader& from, composite_model& model) {
+  component& tower = model.parts[0];
+  component& language = model.parts[1];
+  read_part(from, "vision_config", "internvl_vision", tower);
+  read_part(from, "text_config", "qwen2", language);
+  language.model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  for (const char* key : {"image_token_id", "image_seq_length"}) from.ignore(key);
+  read_features(from, tower, -1);
+  if (from.has("vision_feature_select_strategy") && tower.class_token_read)
+    from.wrong("vision_feature_select_strategy", "default for this reader");
+  tower.class_token_read = false;
+  if (tower.unread_layers != 0) from.wrong("vision_feature_layer", "-1 for this reader");
+  if (from.has("downsample_ratio") && from.largest({"downsample_ratio"}) != 0.5)
+    from.wrong("downsample_ratio", "0.5 for this reader");
+  const std::int64_t patch = tower.model.image.patch_size;
+  if (patch < 1 || tower.model.image.image_size / patch % 2 != 0)
+    return from.refuse("vision_config", "an image must have an even number of patches a side");
+  tower.joined_patches = 4;
+  const std::int64_t joined = from.multiple("downsample_ratio", tower.model.hidden_size, 4);
+  const std::int64_t width = language.model.hidden_size;
+  tower.next = {.widths = {joined, width, width}, .tokens = tower.model.image.patches() / 4};
+  tower.next.act = activation_of(from, "projector_hidden_act", activation_function::gelu);
+  model.other_parameters = 2 * joined;
+}
+
+inline void read_gemma3(config_reader& from, composite_model& model) {
+  component& tower = model.parts[0];
+  component& language = model.parts[1];
+  read_part(from, "vision_config", "siglip_vision_model", tower);
+  read_part(from, "text_config", "gemma3_text", language);
+  language.model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  for (const char* key : {"boi_token_index", "eoi_token_index"}) from.ignore(key);
+  const std::int64_t vocabulary = language.model.vocab_size;
+  if (from.integer("image_token_index", 262144) >= vocabulary)
+    return from.refuse("image_token_index",
+                       "image_token_index must be less than the vocabulary for this reader");
+  const std::int64_t tokens = from.integer("mm_tokens_per_image", 256);
+  const std::int64_t patch = tower.model.image.patch_size;
+  const std::int64_t side = patch < 1 ? 0 : tower.model.image.image_size / patch;
+  std::int64_t pooled = 1;
+  while (pooled < side && pooled * pooled < tokens) ++pooled;
+  if (pooled * pooled != tokens || side < 1 || side % pooled != 0)
+    return from.refuse(
+        "mm_tokens_per_image",
+        "mm_tokens_per_image must be a square of a divisor of the patches of a side");
+  tower.joined_patches = (side / pooled) * (side / pooled);
+  model.other_parameters =
+      from.multiple("mm_tokens_per_image", tower.model.hidden_size, language.model.hidden_size + 1);
+}
+
 inline void read_pi0(config_reader& from, composite_model& model) {
   config_reader paired = from.inside("vlm_config");
   read_paligemma(paired, model);
@@ -225,6 +275,8 @@ inline void read_siglip(config_reader& from, composite_model& model) {
 
 inline constexpr composite_reader composite_readers[] = {
     {"clip", read_clip},
+    {"gemma3", read_gemma3},
+    {"internvl", read_internvl},
     {"llava", read_llava},
     {"paligemma", read_paligemma},
     {"pi0", read_pi0},

@@ -151,6 +151,7 @@ class config_reader {
     if (object_.at(key).is_array()) return object_.at(key).get<std::vector<json>>();
     return wrong(key, "a list"), std::vector<json>{};
   }
+  [[nodiscard]] bool has_list(const char* key) { return has(key) && object_.at(key).is_array(); }
   // The class that the file names first.
   [[nodiscard]] std::string architecture() {
     const std::vector<json> classes = list("architectures");

@@ -6,6 +6,8 @@
 #include <gpuplan/model.hpp>
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
+#include <vector>
 
 namespace gpuplan::io::detail::hugging_face {
 
@@ -47,6 +49,42 @@ inline void read_smolvlm_tower(config_reader& from, transformer& model) {
   model.position_rows = model.image.tokens();
 }
 
+// A side of an image or of a patch, in newer files two sides.
+inline std::int64_t read_side(config_reader& from, const char* key, std::int64_t absent) {
+  if (!from.has_list(key)) return from.integer(key, absent);
+  const std::vector<json> sides = from.list(key);
+  if (sides.size() == 2 && sides[0] == sides[1] && sides[0].is_number_unsigned() &&
+      sides[0] <= gpuplan::detail::most_of_a_dimension)
+    return sides[0].get<std::int64_t>();
+  from.wrong(key, "a number, or two that are the same, for this reader");
+  return absent;
+}
+
+inline void read_internvl_tower(config_reader& from, transformer& model) {
+  make_classic(model);
+  model.kind = model_kind::vision;
+  model.hidden_act = activation_function::gelu;
+  model.num_hidden_layers = from.integer("num_hidden_layers", 24);
+  model.hidden_size = from.integer("hidden_size", 1024);
+  model.num_attention_heads = from.integer("num_attention_heads", 16);
+  model.intermediate_size = from.integer("intermediate_size", 4096);
+  model.attention_bias = from.flag("attention_bias", false);
+  model.image = {.image_size = read_side(from, "image_size", 448),
+                 .patch_size = read_side(from, "patch_size", 14),
+                 .num_channels = from.integer("num_channels", 3)};
+  if (model.image.patch_size < 1) return from.wrong("patch_size", "at least 1");
+  model.image.mask_token = from.flag("use_mask_token", false);
+  model.position_rows = model.image.tokens();
+  model.layer_scale = true;
+  model.final_norm = !from.flag("use_mean_pooling", true);
+  from.only("use_absolute_position_embeddings", true);
+  from.only("use_qk_norm", false);
+  from.ignore("layer_scale_init_value");
+  from.ignore("projection_dropout");
+  if (from.has("norm_type") && from.text("norm_type") != "layer_norm")
+    from.wrong("norm_type", "layer_norm for this reader");
+}
+
 inline void read_clip_texts(config_reader& from, transformer& model) {
   make_classic(model);
   model.num_hidden_layers = from.integer("num_hidden_layers", 12);
@@ -75,6 +113,7 @@ inline void read_siglip_texts(config_reader& from, transformer& model) {
 
 inline constexpr type_reader tower_readers[] = {{"idefics3_vision", read_smolvlm_tower},
                                                 {"smolvlm_vision", read_smolvlm_tower},
+                                                {"internvl_vision", read_internvl_tower},
                                                 {"clip_text_model", read_clip_texts},
                                                 {"clip_vision_model", read_clip_tower},
                                                 {"siglip_text_model", read_siglip_texts},

@@ -6,6 +6,8 @@
 #include <gpuplan/catalog/frameworks/hugging_face_images.hpp>
 #include <gpuplan/replay/codes/composites/action_head.hpp>
 #include <gpuplan/replay/codes/composites/composite.hpp>
+#include <gpuplan/replay/codes/composites/gemma3.hpp>
+#include <gpuplan/replay/codes/composites/internvl.hpp>
 #include <gpuplan/replay/codes/composites/pi0.hpp>
 #include <gpuplan/replay/codes/composites/smolvlm.hpp>
 #include <gpuplan/replay/codes/composites/two_towers.hpp>
@@ -15,6 +17,8 @@ namespace gpuplan::eager {
 
 inline constexpr known_code codes_of_composites[] = {
     {&code_names::clip, &code_of<clip_code>},
+    {&code_names::gemma3, &code_of<gemma3_code>},
+    {&code_names::internvl, &code_of<internvl_code>},
     {&code_names::llava, &code_of<llava_code>},
     {&code_names::paligemma, &code_of<paligemma_code>},
     {&code_names::pi0, &code_of<pi0_code>},

@@ -149,10 +149,15 @@ class hugging_face_decoder : public rotary_lm_code {
     return adapters.add_to_rows(std::move(scaled), tokens_.adapter, ids, embedding_scale_);
   }
   /// The mask of tokens of which those of a block see each other.
-  constexpr value mask_of_blocks(const tensor& embedded, const tensor& blocks) {
+  constexpr value mask_of_blocks(const tensor& embedded,
+                                 const tensor& blocks,
+                                 std::int64_t window = 0) {
     const std::int64_t tokens = embedded.size[1];
-    return mask_of(embedded.size[0], tokens, tokens, embedded.format, true, 0, true, blocks);
+    return mask_of(embedded.size[0], tokens, tokens, embedded.format, true, window, true, blocks);
   }
+  /// What a tower of images makes, through a norm as the class's own.
+  constexpr value norm_of_images(argument x, const module& by) { return norm(x, by); }
+  constexpr value seen_padding(const sizes& all) { return padding_seen(all); }
   /// Likewise of tokens behind cached ones: (batch, 1, queries, cached + queries).
   constexpr value mask_behind(const tensor& embedded, const tensor& blocks) {
     return mask_of(
@@ -162,7 +167,8 @@ class hugging_face_decoder : public rotary_lm_code {
   /// where whoever calls has made it.
   constexpr value run_embedded(value embedded,
                                const tensor& given_mask = {},
-                               const tensor& given_positions = {}) {
+                               const tensor& given_positions = {},
+                               const tensor& given_near_mask = {}) {
     value positions = t.share(given_positions);
     if (!positions->defined()) positions = shifted_range(setup.sequence_length);
     const element format = embedded->format;
@@ -175,7 +181,9 @@ class hugging_face_decoder : public rotary_lm_code {
     const bool by_kind = code().masks_by_kind;
     const value mask = masked(by_kind ? 0 : model.sliding_window);
     value near_mask;
-    if (by_kind && (model.sliding_window != 0 || code().makes_both_masks))
+    if (given_near_mask.defined())
+      near_mask = t.share(given_near_mask);
+    else if (by_kind && (model.sliding_window != 0 || code().makes_both_masks))
       near_mask = masked(at_least(model.sliding_window, 1));
     value hidden = dropout(t, embedded, drops && code().drops_embedding);
     if (!code().holds_undropped_embedding) embedded = t.share(hidden);

@@ -34,7 +34,7 @@ class image_encoder_code : public hugging_face_code {
       layers_.push(build_layer(trains_layer(at)));
       if (at < read) behind_read = t.parameters.size();
     }
-    norm_ = norm_module(model.hidden_size, trains_final_norm());
+    if (model.final_norm) norm_ = norm_module(model.hidden_size, trains_final_norm());
     if (code().norms_first_token || read != layers) leave_idle(behind_read);
     initialize();
   }
@@ -125,7 +125,7 @@ class image_encoder_code : public hugging_face_code {
       for (std::int64_t at = read; at < layers; ++at) hidden = run_layer(at, hidden);
     }
     if (!code().norms_first_token) {
-      hidden = norm(hidden, norm_);
+      if (model.final_norm) hidden = norm(hidden, norm_);
     } else {
       const auto unrecorded = t.without_graph();
       const value first = select(t, hidden, 1);
@@ -167,7 +167,27 @@ class image_encoder_code : public hugging_face_code {
   // -- construction
 
   constexpr virtual layer_modules build_layer(bool trains) {
+    if (code().scales_in_layer) return built_below_scales(trains);
     return built(trains, code().built, code().builds_key_first);
+  }
+  // InternVLVisionLayer
+  constexpr layer_modules built_below_scales(bool trains) {
+    const int scales[] = {t.reserve_parameter(trains), t.reserve_parameter(trains)};
+    layer_modules made = built(trains,
+                               {&its::query,
+                                &its::key,
+                                &its::value,
+                                &its::out,
+                                &its::up,
+                                &its::down,
+                                &its::before_attention,
+                                &its::before_mlp});
+    const bool in_fp32 = setup.framework.implementation.builds_in_fp32;
+    for (const int scale : scales)
+      t.build_parameter(scale, sizes{model.hidden_size}, in_fp32 ? element::fp32 : weight_format);
+    made.attention_scale.weight = scales[0];
+    made.mlp_scale.weight = scales[1];
+    return made;
   }
   constexpr void build_embeddings() {
     const image_input& image = model.image;

@@ -114,6 +114,28 @@ class hugging_face_masks : public model_code {
     const std::int64_t keys = of_key.count();
     const bool is_square = causal || is_windowed;
     const sizes by_position = is_square ? sizes{1, 1, queries, keys} : sizes{1, 1, queries, 1};
+    if (blocks.defined() && is_windowed) {
+      // (causal | blocks) & (keys > queries - window)
+      value joined;
+      {
+        const value one = compute(t, of_query, sizes{1}, element::boolean);
+        const value seen = visible(of_batch, of_query, of_key, {}, causal, false, blocks);
+        joined = compute(t, {&*one, &*seen}, seen->size, element::boolean);
+      }
+      {
+        value near;
+        {
+          const value first = compute(t, of_query, {1, 1, queries, 1}, element::int64);
+          near = compute(t, {&*first, &of_key}, by_position, element::boolean);
+        }
+        joined = compute(t, {&*joined, &*near}, joined->size, element::boolean);
+      }
+      if (!padding.defined()) return joined;
+      const value one = compute(t, of_query, sizes{1}, element::boolean);
+      joined = compute(t, {&*one, &*joined}, joined->size, element::boolean);
+      const value read = read_at(padding, of_batch, of_key, {batch, 1, 1, keys});
+      return compute(t, {&*joined, &*read}, {batch, 1, queries, keys}, element::boolean, {"mask"});
+    }
     const auto by_position_alone = [&] {
       if (is_windowed && !causal) return near_on_both_sides(of_query, of_key, by_position);
       if (is_windowed) return near_and_before(of_query, of_key, by_position);

@@ -24,7 +24,13 @@ class vit_code : public image_encoder_code {
   /// Dropout, layer scale, and DropPath.
   constexpr value branch(value x, const module& scale) {
     x = dropout(t, x, drops && code().drops_hidden);
-    if (scale.weight != none) x = multiply(t, x, t.parameter(scale.weight));
+    if (scale.weight != none) {
+      const tensor factor = t.parameter(scale.weight);
+      if (code().scales_in_layer)
+        x = multiply(t, factor, x);
+      else
+        x = multiply(t, x, factor);
+    }
     if (model.image.drop_path) x = drop_path(x);
     return x;
   }

@@ -168,6 +168,25 @@ class image_text_code : public composite_code {
   /// Of the tokens among which the images are; `features` outlive the model.
   constexpr virtual value run_model(value& features) = 0;
 
+  [[nodiscard]] constexpr std::int64_t images() const {
+    return plan.micro_batch * part(0).sequences;
+  }
+  /// pixel_shuffle
+  constexpr value shuffled(const tensor& states) {
+    const image_input& image = part(0).model.image;
+    const std::int64_t side = image.image_size / image.patch_size;
+    const std::int64_t joined = part(0).joined_patches;
+    std::int64_t factor = 1;
+    while (factor * factor < joined) ++factor;
+    const std::int64_t fewer = side / factor;
+    const std::int64_t width = states.size[2];
+    value x = view(t, states, {images(), side, fewer, width * factor});
+    x = transpose(t, std::move(x), 1, 2);
+    x = reshape(t, std::move(x), {images(), fewer, fewer, width * joined});
+    x = transpose(t, std::move(x), 1, 2);
+    return reshape(t, std::move(x), {images(), fewer * fewer, width * joined});
+  }
+
   part_code<vit_code> tower_;
   part_code<hugging_face_decoder> language_;
 

@@ -27,9 +27,6 @@ class smolvlm_code final : public image_text_code {
   }
 
  protected:
-  [[nodiscard]] constexpr std::int64_t images() const {
-    return plan.micro_batch * part(0).sequences;
-  }
   // SmolVLMModel
   constexpr value run_model(value& features) override {
     value embeds = language_.code.embed(ids_);
@@ -86,22 +83,6 @@ class smolvlm_code final : public image_text_code {
     const value counted = full(t, all, element::int64);
     return compute(t, {&*none_yet, &*counted}, all, element::int64);
   }
-  /// pixel_shuffle
-  constexpr value shuffled(const tensor& states) {
-    const image_input& image = part(0).model.image;
-    const std::int64_t side = image.image_size / image.patch_size;
-    const std::int64_t joined = part(0).joined_patches;
-    std::int64_t factor = 1;
-    while (factor * factor < joined) ++factor;
-    const std::int64_t fewer = side / factor;
-    const std::int64_t width = states.size[2];
-    value x = view(t, states, {images(), side, fewer, width * factor});
-    x = transpose(t, std::move(x), 1, 2);
-    x = reshape(t, std::move(x), {images(), fewer, fewer, width * joined});
-    x = transpose(t, std::move(x), 1, 2);
-    return reshape(t, std::move(x), {images(), fewer * fewer, width * joined});
-  }
-
   module joined_{};
   value pixels_{};
 };

@@ -41,6 +41,29 @@ constexpr value pad_to(tape& t, argument given, const sizes& wanted) {
   return result;
 }
 
+// Of a gradient made contiguous; zeros, to which each point adds its share.
+constexpr void average_of_squares_backward(const node_backward& b) {
+  tape& t = b.t;
+  value g = t.share(b.g);
+  if (!g->is_contiguous()) {
+    g = t.make(b.g.size, b.g.format);
+    t.executes({&b.g, &*g});
+  }
+  b.out[0] = t.make(b.kept(0).size, b.g.format);
+  t.executes({&*g, &*b.out[0]});
+}
+inline constexpr node_kind square_means{"means of squares", &average_of_squares_backward};
+/// nn.AvgPool2d of (batch, channels, points, points) to `wanted`. Keeps what it reads.
+constexpr value average_of_squares(tape& t, argument given, const sizes& wanted) {
+  const held x(given);
+  const int by = t.add_node(square_means, {&x});
+  t.keep(by, x);
+  value result = t.make(wanted, x.format, {"means of squares", none, &x});
+  t.executes({&x, &*result});
+  t.result_of(by, result.get());
+  return result;
+}
+
 // as_strided, then the gradient of each point, whose channels stand before the points in memory.
 constexpr void average_backward(const node_backward& b) {
   const value strided = b.t.make(b.g.size, b.g.format);
