@@ -27,9 +27,21 @@ namespace detail {
 constexpr failure flaw_of_internvl_tower(const transformer& model, const implementation& as) {
   transformer usual = model;
   usual.layer_scale = false;
+  const named_fact layers{fact::layers, as.layers->name};
+  if (model.norm == norm_kind::rms_norm) {  // all of them but one behind the layers
+    if (const failure why = flaw_if_any(
+            {{fact::final_norm, model.final_norm}, {fact::norm_bias, model.norm_bias}}, layers);
+        failed(why))
+      return why;
+    usual.norm = norm_kind::layer_norm;
+    usual.norm_bias = true;
+    usual.qk_norm = qk_norm_scope::none;
+    if (model.qk_norm == qk_norm_scope::head)
+      return without_code(
+          {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::full_width}});
+  }
   if (const failure why = flaw_of_vit(usual, as); failed(why)) return why;
-  return flaw_unless({{{fact::layer_scale, model.layer_scale}, true}},
-                     {fact::layers, as.layers->name});
+  return flaw_unless({{{fact::layer_scale, model.layer_scale}, true}}, layers);
 }
 
 }  // namespace detail
@@ -115,6 +127,7 @@ inline constexpr framework hugging_face_internvl{
 inline constexpr framework hugging_face_internvl_tower{
     .name = "transformers, InternVLVisionModel",
     .implementation = {.layers = &layer_classes::internvl_vision,
+                       .rms_norm = rms_norm_kind::eager,
                        .images = {.views_behind_projections = true,
                                   .softmax_in_fp32 = false,
                                   .scales_in_layer = true,

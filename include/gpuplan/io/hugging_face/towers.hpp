@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 namespace gpuplan::io::detail::hugging_face {
@@ -78,11 +79,20 @@ inline void read_internvl_tower(config_reader& from, transformer& model) {
   model.layer_scale = true;
   model.final_norm = !from.flag("use_mean_pooling", true);
   from.only("use_absolute_position_embeddings", true);
-  from.only("use_qk_norm", false);
   from.ignore("layer_scale_init_value");
   from.ignore("projection_dropout");
-  if (from.has("norm_type") && from.text("norm_type") != "layer_norm")
-    from.wrong("norm_type", "layer_norm for this reader");
+  const bool norms_heads = from.flag("use_qk_norm", false);
+  const std::string norm = from.has("norm_type") ? from.text("norm_type") : "layer_norm";
+  if (norm == "rms_norm") {
+    model.norm = norm_kind::rms_norm;
+    model.norm_bias = false;
+    if (norms_heads) model.qk_norm = qk_norm_scope::full_width;
+    if (model.final_norm) from.wrong("use_mean_pooling", "true beside rms_norm for this reader");
+  } else if (norm != "layer_norm") {
+    from.wrong("norm_type", "layer_norm or rms_norm");
+  } else if (norms_heads) {
+    from.wrong("use_qk_norm", "false beside layer_norm for this reader");
+  }
 }
 
 inline void read_clip_texts(config_reader& from, transformer& model) {

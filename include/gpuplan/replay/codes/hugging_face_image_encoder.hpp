@@ -149,6 +149,12 @@ class image_encoder_code : public hugging_face_code {
     return setup.framework.implementation.images;
   }
 
+  // InternVLVisionRMSNorm, where they are no layer norms
+  constexpr value normed(argument given, const module& by) override {
+    if (model.norm == norm_kind::layer_norm) return hugging_face_code::normed(given, by);
+    const held x(given);
+    return eager_rms_norm(x, by, true);
+  }
   /// What the classifier reads: the first token, the mean of the patches, or both.
   constexpr virtual value pool(const tensor& hidden) {
     const bool means = code().means_patches;
@@ -173,15 +179,10 @@ class image_encoder_code : public hugging_face_code {
   // InternVLVisionLayer
   constexpr layer_modules built_below_scales(bool trains) {
     const int scales[] = {t.reserve_parameter(trains), t.reserve_parameter(trains)};
-    layer_modules made = built(trains,
-                               {&its::query,
-                                &its::key,
-                                &its::value,
-                                &its::out,
-                                &its::up,
-                                &its::down,
-                                &its::before_attention,
-                                &its::before_mlp});
+    layer_modules made = built(trains, {&its::query, &its::key, &its::value, &its::out});
+    if (model.qk_norm != qk_norm_scope::none)
+      build(made, trains, {&its::query_norm, &its::key_norm});
+    build(made, trains, {&its::up, &its::down, &its::before_attention, &its::before_mlp});
     const bool in_fp32 = setup.framework.implementation.builds_in_fp32;
     for (const int scale : scales)
       t.build_parameter(scale, sizes{model.hidden_size}, in_fp32 ? element::fp32 : weight_format);

@@ -212,6 +212,20 @@ class hugging_face_code : public hugging_face_attention {
     return linear(up, by.down);
   }
 
+  // -- norms
+
+  // LlamaRMSNorm, Olmo2RMSNorm: their variance is a variable
+  constexpr value eager_rms_norm(const tensor& input, const module& by, bool casts_first) {
+    value x = cast(t, input, element::fp32);
+    const value variance = mean(t, power(t, x));
+    x = multiply(t, x, reciprocal_root(t, add_number(t, variance)));
+    const tensor weight = t.parameter(by.weight);
+    if (casts_first) return multiply(t, weight, cast(t, x, input.format));
+    if (setup.framework.implementation.rms_norm == rms_norm_kind::eager_raised)
+      return cast(t, multiply(t, cast(t, weight, element::fp32), x), input.format);
+    return cast(t, multiply(t, weight, x), input.format);
+  }
+
   // -- loss/loss_utils.py
 
   /// ForCausalLMLoss: logits in fp32, labels moved by one token.
@@ -316,17 +330,6 @@ class causal_lm_code : public hugging_face_code {
       default:
         return eager_rms_norm(x, by, true);
     }
-  }
-  // LlamaRMSNorm, Olmo2RMSNorm: their variance is a variable
-  constexpr value eager_rms_norm(const tensor& input, const module& by, bool casts_first) {
-    value x = cast(t, input, element::fp32);
-    const value variance = mean(t, power(t, x));
-    x = multiply(t, x, reciprocal_root(t, add_number(t, variance)));
-    const tensor weight = t.parameter(by.weight);
-    if (casts_first) return multiply(t, weight, cast(t, x, input.format));
-    if (setup.framework.implementation.rms_norm == rms_norm_kind::eager_raised)
-      return cast(t, multiply(t, cast(t, weight, element::fp32), x), input.format);
-    return cast(t, multiply(t, weight, x), input.format);
   }
   // CohereLayerNorm: weight * (x - mean) / sqrt(variance + eps), all in fp32
   constexpr value eager_layer_norm(const tensor& input, const module& by) {

@@ -48,9 +48,20 @@ class vit_code : public image_encoder_code {
     return add(t, x, residual);
   }
 
+  constexpr projections project_all(const layer_modules& by, const tensor& x) {
+    if (model.qk_norm == qk_norm_scope::none)
+      return project(by, x, code().views_behind_projections);
+    // InternVLVisionAttention
+    projections made{linear(x, by.query), linear(x, by.key), linear(x, by.value)};
+    made.q = norm(made.q, by.query_norm);
+    made.k = norm(made.k, by.key_norm);
+    for (value* one : {&made.q, &made.k, &made.v})
+      *one = heads_of(*one, model.num_attention_heads, model.query_dim());
+    return made;
+  }
   constexpr attended attend_to(const layer_modules& by, argument given) {
     const held x(given);
-    const auto [q, k, v] = project(by, x, code().views_behind_projections);
+    const auto [q, k, v] = project_all(by, x);
     const eager_attention_options products{.softmax_in_fp32 = code().softmax_in_fp32,
                                            .casts_weights = false};
     return project_out(

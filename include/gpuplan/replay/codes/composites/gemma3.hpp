@@ -87,7 +87,9 @@ class gemma3_code final : public image_text_code {
       value sums;
       {
         const value numbers = compute(t, starts, all, element::int32);
-        sums = compute(t, numbers, all, element::int64);
+        sums = t.make(all, element::int64);
+        const value wide = compute(t, numbers, all, element::int64);
+        t.executes({&*wide, &*sums});
       }
       groups = compute(t, sums, all, element::int64);
     }
