@@ -18,7 +18,9 @@ class vit_code : public image_encoder_code {
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = layers_[index];
     attended made = attend_to(by, norm(input, by.before_attention));
-    const value x = add_residual(branch(std::move(made.output), by.attention_scale), input);
+    value scaled = branch(std::move(made.output), by.attention_scale);
+    const value x = add_residual(scaled, input);
+    if (!code().scales_in_layer) scaled.drop();  // else a variable
     return add_residual(branch(feed_forward(by, norm(x, by.before_mlp)), by.mlp_scale), x);
   }
   /// Dropout, layer scale, and DropPath.
