@@ -11,6 +11,8 @@
 
 namespace gpuplan {
 namespace code_names {
+inline constexpr code_name cohere2_vision{"cohere2_vision"};
+inline constexpr code_name deepseek_vl{"deepseek_vl"};
 inline constexpr code_name gemma3{"gemma3"};
 inline constexpr code_name internvl{"internvl"};
 inline constexpr code_name internvl_vision{"internvl_vision"};
@@ -60,6 +62,19 @@ inline constexpr layer_class llava{.name = &code_names::llava,
 inline constexpr layer_class gemma3 = [] {
   layer_class changed = llava;
   changed.name = &code_names::gemma3;
+  changed.pools_by_attention = true;
+  return changed;
+}();
+/// Hugging Face's DeepSeek-VL: SigLIP, two linear layers, a LLaMA.
+inline constexpr layer_class deepseek_vl = [] {
+  layer_class changed = gemma3;
+  changed.name = &code_names::deepseek_vl;
+  return changed;
+}();
+/// Hugging Face's Command A Vision: SigLIP, whose patches are joined, a gated MLP, a Cohere 2.
+inline constexpr layer_class cohere2_vision = [] {
+  layer_class changed = gemma3;
+  changed.name = &code_names::cohere2_vision;
   return changed;
 }();
 /// Hugging Face's InternVL: a ViT, whose patches are joined, two linear layers, a language model.
@@ -112,6 +127,18 @@ namespace catalog {
 inline constexpr framework hugging_face_llava{.name = "transformers, LlavaForConditionalGeneration",
                                               .implementation = {.layers = &layer_classes::llava},
                                               .costs = eager_costs};
+
+/// Cohere2VisionForConditionalGeneration.
+inline constexpr framework hugging_face_cohere_2_vision{
+    .name = "transformers, Cohere2VisionForConditionalGeneration",
+    .implementation = {.layers = &layer_classes::cohere2_vision},
+    .costs = eager_costs};
+
+/// DeepseekVLForConditionalGeneration.
+inline constexpr framework hugging_face_deepseek_vl{
+    .name = "transformers, DeepseekVLForConditionalGeneration",
+    .implementation = {.layers = &layer_classes::deepseek_vl},
+    .costs = eager_costs};
 
 /// Gemma3ForConditionalGeneration.
 inline constexpr framework hugging_face_gemma_3_images{
@@ -172,6 +199,8 @@ inline constexpr framework torch_vision_language_action{
     .costs = eager_costs};
 
 inline constexpr listed_framework hugging_face_composite_frameworks[] = {
+    {&hugging_face_cohere_2_vision, "cohere-2-vision", {"cohere2_vision", "cohere2vision"}},
+    {&hugging_face_deepseek_vl, "deepseek-vl", {"deepseek_vl", "deepseekvl"}},
     {&hugging_face_gemma_3_images, "gemma-3-images", {"gemma3"}},
     {&hugging_face_internvl, "internvl", {"internvl"}},
     {&hugging_face_internvl_tower, "", {"internvl_vision"}},

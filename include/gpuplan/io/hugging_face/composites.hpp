@@ -132,6 +132,43 @@ inline void read_internvl(config_reader& from, composite_model& model) {
   model.other_parameters = 2 * joined;
 }
 
+inline void read_deepseek_vl(config_reader& from, composite_model& model) {
+  component& tower = model.parts[0];
+  component& language = model.parts[1];
+  read_part(from, "vision_config", "siglip_vision_model", tower);
+  read_part(from, "text_config", "llama", language);
+  language.model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  from.ignore("image_token_id");
+  const std::int64_t width = language.model.hidden_size;
+  tower.next = {.widths = {tower.model.hidden_size, width, width},
+                .tokens = tower.model.image.tokens()};
+}
+
+inline void read_cohere2_vision(config_reader& from, composite_model& model) {
+  component& tower = model.parts[0];
+  component& language = model.parts[1];
+  read_part(from, "vision_config", "siglip_vision_model", tower);
+  read_part(from, "text_config", "cohere2", language);
+  language.model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  from.ignore("image_token_id");
+  const std::int64_t factor = from.integer("downsample_factor", 2);
+  const std::int64_t patch = tower.model.image.patch_size;
+  const std::int64_t side = patch < 1 ? 0 : tower.model.image.image_size / patch;
+  if (factor < 1 || factor > side || side % factor != 0)
+    return from.refuse("downsample_factor",
+                       "downsample_factor must be a divisor of the patches of a side");
+  tower.joined_patches = factor * factor;
+  const std::int64_t joined =
+      from.multiple("downsample_factor", tower.joined_patches, tower.model.hidden_size);
+  const std::int64_t inner = from.integer("alignment_intermediate_size", 36864);
+  if (inner < 2 || inner % 2 != 0)
+    return from.refuse("alignment_intermediate_size", "alignment_intermediate_size must be even");
+  tower.next = {.widths = {joined, inner},
+                .tokens = tower.model.image.patches() / tower.joined_patches};
+  model.other_parameters =
+      from.multiple("alignment_intermediate_size", inner / 2 + 1, language.model.hidden_size);
+}
+
 inline void read_gemma3(config_reader& from, composite_model& model) {
   component& tower = model.parts[0];
   component& language = model.parts[1];
@@ -275,6 +312,8 @@ inline void read_siglip(config_reader& from, composite_model& model) {
 
 inline constexpr composite_reader composite_readers[] = {
     {"clip", read_clip},
+    {"cohere2_vision", read_cohere2_vision},
+    {"deepseek_vl", read_deepseek_vl},
     {"gemma3", read_gemma3},
     {"internvl", read_internvl},
     {"llava", read_llava},

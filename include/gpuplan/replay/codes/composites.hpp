@@ -8,6 +8,7 @@
 #include <gpuplan/replay/codes/composites/composite.hpp>
 #include <gpuplan/replay/codes/composites/gemma3.hpp>
 #include <gpuplan/replay/codes/composites/internvl.hpp>
+#include <gpuplan/replay/codes/composites/joined_images.hpp>
 #include <gpuplan/replay/codes/composites/pi0.hpp>
 #include <gpuplan/replay/codes/composites/smolvlm.hpp>
 #include <gpuplan/replay/codes/composites/two_towers.hpp>
@@ -17,6 +18,8 @@ namespace gpuplan::eager {
 
 inline constexpr known_code codes_of_composites[] = {
     {&code_names::clip, &code_of<clip_code>},
+    {&code_names::cohere2_vision, &code_of<cohere2_vision_code>},
+    {&code_names::deepseek_vl, &code_of<deepseek_vl_code>},
     {&code_names::gemma3, &code_of<gemma3_code>},
     {&code_names::internvl, &code_of<internvl_code>},
     {&code_names::llava, &code_of<llava_code>},

@@ -139,6 +139,7 @@ class hugging_face_decoder : public rotary_lm_code {
     if (code().multiplies_logits) logits = scale(t, logits);
     return logits;
   }
+  constexpr value unscaled_logits(const tensor& hidden) { return linear(hidden, head_); }
   /// Rows of the table of tokens, scaled where the class does that.
   constexpr virtual value embed(const tensor& ids) {
     if (code().multiplies_embedding) return scale(t, embed_tokens(ids, tokens_));

@@ -3,9 +3,9 @@
 // Several transformers in one step: each has its code, all are on one tape. Private.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/replay/codes/composites/pooled_images.hpp>
 #include <gpuplan/replay/codes/hugging_face.hpp>
 #include <gpuplan/replay/codes/hugging_face_parts.hpp>
-#include <gpuplan/replay/codes/vit.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
@@ -157,7 +157,7 @@ class image_text_code : public composite_code {
     value features;
     const value hidden = run_model(features);
     t.begin(moment::loss);
-    const value logits = language_.code.logits_of(hidden);
+    const value logits = logits_of(hidden);
     return causal_lm_loss(logits, labels_);
   }
 
@@ -167,17 +167,45 @@ class image_text_code : public composite_code {
   }
   /// Of the tokens among which the images are; `features` outlive the model.
   constexpr virtual value run_model(value& features) = 0;
+  constexpr virtual value logits_of(const tensor& hidden) {
+    return language_.code.logits_of(hidden);
+  }
 
   [[nodiscard]] constexpr std::int64_t images() const {
     return plan.micro_batch * part(0).sequences;
+  }
+  [[nodiscard]] constexpr std::int64_t side_of_joined() const {
+    std::int64_t side = 1;
+    while (side * side < part(0).joined_patches) ++side;
+    return side;
+  }
+  /// The tower, of whose head nothing is read.
+  constexpr void construct_tower_and_head() {
+    tower_.code.construct_tower(layers_read());
+    if (!part(0).model.attention_pooling) return;
+    const int first_of_head = t.parameters.size();
+    tower_.code.construct_pooling();
+    leave_idle(first_of_head);
+  }
+  /// What the tower makes, its head in vain until `drop_pooled`.
+  constexpr image_encoder_code::features see() {
+    auto seen = tower_.code.encode(images_, layers_read());
+    if (!part(0).model.attention_pooling) return seen;
+    seen.first_in_vain = t.nodes_so_far();
+    seen.last = tower_.code.pool_by_query(seen.states);
+    seen.behind_vain = t.nodes_so_far();
+    return seen;
+  }
+  constexpr void drop_pooled(image_encoder_code::features& seen) {
+    seen.last.drop();
+    t.drop_nodes(seen.first_in_vain, seen.behind_vain);
   }
   /// pixel_shuffle
   constexpr value shuffled(const tensor& states) {
     const image_input& image = part(0).model.image;
     const std::int64_t side = image.image_size / image.patch_size;
     const std::int64_t joined = part(0).joined_patches;
-    std::int64_t factor = 1;
-    while (factor * factor < joined) ++factor;
+    const std::int64_t factor = side_of_joined();
     const std::int64_t fewer = side / factor;
     const std::int64_t width = states.size[2];
     value x = view(t, states, {images(), side, fewer, width * factor});
@@ -187,7 +215,7 @@ class image_text_code : public composite_code {
     return reshape(t, std::move(x), {images(), fewer * fewer, width * joined});
   }
 
-  part_code<vit_code> tower_;
+  part_code<pooled_images_code> tower_;
   part_code<hugging_face_decoder> language_;
 
   constexpr value layer(int, const tensor&) override { return {}; }

@@ -18,7 +18,7 @@ class gemma3_code final : public image_text_code {
 
   constexpr void construct() override {
     add_parts({&tower_.code, &language_.code});
-    tower_.code.construct_tower(layers_read());
+    construct_tower_and_head();
     const std::int64_t width = part(0).model.hidden_size;
     projection_ = parameter({width, part(1).model.hidden_size}, part(0).next.trains);
     pooled_norm_.weight = parameter(sizes{width}, part(0).next.trains);
@@ -34,8 +34,9 @@ class gemma3_code final : public image_text_code {
   // Gemma3Model
   constexpr value run_model(value& features) override {
     value embeds = language_.code.embed(ids_);
-    const auto seen = tower_.code.encode(images_, layers_read());
+    auto seen = see();
     const value projected = project_images(seen.states);
+    drop_pooled(seen);
     features = cast(t, projected, embeds->format);
     const value placed = placeholders(ids_);
     embeds = masked_scatter(t, embeds, placed, features);
