@@ -178,7 +178,7 @@ TEST_CASE("what the reader cannot read is an error with key and value") {
       {"{}", {"model_type"}},
       {R"({"model_type":7})", {"model_type", "7"}},
       {R"({"model_type":"mamba9"})", {"mamba9", "the nearest is"}},
-      {changed("model_type", R"("gemma3")"), {"gemma3", "gemma3_text"}},
+      {changed("model_type", R"("gemma33")"), {"gemma33", "gemma3"}},
       {changed("hidden_size", ""), {"no hidden_size"}},
       {changed("hidden_size", "null"), {"no hidden_size"}},
       {changed("hidden_size", R"("4096")"), {"hidden_size", "\"4096\""}},
