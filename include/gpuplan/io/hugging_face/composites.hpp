@@ -48,6 +48,12 @@ inline void read_part(config_reader& from,
   from.take(inner, key);
 }
 
+// None where the part could not be read.
+inline std::int64_t patches_of_a_side(const component& tower) {
+  const image_input& image = tower.model.image;
+  return image.patch_size < 1 ? 0 : image.image_size / image.patch_size;
+}
+
 // vision_feature_layer and vision_feature_select_strategy.
 inline void read_features(config_reader& from, component& tower, std::int64_t absent_layer) {
   std::int64_t layer = absent_layer;
@@ -121,8 +127,8 @@ inline void read_internvl(config_reader& from, composite_model& model) {
   if (tower.unread_layers != 0) from.wrong("vision_feature_layer", "-1 for this reader");
   if (from.has("downsample_ratio") && from.largest({"downsample_ratio"}) != 0.5)
     from.wrong("downsample_ratio", "0.5 for this reader");
-  const std::int64_t patch = tower.model.image.patch_size;
-  if (patch < 1 || tower.model.image.image_size / patch % 2 != 0)
+  const std::int64_t patches = patches_of_a_side(tower);
+  if (patches < 2 || patches % 2 != 0)
     return from.refuse("vision_config", "an image must have an even number of patches a side");
   tower.joined_patches = 4;
   const std::int64_t joined = from.multiple("downsample_ratio", tower.model.hidden_size, 4);
@@ -152,8 +158,7 @@ inline void read_cohere2_vision(config_reader& from, composite_model& model) {
   language.model.tied_embeddings = from.flag("tie_word_embeddings", true);
   from.ignore("image_token_id");
   const std::int64_t factor = from.integer("downsample_factor", 2);
-  const std::int64_t patch = tower.model.image.patch_size;
-  const std::int64_t side = patch < 1 ? 0 : tower.model.image.image_size / patch;
+  const std::int64_t side = patches_of_a_side(tower);
   if (factor < 1 || factor > side || side % factor != 0)
     return from.refuse("downsample_factor",
                        "downsample_factor must be a divisor of the patches of a side");
@@ -181,8 +186,7 @@ inline void read_gemma3(config_reader& from, composite_model& model) {
     return from.refuse("image_token_index",
                        "image_token_index must be less than the vocabulary for this reader");
   const std::int64_t tokens = from.integer("mm_tokens_per_image", 256);
-  const std::int64_t patch = tower.model.image.patch_size;
-  const std::int64_t side = patch < 1 ? 0 : tower.model.image.image_size / patch;
+  const std::int64_t side = patches_of_a_side(tower);
   std::int64_t pooled = 1;
   while (pooled < side && pooled * pooled < tokens) ++pooled;
   if (pooled * pooled != tokens || side < 1 || side % pooled != 0)

@@ -12,6 +12,17 @@
 
 namespace gpuplan::io::detail::hugging_face {
 
+// Leaves an image that others can count with, whatever the file says.
+inline void check_patches(config_reader& from, image_input& image) {
+  if (image.patch_size < 1)
+    from.wrong("patch_size", "at least 1");
+  else if (image.image_size / image.patch_size >= gpuplan::detail::most_patches_of_a_side)
+    from.wrong("image_size", "fewer than 2^16 patches");
+  else
+    return;
+  image.image_size = image.patch_size = 1;
+}
+
 inline void read_tower(config_reader& from, transformer& model, std::int64_t patch_size) {
   make_classic(model);
   model.kind = model_kind::vision;
@@ -22,7 +33,7 @@ inline void read_tower(config_reader& from, transformer& model, std::int64_t pat
   model.image = {.image_size = from.integer("image_size", 224),
                  .patch_size = from.integer("patch_size", patch_size),
                  .num_channels = from.integer("num_channels", 3)};
-  if (model.image.patch_size < 1) return from.wrong("patch_size", "at least 1");
+  check_patches(from, model.image);
 }
 
 inline void read_clip_tower(config_reader& from, transformer& model) {
@@ -73,7 +84,7 @@ inline void read_internvl_tower(config_reader& from, transformer& model) {
   model.image = {.image_size = read_side(from, "image_size", 448),
                  .patch_size = read_side(from, "patch_size", 14),
                  .num_channels = from.integer("num_channels", 3)};
-  if (model.image.patch_size < 1) return from.wrong("patch_size", "at least 1");
+  check_patches(from, model.image);
   model.image.mask_token = from.flag("use_mask_token", false);
   model.position_rows = model.image.tokens();
   model.layer_scale = true;
