@@ -23,7 +23,11 @@ void compare_published_run(row_comparisons& row) {
   const bool has_both = row.source.number("peak_alloc_GiB").has_value();  // PyTorch's own
   if (!has_peak && !has_both && row.source.blank("fits")) return;
   const described_setup described = describe_published_run(row.source);
-  if (has_both) {
+  if (has_both && runs_nanotron(row.source)) {
+    const predicted_memory memory = nanotron_memory_of(row.source);
+    const std::int64_t reserved = memory.step.peak.reserved;  // which is what its column holds
+    compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, reserved);
+  } else if (has_both) {
     const predicted_memory memory = stage_memory_of(row.source, described);
     const gpuplan::memory_counts& peak = memory.step.peak;
     compare_gibibytes(row, quantity::peak_allocated, "peak_alloc_GiB", memory, peak.allocated);
@@ -39,7 +43,9 @@ void compare_published_run(row_comparisons& row) {
       compare_gibibytes(
           row, quantity::peak_memory, "peak_reserved_GiB", memory, reserved + memory.beside);
   }
-  if (!row.source.blank("fits")) compare_fitting(row, fit_of(row.source, described));
+  if (row.source.blank("fits")) return;
+  compare_fitting(
+      row, runs_nanotron(row.source) ? nanotron_fit_of(row.source) : fit_of(row.source, described));
 }
 
 // What measure_torch.py measured: its runs are steps in other columns.

@@ -3,6 +3,7 @@
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/device_needs.hpp>
 #include <gpuplan/memory/profile.hpp>
+#include <gpuplan/replay/nanotron.hpp>
 #include <gpuplan/solver.hpp>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "published_bigscience.hpp"
 #include "published_simumax.hpp"
 #include "published_torchtitan.hpp"
+#include "run_columns.hpp"
 
 namespace accuracy {
 namespace {
@@ -193,6 +195,36 @@ predicted_memory stage_memory_of(const row& source, const described_setup& descr
                                    steps,
                                    std::numeric_limits<std::int64_t>::max(),
                                    device.traits);
+  return predicted;
+}
+
+bool runs_nanotron(const row& source) { return source.text("framework") == "nanotron"; }
+
+predicted_memory nanotron_memory_of(const row& source, double share) {
+  predicted_memory predicted;
+  const described_setup described = read_run_columns(source);
+  predicted.why_not = described.why_not;
+  if (!predicted.why_not.empty()) return predicted;
+  const described_device device = device_of(source, described);
+  predicted.why_not = device.why_not;
+  if (!predicted.why_not.empty()) return predicted;
+  const gpuplan::bytes left = usable_memory(device.gpu) * share - device.needs.total();
+  auto reserved = nanotron_reserved(described.setup, described.plan, left);
+  predicted.step.fits = static_cast<bool>(reserved);
+  if (!reserved) reserved = nanotron_reserved(described.setup, described.plan);
+  if (reserved)
+    predicted.step.peak.reserved = static_cast<std::int64_t>(reserved->value());
+  else
+    predicted.why_not = gpuplan::failure_text(reserved.why()).c_str();
+  return predicted;
+}
+
+predicted_fit nanotron_fit_of(const row& source) {
+  const predicted_memory memory = nanotron_memory_of(source);
+  predicted_fit predicted;
+  predicted.why_not = memory.why_not;
+  predicted.fits = memory.step.fits;
+  predicted.by_a_margin = predicted.fits && nanotron_memory_of(source, 0.95).step.fits;
   return predicted;
 }
 

@@ -47,6 +47,13 @@ struct predicted_fit {
 };
 predicted_fit fit_of(const row& source, const described_setup& described);
 
+/// Whether nanotron ran the row.
+bool runs_nanotron(const row& source);
+/// What PyTorch reserves on rank 0 there, as `peak.reserved`: in this share of the memory of the
+/// row's `gpu`, or, where it does not fit, of a larger one.
+predicted_memory nanotron_memory_of(const row& source, double share = 1);
+predicted_fit nanotron_fit_of(const row& source);
+
 /// Whether three steps of a row of `torch_steps.csv` fit into its `usable_bytes`.
 predicted_fit step_fit_of(const row& source);
 

@@ -15,7 +15,8 @@ inline constexpr code_name nanotron{"nanotron"};
 
 namespace engine_classes {
 /// nanotron's pipeline engines, its sums of gradients in fp32 and its ZeRO-1. Its steps are timed,
-/// not replayed.
+/// and `nanotron_reserved` (replay/nanotron.hpp) says what they reserve; `validate` does not take
+/// it.
 inline constexpr engine_class nanotron{.name = &code_names::nanotron,
                                        .holds = held_states::masters,
                                        .has_own_step = true,
