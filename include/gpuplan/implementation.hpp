@@ -83,6 +83,8 @@ struct layer_class {
   bool runs_composites = false;     // several transformers in one step, and never one alone,
   const layer_class* parts[6]{};    // of these classes, in the order of its parts
   bool pools_by_attention = false;  // of these, the towers of images
+  bool has_robots = false;          // weights for each kind in an action head, and frozen parts in
+                                    // the format that autocast computes in
 
   bool has_known_floor = false;           // of what its layers keep, with as many keys as queries
   std::int64_t layer_period = 1;          // a layer is like the one so many before it, and adds

@@ -42,6 +42,7 @@ struct component {
   std::int64_t unread_layers = 0;    // the last ones, whose results no part reads
   bool class_token_read = true;      // by the next part, beside the patches
   std::int64_t joined_patches = 1;   // so many are one token of the next part: pixel shuffle
+  bool frozen_in_compute_format = false;  // its weights, where autocast would cast them
   const implementation* by =
       nullptr;  // whose code runs it in a step of all, whoever says so keeps it
 };
@@ -49,7 +50,9 @@ struct component {
 /// What makes actions of what the parts have seen: of one step, the widths of a robot's state and
 /// of its actions, and how many actions follow each other. With layers it is a diffusion
 /// transformer (GR00T N1, arXiv 2503.14734): each scales and shifts by the time of the noise and
-/// attends to the last part's result and to itself in turns.
+/// attends to the last part's result and to itself in turns. With embodiments its encoders and its
+/// decoder have weights for each kind of robot, and layers of their own read the last part's result
+/// first (GR00T N1.5).
 struct action_head {
   std::int64_t num_hidden_layers = 0;
   std::int64_t hidden_size = 0;
@@ -57,6 +60,12 @@ struct action_head {
   std::int64_t state_dim = 0;
   std::int64_t action_dim = 0;
   std::int64_t horizon = 0;
+  std::int64_t embodiments = 0;     // 0: one encoder of states and one of actions; and nothing below
+  std::int64_t encoder_size = 0;    // within the encoder of states, and before and in the decoder
+  std::int64_t context_layers = 0;  // self-attention over the context, of as many heads
+  std::int64_t future_tokens = 0;   // learned ones, between state and actions
+  std::int64_t position_rows = 0;   // of the table of the actions' places
+  bool drops = false;               // in its own layers, whatever the probability
 };
 
 /// A model of several transformers, in the order in which data flows: vision towers, a language

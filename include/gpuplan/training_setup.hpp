@@ -146,6 +146,49 @@ constexpr failure flaw_of_parts(const training_setup& setup);
 
 namespace detail {
 
+// What an action head behind a context of this width lacks, or the classes cannot run.
+constexpr failure flaw_of(const action_head& head,
+                          const layer_class& classes,
+                          std::int64_t context) {
+  const named_fact layers{fact::layers, classes.name};
+  const named_fact robots{fact::embodiments, head.embodiments};
+  if (classes.has_robots && robots.value < 1) return failure(errc::not_positive, robots);
+  if (const failure why = flaw_if_any({{fact::embodiments, !classes.has_robots ? robots.value : 0}},
+                                      layers);
+      failed(why))
+    return why;
+  if (head.num_hidden_layers != 0)
+    if (const failure why = flaw_if_not_positive({{fact::horizon, head.horizon}}); failed(why))
+      return why;
+  if (robots.value == 0) return {};
+  for (const failure& why :
+       {flaw_if_not_positive({{fact::num_hidden_layers, head.num_hidden_layers},
+                              {fact::hidden_size, head.hidden_size},
+                              {fact::num_attention_heads, head.num_attention_heads},
+                              {fact::state_dim, head.state_dim},
+                              {fact::action_dim, head.action_dim},
+                              {fact::encoder_size, head.encoder_size},
+                              {fact::future_tokens, head.future_tokens}}),
+        flaw_of_dimensions({{fact::num_hidden_layers, head.num_hidden_layers},
+                            {fact::context_layers, head.context_layers}},
+                           most_layers),
+        flaw_of_dimensions({{fact::hidden_size, head.hidden_size},
+                            {fact::state_dim, head.state_dim},
+                            {fact::action_dim, head.action_dim},
+                            {fact::encoder_size, head.encoder_size},
+                            {fact::embodiments, head.embodiments},
+                            {fact::future_tokens, head.future_tokens},
+                            {fact::position_rows, head.position_rows}},
+                           std::int64_t{1} << 20)})
+    if (failed(why)) return why;
+  if (head.position_rows < head.horizon)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::position_rows, head.position_rows},
+                   named_fact{fact::at_least, head.horizon});
+  return flaw_if_indivisible({fact::num_attention_heads, head.num_attention_heads},
+                             {{fact::hidden_size, head.hidden_size}, {fact::hidden_size, context}});
+}
+
 // What keeps a composite's classes from running its parts, each as if it trained alone.
 constexpr failure flaw_of_parts(const training_setup& setup) {
   const composite_model& model = *setup.composite;
@@ -158,10 +201,9 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
   while (parts < composite_model::most_parts && classes.parts[parts] != nullptr) ++parts;
   if (const failure why = flaw_unless({{{fact::parts, model.size()}, parts}}, layers); failed(why))
     return why;
-  if (model.actions.num_hidden_layers != 0)
-    if (const failure why = flaw_if_not_positive({{fact::horizon, model.actions.horizon}});
-        failed(why))
-      return why;
+  if (const failure why = flaw_of(model.actions, classes, model.parts[1].model.hidden_size);
+      failed(why))
+    return why;
   for (int at = 0; at < parts; ++at) {
     const component& part = model.parts[at];
     const layer_class& by = *classes.parts[at];
@@ -184,6 +226,17 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
                         layers);
         failed(why))
       return why;
+    if (const failure why = flaw_if_any({{fact::frozen_in_compute_format,
+                                          part.frozen_in_compute_format && !classes.has_robots}},
+                                        layers);
+        failed(why))
+      return why;
+    if (classes.has_robots)
+      if (const failure why = flaw_unless({{{fact::trains, part.trains.what},
+                                            static_cast<std::int64_t>(training::frozen)}},
+                                          layers);
+          failed(why))
+        return why;
     training_setup alone = setup_of_part(setup, part);
     // A query that attends reads the matrix of its output past an adapter.
     if (part.model.attention_pooling && part.trains.what == training::adapters &&

@@ -300,11 +300,9 @@ inline constexpr published_model models[] = {
     entry(gr00t_n1_5_3b_backbone,
           1'655'357'376,
           "a training report: 2,724,163,520 parameters less 1,068,806,144 that train"),
-    shapeless(
-        "gr00t-n1.5-3b",
-        "no source has the shape of its action head; of the total only what is frozen has one",
-        2'724'163'520,
-        "a training report"),
+    entry(gr00t_n1_5_3b,
+          2'724'163'520,
+          "a training report; the head's shape is recalled, and has what the report trains"),
     shapeless("gr00t-n1.6-3b",
               "an Eagle 3 backbone cut to 16 layers and a DiT of 32; no source has their shapes"),
     shapeless(

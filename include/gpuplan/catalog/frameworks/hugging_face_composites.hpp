@@ -16,6 +16,7 @@ inline constexpr code_name deepseek_vl{"deepseek_vl"};
 inline constexpr code_name gemma3{"gemma3"};
 inline constexpr code_name internvl{"internvl"};
 inline constexpr code_name internvl_vision{"internvl_vision"};
+inline constexpr code_name flow_matching{"flow_matching"};
 inline constexpr code_name llava{"llava"};
 inline constexpr code_name paligemma{"paligemma"};
 inline constexpr code_name pi0{"pi0"};
@@ -119,6 +120,14 @@ inline constexpr layer_class vision_language_action{.name = &code_names::vision_
                                                     .runs_composites = true,
                                                     .parts = {&vit, &decoder},
                                                     .repeats_layers = false};
+/// Likewise, with a matrix for each kind of robot about the transformer.
+inline constexpr layer_class flow_matching = [] {
+  layer_class changed = vision_language_action;
+  changed.name = &code_names::flow_matching;
+  changed.has_robots = true;
+  changed.recomputes_layers = false;
+  return changed;
+}();
 }  // namespace layer_classes
 
 namespace catalog {
@@ -191,12 +200,17 @@ inline constexpr framework hugging_face_smolvlm_tower{
                                   .drops_hidden = false}},
     .costs = eager_costs};
 
-/// Likewise with torch.nn around transformers' models, as GR00T N1 and N1.5 are made: images, text,
-/// and a diffusion transformer of actions.
+/// Likewise with torch.nn around transformers' models, as GR00T N1 is made: images, text, and a
+/// diffusion transformer of actions.
 inline constexpr framework torch_vision_language_action{
     .name = "torch.nn, vision, language and action",
     .implementation = {.layers = &layer_classes::vision_language_action},
     .costs = eager_costs};
+
+/// GR00T N1.5, with diffusers' Attention and FeedForward.
+inline constexpr framework gr00t_n1_5{.name = "Isaac-GR00T, N1.5",
+                                      .implementation = {.layers = &layer_classes::flow_matching},
+                                      .costs = eager_costs};
 
 inline constexpr listed_framework hugging_face_composite_frameworks[] = {
     {&hugging_face_cohere_2_vision, "cohere-2-vision", {"cohere2_vision", "cohere2vision"}},
@@ -209,7 +223,8 @@ inline constexpr listed_framework hugging_face_composite_frameworks[] = {
     {&hugging_face_pi0, "pi0", {"pi0"}},
     {&hugging_face_smolvlm, "smolvlm", {"smolvlm", "idefics3"}},
     {&hugging_face_smolvlm_tower, "", {"smolvlm_vision", "idefics3_vision"}},
-    {&torch_vision_language_action, "vla", {"vla_composite", "gr00t"}},
+    {&torch_vision_language_action, "vla", {"vla_composite"}},
+    {&gr00t_n1_5, "gr00t", {"gr00t"}},
 };
 
 }  // namespace catalog

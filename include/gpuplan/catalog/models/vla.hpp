@@ -1,9 +1,10 @@
 #pragma once
 
-// Vision-language-action models: OpenVLA, and what of GR00T has a published shape.
+// Vision-language-action models: OpenVLA and GR00T N1.5.
 
 #include <gpuplan/catalog/models/vision.hpp>
 #include <gpuplan/model.hpp>
+#include <gpuplan/parameters.hpp>
 
 namespace gpuplan::catalog {
 
@@ -48,13 +49,34 @@ inline constexpr transformer qwen3_1_7b_first12{
 };
 
 // What GR00T N1.5 keeps frozen: vision, one linear layer (2,361,344 parameters in print), language.
-// That its total is the published one checks nothing, since the vocabulary was chosen for it. The
-// totals of N1.5 and N1.6 as a whole are not met: no source has the shapes of the rest.
+// That its total is the published one checks nothing, since the vocabulary was chosen for it.
 inline constexpr composite_model gr00t_n1_5_3b_backbone{
     .name = "gr00t-n1.5-3b-backbone",
     .parts = {{.model = siglip_so400m_patch14_224_vision,
                .next = {.widths = {1152, 2048}, .tokens = 256}},
               {.model = qwen3_1_7b_first12}},
 };
+
+// What of it trains, and the whole. Isaac-GR00T's gr00t/model/action_head, recalled, not read: the
+// check is that these shapes have the 1,068,806,144 parameters which fine-tunes print as trained.
+inline constexpr composite_model gr00t_n1_5_3b = [] {
+  composite_model model = gr00t_n1_5_3b_backbone;
+  model.name = "gr00t-n1.5-3b";
+  model.actions = {.num_hidden_layers = 16,
+                   .hidden_size = 1536,
+                   .num_attention_heads = 32,
+                   .state_dim = 64,
+                   .action_dim = 32,
+                   .horizon = 16,
+                   .embodiments = 32,
+                   .encoder_size = 1024,
+                   .context_layers = 4,
+                   .future_tokens = 32,
+                   .position_rows = 1024,
+                   .drops = true};
+  model.other_parameters = parameters(model.actions, 2048);
+  return model;
+}();
+static_assert(gr00t_n1_5_3b.other_parameters == 1'068'806'144);
 
 }  // namespace gpuplan::catalog

@@ -6,6 +6,7 @@
 #include <gpuplan/io/hugging_face/config_reader.hpp>
 #include <gpuplan/io/hugging_face/type_readers.hpp>
 #include <gpuplan/model.hpp>
+#include <gpuplan/parameters.hpp>
 
 #include <cstdint>
 #include <string>
@@ -232,17 +233,25 @@ inline void read_pi0(config_reader& from, composite_model& model) {
                            (width + 1) * width;
 }
 
-// The weights and biases of a diffusion transformer of actions behind a context of this width.
-[[nodiscard]] inline std::int64_t parameters_of(const action_head& head, std::int64_t context) {
-  const std::int64_t width = head.hidden_size;
-  const auto matrix = [](std::int64_t in, std::int64_t out) { return (in + 1) * out; };
-  const std::int64_t of_both = matrix(width, 2 * width) + 2 * width + 2 * matrix(width, width) +
-                               matrix(width, 4 * width) + matrix(4 * width, width);
-  const std::int64_t crossing = (head.num_hidden_layers + 1) / 2;
-  return head.num_hidden_layers * of_both + crossing * 2 * matrix(context, width) +
-         (head.num_hidden_layers - crossing) * 2 * matrix(width, width) +
-         matrix(head.state_dim, width) + matrix(head.action_dim, width) +
-         matrix(width, head.action_dim) + matrix(256, width) + matrix(width, width) + 2 * width;
+// What the head of GR00T N1.5 has beside: one linear layer before it, and nothing but it trains.
+inline void read_robots(config_reader& from, composite_model& model) {
+  component& tower = model.parts[0];
+  action_head& head = model.actions;
+  head.embodiments = from.integer("embodiments");
+  head.encoder_size = from.integer("encoded");
+  head.context_layers = from.integer("context_layers");
+  head.future_tokens = from.integer("future_tokens");
+  head.position_rows = from.integer("positions");
+  head.drops = from.largest({"dropout"}) > 0;
+  if (from.integer("context_heads") != head.num_attention_heads)
+    from.wrong("context_heads", "as many as those of dit");
+  const std::int64_t width = model.parts[1].model.hidden_size;
+  tower.next = {.widths = {tower.model.hidden_size, width},
+                .tokens = tower.model.image.tokens(),
+                .trains = false};
+  for (int which = 0; which < 2; ++which)
+    model.parts[which].frozen_in_compute_format = from.text("frozen") == "bf16";
+  model.other_parameters = gpuplan::parameters(head, width);
 }
 
 // A language model's own keys, and beside them `vla_composite`: a tower of SigLIP, the diffusion
@@ -263,7 +272,8 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
   config_reader within = from.inside("vla_composite");
   read_part(within, "vision", "siglip_vision_model", tower);
   tower.model.attention_pooling = false;
-  if (tower.model.image.patch_size != 0 &&
+  const bool is_of_robots = within.has("embodiments");
+  if (!is_of_robots && tower.model.image.patch_size != 0 &&
       tower.model.image.image_size / tower.model.image.patch_size % 2 != 0)
     within.wrong("vision", "of an even number of patches a side");
   config_reader diffusion = within.inside("dit");
@@ -282,11 +292,13 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
   }
   if (!trains_tower) tower.trains.what = training::frozen;
   if (!trains_language) language.trains.what = training::frozen;
+  if (is_of_robots) read_robots(within, model);
   from.take(within, "vla_composite");
+  if (is_of_robots) return;
   const std::int64_t seen = 4 * tower.model.hidden_size;
   const std::int64_t width = language.model.hidden_size;
   tower.next = {.widths = {seen, width, width}, .tokens = tower.model.image.tokens() / 4};
-  model.other_parameters = parameters_of(model.actions, width) + 2 * seen;
+  model.other_parameters = gpuplan::parameters(model.actions, width) + 2 * seen;
 }
 
 inline void read_clip(config_reader& from, composite_model& model) {
@@ -326,7 +338,8 @@ inline constexpr composite_reader composite_readers[] = {
     {"siglip", read_siglip},
     {"smolvlm", read_smolvlm},
     {"idefics3", read_smolvlm},
-    {"vla_composite", read_vision_language_action}};
+    {"vla_composite", read_vision_language_action},
+    {"gr00t_composite", read_vision_language_action}};
 
 [[nodiscard]] inline const composite_reader* composite_reader_of(std::string_view model_type) {
   for (const composite_reader& each : composite_readers)

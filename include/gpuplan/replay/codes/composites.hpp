@@ -6,6 +6,7 @@
 #include <gpuplan/catalog/frameworks/hugging_face_images.hpp>
 #include <gpuplan/replay/codes/composites/action_head.hpp>
 #include <gpuplan/replay/codes/composites/composite.hpp>
+#include <gpuplan/replay/codes/composites/flow_matching.hpp>
 #include <gpuplan/replay/codes/composites/gemma3.hpp>
 #include <gpuplan/replay/codes/composites/internvl.hpp>
 #include <gpuplan/replay/codes/composites/joined_images.hpp>
@@ -22,6 +23,7 @@ inline constexpr known_code codes_of_composites[] = {
     {&code_names::deepseek_vl, &code_of<deepseek_vl_code>},
     {&code_names::gemma3, &code_of<gemma3_code>},
     {&code_names::internvl, &code_of<internvl_code>},
+    {&code_names::flow_matching, &code_of<flow_matching_code>},
     {&code_names::llava, &code_of<llava_code>},
     {&code_names::paligemma, &code_of<paligemma_code>},
     {&code_names::pi0, &code_of<pi0_code>},

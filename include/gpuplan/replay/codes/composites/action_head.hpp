@@ -12,7 +12,7 @@ namespace gpuplan::eager {
 
 /// Images through SigLIP, four patches a token, and a connector, before the text in a language
 /// model without head; its states are the context of the actions.
-class vision_language_action_code final : public composite_code {
+class vision_language_action_code : public composite_code {
  public:
   constexpr vision_language_action_code(tape& on, const training_setup& of, const batch_plan& with)
       : composite_code(on, of, with),
@@ -27,7 +27,9 @@ class vision_language_action_code final : public composite_code {
     language_.code.construct_stack();
     tower_.code.construct_tower(tower_.code.layers);
     tower_.code.end_reserved();
-    build_head();
+    build_seen_norm();
+    build_connector(part(0).next);
+    build_actions();
   }
   constexpr void cast_model() override {
     tower_.code.move_patches();
@@ -35,9 +37,8 @@ class vision_language_action_code final : public composite_code {
   }
   constexpr void make_batch() override {
     const auto charged = t.charge(purpose::buffers);
-    const std::int64_t images = part(0).sequences * seen_tokens();
     ids_ =
-        t.make({plan.micro_batch, setup.sequence_length - images}, element::int64, {"token ids"});
+        t.make({plan.micro_batch, setup.sequence_length - seen_tokens()}, element::int64, {"token ids"});
     make_image_batch(part(0));
     const element format = images_->format;
     state_ = t.make({plan.micro_batch, 1, head().state_dim}, format, {"state"});
@@ -76,8 +77,9 @@ class vision_language_action_code final : public composite_code {
     module scales, norm, query, key, value, out, up, down;
   };
   [[nodiscard]] constexpr const action_head& head() const { return setup.composite->actions; }
-  [[nodiscard]] constexpr std::int64_t seen_tokens() const {
-    return part(0).model.image.patches() / 4;
+  /// Of one sample.
+  [[nodiscard]] constexpr virtual std::int64_t seen_tokens() const {
+    return part(0).sequences * (part(0).model.image.patches() / 4);
   }
   // What the language model's attention is told does not reach what stands around it.
   static constexpr training_setup as_kernels_are(training_setup of, bool again) {
@@ -95,11 +97,10 @@ class vision_language_action_code final : public composite_code {
     made.bias = parameter(sizes{width}, true);
     return made;
   }
-  constexpr void build_head() {
+  constexpr virtual void build_seen_norm() { seen_norm_ = norm_of(4 * part(0).model.hidden_size); }
+  constexpr virtual void build_actions() {
     const std::int64_t width = head().hidden_size;
     const std::int64_t context = part(1).model.hidden_size;
-    seen_norm_ = norm_of(4 * part(0).model.hidden_size);
-    build_connector(part(0).next);
     of_state_ = matrix(width, head().state_dim);
     of_action_ = matrix(width, head().action_dim);
     to_action_ = matrix(head().action_dim, width);
@@ -172,21 +173,7 @@ class vision_language_action_code final : public composite_code {
                             const tensor* context,
                             const tensor& time) {
     const std::int64_t width = head().hidden_size;
-    const std::int64_t batch = plan.micro_batch;
-    value scales, shifts;
-    {
-      const value both = linear(silu(t, time), by.scales);
-      const int halves = split(t, both);
-      scales = eager::part(t, halves, both, 1, width, 0);
-      shifts = eager::part(t, halves, both, 1, width, 1);
-    }
-    value y = layer_norm(t, input, none, none);
-    {
-      const value factor = add_number(t, view(t, scales, {batch, 1, width}));
-      y = multiply(t, std::move(y), factor);
-    }
-    const value shift = view(t, shifts, {batch, 1, width});
-    y = add(t, std::move(y), shift);
+    value y = scaled_norm(input, by.scales, time);
     const tensor read = context != nullptr ? *context : *y;
     const std::int64_t heads = head().num_attention_heads;
     {
@@ -199,6 +186,25 @@ class vision_language_action_code final : public composite_code {
     value inner = layer_norm(t, x, by.norm.weight, by.norm.bias);
     inner = gelu(t, linear(std::move(inner), by.up));
     return add(t, x, linear(std::move(inner), by.down));
+  }
+  /// norm(input) * (1 + scale) + shift, both by the time.
+  constexpr value scaled_norm(const tensor& input, const module& by, const tensor& time) {
+    const std::int64_t width = head().hidden_size;
+    const std::int64_t batch = plan.micro_batch;
+    value scales, shifts;
+    {
+      const value both = linear(silu(t, time), by);
+      const int halves = split(t, both);
+      scales = eager::part(t, halves, both, 1, width, 0);
+      shifts = eager::part(t, halves, both, 1, width, 1);
+    }
+    value y = layer_norm(t, input, none, none);
+    {
+      const value factor = add_number(t, view(t, scales, {batch, 1, width}));
+      y = multiply(t, std::move(y), factor);
+    }
+    const value shift = view(t, shifts, {batch, 1, width});
+    return add(t, std::move(y), shift);
   }
   constexpr value attend_to(const tensor& q, const tensor& k, const tensor& v) {
     if (setup.attention != attention_kernel::eager) return attention(q, k, v, false, false);

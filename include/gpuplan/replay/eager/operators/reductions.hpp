@@ -326,6 +326,19 @@ constexpr value mse_loss(tape& t, argument given, argument given_target) {
   t.result_of(by, loss.get());
   return loss;
 }
+/// (x - target)^2 of each, likewise: of reduction none.
+constexpr value squared_errors(tape& t, argument given, argument given_target) {
+  const held input(given), wanted(given_target);
+  const value target = raised(t, wanted);
+  const value x = raised(t, input);
+  const int by = t.add_node(node_kind::mean_square, {&*x, &*target});
+  t.keep(by, x);
+  t.keep(by, target);
+  value errors = t.make_like(x->size, wider(x->format, target->format), x, target, "squares");
+  t.executes({&*x, &*target, &*errors});
+  t.result_of(by, errors.get());
+  return errors;
+}
 constexpr void mean_square_backward(const node_backward& b) {
   for (int which = 0; which < 2; ++which)
     if (b.wants(which)) {
