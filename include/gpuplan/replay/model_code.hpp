@@ -250,6 +250,15 @@ class model_code : public recomputer {
                        ->new_storage(data.bytes(), {"weight", parameter, nullptr, &data});
     return was;
   }
+  /// The tables so far, which keep this format.
+  constexpr void cast_tables(element format) {
+    for (int at = 0; at < buffers_.size(); ++at) {
+      if (buffers_[at].table == nullptr) continue;
+      t.convert(*buffers_[at].table, format);
+      buffers_[at].numbers = *buffers_[at].table;
+      buffers_[at].table = nullptr;
+    }
+  }
   /// What lives until the next parameter of its module is there.
   constexpr int move_tables(int before, int& buffer, int& shared) {
     int replaced = none;

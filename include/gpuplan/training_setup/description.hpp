@@ -81,6 +81,10 @@ struct training_setup {
   setup.composite = nullptr;
   setup.trains = part.trains;
   if (part.sequence_length != 0) setup.sequence_length = part.sequence_length;
+  if (part.frozen_in_compute_format && all.precision.autocast()) {
+    setup.precision.weights = all.precision.compute;
+    setup.precision.under_autocast = true;
+  }
   const bool builds_in_fp32 = all.framework.implementation.builds_in_fp32;
   setup.framework.implementation = *part.by;
   setup.framework.implementation.builds_in_fp32 = builds_in_fp32;

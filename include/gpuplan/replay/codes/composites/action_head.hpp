@@ -29,6 +29,7 @@ class vision_language_action_code : public composite_code {
     tower_.code.end_reserved();
     build_seen_norm();
     build_connector(part(0).next);
+    cast_frozen();
     build_actions();
   }
   constexpr void cast_model() override {
@@ -98,6 +99,8 @@ class vision_language_action_code : public composite_code {
     return made;
   }
   constexpr virtual void build_seen_norm() { seen_norm_ = norm_of(4 * part(0).model.hidden_size); }
+  /// What stands before the actions, where it is not cast with them.
+  constexpr virtual void cast_frozen() {}
   constexpr virtual void build_actions() {
     const std::int64_t width = head().hidden_size;
     const std::int64_t context = part(1).model.hidden_size;

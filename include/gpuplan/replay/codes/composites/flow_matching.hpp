@@ -41,6 +41,17 @@ class flow_matching_code final : public vision_language_action_code {
     return part(0).sequences * part(0).model.image.patches();
   }
   constexpr void build_seen_norm() override {}
+  constexpr void cast_frozen() override {
+    if (!part(0).frozen_in_compute_format || !setup.precision.autocast()) return;
+    const element format = element_of(setup.precision.compute);
+    for (int at = 0; at < t.parameters.size(); ++at) {
+      parameter_record& record = t.parameters[at];
+      record.is_moved = true;
+      t.moved.push(at);
+      t.convert(record.data, format);
+    }
+    cast_tables(format);
+  }
 
   // -- construction
 
@@ -102,8 +113,11 @@ class flow_matching_code final : public vision_language_action_code {
     }
     const std::int64_t width = part(1).model.hidden_size;
     seen = view(t, std::move(seen), {plan.micro_batch, seen_tokens(), width});
-    const value text = language_.code.embed(ids_);
-    const value x = concatenate(t, seen, text, 1);
+    value x;
+    {
+      const value text = language_.code.embed(ids_);
+      x = concatenate(t, seen, text, 1);
+    }
     return language_.code.run_embedded(t.share(x));
   }
   constexpr value act_in(value features) {
@@ -148,8 +162,9 @@ class flow_matching_code final : public vision_language_action_code {
 
   // CategorySpecificLinear
   constexpr value linear_of(const tensor& x, const of_robots& by) {
-    const value weight = rows_at(t, t.parameter(by.weight), robots_);
-    const value bias = rows_at(t, t.parameter(by.bias), robots_);
+    value bias, weight;  // in the order in which Python would not let go of them
+    weight = rows_at(t, t.parameter(by.weight), robots_);
+    bias = rows_at(t, t.parameter(by.bias), robots_);
     const value made = matmul(t, x, weight);
     return add(t, made, view(t, bias, {plan.micro_batch, 1, bias->size[1]}));
   }
@@ -167,17 +182,17 @@ class flow_matching_code final : public vision_language_action_code {
     value wave;
     {
       const sizes all{batch, horizon, half};
-      const value times = compute(t, bucket, {batch, horizon}, element::fp32);
-      value exponent = full(t, sizes{half}, element::fp32);
+      value cosine, sine, angle, exponent, times;
+      times = compute(t, bucket, {batch, horizon}, element::fp32);
+      exponent = full(t, sizes{half}, element::fp32);
       exponent = compute(t, exponent, sizes{half}, element::fp32);
       exponent = compute(t, exponent, sizes{half}, element::fp32);
-      value angle;
       {
         const value frequency = compute(t, exponent, sizes{half}, element::fp32);
         angle = compute(t, {&*times, &*frequency}, all, element::fp32);
       }
-      const value sine = compute(t, angle, all, element::fp32);
-      const value cosine = compute(t, angle, all, element::fp32);
+      sine = compute(t, angle, all, element::fp32);
+      cosine = compute(t, angle, all, element::fp32);
       wave = concatenate(t, sine, cosine, 2);
     }
     wave = cast(t, std::move(wave), action->format);
@@ -239,18 +254,18 @@ class flow_matching_code final : public vision_language_action_code {
                                const tensor& time) {
     const bool by_time = time.defined();
     const auto drop = [&](value x) { return dropout(t, std::move(x), head().drops); };
-    value normed;
+    value inner, attended, normed;
     if (by_time)
       normed = scaled_norm(input, by.scales, time);
     else
       normed = layer_norm(t, input, by.before_attention.weight, by.before_attention.bias);
-    value attended = drop(attend(by, normed, context.defined() ? context : *normed));
+    attended = drop(attend(by, normed, context.defined() ? context : *normed));
     const value x = add(t, attended, input);
     if (by_time)
       normed = layer_norm(t, x, none, none);
     else
       normed = layer_norm(t, x, by.before_mlp.weight, by.before_mlp.bias);
-    value inner = drop(gelu(t, linear(normed, by.up)));
+    inner = drop(gelu(t, linear(normed, by.up)));
     inner = drop(linear(std::move(inner), by.down));
     return add(t, inner, x);
   }
