@@ -453,6 +453,15 @@ std::vector<std::string> findings(const inputs& given) {
       text(largest_with_states(given, rtx_4090)) + " on 24 GB and " +
       text(largest_with_states(given, l40s)) + " on 48 GB; on 11 GB " +
       text(largest_with_states(given, rtx_2080_ti)) + ". Train less of it, or shard it.");
+  const strategy& s1 = given.strategies[0];
+  found.push_back("Replayed, a step of strategy 1's micro-batch takes " +
+                  between(GB(step_memory(given, s1)), 1) +
+                  " GB where AdamW goes over lists of tensors, and a sample " +
+                  between(GB(sample_memory(given)), 2) + " GB, not " +
+                  decimal(GB(given.per_sample), 1) + ": the largest micro-batch is " +
+                  text(largest_step(given, s2)) + " on an L40S, on an RTX 4090 " +
+                  text(largest_step(given, s1)) + ", on an RTX 2080 Ti " +
+                  text(largest_step(given, s3)) + ".");
   return found;
 }
 

@@ -60,8 +60,8 @@ struct action_head {
   std::int64_t state_dim = 0;
   std::int64_t action_dim = 0;
   std::int64_t horizon = 0;
-  std::int64_t embodiments = 0;     // 0: one encoder of states and one of actions; and nothing below
-  std::int64_t encoder_size = 0;    // within the encoder of states, and before and in the decoder
+  std::int64_t embodiments = 0;   // 0: one encoder of states and one of actions; and nothing below
+  std::int64_t encoder_size = 0;  // within the encoder of states, and before and in the decoder
   std::int64_t context_layers = 0;  // self-attention over the context, of as many heads
   std::int64_t future_tokens = 0;   // learned ones, between state and actions
   std::int64_t position_rows = 0;   // of the table of the actions' places

@@ -153,8 +153,8 @@ constexpr failure flaw_of(const action_head& head,
   const named_fact layers{fact::layers, classes.name};
   const named_fact robots{fact::embodiments, head.embodiments};
   if (classes.has_robots && robots.value < 1) return failure(errc::not_positive, robots);
-  if (const failure why = flaw_if_any({{fact::embodiments, !classes.has_robots ? robots.value : 0}},
-                                      layers);
+  if (const failure why =
+          flaw_if_any({{fact::embodiments, !classes.has_robots ? robots.value : 0}}, layers);
       failed(why))
     return why;
   if (head.num_hidden_layers != 0)
@@ -232,9 +232,9 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
         failed(why))
       return why;
     if (classes.has_robots)
-      if (const failure why = flaw_unless({{{fact::trains, part.trains.what},
-                                            static_cast<std::int64_t>(training::frozen)}},
-                                          layers);
+      if (const failure why = flaw_unless(
+              {{{fact::trains, part.trains.what}, static_cast<std::int64_t>(training::frozen)}},
+              layers);
           failed(why))
         return why;
     training_setup alone = setup_of_part(setup, part);

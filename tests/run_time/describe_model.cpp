@@ -281,7 +281,7 @@ TEST_CASE("a wrong question is told with option and value, and prints nothing") 
       {{}, {"which MODEL", "gpuplan models"}},
       {{"lama-3-8b"}, {"lama-3-8b", "nearest is meta-llama-3-8b"}},
       {{"llama-3-8b", "mistral-7b"}, {"mistral-7b"}},
-      {{"gr00t-n1.5-3b"}, {"gr00t-n1.5-3b", "no shape"}},
+      {{"gr00t-n1.6-3b"}, {"gr00t-n1.6-3b", "no shape"}},
       {{"llama-3-8b", "--format", "xml"}, {"--format", "xml"}},
       {{"llama-3-8b", "--sequence-length", "0"}, {"sequence_length 0"}},
       {{"llama-3-8b", "--sequence-length", "-5"}, {"--sequence-length: -5"}},

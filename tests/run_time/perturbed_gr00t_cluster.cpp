@@ -261,5 +261,5 @@ TEST_CASE("every table of the guide is there, and the verdicts are those found")
   CHECK(outcome("T0.9", "2: 6 x L40S", "#SBATCH: GPUs") == verdict::agrees);
   CHECK(outcome("T0.10", "GR00T N1.5 3B", "a checkpoint") == verdict::agrees);
   CHECK(outcome("T0.10", "GR00T N1.5 3B", "memory before the first sample") == verdict::differs);
-  CHECK(r.findings.size() == 11);
+  CHECK(r.findings.size() == 12);
 }

@@ -125,6 +125,7 @@ TEST_CASE("published totals: vision, and models of several parts") {
   STATIC_CHECK(total(catalog::siglip_so400m_patch14_224) + 272 == 877'360'578);
   STATIC_CHECK(total(catalog::openvla_7b) == 7'541'237'184);
   STATIC_CHECK(total(catalog::gr00t_n1_5_3b_backbone) == 1'655'357'376);
+  STATIC_CHECK(total(catalog::gr00t_n1_5_3b) == 2'724'163'520);
 }
 
 }  // namespace

@@ -66,11 +66,12 @@ constexpr affine_memory with_states(const inputs& given) {
   return {.fixed = states(given) + given.overhead, .per_sample = given.per_sample};
 }
 
-// What a report has of the frozen part is the shape's, whose vocabulary was chosen for it; the
-// whole is the report's alone, since no source has the rest's shape. A run's two files of weights
-// are 7,586,072,344 bytes with their headers.
+// What a report has of the frozen part is the shape's, whose vocabulary was chosen for it; of the
+// rest the shape has it too. A run's two files of weights are 7,586,072,344 bytes with their
+// headers.
 static_assert(parameters(catalog::gr00t_n1_5_3b_backbone).total() ==
               guide.model.parameters - guide.model.trainable);
+static_assert(parameters(catalog::gr00t_n1_5_3b).total() == guide.model.parameters);
 static_assert(weights(guide) == 7585.939328_MB);
 static_assert(flops(backbone(guide, 2), {}).backward() == 0_FLOP);
 
@@ -86,7 +87,7 @@ table the_model(const inputs& given) {
   const trained_model& m = given.model;
   table t{.id = "T0.10",
           .title = "the model: GR00T N1.5 3B",
-          .inputs = "its public fine-tunes; the shape of its frozen part; 1 to 3 cameras"};
+          .inputs = "its public fine-tunes; its shape, as far as recalled; 1 to 3 cameras"};
   const char* row = "GR00T N1.5 3B";
   const bytes in_bf16 = m.parameters * 2_B;
   t.also(row,
@@ -103,7 +104,7 @@ table the_model(const inputs& given) {
          "parameters that train",
          parameter_unit,
          millions(m.trainable),
-         "the action head, as fine-tunes print it; no source has its shape");
+         "the action head, as fine-tunes print it; the shape replayed here has as many");
   t.compare(row, "model weights", "GB", number(5), number(GB(in_bf16), 2), "all in BF16");
   t.compare(row,
             "a checkpoint",
@@ -124,6 +125,17 @@ table the_model(const inputs& given) {
          "TFLOP",
          span_of(in_TFLOP(of_a_sample(given)), 2),
          "forward alone: nothing before the action head trains");
+  t.also(row,
+         "work of a sample, with the action head",
+         "TFLOP",
+         span_of(in_TFLOP(sample_work(given)), 2),
+         "of which the head goes back too");
+  t.compare(row,
+            "memory of a sample, replayed",
+            "GB",
+            number(1.2, 1),
+            span_of(GB(sample_memory(given)), 2),
+            "where the micro-batch makes the peak, and not AdamW");
   for (int i = 0; i < 3; ++i) {
     const strategy& s = given.strategies[i];
     t.also(strategy_name(i),
@@ -140,6 +152,17 @@ table the_model(const inputs& given) {
            "samples",
            largest_with_states(given, s.gpu),
            "GB printed; the guide runs " + std::to_string(s.micro_batch));
+    t.also(strategy_name(i),
+           "memory of a step, replayed",
+           "GB",
+           span_of(GB(step_memory(given, s)), 1),
+           "AdamW over lists of tensors; the formula says " +
+               decimal(GB(formula(given).required(plan_of(given, s))), 1));
+    t.also(strategy_name(i),
+           "largest micro-batch, replayed",
+           "samples",
+           largest_step(given, s),
+           "on one GPU, beside the context and what fragments");
   }
   return t;
 }

@@ -29,6 +29,12 @@ namespace guides::gr00t_cluster {
 [[nodiscard]] bytes states_of(const inputs& given);  // weights, gradients, Adam's moments
 [[nodiscard]] shown largest_with_states(const inputs& given, card gpu);
 
+// step.cpp: what the replay of a step says of it, over the numbers of cameras
+[[nodiscard]] range<bytes> step_memory(const inputs& given, const strategy& s);
+[[nodiscard]] range<bytes> sample_memory(const inputs& given);  // of each beyond 32
+[[nodiscard]] range<flop_count> sample_work(const inputs& given);
+[[nodiscard]] shown largest_step(const inputs& given, const strategy& s);  // samples on the card
+
 // What the static_asserts are about.
 inline constexpr inputs guide;
 inline constexpr strategy third = guide.strategies[2];

@@ -302,7 +302,8 @@ inline constexpr published_model models[] = {
           "a training report: 2,724,163,520 parameters less 1,068,806,144 that train"),
     entry(gr00t_n1_5_3b,
           2'724'163'520,
-          "a training report; the head's shape is recalled, and has what the report trains"),
+          "a training report",
+          "the shape of the head is recalled, and has the 1,068,806,144 that the report trains"),
     shapeless("gr00t-n1.6-3b",
               "an Eagle 3 backbone cut to 16 layers and a DiT of 32; no source has their shapes"),
     shapeless(

@@ -38,8 +38,8 @@ class vision_language_action_code : public composite_code {
   }
   constexpr void make_batch() override {
     const auto charged = t.charge(purpose::buffers);
-    ids_ =
-        t.make({plan.micro_batch, setup.sequence_length - seen_tokens()}, element::int64, {"token ids"});
+    ids_ = t.make(
+        {plan.micro_batch, setup.sequence_length - seen_tokens()}, element::int64, {"token ids"});
     make_image_batch(part(0));
     const element format = images_->format;
     state_ = t.make({plan.micro_batch, 1, head().state_dim}, format, {"state"});

@@ -57,7 +57,8 @@ class flow_matching_code final : public vision_language_action_code {
 
   constexpr of_robots matrices(std::int64_t in, std::int64_t out) {
     of_robots made;
-    const value drawn = t.make({head().embodiments, in, out}, element::fp32);  // before it is scaled
+    const value drawn =
+        t.make({head().embodiments, in, out}, element::fp32);  // before it is scaled
     made.weight = parameter({head().embodiments, in, out}, true);
     made.bias = parameter({head().embodiments, out}, true);
     return made;
@@ -124,8 +125,7 @@ class flow_matching_code final : public vision_language_action_code {
     const action_head& of = head();
     const std::int64_t batch = plan.micro_batch;
     const std::int64_t width = of.hidden_size;
-    value context =
-        layer_norm(t, std::move(features), context_norm_.weight, context_norm_.bias);
+    value context = layer_norm(t, std::move(features), context_norm_.weight, context_norm_.bias);
     for (int at = 0; at < context_layers_.size(); ++at)
       context = run_layer_of(context_layers_[at], context, none_such, none_such);
     const value state = multilayer(state_, state_1_, state_2_);
@@ -147,15 +147,17 @@ class flow_matching_code final : public vision_language_action_code {
     const value rows = embedding(t, places, places_.weight);
     action = add(t, action, view(t, rows, {1, of.horizon, width}));
     const tensor table = t.parameter(future_.weight);
-    const value future = expand(
-        t, view(t, table, {1, of.future_tokens, width}), {batch, of.future_tokens, width});
+    const value future =
+        expand(t, view(t, table, {1, of.future_tokens, width}), {batch, of.future_tokens, width});
     const value all = concatenate(t, {&*state, &*future, &*action}, 1);
     const value transformed = transform(all, context, bucket);
     t.begin(moment::loss);
     const value decoded = multilayer(transformed, result_1_, result_2_);
     const value wanted = slice(t, decoded, 1, of.horizon);
     const value errors = multiply(t, squared_errors(t, wanted, velocity), mask_);
-    const auto total = [&](const tensor& x) { return sum_over(t, view(t, x, sizes{x.count()}), 0); };
+    const auto total = [&](const tensor& x) {
+      return sum_over(t, view(t, x, sizes{x.count()}), 0);
+    };
     const value sum = total(errors);
     return divide(t, sum, total(mask_));
   }
