@@ -66,6 +66,33 @@ struct action_head {
   std::int64_t future_tokens = 0;   // learned ones, between state and actions
   std::int64_t position_rows = 0;   // of the table of the actions' places
   bool drops = false;               // in its own layers, whatever the probability
+
+  /// The weights and biases of the diffusion transformer, and of what is beside it, behind a
+  /// context of this width. That GR00T N1.5's are as many as fine-tunes print is checked in the
+  /// catalogue.
+  [[nodiscard]] constexpr std::int64_t parameters(std::int64_t context) const {
+    const std::int64_t width = hidden_size;
+    const auto matrix = [](std::int64_t in, std::int64_t out) { return (in + 1) * out; };
+    const auto mlp = [&](std::int64_t of) { return matrix(of, 4 * of) + matrix(4 * of, of); };
+    const std::int64_t of_each = matrix(width, 2 * width) + 2 * matrix(width, width) + mlp(width);
+    const std::int64_t crossing = (num_hidden_layers + 1) / 2;
+    const std::int64_t layers = num_hidden_layers * of_each +
+                                crossing * 2 * matrix(context, width) +
+                                (num_hidden_layers - crossing) * 2 * matrix(width, width) +
+                                matrix(256, width) + matrix(width, width);
+    const std::int64_t norms = 2 * width;
+    if (embodiments == 0)
+      return layers + (num_hidden_layers + 1) * norms + matrix(state_dim, width) +
+             matrix(action_dim, width) + matrix(width, action_dim);
+    const std::int64_t inner = encoder_size;
+    const std::int64_t of_a_robot = matrix(state_dim, inner) + matrix(inner, width) +
+                                    matrix(action_dim, width) + matrix(2 * width, width) +
+                                    matrix(width, width) + matrix(inner, inner) +
+                                    matrix(inner, action_dim);
+    const std::int64_t of_context = 4 * matrix(context, context) + mlp(context) + 4 * context;
+    return layers + matrix(width, 2 * width) + matrix(width, inner) + embodiments * of_a_robot +
+           (future_tokens + position_rows) * width + 2 * context + context_layers * of_context;
+  }
 };
 
 /// A model of several transformers, in the order in which data flows: vision towers, a language

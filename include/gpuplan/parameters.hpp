@@ -546,34 +546,6 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
   return sum;
 }
 
-/// The weights and biases of a diffusion transformer of actions behind a context of this width.
-/// That they are the 1,068,806,144 which fine-tunes of GR00T N1.5 print is checked in the
-/// catalogue.
-[[nodiscard]] constexpr std::int64_t parameters(const action_head& head, std::int64_t context) {
-  const std::int64_t width = head.hidden_size;
-  const auto matrix = [](std::int64_t in, std::int64_t out) { return (in + 1) * out; };
-  const auto mlp = [&](std::int64_t of) { return matrix(of, 4 * of) + matrix(4 * of, of); };
-  const std::int64_t of_each = matrix(width, 2 * width) + 2 * matrix(width, width) + mlp(width);
-  const std::int64_t crossing = (head.num_hidden_layers + 1) / 2;
-  const std::int64_t layers = head.num_hidden_layers * of_each +
-                              crossing * 2 * matrix(context, width) +
-                              (head.num_hidden_layers - crossing) * 2 * matrix(width, width) +
-                              matrix(256, width) + matrix(width, width);
-  const std::int64_t norms = 2 * width;
-  if (head.embodiments == 0)
-    return layers + (head.num_hidden_layers + 1) * norms + matrix(head.state_dim, width) +
-           matrix(head.action_dim, width) + matrix(width, head.action_dim);
-  const std::int64_t inner = head.encoder_size;
-  const std::int64_t of_a_robot = matrix(head.state_dim, inner) + matrix(inner, width) +
-                                  matrix(head.action_dim, width) + matrix(2 * width, width) +
-                                  matrix(width, width) + matrix(inner, inner) +
-                                  matrix(inner, head.action_dim);
-  const std::int64_t of_context = 4 * matrix(context, context) + mlp(context) + 4 * context;
-  return layers + matrix(width, 2 * width) + matrix(width, inner) + head.embodiments * of_a_robot +
-         (head.future_tokens + head.position_rows) * width + 2 * context +
-         head.context_layers * of_context;
-}
-
 /// The parameters of a composite model; those of connectors are in `other`. Precondition:
 /// `validate` accepts the model.
 [[nodiscard]] constexpr parameter_counts parameters(const composite_model& model) {

@@ -170,7 +170,8 @@ constexpr failure flaw_of(const action_head& head,
                               {fact::encoder_size, head.encoder_size},
                               {fact::future_tokens, head.future_tokens}}),
         flaw_of_dimensions({{fact::num_hidden_layers, head.num_hidden_layers},
-                            {fact::context_layers, head.context_layers}},
+                            {fact::context_layers, head.context_layers},
+                            {fact::embodiments, head.embodiments}},
                            most_layers),
         flaw_of_dimensions({{fact::hidden_size, head.hidden_size},
                             {fact::state_dim, head.state_dim},
@@ -259,7 +260,14 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
       return why;
     if (const auto valid = validate(alone); !valid) return valid.why();
   }
-  return {};
+  if (model.actions.num_hidden_layers == 0) return {};
+  // Images stand before the text.
+  const std::int64_t patches = model.parts[0].model.image.patches();
+  const std::int64_t seen = model.parts[0].sequences * (classes.has_robots ? patches : patches / 4);
+  if (setup.sequence_length > seen) return {};
+  return failure(errc::out_of_bounds,
+                 named_fact{fact::sequence_length, setup.sequence_length},
+                 named_fact{fact::at_least, seen + 1});
 }
 
 // What is wrong with a valid batch on a valid setup's layout, or no failure.

@@ -150,6 +150,23 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
     if (const failure why = flaw_of_step(setup_of_part(setup, part), of_part); failed(why))
       return why;
   }
+  const double most = 0x1p62;
+  // Each sample has matrices of its own for its kind of robot.
+  if (setup.composite != nullptr && setup.composite->actions.embodiments != 0) {
+    const action_head& of = setup.composite->actions;
+    const double widths = d(of.hidden_size) + d(of.encoder_size) + d(of.state_dim) +
+                          d(of.action_dim) + d(setup.model.hidden_size);
+    const double tokens = d(setup.sequence_length) + d(of.future_tokens) + d(of.position_rows);
+    const double samples = d(plan.micro_batch) + d(of.embodiments);
+    if (2048 * samples * (widths + tokens) * (widths + d(of.num_attention_heads) * tokens) *
+            (d(of.num_hidden_layers) + d(of.context_layers)) >=
+        most)
+      return failure(errc::overflow,
+                     {{fact::micro_batch, plan.micro_batch},
+                      {fact::embodiments, of.embodiments},
+                      {fact::hidden_size, of.hidden_size},
+                      {fact::num_hidden_layers, of.num_hidden_layers}});
+  }
   const transformer& model = setup.model;
   const bool is_vision = model.kind == model_kind::vision;
   const std::int64_t longest =
@@ -175,7 +192,6 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
   const double squares = writes_scores ? heads : 1;
   const double width = 4 * d(widest.value) + heads * head + squares * tokens + texts;
   const double in_flight = 2 * d(setup.parallelism.pipeline_parallel);
-  const double most = 0x1p62;
   if (2048 * texts * tokens * width * layers * in_flight >= most)
     return failure(errc::overflow,
                    named_fact{fact::micro_batch, plan.micro_batch},

@@ -4,7 +4,6 @@
 
 #include <gpuplan/catalog/models/vision.hpp>
 #include <gpuplan/model.hpp>
-#include <gpuplan/parameters.hpp>
 
 namespace gpuplan::catalog {
 
@@ -74,7 +73,7 @@ inline constexpr composite_model gr00t_n1_5_3b = [] {
                    .future_tokens = 32,
                    .position_rows = 1024,
                    .drops = true};
-  model.other_parameters = parameters(model.actions, 2048);
+  model.other_parameters = model.actions.parameters(qwen3_1_7b_first12.hidden_size);
   return model;
 }();
 static_assert(gr00t_n1_5_3b.other_parameters == 1'068'806'144);

@@ -6,7 +6,6 @@
 #include <gpuplan/io/hugging_face/config_reader.hpp>
 #include <gpuplan/io/hugging_face/type_readers.hpp>
 #include <gpuplan/model.hpp>
-#include <gpuplan/parameters.hpp>
 
 #include <cstdint>
 #include <string>
@@ -246,12 +245,25 @@ inline void read_robots(config_reader& from, composite_model& model) {
   if (from.integer("context_heads") != head.num_attention_heads)
     from.wrong("context_heads", "as many as those of dit");
   const std::int64_t width = model.parts[1].model.hidden_size;
+  // as many parameters as 64 bits count
+  const std::int64_t most = std::int64_t{1} << 20;
+  for (const std::int64_t size : {head.hidden_size,
+                                  head.state_dim,
+                                  head.action_dim,
+                                  head.encoder_size,
+                                  head.future_tokens,
+                                  head.position_rows,
+                                  width})
+    if (size > most) return from.wrong("dit", "of widths up to 2^20");
+  if (head.embodiments > most / 16 || head.context_layers > most / 16 ||
+      head.num_hidden_layers > most / 16)
+    return from.wrong("embodiments", "up to 2^16, as layers are");
   tower.next = {.widths = {tower.model.hidden_size, width},
                 .tokens = tower.model.image.tokens(),
                 .trains = false};
   for (int which = 0; which < 2; ++which)
     model.parts[which].frozen_in_compute_format = from.text("frozen") == "bf16";
-  model.other_parameters = gpuplan::parameters(head, width);
+  model.other_parameters = head.parameters(width);
 }
 
 // A language model's own keys, and beside them `vla_composite`: a tower of SigLIP, the diffusion
@@ -298,7 +310,7 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
   const std::int64_t seen = 4 * tower.model.hidden_size;
   const std::int64_t width = language.model.hidden_size;
   tower.next = {.widths = {seen, width, width}, .tokens = tower.model.image.tokens() / 4};
-  model.other_parameters = gpuplan::parameters(model.actions, width) + 2 * seen;
+  model.other_parameters = model.actions.parameters(width) + 2 * seen;
 }
 
 inline void read_clip(config_reader& from, composite_model& model) {
