@@ -571,9 +571,9 @@ constexpr void visit_in_order(const transformer& model,
 }
 
 /// The matrix products of one sample through a composite model and back: each part's, as often as
-/// a sample has sequences for it, and the connectors' (counted as `projection`). `pass` says what
-/// holds for all parts; what trains is each part's own. Preconditions: `validate` accepts
-/// model and pass.
+/// a sample has sequences for it, and the connectors' (counted as `projection`), not those of
+/// `actions`: `counts_of` has these. `pass` says what holds for all parts; what trains is each
+/// part's own. Preconditions: `validate` accepts model and pass.
 [[nodiscard]] constexpr flop_counts flops(const composite_model& model, training_pass pass) {
   flop_counts sum;
   bool trained_before = pass.input_requires_grad;

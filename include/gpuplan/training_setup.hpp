@@ -232,12 +232,15 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
                                         layers);
         failed(why))
       return why;
+    const bool alike = model.parts[0].frozen_in_compute_format;
     if (classes.has_robots)
-      if (const failure why = flaw_unless(
-              {{{fact::trains, part.trains.what}, static_cast<std::int64_t>(training::frozen)}},
-              layers);
-          failed(why))
-        return why;
+      for (const failure& why :
+           {flaw_unless(
+                {{{fact::trains, part.trains.what}, static_cast<std::int64_t>(training::frozen)},
+                 {{fact::frozen_in_compute_format, part.frozen_in_compute_format}, alike}},
+                layers),
+            flaw_if_any({{fact::connector, part.next.layers() != 0 && part.next.trains}}, layers)})
+        if (failed(why)) return why;
     training_setup alone = setup_of_part(setup, part);
     // A query that attends reads the matrix of its output past an adapter.
     if (part.model.attention_pooling && part.trains.what == training::adapters &&

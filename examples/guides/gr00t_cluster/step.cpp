@@ -30,15 +30,10 @@ struct step {
     component& language = model.parts[1];
     vision.sequences = cameras;
     vision.next.tokens *= cameras;
-    vision.next.trains = false;
     vision.model.attention_pooling = false;
     language.model.head = head_kind::none;
     vision.by = &catalog::hugging_face_siglip.implementation;
     language.by = &catalog::hugging_face_qwen.implementation;
-    for (component* part : {&vision, &language}) {
-      part->trains.what = training::frozen;
-      part->frozen_in_compute_format = true;
-    }
     idle = (all - parameters(model).total()) * given.model.frozen_bytes * 1_B;
     setup.model = language.model;
     setup.framework = catalog::gr00t_n1_5;

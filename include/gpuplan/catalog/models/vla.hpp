@@ -73,6 +73,12 @@ inline constexpr composite_model gr00t_n1_5_3b = [] {
                    .future_tokens = 32,
                    .position_rows = 1024,
                    .drops = true};
+  for (int at = 0; at < model.size(); ++at) {
+    component& part = model.parts[at];
+    part.trains.what = training::frozen;
+    part.next.trains = false;
+    part.frozen_in_compute_format = true;
+  }
   model.other_parameters = model.actions.parameters(qwen3_1_7b_first12.hidden_size);
   return model;
 }();

@@ -25,6 +25,8 @@ class vision_language_action_code : public composite_code {
     add_parts({&tower_.code, &language_.code});
     tower_.code.reserve(tower_.code.parameters_of_tower());
     language_.code.construct_stack();
+    // which nothing reads
+    if (part(1).model.head == head_kind::language_model) language_.code.construct_head();
     tower_.code.construct_tower(tower_.code.layers);
     tower_.code.end_reserved();
     build_seen_norm();
