@@ -186,6 +186,10 @@ constexpr failure flaw_of(const action_head& head,
     return failure(errc::out_of_bounds,
                    named_fact{fact::position_rows, head.position_rows},
                    named_fact{fact::at_least, head.horizon});
+  if (head.hidden_size % 2 != 0)  // sines and cosines
+    return failure(errc::does_not_divide,
+                   named_fact{fact::takes, 2},
+                   named_fact{fact::hidden_size, head.hidden_size});
   return flaw_if_indivisible({fact::num_attention_heads, head.num_attention_heads},
                              {{fact::hidden_size, head.hidden_size}, {fact::hidden_size, context}});
 }
