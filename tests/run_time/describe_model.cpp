@@ -210,11 +210,11 @@ TEST_CASE("a config.json is read") {
   CHECK(said);
   CHECK(parameters_in_all(answer({file.name(), "--layers", "16"})) ==
         8'030'261'248 - 16 * 218'112'000LL);
-  const temporary_file unknown(R"({"model_type":"mamba2"})");
+  const temporary_file unknown(R"({"model_type":"rwkv"})");
   const outcome o = ran({unknown.name()});
   CHECK(o.status == 2);
   CHECK(o.out.empty());
-  CHECK(has(o.err, "does not know mamba2"));
+  CHECK(has(o.err, "does not know rwkv"));
 }
 
 TEST_CASE("ranks hold the model together") {

@@ -304,7 +304,12 @@ class megatron_bridge_reader {
     else
       settings[path.substr(0, point)][path.substr(point + 1)] = is;
     // quoted for the overrides' grammar, and for the shell
-    const std::string word = detail::plain_word(is);
+    std::string word = is.items() != nullptr ? "" : detail::plain_word(is);
+    if (is.items() != nullptr) {
+      for (const value& one : *is.items())
+        word += (word.empty() ? "[" : ",") + detail::plain_word(one);
+      word += "]";
+    }
     const bool is_quoted = word.find_first_of("(|*") != std::string::npos;
     words += is_quoted ? " \"" + std::string(path) + "='" + word + "'\""
                        : " " + std::string(path) + "=" + word;

@@ -252,8 +252,22 @@ class megatron_reader {
           remark::kind::contradicts, name(megatron_method), "is for full recomputation alone");
     if (modules == nullptr || modules->is_nothing()) return;
     recomputed_modules again{.core_attention = false};
-    const value::list one{*modules};
-    for (const value& part : modules->items() != nullptr ? *modules->items() : one)
+    value::list said;
+    if (modules->items() != nullptr) {
+      said = *modules->items();
+    } else if (modules->text() != nullptr && modules->text()->size() > 1 &&
+               modules->text()->front() == '[' &&
+               modules->text()->back() == ']') {  // "[mlp,layernorm]", a word of an override
+      const std::string inner = modules->text()->substr(1, modules->text()->size() - 2);
+      for (std::size_t at = 0; at <= inner.size();) {
+        const std::size_t end = std::min(inner.find(',', at), inner.size());
+        said.emplace_back(inner.substr(at, end - at));
+        at = end + 1;
+      }
+    } else {
+      said.push_back(*modules);
+    }
+    for (const value& part : said)
       if (part.text() == nullptr || !add_module(*part.text(), again))
         return remark_on(remark::kind::doubtful,
                          name(megatron_modules),
