@@ -484,20 +484,6 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
     "horizon": 0, "tune": ["head"]}})";
   const temporary_file no_actions(horizon, "vla.json");
   CHECK(has(refusal_of("memory", {no_actions.name()}), "horizon"));
-  const auto with_robots = [&](const std::string& type, const std::string& count) {
-    std::string text = horizon;
-    text.replace(text.find("vla_composite"), 13, type);
-    text.replace(text.find("\"horizon\": 0"),
-                 12,
-                 "\"embodiments\": " + count +
-                     ", \"encoded\": 8, \"context_layers\": 1, \"future_tokens\": 4, "
-                     "\"positions\": 20, \"context_heads\": 1, \"horizon\": 16");
-    text.replace(text.find("[\"head\"]"), 8, "[]");
-    const temporary_file file(text, "robots.json");
-    return output_of_command("memory", {file.name()});
-  };
-  CHECK(has(with_robots("gr00t_composite", "0").err, "embodiments"));
-  CHECK(has(with_robots("vla_composite", "3").err, "embodiments"));
 }
 
 TEST_CASE("GPUs that share a model are said, and how many replicas there are") {
