@@ -45,6 +45,7 @@ struct published_model {
 
 namespace model_data {
 
+/// A model with a shape: a transformer, or parts in one step. `total`: its published parameters.
 constexpr published_model entry(const transformer& shape,
                                 std::int64_t total = 0,
                                 const char* source = "",
@@ -59,6 +60,7 @@ constexpr published_model entry(const composite_model& parts,
                                 std::int64_t extra = 0) {
   return {parts.name, nullptr, &parts, false, true, total, extra, note, source};
 }
+/// A model whose shape is not described; `note` says why.
 constexpr published_model shapeless(const char* id,
                                     const char* note,
                                     std::int64_t total = 0,

@@ -44,7 +44,7 @@ struct utf8_character {
 enum class line_ends { become_spaces, are_kept };
 
 /// A text that is safe to print and to keep: tabs and line ends become spaces, or line feeds are
-/// kept; any other control character is written as \u001b, and a byte that is no UTF-8 as \x9b.
+/// kept; any other control character is written as `\u001b`, and a byte that is no UTF-8 as `\x9b`.
 [[nodiscard]] inline std::string printable(std::string_view text,
                                            line_ends ends = line_ends::become_spaces) {
   static constexpr char digits[] = "0123456789abcdef";

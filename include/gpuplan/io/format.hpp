@@ -37,6 +37,7 @@ inline constexpr format_traits formats[] = {
     {"html", true, [](const table& t, const text_layout&) { return to_html(t); }},
 };
 
+/// What `formats` says of one.
 [[nodiscard]] constexpr const format_traits& traits_of(format f) {
   return formats[static_cast<std::size_t>(f)];
 }

@@ -32,6 +32,7 @@ enum class plan_limit {
 };
 inline constexpr int plan_limit_count = static_cast<int>(plan_limit::layers) + 1;
 
+/// What is printed of a limit: "memory", "larger batch".
 [[nodiscard]] constexpr const char* text(plan_limit limit) {
   constexpr const char* names[plan_limit_count] = {"memory",
                                                    "time",
