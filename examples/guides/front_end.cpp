@@ -128,9 +128,21 @@ output for_standard_output(gpuplan::io::format format, const std::string& color)
   return as;
 }
 
+// What CLI11 says of a value, which it does not name of an option that the help page leaves out.
+std::string with_option(const CLI::App& app, const std::string& said) {
+  const std::string nameless = ": ";
+  if (said.rfind(nameless, 0) != 0) return said;
+  for (const CLI::Option* const option : app.get_options())
+    for (const std::string& value : option->results())
+      if (option->get_group().empty() && said.compare(nameless.size(), value.size(), value) == 0)
+        return "--" + option->get_lnames().front() + said;
+  return said;
+}
+
 // What CLI11 says, and of an option that there is not the nearest one.
 std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr)
+    return with_option(app, error.what());
   for (const std::string& word : app.remaining()) {
     if (word.size() < 3 || word.rfind("--", 0) != 0) continue;
     const std::string name = word.substr(2, word.find('=') - 2);

@@ -331,6 +331,9 @@ TEST_CASE("torchrun's writer refuses what is not safe, and names what it cannot 
   for (const char* const command :
        {"t.py; rm", "t.py $(x)", "", " ", "a  b", "-x", "a 'b'", "a\nb"})
     CHECK_FALSE(write_torchrun(config, {.command = command}));
+  CHECK(write_torchrun(config, {.command = "python t.py --a b"}).why ==
+        "command 'python t.py --a b': torchrun starts Python itself; the script and its words are "
+        "taken, without python");
   CHECK_FALSE(write_torchrun(config, {.name = "A b"}));
   config.nodes = 3;
   CHECK(write_torchrun(config).why == "gpus is 8; a multiple of nodes, 3, is taken");

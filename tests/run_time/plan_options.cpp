@@ -258,6 +258,14 @@ TEST_CASE("help reads like a manual") {
   }
   CHECK(has(planned({"--help"}).out, "--goal time|money|memory"));
   CHECK(has(planned({"gpt2", "--batch", "8", "--goal", "speed"}).err, "speed not in {time,money"));
+  // Of an option that the help page leaves out too.
+  CHECK(has(planned({"gpt2", "--batch", "8", "--norm", "batch"}).err, "--norm: batch not in {rms"));
+  CHECK(has(planned({"gpt2", "--batch", "8", "--hidden-size", "-1"}).err, "--hidden-size: -1"));
+  // What is in the way is the engine, not the framework.
+  const std::string refused =
+      planned({"gpt2", "--batch", "8", "--lora", "8", "--sharding", "fsdp2"}).err;
+  CHECK(has(refused, "beside sharding fsdp2; false is; of --sharding these do: ddp"));
+  CHECK_FALSE(has(refused, "of --framework"));
 }
 
 TEST_CASE("a framework that has no code for a model is refused with those that have") {

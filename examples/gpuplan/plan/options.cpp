@@ -98,9 +98,19 @@ std::vector<training_setup> codes_of(const arguments& given,
   return codes;
 }
 
-// ", which these of --framework take: ..." of those that train the model so.
-std::string frameworks_that_take(const training_setup& setup, const std::string& precision) {
+// "; of --sharding these do: ..." of those that train the model so; where none was asked for, of
+// --framework.
+std::string what_takes(const arguments& given,
+                       const training_setup& setup,
+                       const std::string& precision) {
   std::string names;
+  if (!given.setup.sharding.empty()) {
+    const training_setup code = with_code(setup, setup.framework);
+    for (const std::string& name : setups::sharding_names())
+      if (in_precision(with_engine(code, *setups::sharding_named(name)), precision))
+        names += (names.empty() ? "; of --sharding these do: " : ", ") + name;
+    return names;
+  }
   for (const catalog::named_framework* known : catalog::frameworks_for(setup)) {
     const training_setup other =
         with_engine(with_code(setup, known->framework), *known->framework.engine.is);
@@ -146,7 +156,7 @@ choices choices_of(const arguments& given, const training_setup& setup, std::int
       if (!valid)
         why = setup.framework.name + std::string(": ") + failure_text(valid.why()).c_str();
     }
-    throw bad_request("--precision " + name + ": " + why + frameworks_that_take(setup, name));
+    throw bad_request("--precision " + name + ": " + why + what_takes(given, setup, name));
   }
   return all;
 }

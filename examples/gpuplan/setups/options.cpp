@@ -439,6 +439,11 @@ std::vector<std::string> precision_names() {
 }
 std::vector<std::string> recompute_names() { return names_of(recomputes); }
 std::vector<std::string> sharding_names() { return names_of(shardings); }
+const engine_class* sharding_named(const std::string& name) {
+  for (const word<const engine_class*>& one : shardings)
+    if (one.name == name) return one.is;
+  return nullptr;
+}
 std::vector<std::string> framework_names() {
   std::vector<std::string> names;
   for (const catalog::named_framework& known : catalog::frameworks) names.emplace_back(known.name);

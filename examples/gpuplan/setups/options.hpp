@@ -63,6 +63,8 @@ void add_setup_options(CLI::App& app, arguments& to);
 [[nodiscard]] std::vector<std::string> precision_names();
 [[nodiscard]] std::vector<std::string> recompute_names();
 [[nodiscard]] std::vector<std::string> sharding_names();
+/// The engine of a word of `--sharding`; null where it is none.
+[[nodiscard]] const gpuplan::engine_class* sharding_named(const std::string& name);
 [[nodiscard]] std::vector<std::string> framework_names();
 
 /// What a word of `--precision` means to an engine, which has its own mixed formats; nothing where

@@ -125,6 +125,12 @@ struct machines {
     if (const std::string why = flaw_of_word("gpu", how.gpu); !why.empty()) return why;
   if (!how.image.empty())
     if (const std::string why = flaw_of_word("image", how.image); !why.empty()) return why;
+  // Every writer puts torchrun before it, which would look for a script of that name.
+  const std::string first = how.command.substr(0, how.command.find(' '));
+  if (first == "python" || first == "python3")
+    return "command '" + how.command +
+           "': torchrun starts Python itself; the script and its words " + "are taken, without " +
+           first;
   return flaw_of_words("command", how.command);
 }
 
