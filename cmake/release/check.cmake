@@ -4,10 +4,12 @@ cmake_minimum_required(VERSION 3.24)
 
 file(REMOVE_RECURSE "${WORK_DIR}")
 set(tree "${WORK_DIR}/tree")
-foreach(file IN ITEMS CITATION.cff CHANGELOG.md CMakeLists.txt include/gpuplan/version.hpp
-                      cmake/release/release)
+foreach(file IN ITEMS CITATION.cff CHANGELOG.md CMakeLists.txt LICENSE cmake/packages/bazel/MODULE.bazel
+                      cmake/packages/meson/gpuplan.wrap cmake/packages/vcpkg/gpuplan/vcpkg.json
+                      cmake/release/release cmake/single_header/make.py)
   configure_file("${SOURCE_DIR}/${file}" "${tree}/${file}" COPYONLY)
 endforeach()
+file(COPY "${SOURCE_DIR}/include" DESTINATION "${tree}")
 foreach(name IN ITEMS AUTHOR COMMITTER)
   set(ENV{GIT_${name}_NAME} "a tester")
   set(ENV{GIT_${name}_EMAIL} tester@example.org)
@@ -49,6 +51,10 @@ expect_in("${tree}/include/gpuplan/version.hpp" "MAJOR 7\n#define GPUPLAN_VERSIO
 expect_in("${tree}/docs/install.md" "^find_package\\(gpuplan 7\\.5 REQUIRED\\)\n$")
 expect_in("${tree}/CITATION.cff" "\nversion: 7\\.5\\.3\n")
 expect_in("${tree}/CITATION.cff" "\ndate-released: 20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]\n")
+expect_in("${tree}/cmake/packages/bazel/MODULE.bazel" "version = \"7\\.5\\.3\", compat")
+expect_in("${tree}/cmake/packages/meson/gpuplan.wrap" "\ndirectory = gpuplan-7\\.5\\.3\n.*source_filename = gpuplan-7\\.5\\.3\\.tar")
+expect_in("${tree}/cmake/packages/vcpkg/gpuplan/vcpkg.json" "\"version\": \"7\\.5\\.3\"")
+expect_in("${WORK_DIR}/archives/gpuplan_solver.hpp" "^// gpuplan 7\\.5\\.3 in one file")
 expect_in("${tree}/CHANGELOG.md" "\n## \\[Unreleased\\]\n\n## \\[7\\.5\\.3\\] - 20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]\n")
 run(0 "^v7\\.5\\.3\n$" git describe)
 run(0 "^$" git status --porcelain)
