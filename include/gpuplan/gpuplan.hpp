@@ -9,6 +9,7 @@
 #include <gpuplan/catalog/gpu_names.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/catalog/interruptions.hpp>
 #include <gpuplan/catalog/model_names.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/catalog/systems.hpp>
@@ -20,6 +21,7 @@
 #include <gpuplan/device_needs.hpp>
 #include <gpuplan/flops.hpp>
 #include <gpuplan/framework.hpp>
+#include <gpuplan/goodput.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/learning_rate.hpp>
@@ -40,6 +42,7 @@
 #include <gpuplan/planner/times.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/range.hpp>
+#include <gpuplan/reliability.hpp>
 #include <gpuplan/require.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/solver.hpp>

@@ -21,6 +21,7 @@ set(descriptions
     matmul_surface.hpp
     device_efficiency.hpp
     cluster.hpp
+    reliability.hpp
     trainable.hpp
     sequence_mixers.hpp
     transformer.hpp
@@ -47,7 +48,8 @@ set(estimators
     learning_rate.hpp
     training_run.hpp
     cost.hpp
-    checkpoint.hpp)
+    checkpoint.hpp
+    goodput.hpp)
 set(decisions
     solver.hpp
     planner.hpp

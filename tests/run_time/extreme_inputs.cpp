@@ -7,7 +7,9 @@
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/communication.hpp>
 #include <gpuplan/cost.hpp>
+#include <gpuplan/goodput.hpp>
 #include <gpuplan/learning_rate.hpp>
+#include <gpuplan/reliability.hpp>
 #include <gpuplan/solver.hpp>
 #include <gpuplan/speedup.hpp>
 #include <gpuplan/sweep.hpp>
@@ -278,6 +280,45 @@ TEST_CASE("checkpoints are finite or refused") {
   });
   asked("save_interval_for_failures", many, above_zero, largest, [](extremes& from) {
     return save_interval_for_failures(from.quantity<duration>(), from.quantity<duration>());
+  });
+}
+
+TEST_CASE("interrupted runs are finite or refused") {
+  for (const auto interval : {save_interval_of_young, best_save_interval})
+    asked("save interval", many, above_zero, largest, [&](extremes& from) {
+      return interval(from.quantity<duration>(), from.quantity<duration>());
+    });
+  const auto run_from = [](extremes& from) {
+    interrupted_run run;
+    for (duration* time :
+         {&run.interval, &run.stall, &run.write, &run.detection, &run.restart, &run.replacement})
+      if (from.one_in(3)) *time = from.quantity<duration>();
+    run.work = from.quantity<duration>();
+    if (!from.one_in(4)) run.mean_time_between_failures = from.quantity<duration>();
+    if (from.one_in(3)) run.replaced = from.number();
+    if (from.one_in(3)) run.spare_nodes = from.whole();
+    return run;
+  };
+  asked("expected_time", 20 * many, above_zero, largest, [&](extremes& from) -> result<duration> {
+    const auto parts = expected_time(run_from(from));
+    return parts ? result<duration>(parts->total()) : parts.why();
+  });
+  asked("deviation_of_time", 20 * many, 0, largest, [&](extremes& from) {
+    return deviation_of_time(run_from(from));
+  });
+  asked("best_interval", many, above_zero, largest, [&](extremes& from) {
+    return best_interval(run_from(from));
+  });
+  asked("time_within", 50 * many, above_zero, largest, [&](extremes& from) {
+    return time_within(run_from(from), {}, from.one_in(2) ? 0.9 : from.number());
+  });
+  asked("simulate", 20 * many, above_zero, largest, [&](extremes& from) -> result<duration> {
+    duration times[2];
+    const auto found = simulate(run_from(from), {}, times);
+    return found ? result<duration>(found->high) : found.why();
+  });
+  asked("mean_time_between_failures", many, above_zero, largest, [](extremes& from) {
+    return mean_time_between_failures(from.quantity<duration>(), from.whole());
   });
 }
 

@@ -104,6 +104,7 @@ constexpr bool the_estimate_is_close_to_the_best() {
     const double best = best_interval(d);
     if (expected_time(estimate, d) > 1.001 * expected_time(best, d)) return false;
     if (d <= 0.2 && detail::abs(estimate - best) > 0.01 * best) return false;
+    if (detail::abs(in(*best_save_interval(d * 1_h, 1_h), 1_h) - best) > 1e-9 * best) return false;
   }
   return true;
 }
@@ -150,6 +151,13 @@ TEST_CASE("the save interval against failures") {
   // Rare failures: Young's square root, less the stall.
   STATIC_CHECK(near(in(*save_interval_for_failures(2_s, 1_h), 1_s),
                     120 * (1 + 1.0 / 180 + 1.0 / 32400) - 2));
+  STATIC_CHECK(near(in(*save_interval_of_young(2_s, 1_h), 1_s), 120));
+  // Rarer ones: the best comes down to it, to the last digits of what can be said.
+  STATIC_CHECK(near(in(*best_save_interval(1_us, 1'000'000_h), 1_s) /
+                        in(*save_interval_for_failures(1_us, 1'000'000_h), 1_s),
+                    1));
+  // A stall that failures hardly ever let pass.
+  STATIC_CHECK(near(in(*best_save_interval(10'000_h, 1_h), 1_h), 1));
   STATIC_CHECK(*save_interval_for_failures(2_h, 1_h) == 1_h);
   STATIC_CHECK(*save_interval_for_failures(5_h, 1_h) == 1_h);
   STATIC_CHECK(save_interval_for_failures(0_s, 1_h).why() ==
@@ -158,6 +166,8 @@ TEST_CASE("the save interval against failures") {
                failure(errc::not_positive, named_fact{fact::time_us, -1'000'000})
                    .about(fact::mean_time_between_failures));
   STATIC_CHECK(!save_interval_for_failures(1_s, duration::from_value(detail::not_a_number)));
+  STATIC_CHECK(!save_interval_of_young(0_s, 1_h));
+  STATIC_CHECK(!best_save_interval(1_s, 0_s));
 }
 
 TEST_CASE("bad storage is named") {

@@ -7,6 +7,7 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/communication.hpp>
+#include <gpuplan/detail/chance.hpp>
 #include <gpuplan/detail/checks.hpp>
 #include <gpuplan/detail/math.hpp>
 #include <gpuplan/device_efficiency.hpp>
@@ -67,8 +68,6 @@ inline constexpr prior_of_number priors_of_numbers[stack_number_count] = {
     {stack_number::between_nodes, "between_nodes", "byte/s", 1e7, 1e13, 1e10, 0.2, 0.4}};
 
 namespace detail {
-
-constexpr double natural_log(double x) { return log2(x) * 0.69314718055994530942; }
 
 // The number as the model has it; 0 where it has none.
 constexpr double number_in(const roofline_time& model, stack_number which) {
