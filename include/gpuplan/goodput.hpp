@@ -34,6 +34,9 @@ struct interrupted_run {
 
 namespace detail {
 
+// Of a run; between them nothing overflows.
+inline constexpr duration shortest_time = duration::from_value(1e-9);
+inline constexpr duration longest_time = duration::from_value(1e12);
 inline constexpr std::int64_t most_spare_nodes = 100'000;
 inline constexpr double most_intervals = 1e12;
 // Lengths that run without failure once in 10^9 times are beyond every mean time between failures.
@@ -143,27 +146,36 @@ constexpr moments moments_of(const interrupted_run& run) {
 
 }  // namespace detail
 
-/// The run itself where its work is positive, its other times are not negative, all are finite, it
-/// has at most 10^12 intervals, a checkpoint is written before the next one is taken, `replaced` is
-/// a share, there are at most 100,000 spare nodes, and neither a restart nor an interval with its
-/// checkpoint is longer than 20 times the mean time between failures. Errors: `not_positive`,
-/// `negative`, `not_finite`, `out_of_bounds`.
+/// The run itself where its times are 0 or from a nanosecond to 10^12 seconds, work and the mean
+/// time between failures not 0; `replaced` is a share; there are at most 100,000 spare nodes; it
+/// has at most 10^12 intervals; a checkpoint is written before the next one is taken; and neither a
+/// restart nor an interval with its checkpoint is longer than 20 times the mean time between
+/// failures. Errors: `not_positive`, `negative`, `not_finite`, `out_of_bounds`.
 [[nodiscard]] constexpr result<interrupted_run> validate(const interrupted_run& run) {
-  if (const failure why = detail::check_positive(run.work, fact::work); detail::failed(why))
-    return why;
   const struct {
     duration time;
     fact name;
-  } times[] = {{run.interval, fact::interval},
-               {run.stall, fact::stall},
-               {run.write, fact::write},
-               {run.detection, fact::detection},
-               {run.restart, fact::restart},
-               {run.replacement, fact::replacement}};
-  for (const auto& [time, name] : times) {
-    if (!detail::is_finite(time.value()))
-      return failure(errc::not_finite, named_fact{name, time.value()});
-    if (time < duration{}) return failure(errc::negative, named_fact{name, time.value()});
+    bool may_be_zero;
+  } times[] = {{run.work, fact::work, false},
+               {run.mean_time_between_failures ? *run.mean_time_between_failures : 1_s,
+                fact::mean_time_between_failures,
+                false},
+               {run.interval, fact::interval, true},
+               {run.stall, fact::stall, true},
+               {run.write, fact::write, true},
+               {run.detection, fact::detection, true},
+               {run.restart, fact::restart, true},
+               {run.replacement, fact::replacement, true}};
+  for (const auto& [time, name, may_be_zero] : times) {
+    if (time == duration{} && may_be_zero) continue;
+    if (time < duration{} && may_be_zero)
+      return failure(errc::negative, named_fact{name, time.value()});
+    if (const failure why = detail::check_positive(time, name); detail::failed(why)) return why;
+    if (time < detail::shortest_time || time > detail::longest_time)
+      return failure(
+          errc::out_of_bounds,
+          named_fact{name, time.value()},
+          named_fact{fact::at_most, static_cast<std::int64_t>(detail::longest_time.value())});
   }
   if (const failure why = detail::check_between(run.replaced, 0, 1, fact::replaced);
       detail::failed(why))
@@ -187,18 +199,12 @@ constexpr moments moments_of(const interrupted_run& run) {
   }
   if (run.mean_time_between_failures) {
     const duration mean = *run.mean_time_between_failures;
-    if (const failure why = detail::check_positive(mean, fact::mean_time_between_failures);
-        detail::failed(why))
-      return why;
     const bool has_intervals = run.interval > duration{} && run.interval < run.work;
     const duration longest = (has_intervals ? run.interval : run.work) + run.stall + run.write;
     const duration least =
         (longest < run.restart ? run.restart : longest) / detail::most_of_mean_time;
     if (!(mean > least)) return too_short(mean, least, fact::mean_time_between_failures);
   }
-  const detail::moments all = detail::moments_of(run);
-  if (!detail::is_finite(all.mean) || !detail::is_finite(all.variance))
-    return failure(errc::not_finite).about(fact::time);
   return run;
 }
 
@@ -258,15 +264,17 @@ struct run_time_parts {
 
 /// The interval between checkpoints whose run takes least time on average: `best_save_interval`,
 /// but no shorter than the write of a checkpoint takes, and no longer than the run. `run.interval`
-/// is not read. Errors: `not_known` without a mean time between failures; `best_save_interval`.
-[[nodiscard]] constexpr result<duration> best_interval(const interrupted_run& run) {
+/// is not read. Errors: `not_known` without a mean time between failures; `validate`, as of a run
+/// with one interval of that length; a stall of 0 (`not_positive`), which no interval is best for.
+[[nodiscard]] constexpr result<duration> best_interval(interrupted_run run) {
   if (!run.mean_time_between_failures)
     return failure(errc::not_known).about(fact::mean_time_between_failures);
   const auto best = best_save_interval(run.stall, *run.mean_time_between_failures);
   if (!best) return best;
-  const duration least = run.write - run.stall;
-  const duration interval = *best < least ? least : *best;
-  return run.work < interval ? run.work : interval;
+  run.interval = *best < run.write - run.stall ? run.write - run.stall : *best;
+  if (run.work < run.interval) run.interval = run.work;
+  if (const auto valid = validate(run); !valid) return valid.why();
+  return run.interval;
 }
 
 namespace detail {
