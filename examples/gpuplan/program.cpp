@@ -25,6 +25,7 @@
 #include "plan/command_line.hpp"
 #include "read_sweep/command_line.hpp"
 #include "report/command_line.hpp"
+#include "run/command_line.hpp"
 #include "shell/command_line.hpp"
 #include "time/command_line.hpp"
 
@@ -45,6 +46,9 @@ constexpr command all[] = {
      batch_program::command},
     {"lr", "The learning rate at another batch, and its warm-up", learning_rate_program::command},
     {"cost", "Hours, money, energy, CO2 and checkpoints of a run", cost_program::command},
+    {"run",
+     "A whole run with its failures: days and dollars, how often to save, deadlines",
+     run_program::command},
     {"model", "A model's parameters and FLOPs", describe_model::command},
     {"models", "The models of the catalogue", list_models::command},
     {"gpus",

@@ -4,11 +4,14 @@
 #include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/checkpoint.hpp>
+#include <gpuplan/goodput.hpp>
 #include <gpuplan/io/hugging_face_config.hpp>
+#include <gpuplan/io/table.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/solver.hpp>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
@@ -338,6 +341,83 @@ TEST_CASE("a run costs what its GPUs cost, and has so many checkpoints") {
   CHECK(has(refusal_of("cost", {"gpt2"}), "--tokens N, or --samples N"));
   CHECK(has(refusal_of("cost", {"--samples", "9"}), "--step SECONDS says it, or a MODEL"));
   CHECK(has(refusal_of("cost", {"--samples", "9", "--step", "1", "--batch", "8"}), "--gpu NAME"));
+}
+
+TEST_CASE("a whole run takes what the library simulates") {
+  using namespace gpuplan;
+  const words measured{"--step",      "10",           "--off",     "25",         "--batch",
+                       "2048",        "--samples",    "2e8",       "--gpu",      "h100_sxm5_80gb",
+                       "--gpus",      "1024",         "--price",   "2",          "--checkpoint",
+                       "1TB",         "--write-rate", "100",       "--failures", "llama_3_405b",
+                       "--detection", "5m",           "--restart", "10m",        "--replacement",
+                       "24h",         "--replaced",   "50",        "--spares",   "2",
+                       "--deadline",  "12",           "--sure",    "80",         "--keep",
+                       "3",           "--storage",    "2TB"};
+  const json row = rows_of("run", measured)[0];
+  interrupted_run run{.work = 976'570_s,  // of 97,657 steps
+                      .mean_time_between_failures = 54_d * (16'384.0 / 419 / 1024),
+                      .stall = 10_s,
+                      .detection = 5_min,
+                      .restart = 10_min,
+                      .replaced = 0.5,
+                      .replacement = 24_h,
+                      .spare_nodes = 2};
+  const double best = in(*best_interval(run), 10_s);
+  CHECK(number(row, "save_every_steps") == std::round(best));
+  run.interval = std::round(best) * 10_s;
+  std::vector<duration> times(20'000);
+  const run_times tenths = *simulate(run, {.work = {0.8, 1.25}}, times);
+  CHECK(number(row, "days_low") == near(in(tenths.low, 1_d)));
+  CHECK(number(row, "days") == near(in(tenths.median, 1_d)));
+  CHECK(number(row, "days_high") == near(in(tenths.high, 1_d)));
+  CHECK(number(row, "days_sure") == near(in(times[15'999], 1_d)));
+  CHECK(number(row, "on_time_share") == near(share_within(times, 12_d)));
+  CHECK(number(row, "usd") == near(2 * (1024 + 2 * 8) * in(tenths.median, 1_h)));
+  const run_time_parts parts = *expected_time(run);
+  CHECK(number(row, "goodput") == near(parts.goodput()));
+  CHECK(number(row, "failures") == near(parts.failures));
+  double days = 0;
+  for (const char* part : {"training_days",
+                           "saving_days",
+                           "lost_days",
+                           "detection_days",
+                           "restart_days",
+                           "waiting_days"})
+    days += number(row, part);
+  CHECK(days == near(in(parts.total(), 1_d)));
+  CHECK(number(row, "disk_GiB") == near(3e12 / 0x1p30));
+  CHECK(row["note"] == "reserve " + io::decimal(in(times[15'999], 1_d), 1) + " days");
+  CHECK(has(output_of_command("run", measured).out, "holds 2: --keep 2"));
+
+  const words model{"gpt2", "--gpu", "4090", "--gpus", "8,16", "--batch", "16", "--tokens", "1e9"};
+  const json estimated = rows_of("run", model);
+  CHECK(number(estimated[0], "days_low") < number(estimated[0], "days"));
+  CHECK(number(estimated[0], "between_failures_h") ==
+        near(2 * number(estimated[1], "between_failures_h")));
+  words in_background = model;
+  in_background.insert(in_background.end(), {"--async", "--deadline", "30"});
+  const json beside = rows_of("run", in_background);
+  CHECK(number(beside[0], "stall_s") < number(estimated[0], "stall_s"));
+  CHECK(number(beside[0], "write_s") == near(number(estimated[0], "stall_s")));
+  CHECK(beside[0]["note"] == "fewest GPUs on time");
+  CHECK(beside[1]["note"] == "on time");
+}
+
+TEST_CASE("a run that cannot be told is refused with what would be taken") {
+  const words measured{
+      "--step", "10", "--batch", "8", "--samples", "1e6", "--gpu", "4090", "--gpus", "8"};
+  const auto with = [&](words more) {
+    more.insert(more.begin(), measured.begin(), measured.end());
+    return more;
+  };
+  CHECK(has(refusal_of("run", {"gpt2"}), "--tokens N, or --samples N"));
+  CHECK(has(refusal_of("run", measured), "--checkpoint SIZE or --stall TIME"));
+  CHECK(output_of_command("run", with({"--failures", "none"})).status == 0);
+  CHECK(has(refusal_of("run", with({"--failures", "nobody"})), "llama_3_405b"));
+  CHECK(has(refusal_of("run", with({"--spares", "2"})), "--replacement"));
+  CHECK(has(refusal_of("run", with({"--stall", "1m", "--storage", "1TB"})), "--checkpoint SIZE"));
+  CHECK(has(refusal_of("run", with({"--stall", "1m", "--between-failures", "0.01"})),
+            "mean_time_between_failures"));
 }
 
 TEST_CASE("no sequence is longer than the learned positions of its model") {

@@ -2,10 +2,8 @@
 
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/cost.hpp>
-#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/known.hpp>
-#include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/time/stack_range.hpp>
@@ -14,7 +12,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,9 +22,8 @@
 #include "plan/report.hpp"
 #include "runs/clusters.hpp"
 #include "runs/runs.hpp"
-#include "runs/stated_step.hpp"
+#include "runs/timed_steps.hpp"
 #include "setups/numbers.hpp"
-#include "setups/options.hpp"
 
 namespace cost_program {
 namespace {
@@ -56,22 +52,16 @@ constexpr const char* examples =
     "      --gpus 16 --price 1.8,3 --save-every 500 --storage 2TB";
 
 struct request {
-  runs::step_words stated{};
-  runs::run_words run{};
-  std::vector<double> steps{};  // seconds; none: estimated
+  runs::timed_words timed{};
   std::int64_t save_every = 0;  // steps
-  std::int64_t checkpoint = 0;  // bytes; 0: by the model
   std::int64_t storage = 0;     // bytes
   double stall = 0;             // seconds that a checkpoint holds training up
   double between_failures = 0;  // hours, of the whole job
 };
 
 struct run {
-  runs::named_cluster on{};
-  std::int64_t gpus = 0;
-  std::int64_t batch = 0;
-  duration middle{};
-  runs::run_costs costs{};    // of `middle`
+  runs::timed_step of{};
+  runs::run_costs costs{};    // of its step
   range<double> by_stack{1};  // of `costs`, as factors
   std::string note{};
 };
@@ -82,25 +72,14 @@ const Answer& checked(const result<Answer>& answer) {
   return *answer;
 }
 
-// A weight and what the optimizer keeps of it, as one GPU would have them all.
-known<bytes> checkpoint_of(const request& asked, const runs::stated_step* stated) {
-  if (asked.checkpoint > 0) return bytes::from_value(static_cast<double>(asked.checkpoint));
-  if (stated == nullptr || stated->named.setup.trains.what != training::full) return {};
-  training_setup whole = stated->named.setup;
-  whole.parallelism = {};
-  whole.framework.engine.is = &engine_classes::ddp;
-  const transformer_memory memory{whole, 0};
-  if (!validate(memory) || !validate(memory, batch_plan{})) return {};
-  const memory_breakdown parts = memory.breakdown({});
-  return parts.weights + parts.optimizer_states;
-}
-
 class answer {
  public:
-  explicit answer(const request& asked) : asked_(asked), run_(asked.run) {
-    if (!runs::run_of(run_, asked.stated.setup, 1).is_given())
-      throw bad_request("how long is the run? --tokens N, or --samples N with --epochs N, says it");
-    asked.stated.setup.model.is_given() ? estimate_runs() : take_measured_runs();
+  explicit answer(const request& asked) : asked_(asked), timed_(runs::timed_run_of(asked.timed)) {
+    for (const runs::timed_step& one : timed_.on)
+      runs_.push_back({.of = one,
+                       .costs = runs::costs_of(one.on, one.gpus, one.steps, one.step),
+                       .by_stack = by_stack(one),
+                       .note = one.note});
     compare();
   }
 
@@ -114,94 +93,13 @@ class answer {
 
  private:
   const request& asked_;
+  runs::timed_run timed_;
   std::vector<run> runs_{};
-  known<bytes> checkpoint_{};
-  std::string what_{};
-  runs::run_words run_{};  // of all clusters the same
 
-  // Of a sample's tokens, or of a setup.
-  template <class Sample>
-  std::int64_t samples_of(std::int64_t batch, const Sample& sample) {
-    run_ = runs::run_of(run_, asked_.stated.setup, batch);
-    return runs::samples_of(run_, sample);
-  }
-  void add(const runs::named_cluster& on,
-           std::int64_t samples,
-           std::int64_t batch,
-           duration step,
-           range<double> by_stack) {
-    run made{.on = on, .gpus = total_gpus(on.on), .batch = batch, .middle = step};
-    made.by_stack = by_stack;
-    made.costs = runs::costs_of(on, made.gpus, detail::ceil_div(samples, batch), step);
-    runs_.push_back(made);
-  }
-
-  void take_measured_runs() {
-    if (asked_.steps.empty())
-      throw bad_request(
-          "what does a step take? --step SECONDS says it, or a MODEL with its layout, from which "
-          "it "
-          "is estimated");
-    if (asked_.stated.batch == 0)
-      throw bad_request("--batch says how many samples a step of --step has");
-    if (asked_.stated.clusters.gpus.empty() && asked_.stated.clusters.file.empty())
-      throw bad_request("on which GPUs? --gpu NAME, or --prices FILE, says it");
-    const bool counts_tokens = asked_.run.tokens > 0 || asked_.run.average_tokens > 0;
-    if (counts_tokens && asked_.stated.setup.setup.sequence_length == 0)
-      throw bad_request(std::string(asked_.run.packing ? "--packing" : "--tokens") +
-                        ": --sequence-length says how many tokens a sequence has");
-    const std::int64_t samples =
-        samples_of(asked_.stated.batch, asked_.stated.setup.setup.sequence_length);
-    std::vector<runs::named_cluster> clusters =
-        runs::clusters_of(asked_.stated.clusters, {.total = 1, .counts_make_clusters = true});
-    if (asked_.steps.size() != 1 && asked_.steps.size() != clusters.size())
-      throw bad_request("--step has " + std::to_string(asked_.steps.size()) +
-                        " numbers, and there are " + std::to_string(clusters.size()) +
-                        " kinds or numbers of GPUs: one for all is taken, or one for each");
-    for (std::size_t at = 0; at < clusters.size(); ++at)
-      add(clusters[at],
-          samples,
-          asked_.stated.batch,
-          asked_.steps[asked_.steps.size() == 1 ? 0 : at] * 1_s,
-          1.0);
-    checkpoint_ = checkpoint_of(asked_, nullptr);
-    what_ = "as measured";
-  }
-
-  void estimate_runs() {
-    if (!asked_.steps.empty())
-      throw bad_request("--step: the step of " + asked_.stated.setup.model.text +
-                        " is estimated from its layout; leave out one of both");
-    runs::cluster_defaults otherwise = runs::defaults_of(asked_.stated.setup);
-    otherwise.counts_make_clusters = true;
-    const std::vector<runs::named_cluster> clusters =
-        runs::clusters_of(asked_.stated.clusters, otherwise);
-    for (const runs::named_cluster& on : clusters) {
-      const runs::stated_step stated = runs::step_of(asked_.stated, on);
-      const plan_program::described_plan step =
-          plan_program::describe(stated.time,
-                                 {.gpus = stated.gpus,
-                                  .layout = stated.named.setup.parallelism,
-                                  .recompute = stated.named.setup.recompute,
-                                  .batch = stated.plan,
-                                  .step = stated.time.step(stated.plan),
-                                  .required = stated.memory.required(stated.plan)},
-                                 "");
-      const duration estimate = step.plan->step;
-      add(on,
-          samples_of(stated.plan.effective_batch(), stated.named.setup),
-          stated.plan.effective_batch(),
-          estimate,
-          {step.by_stack.all.low() / estimate, step.by_stack.all.high() / estimate});
-      const bytes usable = usable_memory(on.on.gpu);
-      if (step.plan->required > usable)
-        runs_.back().note = "needs " + io::decimal(in(step.plan->required, 1_GiB), 1) +
-                            " GiB a GPU, has " + io::decimal(in(usable, 1_GiB), 1);
-      if (!checkpoint_) checkpoint_ = checkpoint_of(asked_, &stated);
-      what_ = stated.named.name + " (" + stated.named.setup.framework.name + "), " +
-              setups::grouped(runs::tokens_of_sample(stated.named.setup)) + " tokens a sample, " +
-              setups::method_in_words(stated.named.setup);
-    }
+  static range<double> by_stack(const runs::timed_step& one) {
+    if (!one.stated) return 1.0;
+    const range<duration> ends = step_range(one.stated->time, one.stated->plan);
+    return {ends.low() / one.step, ends.high() / one.step};
   }
 
   // Runs that fit, with a price.
@@ -210,7 +108,7 @@ class answer {
     std::vector<run*> of;
     for (run& one : runs_) {
       if (!one.note.empty() || !one.costs.cost) continue;
-      priced.push_back({one.gpus, one.costs.time.low(), one.costs.cost->low()});
+      priced.push_back({one.of.gpus, one.costs.time.low(), one.costs.cost->low()});
       of.push_back(&one);
     }
     if (priced.size() < 2) return;
@@ -227,12 +125,8 @@ class answer {
       if (has(one)) return true;
     return false;
   }
-  static std::string name_of(const run& one) {
-    return one.on.name.empty() ? one.on.on.gpu.id : one.on.name;
-  }
-
   io::table for_people() const {
-    io::table table{.title = runs::in_words(run_) + ", " + what_};
+    io::table table{.title = timed_.what};
     const auto add_number = [&](const char* name) {
       table.columns.push_back({.name = name, .align = io::alignment::point});
     };
@@ -255,7 +149,7 @@ class answer {
     for (const run& one : runs_) {
       const double hours = in(one.costs.time.low(), 1_h);
       std::vector<cell> row{
-          name_of(one), one.gpus, number(in(one.middle, 1_s)), one.costs.steps, number(hours)};
+          one.of.name(), one.of.gpus, number(in(one.of.step, 1_s)), one.costs.steps, number(hours)};
       if (has_range)
         row.push_back(cell{range<double>{hours * one.by_stack.low(), hours * one.by_stack.high()},
                            plan_program::digits_of(hours)});
@@ -281,10 +175,10 @@ class answer {
   }
   checkpoint_storage storage() const {
     return {.quota = bytes::from_value(static_cast<double>(asked_.storage)),
-            .checkpoint = *checkpoint_};
+            .checkpoint = *timed_.checkpoint};
   }
   void check_storage() const {
-    if (asked_.storage > 0 && !checkpoint_)
+    if (asked_.storage > 0 && !timed_.checkpoint)
       throw bad_request("--storage: --checkpoint SIZE says what each takes");
   }
 
@@ -292,9 +186,9 @@ class answer {
   io::table checkpoints() const {
     check_storage();
     io::table table{.title = "checkpoints"};
-    if (checkpoint_)
+    if (timed_.checkpoint)
       table.title += " of " +
-                     setups::readable_bytes(static_cast<std::int64_t>(checkpoint_->value())) +
+                     setups::readable_bytes(static_cast<std::int64_t>(timed_.checkpoint->value())) +
                      " each: weights and what the optimizer keeps";
     table.columns = {{.name = "gpu"},
                      {.name = "gpus", .align = io::alignment::right},
@@ -304,11 +198,11 @@ class answer {
                      {.name = "together", .align = io::alignment::right}};
     for (const run& one : runs_) {
       const auto add_row = [&](const std::string& what, std::int64_t every, std::int64_t count) {
-        const std::string size = checkpoint_
+        const std::string size = timed_.checkpoint
                                      ? setups::readable_bytes(static_cast<std::int64_t>(
-                                           static_cast<double>(count) * checkpoint_->value()))
+                                           static_cast<double>(count) * timed_.checkpoint->value()))
                                      : "";
-        table.rows.push_back({name_of(one), one.gpus, what, every, count, size});
+        table.rows.push_back({one.of.name(), one.of.gpus, what, every, count, size});
       };
       const std::int64_t steps = one.costs.steps;
       if (asked_.save_every > 0)
@@ -320,7 +214,7 @@ class answer {
         add_row("as often as the storage holds", every, checked(checkpoints_saved(steps, every)));
       }
       if (const auto seconds = interval_for_failures()) {
-        const auto every = std::max<std::int64_t>(1, std::llround(*seconds / in(one.middle, 1_s)));
+        const auto every = std::max<std::int64_t>(1, std::llround(*seconds / in(one.of.step, 1_s)));
         add_row("least time lost to failures (Daly 2006): every " + io::decimal(*seconds / 60, 0) +
                     " min",
                 every,
@@ -356,11 +250,11 @@ class answer {
       table.columns.push_back({.name = name});
     for (const run& one : runs_) {
       const double hours = in(one.costs.time.low(), 1_h);
-      std::vector<cell> row{one.on.name,
-                            one.on.on.gpu.id,
-                            one.gpus,
-                            one.batch,
-                            in(one.middle, 1_s),
+      std::vector<cell> row{one.of.on.name,
+                            one.of.on.on.gpu.id,
+                            one.of.gpus,
+                            one.of.batch,
+                            in(one.of.step, 1_s),
                             one.costs.steps,
                             hours,
                             hours * one.by_stack.low(),
@@ -374,7 +268,7 @@ class answer {
       }
       row.push_back(one.costs.energy ? cell{in(one.costs.energy->low(), 1_kWh)} : cell());
       row.push_back(one.costs.carbon_kg ? cell{one.costs.carbon_kg->low()} : cell());
-      row.push_back(checkpoint_ ? cell{in(*checkpoint_, 1_GiB)} : cell());
+      row.push_back(timed_.checkpoint ? cell{in(*timed_.checkpoint, 1_GiB)} : cell());
       row.push_back(asked_.save_every > 0
                         ? cell{checked(checkpoints_saved(one.costs.steps, asked_.save_every))}
                         : cell());
@@ -399,29 +293,13 @@ guides::program command() {
           .examples = examples,
           .add =
               [=](CLI::App& app) {
-                runs::add_step_options(app, asked->stated);
-                runs::add_batch_option(app, asked->stated);
-                app.add_option(
-                       "--step", asked->steps, "What a step takes, as measured, instead of MODEL")
-                    ->transform(guides::time_span(guides::time_unit::seconds, 1e-6, 1e9))
-                    ->delimiter(',')
-                    ->allow_extra_args(false)
-                    ->type_name("TIME,...")
-                    ->group("The run");
-                runs::add_run_options(app, asked->run);
+                runs::add_timed_options(app, asked->timed);
                 const char* group = "Checkpoints";
                 app.add_option("--save-every", asked->save_every, "Steps from one to the next")
                     ->transform(guides::whole_number(1, std::int64_t{1} << 40))
                     ->type_name("N")
                     ->group(group);
-                app.add_option(
-                       "--checkpoint",
-                       asked->checkpoint,
-                       "What one takes (default: the model's weights and what the optimizer "
-                       "keeps)")
-                    ->transform(guides::byte_count(1, std::int64_t{1} << 60))
-                    ->type_name("SIZE")
-                    ->group(group);
+                runs::add_checkpoint_option(app, asked->timed, group);
                 app.add_option("--storage", asked->storage, "What there is for all of them")
                     ->transform(guides::byte_count(1, std::int64_t{1} << 60))
                     ->type_name("SIZE")

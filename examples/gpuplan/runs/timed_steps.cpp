@@ -1,0 +1,131 @@
+#include "runs/timed_steps.hpp"
+
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/io/table.hpp>
+#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/result.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+
+#include "guides/front_end.hpp"
+#include "setups/numbers.hpp"
+#include "setups/options.hpp"
+
+namespace runs {
+namespace {
+
+using namespace gpuplan;
+namespace io = gpuplan::io;
+using guides::bad_request;
+
+// A weight and what the optimizer keeps of it, as one GPU would have them all.
+known<bytes> checkpoint_of(const stated_step& stated) {
+  if (stated.named.setup.trains.what != training::full) return {};
+  training_setup whole = stated.named.setup;
+  whole.parallelism = {};
+  whole.framework.engine.is = &engine_classes::ddp;
+  const transformer_memory memory{whole, 0};
+  if (!validate(memory) || !validate(memory, batch_plan{})) return {};
+  const memory_breakdown parts = memory.breakdown({});
+  return parts.weights + parts.optimizer_states;
+}
+
+timed_run measured(const timed_words& given) {
+  if (given.steps.empty())
+    throw bad_request(
+        "what does a step take? --step SECONDS says it, or a MODEL with its layout, from which it "
+        "is estimated");
+  if (given.stated.batch == 0)
+    throw bad_request("--batch says how many samples a step of --step has");
+  if (given.stated.clusters.gpus.empty() && given.stated.clusters.file.empty())
+    throw bad_request("on which GPUs? --gpu NAME, or --prices FILE, says it");
+  const bool counts_tokens = given.run.tokens > 0 || given.run.average_tokens > 0;
+  if (counts_tokens && given.stated.setup.setup.sequence_length == 0)
+    throw bad_request(std::string(given.run.packing ? "--packing" : "--tokens") +
+                      ": --sequence-length says how many tokens a sequence has");
+  const run_words run = run_of(given.run, given.stated.setup, given.stated.batch);
+  const std::int64_t samples = samples_of(run, given.stated.setup.setup.sequence_length);
+  timed_run made{.what = in_words(run) + ", as measured"};
+  for (const named_cluster& on :
+       clusters_of(given.stated.clusters, {.total = 1, .counts_make_clusters = true}))
+    made.on.push_back({.on = on,
+                       .gpus = total_gpus(on.on),
+                       .batch = given.stated.batch,
+                       .steps = detail::ceil_div(samples, given.stated.batch)});
+  if (given.steps.size() != 1 && given.steps.size() != made.on.size())
+    throw bad_request("--step has " + std::to_string(given.steps.size()) +
+                      " numbers, and there are " + std::to_string(made.on.size()) +
+                      " kinds or numbers of GPUs: one for all is taken, or one for each");
+  for (std::size_t at = 0; at < made.on.size(); ++at)
+    made.on[at].step = given.steps[given.steps.size() == 1 ? 0 : at] * 1_s;
+  return made;
+}
+
+timed_run estimated(const timed_words& given) {
+  if (!given.steps.empty())
+    throw bad_request("--step: the step of " + given.stated.setup.model.text +
+                      " is estimated from its layout; leave out one of both");
+  cluster_defaults otherwise = defaults_of(given.stated.setup);
+  otherwise.counts_make_clusters = true;
+  timed_run made;
+  for (const named_cluster& on : clusters_of(given.stated.clusters, otherwise)) {
+    const auto stated = std::make_shared<const stated_step>(step_of(given.stated, on));
+    const std::int64_t batch = stated->plan.effective_batch();
+    const run_words run = run_of(given.run, given.stated.setup, batch);
+    timed_step one{.on = on,
+                   .gpus = stated->gpus,
+                   .batch = batch,
+                   .steps = detail::ceil_div(samples_of(run, stated->named.setup), batch),
+                   .step = stated->time.step(stated->plan),
+                   .stated = stated};
+    const bytes required = stated->memory.required(stated->plan);
+    const bytes usable = usable_memory(on.on.gpu);
+    if (required > usable)
+      one.note = "needs " + io::decimal(in(required, 1_GiB), 1) + " GiB a GPU, has " +
+                 io::decimal(in(usable, 1_GiB), 1);
+    made.on.push_back(one);
+    if (!made.checkpoint) made.checkpoint = checkpoint_of(*stated);
+    made.what = in_words(run) + ", " + stated->named.name + " (" +
+                stated->named.setup.framework.name + "), " +
+                setups::grouped(tokens_of_sample(stated->named.setup)) + " tokens a sample, " +
+                setups::method_in_words(stated->named.setup);
+  }
+  return made;
+}
+
+}  // namespace
+
+void add_timed_options(CLI::App& app, timed_words& to) {
+  add_step_options(app, to.stated);
+  add_batch_option(app, to.stated);
+  app.add_option("--step", to.steps, "What a step takes, as measured, instead of MODEL")
+      ->transform(guides::time_span(guides::time_unit::seconds, 1e-6, 1e9))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("TIME,...")
+      ->group("The run");
+  add_run_options(app, to.run);
+}
+
+void add_checkpoint_option(CLI::App& app, timed_words& to, const std::string& group) {
+  app.add_option("--checkpoint",
+                 to.checkpoint,
+                 "What one takes (default: the model's weights and what the optimizer keeps)")
+      ->transform(guides::byte_count(1, std::int64_t{1} << 60))
+      ->type_name("SIZE")
+      ->group(group);
+}
+
+std::string timed_step::name() const { return on.name.empty() ? on.on.gpu.id : on.name; }
+
+timed_run timed_run_of(const timed_words& given) {
+  if (!run_of(given.run, given.stated.setup, 1).is_given())
+    throw bad_request("how long is the run? --tokens N, or --samples N with --epochs N, says it");
+  timed_run made = given.stated.setup.model.is_given() ? estimated(given) : measured(given);
+  if (given.checkpoint > 0)
+    made.checkpoint = bytes::from_value(static_cast<double>(given.checkpoint));
+  return made;
+}
+
+}  // namespace runs
