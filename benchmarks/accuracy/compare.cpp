@@ -20,6 +20,7 @@
 #include "row_comparisons.hpp"
 #include "steps.hpp"
 #include "tuning_setups.hpp"
+#include "whole_runs.hpp"
 
 namespace accuracy {
 namespace {
@@ -425,6 +426,33 @@ const std::vector<file_kind>& kinds() {
        },
        {"id", "model", "task", "gpu", "precision", "pipeline_layout", "recompute_granularity"},
        {"gpus", "seq_len", "micro_batch", "global_batch", "tp", "pp", "vpp", "cp", "ep"}},
+      {"whole runs",
+       [](const model_index&, row_comparisons& row) { compare_whole_run(row); },
+       // a batch may be one of images, a number of GPUs a range: what is no number is not known
+       {"id",
+        "gpu",
+        "framework",
+        "precision",
+        "what_hours_count",
+        "gated_mlp",
+        "year",
+        "params_active",
+        "layers",
+        "hidden",
+        "heads",
+        "kv_heads",
+        "ffn",
+        "vocab",
+        "experts",
+        "seq_len",
+        "tokens",
+        "gpus",
+        "gpu_hours",
+        "days",
+        "global_batch_tokens",
+        "energy_MWh",
+        "pue"},
+       {}},
       {"collectives",
        compare_collective,
        {"gpu", "link", "collective", "algo"},

@@ -37,6 +37,16 @@ enum class quantity {
   // of recipes
   accepted,
   best_over_recipe,
+  // of whole runs, each before its ends
+  gpu_hours,
+  gpu_hours_low,
+  gpu_hours_high,
+  days,
+  days_low,
+  days_high,
+  energy,
+  energy_low,
+  energy_high,
   // of a step's work, in the order of `step_work` and `work_counts`
   launches_forward,
   products_forward,
@@ -127,6 +137,21 @@ inline constexpr quantity_text quantities[] = {
      "best_over_recipe",
      "ratio",
      "time of the planner's best plan over that of the recipe's, by roofline_time"},
+    {quantity::gpu_hours,
+     "gpu_hours",
+     "h",
+     "of a whole run, by the planner's best plan and its interruptions"},
+    {quantity::gpu_hours_low,
+     "gpu_hours_low",
+     "h",
+     "from here to gpu_hours_high lie four of five such runs"},
+    {quantity::gpu_hours_high, "gpu_hours_high", "h", "the end of that range"},
+    {quantity::days, "days", "d", "of the same, on the row's GPUs"},
+    {quantity::days_low, "days_low", "d", "likewise"},
+    {quantity::days_high, "days_high", "d", "likewise"},
+    {quantity::energy, "energy_MWh", "MWh", "of the same, at the devices' TDP and the row's PUE"},
+    {quantity::energy_low, "energy_MWh_low", "MWh", "likewise"},
+    {quantity::energy_high, "energy_MWh_high", "MWh", "likewise"},
     {quantity::launches_forward, "launches_forward", "kernels", "launched, without products"},
     {quantity::products_forward, "products_forward", "calls", "of cuBLAS"},
     {quantity::fills_forward, "fills_forward", "calls", "of cudaMemset"},
@@ -153,7 +178,19 @@ inline constexpr quantity_text quantities[] = {
 
 /// Whether a quantity is an end of the range of another, so that it has no error of its own.
 [[nodiscard]] constexpr bool is_end_of_range(quantity what) {
-  return what == quantity::step_time_low || what == quantity::step_time_high;
+  switch (what) {
+    case quantity::step_time_low:
+    case quantity::step_time_high:
+    case quantity::gpu_hours_low:
+    case quantity::gpu_hours_high:
+    case quantity::days_low:
+    case quantity::days_high:
+    case quantity::energy_low:
+    case quantity::energy_high:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// A prediction, or the reason why there is none.

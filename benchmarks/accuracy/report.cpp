@@ -219,6 +219,10 @@ std::string summary_as_text(const std::vector<file_comparison>& files, const gui
     text += title;
     if (!t.rows.empty()) text += to_text(t, layout);
     if (fits.rows() != 0) text += fits_as_text(fits);
+    for (const quantity what : {quantity::gpu_hours, quantity::days, quantity::energy})
+      if (const range_table ranges = count_ranges(file, what); ranges.rows != 0)
+        text += std::string(text_of(what).name) + ": " + std::to_string(ranges.held) + " of " +
+                rows_text(ranges.rows) + " between low and high\n";
     for (const auto& [reason, count] : reasons_to_skip(file))
       text += "skipped " + rows_text(count) + ": " + reason + "\n";
     if (const std::size_t count = flagged_rows(file); count != 0)

@@ -74,6 +74,21 @@ fit_table count_fits(const file_comparison& file) {
   return table;
 }
 
+range_table count_ranges(const file_comparison& file, quantity what) {
+  const auto end = [what](int at) { return static_cast<quantity>(static_cast<int>(what) + at); };
+  range_table table;
+  std::map<std::string, double> lows;
+  for (const comparison& one : file.comparisons) {
+    if (one.flagged || !one.predicted.value) continue;
+    const double value = one.predicted.value->value();
+    if (one.what == end(1)) lows[one.id] = value;
+    if (one.what != end(2)) continue;
+    ++table.rows;
+    if (lows[one.id] <= one.measured.value() && one.measured.value() <= value) ++table.held;
+  }
+  return table;
+}
+
 std::vector<summary> summarise(const file_comparison& file) {
   std::vector<summary> summaries;
   for (const quantity_text& text : quantities) {

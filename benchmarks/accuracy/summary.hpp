@@ -40,6 +40,15 @@ struct fit_table {
 };
 fit_table count_fits(const file_comparison& file);
 
+/// Of the rows that state a quantity: in how many it lies in the range that is predicted of it,
+/// which four of five are meant to.
+struct range_table {
+  std::size_t held = 0;
+  std::size_t rows = 0;
+};
+/// Of a quantity whose ends stand behind it in the enumeration.
+range_table count_ranges(const file_comparison& file, quantity what);
+
 /// One summary per quantity that the file has measurements of, but for `fits`.
 std::vector<summary> summarise(const file_comparison& file);
 

@@ -1,0 +1,31 @@
+#pragma once
+
+// Complete published runs: GPU-hours, days and energy from the model, its tokens and the GPUs.
+
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/planner/request.hpp>
+
+#include <string>
+
+#include "csv.hpp"
+#include "row_comparisons.hpp"
+
+namespace accuracy {
+
+/// A run as a question to the planner, and what its hours count besides training.
+struct whole_run {
+  gpuplan::plan_request asked{};  // `samples` are those of the whole run
+  double work = 1;                // of the run's FLOPs over those of the described shape
+  bool counts_interruptions = true;
+  double power_usage = 1.1;  // of the data centre over the devices
+  std::string why_not;       // what is not stated; blank where a plan can be asked for
+};
+
+/// Throws `bad_file` for a cell that no run can have.
+whole_run describe_whole_run(const row& source);
+
+/// `gpu_hours`, `days` and `energy`, each with the ends of the range that holds four of five, where
+/// the row states them.
+void compare_whole_run(row_comparisons& row);
+
+}  // namespace accuracy
