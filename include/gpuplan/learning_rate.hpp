@@ -292,4 +292,68 @@ inline constexpr std::int64_t goyal_warm_up_epochs = 5;
   return warm_up{from, to, steps.value};
 }
 
+// ---- the schedule of a run
+
+/// How a learning rate falls: not at all, in a line, as half a cosine, or as one less the square
+/// root of the way (Haegele et al. 2024, arXiv:2405.18392).
+enum class rate_decay { none, linear, cosine, one_minus_sqrt };
+
+namespace detail {
+
+// The cosine of pi x for x from 0 to 1, within 1e-16: the series of the sine of pi (1/2 - x).
+constexpr double cosine_of_half_turns(double x) {
+  const double y = (0.5 - x) * 3.14159265358979323846;
+  double sum = 1;
+  for (int n = 20; n >= 2; n -= 2) sum = 1 - y * y / (n * (n + 1)) * sum;
+  return y * sum;
+}
+
+}  // namespace detail
+
+/// The learning rate over a run: it rises in a line from `first` to `peak` in `warm_up_steps`,
+/// stays for `stable_steps`, falls to `least` within `decay_steps`, and stays there. transformers'
+/// linear and cosine schedules have no stable steps, its warmup_stable_decay (MiniCPM's WSD, Hu et
+/// al. 2024, arXiv:2404.06395) some, and its constant ones no decay.
+struct learning_rate_schedule {
+  double peak = 0;
+  double first = 0;
+  double least = 0;
+  std::int64_t warm_up_steps = 0;
+  std::int64_t stable_steps = 0;
+  std::int64_t decay_steps = 0;
+  rate_decay decay = rate_decay::none;
+
+  /// The learning rate of optimizer step `step`, counted from 0. Errors: rates that are negative or
+  /// not finite, a peak of 0 or below another rate (`out_of_bounds`), negative steps.
+  [[nodiscard]] constexpr result<double> learning_rate(std::int64_t step) const {
+    if (const failure why = detail::check_positive(peak, fact::learning_rate); detail::failed(why))
+      return why;
+    for (const double other : {first, least}) {
+      if (!detail::is_finite(other))
+        return failure(errc::not_finite, named_fact{fact::learning_rate, other});
+      if (other < 0) return failure(errc::negative, named_fact{fact::learning_rate, other});
+      if (other > peak)
+        return failure(errc::out_of_bounds,
+                       named_fact{fact::learning_rate, other},
+                       named_fact{fact::high, peak});
+    }
+    for (const std::int64_t count : {warm_up_steps, stable_steps, decay_steps})
+      if (count < 0) return failure(errc::negative, named_fact{fact::steps, count});
+    if (step < 0) return failure(errc::negative, named_fact{fact::step, step});
+    if (step < warm_up_steps) return warm_up{first, peak, warm_up_steps}.learning_rate(step)->low();
+    step -= warm_up_steps;
+    if (step < stable_steps || decay == rate_decay::none) return peak;
+    step -= stable_steps;
+    if (step >= decay_steps) return least;
+    const double way = static_cast<double>(step) / static_cast<double>(decay_steps);
+    return least + (peak - least) * left_after(way);
+  }
+
+ private:
+  [[nodiscard]] constexpr double left_after(double way) const {
+    if (decay == rate_decay::cosine) return 0.5 + 0.5 * detail::cosine_of_half_turns(way);
+    return 1 - (decay == rate_decay::linear ? way : detail::sqrt(way));
+  }
+};
+
 }  // namespace gpuplan

@@ -1,7 +1,9 @@
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/require.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "check.hpp"
 
@@ -256,4 +258,152 @@ TEST_CASE("bad input is named") {
   STATIC_CHECK(warm_up_over_epochs(0, 1, -5, 10).why()[fact::epochs] == -5);
   STATIC_CHECK(warm_up_over_epochs(0, 1, 5, 0).why().code == errc::not_positive);
   STATIC_CHECK(warm_up_over_epochs(0, 1, 5, most_int64).why().code == errc::overflow);
+}
+
+namespace {
+
+// What transformers 5.24 has at these steps: the functions behind get_linear_schedule_with_warmup,
+// get_cosine_schedule_with_warmup, get_cosine_with_min_lr_schedule_with_warmup,
+// get_constant_schedule_with_warmup and get_wsd_schedule, called with num_warmup_steps 100,
+// num_training_steps 1000, and of the last 600 stable steps, 300 of decay and min_lr_ratio 0.1.
+constexpr std::int64_t asked_steps[] = {
+    0, 1, 37, 99, 100, 101, 350, 699, 700, 701, 850, 949, 999, 1000};
+
+struct known_schedule {
+  learning_rate_schedule schedule;
+  double rates[std::size(asked_steps)];
+};
+
+constexpr learning_rate_schedule wsd(rate_decay decay) {
+  return {.peak = 1,
+          .first = 0.1,
+          .least = 0.1,
+          .warm_up_steps = 100,
+          .stable_steps = 600,
+          .decay_steps = 300,
+          .decay = decay};
+}
+
+constexpr known_schedule schedules_of_transformers[] = {
+    {{.peak = 1, .warm_up_steps = 100, .decay_steps = 900, .decay = rate_decay::linear},
+     {0.0,
+      0.01,
+      0.37,
+      0.99,
+      1.0,
+      0.9988888888888889,
+      0.7222222222222222,
+      0.33444444444444443,
+      0.3333333333333333,
+      0.3322222222222222,
+      0.16666666666666666,
+      0.056666666666666664,
+      0.0011111111111111111,
+      0.0}},
+    {{.peak = 1, .warm_up_steps = 100, .decay_steps = 900, .decay = rate_decay::cosine},
+     {0.0,
+      0.01,
+      0.37,
+      0.99,
+      1.0,
+      0.9999969538288952,
+      0.8213938048432696,
+      0.25151301948622234,
+      0.2500000000000001,
+      0.24849002668488246,
+      0.06698729810778065,
+      0.00790219601537906,
+      3.046171104803541e-06,
+      0.0}},
+    {{.peak = 1,
+      .least = 0.1,
+      .warm_up_steps = 100,
+      .decay_steps = 900,
+      .decay = rate_decay::cosine},
+     {0.0,
+      0.01,
+      0.37,
+      0.99,
+      1.0,
+      0.9999972584460056,
+      0.8392544243589427,
+      0.3263617175376001,
+      0.3250000000000001,
+      0.3236410240163942,
+      0.16028856829700258,
+      0.10711197641384115,
+      0.10000274155399433,
+      0.1}},
+    {{.peak = 1, .warm_up_steps = 100},
+     {0.0, 0.01, 0.37, 0.99, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0}},
+    {wsd(rate_decay::linear),
+     {0.1,
+      0.10900000000000001,
+      0.43300000000000005,
+      0.991,
+      1.0,
+      1.0,
+      1.0,
+      1.0,
+      1.0,
+      0.997,
+      0.55,
+      0.25300000000000006,
+      0.10299999999999998,
+      0.1}},
+    {wsd(rate_decay::cosine),
+     {0.1,
+      0.10900000000000001,
+      0.43300000000000005,
+      0.991,
+      1.0,
+      1.0,
+      1.0,
+      1.0,
+      1.0,
+      0.9999753262144805,
+      0.55,
+      0.16266608784822542,
+      0.10002467378551955,
+      0.1}},
+    {wsd(rate_decay::one_minus_sqrt),
+     {0.1,
+      0.10900000000000001,
+      0.43300000000000005,
+      0.991,
+      1.0,
+      1.0,
+      1.0,
+      1.0,
+      1.0,
+      0.9480384757729337,
+      0.36360389693210715,
+      0.18006097787701308,
+      0.10150125208768378,
+      0.1}},
+};
+
+constexpr bool schedules_are_those_of_transformers() {
+  for (const auto& [schedule, rates] : schedules_of_transformers)
+    for (std::size_t at = 0; at < std::size(asked_steps); ++at) {
+      const double off = *schedule.learning_rate(asked_steps[at]) - rates[at];
+      if (detail::abs(off) > 1e-15) return false;
+    }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("the schedule of a run is transformers'") {
+  STATIC_CHECK(schedules_are_those_of_transformers());
+  // Beyond its end, where transformers' cosine rises again, it stays.
+  STATIC_CHECK(*wsd(rate_decay::cosine).learning_rate(5000) == 0.1);
+  STATIC_CHECK(*schedules_of_transformers[1].schedule.learning_rate(1500) == 0);
+  STATIC_CHECK(*learning_rate_schedule{.peak = 3e-4}.learning_rate(0) == 3e-4);
+  STATIC_CHECK(learning_rate_schedule{}.learning_rate(0).why().code == errc::not_positive);
+  STATIC_CHECK(learning_rate_schedule{.peak = 1, .least = 2}.learning_rate(0).why().code ==
+               errc::out_of_bounds);
+  STATIC_CHECK(learning_rate_schedule{.peak = 1, .decay_steps = -1}.learning_rate(0).why().code ==
+               errc::negative);
+  STATIC_CHECK(learning_rate_schedule{.peak = 1}.learning_rate(-1).why().code == errc::negative);
 }
