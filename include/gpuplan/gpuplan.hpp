@@ -45,6 +45,7 @@
 #include <gpuplan/reliability.hpp>
 #include <gpuplan/require.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/run_phases.hpp>
 #include <gpuplan/solver.hpp>
 #include <gpuplan/speedup.hpp>
 #include <gpuplan/sweep.hpp>
@@ -62,6 +63,7 @@
 #include <gpuplan/time/step_rates.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/trainable.hpp>
+#include <gpuplan/token_budget.hpp>
 #include <gpuplan/training_run.hpp>
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/transformer.hpp>

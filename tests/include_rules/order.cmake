@@ -49,7 +49,9 @@ set(estimators
     training_run.hpp
     cost.hpp
     checkpoint.hpp
-    goodput.hpp)
+    goodput.hpp
+    run_phases.hpp
+    token_budget.hpp)
 set(decisions
     solver.hpp
     planner.hpp
