@@ -23,6 +23,7 @@
 #include <gpuplan/framework.hpp>
 #include <gpuplan/goodput.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/job_chain.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/matmul_surface.hpp>
