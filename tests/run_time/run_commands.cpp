@@ -7,6 +7,7 @@
 #include <gpuplan/goodput.hpp>
 #include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/job_chain.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/solver.hpp>
@@ -401,6 +402,59 @@ TEST_CASE("a whole run takes what the library simulates") {
   CHECK(number(beside[0], "write_s") == near(number(estimated[0], "stall_s")));
   CHECK(beside[0]["note"] == "fewest GPUs on time");
   CHECK(beside[1]["note"] == "on time");
+}
+
+TEST_CASE("jobs behind one another, and nodes that are taken back") {
+  using namespace gpuplan;
+  const auto with = [](const words& more) {
+    words asked{"--step",
+                "10",
+                "--batch",
+                "64",
+                "--samples",
+                "1e6",
+                "--gpu",
+                "a100_sxm4_80gb",
+                "--gpus",
+                "32",
+                "--price",
+                "1",
+                "--failures",
+                "none",
+                "--stall",
+                "1m",
+                "--restart",
+                "10m"};
+    asked.insert(asked.end(), more.begin(), more.end());
+    return rows_of("run", asked)[0];
+  };
+  // 156,250 s in jobs of 24 hours, of which the first ones save at their end.
+  const json chain = with({"--time-limit", "24h", "--queue", "6h"});
+  const job_chain expected = *chain_of(
+      156'250_s + 1_min, {.time_limit = 24_h, .queue = 6_h, .start = 10_min, .lost = 1_min});
+  CHECK(chain["jobs"] == expected.jobs);
+  CHECK(expected.jobs == 2);
+  CHECK(number(chain, "queue_days") == near(in(expected.queue, 1_d)));
+  CHECK(number(chain, "days") == near(in(expected.time(), 1_d)));
+  CHECK(number(chain, "usd") == near(32 * in(expected.held(), 1_h)));
+  CHECK(number(with({}), "jobs") == 1);
+  // One of four nodes every 100 hours.
+  const json spot = with({"--reclaimed", "100h"});
+  CHECK(number(spot, "between_failures_h") == near(25));
+  CHECK(has(refusal_of("run",
+                       {"--step",
+                        "10",
+                        "--batch",
+                        "64",
+                        "--samples",
+                        "1e6",
+                        "--gpu",
+                        "4090",
+                        "--failures",
+                        "none",
+                        "--time-limit",
+                        "5m"}),
+            "wall_time"));
 }
 
 TEST_CASE("a run that cannot be told is refused with what would be taken") {

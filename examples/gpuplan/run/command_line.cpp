@@ -6,6 +6,7 @@
 #include <gpuplan/goodput.hpp>
 #include <gpuplan/io/chart/stacked_bars.hpp>
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/job_chain.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/reliability.hpp>
@@ -74,8 +75,11 @@ struct request {
   double write_rate = 0;        // GB/s of all; 0: of the nodes
   double stall = 0;             // seconds
   bool is_async = false;
-  double deadline = 0;  // days
-  double sure = 90;     // percent
+  double reclaimed = 0;   // hours until a cloud takes a node back
+  double time_limit = 0;  // hours of a job
+  double queue = 0;       // hours before a job
+  double deadline = 0;    // days
+  double sure = 90;       // percent
   std::string svg_file{};
 };
 
@@ -89,11 +93,14 @@ struct run {
   run_uncertainty unknown{};
   run_time_parts parts{};
   run_times times{};
+  run_times held{};  // without queues: what is paid
   duration sure{};
   double on_time = 1;
   std::int64_t paid_gpus = 0;
   std::int64_t save_every = 0;  // steps; 0: only at the end
   std::int64_t checkpoints = 0;
+  std::int64_t jobs = 1;
+  duration queued{};  // of them all, where the run takes its median
   std::string note{};
 };
 
@@ -233,6 +240,14 @@ class answer {
     if (rate_.device_time)
       is.mean_time_between_failures =
           checked(mean_time_between_failures(*rate_.device_time, one.gpus));
+    if (asked_.reclaimed > 0) {
+      const duration of_job =
+          asked_.reclaimed * 1_h / static_cast<double>(one.on.on.nodes + asked_.spares);
+      is.mean_time_between_failures =
+          is.mean_time_between_failures
+              ? checked(time_to_either(*is.mean_time_between_failures, of_job))
+              : of_job;
+    }
     is.detection = asked_.detection * 1_s;
     is.restart = asked_.restart * 1_s;
     is.replaced = asked_.replaced / 100;
@@ -244,12 +259,33 @@ class answer {
     made.parts = checked(expected_time(is));
     std::vector<duration> times(simulated_runs);
     made.times = checked(simulate(is, made.unknown, times));
+    made.held = made.times;
+    if (has_jobs()) {
+      const job_chain middle = chain_of_jobs(is, made.times.median);
+      made.jobs = middle.jobs;
+      made.queued = middle.queue;
+      for (const auto quantile : {&run_times::low, &run_times::median, &run_times::high}) {
+        const job_chain chain = chain_of_jobs(is, made.times.*quantile);
+        made.times.*quantile = chain.time();
+        made.held.*quantile = chain.held();
+      }
+      for (duration& time : times) time = chain_of_jobs(is, time).time();
+    }
     made.sure = times[static_cast<std::size_t>(
         std::ceil(asked_.sure / 100 * static_cast<double>(times.size())) - 1)];
     if (asked_.deadline > 0) made.on_time = share_within(times, asked_.deadline * 1_d);
     made.paid_gpus = one.gpus + asked_.spares * one.on.on.gpus_per_node;
     if (made.save_every > 0) made.checkpoints = detail::ceil_div(one.steps, made.save_every);
     return made;
+  }
+
+  // Jobs behind one another: each queues, starts, and but for the last saves before its limit.
+  [[nodiscard]] job_chain chain_of_jobs(const interrupted_run& is, duration work) const {
+    return checked(chain_of(work,
+                            {.time_limit = asked_.time_limit * 1_h,
+                             .queue = asked_.queue * 1_h,
+                             .start = is.restart,
+                             .lost = is.stall + is.write}));
   }
 
   void judge() {
@@ -266,10 +302,12 @@ class answer {
       runs_[static_cast<std::size_t>(fewest - runs_.data())].note = "fewest GPUs on time";
   }
 
-  [[nodiscard]] known<money> cost_of(const run& one, duration time) const {
+  [[nodiscard]] bool has_jobs() const { return asked_.time_limit > 0 || asked_.queue > 0; }
+
+  [[nodiscard]] known<money> cost_of(const run& one, duration held) const {
     const known<dated_price>& each = one.of.on.on.price_per_gpu;
     if (!each) return {};
-    return checked(cost(range<duration>(time), one.paid_gpus, each->each)).low();
+    return checked(cost(range<duration>(held), one.paid_gpus, each->each)).low();
   }
   static cell figures(double value) { return {value, plan_program::digits_of(value)}; }
   static std::string percent(double share) { return io::decimal(100 * share, 1); }
@@ -300,20 +338,22 @@ class answer {
     }
     add_number("goodput %");
     add_number("failures");
+    if (has_jobs()) table.columns.push_back({.name = "jobs", .align = io::alignment::right});
     if (asked_.deadline > 0) add_number("on time %");
     if (has_notes) table.columns.push_back({.name = "note"});
     for (const run& one : runs_) {
       std::vector<cell> row{one.of.name(), one.of.gpus, figures(in(one.of.step, 1_s))};
-      const auto all = {one.times.low, one.times.median, one.times.high};
-      for (const duration& time : all) row.push_back(figures(in(time, 1_d)));
+      for (const duration& time : {one.times.low, one.times.median, one.times.high})
+        row.push_back(figures(in(time, 1_d)));
       if (has_sure) row.push_back(figures(in(one.sure, 1_d)));
       if (has_money)
-        for (const duration& time : all) {
+        for (const duration& time : {one.held.low, one.held.median, one.held.high}) {
           const known<money> paid = cost_of(one, time);
           row.push_back(paid ? figures(in(*paid, 1_usd)) : cell());
         }
       row.emplace_back(percent(one.parts.goodput()));
       row.push_back(figures(one.parts.failures));
+      if (has_jobs()) row.emplace_back(one.jobs);
       if (asked_.deadline > 0) row.emplace_back(percent(one.on_time));
       if (has_notes) row.emplace_back(one.note);
       table.rows.push_back(row);
@@ -431,7 +471,8 @@ class answer {
                              "days_sure",     "sure_percent",
                              "usd_low",       "usd",
                              "usd_high",      "goodput",
-                             "failures",      "between_failures_h",
+                             "failures",      "jobs",
+                             "queue_days",    "between_failures_h",
                              "on_time_share", "save_every_steps",
                              "save_every_s",  "checkpoint_GiB",
                              "checkpoints",   "disk_GiB",
@@ -452,12 +493,14 @@ class answer {
                             in(one.times.high, 1_d),
                             in(one.sure, 1_d),
                             asked_.sure};
-      for (const duration& time : {one.times.low, one.times.median, one.times.high}) {
+      for (const duration& time : {one.held.low, one.held.median, one.held.high}) {
         const known<money> paid = cost_of(one, time);
         row.push_back(paid ? cell{in(*paid, 1_usd)} : cell());
       }
       row.emplace_back(one.parts.goodput());
       row.emplace_back(one.parts.failures);
+      row.emplace_back(one.jobs);
+      row.emplace_back(in(one.queued, 1_d));
       row.push_back(one.is.mean_time_between_failures
                         ? cell{in(*one.is.mean_time_between_failures, 1_h)}
                         : cell());
@@ -515,6 +558,13 @@ void add_failure_options(CLI::App& app, request& to) {
            guides::time_unit::hours,
            "Until a node that failed is back, on average, where no spare one takes its place "
            "(default: 0)");
+  app.add_option("--reclaimed",
+                 to.reclaimed,
+                 "How long a preemptible node stays on average until it is taken back, which then "
+                 "counts as a failure")
+      ->transform(guides::time_span(guides::time_unit::hours, 1e-2, 1e8))
+      ->type_name("TIME")
+      ->group(group);
   app.add_option("--replaced", to.replaced, "Percent of failures that take a node (default: 100)")
       ->transform(guides::finite_number(0, 100))
       ->type_name("PERCENT")
@@ -590,6 +640,18 @@ guides::program command() {
                 app.add_option("--sure", asked->sure, "With what probability (default: 90)")
                     ->transform(guides::finite_number(1, 99.9))
                     ->type_name("PERCENT")
+                    ->group(group);
+                app.add_option(
+                       "--time-limit",
+                       asked->time_limit,
+                       "After which the scheduler ends a job; the next one goes on from its "
+                       "last checkpoint")
+                    ->transform(guides::time_span(guides::time_unit::hours, 1e-2, 1e6))
+                    ->type_name("TIME")
+                    ->group(group);
+                app.add_option("--queue", asked->queue, "How long each job waits to start")
+                    ->transform(guides::time_span(guides::time_unit::hours, 0, 1e5))
+                    ->type_name("TIME")
                     ->group(group);
                 add_failure_options(app, *asked);
                 add_saving_options(app, *asked);
