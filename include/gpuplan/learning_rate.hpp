@@ -351,7 +351,9 @@ struct learning_rate_schedule {
 
  private:
   [[nodiscard]] constexpr double left_after(double way) const {
-    if (decay == rate_decay::cosine) return 0.5 + 0.5 * detail::cosine_of_half_turns(way);
+    // Rounding may end below 0.
+    if (decay == rate_decay::cosine)
+      return detail::larger_of(0, 0.5 + 0.5 * detail::cosine_of_half_turns(way));
     return 1 - (decay == rate_decay::linear ? way : detail::sqrt(way));
   }
 };

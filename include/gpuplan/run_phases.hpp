@@ -126,8 +126,7 @@ struct phases_total {
     above += more * more;
     ++position;
   }
-  if (evaluated.every > 0)
-    all.evaluating = static_cast<double>(all.steps / evaluated.every) * evaluated.time;
+  if (evaluated.every > 0) all.evaluating = all.steps / evaluated.every * evaluated.time;
   const auto time = detail::positive_answer(all.time(), fact::time);
   if (!time || !detail::is_finite(below) || !detail::is_finite(above))
     return failure(errc::not_finite).about(fact::time);

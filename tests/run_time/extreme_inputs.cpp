@@ -8,8 +8,10 @@
 #include <gpuplan/communication.hpp>
 #include <gpuplan/cost.hpp>
 #include <gpuplan/goodput.hpp>
+#include <gpuplan/job_chain.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/reliability.hpp>
+#include <gpuplan/run_phases.hpp>
 #include <gpuplan/solver.hpp>
 #include <gpuplan/speedup.hpp>
 #include <gpuplan/sweep.hpp>
@@ -17,11 +19,13 @@
 #include <gpuplan/time/calibrated.hpp>
 #include <gpuplan/time/documented.hpp>
 #include <gpuplan/time/roofline.hpp>
+#include <gpuplan/token_budget.hpp>
 #include <gpuplan/training_run.hpp>
 
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -322,6 +326,107 @@ TEST_CASE("interrupted runs are finite or refused") {
   });
 }
 
+TEST_CASE("jobs and phases of a run are finite or refused") {
+  const auto limits_from = [](extremes& from) {
+    job_limits limits;
+    for (duration* time : {&limits.time_limit, &limits.queue, &limits.start, &limits.lost})
+      if (from.one_in(3)) *time = from.quantity<duration>();
+    return limits;
+  };
+  asked("chain_of", 5 * many, above_zero, largest, [&](extremes& from) -> result<duration> {
+    const auto chain = chain_of(from.quantity<duration>(), limits_from(from));
+    return chain ? result<duration>(chain->time()) : chain.why();
+  });
+  asked("calendar_time", 5 * many, above_zero, largest, [&](extremes& from) {
+    const week_window windows[] = {{from.one_in(2) ? 1_h : from.quantity<duration>(), 50_h},
+                                   {60_h, from.one_in(2) ? 168_h : from.quantity<duration>()}};
+    return calendar_time(from.quantity<duration>(),
+                         windows,
+                         from.one_in(2) ? 3_h : from.quantity<duration>(),
+                         limits_from(from));
+  });
+  asked("time_to_either", many, above_zero, largest, [](extremes& from) {
+    return time_to_either(from.quantity<duration>(), from.quantity<duration>());
+  });
+  const auto phase_from = [](extremes& from) {
+    return run_phase{from.whole(),
+                     from.whole(),
+                     from.whole(),
+                     from.quantity<duration>(),
+                     from.one_in(2) ? range<double>(1) : from.numbers()};
+  };
+  const auto total_from = [&](extremes& from) {
+    const run_phase phases[] = {phase_from(from), phase_from(from)};
+    return total_of(std::span(phases).first(from.one_in(2) ? 1 : 2),
+                    {from.whole(), from.quantity<duration>()});
+  };
+  asked("total_of", 50 * many, above_zero, largest, [&](extremes& from) -> result<duration> {
+    const auto total = total_from(from);
+    return total ? result<duration>(total->time()) : total.why();
+  });
+  asked("total_of: off", 50 * many, 0, largest, [&](extremes& from) -> result<range<double>> {
+    const auto total = total_from(from);
+    return total ? result<range<double>>(total->off) : total.why();
+  });
+  asked("steps_for_tokens", many, 1, 0x1p63, [](extremes& from) {
+    return steps_for_tokens(from.whole(), from.whole(), from.whole());
+  });
+  const auto ramp_from = [](extremes& from) {
+    return batch_ramp{from.whole(), from.whole(), from.whole(), from.whole()};
+  };
+  asked("batch_after", 20 * many, 1, 0x1p63, [&](extremes& from) {
+    return batch_after(ramp_from(from), from.whole());
+  });
+  asked("stage_of", 50 * many, 0, 0x1p63, [&](extremes& from) -> result<std::int64_t> {
+    const auto stage = stage_of(ramp_from(from), from.below(3) - 1);
+    return stage ? result<std::int64_t>(stage->steps) : stage.why();
+  });
+}
+
+TEST_CASE("budgets of tokens are finite or refused") {
+  const auto trained_from = [](extremes& from) {
+    return model_and_tokens{from.number(), from.number()};
+  };
+  const auto either_of = [](const result<model_and_tokens>& found) {
+    return found ? result<range<double>>(hull(range(found->parameters), range(found->tokens)))
+                 : found.why();
+  };
+  asked("training_flops", many, above_zero, largest, [&](extremes& from) {
+    return training_flops(trained_from(from));
+  });
+  asked("computation_in", many, above_zero, largest, [](extremes& from) {
+    return computation_in(from.quantity<duration>(), from.whole(), from.quantity<compute_rate>());
+  });
+  asked("computation_for", many, above_zero, largest, [](extremes& from) {
+    return computation_for(
+        from.quantity<money>(), from.quantity<price>(), from.quantity<compute_rate>());
+  });
+  asked("bought_by", many, above_zero, largest, [&](extremes& from) {
+    return either_of(bought_by(from.quantity<flop_count>(), from.number()));
+  });
+  const auto law_from = [](extremes& from) {
+    return from.one_in(2)
+               ? besiroglu_2024
+               : loss_law{
+                     from.number(), from.number(), from.number(), from.number(), from.number()};
+  };
+  asked("loss", many, above_zero, largest, [&](extremes& from) {
+    return law_from(from).loss(trained_from(from));
+  });
+  asked("bought by a law", many, above_zero, largest, [&](extremes& from) {
+    return either_of(law_from(from).bought_by(from.quantity<flop_count>()));
+  });
+  asked("worth_of_tokens", many, above_zero, largest, [](extremes& from) {
+    return worth_of_tokens(from.number(), from.number());
+  });
+  asked("critical_batch_at", many, above_zero, largest, [](extremes& from) {
+    return critical_batch_at(from.number());
+  });
+  asked("tokens_at_batch", many, above_zero, largest, [](extremes& from) {
+    return tokens_at_batch(from.number(), from.number(), from.number(), from.number());
+  });
+}
+
 TEST_CASE("learning rates are finite or refused") {
   const auto tuned_from = [](extremes& from) { return tuned_rate{from.numbers(), from.whole()}; };
   const auto by = [&](const char* what, auto rule_from) {
@@ -359,6 +464,16 @@ TEST_CASE("learning rates are finite or refused") {
   });
   asked("warm_up", many, 0, largest, [](extremes& from) {
     return warm_up{from.numbers(), from.numbers(), from.whole()}.learning_rate(from.whole());
+  });
+  asked("learning_rate_schedule", 20 * many, 0, largest, [](extremes& from) {
+    return learning_rate_schedule{.peak = from.number(),
+                                  .first = from.one_in(2) ? 0 : from.number(),
+                                  .least = from.one_in(2) ? 0 : from.number(),
+                                  .warm_up_steps = from.whole(),
+                                  .stable_steps = from.whole(),
+                                  .decay_steps = from.whole(),
+                                  .decay = static_cast<rate_decay>(from.below(4))}
+        .learning_rate(from.whole());
   });
   asked("warm_up_over_epochs", many, 0, 0x1p63, [](extremes& from) -> result<std::int64_t> {
     const auto found = warm_up_over_epochs(0.0, 1.0, from.whole(), from.whole());
