@@ -191,7 +191,8 @@ constexpr moments moments_of(const interrupted_run& run) {
                    named_fact{fact::at_least, detail::thousandths(in(least, 1_ms))})
         .about(name);
   };
-  if (run.interval > duration{}) {
+  const bool has_intervals = run.interval > duration{} && run.interval < run.work;
+  if (has_intervals) {
     const duration least = run.work / detail::most_intervals;
     if (run.interval < least) return too_short(run.interval, least, fact::interval);
     if (run.write > run.interval + run.stall)
@@ -199,7 +200,6 @@ constexpr moments moments_of(const interrupted_run& run) {
   }
   if (run.mean_time_between_failures) {
     const duration mean = *run.mean_time_between_failures;
-    const bool has_intervals = run.interval > duration{} && run.interval < run.work;
     const duration longest = (has_intervals ? run.interval : run.work) + run.stall + run.write;
     const duration least =
         (longest < run.restart ? run.restart : longest) / detail::most_of_mean_time;
