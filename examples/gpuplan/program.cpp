@@ -120,6 +120,13 @@ std::string nearest(std::string_view word) {
 
 std::span<const command> commands() { return all; }
 
+guides::program program_of(const command& one) {
+  guides::program is = one.make();
+  is.states_request =
+      std::string_view(one.name) != "completion" && std::string_view(one.name) != "manual";
+  return is;
+}
+
 int run(int argc, char** argv) {
   guides::end_on_interrupt();
   const std::string_view first = argc > 1 ? argv[1] : "";
@@ -137,12 +144,7 @@ int run(int argc, char** argv) {
     return is_said ? 0 : 1;
   }
   for (const command& one : all)
-    if (first == one.name) {
-      guides::program is = one.make();
-      is.states_request =
-          std::string_view(one.name) != "completion" && std::string_view(one.name) != "manual";
-      return guides::run_program(argc - 1, argv + 1, is);
-    }
+    if (first == one.name) return guides::run_program(argc - 1, argv + 1, program_of(one));
   if (first == "--version") return guides::run_program(argc, argv, all[0].make());
   return complain("there is no command " + std::string(first) + "; the nearest is " +
                   nearest(first) + ", and gpuplan --help lists all");

@@ -28,6 +28,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "guides/help_page.hpp"
@@ -155,6 +156,15 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
   return error.what();
 }
 
+printed made_of(const program& is, const CLI::App& app, const output& as) {
+  printed made = is.make(as);
+  if (is.states_request && as.format == gpuplan::io::format::json)
+    made.text = with_request(is, app, made.text);
+  return made;
+}
+
+thread_local heard_remarks* listener = nullptr;
+
 // What a program says as a document of its format.
 std::string as_document(const program& is, const std::string& said, const output& as) {
   using gpuplan::io::format;
@@ -229,9 +239,7 @@ int run_program(int argc, char** argv, const program& is) {
   }
   try {
     const output as = for_standard_output(*gpuplan::io::format_named(asked.format), asked.color);
-    printed made = is.make(as);
-    if (is.states_request && as.format == gpuplan::io::format::json)
-      made.text = with_request(is, app, made.text);
+    const printed made = made_of(is, app, as);
     const int status = print(is.name, as_document(is, made.text, as));
     for (const std::string& problem : made.problems) complain(is.name, problem, 1);
     return made.problems.empty() ? status : 1;
@@ -241,6 +249,29 @@ int run_program(int argc, char** argv, const program& is) {
     return complain(is.name, error.what(), 1);
   }
 }
+
+printed answer(const program& is, const std::vector<std::string>& words, const output& as) {
+  asked_output asked;
+  CLI::App app;
+  describe(app, is, asked);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& error) {
+    throw bad_request(sentence_of(app, error));
+  }
+  return made_of(is, app, as);
+}
+
+void remark(const std::string& line) {
+  const std::string shown = gpuplan::io::printable(line);
+  if (listener != nullptr)
+    listener->lines.push_back(shown);
+  else
+    std::fprintf(stderr, "gpuplan: %s\n", shown.c_str());
+}
+
+heard_remarks::heard_remarks() : before_(std::exchange(listener, this)) {}
+heard_remarks::~heard_remarks() { listener = before_; }
 
 std::string read_file(const std::string& option, const std::string& name, std::size_t most) {
   const auto refuse = [&](int error) {

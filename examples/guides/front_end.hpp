@@ -3,6 +3,7 @@
 // The command line that the example programs share.
 
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/result.hpp>
 
 #include <cstddef>
 #include <functional>
@@ -28,6 +29,17 @@ namespace guides {
 class bad_request : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+  /// In the library's sentence, or in one that says more.
+  explicit bad_request(const gpuplan::failure& because)
+      : bad_request(gpuplan::failure_text(because).c_str(), because) {}
+  bad_request(const std::string& sentence, const gpuplan::failure& because)
+      : runtime_error(sentence), why_(because) {}
+
+  /// With its facts, where the library refused; else of `errc::none`.
+  [[nodiscard]] const gpuplan::failure& why() const { return why_; }
+
+ private:
+  gpuplan::failure why_{};
 };
 
 /// What a program prints, and what it could not do, line by line, for standard error.
@@ -70,6 +82,31 @@ void describe(CLI::App& app, const program& is, asked_output& as);
 /// and nothing on standard output, where the command line is wrong (then with a line of usage) or
 /// `make` throws `bad_request`.
 int run_program(int argc, char** argv, const program& is);
+
+/// What the program makes of these options and arguments, none of which is of `describe`, for who
+/// shows it in another way. JSON states the request. Throws `bad_request` where `run_program` ends
+/// with 2, else what `make` throws.
+[[nodiscard]] printed answer(const program& is,
+                             const std::vector<std::string>& words,
+                             const output& as);
+
+/// Tells a person what the answer does not: how files or this machine were understood. It goes to
+/// standard error, as a line of gpuplan's, unless `heard_remarks` of this thread hears it.
+void remark(const std::string& line);
+
+/// While one lives, it hears what this thread remarks.
+class heard_remarks {
+ public:
+  heard_remarks();
+  heard_remarks(const heard_remarks&) = delete;
+  heard_remarks& operator=(const heard_remarks&) = delete;
+  ~heard_remarks();
+
+  std::vector<std::string> lines{};
+
+ private:
+  heard_remarks* before_;
+};
 
 /// The most that `read_file` takes: a hundred times what a config.json or a sweep's table has.
 inline constexpr std::size_t most_of_a_file = std::size_t{4} << 20;

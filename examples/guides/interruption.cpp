@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <utility>
 
 namespace guides {
 namespace {
@@ -21,6 +22,8 @@ constinit std::atomic<bool> is_seen{false};  // on a terminal
   if (is_seen) written = write(STDERR_FILENO, &line_end, 1);
   _exit(130);
 }
+
+thread_local const std::atomic<bool>* is_stop_wanted = nullptr;
 
 extern "C" void guides_note_interrupt(int /*signal*/) {
   has_come = true;
@@ -43,6 +46,14 @@ uninterrupted::uninterrupted() { ++holds; }
 
 uninterrupted::~uninterrupted() {
   if (--holds == 0 && has_come) end();
+}
+
+stoppable::stoppable(const std::atomic<bool>& wanted)
+    : before_(std::exchange(is_stop_wanted, &wanted)) {}
+stoppable::~stoppable() { is_stop_wanted = before_; }
+
+void end_if_stopped() {
+  if (is_stop_wanted != nullptr && *is_stop_wanted) throw stopped();
 }
 
 }  // namespace guides

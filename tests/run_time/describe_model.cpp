@@ -210,6 +210,11 @@ TEST_CASE("a config.json is read") {
   CHECK(said);
   CHECK(parameters_in_all(answer({file.name(), "--layers", "16"})) ==
         8'030'261'248 - 16 * 218'112'000LL);
+  // Or its text.
+  CHECK(answer({config}) == rows);
+  CHECK(has(ran({config}).out, "a model of type llama\n"));
+  CHECK(has(ran({R"({"_name_or_path":"me/mine",)" + config.substr(1)}).out, "me/mine\n"));
+  CHECK(has(ran({"{}"}).err, "MODEL of this text: "));
   const temporary_file unknown(R"({"model_type":"rwkv"})");
   const outcome o = ran({unknown.name()});
   CHECK(o.status == 2);

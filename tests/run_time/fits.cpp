@@ -187,6 +187,23 @@ TEST_CASE("the text is a table for each GPU, in lines of a terminal") {
   CHECK(has(ran({"vit-base-patch16-224"}).out, "what fits, with AdamW\n"));
 }
 
+TEST_CASE("methods are compared that are asked for, by a word of their names") {
+  const auto methods = [](const std::string& words) {
+    std::string names;
+    for (const json& row : answer({"gpt2", "--gpu", "4090", "--method", words}))
+      if (row["recompute"] == "none") names += row["method"].get<std::string>() + "; ";
+    return names;
+  };
+  CHECK(methods("qlora") == "QLoRA 16; ");
+  CHECK(methods("LoRA") == "LoRA 16; ");
+  CHECK(methods("zero-3,fp32") == "fp32; bf16 mixed, ZeRO-3; ");
+  CHECK(methods("bf16 mixed") ==
+        "bf16 mixed; bf16 mixed, DDP; bf16 mixed, ZeRO-2; bf16 mixed, ZeRO-3; ");
+  const json all = answer({"gpt2", "--gpu", "4090"});
+  CHECK(answer({"gpt2", "--gpu", "4090", "--method", "qlora"})[1] ==
+        row_of(all, "QLoRA 16", "full"));
+}
+
 TEST_CASE("what cannot be asked is said in a sentence") {
   const auto fails = [](const std::vector<std::string>& arguments, const std::string& words) {
     CAPTURE(words);
@@ -209,6 +226,7 @@ TEST_CASE("what cannot be asked is said in a sentence") {
   fails({"gpt2", "--lora", "8", "--dora", "8"}, "both say what trains");
   fails({"gpt2", "--lora-targets", "wings"}, "no layers are called wings");
   fails({"gpt2", "--optimizer", "adam-w"}, "--optimizer: adam-w not in {");
+  fails({"gpt2", "--method", "lor"}, "--method lor: the methods are fp32; bf16 mixed; pure bf16; ");
   fails({"dbrx"}, "no code of transformers is known for dbrx");
 }
 

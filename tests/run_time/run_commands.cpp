@@ -5,6 +5,7 @@
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/goodput.hpp>
+#include <gpuplan/io/format.hpp>
 #include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/job_chain.hpp>
@@ -12,6 +13,7 @@
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/solver.hpp>
 
+#include <atomic>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,6 +22,8 @@
 
 #include "check.hpp"
 #include "gpuplan_runs.hpp"
+#include "guides/front_end.hpp"
+#include "guides/interruption.hpp"
 #include "json_answer.hpp"
 #include "temporary_file.hpp"
 
@@ -738,4 +742,72 @@ TEST_CASE("the code of a plan is what runs the model, and the answer says which"
   CHECK(large[0]["sharding"] == "megatron");
   CHECK(has(output_of_command("plan", {"llama-3-8b", "--gpu", "h100-sxm", "--batch", "64"}).out,
             "fsdp2"));
+}
+
+TEST_CASE("who shows an answer in another way gets what the program prints") {
+  const auto program_called = [](const std::string& name) {
+    for (const gpuplan_program::command& one : gpuplan_program::commands())
+      if (name == one.name) return gpuplan_program::program_of(one);
+    FAIL("no command " << name);
+    return guides::program{};
+  };
+  const auto answered = [&](const std::string& name, const words& asked, gpuplan::io::format as) {
+    return guides::answer(program_called(name), asked, {.format = as}).text;
+  };
+  using gpuplan::io::format;
+  const words asked{"--gpu=4090", "--micro-batch=8", "--", "gpt2"};
+  CHECK(answered("time", asked, format::text) == output_of_command("time", asked).out);
+  words as_json = asked;
+  as_json.insert(as_json.begin(), {"--format", "json"});
+  CHECK(answered("time", asked, format::json) == output_of_command("time", as_json).out);
+
+  const auto refused = [&](const std::string& name, const words& wrong) {
+    try {
+      answered(name, wrong, format::text);
+    } catch (const guides::bad_request& error) {
+      return error;
+    }
+    FAIL("it is answered");
+    return guides::bad_request("");
+  };
+  const guides::bad_request divides =
+      refused("memory", {"llama-3-8b", "--framework=megatron-core", "--tensor-parallel=6"});
+  CHECK(divides.why().code == gpuplan::errc::does_not_divide);
+  CHECK(divides.why()[gpuplan::fact::num_attention_heads] == 32);
+  CHECK(refused("batch", {"llama-3-8b", "--gpu=4090", "--batch=8"}).why().code ==
+        gpuplan::errc::exceeds_gpu_memory);
+  const guides::bad_request unknown = refused("time", {"gpt2", "--micro-bach=8"});
+  CHECK(unknown.why().code == gpuplan::errc::none);
+  CHECK(unknown.what() ==
+        std::string("there is no option --micro-bach; the nearest is --micro-batch"));
+
+  // What standard error is told is heard instead, by this thread alone.
+  const temporary_file file("base_model: gpt2\nmicro_batch_size: 2\n");
+  words heard;
+  const outcome silent = redirected(STDOUT_FILENO, [&] {
+    guides::heard_remarks remarks;
+    answered("time", {"--gpu=4090", "--from=" + file.name()}, format::csv);
+    heard = remarks.lines;
+    return 0;
+  });
+  CHECK(silent.err.empty());
+  const outcome told = output_of_command("time", {"--gpu=4090", "--from=" + file.name()});
+  std::string lines;
+  for (const std::string& line : heard) lines += "gpuplan: " + line + "\n";
+  CHECK(!heard.empty());
+  CHECK(told.err == lines);
+}
+
+TEST_CASE("a search that nobody waits for any more ends") {
+  const guides::program plan = [] {
+    for (const gpuplan_program::command& one : gpuplan_program::commands())
+      if (one.name == std::string("plan")) return gpuplan_program::program_of(one);
+    return guides::program{};
+  }();
+  const words asked{"gpt2", "--gpu=4090", "--batch=8"};
+  std::atomic<bool> wanted = false;
+  const guides::stoppable here(wanted);
+  CHECK(!guides::answer(plan, asked, {}).text.empty());
+  wanted = true;
+  CHECK_THROWS_AS(static_cast<void>(guides::answer(plan, asked, {})), guides::stopped);
 }

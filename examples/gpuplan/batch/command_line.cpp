@@ -124,7 +124,7 @@ class answer {
   [[noreturn]] void refuse(const failure& why) const {
     std::string text = setups::sentence_of(why);
     if (why.code == errc::exceeds_gpu_memory) text += remedies();
-    throw bad_request(text);
+    throw bad_request(text, why);
   }
 
   // "; each of these would do: ..."

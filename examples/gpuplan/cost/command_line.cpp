@@ -68,7 +68,7 @@ struct run {
 
 template <class Answer>
 const Answer& checked(const result<Answer>& answer) {
-  if (!answer) throw bad_request(setups::sentence_of(answer.why()));
+  if (!answer) throw bad_request(setups::sentence_of(answer.why()), answer.why());
   return *answer;
 }
 

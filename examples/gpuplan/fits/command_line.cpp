@@ -33,12 +33,14 @@ constexpr const char* examples =
     "  gpuplan fits qwen2.5-7b --sequence-length 2048 --gpu a100-sxm-40gb --gpus 4\n"
     "  gpuplan fits llama-3.1-8b --gpu 4090 --optimizer adamw-8bit --dora 32 --lora-targets "
     "all-linear\n"
+    "  gpuplan fits mistral-7b-v0.1 --gpu 4090 --method qlora\n"
     "  gpuplan fits folder/config.json --format csv";
 
 struct request {
   setups::arguments setup{};
   std::vector<std::string> gpus{"rtx_4090", "a100_sxm4_80gb", "h200_sxm"};
-  std::int64_t several = 0;  // 0: as files say, or 8
+  std::int64_t several = 0;            // 0: as files say, or 8
+  std::vector<std::string> methods{};  // none: all
   double fragmentation = 100 * gpuplan::usual_fragmentation;
 };
 
@@ -61,7 +63,8 @@ std::string answer_to(const request& asked, const guides::output& as) {
   named.setup.trains = {};
   std::int64_t several = asked.several > 0 ? asked.several : setups::gpus_of_files(asked.setup);
   if (several == 0) several = 8;
-  const std::vector<method> methods = methods_for(named.setup, several, adapters);
+  std::vector<method> methods = methods_for(named.setup, several, adapters);
+  if (!asked.methods.empty()) methods = methods_called(methods, asked.methods);
   const bool is_vision = named.setup.model.kind == gpuplan::model_kind::vision;
   answer made{
       .title =
@@ -100,6 +103,13 @@ guides::program command() {
                                "GPUs that share the states; 1: none do (default: 8)")
                     ->transform(guides::whole_number(1, 1 << 20))
                     ->type_name("N");
+                app.add_option("--method",
+                               asked->methods,
+                               "Ways to train, by a word of their names: fp32, qlora, ddp, zero-3 "
+                               "(default: all)")
+                    ->delimiter(',')
+                    ->allow_extra_args(false)
+                    ->type_name("NAME,...");
                 app.add_option("--fragmentation",
                                asked->fragmentation,
                                "Percent of the peak that the allocator cannot use")

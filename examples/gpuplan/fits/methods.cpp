@@ -2,14 +2,18 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/frameworks/megatron.hpp>
+#include <gpuplan/detail/text.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/trainable.hpp>
 #include <gpuplan/training_setup.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "guides/front_end.hpp"
 #include "setups/options.hpp"
 
 namespace fits_program {
@@ -76,6 +80,25 @@ void add_ways_of_megatron(const training_setup& model,
     add("tensor-parallel " + many, {.tensor_parallel = gpus, .sequence_parallel = true}, 1);
 }
 
+// In small letters, without commas.
+std::string lower(std::string_view text) {
+  std::string small;
+  for (const char c : text)
+    if (c != ',') small += detail::lower(c);
+  return small;
+}
+
+// "fp32; QLoRA 16; bf16 mixed, ZeRO-2".
+std::string names_of(const std::vector<method>& all) {
+  std::string names;
+  const std::string* before = nullptr;
+  for (const method& one : all) {
+    if (before == nullptr || *before != one.name) names += (names.empty() ? "" : "; ") + one.name;
+    before = &one.name;
+  }
+  return names;
+}
+
 }  // namespace
 
 bool has_ways_of_megatron(const training_setup& model) {
@@ -98,6 +121,21 @@ std::vector<method> methods_for(const training_setup& model,
       both.back().recompute = mode == recompute_mode::none ? "none" : "full";
     }
   return both;
+}
+
+std::vector<method> methods_called(const std::vector<method>& all,
+                                   const std::vector<std::string>& words) {
+  const auto is_called = [](const method& one, const std::string& word) {
+    return (" " + lower(one.name) + " ").find(" " + lower(word) + " ") != std::string::npos;
+  };
+  for (const std::string& word : words)
+    if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return is_called(one, word); }))
+      throw guides::bad_request("--method " + word + ": the methods are " + names_of(all));
+  std::vector<method> called;
+  for (const method& one : all)
+    if (std::any_of(words.begin(), words.end(), [&](const auto& w) { return is_called(one, w); }))
+      called.push_back(one);
+  return called;
 }
 
 }  // namespace fits_program

@@ -34,4 +34,9 @@ inline constexpr std::int64_t usual_rank = 16;
                                               std::int64_t gpus,
                                               const gpuplan::lora& adapters);
 
+/// Those of them that are called by one of these words, whole and in either case: "qlora", "fp32",
+/// "zero-3", "bf16 mixed". Throws `guides::bad_request` where a word calls none.
+[[nodiscard]] std::vector<method> methods_called(const std::vector<method>& all,
+                                                 const std::vector<std::string>& words);
+
 }  // namespace fits_program

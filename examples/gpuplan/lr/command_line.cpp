@@ -93,7 +93,7 @@ std::vector<answer> answers_of(const request& asked) {
     const auto add = [&](const char* name, const auto& rule, const std::string& note) {
       answer row{.batch = batch, .rule = name, .note = note};
       const auto rate = scaled_learning_rate(asked.tuned, range<std::int64_t>(batch), rule);
-      if (!rate) throw guides::bad_request(failure_text(rate.why()).c_str());
+      if (!rate) throw guides::bad_request(rate.why());
       row.learning_rate = rate->low();
       rows.push_back(row);
     };
@@ -108,7 +108,7 @@ std::vector<answer> answers_of(const request& asked) {
       } else if (settings.why().code == errc::batch_too_far_for_adam) {
         row.note = too_far(asked);
       } else {
-        throw guides::bad_request(failure_text(settings.why()).c_str());
+        throw guides::bad_request(settings.why());
       }
       rows.push_back(row);
     } else if (is_sgd(asked.setup.setup.optimizer)) {

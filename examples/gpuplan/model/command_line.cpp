@@ -102,7 +102,7 @@ void take_model(const setups::model_words& given, request& to) {
 
 template <class T>
 void check(const result<T>& valid) {
-  if (!valid) throw bad_request(failure_text(valid.why()).c_str());
+  if (!valid) throw bad_request(valid.why());
 }
 
 void take_training(const arguments& given, request& to) {

@@ -321,8 +321,7 @@ named_request request_of(const arguments& given) {
                           one.on.gpu.id + " costs an hour");
     request.at_most = given.dollars * 1_usd;
   }
-  if (const auto valid = validate(request); !valid)
-    throw bad_request(failure_text(valid.why()).c_str());
+  if (const auto valid = validate(request); !valid) throw bad_request(valid.why());
   return made;
 }
 

@@ -227,8 +227,7 @@ std::string answer_to(const request& given, const guides::output& as) {
   request.goal = given.goal;
   if (given.lists_smaller && (request.goal == plan_goal::least_memory || !request.others.empty()))
     throw guides::bad_request("--less-memory is of one kind of GPU, and of time or money");
-  if (const auto valid = validate(request); !valid)
-    throw guides::bad_request(failure_text(valid.why()).c_str());
+  if (const auto valid = validate(request); !valid) throw guides::bad_request(valid.why());
   const remembered_memory memory_of({.fragmentation = given.asked.fragmentation / 100});
   const std::size_t questions = given.lists_smaller ? 3 : 2;
   const auto found = plan_training(request, memory_of, given.plans);
@@ -248,7 +247,7 @@ std::string answer_to(const request& given, const guides::output& as) {
         why += separator + code;
         separator = ", or ";
       }
-    throw guides::bad_request(why);
+    throw guides::bad_request(why, found.why());
   }
   const training_plan& best = found->best();
   listing list{named, best, is_for_people(as)};

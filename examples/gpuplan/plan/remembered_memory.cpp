@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "guides/interruption.hpp"
+
 namespace plan_program {
 
 using namespace gpuplan;
@@ -52,6 +54,7 @@ bytes asked_memory::required(const fullest_stage_memory& model, const batch_plan
                                 model.of.channels};
   const auto found = answers_.find(key);
   if (found != answers_.end()) return found->second;
+  guides::end_if_stopped();
   ++replayed_;
   show();
   return answers_.emplace(std::move(key), model.required(plan)).first->second;

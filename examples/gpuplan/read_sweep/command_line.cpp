@@ -104,8 +104,7 @@ io::sweep_judgement judgement(const request& asked, const io::sweep_file& file) 
                      .memory_share = band("--memory-share", asked.memory_share)},
       .has_utilisation = file.has_utilisation,
       .offers = {.mixed_precision = file.has_precision}};
-  if (const auto valid = validate(by.thresholds); !valid)
-    throw guides::bad_request(gpuplan::failure_text(valid.why()).c_str());
+  if (const auto valid = validate(by.thresholds); !valid) throw guides::bad_request(valid.why());
   if (!asked.gpu.empty()) {
     const gpuplan::gpu_spec gpu = setups::gpu_named(asked.gpu);
     by.device = gpuplan::memory_budget(gpu);

@@ -119,15 +119,15 @@ findings find(const plan_program::arguments& given, plan_goal goal, int plans) {
   findings found{.asked = request_of(given), .fragmentation = given.fragmentation / 100};
   plan_request& request = found.asked.request;
   request.goal = goal;
-  if (const auto valid = validate(request); !valid)
-    throw guides::bad_request(failure_text(valid.why()).c_str());
+  if (const auto valid = validate(request); !valid) throw guides::bad_request(valid.why());
   const remembered_memory memory_of({.fragmentation = found.fragmentation});
   constexpr std::size_t questions = 2;  // before other numbers of GPUs
   const auto answer = plan_training(request, memory_of, plans);
   memory_of.asked().answered(1, 2 * questions);
   if (!answer)
     throw guides::bad_request(setups::sentence_of(answer.why()) +
-                              "; gpuplan plan with the same options says what would do");
+                                  "; gpuplan plan with the same options says what would do",
+                              answer.why());
   found.evaluated = answer->evaluated;
   found.excluded = answer->excluded;
   for (const training_plan& plan : *answer)

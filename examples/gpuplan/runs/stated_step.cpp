@@ -18,7 +18,7 @@ using guides::bad_request;
 
 template <class T>
 void check(const result<T>& valid) {
-  if (!valid) throw bad_request(setups::sentence_of(valid.why()));
+  if (!valid) throw bad_request(setups::sentence_of(valid.why()), valid.why());
 }
 
 }  // namespace

@@ -85,8 +85,7 @@ void say_what_was_found(const seen_machine& machine) {
   std::string text;
   for (const auto& [words, count] : kinds)
     text += (text.empty() ? "" : "; ") + std::to_string(count) + " x " + words;
-  std::fprintf(
-      stderr, "gpuplan: --gpu auto: %s says %s\n", machine.by.c_str(), io::printable(text).c_str());
+  guides::remark("--gpu auto: " + machine.by + " says " + text);
 }
 
 }  // namespace
@@ -112,7 +111,8 @@ gpu_spec gpu_named(const std::string& name) {
   if (meant.count != 1) refuse(name, meant);
   if (slice == std::string::npos) return **meant.begin();
   const auto part = mig(**meant.begin(), std::string_view(name).substr(slice + 3));
-  if (!part) throw bad_request("--gpu " + name + ": " + failure_text(part.why()).c_str());
+  if (!part)
+    throw bad_request("--gpu " + name + ": " + failure_text(part.why()).c_str(), part.why());
   return slice_of(**meant.begin(), *part);
 }
 

@@ -6,6 +6,7 @@
 #include <gpuplan/detail/checks.hpp>
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/hugging_face_config.hpp>
+#include <gpuplan/io/json_value.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/result.hpp>
@@ -197,11 +198,13 @@ void add_shape(CLI::App& app, model_words& to, const char* group) {
 
 // ---- names and files
 
-void take_from_config(const std::string& file, named_model& to) {
-  const auto read = io::read_hugging_face_config(guides::read_file("MODEL", file));
-  if (!read.shape) throw bad_request("MODEL " + file + ": " + read.reason);
+void take_config(const std::string& text, const std::string& name, named_model& to) {
+  const auto read = io::read_hugging_face_config(text);
+  to.name = !name.empty()             ? name
+            : read.model_type.empty() ? "of this text"
+                                      : "a model of type " + read.model_type;
+  if (!read.shape) throw bad_request("MODEL " + to.name + ": " + read.reason);
   to.shape = *read.shape;
-  to.name = io::printable(file);
   to.known_as = read.model_type;
   to.remarks.push_back("a config.json of model type " + read.model_type);
   if (read.composite.size() != 0)
@@ -209,6 +212,14 @@ void take_from_config(const std::string& file, named_model& to) {
   std::string unknown;
   for (const std::string& key : read.unknown_keys) unknown += (unknown.empty() ? "" : ", ") + key;
   if (!unknown.empty()) to.remarks.push_back("without these keys, which are not known: " + unknown);
+}
+
+// Where the text is stated in place of a file, it may say what it is the config of.
+std::string name_in_config(const std::string& text) {
+  const io::parsed_value parsed = io::parse_json(text);
+  const io::value* const said = parsed ? parsed.is.find("_name_or_path") : nullptr;
+  const std::string* const name = said != nullptr ? said->text() : nullptr;
+  return name != nullptr ? io::printable(*name) : std::string();
 }
 
 void take_from_catalogue(const catalog::published_model& model, named_model& to) {
@@ -290,12 +301,11 @@ void change_shape(const model_words& given, named_model& to) {
 }  // namespace
 
 void add_model_argument(CLI::App& app, model_words& to, shape_help help) {
-  app.add_option(
-         "MODEL",
-         to.text,
-         "A name of the catalogue or a part of it (mixtral-8x7b), or a Hugging Face "
-         "config.json or its folder; or else options of a shape, which gpuplan model --help "
-         "lists and which also change what is named")
+  app.add_option("MODEL",
+                 to.text,
+                 "A name of the catalogue or a part of it (mixtral-8x7b), or a Hugging Face "
+                 "config.json, its folder or its text; or else options of a shape, which gpuplan "
+                 "model --help lists and which also change what is named")
       ->type_name("");
   add_shape(app, to, help == shape_help::shown ? "Shape, in Hugging Face's words" : "");
 }
@@ -307,19 +317,22 @@ named_model model_named(const model_words& given) {
         "config.json or its folder, or a shape by options (gpuplan model --help lists them)");
   named_model made;
   if (!given.text.empty()) {
-    const std::string file = is_id(given.text) ? std::string() : file_meant(given.text);
-    if (file.empty())
+    const bool is_config = given.text.starts_with('{');
+    const std::string file =
+        is_config || is_id(given.text) ? std::string() : file_meant(given.text);
+    if (is_config)
+      take_config(given.text, name_in_config(given.text), made);
+    else if (file.empty())
       take_named(given.text, made);
     else
-      take_from_config(file, made);
+      take_config(guides::read_file("MODEL", file), io::printable(file), made);
   } else if (given.shape) {
     made.shape = *given.shape;
     made.name = "a model of the files' own shape";
   }
   change_shape(given, made);
   if (made.parts != nullptr) return made;
-  if (const auto valid = validate(made.shape); !valid)
-    throw bad_request(failure_text(valid.why()).c_str());
+  if (const auto valid = validate(made.shape); !valid) throw bad_request(valid.why());
   return made;
 }
 

@@ -19,7 +19,7 @@ namespace setups {
 
 /// What the command line gives, before it is looked up.
 struct model_words {
-  std::string text;  // a name, a part of one, a config.json or its folder; empty: options alone
+  std::string text;  // a name, a part of one, a config.json, its folder or its text; empty: none
   std::vector<std::function<void(gpuplan::transformer&)>> edits{};  // of the shape, as given
   std::vector<std::string> changed{};                               // what they change
   gpuplan::known<gpuplan::transformer> shape{};  // of trainers' files; counts where `text` is empty

@@ -121,7 +121,8 @@ void check(const result<T>& valid, const training_setup& setup) {
   if (valid) return;
   const bool is_of_code = valid.why().code == errc::no_such_code;
   throw bad_request((is_of_code ? setup.framework.name + std::string(": ") : std::string()) +
-                    failure_text(valid.why()).c_str());
+                        failure_text(valid.why()).c_str(),
+                    valid.why());
 }
 
 std::string who_runs(const training_setup& setup) { return io::who_runs(setup, "--framework"); }
@@ -159,7 +160,8 @@ void choose_framework(const arguments& given, const named_model& model, training
   to.framework = chosen->framework;
   if (const auto can = catalog::runs(to.framework, to); !can)
     throw bad_request(to.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
-                      "; " + who_runs(to));
+                          "; " + who_runs(to),
+                      can.why());
 }
 
 // Shares that nobody has.

@@ -30,9 +30,7 @@ bool is_config_of_model(std::string_view text) {
          parsed.is.find("architectures") != nullptr;
 }
 
-void tell(const std::string& text) {
-  std::fprintf(stderr, "gpuplan: --from: %s\n", io::printable(text).c_str());
-}
+void tell(const std::string& text) { guides::remark("--from: " + text); }
 
 // The options that say instead of files what these may not.
 struct said_by {
