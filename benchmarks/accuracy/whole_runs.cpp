@@ -167,10 +167,11 @@ whole_run describe_whole_run(const row& source) {
   const std::int64_t gpus = count_in(source, "gpus", usual_gpus(*active));
   const double batch =
       number_in(source, "global_batch_tokens").value_or(usual_batch_tokens(*active, gpus)) / length;
-  if (gpus < 1 || !(batch >= 1) || !(samples < 1e15))
+  if (gpus < 1 || gpus > 10'000'000 || !(batch >= 1) || !(batch < 1e12) || !(samples < 1e15))
     return run.why_not = "no run has so many GPUs, tokens or samples", run;
-  asked.on = {.gpu = *gpu, .gpus_per_node = std::min<std::int64_t>(gpus, 8)};
-  asked.on.nodes = std::max<std::int64_t>(1, gpus / asked.on.gpus_per_node);
+  std::int64_t in_node = std::min<std::int64_t>(gpus, 8);
+  while (gpus % in_node != 0) --in_node;
+  asked.on = {.gpu = *gpu, .nodes = gpus / in_node, .gpus_per_node = in_node};
   const bool is_old = gpu->id[0] == 'v';
   if (asked.on.nodes > 1)
     asked.on.between_nodes = gpuplan::bandwidth::from_value(
@@ -202,10 +203,8 @@ whole_run describe_whole_run(const row& source) {
 namespace {
 
 // Of published runs over the planner's best plan with its interruptions: the median, and the
-// factors of it between which four of five lie. It is what nobody planned: other layouts, slower
-// software, data, evaluation, restarts of which nobody wrote. Of 60 published runs of 30 families,
-// and checked by leaving families out: the median is then 23 % off, and 78 % of the runs lie
-// between the ends.
+// factors of it between which four of five lie, of 60 runs of 30 families. It is what nobody
+// planned: other layouts, slower software, data, evaluation, restarts of which nobody wrote.
 struct beyond_the_plan {
   double median = 1;
   double low = 1;
@@ -265,9 +264,15 @@ void compare_whole_run(row_comparisons& row) {
   };
   add(quantity::gpu_hours, hours, 1);
   const auto gpus = number_in(row.source, "gpus");
-  if (gpus && *gpus > 0) add(quantity::days, days, 1 / (24 * *gpus));
+  const bool has_gpus = gpus && *gpus > 0;
+  if (why_not.empty() && !has_gpus && days) {
+    row.add(quantity::days, *days, std::string("its GPUs are not stated"));
+  } else {
+    add(quantity::days, days, has_gpus ? 1 / (24 * *gpus) : 0);
+  }
   const double watts = run.asked.on.gpu.tdp ? run.asked.on.gpu.tdp->value() : 0;
-  if (watts > 0) add(quantity::energy, energy, watts * run.power_usage / 1e6);
+  if (why_not.empty() && watts <= 0) why_not = "the TDP of its GPU is not known";
+  add(quantity::energy, energy, watts * run.power_usage / 1e6);
 }
 
 }  // namespace accuracy

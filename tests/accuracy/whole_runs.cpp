@@ -102,4 +102,14 @@ TEST_CASE("what is not stated, and what is no number, is said or taken as usual"
       compared("a,2024,7e9,x,-1,0,,,,,16,many,1e12,4096 images,a100_sxm4_80gb,~200,,?,1,,,0,,\n");
   CHECK(predicted(odd, quantity::gpu_hours) > 0);
   CHECK(compared("a,2024,7e9,,,,,,,,,,1e12,,a100_sxm4_80gb,,,,,,,,,\n").comparisons.empty());
+  CHECK(refusal_of("a,2024,7e9,,,,,,,,,4096,1e12,1e25,a100_sxm4_80gb,,,,1,,,,,\n") ==
+        "no run has so many GPUs, tokens or samples");
+  // What a row states is predicted or refused, each with its sentence.
+  const auto all = compared("a,2024,7e9,,,,,,,,,,,,a100_sxm4_80gb,64,,,1,1,1,,,\n");
+  CHECK(all.comparisons.size() == 9);
+  for (const comparison& one : all.comparisons)
+    CHECK(one.predicted.why_not == "its tokens are not stated");
+  const auto without_gpus = compared("a,2024,7e9,,,,,,,,,,1e12,,a100_sxm4_80gb,,,,,1,,,,\n");
+  CHECK(without_gpus.comparisons.size() == 1);
+  CHECK(without_gpus.comparisons[0].predicted.why_not == "its GPUs are not stated");
 }
