@@ -51,7 +51,7 @@ struct read_slurm_nodes {
 
 namespace detail {
 
-[[nodiscard]] inline std::vector<std::string_view> words_of(std::string_view line) {
+[[nodiscard]] inline std::vector<std::string_view> blank_separated(std::string_view line) {
   std::vector<std::string_view> words;
   for (std::size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string_view::npos;) {
     const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
@@ -198,7 +198,7 @@ using slurm_nodes_by_name = std::map<std::string, slurm_node, std::less<>>;
   slurm_nodes_by_name nodes;
   slurm_node* current = nullptr;
   while (!text.empty())
-    for (const std::string_view word : words_of(take_line(text).text)) {
+    for (const std::string_view word : blank_separated(take_line(text).text)) {
       const std::size_t equals = word.find('=');
       if (equals == std::string_view::npos) continue;
       const std::string_view key = word.substr(0, equals);
@@ -212,7 +212,7 @@ using slurm_nodes_by_name = std::map<std::string, slurm_node, std::less<>>;
 }
 
 [[nodiscard]] inline read_slurm_nodes nodes_of_sinfo(std::string_view text) {
-  const std::vector<std::string_view> heads = words_of(take_line(text).text);
+  const std::vector<std::string_view> heads = blank_separated(take_line(text).text);
   const auto column = [&](std::string_view name) {
     return static_cast<std::size_t>(std::find(heads.begin(), heads.end(), name) - heads.begin());
   };
@@ -225,7 +225,7 @@ using slurm_nodes_by_name = std::map<std::string, slurm_node, std::less<>>;
                 "them"};
   slurm_nodes_by_name nodes;  // each once, though it stands in each of its partitions
   for (std::int64_t number = 2; !text.empty(); ++number) {
-    const std::vector<std::string_view> words = words_of(take_line(text).text);
+    const std::vector<std::string_view> words = blank_separated(take_line(text).text);
     if (words.empty()) continue;
     if (words.size() != heads.size())
       return {.why = "line " + std::to_string(number) + " has " + std::to_string(words.size()) +
