@@ -63,8 +63,8 @@
 #include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/time/step_rates.hpp>
 #include <gpuplan/time_model.hpp>
-#include <gpuplan/trainable.hpp>
 #include <gpuplan/token_budget.hpp>
+#include <gpuplan/trainable.hpp>
 #include <gpuplan/training_run.hpp>
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/transformer.hpp>

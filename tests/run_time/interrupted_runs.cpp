@@ -178,8 +178,9 @@ const named_run independent[] = {
 
 TEST_CASE("closed forms are the mean and the deviation of what is simulated") {
   constexpr int count = 20'000;
-  for (const auto& [what, run] : independent) {
-    CAPTURE(what);
+  for (const named_run& each : independent) {
+    const interrupted_run& run = each.run;
+    CAPTURE(each.what);
     const sample found = simulated(run, count);
     const double mean = expected_time(run)->total().value();
     const double deviation = deviation_of_time(run)->value();
@@ -190,8 +191,9 @@ TEST_CASE("closed forms are the mean and the deviation of what is simulated") {
 
 TEST_CASE("the library's simulation has the same tenths") {
   constexpr int count = 20'000;
-  for (const auto& [what, run] : independent) {
-    CAPTURE(what);
+  for (const named_run& each : independent) {
+    const interrupted_run& run = each.run;
+    CAPTURE(each.what);
     const sample found = simulated(run, count);
     std::vector<duration> times(count);
     const run_times tenths = *simulate(run, {}, times);
