@@ -41,9 +41,13 @@ json inputs_of(const row& source) {
 }
 
 // Of these names the ones that modules of such a part have, joined by commas.
-std::string names_within(std::string_view names, bool is_tower) {
-  constexpr std::string_view of_towers[] = {"out_proj", "fc1", "fc2", "qkv", "proj"};
-  constexpr std::string_view of_language[] = {"o_proj", "gate_proj", "up_proj", "down_proj"};
+std::string names_within(std::string_view names, const gpuplan::transformer& part) {
+  const bool is_tower = part.kind == gpuplan::model_kind::vision;
+  constexpr std::string_view of_towers[] = {
+      "out_proj", "fc1", "fc2", "linear_fc1", "linear_fc2", "qkv", "proj"};
+  constexpr std::string_view of_language[] = {"o_proj"};
+  constexpr std::string_view of_gated[] = {"gate_proj", "up_proj", "down_proj"};
+  constexpr std::string_view apart[] = {"q_proj", "k_proj", "v_proj"};
   std::string within;
   while (!names.empty()) {
     const std::size_t end = std::min(names.find_first_of(",+"), names.size());
@@ -53,6 +57,8 @@ std::string names_within(std::string_view names, bool is_tower) {
       return std::find(std::begin(list), std::end(list), name) != std::end(list);
     };
     if (is_tower ? is_of(of_language) : is_of(of_towers)) continue;
+    if (!part.gated_mlp && is_of(of_gated)) continue;
+    if (part.fused_qkv && is_of(apart)) continue;
     within.append(within.empty() ? "" : ",").append(name);
   }
   return within;
@@ -65,7 +71,7 @@ std::string read_adapters_of_parts(std::int64_t rank,
     gpuplan::component& part = model.parts[at];
     part.trains.what = gpuplan::training::frozen;
     part.next.trains = false;
-    const std::string within = names_within(names, !part.model.gated_mlp);
+    const std::string within = names_within(names, part.model);
     if (within.empty()) continue;
     const described_adapters adapters = describe_adapters("lora", rank, within, part.model);
     if (!adapters.why_not.empty()) return adapters.why_not;
@@ -92,6 +98,45 @@ std::string read_adapters(const row& source,
   const described_adapters adapters = describe_adapters("lora", rank, names, setup.model);
   setup.trains = adapters.trains;
   return adapters.why_not;
+}
+
+// Images of any size: rows of patches, and how many of them each image has above and beside each
+// other (`values`; else all are as square as they can be).
+std::string read_grids(const row& source, const json& inputs, gpuplan::composite_model& model) {
+  gpuplan::component& tower = model.parts[0];
+  const json& of_grids = inputs.at("image_grid_thw");
+  const json grids = of_grids.value("shape", json::array());
+  const json pixels = inputs.at("pixel_values").value("shape", json::array());
+  if (inputs.contains("pixel_values_videos")) return "videos are not described";
+  const std::int64_t samples = source.integer_or("micro_batch", 1);
+  if (grids.size() != 2 || pixels.size() != 2 || !grids[0].is_number_integer() ||
+      !pixels[0].is_number_integer())
+    return "image_grid_thw and pixel_values are not rows";
+  const auto images = grids[0].get<std::int64_t>();
+  const auto patches = pixels[0].get<std::int64_t>();
+  if (images < 1 || samples < 1 || images % samples != 0 || patches % images != 0)
+    return "images of different sizes are not described";
+  std::int64_t side = 1;
+  while (side * side < tower.joined_patches) ++side;
+  const std::int64_t of_one = patches / images / tower.joined_patches;
+  std::int64_t height = 1;
+  for (std::int64_t one = 1; one * one <= of_one; ++one)
+    if (of_one % one == 0) height = one;
+  std::int64_t width = of_one / height * side;
+  height *= side;
+  if (of_grids.contains("values")) {
+    const json& first = of_grids.at("values").at(0);
+    for (const json& each : of_grids.at("values"))
+      if (each != first || each.at(0) != 1) return "images of different sizes are not described";
+    height = first.at(1).get<std::int64_t>();
+    width = first.at(2).get<std::int64_t>();
+  }
+  tower.sequences = images / samples;
+  tower.model.image.grid_height = height;
+  tower.model.image.grid_width = width;
+  tower.next.tokens = height * width / tower.joined_patches;
+  tower.masks_text = inputs.contains("attention_mask");
+  return {};
 }
 
 // How many images of a sample the first tower sees: pixel_values are (images, channels, height,
@@ -129,7 +174,10 @@ std::string read_model(const row& source, const std::string& config, described_s
   if (read.composite.size() == 0) return {};
   described.composite = std::make_shared<gpuplan::composite_model>(read.composite);
   setup.composite = described.composite.get();
-  read_images(source, inputs_of(source), *described.composite);
+  const json inputs = inputs_of(source);
+  if (inputs.contains("image_grid_thw") && inputs.contains("pixel_values"))
+    return read_grids(source, inputs, *described.composite);
+  read_images(source, inputs, *described.composite);
   return {};
 }
 

@@ -42,6 +42,7 @@ struct component {
   std::int64_t unread_layers = 0;    // the last ones, whose results no part reads
   bool class_token_read = true;      // by the next part, beside the patches
   std::int64_t joined_patches = 1;   // so many are one token of the next part: pixel shuffle
+  bool masks_text = true;            // beside images of any size a mask comes, which hides nothing
   bool frozen_in_compute_format = false;  // its weights, where autocast would cast them
   const implementation* by =
       nullptr;  // whose code runs it in a step of all, whoever says so keeps it
@@ -304,6 +305,30 @@ constexpr failure flaw_of_ends(const transformer& model) {
             {{fact::patch_size, image.patch_size}, {fact::num_channels, image.num_channels}});
         failed(why))
       return why;
+    if (image.grid_height != 0 || image.grid_width != 0) {
+      for (const named_fact side :
+           {named_fact{fact::grid_height, image.grid_height},
+            named_fact{fact::grid_width, image.grid_width}})
+        if (side.value < 1 || side.value > most_patches_of_a_side)
+          return failure(errc::out_of_bounds,
+                         side,
+                         named_fact{fact::at_least, 1},
+                         named_fact{fact::at_most, most_patches_of_a_side});
+      for (const layer_numbers* list : {&image.whole, &image.tapped}) {
+        if (list->count < 0 || list->count > layer_numbers::most)
+          return failure(errc::out_of_bounds,
+                         named_fact{fact::layers_named, list->count},
+                         named_fact{fact::at_least, 0},
+                         named_fact{fact::at_most, layer_numbers::most});
+        for (int at = 0; at < list->count; ++at)
+          if (list->of[at] < 0 || list->of[at] >= model.num_hidden_layers)
+            return failure(errc::out_of_bounds,
+                           named_fact{fact::layer_named, list->of[at]},
+                           named_fact{fact::at_least, 0},
+                           named_fact{fact::at_most, model.num_hidden_layers - 1});
+      }
+      return {};
+    }
     const named_fact size{fact::image_size, image.image_size};
     if (image.image_size < image.patch_size)
       return failure(errc::out_of_bounds, size, named_fact{fact::at_least, image.patch_size});

@@ -119,6 +119,22 @@ struct shared_layers {
   friend constexpr bool operator==(const shared_layers&, const shared_layers&) = default;
 };
 
+/// Numbers of layers, which are counted from 0.
+struct layer_numbers {
+  static constexpr int most = 16;
+
+  std::int64_t of[most]{};
+  std::int64_t count = 0;
+
+  [[nodiscard]] constexpr bool has(std::int64_t layer) const {
+    for (int at = 0; at < count && at < most; ++at)
+      if (of[at] == layer) return true;
+    return false;
+  }
+
+  friend constexpr bool operator==(const layer_numbers&, const layer_numbers&) = default;
+};
+
 /// How an image becomes tokens: square patches, each through one linear map, and extra tokens.
 struct image_input {
   std::int64_t image_size = 0;  // pixels of a side
@@ -129,8 +145,15 @@ struct image_input {
   std::int64_t register_tokens = 0;
   bool mask_token = false;  // a parameter, no token of an image
   bool drop_path = false;   // branches beside residuals are left out of some samples
+  // An image of any size: patches above and beside each other; 0: as many as image_size has.
+  std::int64_t grid_height = 0;
+  std::int64_t grid_width = 0;
+  std::int64_t window_size = 0;  // pixels of a side; patches within see each other; 0: all do,
+  layer_numbers whole{};         // likewise in these layers
+  layer_numbers tapped{};        // whose results the language model adds to those of its own
 
   [[nodiscard]] constexpr std::int64_t patches() const {
+    if (grid_height != 0) return grid_height * grid_width;
     const std::int64_t side = image_size / patch_size;
     return side * side;
   }

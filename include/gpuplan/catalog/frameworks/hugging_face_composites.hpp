@@ -20,6 +20,8 @@ inline constexpr code_name flow_matching{"flow_matching"};
 inline constexpr code_name llava{"llava"};
 inline constexpr code_name paligemma{"paligemma"};
 inline constexpr code_name pi0{"pi0"};
+inline constexpr code_name qwen_vl{"qwen_vl"};
+inline constexpr code_name qwen_vl_vision{"qwen_vl_vision"};
 inline constexpr code_name smolvlm{"smolvlm"};
 inline constexpr code_name vision_language_action{"vision_language_action"};
 }  // namespace code_names
@@ -45,6 +47,52 @@ constexpr failure flaw_of_internvl_tower(const transformer& model, const impleme
   }
   if (const failure why = flaw_of_vit(usual, as); failed(why)) return why;
   return flaw_unless({{{fact::layer_scale, model.layer_scale}, true}}, layers);
+}
+
+// A tower of images of any size, whose heads are rotated by height and by width.
+constexpr failure flaw_of_qwen_vl_tower(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  const image_input& image = model.image;
+  if (const failure why = flaw_if_any({{fact::is_part, as.is_part}}, layers); failed(why))
+    return why;
+  for (const named_fact side : {named_fact{fact::grid_height, image.grid_height},
+                                named_fact{fact::grid_width, image.grid_width}})
+    if (side.value < 1) return without_code({side, layers, {fact::at_least, 1}});
+  if (model.query_dim() % 4 != 0 || model.key_value_heads() != model.num_attention_heads ||
+      model.num_attention_heads * model.query_dim() != model.hidden_size)
+    return without_code({{fact::head_dim, model.query_dim()},
+                         {fact::num_attention_heads, model.num_attention_heads},
+                         {fact::hidden_size, model.hidden_size},
+                         layers,
+                         {fact::takes, 4}});
+  if (image.window_size != 0 && image.window_size < image.patch_size)
+    return without_code(
+        {{fact::window_size, image.window_size}, layers, {fact::at_least, image.patch_size}});
+  const bool is_rms = model.norm == norm_kind::rms_norm;
+  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  if (const failure why = flaw_unless(
+          {{{fact::fused_qkv, model.fused_qkv}, true},
+           {{fact::norm_at, model.norm_at}, number(norm_position::before)},
+           {{fact::norm_affine, model.norm_affine}, true},
+           {{fact::norm_bias, model.norm_bias}, !is_rms},
+           {{fact::attention_bias, model.attention_bias}, true},
+           {{fact::attention_out_bias, model.attention_out_bias}, true},
+           {{fact::mlp_bias, model.mlp_bias}, true},
+           {{fact::class_tokens, image.class_tokens}, 0},
+           {{fact::register_tokens, image.register_tokens}, 0}},
+          layers);
+      failed(why))
+    return why;
+  if (const failure why = flaw_if_any({{fact::final_norm, model.final_norm},
+                                       {fact::qk_norm, model.qk_norm},
+                                       {fact::embedding_norm, model.embedding_norm},
+                                       {fact::fused_gate_up, model.fused_gate_up},
+                                       {fact::sliding_window, model.sliding_window},
+                                       {fact::attention_pooling, model.attention_pooling}},
+                                      layers);
+      failed(why))
+    return why;
+  return flaw_of_most(model, as, false, false);
 }
 
 }  // namespace detail
@@ -93,6 +141,18 @@ inline constexpr layer_class internvl = [] {
 inline constexpr layer_class paligemma = [] {
   layer_class changed = llava;
   changed.name = &code_names::paligemma;
+  return changed;
+}();
+/// Hugging Face's Qwen2-VL, Qwen2.5-VL and Qwen3-VL: a tower of images of any size, whose patches
+/// are joined, two linear layers, a Qwen whose positions are in time, height and width.
+inline constexpr layer_class qwen_vl_vision{.name = &code_names::qwen_vl_vision,
+                                            .kind = model_kind::vision,
+                                            .flaw_of = detail::flaw_of_qwen_vl_tower,
+                                            .code = &eager::library_code};
+inline constexpr layer_class qwen_vl = [] {
+  layer_class changed = llava;
+  changed.name = &code_names::qwen_vl;
+  changed.parts[0] = &qwen_vl_vision;
   return changed;
 }();
 /// Hugging Face's pi0: PaliGemma and a Gemma for actions, which reads its keys and values. It keeps
@@ -181,6 +241,31 @@ inline constexpr framework hugging_face_pi0{.name = "transformers, PI0ForConditi
                                             .implementation = {.layers = &layer_classes::pi0},
                                             .costs = eager_costs};
 
+/// Qwen2VLForConditionalGeneration, Qwen2_5_VLForConditionalGeneration,
+/// Qwen3VLForConditionalGeneration,
+inline constexpr framework hugging_face_qwen_vl{
+    .name = "transformers, Qwen2VLForConditionalGeneration",
+    .implementation = {.layers = &layer_classes::qwen_vl},
+    .costs = eager_costs};
+
+/// their towers,
+inline constexpr framework hugging_face_qwen_vl_tower{
+    .name = "transformers, Qwen2VisionTransformerPretrainedModel",
+    .implementation = {.layers = &layer_classes::qwen_vl_vision,
+                       .rms_norm = rms_norm_kind::eager,
+                       .is_part = true},
+    .costs = eager_costs};
+
+/// and the language models of the first two, whose heads are told apart once query, key and value
+/// are there; the third's is a Qwen3.
+inline constexpr framework hugging_face_qwen_vl_text = [] {
+  framework changed = hugging_face_qwen;
+  changed.name = "transformers, Qwen2VLTextModel";
+  changed.implementation.decoder.views_behind_projections = true;
+  changed.implementation.is_part = true;
+  return changed;
+}();
+
 /// SmolVLMForConditionalGeneration, Idefics3ForConditionalGeneration,
 inline constexpr framework hugging_face_smolvlm{
     .name = "transformers, SmolVLMForConditionalGeneration",
@@ -221,6 +306,12 @@ inline constexpr listed_framework hugging_face_composite_frameworks[] = {
     {&hugging_face_llava, "llava", {"llava"}},
     {&hugging_face_paligemma, "paligemma", {"paligemma"}},
     {&hugging_face_pi0, "pi0", {"pi0"}},
+    {&hugging_face_qwen_vl,
+     "qwen-vl",
+     {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen2vl", "qwen3vl"}},
+    {&hugging_face_qwen_vl_tower, "", {"qwen2_vl_vision", "qwen2_5_vl_vision", "qwen3_vl_vision"}},
+    {&hugging_face_qwen_vl_text, "", {"qwen2_vl_text", "qwen2_5_vl_text"}},
+    {&hugging_face_qwen, "", {"qwen3_vl_text"}},
     {&hugging_face_smolvlm, "smolvlm", {"smolvlm", "idefics3"}},
     {&hugging_face_smolvlm_tower, "", {"smolvlm_vision", "idefics3_vision"}},
     {&torch_vision_language_action, "vla", {"vla_composite"}},

@@ -198,6 +198,61 @@ inline void read_gemma3(config_reader& from, composite_model& model) {
       from.multiple("mm_tokens_per_image", tower.model.hidden_size, language.model.hidden_size + 1);
 }
 
+// What Qwen2-VL, Qwen2.5-VL and Qwen3-VL have alike; older files have the language model's keys
+// beside vision_config.
+inline void read_qwen_vl(config_reader& from,
+                         composite_model& model,
+                         const char* tower_type,
+                         const char* language_type) {
+  component& tower = model.parts[0];
+  component& language = model.parts[1];
+  config_reader seen = from.inside("vision_config");
+  const std::int64_t side = seen.integer("spatial_merge_size", 2);
+  seen.ignore("model_type");  // older files have the whole model's
+  read_as(seen, tower_type, tower);
+  const std::int64_t width = tower.model.hidden_size;
+  if (side < 1 || side > 64)
+    return from.refuse("vision_config", "spatial_merge_size must be from 1 to 64");
+  tower.joined_patches = side * side;
+  tower.model.image.grid_height = tower.model.image.grid_width = (32 + side - 1) / side * side;
+  if (tower.model.image.window_size != 0 &&
+      tower.model.image.window_size < side * tower.model.image.patch_size)
+    seen.refuse("window_size", "window_size must be at least spatial_merge_size patches");
+  const std::int64_t joined = seen.multiple("hidden_size", width, side * side);
+  const bool is_inside = from.has("text_config");
+  if (is_inside) {
+    config_reader inner = from.inside("text_config");
+    inner.ignore("model_type");
+    read_as(inner, language_type, language);
+    inner.ignore("architectures");
+    inner.ignore("vision_config");
+    from.take(inner, "text_config");
+  } else {
+    read_as(from, language_type, language);
+  }
+  const std::int64_t out =
+      seen.has("out_hidden_size") ? seen.integer("out_hidden_size") : language.model.hidden_size;
+  if (std::string_view(tower_type) != "qwen2_vl_vision" && out != language.model.hidden_size)
+    seen.wrong("out_hidden_size", "the language model's hidden_size");
+  if (std::string_view(tower_type) == "qwen2_vl_vision" && seen.has("hidden_size") &&
+      seen.integer("hidden_size") != language.model.hidden_size)
+    seen.wrong("hidden_size", "the language model's");
+  from.take(seen, "vision_config");
+  language.model.tied_embeddings = from.flag("tie_word_embeddings", language.model.tied_embeddings);
+  for (const char* key : {"image_token_id",
+                          "video_token_id",
+                          "vision_start_token_id",
+                          "vision_end_token_id",
+                          "vision_token_id"})
+    from.ignore(key);
+  tower.next = {.widths = {joined, joined, language.model.hidden_size},
+                .tokens = tower.model.image.patches() / tower.joined_patches};
+  const std::int64_t of_merger =
+      from.multiple("vision_config", joined + 1, joined + language.model.hidden_size);
+  model.other_parameters = (tower.model.norm_bias ? 2 : 1) * width +
+                           tower.model.image.tapped.count * (2 * joined + of_merger);
+}
+
 inline void read_pi0(config_reader& from, composite_model& model) {
   config_reader paired = from.inside("vlm_config");
   read_paligemma(paired, model);
@@ -347,6 +402,18 @@ inline constexpr composite_reader composite_readers[] = {
     {"llava", read_llava},
     {"paligemma", read_paligemma},
     {"pi0", read_pi0},
+    {"qwen2_vl",
+     [](config_reader& from, composite_model& model) {
+       read_qwen_vl(from, model, "qwen2_vl_vision", "qwen2_vl_text");
+     }},
+    {"qwen2_5_vl",
+     [](config_reader& from, composite_model& model) {
+       read_qwen_vl(from, model, "qwen2_5_vl_vision", "qwen2_5_vl_text");
+     }},
+    {"qwen3_vl",
+     [](config_reader& from, composite_model& model) {
+       read_qwen_vl(from, model, "qwen3_vl_vision", "qwen3_vl_text");
+     }},
     {"siglip", read_siglip},
     {"smolvlm", read_smolvlm},
     {"idefics3", read_smolvlm},

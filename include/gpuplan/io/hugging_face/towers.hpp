@@ -3,6 +3,7 @@
 // Encoders of images that are parts of larger models, in a config.json. Private.
 
 #include <gpuplan/io/hugging_face/config_reader.hpp>
+#include <gpuplan/io/hugging_face/images.hpp>
 #include <gpuplan/model.hpp>
 
 #include <cstdint>
@@ -106,6 +107,84 @@ inline void read_internvl_tower(config_reader& from, transformer& model) {
   }
 }
 
+// Numbers of layers that a key lists.
+inline layer_numbers read_layers(config_reader& from,
+                                 const char* key,
+                                 const transformer& model,
+                                 const layer_numbers& absent) {
+  if (!from.has(key)) return absent;
+  layer_numbers read;
+  for (const json& one : from.list(key)) {
+    const bool is_layer = one.is_number_unsigned() &&
+                          one.get<std::uint64_t>() <
+                              static_cast<std::uint64_t>(model.num_hidden_layers);
+    if (!is_layer || read.count == layer_numbers::most ||
+        read.has(one.get<std::int64_t>())) {
+      from.wrong(key, "at most 16 different layers, counted from 0");
+      return {};
+    }
+    read.of[read.count++] = one.get<std::int64_t>();
+  }
+  return read;
+}
+
+// Without an image of its own: 32 patches of a side, until whoever trains says how many.
+inline void read_qwen_vl_tower(config_reader& from,
+                               transformer& model,
+                               const char* width,
+                               std::int64_t patch_size) {
+  make_classic(model);
+  model.kind = model_kind::vision;
+  model.fused_qkv = true;
+  model.final_norm = false;
+  model.num_hidden_layers = from.integer("depth", 32);
+  model.hidden_size = from.integer(width, 1280);
+  model.num_attention_heads = from.integer("num_heads", 16);
+  const std::int64_t channels = from.integer("in_channels", 3);
+  const std::int64_t frames = read_side(from, "temporal_patch_size", 2);
+  model.image = {.patch_size = read_side(from, "patch_size", patch_size),
+                 .num_channels = from.multiple("in_channels", channels, frames),
+                 .patch_bias = false,
+                 .class_tokens = 0,
+                 .grid_height = 32,
+                 .grid_width = 32};
+  if (model.image.patch_size < 1) {
+    from.wrong("patch_size", "at least 1");
+    model.image.patch_size = 1;
+  }
+  for (const char* key : {"spatial_merge_size", "spatial_patch_size", "tokens_per_second"})
+    from.ignore(key);
+}
+inline void read_qwen2_vl_tower(config_reader& from, transformer& model) {
+  read_qwen_vl_tower(from, model, "embed_dim", 14);
+  from.ignore("hidden_size");  // of the language model
+  model.hidden_act = activation_function::quick_gelu;
+  model.intermediate_size = read_mlp_ratio(from, model, 4);
+}
+inline void read_qwen2_5_vl_tower(config_reader& from, transformer& model) {
+  read_qwen_vl_tower(from, model, "hidden_size", 14);
+  model.hidden_act = activation_function::silu;
+  model.intermediate_size = from.integer("intermediate_size", 3420);
+  model.gated_mlp = true;
+  model.norm = norm_kind::rms_norm;
+  model.norm_bias = false;
+  model.image.window_size = from.integer("window_size", 112);
+  model.image.whole = read_layers(
+      from, "fullatt_block_indexes", model, {.of = {7, 15, 23, 31}, .count = 4});
+  from.ignore("out_hidden_size");
+}
+inline void read_qwen3_vl_tower(config_reader& from, transformer& model) {
+  read_qwen_vl_tower(from, model, "hidden_size", 16);
+  model.hidden_act = activation_function::gelu_tanh;
+  model.intermediate_size = from.integer("intermediate_size", 4304);
+  model.image.patch_bias = true;
+  model.position_rows = from.integer("num_position_embeddings", 2304);
+  if (model.position_rows < 1) from.wrong("num_position_embeddings", "at least 1");
+  model.image.tapped = read_layers(
+      from, "deepstack_visual_indexes", model, {.of = {8, 16, 24}, .count = 3});
+  from.ignore("out_hidden_size");
+}
+
 inline void read_clip_texts(config_reader& from, transformer& model) {
   make_classic(model);
   model.num_hidden_layers = from.integer("num_hidden_layers", 12);
@@ -135,6 +214,9 @@ inline void read_siglip_texts(config_reader& from, transformer& model) {
 inline constexpr type_reader tower_readers[] = {{"idefics3_vision", read_smolvlm_tower},
                                                 {"smolvlm_vision", read_smolvlm_tower},
                                                 {"internvl_vision", read_internvl_tower},
+                                                {"qwen2_vl_vision", read_qwen2_vl_tower},
+                                                {"qwen2_5_vl_vision", read_qwen2_5_vl_tower},
+                                                {"qwen3_vl_vision", read_qwen3_vl_tower},
                                                 {"clip_text_model", read_clip_texts},
                                                 {"clip_vision_model", read_clip_tower},
                                                 {"siglip_text_model", read_siglip_texts},

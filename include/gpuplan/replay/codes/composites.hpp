@@ -11,6 +11,7 @@
 #include <gpuplan/replay/codes/composites/internvl.hpp>
 #include <gpuplan/replay/codes/composites/joined_images.hpp>
 #include <gpuplan/replay/codes/composites/pi0.hpp>
+#include <gpuplan/replay/codes/composites/qwen_vl.hpp>
 #include <gpuplan/replay/codes/composites/smolvlm.hpp>
 #include <gpuplan/replay/codes/composites/two_towers.hpp>
 #include <gpuplan/replay/model_code.hpp>
@@ -27,6 +28,7 @@ inline constexpr known_code codes_of_composites[] = {
     {&code_names::llava, &code_of<llava_code>},
     {&code_names::paligemma, &code_of<paligemma_code>},
     {&code_names::pi0, &code_of<pi0_code>},
+    {&code_names::qwen_vl, &code_of<qwen_vl_code>},
     {&code_names::siglip, &code_of<siglip_code>},
     {&code_names::smolvlm, &code_of<smolvlm_code>},
     {&code_names::vision_language_action, &code_of<vision_language_action_code>}};

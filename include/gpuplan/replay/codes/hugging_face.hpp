@@ -115,6 +115,7 @@ class hugging_face_decoder : public rotary_lm_code {
 
  public:
   cached_layers* cache = nullptr;
+  bool counts_positions = true;  // and hands them to layers
 
   /// Of the last layer nothing is read but its keys and values, and nothing behind it.
   constexpr void leave_results_idle() {
@@ -171,7 +172,8 @@ class hugging_face_decoder : public rotary_lm_code {
                                const tensor& given_positions = {},
                                const tensor& given_near_mask = {}) {
     value positions = t.share(given_positions);
-    if (!positions->defined()) positions = shifted_range(setup.sequence_length);
+    if (!positions->defined() && counts_positions)
+      positions = shifted_range(setup.sequence_length);
     const element format = embedded->format;
     const auto masked = [&](std::int64_t window) {
       if (given_mask.defined()) return t.share(given_mask);
@@ -200,6 +202,7 @@ class hugging_face_decoder : public rotary_lm_code {
       beside[the_sines] = sines[kind];
       beside[the_sines + 1] = positions;
       hidden = run_layer(at, hidden);
+      add_behind(at, hidden);
     }
     hidden = norm(hidden, norm_);
     leave(hidden);
@@ -207,6 +210,8 @@ class hugging_face_decoder : public rotary_lm_code {
   }
 
  protected:
+  /// What a model does to the result of a layer.
+  constexpr virtual void add_behind(std::int64_t /*layer*/, value& /*hidden*/) {}
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = layers_[index];
     at_layer_ = index;
