@@ -1,0 +1,70 @@
+"""Writes the keywords of gpuplan's functions as a stub: for each a TypedDict.
+
+usage: write_keywords.py <folder of the module _core> <file>
+"""
+
+import sys
+import textwrap
+
+COMMANDS = [
+    "fits", "plan", "memory", "time", "check", "batch", "lr", "cost", "model", "models", "gpus",
+    "frameworks",
+]  # fmt: skip
+
+HEAD = '''"""The keywords that gpuplan's functions take: the options of the program's commands."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Literal, SupportsFloat, SupportsIndex, TypeAlias, TypedDict
+
+_Number: TypeAlias = str | SupportsIndex | SupportsFloat
+_File: TypeAlias = str | PathLike[str]
+'''
+
+
+def kind_of(option) -> str:
+    if not option.value:
+        return "bool"
+    if option.name == "--gpu":
+        return "str | Sequence[str] | Mapping[str, int]"
+    if option.name == "--tuned":
+        return "str | tuple[int, float]"
+    if option.choices:
+        kind = f"Literal[{', '.join(repr(one) for one in option.choices)}]"
+        if option.separator:  # or several in one text
+            kind = f"str | Sequence[{kind}]"
+    elif option.value.startswith(("FILE", "FOLDER")):
+        kind = "_File | Sequence[_File]" if option.takes_several else "_File"
+    elif option.separator:
+        kind = "_Number | Sequence[_Number]"
+    else:
+        kind = "_Number"
+    return kind
+
+
+def class_of(command: str, described) -> str:
+    lines = [f"class {command.capitalize()}(TypedDict, total=False):"]
+    for option in described.options:
+        if not option.name.startswith("--") or option.name.startswith("--no-"):
+            continue
+        keyword = option.name[2:].replace("-", "_")
+        lines.append(f"    {keyword}{'_' if keyword == 'from' else ''}: {kind_of(option)} | None")
+        lines += textwrap.wrap(
+            f'"""{option.meaning}."""', 96, initial_indent="    ", subsequent_indent="    "
+        )
+    return "\n".join(lines if len(lines) > 1 else [*lines, "    pass"]) + "\n"
+
+
+def main() -> None:
+    folder, file = sys.argv[1:]
+    sys.path.insert(0, folder)
+    import _core
+
+    text = HEAD
+    for command in COMMANDS:
+        text += "\n" + class_of(command, _core.describe(command))
+    with open(file, "w", encoding="utf-8") as out:
+        out.write(text)
+
+
+main()
