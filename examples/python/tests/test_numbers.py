@@ -21,7 +21,8 @@ QUESTIONS = [
                           lora_targets="all-linear")),
     ("fits deepseek-v3 --framework megatron-te --gpu h200_sxm --gpus 64",
      lambda: gpuplan.fits("deepseek-v3", framework="megatron-te", gpu={"h200_sxm": 64})),
-    ("fits vit-large-patch16-224 --gpu h100-sxm", lambda: gpuplan.fits("vit-large-patch16-224", gpu="h100-sxm")),
+    ("fits vit-large-patch16-224 --gpu h100-sxm",
+     lambda: gpuplan.fits("vit-large-patch16-224", gpu="h100-sxm")),
     ("plan llama-3-8b --framework torchtitan --gpu h100-sxm --gpus 64 --batch 512",
      lambda: gpuplan.plan("llama-3-8b", framework="torchtitan", gpu={"h100-sxm": 64}, batch=512)),
     ("plan llama-3-70b --framework megatron-te --gpu h100-sxm --gpus 64 --batch 512 "
@@ -59,7 +60,8 @@ QUESTIONS = [
      lambda: gpuplan.memory("gpt2", num_hidden_layers=6, tie_word_embeddings=False)),
     ("memory --from docs/tasks/arguments.yaml docs/tasks/deepspeed.json",
      lambda: gpuplan.memory(from_=["docs/tasks/arguments.yaml", "docs/tasks/deepspeed.json"])),
-    ("memory vit-base-patch16-224 --micro-batch 2", lambda: gpuplan.memory("vit-base-patch16-224", micro_batch=2)),
+    ("memory vit-base-patch16-224 --micro-batch 2",
+     lambda: gpuplan.memory("vit-base-patch16-224", micro_batch=2)),
     ("time llama-3-8b --gpu h100-sxm --gpus 8 --zero 3 --micro-batch 2",
      lambda: gpuplan.time("llama-3-8b", gpu={"h100-sxm": 8}, zero=3, micro_batch=2)),
     ("time mixtral-8x7b --framework megatron-te --gpu h100-sxm --gpus 64 "
