@@ -6,6 +6,7 @@ import difflib
 import functools
 import json
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
 from . import _core
@@ -73,6 +74,19 @@ def _of_gpus(options: dict[str, object]) -> dict[str, object]:
     return {**options, "gpu": list(gpu), "gpus": list(gpu.values())}
 
 
+# What nearly everybody means by a name that several devices have.
+_USUAL_GPU = {"h100": "h100_sxm5_80gb"}
+
+
+def _named_gpu(word: str) -> str:
+    """The name of a device; where a usual one is taken for several, a warning says so."""
+    usual = _USUAL_GPU.get(word.lower())
+    if usual is None:
+        return word
+    warnings.warn(f"gpu {word!r} is taken as {usual!r}; name another one in full", stacklevel=5)
+    return usual
+
+
 def arguments_of(arguments: Mapping[str, object]) -> list[str]:
     """A model, or names or files, which stand behind options."""
     words: list[str] = []
@@ -110,11 +124,15 @@ def words_of(command: str, arguments: Sequence[str], options: Mapping[str, objec
             raise TypeError(f"{keyword}: {option.value} is wanted, not {value}")
         if isinstance(value, Iterable) and not isinstance(value, (str, Mapping)):
             several = [_text(keyword, one) for one in value]
+            if keyword == "gpu":
+                several = [_named_gpu(one) for one in several]
             if option.separator:
                 several = [option.separator.join(several)]
             elif not option.takes_several and len(several) != 1:
                 raise TypeError(f"{keyword}: one value is wanted, not {len(several)}")
         else:
             several = [_text(keyword, value)]
+            if keyword == "gpu":
+                several = [_named_gpu(one) for one in several]
         words += [f"{name}={one}" for one in several]
     return [*words, "--", *arguments] if arguments else words

@@ -10,7 +10,7 @@ import pytest
     ("words", "ask"),
     [
         ("fits gtp2", lambda: gpuplan.fits("gtp2")),
-        ("fits gpt2 --gpu h100", lambda: gpuplan.fits("gpt2", gpu="h100")),
+        ("fits gpt2 --gpu a100", lambda: gpuplan.fits("gpt2", gpu="a100")),
         ("fits gpt2 --method loro", lambda: gpuplan.fits("gpt2", method="loro")),
         ("plan gpt2", lambda: gpuplan.plan("gpt2")),
         (
@@ -61,12 +61,20 @@ def test_facts_of_the_library():
 
 
 def test_keyword_at_fault():
-    with pytest.raises(gpuplan.PlanError, match="may mean 3 devices") as raised:
-        gpuplan.fits("gpt2", gpu="h100")
-    assert (raised.value.code, raised.value.field, raised.value.value) == (None, "gpu", "h100")
+    with pytest.raises(gpuplan.PlanError, match="may mean 4 devices") as raised:
+        gpuplan.fits("gpt2", gpu="a100")
+    assert (raised.value.code, raised.value.field, raised.value.value) == (None, "gpu", "a100")
     with pytest.raises(gpuplan.PlanError) as raised:
         gpuplan.fits("no-such-model")
     assert (raised.value.field, raised.value.value) == ("model", "no-such-model")
+
+
+def test_usual_gpu():
+    with pytest.warns(UserWarning, match="'h100' is taken as 'h100_sxm5_80gb'"):
+        short = gpuplan.fits("gpt2", gpu="h100", method="qlora")
+    assert str(short) == str(gpuplan.fits("gpt2", gpu="h100_sxm5_80gb", method="qlora"))
+    with pytest.warns(UserWarning):
+        gpuplan.plan("gpt2", gpu={"H100": 8}, batch=64)
 
 
 def test_must_fit():
