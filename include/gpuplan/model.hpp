@@ -48,6 +48,18 @@ struct component {
       nullptr;  // whose code runs it in a step of all, whoever says so keeps it
 };
 
+/// Into how many pieces the attention of a tower cuts one image: its windows, or the image itself.
+/// Precondition: windows are at least as wide as joined patches.
+[[nodiscard]] constexpr std::int64_t pieces_of_image(const component& tower) {
+  const image_input& image = tower.model.image;
+  if (image.window_size == 0) return 1;
+  std::int64_t side = 1;
+  while (side * side < tower.joined_patches) ++side;
+  const std::int64_t patches = image.window_size / side / image.patch_size * side;
+  const auto windows = [&](std::int64_t of) { return (of + patches - 1) / patches; };
+  return windows(image.grid_height) * windows(image.grid_width);
+}
+
 /// What makes actions of what the parts have seen: of one step, the widths of a robot's state and
 /// of its actions, and how many actions follow each other. With layers it is a diffusion
 /// transformer (GR00T N1, arXiv 2503.14734): each scales and shifts by the time of the noise and
@@ -306,9 +318,8 @@ constexpr failure flaw_of_ends(const transformer& model) {
         failed(why))
       return why;
     if (image.grid_height != 0 || image.grid_width != 0) {
-      for (const named_fact side :
-           {named_fact{fact::grid_height, image.grid_height},
-            named_fact{fact::grid_width, image.grid_width}})
+      for (const named_fact side : {named_fact{fact::grid_height, image.grid_height},
+                                    named_fact{fact::grid_width, image.grid_width}})
         if (side.value < 1 || side.value > most_patches_of_a_side)
           return failure(errc::out_of_bounds,
                          side,

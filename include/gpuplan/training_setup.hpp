@@ -194,6 +194,34 @@ constexpr failure flaw_of(const action_head& head,
                              {{fact::hidden_size, head.hidden_size}, {fact::hidden_size, context}});
 }
 
+// What is wrong with images of any size beside a text of so many tokens.
+constexpr failure flaw_of_grids(const component& tower, std::int64_t sequence_length) {
+  const image_input& image = tower.model.image;
+  if (image.grid_height == 0) return {};
+  const named_fact joined{fact::joined_patches, tower.joined_patches};
+  std::int64_t side = 1;
+  while (side < 64 && side * side < joined.value) ++side;
+  if (side * side != joined.value)
+    return failure(errc::out_of_bounds,
+                   joined,
+                   named_fact{fact::at_least, 1},
+                   named_fact{fact::at_most, 64 * 64});
+  if (const failure why = flaw_if_indivisible(
+          {fact::joined_patches, side},
+          {{fact::grid_height, image.grid_height}, {fact::grid_width, image.grid_width}});
+      failed(why))
+    return why;
+  if (image.window_size != 0 && image.window_size < side * image.patch_size)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::window_size, image.window_size},
+                   named_fact{fact::at_least, side * image.patch_size});
+  const std::int64_t seen = tower.sequences * (image.patches() / joined.value);
+  if (sequence_length >= seen) return {};
+  return failure(errc::out_of_bounds,
+                 named_fact{fact::sequence_length, sequence_length},
+                 named_fact{fact::at_least, seen});
+}
+
 // What keeps a composite's classes from running its parts, each as if it trained alone.
 constexpr failure flaw_of_parts(const training_setup& setup) {
   const composite_model& model = *setup.composite;
@@ -266,6 +294,7 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
         failed(why))
       return why;
     if (const auto valid = validate(alone); !valid) return valid.why();
+    if (const failure why = flaw_of_grids(part, setup.sequence_length); failed(why)) return why;
   }
   if (model.actions.num_hidden_layers == 0) return {};
   // Images stand before the text.

@@ -149,6 +149,16 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
     of_part.micro_batch = sequences.value;
     if (const failure why = flaw_of_step(setup_of_part(setup, part), of_part); failed(why))
       return why;
+    // Each takes its own kernels, one after the other.
+    if (part.model.image.grid_height == 0) continue;
+    const std::int64_t most_pieces = 4096;
+    const checked_integer pieces = checked_product(of_part.micro_batch, pieces_of_image(part));
+    if (!pieces.ok || pieces.value > most_pieces)
+      return failure(errc::out_of_bounds,
+                     {{fact::pieces, pieces.ok ? pieces.value : most_pieces + 1},
+                      {fact::at_most, most_pieces},
+                      {fact::micro_batch, plan.micro_batch},
+                      {fact::sequences, part.sequences}});
   }
   const double most = 0x1p62;
   // Each sample has matrices of its own for its kind of robot.

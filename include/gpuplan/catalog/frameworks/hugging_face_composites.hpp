@@ -70,17 +70,17 @@ constexpr failure flaw_of_qwen_vl_tower(const transformer& model, const implemen
         {{fact::window_size, image.window_size}, layers, {fact::at_least, image.patch_size}});
   const bool is_rms = model.norm == norm_kind::rms_norm;
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
-  if (const failure why = flaw_unless(
-          {{{fact::fused_qkv, model.fused_qkv}, true},
-           {{fact::norm_at, model.norm_at}, number(norm_position::before)},
-           {{fact::norm_affine, model.norm_affine}, true},
-           {{fact::norm_bias, model.norm_bias}, !is_rms},
-           {{fact::attention_bias, model.attention_bias}, true},
-           {{fact::attention_out_bias, model.attention_out_bias}, true},
-           {{fact::mlp_bias, model.mlp_bias}, true},
-           {{fact::class_tokens, image.class_tokens}, 0},
-           {{fact::register_tokens, image.register_tokens}, 0}},
-          layers);
+  if (const failure why =
+          flaw_unless({{{fact::fused_qkv, model.fused_qkv}, true},
+                       {{fact::norm_at, model.norm_at}, number(norm_position::before)},
+                       {{fact::norm_affine, model.norm_affine}, true},
+                       {{fact::norm_bias, model.norm_bias}, !is_rms},
+                       {{fact::attention_bias, model.attention_bias}, true},
+                       {{fact::attention_out_bias, model.attention_out_bias}, true},
+                       {{fact::mlp_bias, model.mlp_bias}, true},
+                       {{fact::class_tokens, image.class_tokens}, 0},
+                       {{fact::register_tokens, image.register_tokens}, 0}},
+                      layers);
       failed(why))
     return why;
   if (const failure why = flaw_if_any({{fact::final_norm, model.final_norm},

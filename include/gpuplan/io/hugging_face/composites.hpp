@@ -247,6 +247,10 @@ inline void read_qwen_vl(config_reader& from,
     from.ignore(key);
   tower.next = {.widths = {joined, joined, language.model.hidden_size},
                 .tokens = tower.model.image.patches() / tower.joined_patches};
+  if (tower.model.image.tapped.count > language.model.num_hidden_layers)
+    return from.refuse("vision_config",
+                       "deepstack_visual_indexes must be at most as many as the language model's "
+                       "layers for this reader");
   const std::int64_t of_merger =
       from.multiple("vision_config", joined + 1, joined + language.model.hidden_size);
   model.other_parameters = (tower.model.norm_bias ? 2 : 1) * width +

@@ -115,11 +115,10 @@ inline layer_numbers read_layers(config_reader& from,
   if (!from.has(key)) return absent;
   layer_numbers read;
   for (const json& one : from.list(key)) {
-    const bool is_layer = one.is_number_unsigned() &&
-                          one.get<std::uint64_t>() <
-                              static_cast<std::uint64_t>(model.num_hidden_layers);
-    if (!is_layer || read.count == layer_numbers::most ||
-        read.has(one.get<std::int64_t>())) {
+    const bool is_layer =
+        one.is_number_unsigned() &&
+        one.get<std::uint64_t>() < static_cast<std::uint64_t>(model.num_hidden_layers);
+    if (!is_layer || read.count == layer_numbers::most || read.has(one.get<std::int64_t>())) {
       from.wrong(key, "at most 16 different layers, counted from 0");
       return {};
     }
@@ -169,8 +168,8 @@ inline void read_qwen2_5_vl_tower(config_reader& from, transformer& model) {
   model.norm = norm_kind::rms_norm;
   model.norm_bias = false;
   model.image.window_size = from.integer("window_size", 112);
-  model.image.whole = read_layers(
-      from, "fullatt_block_indexes", model, {.of = {7, 15, 23, 31}, .count = 4});
+  model.image.whole =
+      read_layers(from, "fullatt_block_indexes", model, {.of = {7, 15, 23, 31}, .count = 4});
   from.ignore("out_hidden_size");
 }
 inline void read_qwen3_vl_tower(config_reader& from, transformer& model) {
@@ -180,8 +179,8 @@ inline void read_qwen3_vl_tower(config_reader& from, transformer& model) {
   model.image.patch_bias = true;
   model.position_rows = from.integer("num_position_embeddings", 2304);
   if (model.position_rows < 1) from.wrong("num_position_embeddings", "at least 1");
-  model.image.tapped = read_layers(
-      from, "deepstack_visual_indexes", model, {.of = {8, 16, 24}, .count = 3});
+  model.image.tapped =
+      read_layers(from, "deepstack_visual_indexes", model, {.of = {8, 16, 24}, .count = 3});
   from.ignore("out_hidden_size");
 }
 

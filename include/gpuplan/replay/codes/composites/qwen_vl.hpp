@@ -83,6 +83,7 @@ class qwen_vl_tower_code final : public hugging_face_code {
     for (std::int64_t at = 0; at < layers; ++at) {
       beside[the_cosines] = cosines;
       beside[the_sines] = sines;
+      beside[the_ends] = in_windows(at) ? window_ends : ends;
       hidden = run_layer(at, hidden);
       for (std::int64_t which = 0; which < model.image.tapped.count; ++which)
         if (model.image.tapped.of[which] == at)
@@ -96,6 +97,7 @@ class qwen_vl_tower_code final : public hugging_face_code {
  protected:
   static constexpr int the_cosines = 1;
   static constexpr int the_sines = 2;
+  static constexpr int the_ends = 3;  // of the pieces of attention
   struct merger {
     module norm, first, second;
   };
@@ -106,8 +108,8 @@ class qwen_vl_tower_code final : public hugging_face_code {
     for (std::int64_t at = 0; at < layers; ++at) {
       const auto being_built = t.building_unit(at);
       const bool trains = trains_layer(at);
-      layer_modules made = built(
-          trains, {&its::before_attention, &its::before_mlp, &its::qkv, &its::out});
+      layer_modules made =
+          built(trains, {&its::before_attention, &its::before_mlp, &its::qkv, &its::out});
       if (model.gated_mlp) build(made, trains, {&its::gate});
       build(made, trains, {&its::up, &its::down});
       layers_.push(made);
@@ -137,6 +139,9 @@ class qwen_vl_tower_code final : public hugging_face_code {
     std::int64_t side = 1;
     while (side * side < joined_) ++side;
     return side;
+  }
+  [[nodiscard]] constexpr bool in_windows(std::int64_t layer) const {
+    return model.image.window_size != 0 && !model.image.whole.has(layer);
   }
   /// get_vision_window_index: an image's windows, those without patches too.
   [[nodiscard]] constexpr std::int64_t all_windows() const {
@@ -222,12 +227,10 @@ class qwen_vl_tower_code final : public hugging_face_code {
   }
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = layers_[index];
-    const bool in_windows = windows_.size() != 0 && !model.image.whole.has(index);
-    value x = add(t,
-                  input,
-                  attend_to(by,
-                            norm(input, by.before_attention),
-                            in_windows ? windows_ : whole_));
+    value x =
+        add(t,
+            input,
+            attend_to(by, norm(input, by.before_attention), in_windows(index) ? windows_ : whole_));
     value fed;
     {
       const value normed_x = norm(x, by.before_mlp);
@@ -331,6 +334,13 @@ class qwen_vl_language_code final : public hugging_face_decoder {
   const held_tensors* tapped = nullptr;  // what the first layers' results get added,
   tensor places{};                       // there
 
+  /// No layer comes any more.
+  constexpr void end_layers() {
+    tapped = nullptr;
+    places = {};
+    before_.drop();
+  }
+
  protected:
   constexpr void rotary_tables(const tensor& inverse,
                                element format,
@@ -430,8 +440,7 @@ class qwen_vl_code final : public composite_code {
     held_tensors tapped(t);
     for (int at = 0; at < seen.tapped.size(); ++at)
       tapped.push(rearranged(t, seen.tapped[at], seen.tapped[at].size));
-    const value positions =
-        full(t, {3, plan.micro_batch, setup.sequence_length}, element::int64);
+    const value positions = full(t, {3, plan.micro_batch, setup.sequence_length}, element::int64);
     {
       value shifts = t.charge(purpose::buffers)->make({plan.micro_batch, 1}, element::int64);
       shifts_ = std::move(shifts);
@@ -439,8 +448,7 @@ class qwen_vl_code final : public composite_code {
     language_.code.tapped = &tapped;
     language_.code.places = mask;
     value hidden = language_.code.run_embedded(t.share(embeds));
-    language_.code.tapped = nullptr;
-    language_.code.places = {};
+    language_.code.end_layers();
     return hidden;
   }
   constexpr value layer(int, const tensor&) override { return {}; }

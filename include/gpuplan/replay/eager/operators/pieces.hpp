@@ -1,6 +1,7 @@
 #pragma once
 
-// Tensors cut into any number of pieces, and pieces joined again; rows that a mask chooses. Private.
+// Tensors cut into any number of pieces, and pieces joined again; rows that a mask chooses.
+// Private.
 
 #include <gpuplan/replay/eager/node_backward.hpp>
 #include <gpuplan/replay/eager/operators/casts.hpp>
@@ -107,8 +108,8 @@ constexpr value join(tape& t, const held_tensors& pieces, int dimension) {
   list.size = whole;
   for (int at = 0; at < pieces.size(); ++at) {
     const tensor& piece = pieces[at];
-    const int by = at == 0 ? t.add_node(listed_node, {&piece})
-                           : t.add_node(listed_node, {&list, &piece});
+    const int by =
+        at == 0 ? t.add_node(listed_node, {&piece}) : t.add_node(listed_node, {&list, &piece});
     t.note(by, {dimension, piece.size[dimension]});
     t.result_of(by, list);
   }
