@@ -20,9 +20,26 @@ struct composite_reader {
   int language = 1;
 };
 
+// What a model has as a part alone.
+inline constexpr type_reader part_readers[] = {
+    {"qwen2_vl_vision", read_qwen2_vl_tower},
+    {"qwen2_5_vl_vision", read_qwen2_5_vl_tower},
+    {"qwen3_vl_vision", read_qwen3_vl_tower},
+    {"qwen2_vl_text", read_qwen2},
+    {"qwen2_5_vl_text", read_qwen2},
+    {"qwen3_vl_text", [](config_reader& from, transformer& model) {
+       model.head_dim = 128;
+       read_qwen3(from, model);
+     }}};
+[[nodiscard]] inline const type_reader* part_reader_of(std::string_view model_type) {
+  for (const type_reader& each : part_readers)
+    if (each.model_type == model_type) return &each;
+  return reader_of(model_type);
+}
+
 // A configuration of this type as a part.
 inline void read_as(config_reader& from, const std::string& type, component& part) {
-  const type_reader* const reader = reader_of(type);
+  const type_reader* const reader = part_reader_of(type);
   const catalog::listed_framework* const by = catalog::listed_implementation_of(type);
   if (reader == nullptr || by == nullptr)
     return from.refuse("model_type",

@@ -439,13 +439,6 @@ inline constexpr type_reader decoder_readers[] = {
        from.only("lm_head_bias", false);
      }},
     {"qwen2", read_qwen2},
-    {"qwen2_vl_text", read_qwen2},
-    {"qwen2_5_vl_text", read_qwen2},
-    {"qwen3_vl_text",
-     [](config_reader& from, transformer& model) {
-       model.head_dim = 128;
-       read_qwen3(from, model);
-     }},
     {"qwen3",
      [](config_reader& from, transformer& model) {
        model.head_dim = 128;

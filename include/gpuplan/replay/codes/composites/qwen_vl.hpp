@@ -66,8 +66,9 @@ class qwen_vl_tower_code final : public hugging_face_code {
     if (windows_.size() != 0)
       window_ends = full(t, sizes{1 + images * all_windows()}, element::int32);
     value hidden = embed(pixels, patches);
+    value from_table;
     if (positions_ != none) {
-      const value from_table = interpolated(numbers, shares);
+      from_table = interpolated(numbers, shares);
       hidden = add(t, hidden, cast(t, from_table, hidden->format));
     } else if (windows_.size() != 0) {
       hidden = in_order_of_windows(std::move(hidden));
@@ -183,9 +184,8 @@ class qwen_vl_tower_code final : public hugging_face_code {
     return rows;
   }
   constexpr value interpolated(const tensor& numbers, const tensor& shares) {
-    const value rows = embedding(t, numbers, positions_);
     const value each = view(t, shares, {shares.size[0], 4, 1});
-    return sum_over(t, multiply(t, rows, each), 1);
+    return sum_over(t, multiply(t, embedding(t, numbers, positions_), each), 1);
   }
   constexpr value in_order_of_windows(argument given) {
     const held x(given);

@@ -122,10 +122,8 @@ constexpr value join(tape& t, const held_tensors& pieces, int dimension) {
 
 // The numbers of the rows that a mask chooses (nonzero), which are read back.
 constexpr value chosen_numbers(tape& t, std::int64_t places, std::int64_t chosen) {
-  {
-    const value count = t.make(sizes{1}, element::int32);
-    t.touch(partial_sums(t.device));
-  }
+  const value count = t.make(sizes{1}, element::int32);
+  t.touch(partial_sums(t.device));
   value numbers = t.make({2, chosen}, element::int64, {"numbers of rows"});
   t.touch(256 + tile_states(places, 4224, 8));
   return numbers;
@@ -135,9 +133,13 @@ constexpr void rows_of_mask_backward(const node_backward& b) {
   tape& t = b.t;
   b.out[0] = t.make(b.by.size[1], b.g.format);
   const std::int64_t chosen = b.g.size[0];
-  const value numbers = chosen_numbers(t, b.kept(0).count(), chosen);
   const auto list = [&] { return t.make(sizes{chosen}, element::int64); };
-  const value linear = list();
+  value linear;
+  {
+    const value numbers = chosen_numbers(t, b.kept(0).count(), chosen);
+    const value row = list();
+    linear = list();
+  }
   const value sorted = list();
   const value order = list();
   { const value range = list(); }
