@@ -419,8 +419,7 @@ class qwen_vl_code final : public composite_code {
   }
   constexpr value forward() override {
     t.begin(moment::forward);
-    qwen_vl_tower_code::features seen(t);
-    const value hidden = run_model(seen);
+    const value hidden = run_model();
     t.begin(moment::loss);
     const value logits = language_.code.logits_of(hidden);
     return causal_lm_loss(logits, labels_);
@@ -430,7 +429,9 @@ class qwen_vl_code final : public composite_code {
   [[nodiscard]] constexpr std::int64_t images() const {
     return plan.micro_batch * part(0).sequences;
   }
-  constexpr value run_model(qwen_vl_tower_code::features& seen) {
+  // Qwen2VLModel
+  constexpr value run_model() {
+    qwen_vl_tower_code::features seen(t);
     value embeds = language_.code.embed(ids_);
     tower_.code.see(pixels_, seen);
     const value tokens = cast(t, rearranged(t, seen.tokens, seen.tokens->size), embeds->format);
