@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
+#include <gpuplan/detail/text.hpp>
+#include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/parameters.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -227,6 +230,50 @@ TEST_CASE("a program is told which key is wrong, or which type") {
   CHECK(why(R"({"model_type":"llama"})") == malformed.about("num_hidden_layers"));  // the first
   CHECK(why(R"({"model_type":"mamba9"})") == failure(errc::unknown_model_type).about("mamba9"));
   CHECK(why(std::string(100, '[')) == malformed.about("its nesting"));
+}
+
+TEST_CASE("images of any size fit their windows, their text, and a step") {
+  auto config = nlohmann::json::parse(
+      R"({"model_type":"qwen2_5_vl","text_config":{"hidden_size":64,"intermediate_size":128,)"
+      R"("num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":1,"vocab_size":100},)"
+      R"("vision_config":{"depth":2,"hidden_size":32,"intermediate_size":64,"num_heads":2,)"
+      R"("out_hidden_size":64,"fullatt_block_indexes":[1]}})");
+  const auto read = read_hugging_face_config(config.dump());
+  REQUIRE(read.shape);
+  gpuplan::composite_model model = read.composite;
+  gpuplan::component& tower = model.parts[0];
+  CHECK(tower.model.image.patches() == 32 * 32);
+  const auto said = [&](std::int64_t tokens, std::int64_t micro_batch) -> std::string {
+    const gpuplan::training_setup setup{.model = *read.shape,
+                                        .composite = &model,
+                                        .sequence_length = tokens,
+                                        .precision = gpuplan::bf16_mixed,
+                                        .framework = gpuplan::catalog::hugging_face_qwen_vl};
+    const auto valid = validate(setup, gpuplan::batch_plan{.micro_batch = micro_batch});
+    if (!valid) return gpuplan::failure_text(valid.why()).c_str();
+    const auto step = gpuplan::detail::flaw_of_step(setup, {.micro_batch = micro_batch});
+    return gpuplan::detail::failed(step) ? gpuplan::failure_text(step).c_str() : "";
+  };
+  CHECK(said(300, 2).empty());
+  CHECK(has(said(255, 2), "sequence_length 255"));
+  CHECK(has(said(255, 2), "at_least 256"));
+  tower.model.image.grid_width = 31;
+  CHECK(has(said(300, 2), "grid_width 31"));
+  tower.model.image.grid_width = 0;
+  CHECK(has(said(300, 2), "grid_width 0"));
+  tower.model.image.grid_width = 32;
+  CHECK(said(300, 256).empty());  // of 16 windows each
+  CHECK(has(said(300, 257), "pieces 4112"));
+  tower.model.image.window_size = 14;
+  CHECK(has(said(300, 2), "window_size 14"));
+  config["vision_config"]["fullatt_block_indexes"] = {2};
+  CHECK(has(complaint(config.dump()), "fullatt_block_indexes must be at most 16 different layers"));
+  config["vision_config"]["fullatt_block_indexes"] = {1};
+  config["vision_config"]["spatial_merge_size"] = 0;
+  CHECK(has(complaint(config.dump()), "spatial_merge_size must be from 1 to 64"));
+  config["vision_config"]["spatial_merge_size"] = 2;
+  config["vision_config"]["out_hidden_size"] = 65;
+  CHECK(has(complaint(config.dump()), "out_hidden_size must be the language model's hidden_size"));
 }
 
 TEST_CASE("a configuration of more than 4 MiB is not read") {
