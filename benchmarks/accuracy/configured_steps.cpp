@@ -42,7 +42,8 @@ json inputs_of(const row& source) {
 
 // Of these names the ones that modules of such a part have, joined by commas.
 std::string names_within(std::string_view names, const gpuplan::transformer& part) {
-  const bool is_tower = part.kind == gpuplan::model_kind::vision;
+  // CLIP's texts have a tower of the same modules.
+  const bool is_tower = part.kind == gpuplan::model_kind::vision || !part.gated_mlp;
   constexpr std::string_view of_towers[] = {
       "out_proj", "fc1", "fc2", "linear_fc1", "linear_fc2", "qkv", "proj"};
   constexpr std::string_view of_language[] = {"o_proj"};
