@@ -18,8 +18,9 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS
     "gpuplan, nlohmann-json3-dev (>= 3.11), libyaml-cpp-dev, libtomlplusplus-dev")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
     "plans the training of models on GPUs while C++ compiles - headers
- A header-only C++20 library: memory of a training step to the byte, batches, parallel layouts, learning
- rates, time and money, at run time or as constants. A configuration that would run out of memory does not
+ A header-only C++20 library: memory of a training step to the byte,
+ batches, parallel layouts, learning rates, time and money, at run time or
+ as constants. A configuration that would run out of memory does not
  compile.")
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME gpuplan)
@@ -27,8 +28,9 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION
     "plans the training of models on GPUs
- Says what fits a GPU, which micro-batch and parallel layout to take, how long a run takes and what it costs;
- reads a model's config.json and trainers' files, and writes them.")
+ Says what fits a GPU, which micro-batch and parallel layout to take, how
+ long a run takes and what it costs; reads a model's config.json and
+ trainers' files, and writes them.")
 
 # What Debian's policy wants beside the files of the components.
 string(TIMESTAMP year "%Y")
@@ -58,4 +60,5 @@ foreach(component IN ITEMS development program)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/debian/copyright ${folder}/changelog.gz
           DESTINATION share/doc/${name} COMPONENT ${component} EXCLUDE_FROM_ALL)
 endforeach()
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/compress_manual.cmake)
 include(CPack)
