@@ -1,6 +1,7 @@
 #include "notes.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 namespace accuracy {
 namespace {
@@ -19,6 +20,13 @@ void for_each_remark(std::string_view notes, Use use) {
 }
 
 }  // namespace
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& letter : result)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return result;
+}
 
 std::string_view value_in(std::string_view notes, std::string_view name) {
   std::string_view value;

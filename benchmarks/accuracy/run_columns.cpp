@@ -4,7 +4,6 @@
 #include <gpuplan/parameters.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -22,12 +21,6 @@ using gpuplan::number_format;
 using gpuplan::training_setup;
 namespace catalog = gpuplan::catalog;
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& letter : result)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return result;
-}
 bool has_word(std::string_view text, std::string_view word) {
   return text.find(word) != std::string_view::npos;
 }

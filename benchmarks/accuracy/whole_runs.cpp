@@ -5,9 +5,9 @@
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/interruptions.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/flops.hpp>
 #include <gpuplan/goodput.hpp>
 #include <gpuplan/memory/layouts.hpp>
+#include <gpuplan/parameters.hpp>
 #include <gpuplan/planner.hpp>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 #include <system_error>
 #include <utility>
 
-#include "run_columns.hpp"
+#include "notes.hpp"
 
 namespace accuracy {
 namespace {
@@ -45,10 +45,6 @@ std::int64_t count_in(const row& source, std::string_view column, std::int64_t o
 
 // ---- the model
 
-bool says(const row& source, std::string_view column, std::string_view word) {
-  return source.text(column).find(word) != std::string_view::npos;
-}
-
 transformer shape_of(const row& source) {
   transformer model{.kind = gpuplan::model_kind::decoder};
   model.num_hidden_layers = count_in(source, "layers", 0);
@@ -57,7 +53,7 @@ transformer shape_of(const row& source) {
   model.num_key_value_heads = count_in(source, "kv_heads", model.num_attention_heads);
   model.intermediate_size = count_in(source, "ffn", 0);
   model.vocab_size = count_in(source, "vocab", 0);
-  model.gated_mlp = says(source, "gated_mlp", "yes");
+  model.gated_mlp = source.text("gated_mlp") == "yes";
   if (model.gated_mlp) model.norm = gpuplan::norm_kind::rms_norm;
   if (model.num_attention_heads > 0) model.head_dim = model.hidden_size / model.num_attention_heads;
   return model;
@@ -97,13 +93,6 @@ std::int64_t usual_gpus(double parameters) {
   std::int64_t gpus = 8;
   while (gpus < 8192 && static_cast<double>(gpus) * 35e6 < parameters) gpus *= 2;
   return gpus;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& letter : result)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  return result;
 }
 
 // ---- who ran it
