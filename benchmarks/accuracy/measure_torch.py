@@ -7,6 +7,11 @@ Writes CSV files that the accuracy program compares with predictions:
   runs_measure_torch.csv  the same steps in the columns of published runs
   layers.csv              the forward and the backward of one transformer block
   matmul.csv              torch.matmul in bf16, as a linear layer calls it
+  families.csv            training steps of classes of transformers, where that is installed
+  kernels.csv             single kernels: products by shape, format and layout, attention forward and
+                          backward, element-wise operators by size
+  host.csv                what issuing an operator costs the host
+  traces.csv, traces/     ten steps under PyTorch's profiler: kernels and their time by operator
 
 Memory is that of the third of three steps. Times are medians between CUDA events, with quartiles;
 samples are taken back to back until the last 64 (of steps 10 at least) spread by less than 0.5 %,
@@ -28,7 +33,7 @@ from functools import partial
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from torch_measurement import files, gemm, settings
+from torch_measurement import families, files, gemm, kernels, settings
 from torch_measurement.rows import BadFile, RowFile
 from torch_measurement.runner import DeviceLost, Progress, run
 from torch_measurement.statistics import StopRule
@@ -36,9 +41,11 @@ from torch_measurement.statistics import StopRule
 # Steps are long, and products as many in a row as measure_gpu's.
 RULES = {
     "steps": StopRule(fewest=10),
+    "families": StopRule(fewest=10),
     "layers": StopRule(most_seconds=5.0),
     "matmul": StopRule(least_seconds=2.0),
 }
+KINDS = ("steps", "layers", "matmul", "families", "kernels", "host", "traces")
 QUICK_RULE = StopRule(fewest=10, least_seconds=0.1, spread=0.02, most_seconds=2.0)
 NO_DEVICE = 3
 INTERRUPTED = 130
@@ -61,8 +68,8 @@ def arguments(given):
         "--out", default="measured", metavar="FOLDER", help="where the files are (measured)"
     )
     parser.add_argument(
-        "--what", default="steps,layers,matmul", metavar="KINDS",
-        help="of steps, layers and matmul, with commas between (all)",
+        "--what", default=",".join(KINDS), metavar="KINDS",
+        help=f"of {', '.join(KINDS[:-1])} and {KINDS[-1]}, with commas between (all)",
     )  # fmt: skip
     parser.add_argument(
         "--only", action="append", default=[], metavar="TEXT",
@@ -89,9 +96,10 @@ def arguments(given):
     )  # fmt: skip
     asked = parser.parse_args(given)
     asked.what = asked.what.split(",")
-    unknown = set(asked.what) - {"steps", "layers", "matmul"}
+    unknown = set(asked.what) - set(KINDS)
     if unknown:
-        parser.error(f"--what: none of steps, layers and matmul: {', '.join(sorted(unknown))}")
+        kinds = f"{', '.join(KINDS[:-1])} and {KINDS[-1]}"
+        parser.error(f"--what: none of {kinds}: {', '.join(sorted(unknown))}")
     return asked
 
 
@@ -102,6 +110,12 @@ def items_of(asked):
         "steps": settings.quick_steps() if asked.quick else settings.steps(),
         "layers": settings.quick_layers() if asked.quick else settings.layers(),
         "matmul": shapes,
+        "families": families.families()[:: 8 if asked.quick else 1],
+        "kernels": kernels.kernels(asked.quick),
+        "host": kernels.host_calls(asked.quick),
+        "traces": [step for step in settings.steps() if step.id in kernels.TRACED][
+            : 1 if asked.quick else None
+        ],
     }
     found = {kind: settings.chosen(all_of[kind], asked.only) for kind in asked.what}
     if asked.minutes is None:
@@ -136,7 +150,7 @@ def torch_device(index):
 
 
 def measure_all(asked, items, device):
-    from torch_measurement import work
+    from torch_measurement import family_work, kernel_work, work
 
     is_timed = device.computes and not asked.memory_only
     if not is_timed and not asked.memory_only:
@@ -148,6 +162,10 @@ def measure_all(asked, items, device):
         "steps": ("torch_steps.csv", files.STEP_FILE, work.measure_step),
         "layers": ("layers.csv", files.LAYER_FILE, work.measure_layer),
         "matmul": ("matmul.csv", files.MATMUL_FILE, work.measure_matmul),
+        "families": ("families.csv", files.FAMILY_FILE, family_work.measure_family),
+        "kernels": ("kernels.csv", files.KERNEL_FILE, kernel_work.measure_kernel),
+        "host": ("host.csv", files.HOST_FILE, kernel_work.measure_host),
+        "traces": ("traces.csv", files.TRACE_FILE, kernel_work.measure_trace),
     }
     if is_timed:
         device.heat(3.0 if asked.quick else 30.0)
@@ -155,10 +173,12 @@ def measure_all(asked, items, device):
     os.makedirs(asked.out, exist_ok=True)
     for kind, wanted in items.items():
         # Without times there is nothing to say of layers and products.
-        if not wanted or (not is_timed and kind != "steps"):
+        if not wanted or (not is_timed and kind not in ("steps", "families")):
             continue
-        rule = rule_of(asked, kind) if is_timed else None
+        rule = rule_of(asked, kind) if is_timed and kind in RULES else None
         name, columns, measure = kinds[kind]
+        if kind == "traces":
+            measure = partial(measure, folder=os.path.join(asked.out, "traces"))
         file = RowFile(os.path.join(asked.out, name), columns, same)
         progress = Progress(sum(item.id not in file.ids for item in wanted), kind)
         try:

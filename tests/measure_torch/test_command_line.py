@@ -50,7 +50,8 @@ class CommandLine(unittest.TestCase):
         ended = start("--list", "--quick", torch=NO_TORCH)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         lines = ended.stdout.splitlines()
-        self.assertEqual({line.split()[0] for line in lines}, {"steps", "layers", "matmul"})
+        kinds = {"steps", "layers", "matmul", "families", "kernels", "host", "traces"}
+        self.assertEqual({line.split()[0] for line in lines}, kinds)
         only = start("--list", "--only", "vit-base.b64", "--what", "steps", torch=NO_TORCH)
         self.assertTrue(only.stdout)
         for line in only.stdout.splitlines():

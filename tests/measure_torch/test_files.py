@@ -6,7 +6,7 @@ import os
 import tempfile
 import unittest
 
-from torch_measurement import files, gemm, settings
+from torch_measurement import families, files, gemm, kernels, settings
 from torch_measurement.rows import BadFile, RowFile
 
 
@@ -14,7 +14,8 @@ class Settings(unittest.TestCase):
     def test_every_id_is_one(self):
         for items in (
             settings.steps(), settings.quick_steps(), settings.layers(), settings.quick_layers(),
-            gemm.default_shapes(), gemm.default_shapes(quick=True),
+            gemm.default_shapes(), gemm.default_shapes(quick=True), kernels.kernels(),
+            kernels.kernels(quick=True), kernels.host_calls(), families.families(),
         ):  # fmt: skip
             ids = [item.id for item in items]
             self.assertTrue(ids)
@@ -23,7 +24,8 @@ class Settings(unittest.TestCase):
     def test_every_column_has_a_place(self):
         for items, columns in (
             (settings.steps(), files.STEP_FILE), (settings.layers(), files.LAYER_FILE),
-            (gemm.default_shapes(), files.MATMUL_FILE),
+            (gemm.default_shapes(), files.MATMUL_FILE), (kernels.kernels(), files.KERNEL_FILE),
+            (kernels.host_calls(), files.HOST_FILE), (families.families(), files.FAMILY_FILE),
         ):  # fmt: skip
             self.assertLessEqual(items[0].columns().keys(), set(columns))
             self.assertEqual(len(columns), len(set(columns)))
@@ -42,6 +44,29 @@ class Settings(unittest.TestCase):
     def test_kernels_that_cannot_be(self):
         for step in [*settings.steps(), *settings.quick_steps()]:
             self.assertFalse(step.precision == "fp32" and step.attention == "flash", step.id)
+
+    def test_the_kernels_span_what_steps_have(self):
+        found = kernels.kernels()
+        for number_format in kernels.FORMATS:
+            shapes = {
+                (one.m, one.n, one.k)
+                for one in found
+                if (one.kind, one.format, one.op) == ("product", number_format, "tn")
+            }
+            self.assertGreaterEqual(len(shapes), 300, number_format)
+            if number_format == "fp8":
+                self.assertFalse([shape for shape in shapes if any(side % 16 for side in shape)])
+            else:
+                self.assertTrue([shape for shape in shapes if shape[1] % 2])
+                self.assertTrue([shape for shape in shapes if max(shape) < 1024])
+        attention = {(one.kernel, one.op) for one in found if one.kind == "attention"}
+        self.assertEqual(len(attention), 6)
+        self.assertEqual({one.op for one in found if one.kind == "elements"}, set(kernels.ELEMENTS))
+
+    def test_the_traced_steps_are_steps(self):
+        ids = {step.id for step in settings.steps()}
+        self.assertEqual(len(kernels.TRACED), 10)
+        self.assertEqual(set(kernels.TRACED) - ids, set())
 
     def test_choosing(self):
         steps = settings.steps()

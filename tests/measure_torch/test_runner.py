@@ -65,6 +65,21 @@ class Runs(unittest.TestCase):
         self.assertIn("no kernel: b: none that takes it", self.said.getvalue())
         self.assertEqual([row[0] for row in self.rows()], ["a", "c"])
 
+    def test_an_item_of_several_rows_is_there_once_its_first_is(self):
+        rows = [{"id": name, "bytes": at} for at, name in enumerate(("b", "b/1", "b/2"))]
+        self.assertEqual(self.run_all({"b": rows}), [])
+        self.assertEqual([row[0] for row in self.rows()], ["a", "b/1", "b/2", "b", "c"])
+        self.asked.clear()
+        self.run_all({"b": rows})
+        self.assertEqual(self.asked, [])
+        # What an interruption left of them is not written twice.
+        with open(self.path, encoding="utf-8") as file:
+            lines = file.readlines()
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.writelines(lines[:3])
+        self.run_all({"b": rows})
+        self.assertEqual([row[0] for row in self.rows()], ["a", "b/1", "b/2", "b", "c"])
+
     def test_again_measures_what_is_not_there(self):
         self.run_all({"a": RuntimeError("once"), "b": OutOfMemory()})
         self.asked.clear()

@@ -3,6 +3,8 @@
 import csv
 import os
 
+from .families import FAMILY_COLUMNS
+from .kernels import KERNEL_COLUMNS
 from .rows import text_of
 from .settings import LAYER_COLUMNS, MATMUL_COLUMNS, SETTING_COLUMNS
 
@@ -30,6 +32,22 @@ LAYER_FILE = (
 MATMUL_FILE = (
     "id", "torch_version", *MATMUL_COLUMNS, "fits", "usable_bytes", *with_quartiles("matmul"),
     "tflops", *TIMED, *FACTS,
+)  # fmt: skip
+
+FAMILY_FILE = (
+    "id", "torch_version", "transformers_version", *FAMILY_COLUMNS, "params_total",
+    "params_trainable", "matmul_flops_forward_backward", "peak_requested", "peak_allocated",
+    "peak_reserved", "fits", "usable_bytes", *with_quartiles("step"), "forward_s", "backward_s",
+    "optimizer_s", "launch_s", *TIMED, *FACTS,
+)  # fmt: skip
+KERNEL_FILE = (
+    "id", "torch_version", *KERNEL_COLUMNS, "flops", "bytes", "fits", "kernel_s", "kernel_q1_s",
+    "kernel_q3_s", "samples", "sm_clock_MHz", "power_W", *FACTS,
+)  # fmt: skip
+HOST_FILE = ("id", "torch_version", "op", "fits", *with_quartiles("host"), "samples", *FACTS)
+TRACE_FILE = (
+    "id", "torch_version", "step", "operator", "calls", "kernels", "device_s", "step_s", "profiled_s",
+    *FACTS,
 )  # fmt: skip
 
 # The columns of the tables of published runs, in their order.

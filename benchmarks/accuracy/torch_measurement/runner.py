@@ -62,10 +62,10 @@ def one_line(error):
 def run(items, file, measure, facts, progress, until=None, now=time.monotonic):
     """Appends a row for each item that the file does not have; returns the ids that failed.
 
-    `measure(item)` returns the measured columns. What runs out of memory is a row with fits=0; what
-    this version has no kernel for is named, has no row, and did not fail; what fails otherwise is
-    named, has no row, and is measured when the program runs again. Nothing is begun after the time
-    `until`.
+    `measure(item)` returns the measured columns, or whole rows where an item has several, the first
+    under its own id. What runs out of memory is a row with fits=0; what this version has no kernel
+    for is named, has no row, and did not fail; what fails otherwise is named, has no row, and is
+    measured when the program runs again. Nothing is begun after the time `until`.
     """
     failed = []
     for item in items:
@@ -76,7 +76,9 @@ def run(items, file, measure, facts, progress, until=None, now=time.monotonic):
             break
         begin = now()
         try:
-            measured = {"fits": 1, **measure(item)}
+            measured = measure(item)
+            if isinstance(measured, dict):
+                measured = {"fits": 1, **measured}
         except OutOfMemory as error:
             measured = {**error.columns, "fits": 0}
         except NoKernel as error:
@@ -88,7 +90,12 @@ def run(items, file, measure, facts, progress, until=None, now=time.monotonic):
             failed.append(item.id)
             progress.say(f"failed: {item.id}: {one_line(error)}")
             continue
-        file.append({**item.columns(), **facts, **measured})
-        outcome = "" if measured["fits"] else ", out of memory"
+        if isinstance(measured, dict):
+            file.append({**item.columns(), **facts, **measured})
+        else:
+            for row in measured[1:] + measured[:1]:  # an item is whole once its first is there
+                if row["id"] not in file.ids:
+                    file.append({**facts, **row})
+        outcome = "" if not isinstance(measured, dict) or measured["fits"] else ", out of memory"
         progress.step(f"{item.id}  {now() - begin:.1f} s{outcome}")
     return failed
