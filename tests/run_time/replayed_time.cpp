@@ -36,11 +36,24 @@ constexpr host_costs no_host{{}, {}, {}, {}, {}};
 constexpr kernel_shares at_once{.products = 1e12,
                                 .fp32_products = 1e12,
                                 .odd_products = 1,
+                                .odd_gradients = 1,
                                 .unaligned_products = 1,
-                                .flash_forward = 1e12,
-                                .flash_backward = 1e12,
+                                .flash_forward = {1e12},
+                                .flash_backward = {1e12},
                                 .elements = 1e12,
+                                .widening = 1e12,
+                                .strided = 1e12,
+                                .updates = {1e12, 1e12},
+                                .norms = {1e12, 1e12},
+                                .rms_norms = {1e12, 1e12},
+                                .norm_gradients = {1e12, 1e12},
+                                .softmaxes = {1e12, 1e12},
+                                .softmax_gradients = {1e12, 1e12},
+                                .sums = {1e12, 1e12},
                                 .between = {},
+                                .reduction = {},
+                                .product = {},
+                                .unfolding = {},
                                 .idle = {},
                                 .joules_per_flop = 0,
                                 .joules_per_byte = 0};
@@ -72,9 +85,12 @@ TEST_CASE("a host without a device takes what its operators and launches cost") 
 
 TEST_CASE("a device that never waits takes its kernels, one after the other") {
   kernel_shares all;  // of the data sheet
-  all.products = all.fp32_products = all.odd_products = all.unaligned_products = 1;
-  all.elements = all.functions = all.sums = all.softmaxes = 1;
-  all.between = {};
+  all.products = all.fp32_products = all.odd_products = all.odd_gradients = 1;
+  all.unaligned_products = all.elements = all.widening = all.strided = 1;
+  all.updates = all.norms = all.rms_norms = all.norm_gradients = all.softmaxes =
+      all.softmax_gradients = all.sums = {};
+  all.flash_forward = all.flash_backward = {1};
+  all.between = all.reduction = all.product = {};
   all.joules_per_flop = all.joules_per_byte = 0;
   const replayed_time model{
       .setup = gpt, .on = {.gpu = catalog::h100_sxm5_80gb}, .kernels = all, .host = no_host};

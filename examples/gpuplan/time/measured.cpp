@@ -43,6 +43,8 @@ operator_group group_of(const traced_operator& one) {
       return operator_group::softmax;
     case eager::kernel_kind::sums:
       return operator_group::sum;
+    case eager::kernel_kind::norms:
+    case eager::kernel_kind::rms_norms:
     case eager::kernel_kind::elements:
       break;
   }
@@ -50,6 +52,7 @@ operator_group group_of(const traced_operator& one) {
 }
 
 matmul_sizes sizes_of(const traced_operator& one) {
+  if (one.work.products == 0) return {};
   const eager::matrix_product& by = one.work.product;
   return io::upright(
       {.rows = by.rows, .inner = by.inner, .columns = by.columns, .batch = by.batch});

@@ -113,6 +113,9 @@ std::string name_of(const traced_operator& one) {
       return "softmax or loss";
     case eager::kernel_kind::sums:
       return "sum";
+    case eager::kernel_kind::norms:
+    case eager::kernel_kind::rms_norms:
+      return "norm";
     case eager::kernel_kind::elements:
       break;
   }

@@ -14,17 +14,18 @@ namespace device_kernels {
 /// H100, as benchmarks/results has it.
 inline constexpr kernel_shares hopper{};
 /// A100: products 253.7 and 256.5 TFLOP/s of 8192 and 16384 cubed by cuBLASLt with random data,
-/// attention forward 179.5 by flash-attention 2, which the backward's share is in proportion to.
-/// Its limit is in these. Element-wise kernels are taken to be as on H100.
+/// attention forward 179.5 by flash-attention 2 with heads of 128, which the backward's share is in
+/// proportion to; exponentials are an SM's of H100. Its limit is in these. Element-wise kernels and
+/// products of odd sizes are taken to be as on H100, where those run A100's instructions too.
 inline constexpr kernel_shares ampere = [] {
   kernel_shares found;
   found.products = 0.81;
-  found.odd_products = 0.52;
+  found.odd_products = found.odd_gradients = 0.52;
   found.unaligned_products = 0.7;
-  found.flash_forward = 0.575;
-  found.flash_backward = 0.5;
-  found.efficient_forward = 0.23;
-  found.efficient_backward = 0.18;
+  found.flash_forward.products = 0.69;
+  found.flash_backward.products = 0.56;
+  found.efficient_forward.products = 0.36;
+  found.efficient_backward.products = 0.24;
   found.joules_per_flop = found.joules_per_byte = 0;
   return found;
 }();
@@ -33,7 +34,7 @@ inline constexpr kernel_shares volta = [] {
   kernel_shares found = ampere;
   found.products = 0.76;
   found.fp32_products = 0.89;
-  found.odd_products = 0.38;
+  found.odd_products = found.odd_gradients = 0.38;
   found.unaligned_products = 0.5;
   return found;
 }();
@@ -44,10 +45,11 @@ inline constexpr kernel_shares geforce = [] {
   kernel_shares found = ampere;
   found.products = 1;
   found.fp32_products = 0.95;
-  found.flash_forward = found.efficient_forward = 0.6;
-  found.flash_backward = found.efficient_backward = 0.45;
-  found.elements = 0.88;
-  found.functions = found.sums = found.softmaxes = 1;
+  found.flash_forward.products = found.efficient_forward.products = 0.65;
+  found.flash_backward.products = found.efficient_backward.products = 0.48;
+  found.elements = found.widening = 0.88;
+  found.updates = found.norms = found.rms_norms = found.norm_gradients = found.softmaxes =
+      found.softmax_gradients = found.sums = {0.88, 0.88};
   return found;
 }();
 /// Cards of the same generations for workstations: 95 TFLOP/s of an RTX A6000 in fp16, 60 in TF32.
@@ -55,8 +57,8 @@ inline constexpr kernel_shares workstation = [] {
   kernel_shares found = geforce;
   found.products = 0.61;
   found.fp32_products = 0.78;
-  found.flash_forward = found.efficient_forward = 0.4;
-  found.flash_backward = found.efficient_backward = 0.3;
+  found.flash_forward.products = found.efficient_forward.products = 0.42;
+  found.flash_backward.products = found.efficient_backward.products = 0.31;
   return found;
 }();
 /// MI300X: products 668 TFLOP/s at best (stas00/ml-engineering), attention forward 329, a stream's
@@ -64,9 +66,9 @@ inline constexpr kernel_shares workstation = [] {
 inline constexpr kernel_shares cdna = [] {
   kernel_shares found = ampere;
   found.products = 0.51;
-  found.flash_forward = 0.25;
-  found.flash_backward = 0.22;
-  found.elements = 0.645;
+  found.flash_forward.products = 0.27;
+  found.flash_backward.products = 0.23;
+  found.elements = 0.77;
   return found;
 }();
 

@@ -54,6 +54,8 @@ enum class kernel_kind : unsigned char {
   elements,   // read and write what they are handed
   functions,  // likewise, of activations
   softmaxes,  // of rows, and losses
+  norms,
+  rms_norms,
   sums
 };
 
@@ -73,10 +75,12 @@ struct device_work {
   int fills = 0;     // cudaMemset
   int copies = 0;    // cudaMemcpy
   kernel_kind kind = kernel_kind::elements;
-  matrix_product product{};    // each of its products,
-  element operands{};          // and what it reads
+  matrix_product product{};    // each of its products; of attention the scores', of all pairs,
+  element operands{};          // and what it writes last
+  element input{};             // what it is handed first
   double attention_flops = 0;  // of all pairs of a query and a key, in a kernel of attention,
   bool is_flash = false;       // and whether that is FlashAttention's
+  bool is_strided = false;     // its elements do not lie in the same order in all operands
   bool is_again = false;       // what a forward has done before
   int stream = streams::operators;
   bool is_shared = false;      // stands for a collective, where one device has all parts

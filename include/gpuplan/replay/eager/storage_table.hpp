@@ -129,11 +129,29 @@ constexpr int kernels_of_elements(std::initializer_list<const tensor*> operands)
   return kernels;
 }
 
+// Whether all that have several elements have them in the same order, without gaps.
+constexpr bool is_in_one_order(std::initializer_list<const tensor*> operands) {
+  const tensor* first = nullptr;
+  for (const tensor* one : operands) {
+    if (!one->defined() || one->count() == 1) continue;
+    if (first == nullptr) {
+      first = one;
+      if (!is_dense(*one)) return false;
+    } else if (one->size != first->size) {
+      return false;
+    }
+    for (int at = 0; at < first->size.rank; ++at)
+      if (first->size[at] != 1 && one->stride[at] != first->stride[at]) return false;
+  }
+  return true;
+}
+
 // Of a copy: where both are without gaps and in the same order, no kernel.
 constexpr device_work work_of_copy(const tensor& from, const tensor& to) {
   if (from.format == to.format && from.is_contiguous() && to.is_contiguous())
     return device_work::copy();
-  return {.kernels = kernels_of_elements({&from, &to})};
+  return {.kernels = kernels_of_elements({&from, &to}),
+          .is_strided = !is_in_one_order({&from, &to})};
 }
 
 /// The storages of a step. Nodes and parameters, which name them, are the tape's.
@@ -279,6 +297,7 @@ class storage_table {
   /// show.
   constexpr void executes(std::initializer_list<const tensor*> operands, device_work work) {
     if (!counts_work_ || stopped_ || on_meta_) return;
+    if (operands.size() > 0) work.input = (*operands.begin())->format;
     for (const tensor* one : operands) {
       if (!one->defined()) continue;
       work.bytes += one->bytes();
@@ -304,7 +323,10 @@ class storage_table {
   constexpr void executes(std::initializer_list<const tensor*> operands,
                           kernel_kind kind = kernel_kind::elements) {
     if (!counts_work_ || stopped_ || on_meta_) return;
-    executes(operands, {.kernels = kernels_of_elements(operands), .kind = kind});
+    executes(operands,
+             {.kernels = kernels_of_elements(operands),
+              .kind = kind,
+              .is_strided = !is_in_one_order(operands)});
   }
   /// Likewise of what is no tensor of its own.
   constexpr void executes(std::int64_t bytes, device_work work = {}) {

@@ -76,6 +76,10 @@ constexpr std::int64_t bytes_of_kept(const node_backward& b) {
   return sum;
 }
 
+constexpr matrix_product scores_of(const tensor& q, const tensor& k) {
+  return {q.size[2], q.size[3], k.size[2], q.size[0] * q.size[1]};
+}
+
 struct flash_results {
   value out{};
   value sums{};
@@ -106,7 +110,10 @@ constexpr flash_results flash_kernel(
   t.release(part_sums);
   t.release(parts);
   t.executes({&q, &k, &v, &*made.out, &*made.sums, &*made.seed, &*made.unused},
-             {.kernels = splits > 1 ? 2 : 1, .attention_flops = flops, .is_flash = true});
+             {.kernels = splits > 1 ? 2 : 1,
+              .product = scores_of(q, k),
+              .attention_flops = flops,
+              .is_flash = true});
   return made;
 }
 
@@ -213,7 +220,11 @@ constexpr void flash_gradients(tape& t,
     kernels += 2;
   }
   t.executes({&gradient, &*out[0], &*out[1], &*out[2]},
-             {.kernels = kernels, .attention_flops = flops, .is_flash = true, .bytes = kept_bytes});
+             {.kernels = kernels,
+              .product = scores_of(q, k),
+              .attention_flops = flops,
+              .is_flash = true,
+              .bytes = kept_bytes});
   t.release(row_sums);
   t.release(sums);
   t.release(dense_result);
@@ -257,8 +268,9 @@ constexpr value efficient_attention(tape& t,
   // Results of wide heads do not stay in registers: they add up in fp32 outside.
   if (at_least(q->size[3], v->size[3]) > 128 && is_half(q->format))
     t.touch(4 * out->count(), "attention in fp32");
-  t.executes({&*q, &*k, &*v, &bias, &*out, &*sums, &*seed, &*offset},
-             {.fills = seed->defined() ? 2 : 0, .attention_flops = flops});
+  t.executes(
+      {&*q, &*k, &*v, &bias, &*out, &*sums, &*seed, &*offset},
+      {.fills = seed->defined() ? 2 : 0, .product = scores_of(*q, *k), .attention_flops = flops});
   t.keep(by, out);
   t.keep(by, sums);
   if (seed->defined()) {
@@ -328,6 +340,7 @@ constexpr void efficient_backward(const node_backward& b) {
   t.executes({&b.g, &*b.out[0], &*b.out[1], &*b.out[2]},
              {.kernels = kernels,
               .fills = is_zeroed ? 1 : 0,
+              .product = scores_of(q, k),
               .attention_flops = flops,
               .bytes = bytes_of_kept(b)});
   t.release(row_sums);

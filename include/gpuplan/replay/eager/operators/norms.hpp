@@ -28,7 +28,9 @@ constexpr value normed(tape& t,
   value average;
   if (takes_mean) average = t.make(one, element::fp32, {"means of rows", weight});
   const value spread = t.make(one, element::fp32, {"spreads of rows", weight});
-  t.executes({&x, &w, &b, &*result, &*average, &*spread}, {.kernels = x.is_contiguous() ? 1 : 2});
+  t.executes({&x, &w, &b, &*result, &*average, &*spread},
+             {.kernels = x.is_contiguous() ? 1 : 2,
+              .kind = takes_mean ? kernel_kind::norms : kernel_kind::rms_norms});
   if (takes_mean) t.keep(by, average);
   t.keep(by, spread);
   if (node* made = t.at(by)) made->parameter = weight;
@@ -80,7 +82,8 @@ constexpr void rms_norm_backward(const node_backward& b) {
   value together;
   if (!b.g.is_contiguous()) together = t.make(b.g.size, b.g.format);
   device_work work{.kernels = (b.wants(0) ? 1 : 0) + (b.wants(1) || b.wants(2) ? 1 : 0) +
-                              (b.g.is_contiguous() ? 0 : 1) + (b.kept(0).is_contiguous() ? 0 : 1)};
+                              (b.g.is_contiguous() ? 0 : 1) + (b.kept(0).is_contiguous() ? 0 : 1),
+                   .kind = kernel_kind::norms};
   for (int which = 0; which < b.by.kept; ++which) work.bytes += b.kept(which).bytes();
   for (int which = 0; which < b.by.inputs; ++which)
     if (b.wants(which)) work.bytes += b.out[which]->bytes();
