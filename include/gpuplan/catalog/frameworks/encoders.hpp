@@ -139,14 +139,16 @@ inline constexpr layer_class deberta{.name = &code_names::deberta,
                                      .recomputes_first_layers = false,
                                      .has_gradients_beside = true,
                                      .compares_texts = true,
-                                     .repeats_layers = false};
+                                     .repeats_layers = false,
+                                     .counts_work = true};
 /// Hugging Face's ModernBERT.
 inline constexpr layer_class modernbert{.name = &code_names::modernbert,
                                         .kind = model_kind::encoder,
                                         .flaw_of = detail::flaw_of_modernbert,
                                         .code = &eager::library_code,
                                         .compares_texts = true,
-                                        .repeats_layers = false};
+                                        .repeats_layers = false,
+                                        .counts_work = true};
 /// Hugging Face's ViT, CLIP's and SigLIP's towers.
 inline constexpr layer_class vit{.name = &code_names::vit,
                                  .kind = model_kind::vision,

@@ -129,13 +129,17 @@ inline constexpr layer_class gpt2{.name = &code_names::gpt2,
 /// Hugging Face's GPT-BigCode.
 inline constexpr layer_class gpt_bigcode{.name = &code_names::gpt_bigcode,
                                          .flaw_of = detail::flaw_of_gpt_bigcode,
-                                         .code = &eager::library_code};
+                                         .code = &eager::library_code,
+                                         .counts_work = true};
 /// Hugging Face's OPT, GPT-NeoX and GPT-J.
-inline constexpr layer_class opt{
-    .name = &code_names::opt, .flaw_of = detail::flaw_of_opt, .code = &eager::library_code};
+inline constexpr layer_class opt{.name = &code_names::opt,
+                                 .flaw_of = detail::flaw_of_opt,
+                                 .code = &eager::library_code,
+                                 .counts_work = true};
 inline constexpr layer_class gpt_neox{.name = &code_names::gpt_neox,
                                       .flaw_of = detail::flaw_of_gpt_neox,
-                                      .code = &eager::library_code};
+                                      .code = &eager::library_code,
+                                      .counts_work = true};
 inline constexpr layer_class gptj{
     .name = &code_names::gptj, .flaw_of = detail::flaw_of_gptj, .code = &eager::library_code};
 /// Hugging Face's T5.

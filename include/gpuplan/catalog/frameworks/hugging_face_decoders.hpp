@@ -66,10 +66,14 @@ namespace layer_classes {
 /// Hugging Face's Falcon, BLOOM and MPT.
 inline constexpr layer_class falcon{
     .name = &code_names::falcon, .flaw_of = detail::flaw_of_falcon, .code = &eager::library_code};
-inline constexpr layer_class bloom{
-    .name = &code_names::bloom, .flaw_of = detail::flaw_of_bloom, .code = &eager::library_code};
-inline constexpr layer_class mpt{
-    .name = &code_names::mpt, .flaw_of = detail::flaw_of_mpt, .code = &eager::library_code};
+inline constexpr layer_class bloom{.name = &code_names::bloom,
+                                   .flaw_of = detail::flaw_of_bloom,
+                                   .code = &eager::library_code,
+                                   .counts_work = true};
+inline constexpr layer_class mpt{.name = &code_names::mpt,
+                                 .flaw_of = detail::flaw_of_mpt,
+                                 .code = &eager::library_code,
+                                 .counts_work = true};
 }  // namespace layer_classes
 }  // namespace gpuplan
 

@@ -104,7 +104,8 @@ inline constexpr layer_class siglip{.name = &code_names::siglip,
 inline constexpr layer_class dinov2{.name = &code_names::dinov2,
                                     .kind = model_kind::vision,
                                     .flaw_of = detail::flaw_of_dinov2,
-                                    .code = &eager::library_code};
+                                    .code = &eager::library_code,
+                                    .counts_work = true};
 }  // namespace layer_classes
 
 namespace catalog {
