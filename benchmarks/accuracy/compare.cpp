@@ -14,6 +14,7 @@
 #include "compare_runs.hpp"
 #include "compare_steps.hpp"
 #include "configured_steps.hpp"
+#include "kernels.hpp"
 #include "memory.hpp"
 #include "model_index.hpp"
 #include "notes.hpp"
@@ -210,6 +211,10 @@ void compare_tuning(const model_index& models, row_comparisons& row) {
 }
 
 // ---- kinds of files
+
+void compare_kernel(const model_index&, row_comparisons& row) {
+  row.value(quantity::kernel_time, "kernel_s", [&] { return kernel_time_of(row.source); });
+}
 
 void compare_collective(const model_index&, row_comparisons& row) {
   row.value(quantity::bus_bandwidth, "busbw_GBps", [&] { return bus_bandwidth_of(row.source); });
@@ -453,6 +458,11 @@ const std::vector<file_kind>& kinds() {
         "energy_MWh",
         "pue"},
        {}},
+      {"kernels",
+       compare_kernel,
+       {"kind", "op", "format", "gpu"},
+       {"m", "n", "k", "batch", "heads", "kv_heads", "seq", "head_dim", "causal", "kernel_s"},
+       {"bytes", "sustained"}},
       {"collectives",
        compare_collective,
        {"gpu", "link", "collective", "algo"},

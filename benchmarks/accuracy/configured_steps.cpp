@@ -16,6 +16,7 @@
 
 #include "adapters.hpp"
 #include "compare_steps.hpp"
+#include "step_predictions.hpp"
 
 namespace accuracy {
 namespace {
@@ -172,6 +173,7 @@ std::string read_model(const row& source, const std::string& config, described_s
   if (!by) by = gpuplan::catalog::implementation_of(read.model_type);
   if (!by) return gpuplan::failure_text(by.why()).c_str();
   setup.framework = by->framework;
+  read_version(source, setup);
   if (read.composite.size() == 0) return {};
   described.composite = std::make_shared<gpuplan::composite_model>(read.composite);
   setup.composite = described.composite.get();
@@ -261,6 +263,11 @@ void compare_configured_step(row_comparisons& row) {
           "matmul_flops_forward_backward",
           static_cast<std::int64_t>(counts.hardware().value()));
   compare_step_memory(row);
+  row.value(quantity::step_time, "step_s", [&]() -> prediction {
+    const predicted_step timed = predict_eager_step(describe_timed_step(row.source));
+    if (!timed.why_not.empty()) return timed.why_not;
+    return number(timed.seconds);
+  });
 }
 
 }  // namespace accuracy

@@ -194,9 +194,7 @@ std::string read_setup(const row& source, training_setup& setup) {
   } else if (source.text("parallel") != "single") {
     return not_known("parallel", source.text("parallel"));
   }
-  setup.framework.implementation.keeps_workspaces = is_before_2_15(source.text("torch_version"));
-  setup.framework.implementation.random_states_on_host =
-      setup.framework.implementation.keeps_workspaces;
+  read_version(source, setup);
   if (source.text("loss") == "cross_entropy_fp32_logits")
     setup.framework.implementation.logits = gpuplan::logits_kind::to_fp32;
   setup.sequence_length = source.integer_or("seq_len", 0);
@@ -210,6 +208,12 @@ std::string read_setup(const row& source, training_setup& setup) {
 }
 
 }  // namespace
+
+void read_version(const row& source, training_setup& setup) {
+  setup.framework.implementation.keeps_workspaces =
+      setup.framework.implementation.random_states_on_host =
+          is_before_2_15(source.text("torch_version"));
+}
 
 std::string read_numerics(const row& source, training_setup& setup) {
   setup.optimizer.clips_gradients = source.flag("grad_clip");

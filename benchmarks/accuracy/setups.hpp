@@ -25,6 +25,9 @@ void refuse_invalid(described_setup& described);
 /// Reads what columns say of precision and optimizer; why they are not known, or nothing.
 std::string read_numerics(const row& source, gpuplan::training_setup& setup);
 
+/// Reads what the version of PyTorch changes.
+void read_version(const row& source, gpuplan::training_setup& setup);
+
 /// The setup and the batch of a row. Throws `bad_file` for a cell that no step can have.
 described_setup describe_setup(const row& source);
 

@@ -85,6 +85,7 @@ timed_run describe_timed_step(const row& source) {
   timed_run run;
   const described_setup described = describe_setup(source);
   run.setup = described.setup;
+  run.composite = described.composite;
   run.plan = described.plan;
   run.why_not = described.why_not;
   put_on_device(source, run);

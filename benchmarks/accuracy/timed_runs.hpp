@@ -15,6 +15,7 @@ namespace accuracy {
 
 struct timed_run {
   gpuplan::training_setup setup{};
+  std::shared_ptr<gpuplan::composite_model> composite{};  // that of the setup, if it has one
   gpuplan::batch_plan plan{};
   gpuplan::cluster on{};
   std::string why_not;  // blank where the library can say how long a step takes
