@@ -33,7 +33,7 @@ inline void check(const measured_step& step) {
   setup.model = *read.shape;
   setup.framework = catalog::implementation_of(read.architecture)->framework;
   REQUIRE(validate(setup, step.plan));
-  const memory_counts peak = replay(setup, step.plan).peak;
+  const memory_counts peak = replay(setup, step.plan)->peak;
   const auto counts = counts_of(setup, step.plan);
   REQUIRE(counts);
   CHECK(counts->parameters == step.parameters);

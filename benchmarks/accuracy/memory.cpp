@@ -68,7 +68,7 @@ predicted_memory predicted(const described_setup& described, memory_method by) {
   memory.why_not = described.why_not;
   if (!memory.why_not.empty()) return memory;
   if (by == memory_method::replay) {
-    memory.step = gpuplan::replay(described.setup, described.plan, steps);
+    memory.step = *gpuplan::replay(described.setup, described.plan, steps);
     return memory;
   }
   const gpuplan::memory_profile profile({described.setup, 0}, described.plan.data_parallel);
@@ -85,7 +85,7 @@ predicted_memory predicted(const described_setup& described, memory_method by) {
 std::int64_t replayed_batch(described_setup described, std::int64_t usable) {
   return largest_batch(usable, [&](std::int64_t batch) {
     described.plan.micro_batch = batch;
-    const auto step = gpuplan::replay(described.setup, described.plan, steps, usable);
+    const auto step = *gpuplan::replay(described.setup, described.plan, steps, usable);
     return step.fits ? std::optional(step.peak.allocated) : std::nullopt;
   });
 }
@@ -123,7 +123,7 @@ gpuplan::step_memory step_of(const row& source, const described_setup& described
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   if (const auto usable = source.integer("usable_bytes"))
     most = share == 1 ? *usable : static_cast<std::int64_t>(share * static_cast<double>(*usable));
-  return gpuplan::replay(described.setup, described.plan, steps, most, device);
+  return *gpuplan::replay(described.setup, described.plan, steps, most, device);
 }
 
 struct described_device {
@@ -171,11 +171,11 @@ predicted_memory device_memory_of(const row& source, const described_setup& desc
   predicted.why_not = device.why_not;
   if (!predicted.why_not.empty()) return predicted;
   for (const gpuplan::training_setup& stage : stages_of(described.setup)) {
-    const gpuplan::step_memory step = gpuplan::replay(stage,
-                                                      short_batch(described),
-                                                      steps,
-                                                      std::numeric_limits<std::int64_t>::max(),
-                                                      device.traits);
+    const gpuplan::step_memory step = *gpuplan::replay(stage,
+                                                       short_batch(described),
+                                                       steps,
+                                                       std::numeric_limits<std::int64_t>::max(),
+                                                       device.traits);
     if (step.peak.reserved > predicted.step.peak.reserved) predicted.step = step;
   }
   predicted.beside =
@@ -190,11 +190,11 @@ predicted_memory stage_memory_of(const row& source, const described_setup& descr
   const described_device device = device_of(source, described);
   predicted.why_not = device.why_not;
   if (!predicted.why_not.empty()) return predicted;
-  predicted.step = gpuplan::replay(described.setup,
-                                   short_batch(described),
-                                   steps,
-                                   std::numeric_limits<std::int64_t>::max(),
-                                   device.traits);
+  predicted.step = *gpuplan::replay(described.setup,
+                                    short_batch(described),
+                                    steps,
+                                    std::numeric_limits<std::int64_t>::max(),
+                                    device.traits);
   return predicted;
 }
 
@@ -244,7 +244,7 @@ predicted_fit fit_of(const row& source, const described_setup& described) {
                                          steps,
                                          static_cast<std::int64_t>(left),
                                          device.traits)
-                             .fits;
+                             ->fits;
     });
   };
   predicted.fits = fits_into(1);

@@ -4,8 +4,10 @@
 // byte where the code of the model is known. At run time.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/replay/caching_allocator.hpp>
 #include <gpuplan/replay/training_job.hpp>
+#include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
@@ -87,14 +89,19 @@ class moment_peaks final : public memory_events {
 
 /// The memory of the last of `steps` training steps, from the construction of the model on, on a
 /// device that has `capacity` bytes for PyTorch. The optimizer's states come into being in the
-/// first step, and the allocator's reserves settle in the second or third. Precondition: `validate`
-/// accepts the setup and the plan.
-[[nodiscard]] inline step_memory replay(
+/// first step, and the allocator's reserves settle in the second or third. Errors: those of
+/// `transformer_memory` of the setup, and of it with the plan; `out_of_bounds` of the device, and
+/// of more than 2^20 passes through a layer; `not_positive` of the steps, `negative` of the
+/// capacity.
+[[nodiscard]] inline result<step_memory> replay(
     const training_setup& setup,
     const batch_plan& plan,
     int steps = 3,
     std::int64_t capacity = std::numeric_limits<std::int64_t>::max(),
     eager::device_traits device = {}) {
+  if (const failure why = detail::flaw_of_replay(setup, plan, device, steps); detail::failed(why))
+    return why;
+  if (capacity < 0) return failure(errc::negative, named_fact{fact::capacity, capacity});
   eager::moment_peaks memory(capacity);
   eager::train(memory, setup, plan, device, nullptr, [&](eager::training_job& job) {
     for (int step = 0; step < steps && memory.fits(); ++step) {

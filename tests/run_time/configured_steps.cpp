@@ -68,7 +68,7 @@ TEST_CASE("steps of models by their configurations, to the byte") {
     const training_setup setup = setup_of(row);
     const batch_plan plan{.micro_batch = row.micro_batch, .accumulation = row.accumulation};
     REQUIRE(validate(setup, plan));
-    const step_memory memory = replay(setup, plan);
+    const step_memory memory = *replay(setup, plan);
     CHECK(memory.peak.requested == row.requested);
     CHECK(memory.peak.allocated == row.allocated);
     const auto counts = counts_of(setup, plan);

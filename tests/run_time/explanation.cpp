@@ -40,7 +40,7 @@ void check_pieces(const training_setup& setup, const batch_plan& plan) {
   CAPTURE(plan.data_parallel);
   CAPTURE(setup.parallelism.zero_stage);
   REQUIRE(validate(setup));
-  const memory_explanation why = explain(setup, plan);
+  const memory_explanation why = *explain(setup, plan);
   const step_peaks peaks = peaks_of(setup, plan);
   CHECK(why.peak.total == peaks.peak().total);
   CHECK(why.when == peaks.when());
@@ -180,7 +180,7 @@ TEST_CASE("likewise of Megatron-Core's ranks and stages") {
     setup.parallelism.tensor_parallel = 2;
     REQUIRE(validate(setup));
     const batch_plan plan{.micro_batch = 2, .data_parallel = 2, .accumulation = 4};
-    const memory_explanation why = explain(setup, plan);
+    const memory_explanation why = *explain(setup, plan);
     std::int64_t sum = 0;
     for (const memory_piece& piece : why.pieces) {
       sum += piece.total();
@@ -191,16 +191,16 @@ TEST_CASE("likewise of Megatron-Core's ranks and stages") {
 }
 
 TEST_CASE("the pieces are what the allocator was asked for") {
-  const memory_explanation why = explain(plain_gpt2, {.micro_batch = 8});
+  const memory_explanation why = *explain(plain_gpt2, {.micro_batch = 8});
   CHECK(why.peak.total == 8'619'549'484);
-  CHECK(replay(plain_gpt2, {.micro_batch = 8}).peak.requested == why.peak.total);
+  CHECK(replay(plain_gpt2, {.micro_batch = 8})->peak.requested == why.peak.total);
   std::int64_t sum = 0;
   for (const memory_piece& piece : why.pieces) sum += piece.total();
   CHECK(sum == 8'619'549'484);
 }
 
 TEST_CASE("a piece says what it is, how many there are, and what its sizes are") {
-  const memory_explanation why = explain(plain_gpt2, {.micro_batch = 8});
+  const memory_explanation why = *explain(plain_gpt2, {.micro_batch = 8});
   CHECK(why.when == step_moment::loss_backward);
   const memory_piece& input_of_gelu = piece_of(why, "up: output", "activation");
   CHECK(input_of_gelu.in_layers);
@@ -219,7 +219,7 @@ TEST_CASE("equal sizes have the name of what they are") {
   setup.sequence_length = 768;  // the hidden size,
   setup.model.intermediate_size = 768;
   setup.model.vocab_size = 768;
-  const memory_explanation why = explain(setup, {.micro_batch = 12});  // and the heads
+  const memory_explanation why = *explain(setup, {.micro_batch = 12});  // and the heads
   CHECK(formula(piece_of(why, "up: output", "activation")) ==
         "12 layers x 12 samples x 768 tokens x 768 intermediate x 2 B");
   CHECK(formula(piece_of(why, "down: weight")) ==
@@ -230,7 +230,7 @@ TEST_CASE("equal sizes have the name of what they are") {
 }
 
 TEST_CASE("a timeline's largest point is the peak") {
-  const std::vector<memory_point> points = timeline_of(plain_gpt2, {.micro_batch = 8});
+  const std::vector<memory_point> points = *timeline_of(plain_gpt2, {.micro_batch = 8});
   const auto largest =
       std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) {
         return a.in_use.total < b.in_use.total;

@@ -148,8 +148,8 @@ TEST_CASE("a trace has the timeline's points, and times in which nothing of the 
                                       .attention = gpuplan::attention_kernel::flash,
                                       .framework = gpuplan::catalog::torch_gpt};
   const gpuplan::batch_plan plan{.micro_batch = 8, .accumulation = 2};
-  const gpuplan::memory_trace trace = gpuplan::trace_of(setup, plan);
-  const std::vector<gpuplan::memory_point> points = gpuplan::timeline_of(setup, plan);
+  const gpuplan::memory_trace trace = *gpuplan::trace_of(setup, plan);
+  const std::vector<gpuplan::memory_point> points = *gpuplan::timeline_of(setup, plan);
   std::size_t at = 0;
   std::vector<bool> is_there(trace.blocks.size(), false);
   std::fill_n(is_there.begin(), trace.before, true);

@@ -59,7 +59,7 @@ TEST_CASE("the steps of a model of one's own, to the byte") {
     setup.parallelism.zero_stage = static_cast<int>(numbers[6]);
     const batch_plan plan{numbers[0], numbers[5], numbers[7]};
     REQUIRE(is_valid(setup, plan));
-    const step_memory replayed = replay(setup, plan);
+    const step_memory replayed = *replay(setup, plan);
     CHECK(replayed.peak.requested == numbers[11]);
     CHECK(replayed.peak.allocated == numbers[12]);
     CHECK(replayed.peak.reserved == numbers[13]);
@@ -91,7 +91,7 @@ TEST_CASE("a few of its layers tell of all") {
           CAPTURE(layers);
           CAPTURE(ranks);
           REQUIRE(is_valid(setup, plan));
-          CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan).peak.requested);
+          CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan)->peak.requested);
         }
 }
 
@@ -99,13 +99,14 @@ TEST_CASE("every question about memory takes it") {
   const training_setup setup = setup_of(4, 256);
   const batch_plan plan{64, 1, 1};
   const std::int64_t peak = peaks_of(setup, plan).peak().total;
-  const memory_explanation explained = explain(setup, plan);
+  const memory_explanation explained = *explain(setup, plan);
   CHECK(explained.peak.total == peak);
   std::int64_t pieces = 0;
   for (const memory_piece& piece : explained.pieces) pieces += piece.total();
   CHECK(pieces == peak);
   std::int64_t most = 0;
-  for (const memory_point& point : timeline_of(setup, plan))
+  const std::vector<memory_point> points = *timeline_of(setup, plan);
+  for (const memory_point& point : points)
     if (point.in_use.total > most) most = point.in_use.total;
   CHECK(most == peak);
   const memory_breakdown parts = transformer_memory{setup}.breakdown(plan);

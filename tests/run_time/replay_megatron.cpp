@@ -155,7 +155,7 @@ TEST_CASE("Megatron-Core's steps are replayed to the byte") {
   for (const measured_step& measured : steps) {
     CAPTURE(measured.what);
     REQUIRE(validate(measured.setup));
-    const step_memory step = replay(measured.setup, measured.plan);
+    const step_memory step = *replay(measured.setup, measured.plan);
     CHECK(step.before.allocated == measured.before);
     CHECK(step.peak.requested == measured.requested);
     CHECK(step.peak.allocated == measured.allocated);

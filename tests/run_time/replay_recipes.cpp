@@ -99,7 +99,7 @@ void check(const training_setup& setup,
       .micro_batch = 2, .data_parallel = data_parallel, .accumulation = accumulation};
   const auto valid = validate(setup, plan);
   CHECK(static_cast<bool>(valid));
-  const memory_counts peak = replay(setup, plan).peak;
+  const memory_counts peak = replay(setup, plan)->peak;
   CHECK(peak.requested == requested);
   CHECK(peak.allocated == allocated);
   CHECK(peak.reserved == reserved);
@@ -254,7 +254,7 @@ TEST_CASE("heads wider than 256 take the efficient kernel where none is named") 
     setup.model.vocab_size = 64;  // so that the layers are most of it
     setup.attention = kernel;
     REQUIRE(validate(setup, {.micro_batch = 2}));
-    return replay(setup, {.micro_batch = 2}, 2).forward.requested;
+    return replay(setup, {.micro_batch = 2}, 2)->forward.requested;
   };
   training_setup hugging_face = llama;
   hugging_face.framework = catalog::hugging_face_llama;

@@ -52,7 +52,7 @@ memory_counts replayed(const measured_step& step) {
   setup.framework.implementation.compiles_layers =
       step.with.framework.implementation.compiles_layers;
   CHECK(validate(setup));
-  return replay(setup, {.micro_batch = step.micro_batch, .data_parallel = step.ranks}).peak;
+  return replay(setup, {.micro_batch = step.micro_batch, .data_parallel = step.ranks})->peak;
 }
 
 constexpr training_setup checkpoint_each{.recompute = recompute_mode::full};
@@ -185,7 +185,7 @@ TEST_CASE("a few layers tell what all of torchtitan's take") {
     setup.framework = catalog::torchtitan;
     setup.framework.implementation.compiles_layers = with.framework.implementation.compiles_layers;
     const batch_plan plan{.micro_batch = 2, .data_parallel = 4};
-    CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan).peak.requested);
+    CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan)->peak.requested);
   }
 }
 

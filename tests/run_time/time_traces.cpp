@@ -118,7 +118,7 @@ TEST_CASE("an eager step is traced operator by operator") {
   const batch_plan plan{.micro_batch = 1};
   const replayed_time model{.setup = gpt2_setup(), .on = {.gpu = catalog::h100_sxm5_80gb}};
   CHECK(found.end == doctest::Approx(model.step(plan)->value()).epsilon(1e-9));
-  CHECK(found.most_memory == static_cast<double>(explain(model.setup, plan).peak.total));
+  CHECK(found.most_memory == static_cast<double>(explain(model.setup, plan)->peak.total));
   // each operator twice: on the host, and on the device
   CHECK(found.categories.at("host") * 2 == [&] {
     std::size_t all = 0;

@@ -91,7 +91,7 @@ std::vector<stage_line> stages_of(gpuplan::training_setup setup, const gpuplan::
   std::vector<stage_line> lines;
   for (std::int64_t stage = 0; stage < setup.parallelism.pipeline_parallel; ++stage) {
     setup.place.stage = stage;
-    const gpuplan::memory_explanation why = gpuplan::explain(setup, drawn(setup, whole));
+    const gpuplan::memory_explanation why = *gpuplan::explain(setup, drawn(setup, whole));
     const gpuplan::parallelism& layout = setup.parallelism;
     const std::int64_t all = setup.model.layers();
     lines.push_back(
@@ -128,7 +128,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
     named.setup.place.stage = asked.stage >= 0 ? asked.stage : highest(stages);
   }
   const gpuplan::batch_plan plan = drawn(named.setup, stated.plan);
-  const std::vector<gpuplan::memory_point> points = gpuplan::timeline_of(named.setup, plan);
+  const std::vector<gpuplan::memory_point> points = *gpuplan::timeline_of(named.setup, plan);
   answer made{
       .title = named.name + ": the memory of a training step",
       .what = setups::in_words(named.setup, stated.plan) + "; " + named.setup.framework.name +
@@ -136,7 +136,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
               (stages.empty() ? std::string()
                               : "; pipeline stage " + std::to_string(named.setup.place.stage)),
       .lines = lines_of(points, named.setup.model.layers()),
-      .why = gpuplan::explain(named.setup, plan)};
+      .why = *gpuplan::explain(named.setup, plan)};
   made.stages = std::move(stages);
   if (asked.all) made.most_pieces = std::numeric_limits<std::size_t>::max();
   std::vector<gpuplan::gpu_spec> gpus;

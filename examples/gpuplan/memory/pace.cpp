@@ -41,7 +41,7 @@ timed_trace timed(const roofline_time& by, const batch_plan& plan, const batch_p
   const double products =
       in(matmul_ceiling(gpu, format_of_linears(by.setup.precision))->value, 1_TFLOPS) * 1e12;
   const double bytes_per_s = in(memory_ceiling(gpu).value, 1_GBps) * 1e9;
-  timed_trace made{.trace = trace_of(by.setup, drawn),
+  timed_trace made{.trace = *trace_of(by.setup, drawn),
                    .clock = std::string("time as estimated for ") + gpu.name};
   made.times = times_of(made.trace,
                         pace_of(by.breakdown(plan),

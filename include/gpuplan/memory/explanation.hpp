@@ -4,10 +4,12 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
+#include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/explanation/dimensions.hpp>
 #include <gpuplan/replay/explanation/storages.hpp>
 #include <gpuplan/replay/training_job.hpp>
+#include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <algorithm>
@@ -158,10 +160,14 @@ inline std::vector<memory_piece> pieces_of(const std::vector<eager::live_storage
 }  // namespace detail
 
 /// The peak of a step, tensor by tensor, from two replays of all layers: what `peaks_of` and the
-/// requested peak of `replay` count. Precondition: `validate` accepts setup and plan.
-[[nodiscard]] inline memory_explanation explain(const training_setup& setup,
-                                                const batch_plan& plan,
-                                                const eager::device_traits& device = {}) {
+/// requested peak of `replay` count. Errors: those of `transformer_memory` of the
+/// setup, and of it with the plan; `out_of_bounds` of the device, and of more than 2^20 passes
+/// through a layer.
+[[nodiscard]] inline result<memory_explanation> explain(const training_setup& setup,
+                                                        const batch_plan& plan,
+                                                        const eager::device_traits& device = {}) {
+  if (const failure why = detail::flaw_of_replay(setup, plan, device); detail::failed(why))
+    return why;
   eager::peak_finder finder(setup.model);
   eager::train(finder, setup, plan, device, nullptr, [&](eager::training_job& job) {
     job.settle();

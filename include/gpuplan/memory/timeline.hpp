@@ -4,8 +4,10 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
+#include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/replay/eager/memory_events.hpp>
 #include <gpuplan/replay/training_job.hpp>
+#include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
@@ -57,9 +59,13 @@ class recorded_memory final : public memory_events {
 }  // namespace eager
 
 /// The step that `peaks_of` looks at, with one point for each allocation. The largest is the peak.
-/// Precondition: `validate` accepts setup and plan.
-[[nodiscard]] inline std::vector<memory_point> timeline_of(
+/// Errors: those of `transformer_memory` of the
+/// setup, and of it with the plan; `out_of_bounds` of the device, and of more than 2^20 passes
+/// through a layer.
+[[nodiscard]] inline result<std::vector<memory_point>> timeline_of(
     const training_setup& setup, const batch_plan& plan, const eager::device_traits& device = {}) {
+  if (const failure why = detail::flaw_of_replay(setup, plan, device); detail::failed(why))
+    return why;
   eager::recorded_memory memory(setup.model);
   std::vector<memory_point> points;
   eager::train(memory, setup, plan, device, nullptr, [&](eager::training_job& job) {

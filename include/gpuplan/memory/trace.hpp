@@ -120,11 +120,14 @@ class traced_memory final : public memory_events {
 
 }  // namespace eager
 
-/// The step that `timeline_of` looks at, with every block that comes and goes. Precondition:
-/// `validate` accepts setup and plan.
-[[nodiscard]] inline memory_trace trace_of(const training_setup& setup,
-                                           const batch_plan& plan,
-                                           const eager::device_traits& device = {}) {
+/// The step that `timeline_of` looks at, with every block that comes and goes. Errors: those of
+/// `transformer_memory` of the setup, and of it with the plan; `out_of_bounds` of the device, and
+/// of more than 2^20 passes through a layer.
+[[nodiscard]] inline result<memory_trace> trace_of(const training_setup& setup,
+                                                   const batch_plan& plan,
+                                                   const eager::device_traits& device = {}) {
+  if (const failure why = detail::flaw_of_replay(setup, plan, device); detail::failed(why))
+    return why;
   eager::traced_memory memory(setup.model);
   memory_trace trace;
   eager::train(memory, setup, plan, device, nullptr, [&](eager::training_job& job) {

@@ -231,6 +231,43 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
   return plan;
 }
 
+namespace detail {
+
+// What keeps so many steps of every layer and micro-batch from being replayed, or no failure.
+constexpr failure flaw_of_replay(const training_setup& setup,
+                                 const batch_plan& plan,
+                                 const eager::device_traits& device,
+                                 std::int64_t steps = 1) {
+  if (const auto valid = validate(transformer_memory{setup}); !valid) return valid.why();
+  if (const auto valid = validate(transformer_memory{setup}, plan); !valid) return valid.why();
+  const std::int64_t most_threads = 1 << 20;
+  for (const named_fact& count :
+       {named_fact{fact::multiprocessors, device.multiprocessors},
+        named_fact{fact::threads_per_multiprocessor, device.threads_per_multiprocessor}})
+    if (count.value < 1 || count.value > most_threads)
+      return failure(errc::out_of_bounds,
+                     {count, {fact::at_least, 1}, {fact::at_most, most_threads}});
+  const std::int64_t most_workspace = std::int64_t{1} << 40;
+  for (const named_fact& size : {named_fact{fact::matrix_workspace, device.matrix_workspace},
+                                 named_fact{fact::bias_workspace, device.bias_workspace}})
+    if (size.value < 0 || size.value > most_workspace)
+      return failure(errc::out_of_bounds,
+                     {size, {fact::at_least, 0}, {fact::at_most, most_workspace}});
+  if (steps < 1) return failure(errc::not_positive, named_fact{fact::steps, steps});
+  const checked_integer passes =
+      checked_product(setup.model.layers() + 1, plan.accumulation, steps);
+  const std::int64_t most_passes = 1 << 20;  // which take some seconds
+  if (!passes.ok || passes.value > most_passes)
+    return failure(errc::out_of_bounds,
+                   {{fact::accumulation, plan.accumulation},
+                    {fact::num_hidden_layers, setup.model.num_hidden_layers},
+                    {fact::steps, steps},
+                    {fact::at_most, most_passes}});
+  return {};
+}
+
+}  // namespace detail
+
 constexpr bytes transformer_memory::required(const batch_plan& plan) const {
   if (detail::failed(detail::flaw_of_step(setup, plan)))
     return bytes::from_value(std::numeric_limits<double>::infinity());
