@@ -46,10 +46,11 @@ struct cluster {
   known<power> power_per_gpu{};            // with its share of host and cooling: see total_power
 };
 
-/// The cluster itself where it has a node with a GPU and what is known of it makes sense; else
-/// `out_of_bounds` (nodes, GPUs per node), `not_a_multiple` (of GPUs per node, the GPUs of a link
-/// domain), `overflow`, `not_positive` or `not_finite` (links,
-/// power), `negative` (price, queue), `undated_price`.
+/// The cluster itself where it has a node with a GPU and what is known of it makes sense; else what
+/// is wrong with the GPU, or
+/// `out_of_bounds` (nodes, GPUs per node, 10^9 s of a collective), `not_a_multiple` (of GPUs per
+/// node, the GPUs of a link domain), `overflow`, `not_positive` or `not_finite` (links, power),
+/// `negative` (price, queue), `undated_price`.
 [[nodiscard]] constexpr result<cluster> validate(const cluster& given) {
   using detail::failed;
   if (const failure why = detail::check_at_least(given.nodes, 1, fact::nodes); failed(why))
@@ -69,13 +70,18 @@ struct cluster {
     return failure(errc::not_a_multiple,
                    named_fact{fact::gpus_per_link_domain, given.gpus_per_link_domain},
                    named_fact{fact::gpus_per_node, given.gpus_per_node});
+  if (const failure why = detail::flaw_of_gpu(given.gpu); failed(why)) return why;
   const auto link = [](const known<bandwidth>& rate, fact name) {
     return rate ? detail::check_positive(*rate, 1_GBps, fact::MBps, name) : failure();
   };
   if (const failure why = link(given.inside_node, fact::inside_node); failed(why)) return why;
   if (const failure why = link(given.between_nodes, fact::between_nodes); failed(why)) return why;
   const auto latency = [](const known<duration>& time, fact name) {
-    if (!time || (detail::is_finite(time->value()) && *time >= duration{})) return failure();
+    const std::int64_t most_seconds = 1'000'000'000;
+    if (!time) return failure();
+    if (detail::is_finite(time->value()) && time->value() > static_cast<double>(most_seconds))
+      return failure(errc::out_of_bounds, named_fact{fact::at_most, most_seconds}).about(name);
+    if (detail::is_finite(time->value()) && *time >= duration{}) return failure();
     return failure(detail::is_finite(time->value()) ? errc::negative : errc::not_finite)
         .about(name);
   };
@@ -141,11 +147,11 @@ struct cluster {
 }
 
 /// What all GPUs draw at most: `power_per_gpu` where it is stated, else their TDP, without host and
-/// cooling. Errors: `not_known`.
+/// cooling. Errors: `not_known`, `not_finite`.
 [[nodiscard]] constexpr result<power> total_power(const cluster& given) {
   const known<power> each = given.power_per_gpu ? given.power_per_gpu : given.gpu.tdp;
   if (!each) return failure(errc::not_known).about(fact::power_per_gpu);
-  return total_gpus(given) * *each;
+  return detail::finite_answer(power(total_gpus(given) * *each), fact::power_per_gpu);
 }
 
 /// The `matmul_ceiling` of all GPUs together. Errors: `unsupported_format`.

@@ -4,6 +4,7 @@
 // come from. Plain data; the devices themselves are in catalog/gpus.hpp.
 
 #include <gpuplan/detail/integer.hpp>
+#include <gpuplan/detail/math.hpp>
 #include <gpuplan/detail/text.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/precision.hpp>
@@ -166,11 +167,36 @@ constexpr known<compute_rate> rate(const peak_rates& rates, number_format format
   }
 }
 
+inline constexpr known<compute_rate> peak_rates::*all_peak_rates[] = {&peak_rates::fp64,
+                                                                      &peak_rates::fp64_matrix,
+                                                                      &peak_rates::fp32,
+                                                                      &peak_rates::tf32,
+                                                                      &peak_rates::bf16,
+                                                                      &peak_rates::fp16,
+                                                                      &peak_rates::fp16_sum_fp16,
+                                                                      &peak_rates::fp16_vector,
+                                                                      &peak_rates::fp8,
+                                                                      &peak_rates::fp8_sum_fp16,
+                                                                      &peak_rates::fp4,
+                                                                      &peak_rates::int8};
+
+// What is wrong with what is known, or no failure: rates of 10^30 are none.
+template <class Quantity>
+constexpr failure flaw_of_rate(const known<Quantity>& stated, const char* name) {
+  if (!stated) return {};
+  const double value = stated->value();
+  if (!(value < 1e30)) return failure(errc::not_finite).about(name);
+  return value > 0 ? failure() : failure(errc::not_positive).about(name);
+}
+
 constexpr result<compute_rate> rate_or_failure(const gpu_spec& gpu,
                                                const peak_rates& rates,
                                                number_format format,
                                                accumulator sum) {
-  if (const auto found = rate(rates, format, sum)) return *found;
+  if (const auto found = rate(rates, format, sum)) {
+    if (const failure why = flaw_of_rate(found, gpu.id); failed(why)) return why;
+    return *found;
+  }
   return failure(errc::unsupported_format,
                  named_fact{fact::format, format},
                  named_fact{fact::accumulator, sum})
@@ -181,7 +207,8 @@ constexpr result<compute_rate> rate_or_failure(const gpu_spec& gpu,
 
 /// The dense peak rate of `gpu` in `format`, accumulating in `sum`, by its fastest units that are
 /// stated: the denominator of MFU. Real clocks can exceed the stated one, so more than 100 % of it
-/// is possible. Errors: `unsupported_format`.
+/// is possible. Errors: `unsupported_format`; `not_positive` or
+/// `not_finite` of the rate.
 [[nodiscard]] constexpr result<compute_rate> peak(const gpu_spec& gpu,
                                                   number_format format,
                                                   accumulator sum = accumulator::fp32) {
@@ -215,10 +242,65 @@ constexpr bytes less_context(bytes reported) {
 
 }  // namespace detail
 
-/// What a plan may use of a device: what its driver reports, or the label in GB of 10^9 bytes where
-/// that is not known (less than the driver reports, on every device where it is), less
-/// `context_memory` and `driver_share`. Other vendors' runtimes keep memory for themselves too; how
-/// much is not published, so theirs is assumed to be the same.
+namespace detail {
+
+struct count_of_gpu {
+  named_fact count;
+  std::int64_t least;
+  std::int64_t most;
+};
+
+// What is wrong with a device's numbers, or no failure.
+constexpr failure flaw_of_gpu(const gpu_spec& gpu) {
+  const std::int64_t most = 1 << 20;
+  const peer_link peers = gpu.peers ? *gpu.peers : peer_link{};
+  const pcie_link host = gpu.pcie ? *gpu.pcie : pcie_link{};
+  for (const auto& [count, least_count, most_count] :
+       {count_of_gpu{{fact::year, gpu.year}, 0, 9999},
+        count_of_gpu{
+            {fact::compute_capability, gpu.compute_capability ? *gpu.compute_capability : 1},
+            1,
+            most},
+        count_of_gpu{{fact::sm_count, gpu.sm_count}, 0, most},
+        count_of_gpu{{fact::memory_label_GB, gpu.memory_label_GB}, 0, most},
+        count_of_gpu{{fact::clock_MHz, gpu.clock_MHz ? *gpu.clock_MHz : 1}, 1, most},
+        count_of_gpu{{fact::joins, peers.joins}, 0, most},
+        count_of_gpu{{fact::pcie_generation, host.generation}, 3, 16},
+        count_of_gpu{{fact::pcie_lanes, host.lanes}, 1, 1024}})
+    if (count.value < least_count || count.value > most_count)
+      return failure(errc::out_of_bounds,
+                     {count, {fact::at_least, least_count}, {fact::at_most, most_count}})
+          .about(gpu.id);
+  for (const peak_rates* rates : {&gpu.dense, &gpu.sparse})
+    for (const auto rate : all_peak_rates)
+      if (const failure why = flaw_of_rate(rates->*rate, gpu.id); failed(why)) return why;
+  known<bandwidth> memory_rate;  // 0: not stated
+  if (gpu.memory_bandwidth != bandwidth{}) memory_rate = gpu.memory_bandwidth;
+  known<bandwidth> link;
+  if (gpu.peers) link = peers.both_directions;
+  if (const failure why = flaw_of_rate(memory_rate, "memory_bandwidth"); failed(why)) return why;
+  if (const failure why = flaw_of_rate(link, "peers"); failed(why)) return why;
+  if (const failure why = flaw_of_rate(gpu.tdp, "tdp"); failed(why)) return why;
+  if (const failure why = flaw_of_rate(gpu.memory, "memory"); failed(why)) return why;
+  if (gpu.memory && !(less_context(*gpu.memory) > bytes{}))
+    return failure(errc::not_positive).about("memory less the context");
+  return {};
+}
+
+}  // namespace detail
+
+/// The device itself where its numbers make sense. Errors: `not_positive`, `not_finite` of a rate,
+/// the memory, the power; `out_of_bounds` of year, compute capability, SMs, label and clock, of
+/// what a bridge joins, of PCIe's generation (3 to 16) and lanes.
+[[nodiscard]] constexpr result<gpu_spec> validate(const gpu_spec& gpu) {
+  if (const failure why = detail::flaw_of_gpu(gpu); detail::failed(why)) return why;
+  return gpu;
+}
+
+/// What a plan may use of a device whose memory is known: what its driver reports, or the label in
+/// GB of 10^9 bytes where that is not known (less than the driver reports, on every device where it
+/// is), less `context_memory` and `driver_share`. Other vendors' runtimes keep memory for
+/// themselves too; how much is not published, so theirs is assumed to be the same.
 [[nodiscard]] constexpr bytes usable_memory(const gpu_spec& gpu) {
   return detail::less_context(gpu.memory ? *gpu.memory : gpu.memory_label_GB * 1_GB);
 }
@@ -264,18 +346,7 @@ constexpr bytes less_context(bytes reported) {
   part.memory = slice.memory;
   part.memory_bandwidth = gpu.memory_bandwidth * slice.bandwidth_share();
   for (peak_rates* rates : {&part.dense, &part.sparse})
-    for (auto member : {&peak_rates::fp64,
-                        &peak_rates::fp64_matrix,
-                        &peak_rates::fp32,
-                        &peak_rates::tf32,
-                        &peak_rates::bf16,
-                        &peak_rates::fp16,
-                        &peak_rates::fp16_sum_fp16,
-                        &peak_rates::fp16_vector,
-                        &peak_rates::fp8,
-                        &peak_rates::fp8_sum_fp16,
-                        &peak_rates::fp4,
-                        &peak_rates::int8})
+    for (const auto member : detail::all_peak_rates)
       if (auto& rate = rates->*member) rate = *rate * sm_share(gpu, slice);
   part.peers = {};
   part.mig = {};

@@ -4,7 +4,7 @@
 // byte where the code of the model is known. At run time.
 
 #include <gpuplan/batch.hpp>
-#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/replay/bounds.hpp>
 #include <gpuplan/replay/caching_allocator.hpp>
 #include <gpuplan/replay/training_job.hpp>
 #include <gpuplan/result.hpp>

@@ -4,7 +4,7 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
-#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/replay/bounds.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
 #include <gpuplan/replay/explanation/dimensions.hpp>
 #include <gpuplan/replay/explanation/storages.hpp>

@@ -4,7 +4,7 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
-#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/replay/bounds.hpp>
 #include <gpuplan/replay/eager/memory_events.hpp>
 #include <gpuplan/replay/training_job.hpp>
 #include <gpuplan/result.hpp>

@@ -24,15 +24,16 @@ struct plan_front {
 };
 
 /// The front by the request's goal and memory, which must be less from plan to plan by the share
-/// `step`: at 0, any less. Exact, as `plan_training`, which it asks once for each. Preconditions: a
-/// goal other than memory, a step from 0 to below 1. Errors: those of `plan_training`.
+/// `step`: at 0, any less. Exact, as `plan_training`, which it asks once for each. Errors:
+/// those of `plan_training`; `out_of_bounds` where memory is the goal, or the step is not from 0 to
+/// below 1.
 template <memory_of_setups MemoryOf>
 [[nodiscard]] constexpr result<plan_front> front_of(const plan_request& request,
                                                     memory_budget budget,
                                                     const MemoryOf& memory_of,
                                                     double step = 0.01) {
   if (request.goal == plan_goal::least_memory || !(step >= 0 && step < 1))
-    detail::precondition_violated(failure(errc::out_of_bounds).about(fact::front_goal));
+    return failure(errc::out_of_bounds).about(fact::front_goal);
   plan_front front;
   double left = budget.size().value();
   while (front.count < plan_front::most_plans) {

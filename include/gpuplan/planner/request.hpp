@@ -134,7 +134,9 @@ constexpr failure flaw_of_planned(const training_setup& setup) {
 }
 
 // Prices are compared where money is the limit, or the goal on several clusters.
-constexpr failure flaw_of_cluster(const plan_request& request, const cluster& on) {
+constexpr failure flaw_of_cluster(const plan_request& request,
+                                  const cluster& on,
+                                  const device_efficiency& reached) {
   if (const auto valid = validate(on); !valid) return valid.why();
   if (total_gpus(on) > most_of_a_degree)
     return failure(errc::out_of_bounds,
@@ -145,9 +147,14 @@ constexpr failure flaw_of_cluster(const plan_request& request, const cluster& on
       request.at_most || (request.goal == plan_goal::least_money && !request.others.empty());
   if (compares_money && !on.price_per_gpu)
     return failure(errc::not_known).about(fact::price_per_gpu);
-  for (const training_setup& setup : request.setups)
+  const auto flaw_of = [&](const training_setup& setup) {
     if (const failure why = flaw_of_ceilings(setup.precision, on); failed(why)) return why;
-  return flaw_of_ceilings(request.setup.precision, on);
+    if (const failure why = flaw_of_software(setup.framework); failed(why)) return why;
+    return flaw_of_rates({.setup = setup, .on = on, .efficiency = reached});
+  };
+  for (const training_setup& setup : request.setups)
+    if (const failure why = flaw_of(setup); failed(why)) return why;
+  return flaw_of(request.setup);
 }
 
 }  // namespace detail
@@ -199,7 +206,8 @@ struct planned_run {
 /// from 0 to 3, and a cluster has 2^20 GPUs at most. Whether a layout is valid is asked of each.
 /// Errors: those of the clusters, the models and the setups' layouts; `not_positive`,
 /// `out_of_bounds`, `overflow`, `not_known` of a price, a link or the run's samples that a limit or
-/// a choice asks for; `unsupported_format`.
+/// a choice asks for; `unsupported_format`; what is wrong with a share or a cost of a device or
+/// framework.
 [[nodiscard]] constexpr result<plan_request> validate(const plan_request& request) {
   if (const failure why = detail::flaw_of_planned(request.setup); detail::failed(why)) return why;
   for (const training_setup& setup : request.setups)
@@ -223,10 +231,12 @@ struct planned_run {
         detail::flaw_of_degrees(
             space.accumulation, fact::accumulation, 1, detail::most_samples_per_gpu)})
     if (detail::failed(why)) return why;
-  if (const failure why = detail::flaw_of_cluster(request, request.on); detail::failed(why))
+  if (const failure why = detail::flaw_of_cluster(request, request.on, request.efficiency);
+      detail::failed(why))
     return why;
   for (const cluster_choice& other : request.others)
-    if (const failure why = detail::flaw_of_cluster(request, other.on); detail::failed(why))
+    if (const failure why = detail::flaw_of_cluster(request, other.on, other.efficiency);
+        detail::failed(why))
       return why;
   if (const failure why = detail::check_between(
           request.straggler_slowdown, 1, detail::most_times, fact::straggler_slowdown);

@@ -6,6 +6,7 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/optimizer.hpp>
+#include <gpuplan/replay/bounds.hpp>
 #include <gpuplan/replay/eager/memory_events.hpp>
 #include <gpuplan/replay/training_job.hpp>
 #include <gpuplan/result.hpp>
@@ -119,11 +120,11 @@ constexpr bool counts_work(const training_setup& setup) {
 /// library's equal to the integer. Attention counts all pairs of a query and a key
 /// (`attention_pairs::full`), though a causal kernel leaves half of them out; a base in 4 bits has
 /// the parameters that it stands for. Optimizers' products are not counted. Constexpr. Errors:
-/// those of the setup; `no_such_code` of pipelined and of compiled layers, which multiply in
-/// kernels of their own.
+/// those of `transformer_memory` of the setup, and of it with the plan; `no_such_code` of pipelined
+/// and of compiled layers, which multiply in kernels of their own.
 [[nodiscard]] constexpr result<step_counts> counts_of(const training_setup& setup,
                                                       const batch_plan& plan = {}) {
-  if (const auto valid = validate(setup, plan); !valid) return valid.why();
+  if (const failure why = detail::flaw_of_replay(setup, plan, {}); detail::failed(why)) return why;
   const implementation& by = setup.framework.implementation;
   const named_fact layers{fact::layers, by.layers->name};
   if (by.layers->is_pipelined) return detail::without_code({layers});

@@ -6,6 +6,7 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/replay/bounds.hpp>
 #include <gpuplan/replay/counts.hpp>
 #include <gpuplan/replay/training_job.hpp>
 #include <gpuplan/result.hpp>
@@ -367,8 +368,8 @@ struct replayed_time {
                               const Watched& watched,
                               const Begin& begin,
                               const Use& use) const {
-    if (const auto valid = validate(setup, plan); !valid) return valid.why();
-    if (const auto valid = validate(plan); !valid) return valid.why();
+    if (const failure why = detail::flaw_of_replay(setup, plan, {}); detail::failed(why))
+      return why;
     if (const failure why = flaw_of_ranks(plan); detail::failed(why)) return why;
     if (const auto most = peak(on.gpu, setup.precision.compute); !most) return most.why();
     if (!detail::counts_work(setup))

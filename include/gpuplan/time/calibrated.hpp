@@ -122,7 +122,10 @@ inline constexpr double time_factors::*time_parts[time_part_count] = {&time_fact
     if (!part.timed) continue;
     if (const failure why = detail::check_positive(*part.timed, part.name); detail::failed(why))
       return why;
-    if (part.said > 0) factors.*part.factor = part.timed->value() / part.said;
+    if (!(part.said > 0)) continue;
+    const auto factor = detail::positive_answer(part.timed->value() / part.said, part.name);
+    if (!factor) return factor.why();
+    factors.*part.factor = *factor;
   }
   return factors;
 }

@@ -94,6 +94,9 @@ constexpr failure flaw_of_ceilings(const precision_recipe& precision, const clus
   return {};
 }
 
+// Of a share that a rate is multiplied by, likewise.
+inline constexpr double least_share = 1e-9;
+
 struct named_number {
   double value;
   fact name;
@@ -101,6 +104,13 @@ struct named_number {
 
 // How many times as long something takes, and s that something takes, at most.
 inline constexpr std::int64_t most_times = 1'000'000'000;
+
+// A share of a rate, or how many times as high it is.
+constexpr failure flaw_of_share(const named_number& share) {
+  if (const failure why = check_positive(share.value, share.name); failed(why)) return why;
+  if (share.value >= least_share && share.value <= static_cast<double>(most_times)) return {};
+  return failure(errc::out_of_bounds, {{share.name, share.value}, {fact::at_most, most_times}});
+}
 
 // What divides, multiplies or bounds times must be a positive number, or a share.
 constexpr failure flaw_of_software(const framework& software) {
@@ -120,11 +130,13 @@ constexpr failure flaw_of_software(const framework& software) {
         named_number{costs.host_per_rank.value(), fact::host_per_rank},
         named_number{costs.wait_per_node.value(), fact::wait_per_node},
         named_number{costs.stalled_send.value(), fact::stalled_send},
-        named_number{costs.scatter, fact::scatter},
         named_number{costs.contention, fact::contention}})
     if (const failure why = check_between(cost.value, 0, most_times, cost.name); failed(why))
       return why;
-  if (const failure why = check_positive(costs.network_share, fact::network_share); failed(why))
+  if (const failure why = flaw_of_share({costs.network_share, fact::network_share}); failed(why))
+    return why;
+  // of a logarithm
+  if (const failure why = check_between(costs.scatter, 0, 10, fact::scatter); failed(why))
     return why;
   const double gathered = costs.gathered_at_most.value();
   if (!is_finite(gathered) || gathered < 0)
@@ -145,10 +157,15 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
   if (gpu.sm_count < 1)
     return failure(errc::not_positive, named_fact{fact::sm_count, gpu.sm_count});
   const device_efficiency& reached = model.efficiency;
-  const duration floor = reached.kernel_floor;
-  if (!is_finite(floor.value()))
-    return failure(errc::not_finite, named_fact{fact::kernel_floor, floor.value()});
-  if (floor < duration{}) return failure(errc::negative).about(fact::kernel_floor);
+  const double floor = reached.kernel_floor.value();
+  if (!is_finite(floor)) return failure(errc::not_finite, named_fact{fact::kernel_floor, floor});
+  if (floor < 0) return failure(errc::negative).about(fact::kernel_floor);
+  for (const named_number& times : {named_number{floor, fact::kernel_floor},
+                                    named_number{reached.functions, fact::functions},
+                                    named_number{reached.sums, fact::sums},
+                                    named_number{reached.softmaxes, fact::softmaxes}})
+    if (const failure why = check_between(times.value, 0, most_times, times.name); failed(why))
+      return why;
   if (!is_finite(reached.board_power.value()))
     return failure(errc::not_finite, named_fact{fact::board_power, reached.board_power.value()});
   for (const named_number& share :
@@ -163,7 +180,7 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
         named_number{reached.attention_backward, fact::attention_backward},
         named_number{reached.memory, fact::memory},
         named_number{model.setup.framework.costs.matmul_rate, fact::matmul_rate}})
-    if (const failure why = check_positive(share.value, share.name); failed(why)) return why;
+    if (const failure why = flaw_of_share(share); failed(why)) return why;
   const kernel_rates rates = kernel_rates_of(model.setup, gpu, reached);
   for (const named_number& rate : {named_number{rates.linear, fact::rate_of_matmuls},
                                    named_number{rates.half, fact::rate_of_matmuls},
