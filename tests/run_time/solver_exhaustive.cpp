@@ -4,6 +4,7 @@
 
 #include <gpuplan/solver.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -121,4 +122,60 @@ TEST_CASE("a target without a smooth divisor is solved in a few steps") {
   const auto best = solve_batch(
       {.effective_batch = prime, .data_parallel = 1, .gpu = gpu_that_holds(1000)}, byte_a_sample);
   CHECK(*best == batch_plan{1, 1, prime});
+}
+
+namespace {
+
+// Needs more behind the first micro-batch: gradients in another format.
+struct memory_of_sums {
+  double sum = 0;
+
+  bytes required(const batch_plan& plan) const {
+    const auto samples = static_cast<double>(plan.micro_batch);
+    return bytes::from_value(
+        samples + sum * static_cast<double>(std::min<std::int64_t>(plan.accumulation - 1, 3)));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("options where accumulation takes memory are those that fit, in their order") {
+  for (std::int64_t target = 1; target <= 40; ++target)
+    for (const std::int64_t more : {0, 3, 11})
+      for (std::int64_t gpus = 1; gpus <= 3; ++gpus)
+        for (int budget = 1; budget <= 24; budget += 3)
+          for (const double sum : {1.0, 2.0, 5.0}) {
+            const batch_request request{.effective_batch = {target, target + more},
+                                        .data_parallel = gpus,
+                                        .gpu = bytes::from_value(budget)};
+            const memory_of_sums memory{sum};
+            std::vector<batch_plan> expected;
+            for (const batch_plan& plan : brute_force(target, target + more, gpus, 60))
+              if (memory.required(plan) <= request.gpu.size()) expected.push_back(plan);
+            std::vector<batch_plan> found;
+            for (const batch_plan& plan : batch_options(request, memory)) found.push_back(plan);
+            CHECK(found == expected);
+          }
+}
+
+TEST_CASE("an uneven batch has the fewest accumulations, and then the smallest micro-batch") {
+  for (std::int64_t target = 1; target <= 120; ++target)
+    for (std::int64_t gpus = 1; gpus <= 7; ++gpus)
+      for (std::int64_t most = 1; most <= 20; ++most) {
+        const auto found = solve_uneven_batch(target, gpus, gpu_that_holds(most), byte_a_sample);
+        REQUIRE(static_cast<bool>(found) == (target >= gpus));
+        if (!found) continue;
+        const std::int64_t share = (target + gpus - 1) / gpus;
+        std::int64_t accumulation = 1;
+        while (accumulation * most < share) ++accumulation;
+        std::int64_t micro_batch = 1;
+        while (accumulation * micro_batch < share) ++micro_batch;
+        CHECK(found->accumulation == accumulation);
+        CHECK(found->micro_batch == micro_batch);
+        CHECK(found->larger_share == share);
+        CHECK(found->smaller_share == target / gpus);
+        CHECK(found->gpus_with_larger_share * found->larger_share +
+                  (gpus - found->gpus_with_larger_share) * found->smaller_share ==
+              target);
+      }
 }
