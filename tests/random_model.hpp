@@ -18,7 +18,8 @@ struct dice {
   bool coin() { return one_in(2); }
 };
 
-inline gpuplan::transformer random_model(dice& roll) {
+template <class Dice>
+gpuplan::transformer random_model(Dice& roll) {
   using namespace gpuplan;
   transformer model;
   model.kind = static_cast<model_kind>(roll.from(0, 3));
@@ -121,7 +122,8 @@ inline gpuplan::transformer random_model(dice& roll) {
   return model;
 }
 
-inline gpuplan::trainable random_training(dice& roll, const gpuplan::transformer& model) {
+template <class Dice>
+gpuplan::trainable random_training(Dice& roll, const gpuplan::transformer& model) {
   using namespace gpuplan;
   trainable trains;
   trains.what = static_cast<training>(roll.from(0, 4));
@@ -157,7 +159,8 @@ inline gpuplan::trainable random_training(dice& roll, const gpuplan::transformer
   return trains;
 }
 
-inline gpuplan::training_pass random_pass(dice& roll, const gpuplan::transformer& model) {
+template <class Dice>
+gpuplan::training_pass random_pass(Dice& roll, const gpuplan::transformer& model) {
   using namespace gpuplan;
   training_pass pass;
   pass.sequence_length = model.kind == model_kind::vision ? 0 : roll.from(1, 12);

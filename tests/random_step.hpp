@@ -18,7 +18,8 @@ struct random_step {
   gpuplan::batch_plan plan;
 };
 
-inline random_step roll_step(dice& roll) {
+template <class Dice>
+random_step roll_step(Dice& roll) {
   using namespace gpuplan;
   static const transformer models[] = {
       catalog::gpt2, catalog::llama_3_8b, catalog::mixtral_8x7b_v0_1, catalog::deepseek_v3};
