@@ -90,3 +90,62 @@ TEST_CASE("one GPU alone exchanges nothing") {
     CHECK(parts.context_communication + parts.expert_communication == 0_s);
   }
 }
+
+namespace {
+
+roofline_time on_one_node(const transformer& model, const parallelism& layout = {}) {
+  roofline_time made{.setup = {.model = model,
+                               .sequence_length = 1024,
+                               .precision = bf16_megatron,
+                               .parallelism = layout,
+                               .framework = catalog::megatron_transformer_engine},
+                     .on = {.gpu = catalog::h100_sxm5_80gb, .gpus_per_node = 8},
+                     .efficiency = catalog::hopper};
+  REQUIRE(static_cast<bool>(validate(made)));
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("a layer that predicts a further token takes a layer and a head") {
+  transformer model = catalog::llama_3_8b;
+  model.num_hidden_layers = 4;
+  const duration four = on_one_node(model).step({});
+  model.mtp_layers = 1;
+  const duration predicting = on_one_node(model).step({});
+  model.mtp_layers = 0;
+  model.num_hidden_layers = 5;
+  const duration five = on_one_node(model).step({});
+  CHECK(static_cast<bool>(four < five));
+  CHECK(static_cast<bool>(five < predicting));
+}
+
+TEST_CASE("a rank of expert parallelism steps over its experts alone") {
+  transformer model = catalog::mixtral_8x7b_v0_1;
+  model.num_hidden_layers = 4;
+  const batch_plan plan{.data_parallel = 8};
+  const duration whole = on_one_node(model).breakdown(plan).optimizer;
+  const duration part = on_one_node(model, {.expert_parallel = 8}).breakdown(plan).optimizer;
+  const auto all = static_cast<double>(parameters(model).total());
+  const auto held = static_cast<double>(parameters(model, {.expert_parallel = 8}, {}).total());
+  const double off = part / whole / (held / all) - 1;
+  CHECK(off > -0.05);
+  CHECK(off < 0.05);
+}
+
+TEST_CASE("each layer without experts changes the forward by as much") {
+  transformer model = catalog::mixtral_8x7b_v0_1;
+  model.num_hidden_layers = 5;
+  model.intermediate_size = 8192;
+  const auto forward = [&](std::int64_t dense) {
+    model.moe.first_k_dense_layers = dense;
+    return in(on_one_node(model).breakdown({.micro_batch = 2}).forward, 1_us);
+  };
+  const double change = forward(1) - forward(0);
+  CHECK(change != 0);
+  for (std::int64_t dense = 1; dense < 5; ++dense) {
+    const double off = (forward(dense + 1) - forward(dense)) / change - 1;
+    CHECK(off > -1e-6);
+    CHECK(off < 1e-6);
+  }
+}

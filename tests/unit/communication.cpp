@@ -189,3 +189,25 @@ TEST_CASE("a link domain of several nodes is as one node") {
 }
 
 }  // namespace
+
+TEST_CASE("inside a node each takes its launch, its hops, and what a device sends over the rate") {
+  // 100 GB/s of which rings reach half, 10 us to launch, 2 us a hop; 8 devices, 1 GB.
+  static constexpr interconnect links{
+      .inside_node = 100_GBps,
+      .between_nodes = {},
+      .devices_per_node = 8,
+      .inside = {.ring_share = 0.5, .wiring = link_wiring::switched, .hop = 2_us},
+      .launch = 10_us};
+  const auto takes = [](collective what, std::int64_t ranks, double microseconds) {
+    const double found = in(collective_time(what, 1_GB, {ranks, 8}, links), 1_us);
+    const double off = found / microseconds - 1;
+    return off > -1e-9 && off < 1e-9;
+  };
+  STATIC_CHECK(takes(collective::all_reduce, 8, 10 + 14 * 2 + 2 * 7.0 / 8 * 20'000));
+  STATIC_CHECK(takes(collective::all_gather, 8, 10 + 7 * 2 + 7.0 / 8 * 20'000));
+  STATIC_CHECK(takes(collective::reduce_scatter, 8, 10 + 7 * 2 + 7.0 / 8 * 20'000));
+  STATIC_CHECK(takes(collective::all_to_all, 8, 10 + 1 * 2 + 7.0 / 8 * 20'000));
+  STATIC_CHECK(takes(collective::broadcast, 8, 10 + 7 * 2 + 20'000));
+  STATIC_CHECK(takes(collective::broadcast, 2, 10 + 1 * 2 + 20'000));
+  STATIC_CHECK(takes(collective::send, 2, 10 + 1 * 2 + 20'000));
+}
