@@ -47,6 +47,7 @@ constexpr failure flaw_with_alibi(const transformer& model,
     return without_code({{fact::alibi_positions, 0}, layers, {fact::takes, 1}});
   return flaw_if_any({{fact::norm_at, model.norm_at},
                       {fact::embedding_norm, is_falcon && model.embedding_norm},
+                      {fact::position_rows, model.position_rows},
                       {fact::qk_norm, model.qk_norm},
                       {fact::sliding_window, model.sliding_window}},
                      layers);
