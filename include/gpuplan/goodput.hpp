@@ -358,6 +358,9 @@ constexpr double factor_at(range<double> factor, double deviations) {
 constexpr interrupted_run scaled(interrupted_run run, double work, double between_failures) {
   run.work *= work;
   run.interval *= work;  // checkpoints are counted in steps
+  // Faster steps wait for what the checkpoint before still writes.
+  const duration least = (1 + 1e-12) * (run.write - run.stall);
+  if (run.interval > duration{} && run.interval < least) run.interval = least;
   if (run.mean_time_between_failures)
     run.mean_time_between_failures = *run.mean_time_between_failures * between_failures;
   return run;
@@ -401,10 +404,12 @@ inline constexpr double many_failures = 32;
 
 /// Simulates as many runs as `times` has room for, sorts their times, and returns the tenths. Each
 /// draws its factors, and then its failures one by one; where more than 32 are expected, the sum of
-/// what they cost, from a normal distribution with the exact mean and variance. Equal seeds give
-/// equal times. 10^5 runs take less than a second; a hundred are a constant expression. Of 10^5
-/// runs that spread by 10 %, chance moves a tenth by 0.05 %. Errors: `validate` of both, also of
-/// each run that is drawn; no room for one (`not_positive`).
+/// what they cost, from a normal distribution with the exact mean and variance. A run whose factors
+/// are beyond what `validate` takes, with failures so often that it would hardly reach a
+/// checkpoint, never ends: its time is infinite. Equal seeds give equal times. 10^5 runs take less
+/// than a second; a hundred are a constant expression. Of 10^5 runs that spread by 10 %, chance
+/// moves a tenth by 0.05 %. Errors: `validate` of both; what it says of a run drawn where more than
+/// a tenth of them never end; no room for one (`not_positive`).
 [[nodiscard]] constexpr result<run_times> simulate(const interrupted_run& run,
                                                    const run_uncertainty& unknown,
                                                    std::span<duration> times,
@@ -416,13 +421,18 @@ inline constexpr double many_failures = 32;
   interrupted_run drawn = run;
   detail::moments all = detail::moments_of(run);
   detail::random_stream random(seed);
+  failure endless{};
   for (duration& time : times) {
     if (varies) {
       drawn =
           detail::scaled(run,
                          detail::factor_at(unknown.work, random.normal()),
                          detail::factor_at(unknown.mean_time_between_failures, random.normal()));
-      if (const auto valid = validate(drawn); !valid) return valid.why();
+      if (const auto valid = validate(drawn); !valid) {
+        endless = valid.why();
+        time = duration::from_value(detail::infinity);
+        continue;
+      }
       all = detail::moments_of(drawn);
     }
     const double failures = detail::rate_of(drawn) * all.mean;
@@ -439,6 +449,7 @@ inline constexpr double many_failures = 32;
     const double position = share * static_cast<double>(times.size() - 1);
     return times[static_cast<std::size_t>(detail::round(position))];
   };
+  if (!detail::is_finite(at(0.9).value())) return endless;
   return run_times{at(0.1), at(0.5), at(0.9)};
 }
 

@@ -184,6 +184,41 @@ TEST_CASE("some runs, simulated while compiling") {
   STATIC_CHECK(near(in(*time_within({.work = 100_h}, unknown, 0.1), 1_h), 80));
 }
 
+namespace {
+
+// Failures may come many times as often: its worst draws would hardly reach a checkpoint.
+constexpr interrupted_run unlucky{
+    .work = 100_h, .mean_time_between_failures = 6_h, .interval = 5_h, .stall = 1_min};
+constexpr run_uncertainty nearly_anything{.mean_time_between_failures = {0.0625, 16.0}};
+
+constexpr std::int64_t endless_of_a_hundred(const interrupted_run& run) {
+  std::array<duration, 100> times{};
+  if (!simulate(run, nearly_anything, times)) return -1;
+  std::int64_t endless = 0;
+  for (const duration& time : times) endless += !detail::is_finite(time.value());
+  return endless;
+}
+
+}  // namespace
+
+TEST_CASE("an extreme draw never ends, and refuses no others") {
+  // Ends where the mean time is drawn above a twentieth of 5 h 1 min, a factor of 0.0418, which is
+  // 1.47 deviations below 1: 7 % are not.
+  STATIC_CHECK(endless_of_a_hundred(unlucky) > 2);
+  STATIC_CHECK(endless_of_a_hundred(unlucky) < 10);
+  CONSTEXPR run_times tenths = of_a_hundred(unlucky, {.mean_time_between_failures = {0.1, 10.0}});
+  STATIC_CHECK(tenths.high > 2 * tenths.median);
+  // Where more than a tenth do not end there is no ninth tenth.
+  CONSTEXPR interrupted_run unluckier{
+      .work = 100_h, .mean_time_between_failures = 1_h, .interval = 5_h};
+  STATIC_CHECK(endless_of_a_hundred(unluckier) == -1);
+  // Where a step is fast, a checkpoint waits for the one before.
+  CONSTEXPR interrupted_run writes{
+      .work = 100_h, .mean_time_between_failures = 20_h, .interval = 1_h, .write = 1_h};
+  CONSTEXPR run_times written = of_a_hundred(writes, {.work = {0.5, 2.0}});
+  STATIC_CHECK(written.low < 80_h);
+}
+
 TEST_CASE("a deadline") {
   CONSTEXPR std::array times{1_h, 2_h, 2_h, 5_h};
   STATIC_CHECK(share_within(times, 0.5_h) == 0);

@@ -269,10 +269,18 @@ class answer {
         made.times.*quantile = chain.time();
         made.held.*quantile = chain.held();
       }
-      for (duration& time : times) time = chain_of_jobs(is, time).time();
+      for (duration& time : times)
+        if (std::isfinite(time.value())) time = chain_of_jobs(is, time).time();
     }
     made.sure = times[static_cast<std::size_t>(
         std::ceil(asked_.sure / 100 * static_cast<double>(times.size())) - 1)];
+    if (!std::isfinite(made.sure.value())) {
+      const auto ended = std::count_if(
+          times.begin(), times.end(), [](duration time) { return std::isfinite(time.value()); });
+      throw bad_request("--sure " + io::decimal(asked_.sure, -1) + ": of such runs only " +
+                        percent(static_cast<double>(ended) / static_cast<double>(times.size())) +
+                        " % end at all, as often as they may fail");
+    }
     if (asked_.deadline > 0) made.on_time = share_within(times, asked_.deadline * 1_d);
     made.paid_gpus = one.gpus + asked_.spares * one.on.on.gpus_per_node;
     if (made.save_every > 0) made.checkpoints = detail::ceil_div(one.steps, made.save_every);
