@@ -5,6 +5,7 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/energy.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpu_names.hpp>
 #include <gpuplan/catalog/gpus.hpp>
@@ -19,6 +20,7 @@
 #include <gpuplan/cost.hpp>
 #include <gpuplan/device_efficiency.hpp>
 #include <gpuplan/device_needs.hpp>
+#include <gpuplan/energy.hpp>
 #include <gpuplan/flops.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/goodput.hpp>

@@ -50,6 +50,7 @@ set(estimators
     cost.hpp
     checkpoint.hpp
     goodput.hpp
+    energy.hpp
     job_chain.hpp
     run_phases.hpp
     token_budget.hpp)
