@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "guides/front_end.hpp"
+#include "runs/listed.hpp"
 #include "setups/gpus.hpp"
 
 namespace runs {
@@ -139,6 +140,7 @@ named_cluster made_of(const cluster_words& given,
                       const cluster_defaults& otherwise,
                       const gpu_spec& gpu,
                       const std::shared_ptr<const io::stated_cluster>* in_file,
+                      const listed_nodes* listed,
                       std::size_t at) {
   named_cluster made;
   if (in_file != nullptr) made.stated = *in_file;
@@ -167,6 +169,11 @@ named_cluster made_of(const cluster_words& given,
     made.carbon_g_per_kWh = stated->carbon_g_per_kWh;
     has_number = true;
   }
+  if (listed != nullptr) {
+    on.nodes = listed->nodes;
+    on.gpus_per_node = listed->gpus_per_node;
+    has_number = true;
+  }
   if (const auto* in_node = of_cluster(given.gpus_per_node, at)) on.gpus_per_node = *in_node;
   if (const auto* domain = of_cluster(given.link_domain, at)) on.gpus_per_link_domain = *domain;
   if (const auto* nodes = of_cluster(given.nodes, at)) on.nodes = *nodes;
@@ -175,6 +182,11 @@ named_cluster made_of(const cluster_words& given,
     set_total(on, *total);
   else if (!has_number && otherwise.total > 0)
     set_total(on, otherwise.total);
+  if (listed != nullptr && total_gpus(on) > listed->nodes * listed->gpus_per_node)
+    throw bad_request("--slurm-nodes: " + std::to_string(listed->nodes) + " nodes of " +
+                      std::to_string(listed->gpus_per_node) + " " + on.gpu.id +
+                      " could be used, and " + std::to_string(total_gpus(on)) +
+                      " GPUs are asked for");
   // A part of a node is within any domain.
   if (on.nodes == 1) on.gpus_per_link_domain = 0;
   if (on.gpus_per_link_domain % on.gpus_per_node != 0)
@@ -204,11 +216,7 @@ void add_cost_options(CLI::App& app, cluster_words& to) {
            to.power,
            guides::finite_number(1, 1e5),
            "Watts of a GPU with its share of host and cooling (default: its TDP, without)");
-  add_list(app,
-           "--carbon",
-           to.carbon,
-           guides::finite_number(0, 1e5),
-           "Grams of CO2 of a kWh, which differ from grid to grid");
+  add_carbon_option(app, to);
   app.add_option("--prices",
                  to.file,
                  "A file of clusters with GPUs, network, price, power and carbon (clusters.toml)")
@@ -219,6 +227,21 @@ void add_cost_options(CLI::App& app, cluster_words& to) {
       ->allow_extra_args(false)
       ->type_name("NAME,...")
       ->group("GPUs");
+  CLI::Option* list =
+      app.add_option("--price-list",
+                     to.price_list,
+                     "A cloud's instances and their prices in CSV, as SkyPilot has them: the least "
+                     "price of each GPU")
+          ->type_name("FILE")
+          ->group("GPUs")
+          ->excludes("--price");
+  app.add_option("--region", to.region, "Of --price-list (default: any)")
+      ->type_name("NAME")
+      ->group("GPUs")
+      ->needs(list);
+  app.add_flag("--spot", to.spot, "Prices of --price-list for instances that may be reclaimed")
+      ->group("GPUs")
+      ->needs(list);
 }
 
 void add_cluster_options(CLI::App& app, cluster_words& to) {
@@ -234,6 +257,14 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
       ->type_name("NAME,...")
       ->group("GPUs")
       ->excludes("--gpu");
+  app.add_option(
+         "--slurm-nodes",
+         to.slurm_file,
+         "What scontrol show node or sinfo printed: the nodes that could be used; --gpu says "
+         "what a type is where it may be several GPUs")
+      ->type_name("FILE")
+      ->group("GPUs")
+      ->excludes("--system");
   add_list(app,
            "--gpus",
            to.total,
@@ -276,12 +307,20 @@ std::vector<named_cluster> clusters_of(const cluster_words& given,
   }
   if (!stated.empty() && !given.systems.empty())
     throw bad_request("--system: the clusters of --prices say what they are");
+  std::vector<listed_nodes> listed;
+  if (!given.slurm_file.empty()) {
+    if (!stated.empty())
+      throw bad_request("--slurm-nodes: the clusters of --prices say what they are");
+    listed = nodes_of(given);
+    for (const listed_nodes& one : listed) gpus.push_back(one.gpu);
+  }
   for (const std::string& name : given.systems) gpus.push_back(*system_named("--system", name).gpu);
   if (gpus.empty()) gpus = setups::gpus_named(given.gpus.empty() ? otherwise.gpus : given.gpus);
   if (otherwise.counts_make_clusters && gpus.size() == 1 && stated.size() <= 1) {
     const std::size_t counts =
         std::max({given.total.size(), given.nodes.size(), given.gpus_per_node.size()});
     gpus.resize(std::max<std::size_t>(counts, 1), gpus.front());
+    if (!listed.empty()) listed.resize(gpus.size(), listed.front());
   }
   check_count("--gpus", given.total, gpus.size());
   check_count("--nodes", given.nodes, gpus.size());
@@ -293,7 +332,13 @@ std::vector<named_cluster> clusters_of(const cluster_words& given,
   check_count("--carbon", given.carbon, gpus.size());
   std::vector<named_cluster> clusters;
   for (std::size_t at = 0; at < gpus.size(); ++at)
-    clusters.push_back(made_of(given, otherwise, gpus[at], of_cluster(stated, at), at));
+    clusters.push_back(made_of(given,
+                               otherwise,
+                               gpus[at],
+                               of_cluster(stated, at),
+                               listed.empty() ? nullptr : &listed[at],
+                               at));
+  if (!given.price_list.empty()) set_listed_prices(given, clusters);
   return clusters;
 }
 

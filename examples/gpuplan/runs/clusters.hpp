@@ -32,6 +32,10 @@ struct cluster_words {
   std::vector<double> power{};              // watts of a GPU
   std::vector<double> carbon{};             // g CO2 of a kWh
   std::string file{};                       // of clusters, in TOML
+  std::string slurm_file{};                 // what scontrol or sinfo printed
+  std::string price_list{};                 // a cloud's instances, in CSV
+  std::string region{};                     // of that list; empty: any
+  bool spot = false;                        // its prices of what may be reclaimed
   std::vector<std::string> names{};
 };
 
@@ -46,8 +50,8 @@ inline constexpr std::int64_t usual_gpus_per_node = 8;
 inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters of 200 Gbit/s
 
 /// `--gpu`, `--system`, `--gpus`, `--nodes`, `--gpus-per-node`, `--link-domain`, `--network`,
-/// `--price`, `--power`, `--carbon`,
-/// `--prices` and `--cluster`.
+/// `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`, `--price-list`,
+/// `--region` and `--spot`.
 void add_cluster_options(CLI::App& app, cluster_words& to);
 /// Of these, those that say what the GPUs cost.
 void add_cost_options(CLI::App& app, cluster_words& to);

@@ -38,8 +38,9 @@ timed_run measured(const timed_words& given) {
         "is estimated");
   if (given.stated.batch == 0)
     throw bad_request("--batch says how many samples a step of --step has");
-  if (given.stated.clusters.gpus.empty() && given.stated.clusters.file.empty())
-    throw bad_request("on which GPUs? --gpu NAME, or --prices FILE, says it");
+  if (given.stated.clusters.gpus.empty() && given.stated.clusters.file.empty() &&
+      given.stated.clusters.slurm_file.empty())
+    throw bad_request("on which GPUs? --gpu NAME, --prices FILE or --slurm-nodes FILE says it");
   const bool counts_tokens = given.run.tokens > 0 || given.run.average_tokens > 0;
   if (counts_tokens && given.stated.setup.setup.sequence_length == 0)
     throw bad_request(std::string(given.run.packing ? "--packing" : "--tokens") +
