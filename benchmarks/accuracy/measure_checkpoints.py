@@ -15,6 +15,7 @@ import sys
 import tempfile
 import warnings
 
+import safetensors
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -125,7 +126,10 @@ def measured(setting, folder, port):
     took["optimizer_tensors"] = tensors_in(optimizer.state_dict()["state"])
     took["optimizer_bytes"] = os.path.getsize(path)
     model.save_pretrained(os.path.join(folder, "model"))
-    took["safetensors_bytes"] = os.path.getsize(os.path.join(folder, "model", "model.safetensors"))
+    path = os.path.join(folder, "model", "model.safetensors")
+    with safetensors.safe_open(path, "pt") as file:
+        took["safetensors_tensors"] = len(file.keys())
+    took["safetensors_bytes"] = os.path.getsize(path)
     together = os.path.join(folder, "together")
     if setting["ranks"] == 1:
         took["together_tensors"] = save_together(model, optimizer, together)

@@ -122,6 +122,16 @@ TEST_CASE("the size of a checkpoint") {
       failure(errc::not_positive, named_fact{fact::checkpoint_MB, 0}).about(fact::per_parameter));
 }
 
+TEST_CASE("the size of files has what each tensor has besides") {
+  STATIC_CHECK(near(file_size(1_GB, 100, checkpoint_format::safetensors)->value(), 1e9 + 11'000));
+  STATIC_CHECK(near(file_size(1_GB, 1, checkpoint_format::torch_save)->value(), 1e9 + 225));
+  STATIC_CHECK(near(file_size(1_GB, 10, checkpoint_format::distributed)->value(), 1e9 + 19'500));
+  STATIC_CHECK(file_size(bytes{}, 1, checkpoint_format::safetensors).why().code ==
+               errc::not_positive);
+  STATIC_CHECK(file_size(1_GB, 0, checkpoint_format::safetensors).why().code ==
+               errc::out_of_bounds);
+}
+
 TEST_CASE("how many checkpoints a run writes") {
   STATIC_CHECK(*checkpoints_saved(10'000, 2'000) == 5);
   STATIC_CHECK(*checkpoints_saved(9'999, 2'000) == 4);
