@@ -88,10 +88,11 @@ int run(int argc, char** argv) {
                       by_source,
                       "Step times: each source's rows, why some are refused, errors, and how many "
                       "lie in their range");
-         app.add_flag("--leave-out",
-                      options.leaves_out,
-                      "Step times by costs of software that nobody timed, whoever ran: what to "
-                      "expect of a new one");
+         app.add_flag(
+             "--leave-out",
+             options.leaves_out,
+             "Step times by costs of software that nobody timed, whoever ran, and whole runs "
+             "by those of other sources: what to expect of a new one");
          auto* const few = app.add_option("--calibrate",
                                           calibrates,
                                           "Step times with the numbers that so many rows of each "

@@ -532,6 +532,7 @@ std::vector<file_comparison> compare(const std::vector<csv_file>& files,
       row_comparisons comparisons(source, options, one.comparisons);
       kind->compare(models, comparisons);
     }
+    if (options.leaves_out && one.kind == "whole runs") by_other_sources(file, one.comparisons);
   }
   return compared;
 }

@@ -6,7 +6,9 @@
 #include <gpuplan/planner/request.hpp>
 
 #include <string>
+#include <vector>
 
+#include "comparison.hpp"
 #include "csv.hpp"
 #include "row_comparisons.hpp"
 
@@ -27,5 +29,8 @@ whole_run describe_whole_run(const row& source);
 /// `gpu_hours`, `days` and `energy`, each with the ends of the range that holds four of five, where
 /// the row states them.
 void compare_whole_run(row_comparisons& row);
+
+/// Predicts a file's runs anew, each by what the runs of other sources took over their plans.
+void by_other_sources(const csv_file& file, std::vector<comparison>& all);
 
 }  // namespace accuracy
