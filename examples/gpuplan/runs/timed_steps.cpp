@@ -46,14 +46,17 @@ timed_run measured(const timed_words& given) {
     throw bad_request(std::string(given.run.packing ? "--packing" : "--tokens") +
                       ": --sequence-length says how many tokens a sequence has");
   const run_words run = run_of(given.run, given.stated.setup, given.stated.batch);
-  const std::int64_t samples = samples_of(run, given.stated.setup.setup.sequence_length);
+  const std::int64_t length = given.stated.setup.setup.sequence_length;
+  const std::int64_t samples = samples_of(run, length);
   timed_run made{.what = in_words(run) + ", as measured"};
   for (const named_cluster& on :
        clusters_of(given.stated.clusters, {.total = 1, .counts_make_clusters = true}))
     made.on.push_back({.on = on,
                        .gpus = total_gpus(on.on),
                        .batch = given.stated.batch,
-                       .steps = detail::ceil_div(samples, given.stated.batch)});
+                       .steps = detail::ceil_div(samples, given.stated.batch),
+                       .tokens = static_cast<double>(samples) * static_cast<double>(length),
+                       .tokens_of_sample = length});
   if (given.steps.size() != 1 && given.steps.size() != made.on.size())
     throw bad_request("--step has " + std::to_string(given.steps.size()) +
                       " numbers, and there are " + std::to_string(made.on.size()) +
@@ -80,6 +83,9 @@ timed_run estimated(const timed_words& given) {
                    .steps = detail::ceil_div(samples_of(run, stated->named.setup), batch),
                    .step = stated->time.step(stated->plan),
                    .stated = stated};
+    one.tokens_of_sample = tokens_of_sample(stated->named.setup);
+    one.tokens = static_cast<double>(samples_of(run, stated->named.setup)) *
+                 static_cast<double>(one.tokens_of_sample);
     const bytes required = stated->memory.required(stated->plan);
     const bytes usable = usable_memory(on.on.gpu);
     if (required > usable)

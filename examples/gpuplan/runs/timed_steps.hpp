@@ -3,6 +3,8 @@
 // The steps of a run on each of several clusters: as measured, or estimated of a layout.
 
 #include <gpuplan/known.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/run_phases.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
@@ -42,6 +44,13 @@ struct timed_step {
   gpuplan::duration step{};
   std::shared_ptr<const stated_step> stated{};  // none where it was measured
   std::string note{};                           // that it does not fit
+  double tokens = 0;                            // of all samples; 0: not known
+  std::int64_t tokens_of_sample = 0;            // 0: not known
+  // Of a run in phases: what a mean step is made of, how far 80 % are off, and the evaluation in
+  // it.
+  std::vector<gpuplan::run_phase> phases{};
+  gpuplan::known<gpuplan::range<double>> off{};
+  gpuplan::duration evaluating{};
 
   [[nodiscard]] std::string name() const;  // of the cluster, or of its GPU
 };

@@ -1,0 +1,148 @@
+#include "runs/phases.hpp"
+
+#include <gpuplan/io/characters.hpp>
+#include <gpuplan/range.hpp>
+#include <gpuplan/result.hpp>
+#include <gpuplan/run_phases.hpp>
+#include <gpuplan/time/stack_numbers.hpp>
+#include <gpuplan/units.hpp>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "guides/front_end.hpp"
+#include "guides/quantities.hpp"
+#include "setups/numbers.hpp"
+
+namespace runs {
+namespace {
+
+using namespace gpuplan;
+namespace io = gpuplan::io;
+using guides::bad_request;
+
+// The text as the option of this name would have it.
+std::string taken(const CLI::Validator& by, const std::string& key, std::string text) {
+  const std::string why = by(text);
+  if (!why.empty()) throw bad_request(key + "=" + io::printable(text) + ": " + why);
+  return text;
+}
+
+timed_words words_of_phase(timed_words given, const std::string& text) {
+  const auto whole = [](std::int64_t most) { return guides::whole_number(1, most); };
+  given.run = {};
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (key == "tokens")
+      given.run.tokens = std::stod(taken(guides::finite_number(1, 1e18), key, value));
+    else if (key == "samples")
+      given.run.samples = std::stoll(taken(whole(std::int64_t{1} << 53), key, value));
+    else if (key == "batch")
+      given.stated.batch = std::stoll(taken(whole(std::int64_t{1} << 40), key, value));
+    else if (key == "sequence-length")
+      given.stated.setup.setup.sequence_length = std::stoll(taken(whole(1 << 24), key, value));
+    else if (key == "step")
+      given.steps = {
+          std::stod(taken(guides::time_span(guides::time_unit::seconds, 1e-6, 1e9), key, value))};
+    else
+      throw bad_request(
+          io::printable(word) +
+          ": tokens, samples, batch, sequence-length and step are taken, each with =");
+  }
+  if (!given.run.is_given()) throw bad_request("tokens=N or samples=N says how long it is");
+  return given;
+}
+
+range<double> off_of(const timed_step& one) {
+  if (!one.stated) return 1.0;
+  const time_interval step = step_interval(one.stated->time, one.stated->plan);
+  return {step.low / step.median, step.high / step.median};
+}
+
+}  // namespace
+
+void add_phase_options(CLI::App& app, phase_words& to, const std::string& group) {
+  app.add_option(
+         "--phase",
+         to.each,
+         "A part of the run, as tokens=1e12,batch=1024,sequence-length=4096, also samples=N "
+         "and step=TIME; once for each, in their order, instead of --tokens")
+      ->allow_extra_args(false)
+      ->type_name("WORDS")
+      ->group(group)
+      ->excludes("--tokens")
+      ->excludes("--samples");
+  CLI::Option* every =
+      app.add_option("--evaluate-every", to.evaluate_every, "Steps from one evaluation to the next")
+          ->transform(guides::whole_number(1, std::int64_t{1} << 40))
+          ->type_name("N")
+          ->group(group);
+  CLI::Option* takes = app.add_option("--evaluation", to.evaluation, "What an evaluation takes")
+                           ->transform(guides::time_span(guides::time_unit::seconds, 1e-3, 1e8))
+                           ->type_name("TIME")
+                           ->group(group);
+  every->needs(takes);
+  takes->needs(every);
+}
+
+timed_run timed_run_of(const timed_words& given, const phase_words& phases) {
+  std::vector<timed_run> each;
+  if (phases.each.empty()) each.push_back(timed_run_of(given));
+  for (const std::string& text : phases.each) {
+    try {
+      each.push_back(timed_run_of(words_of_phase(given, text)));
+    } catch (const bad_request& why) {
+      throw bad_request("--phase " + io::printable(text) + ": " + why.what());
+    }
+  }
+  if (each.size() == 1 && phases.evaluate_every == 0) return each.front();
+  timed_run made{.what = each.size() == 1 ? each.front().what
+                                          : std::to_string(each.size()) + " phases, the last of " +
+                                                each.back().what,
+                 .checkpoint = each.front().checkpoint};
+  for (std::size_t on = 0; on < each.front().on.size(); ++on) {
+    std::vector<run_phase> parts;
+    timed_step all = each.back().on[on];
+    range<double> weighted = 0.0;
+    duration longest{};
+    all.tokens = 0;
+    for (const timed_run& phase : each) {
+      const timed_step& one = phase.on[on];
+      parts.push_back({.steps = one.steps,
+                       .effective_batch = one.batch,
+                       .sequence_length = std::max<std::int64_t>(1, one.tokens_of_sample),
+                       .step = one.step});
+      const duration time = static_cast<double>(one.steps) * one.step;
+      weighted = weighted + off_of(one) * in(time, 1_s);
+      all.tokens += one.tokens;
+      if (all.note.empty()) all.note = one.note;
+      if (time > longest) {
+        longest = time;
+        all.stated = one.stated;
+      }
+    }
+    const auto total =
+        total_of(parts, {.every = phases.evaluate_every, .time = phases.evaluation * 1_s});
+    if (!total) throw bad_request(setups::sentence_of(total.why()), total.why());
+    // All phases are of one stack, which is faster or slower in all of them.
+    all.off = weighted / in(total->training, 1_s);
+    all.steps = total->steps;
+    all.batch = (total->sequences + total->steps / 2) / total->steps;
+    all.step = total->time() / static_cast<double>(total->steps);
+    all.evaluating = total->evaluating;
+    all.phases = parts;
+    made.on.push_back(all);
+  }
+  return made;
+}
+
+}  // namespace runs

@@ -1,0 +1,332 @@
+// gpuplan run in phases, within budgets and windows, with energy; and lists of nodes and prices
+// that other programs wrote.
+
+#include <gpuplan/catalog/energy.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/cost.hpp>
+#include <gpuplan/energy.hpp>
+#include <gpuplan/goodput.hpp>
+#include <gpuplan/job_chain.hpp>
+#include <gpuplan/token_budget.hpp>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "gpuplan_runs.hpp"
+#include "json_answer.hpp"
+#include "temporary_file.hpp"
+
+using nlohmann::json;
+using namespace gpuplan;
+
+namespace {
+
+using words = std::vector<std::string>;
+
+json rows_of(const std::string& command, const words& arguments) {
+  return json_answer([&](const words& given) { return output_of_command(command, given); },
+                     arguments);
+}
+std::string text_of(const std::string& command, const words& arguments) {
+  const outcome answered = output_of_command(command, arguments);
+  CHECK_MESSAGE(answered.status == 0, answered.err);
+  return answered.out;
+}
+std::string refusal_of(const std::string& command, const words& arguments) {
+  const outcome refused = output_of_command(command, arguments);
+  CHECK(refused.status == 2);
+  CHECK(refused.out.empty());
+  return refused.err;
+}
+words operator+(words a, const words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+double number(const json& row, const char* name) { return row[name].get<double>(); }
+const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-9); };
+
+// 10,000 steps of 10 s on 32 A100, of which nothing fails.
+const words of_32{"--step",
+                  "10",
+                  "--batch",
+                  "64",
+                  "--gpu",
+                  "a100_sxm4_80gb",
+                  "--gpus",
+                  "32",
+                  "--failures",
+                  "none",
+                  "--stall",
+                  "1m"};
+const words measured = of_32 + words{"--samples", "640000"};
+
+const std::string nodes =
+    "NodeName=gn1 Gres=gpu:a100:8 State=IDLE\n"
+    "NodeName=gn2 Gres=gpu:a100:8 State=MIXED\n"
+    "NodeName=gn3 Gres=gpu:a100:8 State=DOWN\n"
+    "NodeName=gn4 Gres=gpu:h100:4 State=IDLE\n"
+    "NodeName=cn1 State=IDLE\n";
+const std::string prices =
+    "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\n"
+    "p4de,A100-80GB,8,40,16,us-east-1\n"
+    "p4de,A100-80GB,8,44,12,eu-west-1\n"
+    "g6,L4,1,0.8,,eu-west-1\n";
+
+}  // namespace
+
+TEST_CASE("phases are a run one after another, with evaluation") {
+  const words phases{"--phase",
+                     "samples=640000",
+                     "--phase",
+                     "tokens=1e9,batch=128,sequence-length=8192,step=30s",
+                     "--evaluate-every",
+                     "1000",
+                     "--evaluation",
+                     "2m"};
+  const json row = rows_of("run", of_32 + words{"--sequence-length", "2048"} + phases)[0];
+  // 122,071 samples in 954 steps; 10 evaluations.
+  CHECK(row["steps"] == 10'954);
+  CHECK(number(row, "training_days") * 86'400 == near(100'000 + 954 * 30 + 10 * 120));
+  CHECK(number(row, "tokens") == near(640'000 * 2048.0 + 122'071 * 8192.0));
+  const std::string text = text_of("run", of_32 + words{"--sequence-length", "2048"} + phases);
+  for (const char* part : {"2 phases", "8192", "evaluation"}) CHECK_MESSAGE(has(text, part), part);
+
+  // Of a model each phase has its own plan, and the run is their sum.
+  const words model{"gpt2",
+                    "--gpu",
+                    "4090",
+                    "--gpus",
+                    "8",
+                    "--batch",
+                    "64",
+                    "--failures",
+                    "none",
+                    "--price",
+                    "1"};
+  const json whole = rows_of(
+      "run",
+      model + words{"--phase", "tokens=1e9", "--phase", "tokens=1e8,batch=32,sequence-length=512"});
+  const json first = rows_of("run", model + words{"--tokens", "1e9"});
+  const json second = rows_of("run",
+                              {"gpt2",
+                               "--gpu",
+                               "4090",
+                               "--gpus",
+                               "8",
+                               "--batch",
+                               "32",
+                               "--sequence-length",
+                               "512",
+                               "--failures",
+                               "none",
+                               "--tokens",
+                               "1e8"});
+  CHECK(number(whole[0], "training_days") ==
+        near(number(first[0], "training_days") + number(second[0], "training_days")));
+  // All of one stack, so that neither end is nearer than a phase's alone.
+  CHECK(number(whole[0], "days_high") ==
+        doctest::Approx(number(first[0], "days_high") + number(second[0], "days_high"))
+            .epsilon(0.01));
+}
+
+TEST_CASE("phases that say too little, or what is none, are refused with the phase") {
+  const auto why = [](const char* phase) {
+    return refusal_of("run", of_32 + words{"--phase", phase});
+  };
+  CHECK(has(why("batch=64"), "--phase batch=64: tokens=N or samples=N"));
+  CHECK(has(why("samples=1e6,width=3"), "width=3: tokens, samples, batch"));
+  CHECK(has(why("samples=many"), "samples=many"));
+  CHECK(has(why("tokens=1e9"), "--sequence-length"));
+  CHECK(has(refusal_of("run", measured + words{"--phase", "samples=10"}), "excludes"));
+  CHECK(has(refusal_of("run", measured + words{"--evaluation", "1m"}), "--evaluate-every"));
+}
+
+TEST_CASE("a run in windows ends when the calendar says") {
+  const json row = rows_of("run",
+                           measured + words{"--windows",
+                                            "nights,weekends",
+                                            "--starts",
+                                            "tue 9:00",
+                                            "--restart",
+                                            "1h",
+                                            "--deadline",
+                                            "10"})[0];
+  // From Monday 0:00, the windows and Tuesday at 9:00; work of 100,000 s, and a checkpoint.
+  const week_window week[] = {
+      {0_h, 8_h}, {20_h, 32_h}, {44_h, 56_h}, {68_h, 80_h}, {92_h, 104_h}, {114_h, 168_h}};
+  const duration expected = *calendar_time(100'060_s, week, 33_h, {.start = 1_h, .lost = 1_min});
+  CHECK(number(row, "days") == near(in(expected, 1_d)));
+  CHECK(row["on_time_share"] == 1);
+  // Friday night to Monday, across the end of a week: one window of 62 hours.
+  const json weekend = rows_of("run",
+                               of_32 + words{"--samples",
+                                             "1280000",
+                                             "--windows",
+                                             "fri 18:00-mon 8:00",
+                                             "--starts",
+                                             "fri 18:00",
+                                             "--restart",
+                                             "0"})[0];
+  CHECK(number(weekend, "days") * 86'400 == near(200'060));
+  for (const char* wrong : {"mon", "8-", "fri 18:00-9:00", "25:00-8:00", "8:61-9", "0-24"})
+    CHECK(has(refusal_of("run", measured + words{"--windows", wrong}), "--windows"));
+  CHECK(has(refusal_of("run", measured + words{"--windows", "nights", "--starts", "noon"}),
+            "mon 9:00"));
+}
+
+TEST_CASE("a budget buys as many steps as it pays for") {
+  const words step = of_32 + words{"--price", "2", "--sequence-length", "1000"};
+  // 32 GPUs at 2 dollars for the checkpoint's minute and 10 s a step.
+  const json money = rows_of("run", step + words{"--budget", "$6400"})[0];
+  CHECK(number(money, "steps") == doctest::Approx((100 * 3600 - 60) / 10.0).epsilon(2e-4));
+  CHECK(number(money, "usd") <= 6400);
+  CHECK(number(money, "tokens") == near(64'000 * number(money, "steps")));
+  const json time = rows_of("run", step + words{"--budget", "100h"})[0];
+  CHECK(number(time, "steps") == number(money, "steps"));
+  const double kW = (h100_draws.computing * 400 +
+                     in(*catalog::host_power_per_gpu(catalog::a100_sxm4_80gb), 1_W)) *
+                    32 / 1000;
+  const json energy = rows_of("run", step + words{"--budget", "1MWh"})[0];
+  CHECK(number(energy, "steps") == doctest::Approx(1000 / kW * 360).epsilon(1e-3));
+  // With what is not known, 90 % of runs keep to it.
+  const json sure = rows_of("run", step + words{"--budget", "100h", "--off", "25"})[0];
+  CHECK(number(sure, "days_high") * 24 <= 100);
+  CHECK(number(sure, "days_high") * 24 == doctest::Approx(100).epsilon(1e-3));
+  CHECK(number(sure, "steps") == doctest::Approx(number(time, "steps") / 1.25).epsilon(1e-2));
+
+  const std::string model = text_of("run",
+                                    {"gpt2",
+                                     "--gpu",
+                                     "4090",
+                                     "--gpus",
+                                     "8",
+                                     "--batch",
+                                     "64",
+                                     "--failures",
+                                     "none",
+                                     "--budget",
+                                     "1d"});
+  for (const char* part : {"what 1d buys, 90 % sure", "20 tokens a parameter", "Besiroglu"})
+    CHECK_MESSAGE(has(model, part), part);
+  const auto why = [&](const char* budget) {
+    return refusal_of("run", of_32 + words{"--budget", budget});
+  };
+  CHECK(has(why("5"), "money ($1e6), time (30d) or energy (500MWh)"));
+  CHECK(has(why("$5"), "--price N"));
+  CHECK(has(why("30s"), "pays for no step"));
+  CHECK(has(why("3TWh"), "kWh, MWh or GWh"));
+  CHECK(has(refusal_of("run", measured + words{"--budget", "1d"}), "excludes"));
+}
+
+TEST_CASE("energy is of GPUs by what they do, hosts, building and grid") {
+  const json plain = rows_of("run", measured)[0];
+  const power host = *catalog::host_power_per_gpu(catalog::a100_sxm4_80gb);
+  const run_draw draw{.training = h100_draws.computing * 400_W,
+                      .waiting = h100_draws.waiting * 400_W,
+                      .host = host};
+  const run_time_parts parts{.training = 100'000_s, .saving = 60_s};
+  const double kWh = in(*energy_used(parts, 32, draw), 1_kWh);
+  CHECK(number(plain, "kWh") == near(kWh));
+  CHECK(number(plain, "draw_W") == near(388));
+  CHECK(plain["CO2_kg"].is_null());
+  const json green = rows_of("run", measured + words{"--pue", "survey", "--carbon", "France"})[0];
+  CHECK(number(green, "kWh") == near(1.56 * kWh));
+  CHECK(number(green, "CO2_kg") == near(0.056 * 1.56 * kWh));
+  // A power that is stated is all of it.
+  const json stated = rows_of("run", measured + words{"--power", "500"})[0];
+  CHECK(number(stated, "kWh") == near(0.5 * 32 * 100'060 / 3600));
+  const json bare = rows_of("run", measured + words{"--host-power", "0"})[0];
+  CHECK(number(bare, "kWh") < kWh);
+  const std::string text =
+      text_of("run", measured + words{"--energy", "--carbon", "400", "--sequence-length", "2048"});
+  for (const char* part : {"W of a GPU", "kWh a million tokens", "kg CO2"})
+    CHECK_MESSAGE(has(text, part), part);
+  CHECK(has(text_of("run",
+                    {"--step",
+                     "1",
+                     "--batch",
+                     "8",
+                     "--samples",
+                     "1e6",
+                     "--gpu",
+                     "4090",
+                     "--failures",
+                     "none",
+                     "--energy"}),
+            "without hosts"));
+  CHECK(has(refusal_of("run", measured + words{"--pue", "0.5"}), "--pue"));
+  CHECK(has(refusal_of("run", measured + words{"--carbon", "atlantis"}), "norway"));
+  // A host-bound step draws less than one that computes.
+  const words small{"gpt2", "--gpu", "h100-sxm", "--tokens", "1e9", "--failures", "none"};
+  CHECK(number(rows_of("run", small + words{"--micro-batch", "1"})[0], "draw_W") <
+        number(rows_of("run", small + words{"--micro-batch", "16"})[0], "draw_W"));
+}
+
+TEST_CASE("nodes are those that Slurm lists and somebody could use") {
+  const temporary_file file(nodes);
+  const words run{"--step",
+                  "10",
+                  "--batch",
+                  "64",
+                  "--samples",
+                  "640000",
+                  "--stall",
+                  "1m",
+                  "--failures",
+                  "none",
+                  "--slurm-nodes",
+                  file.name()};
+  const json one = rows_of("run", run + words{"--gpu", "a100_sxm4_80gb"});
+  REQUIRE(one.size() == 1);
+  CHECK(one[0]["gpus"] == 16);  // of three nodes one is down
+  CHECK(rows_of("run", run + words{"--gpu", "h100-sxm"})[0]["gpus"] == 4);
+  CHECK(rows_of("run", run + words{"--gpu", "a100_sxm4_80gb", "--gpus", "8"})[0]["gpus"] == 8);
+  CHECK(rows_of("run", run + words{"--gpu", "a100_sxm4_80gb,h100-sxm"}).size() == 2);
+  CHECK(has(refusal_of("run", run), "nodes have a100, which may be"));
+  CHECK(has(refusal_of("run", run + words{"--gpu", "4090"}), "2 of 3 nodes with a100 usable"));
+  CHECK(has(refusal_of("run", run + words{"--gpu", "a100_sxm4_80gb", "--gpus", "24"}),
+            "2 nodes of 8 a100_sxm4_80gb could be used"));
+  const temporary_file none("NodeName=a Gres=gpu:v100:4 State=DOWN\n");
+  CHECK(has(
+      refusal_of("run",
+                 {"--step", "1", "--batch", "8", "--samples", "1e6", "--slurm-nodes", none.name()}),
+      "no node could be used"));
+}
+
+TEST_CASE("prices are the least that a cloud lists") {
+  const temporary_file file(prices);
+  const words cost{"--step",
+                   "10",
+                   "--batch",
+                   "64",
+                   "--samples",
+                   "640000",
+                   "--gpu",
+                   "a100_sxm4_80gb",
+                   "--gpus",
+                   "8",
+                   "--price-list",
+                   file.name()};
+  const double hours = 100'000.0 / 3600;
+  CHECK(number(rows_of("cost", cost)[0], "usd") == near(40 * hours));
+  CHECK(number(rows_of("cost", cost + words{"--region", "eu-west-1"})[0], "usd") ==
+        near(44 * hours));
+  CHECK(number(rows_of("cost", cost + words{"--spot"})[0], "usd") == near(12 * hours));
+  CHECK(has(refusal_of("cost", cost + words{"--region", "moon"}),
+            "no price of a100_sxm4_80gb in moon"));
+  CHECK(has(refusal_of("cost",
+                       {"--step",
+                        "10",
+                        "--batch",
+                        "64",
+                        "--samples",
+                        "1e6",
+                        "--gpu",
+                        "l4",
+                        "--price-list",
+                        file.name(),
+                        "--spot"}),
+            "no spot price of l4"));
+}
