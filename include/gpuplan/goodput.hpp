@@ -424,10 +424,10 @@ inline constexpr double many_failures = 32;
   failure endless{};
   for (duration& time : times) {
     if (varies) {
-      drawn =
-          detail::scaled(run,
-                         detail::factor_at(unknown.work, random.normal()),
-                         detail::factor_at(unknown.mean_time_between_failures, random.normal()));
+      // One after the other: of the arguments of a call compilers draw either first.
+      const double between = detail::factor_at(unknown.mean_time_between_failures, random.normal());
+      const double work = detail::factor_at(unknown.work, random.normal());
+      drawn = detail::scaled(run, work, between);
       if (const auto valid = validate(drawn); !valid) {
         endless = valid.why();
         time = duration::from_value(detail::infinity);
