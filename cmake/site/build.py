@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the documentation as a site that a browser opens from disk.
 
-    python3 cmake/site/build.py [--output build/site]
+    python3 cmake/site/build.py [--output build/site] [--browser build/web/gpuplan.html]
 
 Reads README.md, docs/ and the comments of the public headers; needs mkdocs-material (PyPI),
 doxygen and graphviz (Debian). Fails on a dead link, on a page that the menu lacks, and on a public function
@@ -249,7 +249,10 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--output", type=pathlib.Path, default=root / "build" / "site",
                          help="the folder that is written (build/site)")
-    output = options.parse_args().output.resolve()
+    options.add_argument("--browser", type=pathlib.Path,
+                         help="the page that examples/web/make makes, for docs/browser.md to have")
+    options = options.parse_args()
+    output = options.output.resolve()
     source = output / "source"
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
@@ -259,6 +262,11 @@ def main():
         if path.is_file():
             pages.add(path)
     shutil.copyfile(root / "cmake/site/site.css", source / "site.css")
+    if options.browser:
+        shutil.copyfile(options.browser, source / "gpuplan.html")
+        page = source / "browser.md"
+        title, rest = page.read_text(encoding="utf-8").split("\n", 1)
+        pages.write("browser.md", f"{title}\n\n**[Open it](gpuplan.html)**\n{rest}")
     reference, without_comment = write_reference(pages, output / "doxygen")
     if without_comment:
         sys.exit("public functions without a comment:\n" + "\n".join(without_comment))
