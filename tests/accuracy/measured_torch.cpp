@@ -1,7 +1,9 @@
 // What measure_torch.py wrote: kept rows of memory, and rows of times as it would write them.
 
 #include <algorithm>
+#include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -100,6 +102,60 @@ TEST_CASE("what steps ask of a device, to the last kernel and byte") {
   const auto all = compare_file(data("launched_steps.csv"));
   for (const quantity_text& of : quantities)
     if (of.what >= quantity::launches_forward) CHECK(count_exact(all, of.what) == 65);
+}
+
+TEST_CASE("what classes of transformers ask of a device, likewise") {
+  const auto all = compare_file(data("launched_families.csv"));
+  for (const quantity_text& of : quantities)
+    if (of.what >= quantity::launches_forward && !std::string_view(of.name).starts_with("bytes"))
+      CHECK(count_exact(all, of.what) == 11);
+  for (const comparison& one : all)
+    if (one.what >= quantity::launches_forward) CHECK(std::abs(one.error()) < 0.01);  // %
+}
+
+// Kernels timed one by one, none of which gave more to the library than the share of its kind.
+TEST_CASE("single kernels on two devices") {
+  for (const char* file : {"h100_sxm5_80gb_kernels.csv", "h200_sxm_kernels.csv"}) {
+    CAPTURE(file);
+    const csv_file kernels = read_csv(std::string(GPUPLAN_RESULTS) + file);
+    const auto all = compare({kernels}).at(0).comparisons;
+    double products = 0, attention = 0;
+    int large = 0, passes = 0;
+    std::size_t at = 0;
+    for (const comparison& one : all) {
+      if (one.what != quantity::kernel_time || !one.predicted.value) continue;
+      while (row(kernels, kernels.rows[at]).text("id") != one.id) ++at;
+      const row source(kernels, kernels.rows[at]);
+      const double error = std::abs(one.error());
+      if (source.text("kind") == "product" && *source.number("flops") > 3e10 &&
+          (source.text("format") == "bf16" || source.text("format") == "fp16"))
+        products += error, ++large;
+      if (source.text("kind") == "attention" && source.text("format") == "bf16")
+        attention += error, ++passes;
+    }
+    CHECK(large > 600);
+    CHECK(products / large < 8);  // %
+    CHECK(passes == 132);
+    CHECK(attention / passes < 10);
+  }
+}
+
+TEST_CASE("steps of transformers on two devices") {
+  for (const char* file : {"h100_sxm5_80gb_families.csv", "h200_sxm_families.csv"}) {
+    CAPTURE(file);
+    const auto all = compare_file(std::string(GPUPLAN_RESULTS) + file);
+    int exact = 0, others = 0;
+    for (const comparison& one : all) {
+      if (one.what != quantity::peak_requested) continue;
+      CAPTURE(one.id);
+      REQUIRE(one.predicted.value);
+      const bool same = one.predicted.value->value() == one.measured.value();
+      ++(same ? exact : others);
+      CHECK((same || one.id.starts_with("t5-base")));
+    }
+    CHECK(exact >= 46);
+    CHECK(others == 2);
+  }
 }
 
 // Workspaces of cuBLAS live on there, unlike those of the rows above.

@@ -338,9 +338,11 @@ struct layer_time {
 /// streams of their own, begin when what they send is there, and are waited for where the engine
 /// does: DDP's buckets and ZeRO-1's broadcasts, FSDP2's gathers one unit ahead and its reductions.
 /// Each second of one beside operators costs these as much as the framework's `contention` says.
-/// Valid where `counts_of` knows the work. Measured on an H100 (benchmarks/results): 131 steps
-/// within 5.3 % in the mean, 28 at worst, 249 layers within 5.6 and 4.7 %, 26 at worst; both gave
-/// numbers to it. Steps of several ranks were not. Errors: as `counts_of`; `no_such_code` of what
+/// Valid where `counts_of` knows the work. Measured on an H100 (benchmarks/results): 249 layers
+/// within 4.8 % in the mean forward and backward, 131 steps within 7.2, 28 at worst; 95 steps of
+/// transformers on an H100 and an H200, which gave no number to it, within 3.6 and 5.3 % where the
+/// device is the slower, else up to 75 %, as the host differs. Steps of several ranks were not
+/// measured. Errors: as `counts_of`; `no_such_code` of what
 /// is not counted; `out_of_bounds` of more ranks than the cluster has; `not_known` where the device
 /// has no peak for the format, or several ranks no link.
 struct replayed_time {
