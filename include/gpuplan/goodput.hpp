@@ -402,14 +402,33 @@ inline constexpr double many_failures = 32;
       duration::from_value(middle.mean * detail::exp(deviations < 0 ? -by : by)), fact::time);
 }
 
+namespace detail {
+
+// The time of a run with so many failures that only their moments count, `deviations` from the
+// middle. Attempts that fail one after the other are a geometric number: sums of those are gamma
+// distributed, here by E. B. Wilson and M. M. Hilferty, "The distribution of chi-square", PNAS 17
+// (1931); near a normal distribution where there are many.
+constexpr double seconds_of_many(const moments& all, double work, double deviations) {
+  const double spread = sqrt(all.variance);
+  if (6 * spread < all.mean) return all.mean + spread * deviations;
+  const double inverse = spread / all.mean / 3;
+  const double root = 1 - inverse * inverse + inverse * deviations;
+  const double seconds = all.mean * root * root * root;
+  return seconds > work ? seconds : work;
+}
+
+}  // namespace detail
+
 /// Simulates as many runs as `times` has room for, sorts their times, and returns the tenths. Each
 /// draws its factors, and then its failures one by one; where more than 32 are expected, the sum of
-/// what they cost, from a normal distribution with the exact mean and variance. A run whose factors
-/// are beyond what `validate` takes, with failures so often that it would hardly reach a
-/// checkpoint, never ends: its time is infinite. Equal seeds give equal times. 10^5 runs take less
-/// than a second; a hundred are a constant expression. Of 10^5 runs that spread by 10 %, chance
-/// moves a tenth by 0.05 %. Errors: `validate` of both; what it says of a run drawn where more than
-/// a tenth of them never end; no room for one (`not_positive`).
+/// what they cost, from a normal distribution with the exact mean and variance, or where that
+/// spreads by more than a sixth, as of a run that rarely gets from one checkpoint to the next, from
+/// a gamma distribution; no run takes less than its work. A run whose factors are beyond what
+/// `validate` takes, with failures so often that it would hardly reach a checkpoint, never ends: its
+/// time is infinite. Equal seeds give equal times. 10^5 runs take less than a second; a hundred are
+/// a constant expression. Of 10^5 runs that spread by 10 %, chance moves a tenth by 0.05 %. Errors:
+/// `validate` of both; what it says of a run drawn where more than a tenth of them never end; no
+/// room for one (`not_positive`).
 [[nodiscard]] constexpr result<run_times> simulate(const interrupted_run& run,
                                                    const run_uncertainty& unknown,
                                                    std::span<duration> times,
@@ -437,7 +456,7 @@ inline constexpr double many_failures = 32;
     }
     const double failures = detail::rate_of(drawn) * all.mean;
     const double seconds = failures > detail::many_failures
-                               ? all.mean + detail::sqrt(all.variance) * random.normal()
+                               ? detail::seconds_of_many(all, drawn.work.value(), random.normal())
                                : detail::simulated_seconds(drawn, random);
     time = duration::from_value(seconds);
   }

@@ -260,3 +260,14 @@ TEST_CASE("equal seeds give equal runs, and others do not") {
   CHECK(once == again);
   CHECK(first.median != simulate(run, unknown, again, 4)->median);
 }
+
+TEST_CASE("a run that rarely gets to its end takes as long as a geometric number of attempts") {
+  // Without checkpoints, one attempt in exp(10) lasts: times are near an exponential distribution.
+  const interrupted_run run{.work = 100_h, .mean_time_between_failures = 10_h};
+  std::vector<duration> times(20'000);
+  const run_times tenths = *simulate(run, {}, times);
+  const duration mean = expected_time(run)->total();
+  CHECK(times.front() >= run.work);
+  CHECK(std::abs(tenths.median / mean / 0.6931 - 1) < 0.04);
+  CHECK(std::abs(tenths.high / mean / 2.3026 - 1) < 0.04);
+}
