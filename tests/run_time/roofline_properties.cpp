@@ -118,6 +118,18 @@ TEST_CASE("a layer that predicts a further token takes a layer and a head") {
   const duration five = on_one_node(model).step({});
   CHECK(static_cast<bool>(four < five));
   CHECK(static_cast<bool>(five < predicting));
+  // Wider layers cost it as much as they cost a model of one layer more.
+  const auto widened = [](transformer of) {
+    const duration before = on_one_node(of).breakdown({.micro_batch = 4}).forward;
+    of.intermediate_size *= 2;
+    return on_one_node(of).breakdown({.micro_batch = 4}).forward - before;
+  };
+  const duration of_five = widened(model);
+  model.mtp_layers = 1;
+  model.num_hidden_layers = 4;
+  const double off = widened(model) / of_five - 1;
+  CHECK(off > -1e-6);
+  CHECK(off < 1e-6);
 }
 
 TEST_CASE("a rank of expert parallelism steps over its experts alone") {
@@ -148,4 +160,15 @@ TEST_CASE("each layer without experts changes the forward by as much") {
     CHECK(off > -1e-6);
     CHECK(off < 1e-6);
   }
+}
+
+TEST_CASE("accumulations need the stages as a divisor where chunks take turns, and else do not") {
+  transformer model = catalog::mixtral_8x7b_v0_1;
+  model.num_hidden_layers = 8;
+  const auto with = [&](std::int64_t chunks) {
+    return on_one_node(model, {.pipeline_parallel = 2, .virtual_pipeline = chunks});
+  };
+  CHECK(static_cast<bool>(validate(with(1), {.accumulation = 3})));
+  CHECK(static_cast<bool>(validate(with(2), {.accumulation = 4})));
+  CHECK(validate(with(2), {.accumulation = 3}).why().code == errc::not_a_multiple);
 }
