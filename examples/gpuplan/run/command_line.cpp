@@ -64,8 +64,6 @@ constexpr const char* examples =
     "64\n"
     "      --budget 30d --async --energy --carbon france";
 
-constexpr std::size_t simulated_runs = 20'000;
-
 struct named_part {
   const char* in_words;
   const char* column;

@@ -71,13 +71,13 @@ class week {
  public:
   void add(int begin, int end) {
     if (end <= begin) end += minutes_of_week;
-    for (int minute = begin; minute < end; ++minute) is_in_[minute % minutes_of_week] = true;
+    for (int minute = begin; minute < end; ++minute) is_in_[place_of(minute)] = true;
   }
   void add_daily(int begin, int end) {
     if (end <= begin) end += minutes_of_day;
     for (int day = 0; day < 7; ++day) add(day * minutes_of_day + begin, day * minutes_of_day + end);
   }
-  [[nodiscard]] bool is_in(int minute) const { return is_in_[minute % minutes_of_week]; }
+  [[nodiscard]] bool is_in(int minute) const { return is_in_[place_of(minute)]; }
   // A minute with which a window begins.
   [[nodiscard]] int first() const {
     for (int minute = 0; minute < minutes_of_week; ++minute)
@@ -86,6 +86,10 @@ class week {
   }
 
  private:
+  static std::size_t place_of(int minute) {
+    return static_cast<std::size_t>(minute % minutes_of_week);
+  }
+
   std::vector<bool> is_in_ = std::vector<bool>(minutes_of_week);
 };
 
