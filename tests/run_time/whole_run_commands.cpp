@@ -9,6 +9,8 @@
 #include <gpuplan/job_chain.hpp>
 #include <gpuplan/token_budget.hpp>
 
+#include <cmath>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -329,4 +331,85 @@ TEST_CASE("prices are the least that a cloud lists") {
                         file.name(),
                         "--spot"}),
             "no spot price of l4"));
+}
+
+TEST_CASE("a schedule has the rates that transformers' schedulers have") {
+  const auto rates = [](const words& more) {
+    return rows_of("lr",
+                   words{"--tuned", "64:3e-4", "--batch", "64", "--optimizer", "lion"} + more);
+  };
+  // get_cosine_schedule_with_warmup, of two rules with one rate.
+  const json cosine = rates({"--warm-up",
+                             "100",
+                             "--schedule",
+                             "cosine",
+                             "--steps",
+                             "1100",
+                             "--at",
+                             "0,50,100,350,600,1100"});
+  REQUIRE(cosine.size() == 12);
+  for (const json& row : cosine) {
+    const double step = number(row, "step");
+    const double expected =
+        step < 100 ? step / 100 : 0.5 * (1 + std::cos(std::acos(-1.0) * (step - 100) / 1000));
+    CHECK(number(row, "learning_rate") == doctest::Approx(3e-4 * expected).epsilon(1e-9).scale(1));
+  }
+  // get_wsd_schedule with a linear decay, to a tenth of the peak.
+  const json wsd = rates(
+      {"--schedule", "wsd", "--steps", "1000", "--least", "3e-5", "--at", "0,899,900,950,999"});
+  const double expected[] = {1, 1, 1, 0.55, 0.109};
+  for (std::size_t at = 0; at < 5; ++at)
+    CHECK(number(wsd[at], "learning_rate") == near(3e-4 * expected[at]));
+  // With twice the batch a warm-up has half the steps, and each schedule ends where it should.
+  const std::string text = text_of("lr",
+                                   {"--tuned",
+                                    "64:3e-4",
+                                    "--batch",
+                                    "128",
+                                    "--warm-up",
+                                    "100",
+                                    "--schedule",
+                                    "linear",
+                                    "--steps",
+                                    "1050"});
+  for (const char* part : {"counted from 0, linear", "1049", "50"})
+    CHECK_MESSAGE(has(text, part), part);
+  CHECK(has(refusal_of("lr", {"--tuned", "64:3e-4", "--batch", "64", "--schedule", "wsd"}),
+            "--steps"));
+  CHECK(has(refusal_of("lr",
+                       {"--tuned",
+                        "64:3e-4",
+                        "--batch",
+                        "64",
+                        "--schedule",
+                        "wsd",
+                        "--steps",
+                        "100",
+                        "--decay-steps",
+                        "101"}),
+            "behind the warm-up there are 100"));
+  CHECK(has(refusal_of("lr",
+                       {"--tuned",
+                        "64:3e-4",
+                        "--batch",
+                        "64",
+                        "--schedule",
+                        "cosine",
+                        "--steps",
+                        "100",
+                        "--warm-up",
+                        "100"}),
+            "the warm-up takes 100"));
+  CHECK(has(refusal_of("lr",
+                       {"--tuned",
+                        "64:3e-4",
+                        "--batch",
+                        "64",
+                        "--schedule",
+                        "cosine",
+                        "--steps",
+                        "100",
+                        "--least",
+                        "1"}),
+            "learning_rate"));
 }

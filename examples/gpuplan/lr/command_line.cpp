@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,12 +37,15 @@ constexpr const char* about =
     "batch (Goyal et al. 2017, with a warm-up), by its square root (Krizhevsky 2014), and with\n"
     "--noise-scale levelling off at the critical batch (McCandlish et al. 2018). For Adam: by the\n"
     "square root, with the betas and epsilon that belong to it (Malladi et al. 2022). Of other\n"
-    "optimizers none is derived: between a constant rate and the square root lies what to try.";
+    "optimizers none is derived: between a constant rate and the square root lies what to try.\n"
+    "With --schedule also what the rate is on the way: from 0 up in the warm-up, and down to "
+    "--least.";
 constexpr const char* examples =
     "Examples:\n"
     "  gpuplan lr --tuned 64:3e-4 --batch 512 --optimizer adamw\n"
     "  gpuplan lr --tuned 256:0.1 --batch 512,1024,8192 --optimizer momentum --samples 1281167\n"
-    "  gpuplan lr --tuned 64:3e-4 --batch 512 --warm-up 2000 --format csv";
+    "  gpuplan lr --tuned 64:3e-4 --batch 512 --warm-up 2000 --format csv\n"
+    "  gpuplan lr --tuned 1024:3e-4 --batch 1024 --warm-up 2000 --schedule wsd --steps 100k";
 
 struct request {
   tuned_rate tuned{};
@@ -54,7 +58,23 @@ struct request {
   double noise_scale = 0;    // samples; 0: not known
   std::int64_t warm_up = 0;  // steps at the tuned batch; 0: not known
   std::int64_t samples = 0;  // of the data set; 0: not known
+  std::string schedule{};    // empty: none asked for
+  std::int64_t steps = 0;    // of the run
+  std::int64_t decay = 0;    // steps, of wsd; 0: a tenth
+  double least = 0;
+  std::vector<std::int64_t> at{};  // steps; none: some of all
 };
+
+struct named_schedule {
+  const char* name;
+  rate_decay decay;
+  bool stays;  // at its peak, until the last --decay-steps
+};
+constexpr named_schedule schedules[] = {{"constant", rate_decay::none, true},
+                                        {"linear", rate_decay::linear, false},
+                                        {"cosine", rate_decay::cosine, false},
+                                        {"wsd", rate_decay::linear, true},
+                                        {"wsd-sqrt", rate_decay::one_minus_sqrt, true}};
 
 // "0.000849".
 std::string three_digits(double value) {
@@ -224,6 +244,61 @@ io::table warm_ups(const request& asked, const std::vector<answer>& rows) {
   return table;
 }
 
+learning_rate_schedule schedule_of(const request& asked, double peak, std::int64_t warm_up_steps) {
+  const named_schedule& by =
+      *std::find_if(std::begin(schedules), std::end(schedules), [&](const named_schedule& one) {
+        return asked.schedule == one.name;
+      });
+  learning_rate_schedule made{.peak = peak, .least = asked.least, .decay = by.decay};
+  made.warm_up_steps = warm_up_steps;
+  if (warm_up_steps >= asked.steps)
+    throw guides::bad_request("--steps " + std::to_string(asked.steps) + ": the warm-up takes " +
+                              std::to_string(warm_up_steps) + " of them");
+  const std::int64_t rest = asked.steps - warm_up_steps;
+  made.decay_steps = rest;
+  if (by.stays && by.decay != rate_decay::none)
+    made.decay_steps = asked.decay > 0 ? asked.decay : std::max<std::int64_t>(1, asked.steps / 10);
+  if (made.decay_steps > rest)
+    throw guides::bad_request("--decay-steps " + std::to_string(made.decay_steps) +
+                              ": behind the warm-up there are " + std::to_string(rest));
+  made.stable_steps = rest - made.decay_steps;
+  return made;
+}
+
+// Where it bends, and between.
+std::vector<std::int64_t> steps_to_show(const request& asked, const learning_rate_schedule& of) {
+  if (!asked.at.empty()) return asked.at;
+  const std::int64_t falls = of.warm_up_steps + of.stable_steps;
+  std::vector<std::int64_t> steps{0, of.warm_up_steps / 2, of.warm_up_steps, falls};
+  for (const std::int64_t quarter : {1, 2, 3})
+    steps.push_back(falls + of.decay_steps * quarter / 4);
+  steps.push_back(asked.steps - 1);
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  return steps;
+}
+
+// A row for each step of each rate.
+io::table scheduled(const request& asked, const std::vector<answer>& rows, bool for_people) {
+  io::table table{.title = "the learning rate of steps, counted from 0, " + asked.schedule};
+  table.columns = {{.name = "batch", .align = io::alignment::right},
+                   {.name = "rule"},
+                   {.name = "step", .align = io::alignment::right},
+                   {.name = "learning_rate", .align = io::alignment::right}};
+  for (const answer& row : rows) {
+    if (!row.learning_rate) continue;
+    const learning_rate_schedule schedule = schedule_of(
+        asked, *row.learning_rate, asked.warm_up > 0 ? warm_up_steps(asked, row.batch) : 0);
+    for (const std::int64_t step : steps_to_show(asked, schedule)) {
+      const auto rate = schedule.learning_rate(step);
+      if (!rate) throw guides::bad_request(rate.why());
+      table.rows.push_back(
+          {row.batch, row.rule, step, for_people ? cell(three_digits(*rate)) : cell(*rate)});
+    }
+  }
+  return table;
+}
+
 io::table for_programs(const request& asked, const std::vector<answer>& rows) {
   io::table table = rates(asked, rows, false);
   for (const char* name : {"warm_up_steps", "warm_up_from", "warm_up_of_five_epochs_steps"})
@@ -251,13 +326,19 @@ std::string answer_to(const request& asked, const guides::output& as) {
         "--noise-scale: its rule is for sgd and momentum; for adamw the square root is taken, and "
         "other optimizers have no rule");
   const std::vector<answer> rows = answers_of(asked);
-  if (!traits_of(as.format).for_people) return guides::render(for_programs(asked, rows), as);
+  const bool has_schedule = !asked.schedule.empty();
+  if (!traits_of(as.format).for_people)
+    return guides::render(has_schedule ? scheduled(asked, rows, false) : for_programs(asked, rows),
+                          as);
   io::table first = rates(asked, rows, true);
   first.title = "from " + three_digits(asked.tuned.learning_rate.low()) + " at " +
                 setups::grouped(asked.tuned.effective_batch) + " samples a step, " +
                 asked.optimizer_name;
   const io::table second = warm_ups(asked, rows);
-  return guides::render(first, as) + (second.rows.empty() ? "" : "\n" + guides::render(second, as));
+  std::string all = guides::render(first, as);
+  if (!second.rows.empty()) all += "\n" + guides::render(second, as);
+  if (has_schedule) all += "\n" + guides::render(scheduled(asked, rows, true), as);
+  return all;
 }
 
 // "64:3e-4".
@@ -272,6 +353,41 @@ void read_tuned(const std::string& text, tuned_rate& to) {
     throw CLI::ValidationError(
         "--tuned", text + " is no BATCH:RATE such as 64:3e-4, a batch from 1 and a rate above 0");
   to = {.learning_rate = std::stod(rate), .effective_batch = std::stoll(batch)};
+}
+
+void add_schedule_options(CLI::App& app, request& to) {
+  const char* group = "The schedule";
+  std::vector<std::string> names;
+  for (const named_schedule& one : schedules) names.emplace_back(one.name);
+  CLI::Option* by = app.add_option("--schedule",
+                                   to.schedule,
+                                   "How the rate goes on behind the warm-up: wsd stays and then "
+                                   "falls in a line, wsd-sqrt by one less the root of the way")
+                        ->check(CLI::IsMember(names))
+                        ->group(group);
+  CLI::Option* steps = app.add_option("--steps", to.steps, "Of the run, at each batch")
+                           ->transform(guides::whole_number(1, std::int64_t{1} << 40))
+                           ->type_name("N")
+                           ->group(group)
+                           ->needs(by);
+  by->needs(steps);
+  app.add_option("--decay-steps", to.decay, "That wsd falls at the end (default: a tenth)")
+      ->transform(guides::whole_number(1, std::int64_t{1} << 40))
+      ->type_name("N")
+      ->group(group)
+      ->needs(by);
+  app.add_option("--least", to.least, "The rate at the end (default: 0)")
+      ->transform(guides::finite_number(0, 1e6))
+      ->type_name("RATE")
+      ->group(group)
+      ->needs(by);
+  app.add_option("--at", to.at, "Steps to know the rate of (default: where it bends)")
+      ->transform(guides::whole_number(0, std::int64_t{1} << 40))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,...")
+      ->group(group)
+      ->needs(by);
 }
 
 }  // namespace
@@ -320,6 +436,7 @@ guides::program command() {
             app.add_option("--warm-up", asked->warm_up, "Steps of the warm-up at the tuned batch")
                 ->transform(guides::whole_number(1, std::int64_t{1} << 40))
                 ->type_name("N");
+            add_schedule_options(app, *asked);
             app.add_option("--samples",
                            asked->samples,
                            "Of the data set, for the warm-up of SGD over five epochs")
