@@ -27,7 +27,8 @@ __asm__(
     ".tagtype __cpp_exception i32\n"
     "__cpp_exception:\n");
 
-// Nothing is tidied up at the end, since the memory ends too.
+// Nothing is tidied up at the end, since the memory ends too; and of yaml-cpp's regular expressions
+// clang registers a destructor of another type than libc calls, which WebAssembly forbids.
 int __cxa_atexit(void (*function)(void*), void* of, void* library) {
   (void)function, (void)of, (void)library;
   return 0;

@@ -56,6 +56,8 @@ def by_wasm(engine, module, words, folder, beside):
         linker.instantiate(store, module).exports(store)["_start"](store)
     except wasmtime.ExitTrap as end:
         status = end.code
+    except wasmtime.Trap as trap:
+        status = str(trap)
     del store
     return status, out.read_bytes(), err.read_bytes()
 

@@ -180,6 +180,9 @@ def use(page, program, shot):
         assert written and shown == written, f"{tool}: {shown} is not {written}"
         program.compared += 1
     shot("all")
+    person.go_to("link")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_have_text("The link is copied.")
     link = page.evaluate("location.href")
 
     # Refusals, as the program has them.
