@@ -1,11 +1,13 @@
 # The C++ standard library with exceptions, of the sources that zig's package has: gpuplan_web_runtime.
 execute_process(
   COMMAND ${GPUPLAN_ZIG} env
+  WORKING_DIRECTORY / # to which it states its folders
   OUTPUT_VARIABLE zig_env COMMAND_ERROR_IS_FATAL ANY)
 if(NOT zig_env MATCHES "lib_dir[\"' ]*[:=] *\"([^\"]+)\"")
   message(FATAL_ERROR "gpuplan: ${GPUPLAN_ZIG} env does not say where its libraries are")
 endif()
 set(zig_lib ${CMAKE_MATCH_1})
+cmake_path(ABSOLUTE_PATH zig_lib BASE_DIRECTORY /)
 
 # What exists for one other system alone, or is not used here: threads, time zones.
 file(GLOB runtime_sources ${zig_lib}/libcxx/src/*.cpp ${zig_lib}/libcxx/src/filesystem/*.cpp

@@ -139,10 +139,16 @@ function saveLink(name, text, what) {
     textContent: what});
 }
 
+// Its words stay whole where a line has room for them.
+function commandLine(words) {
+  const spans = ["gpuplan", ...words].flatMap((word, at) =>
+    [...(at ? [" "] : []), element("span", {textContent: quoted(word)})]);
+  return element("div", {className: "command"}, element("code", {}, ...spans),
+    copyButton(commandOf(words), "the command"));
+}
+
 function section(id, heading, words) {
-  const command = commandOf(words);
-  const made = element("section", {id}, element("h2", {textContent: heading}),
-    element("div", {className: "command"}, element("code", {textContent: command}), copyButton(command, "the command")));
+  const made = element("section", {id}, element("h2", {textContent: heading}), commandLine(words));
   made.setAttribute("aria-labelledby", id + "-head");
   made.firstChild.id = id + "-head";
   $("answers").append(made);
@@ -200,8 +206,7 @@ function showFiles(to, asked) {
   const now = async () => {
     const words = asked.write(choice.value);
     const answer = await ask([...words, "--format", "html"], asked.files);
-    made.replaceChildren(element("div", {className: "command"},
-      element("code", {textContent: commandOf(words)}), copyButton(commandOf(words), "the command")));
+    made.replaceChildren(commandLine(words));
     const written = Object.entries(answer.files).filter(([name]) => name.startsWith("plan/"));
     for (const [name, text] of written)
       made.append(element("details", {open: written.length < 3}, element("summary", {textContent: name}),
