@@ -69,9 +69,9 @@ void ask_about_run(const described_run& given, door_log& log) {
   log("storage_needed", storage_needed(given.storage, 3));
   log("checkpoints_that_fit", checkpoints_that_fit(given.storage));
   log("save_interval_within", save_interval_within(given.storage, 1000));
-  for (const auto interval : {save_interval_of_young(given.stall, given.between_failures),
-                              save_interval_for_failures(given.stall, given.between_failures),
-                              best_save_interval(given.stall, given.between_failures)})
+  for (const auto& interval : {save_interval_of_young(given.stall, given.between_failures),
+                               save_interval_for_failures(given.stall, given.between_failures),
+                               best_save_interval(given.stall, given.between_failures)})
     log("save interval", interval);
   const priced_run runs[] = {given.slower, given.faster};
   log("cheapest", cheapest(runs));

@@ -211,3 +211,11 @@ TEST_CASE("inside a node each takes its launch, its hops, and what a device send
   STATIC_CHECK(takes(collective::broadcast, 2, 10 + 1 * 2 + 20'000));
   STATIC_CHECK(takes(collective::send, 2, 10 + 1 * 2 + 20'000));
 }
+
+#ifndef GPUPLAN_TEST_AT_COMPILE_TIME
+TEST_CASE("a group has ranks, in each of its nodes too") {
+  for (const device_group& group : {device_group{0, 8}, device_group{8, 0}, device_group{-1, -1}})
+    CHECK_THROWS_AS(static_cast<void>(collective_time(collective::all_gather, 1_GB, group, h200)),
+                    plan_error);
+}
+#endif
