@@ -424,11 +424,11 @@ constexpr double seconds_of_many(const moments& all, double work, double deviati
 /// what they cost, from a normal distribution with the exact mean and variance, or where that
 /// spreads by more than a sixth, as of a run that rarely gets from one checkpoint to the next, from
 /// a gamma distribution; no run takes less than its work. A run whose factors are beyond what
-/// `validate` takes, with failures so often that it would hardly reach a checkpoint, never ends: its
-/// time is infinite. Equal seeds give equal times. 10^5 runs take less than a second; a hundred are
-/// a constant expression. Of 10^5 runs that spread by 10 %, chance moves a tenth by 0.05 %. Errors:
-/// `validate` of both; what it says of a run drawn where more than a tenth of them never end; no
-/// room for one (`not_positive`).
+/// `validate` takes, with failures so often that it would hardly reach a checkpoint, never ends:
+/// its time is infinite. Equal seeds give equal times. 10^5 runs take less than a second; a hundred
+/// are a constant expression. Of 10^5 runs that spread by 10 %, chance moves a tenth by 0.05 %.
+/// Errors: `validate` of both; what it says of a run drawn where more than a tenth of them never
+/// end; no room for one (`not_positive`).
 [[nodiscard]] constexpr result<run_times> simulate(const interrupted_run& run,
                                                    const run_uncertainty& unknown,
                                                    std::span<duration> times,
