@@ -3,6 +3,7 @@
 
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/cost.hpp>
+#include <gpuplan/energy.hpp>
 #include <gpuplan/goodput.hpp>
 #include <gpuplan/job_chain.hpp>
 #include <gpuplan/learning_rate.hpp>
@@ -43,6 +44,14 @@ struct described_run {
   model_and_tokens trained{1e9, 2e10};
   double batch = 100;
   double critical_batch = 1000;
+  step_breakdown parts{.forward = 1_s, .backward = 2_s, .optimizer = 0.1_s, .host = 0.1_s};
+  phase_draws draws = h100_draws;
+  run_time_parts spent{.training = 100_h, .saving = 1_h, .lost = 2_h};
+  run_draw drawn{.training = 600_W, .waiting = 140_W, .host = 100_W, .pue = 1.2};
+  std::int64_t devices = 8;
+  double grams_per_kWh = 300;
+  bytes held = 16_GB;
+  std::int64_t tensors = 291;
 };
 
 void ask_about_run(const described_run& given, door_log& log) {
@@ -81,6 +90,16 @@ void ask_about_run(const described_run& given, door_log& log) {
   log("scaled_learning_rate", scaled_learning_rate(given.tuned, {16, 64}, square_root_rule{}));
   log("training_flops", training_flops(given.trained));
   log("price_of_batch", price_of_batch(given.batch, given.critical_batch));
+  log.takes(validate(given.draws));
+  log("average_draw", average_draw(given.parts, given.draws));
+  log.takes(validate(given.drawn));
+  const auto used = energy_used(given.spent, given.devices, given.drawn);
+  log("energy_used", used);
+  if (used) log("carbon_kg", carbon_kg(*used, given.grams_per_kWh));
+  for (const checkpoint_format format : {checkpoint_format::safetensors,
+                                         checkpoint_format::torch_save,
+                                         checkpoint_format::distributed})
+    log("file_size", file_size(given.held, given.tensors, format));
 }
 
 struct described_row {

@@ -356,37 +356,31 @@ void read_tuned(const std::string& text, tuned_rate& to) {
 }
 
 void add_schedule_options(CLI::App& app, request& to) {
-  const char* group = "The schedule";
   std::vector<std::string> names;
   for (const named_schedule& one : schedules) names.emplace_back(one.name);
   CLI::Option* by = app.add_option("--schedule",
                                    to.schedule,
                                    "How the rate goes on behind the warm-up: wsd stays and then "
                                    "falls in a line, wsd-sqrt by one less the root of the way")
-                        ->check(CLI::IsMember(names))
-                        ->group(group);
+                        ->check(CLI::IsMember(names));
   CLI::Option* steps = app.add_option("--steps", to.steps, "Of the run, at each batch")
                            ->transform(guides::whole_number(1, std::int64_t{1} << 40))
                            ->type_name("N")
-                           ->group(group)
                            ->needs(by);
   by->needs(steps);
   app.add_option("--decay-steps", to.decay, "That wsd falls at the end (default: a tenth)")
       ->transform(guides::whole_number(1, std::int64_t{1} << 40))
       ->type_name("N")
-      ->group(group)
       ->needs(by);
   app.add_option("--least", to.least, "The rate at the end (default: 0)")
       ->transform(guides::finite_number(0, 1e6))
       ->type_name("RATE")
-      ->group(group)
       ->needs(by);
   app.add_option("--at", to.at, "Steps to know the rate of (default: where it bends)")
       ->transform(guides::whole_number(0, std::int64_t{1} << 40))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("N,...")
-      ->group(group)
       ->needs(by);
 }
 

@@ -260,8 +260,8 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
   app.add_option(
          "--slurm-nodes",
          to.slurm_file,
-         "What scontrol show node or sinfo printed: the nodes that could be used; --gpu says "
-         "what a type is where it may be several GPUs")
+         "What scontrol show node or sinfo printed: the nodes that could be used; where a type "
+         "may be several GPUs, name it by --gpu")
       ->type_name("FILE")
       ->group("GPUs")
       ->excludes("--system");

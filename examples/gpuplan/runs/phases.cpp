@@ -71,11 +71,10 @@ range<double> off_of(const timed_step& one) {
 }  // namespace
 
 void add_phase_options(CLI::App& app, phase_words& to, const std::string& group) {
-  app.add_option(
-         "--phase",
-         to.each,
-         "A part of the run, as tokens=1e12,batch=1024,sequence-length=4096, also samples=N "
-         "and step=TIME; once for each, in their order, instead of --tokens")
+  app.add_option("--phase",
+                 to.each,
+                 "A part of the run, as tokens=1e12,batch=1024: tokens or samples, batch, "
+                 "sequence-length, step; once for each, in their order, instead of --tokens")
       ->allow_extra_args(false)
       ->type_name("WORDS")
       ->group(group)
