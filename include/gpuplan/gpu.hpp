@@ -167,18 +167,20 @@ constexpr known<compute_rate> rate(const peak_rates& rates, number_format format
   }
 }
 
-inline constexpr known<compute_rate> peak_rates::*all_peak_rates[] = {&peak_rates::fp64,
-                                                                      &peak_rates::fp64_matrix,
-                                                                      &peak_rates::fp32,
-                                                                      &peak_rates::tf32,
-                                                                      &peak_rates::bf16,
-                                                                      &peak_rates::fp16,
-                                                                      &peak_rates::fp16_sum_fp16,
-                                                                      &peak_rates::fp16_vector,
-                                                                      &peak_rates::fp8,
-                                                                      &peak_rates::fp8_sum_fp16,
-                                                                      &peak_rates::fp4,
-                                                                      &peak_rates::int8};
+// Named, since nvcc puts parentheses around what is declared otherwise.
+using rate_of_a_format = known<compute_rate> peak_rates::*;
+inline constexpr rate_of_a_format all_peak_rates[] = {&peak_rates::fp64,
+                                                      &peak_rates::fp64_matrix,
+                                                      &peak_rates::fp32,
+                                                      &peak_rates::tf32,
+                                                      &peak_rates::bf16,
+                                                      &peak_rates::fp16,
+                                                      &peak_rates::fp16_sum_fp16,
+                                                      &peak_rates::fp16_vector,
+                                                      &peak_rates::fp8,
+                                                      &peak_rates::fp8_sum_fp16,
+                                                      &peak_rates::fp4,
+                                                      &peak_rates::int8};
 
 // What is wrong with what is known, or no failure: rates of 10^30 are none.
 template <class Quantity>

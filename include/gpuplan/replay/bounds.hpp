@@ -111,7 +111,10 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
 // What keeps a step from being replayed, or no failure.
 constexpr failure flaw_of_step_of(const training_setup& setup, const batch_plan& plan) {
   if (const auto valid = validate(setup, plan); !valid) return valid.why();
-  if (const auto valid = validate(setup.trains, setup.model); !valid) return valid.why();
+  transformer adapted = setup.model;
+  if (setup.framework.layers().adapts_fused_parts)
+    adapted.fused_qkv = adapted.fused_gate_up = false;
+  if (const auto valid = validate(setup.trains, adapted); !valid) return valid.why();
   return flaw_of_step(setup, plan);
 }
 

@@ -32,7 +32,8 @@ namespace layer_classes {
 inline constexpr layer_class lit_gpt{.name = &code_names::lit_gpt,
                                      .flaw_of = detail::flaw_of_lit_gpt,
                                      .code = &eager::library_code,
-                                     .trains_parts = false};
+                                     .trains_parts = false,
+                                     .adapts_fused_parts = true};
 }  // namespace layer_classes
 
 namespace catalog {
