@@ -137,8 +137,8 @@ TEST_CASE("steps with any value in any field have a memory, or are refused") {
   for (const described_step& base : steps)
     ask_doors(std::string(base.setup.framework.name) + " " + base.setup.model.name,
               base,
-              24,
-              100,
+              96,
+              30,
               ask_about_step);
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("models with any value in any field have parameters and operations, or
                                    catalog::vit_base_patch16_224})
     ask_doors(model.name,
               described_pass{model, {.sequence_length = model.image.patch_size == 0 ? 64 : 0}},
-              4,
-              500,
+              8,
+              250,
               ask_about_pass);
 }
