@@ -175,16 +175,16 @@ def measure_all(asked, items, device):
         # Without times there is nothing to say of layers and products.
         if not wanted or (not is_timed and kind not in ("steps", "families")):
             continue
-        rule = rule_of(asked, kind) if is_timed and kind in RULES else None
         name, columns, measure = kinds[kind]
+        measure = partial(measure, device)
+        if kind in RULES:
+            measure = partial(measure, rule=rule_of(asked, kind) if is_timed else None)
         if kind == "traces":
             measure = partial(measure, folder=os.path.join(asked.out, "traces"))
         file = RowFile(os.path.join(asked.out, name), columns, same)
         progress = Progress(sum(item.id not in file.ids for item in wanted), kind)
         try:
-            failed += run(
-                wanted, file, partial(measure, device, rule=rule), facts, progress, until
-            )
+            failed += run(wanted, file, measure, facts, progress, until)
         finally:
             progress.close()
             if kind == "steps":

@@ -46,11 +46,10 @@ struct cluster {
   known<power> power_per_gpu{};            // with its share of host and cooling: see total_power
 };
 
-/// The cluster itself where it has a node with a GPU and what is known of it makes sense; else what
-/// is wrong with the GPU, or
-/// `out_of_bounds` (nodes, GPUs per node, 10^9 s of a collective), `not_a_multiple` (of GPUs per
-/// node, the GPUs of a link domain), `overflow`, `not_positive` or `not_finite` (links, power),
-/// `negative` (price, queue), `undated_price`.
+/// The cluster itself where it has a node with a GPU and what is known of it makes sense. Errors:
+/// those of the GPU; `out_of_bounds` (nodes, GPUs per node, 10^9 s of a collective),
+/// `not_a_multiple` (of GPUs per node, the GPUs of a link domain), `overflow`, `not_positive` or
+/// `not_finite` (links, power), `negative` (price, queue), `undated_price`.
 [[nodiscard]] constexpr result<cluster> validate(const cluster& given) {
   using detail::failed;
   if (const failure why = detail::check_at_least(given.nodes, 1, fact::nodes); failed(why))

@@ -209,8 +209,7 @@ constexpr result<compute_rate> rate_or_failure(const gpu_spec& gpu,
 
 /// The dense peak rate of `gpu` in `format`, accumulating in `sum`, by its fastest units that are
 /// stated: the denominator of MFU. Real clocks can exceed the stated one, so more than 100 % of it
-/// is possible. Errors: `unsupported_format`; `not_positive` or
-/// `not_finite` of the rate.
+/// is possible. Errors: `unsupported_format`; `not_positive` or `not_finite` of the rate.
 [[nodiscard]] constexpr result<compute_rate> peak(const gpu_spec& gpu,
                                                   number_format format,
                                                   accumulator sum = accumulator::fp32) {

@@ -6,8 +6,35 @@ import os
 import tempfile
 import unittest
 
-from torch_measurement import families, files, gemm, kernels, settings
+from torch_measurement import families, files, gemm, kernels, settings, traces
 from torch_measurement.rows import BadFile, RowFile
+
+
+def event(kind, name, number, begin=0, long=0):
+    return {"cat": kind, "name": name, "args": {"External id": number}, "ts": begin, "dur": long}
+
+
+class Traces(unittest.TestCase):
+    def test_kernels_are_their_operators(self):
+        events = [
+            event("cpu_op", "aten::linear", 1), event("cpu_op", "aten::mm", 2),
+            event("cpu_op", "aten::mm", 3), event("user_annotation", "step", 0),
+            event("kernel", "gemm", 2, 10, 5), event("kernel", "split", 2, 16, 1),
+            event("kernel", "gemm", 3, 20, 7), event("gpu_memset", "Memset", 3, 18, 2),
+            event("kernel", "nobody's", 9, 40, 3), {"ph": "M"},
+        ]  # fmt: skip
+        whole, *operators = traces.rows("a step", events, 0.5)
+        self.assertEqual((whole["id"], whole["operator"], whole["kernels"]), ("a step", "", 4))
+        self.assertAlmostEqual(whole["device_s"], 16e-6)
+        self.assertAlmostEqual(whole["profiled_s"], 33e-6)
+        self.assertEqual(whole["step_s"], 0.5)
+        found = {row["operator"]: (row["calls"], row["kernels"], round(1e6 * row["device_s"]))
+                 for row in operators}  # fmt: skip
+        self.assertEqual(
+            found, {"aten::linear": (1, 0, 0), "aten::mm": (2, 4, 15), "kernel": (0, 1, 3)}
+        )
+        for row in (whole, *operators):
+            self.assertLessEqual(row.keys(), set(files.TRACE_FILE))
 
 
 class Settings(unittest.TestCase):

@@ -19,6 +19,8 @@ class Family:
     attention: str = ""  # eager, or as the class chooses
     decoder_seq_len: int = 0
     recompute: str = "none"
+    accumulation: int = 1
+    grad_clip: int = 0
 
     @property
     def id(self):
@@ -32,7 +34,8 @@ class Family:
             "optimizer": "adamw", "optimizer_impl": "fused", "micro_batch": self.micro_batch,
             "sequence_length": self.sequence_length, "decoder_seq_len": self.decoder_seq_len,
             "recompute": self.recompute, "lora": "none", "attention": self.attention,
-            "inputs": self.inputs, "wrap": "", "padding_mask": 0, "grad_clip": 0, "accumulation": 1,
+            "inputs": self.inputs, "wrap": "", "padding_mask": 0, "grad_clip": self.grad_clip,
+            "accumulation": self.accumulation,
         }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import json
 
 import torch
 
-from .work import StepJob, measure_on, nothing, step_memory, step_times
+from .work import StepJob, measure_on, step_memory, step_times
 
 PEAKS = ("peak_requested", "peak_allocated", "peak_reserved")
 
@@ -46,27 +46,6 @@ class FamilyJob(StepJob):
 
     def loss(self):
         return self.model(**self.inputs).loss
-
-    def forward(self):
-        if self.setting.precision == "bf16":
-            return self.loss()
-        with torch.autocast("cuda", torch.bfloat16):
-            return self.loss()
-
-    def update(self):
-        self.optimizer.step()
-
-    def step(self, mark=nothing):
-        mark("begin")
-        loss = self.forward()
-        mark("forward")
-        self.backward(loss)
-        del loss
-        mark("backward")
-        self.update()
-        mark("update")
-        self.optimizer.zero_grad(set_to_none=True)
-        mark("optimizer")
 
 
 def measure_family(device, setting, rule):

@@ -9,6 +9,7 @@ import time
 import torch
 from torch.nn import functional
 
+from . import traces
 from .runner import NoKernel
 from .statistics import summarise
 from .work import StepJob, kernel_of
@@ -56,8 +57,6 @@ def windows(device, call, seconds, gated):
         powers.append(device.power_W())
         torch.cuda.synchronize()
         times.append(begin.seconds_until(end) / count)
-        if len(times) >= 5 and time.perf_counter() - start > 3 * max(seconds, 0.3):
-            break
     late = times[len(times) // 3 :]  # the first are at the clock of what was before
     return {
         "kernel_s": summarise(late).median,
@@ -260,7 +259,7 @@ def element_call(setting):
     raise ValueError(op)
 
 
-def measure_kernel(device, setting, rule=None):
+def measure_kernel(device, setting):
     if torch.cuda.memory_reserved() > 24e9:
         device.empty()
     flops = moved = None
@@ -388,7 +387,7 @@ def host_call(op):
     return torch.enable_grad(), call, count, before
 
 
-def measure_host(device, setting, rule=None):
+def measure_host(device, setting):
     """Seconds of the host for one operator, medians of loops that the device keeps up with."""
     context, call, count, before = host_call(setting.op)
     calls = max(1, 200 // count)
@@ -411,29 +410,8 @@ def measure_host(device, setting, rule=None):
 # ---- steps under the profiler
 
 
-def by_operator(events):
-    """Of a trace of PyTorch's profiler: for each operator how often it ran, the kernels that it
-    launched itself, and their seconds."""
-    kinds = ("kernel", "gpu_memcpy", "gpu_memset")
-    names, rows = {}, {}
-    for event in events:
-        if event.get("cat") == "cpu_op":
-            names[event.get("args", {}).get("External id")] = event["name"]
-    for event in events:
-        if event.get("cat") == "cpu_op":
-            row = rows.setdefault(event["name"], [0, 0, 0.0])
-            row[0] += 1
-    for event in events:
-        if event.get("cat") in kinds:
-            name = names.get(event.get("args", {}).get("External id"), event["cat"])
-            row = rows.setdefault(name, [0, 0, 0.0])
-            row[1] += 1
-            row[2] += event["dur"] * 1e-6
-    return rows
-
-
-def measure_trace(device, setting, folder, rule=None):
-    """One profiled step after five others; the trace lies in `folder`. Yields its rows."""
+def measure_trace(device, setting, folder):
+    """One profiled step after five others; the trace lies in `folder`. Returns its rows."""
     from torch.profiler import ProfilerActivity, profile
 
     device.empty()
@@ -468,14 +446,4 @@ def measure_trace(device, setting, folder, rule=None):
     with open(path, "rb") as plain, gzip.open(path + ".gz", "wb") as packed:
         packed.write(plain.read())
     os.remove(path)
-    kernels = [event for event in events if event.get("cat") == "kernel"]
-    first = min(event["ts"] for event in kernels)
-    last = max(event["ts"] + event["dur"] for event in kernels)
-    whole = {"step": setting.id, "operator": "", "calls": 1, "kernels": len(kernels),
-             "device_s": sum(event["dur"] for event in kernels) * 1e-6,
-             "step_s": step_seconds, "profiled_s": (last - first) * 1e-6}  # fmt: skip
-    rows = [{"id": setting.id, **whole}]
-    for name, (calls, launched, seconds) in sorted(by_operator(events).items()):
-        rows.append({"id": f"{setting.id}/{name}", "step": setting.id, "operator": name,
-                     "calls": calls, "kernels": launched, "device_s": seconds})  # fmt: skip
-    return rows
+    return traces.rows(setting.id, events, step_seconds)

@@ -110,9 +110,12 @@ class StepJob:
             self.scaler = torch.amp.GradScaler("cuda")
         self.batch = make_batch(setting)
 
+    def loss(self):
+        return self.model(*self.batch)
+
     def forward(self):
         with cast_of(self.setting):
-            loss = self.model(*self.batch)
+            loss = self.loss()
             parts = self.setting.accumulation
             return loss / parts if parts > 1 else loss
 

@@ -160,9 +160,8 @@ inline std::vector<memory_piece> pieces_of(const std::vector<eager::live_storage
 }  // namespace detail
 
 /// The peak of a step, tensor by tensor, from two replays of all layers: what `peaks_of` and the
-/// requested peak of `replay` count. Errors: those of `transformer_memory` of the
-/// setup, and of it with the plan; `out_of_bounds` of the device, and of more than 2^20 passes
-/// through a layer.
+/// requested peak of `replay` count. Errors: those of `transformer_memory` of the setup, and of it
+/// with the plan; `out_of_bounds` of the device, and of more than 2^20 passes through a layer.
 [[nodiscard]] inline result<memory_explanation> explain(const training_setup& setup,
                                                         const batch_plan& plan,
                                                         const eager::device_traits& device = {}) {

@@ -59,9 +59,8 @@ class recorded_memory final : public memory_events {
 }  // namespace eager
 
 /// The step that `peaks_of` looks at, with one point for each allocation. The largest is the peak.
-/// Errors: those of `transformer_memory` of the
-/// setup, and of it with the plan; `out_of_bounds` of the device, and of more than 2^20 passes
-/// through a layer.
+/// Errors: those of `transformer_memory` of the setup, and of it with the plan; `out_of_bounds` of
+/// the device, and of more than 2^20 passes through a layer.
 [[nodiscard]] inline result<std::vector<memory_point>> timeline_of(
     const training_setup& setup, const batch_plan& plan, const eager::device_traits& device = {}) {
   if (const failure why = detail::flaw_of_replay(setup, plan, device); detail::failed(why))

@@ -4,7 +4,7 @@
 // published kernels, none of it fitted to steps.
 
 #include <gpuplan/gpu.hpp>
-#include <gpuplan/replay/step_time.hpp>
+#include <gpuplan/replay/kernel_shares.hpp>
 #include <gpuplan/units.hpp>
 
 namespace gpuplan {

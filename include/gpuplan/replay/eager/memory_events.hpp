@@ -49,7 +49,8 @@ struct matrix_product {
   }
 };
 
-/// What the kernels of an operator do, as far as they differ in what they reach of a device.
+/// What the kernels of an operator do, as far as they differ in what they reach of a device or are
+/// told apart in a trace.
 enum class kernel_kind : unsigned char {
   elements,   // read and write what they are handed
   functions,  // likewise, of activations
@@ -76,6 +77,7 @@ struct device_work {
   int copies = 0;    // cudaMemcpy
   kernel_kind kind = kernel_kind::elements;
   matrix_product product{};    // each of its products; of attention the scores', of all pairs,
+  std::int64_t unfolds = 0;    // inputs of a patch, which a kernel lays in rows before each,
   element operands{};          // and what it writes last
   element input{};             // what it is handed first
   double attention_flops = 0;  // of all pairs of a query and a key, in a kernel of attention,

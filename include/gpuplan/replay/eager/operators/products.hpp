@@ -236,7 +236,7 @@ constexpr value convolve(tape& t, argument given, int weight, int bias) {
   const auto images = static_cast<int>(x->size[0]);
   t.count_product({side * side, row, w->size[0]},
                   {&*x, &*w, &*b, &*result},
-                  {.kernels = images + (bias != none ? 1 : 0), .products = images});
+                  {.kernels = images + (bias != none ? 1 : 0), .products = images, .unfolds = row});
   t.result_of(by, result.get());
   return result;
 }
@@ -262,9 +262,10 @@ constexpr value convolve_1d(
   const value rows = t.make({row, places}, x->format, {"inputs in rows", weight});
   t.touch_workspace();  // for each sample the same
   const auto samples = static_cast<int>(x->size[0]);
-  t.count_product({places, row, w->size[0]},
-                  {&*x, &*w, &*b, &*result},
-                  {.kernels = samples + (bias != none ? 1 : 0), .products = samples});
+  t.count_product(
+      {places, row, w->size[0]},
+      {&*x, &*w, &*b, &*result},
+      {.kernels = samples + (bias != none ? 1 : 0), .products = samples, .unfolds = row});
   t.result_of(by, result.get());
   return result;
 }
@@ -297,9 +298,10 @@ constexpr void convolution_backward(const node_backward& b) {
   b.out[1] = t.make(weight.size, b.g.format);
   if (!rows->defined()) rows = t.make({row, patches}, b.g.format);
   t.touch_workspace();  // for each image the same
-  t.count_backward({width, patches, row},
-                   {&b.g, &b.kept(0), &weight, &*b.out[1], &*b.out[2]},
-                   {.kernels = calls + 1 + (b.wants(2) ? 1 : 0), .products = calls, .fills = 1});
+  t.count_backward(
+      {width, patches, row},
+      {&b.g, &b.kept(0), &weight, &*b.out[1], &*b.out[2]},
+      {.kernels = calls + 1 + (b.wants(2) ? 1 : 0), .products = calls, .fills = 1, .unfolds = row});
 }
 inline constexpr node_kind node_kind::convolution{"convolution", &convolution_backward};
 
