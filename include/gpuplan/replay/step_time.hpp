@@ -40,11 +40,12 @@ struct layer_time {
 /// FSDP2's gathers one unit ahead and its reductions. Each second of one beside operators costs
 /// these as much as the framework's `contention` says.
 /// Valid where `counts_of` knows the work. Off by, in the mean (benchmarks/results): of 249 layers
-/// on an H100 4.8 % forward and backward, of 131 steps 6.9, 31 at worst; of 95 steps of transformers
-/// on an H100 and an H200, which gave no number to it, 3.2 and 5.1 % where the device is the slower,
-/// else up to 75, as the host differs. Steps of several ranks were not measured. Errors: as
-/// `counts_of`; `no_such_code` of what is not counted; `out_of_bounds` of more ranks than the
-/// cluster has; `not_known` where the device has no peak for the format, or several ranks no link.
+/// on an H100 4.8 % forward and backward, of 131 steps 6.9, 31 at worst; of 95 steps of
+/// transformers on an H100 and an H200, which gave no number to it, 3.2 and 5.1 % where the device
+/// is the slower, else up to 75, as the host differs. Steps of several ranks were not measured.
+/// Errors: as `counts_of`; `no_such_code` of what is not counted; `out_of_bounds` of more ranks
+/// than the cluster has; `not_known` where the device has no peak for the format, or several ranks
+/// no link.
 struct replayed_time {
   training_setup setup{};
   cluster on{};
