@@ -190,7 +190,8 @@ struct device_group {
 }
 
 /// The links of `given`, with the constants of their kinds. Where copies between peers were
-/// measured, the link is what their share of it makes of them. Errors: `not_known` where the rate
+/// measured, the link is what their share of it makes of them. Devices that a bridge could join
+/// have PCIe where the stated rate is no more than that. Errors: `not_known` where the rate
 /// inside the node is not.
 [[nodiscard]] constexpr result<interconnect> interconnect_of(const cluster& given) {
   const auto inside = inside_node_ceiling(given);
@@ -203,11 +204,15 @@ struct device_group {
     links.between_nodes = *given.between_nodes * static_cast<double>(nodes_of_domain);
   }
   links.inside = constants_inside_node(given.gpu);
+  const auto& bus = given.gpu.pcie;
+  if (given.inside_node && given.gpu.peers && given.gpu.peers->joins > 0 && bus &&
+      *given.inside_node <= bus->each_direction())
+    links.inside = link_data::pcie;  // a bridge is faster
   if (inside->origin == ceiling_origin::measured)
     links.inside_node = links.inside_node / links.inside.copy_share;
-  if (given.gpu.peers && !given.inside_node && given.gpu.pcie) {
+  if (given.gpu.peers && !given.inside_node && bus) {
     links.joined = given.gpu.peers->joins;
-    links.beyond_bridge = given.gpu.pcie->each_direction();
+    links.beyond_bridge = bus->each_direction();
   }
   links.between = constants_between_nodes(given.network);
   if (given.hop_between) links.between.hop = *given.hop_between;

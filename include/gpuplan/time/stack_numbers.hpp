@@ -69,6 +69,24 @@ inline constexpr prior_of_number priors_of_numbers[stack_number_count] = {
 
 namespace detail {
 
+// Whether devices of a node reach each other through the host, or by a bridge that a machine may
+// lack, and nobody says how: no data sheet tells what sockets, switches and drivers let through.
+constexpr bool is_link_unknown(const cluster& on) {
+  if (linked_gpus(on) < 2) return false;
+  const auto link = inside_node_ceiling(on);
+  return link && link->origin == ceiling_origin::data_sheet &&
+         (!on.gpu.peers || on.gpu.peers->joins > 0);
+}
+// The spread of it: gradients of 2 to 8 such cards were exchanged at 0.7 to 12 GB/s by PCIe 4,
+// whose copies reach 27.
+inline constexpr double spread_of_unknown_link = 0.9;
+
+// Whether a bridge joins fewer of a node's devices than there are, so that PCIe bounds them.
+constexpr bool is_beyond_bridge(const cluster& on) {
+  return !on.inside_node && on.gpu.peers && on.gpu.pcie && on.gpu.peers->joins > 0 &&
+         linked_gpus(on) > on.gpu.peers->joins;
+}
+
 // The number as the model has it; 0 where it has none.
 constexpr double number_in(const roofline_time& model, stack_number which) {
   const software_costs& costs = model.setup.framework.costs;
@@ -88,6 +106,7 @@ constexpr double number_in(const roofline_time& model, stack_number which) {
     case stack_number::host_per_step:
       return costs.host_per_step.value();
     case stack_number::inside_node:
+      if (is_beyond_bridge(model.on)) return model.on.gpu.pcie->each_direction().value();
       if (const auto link = link_inside_node(model.on)) return link->value();
       return 0;
     case stack_number::between_nodes:
@@ -250,6 +269,8 @@ constexpr double value_in(const roofline_time& own, const stack_estimate& stack,
     found.logarithms[at] = detail::natural_log(own > 0 ? own : one.usual);
     double spread = timed && own > 0 ? one.spread : one.spread_untimed;
     if (one.number == stack_number::matmul_rate && !known_device) spread += 0.1;
+    if (one.number == stack_number::inside_node && detail::is_link_unknown(model.on))
+      spread = detail::spread_of_unknown_link;
     found.covariance.at[at][at] = spread * spread;
   }
   found.scatter = detail::larger_of(0.01, model.setup.framework.costs.scatter);
