@@ -4,6 +4,7 @@
 // that differ from one generation to the next. The values are in catalog/device_efficiencies.hpp.
 
 #include <gpuplan/detail/math.hpp>
+#include <gpuplan/gpu.hpp>
 #include <gpuplan/units.hpp>
 
 namespace gpuplan {
@@ -27,18 +28,31 @@ struct device_efficiency {
   double sums = 1;          // gradients of biases,
   double softmaxes = 1;     // and of rows
   duration kernel_floor{};  // no kernel takes less
-  // At which these were reached: under a lower limit clocks fall, see clock_share.
+  // Of the device that reached these, see clock_share: its limit of power, its dense peak in fp16,
+  // at so many MHz (0: those of the device that is asked for), and how many times as much products
+  // reach of its peak while power does not bound them.
   power board_power{};
+  compute_rate board_peak{};
+  double board_clock_MHz = 0;
+  double in_burst = 1;
   const char* source = "";
 };
 
-/// The share of its clock that a device under a lower power limit than `board_power` keeps while it
-/// multiplies: power grows with the clock and the square of the voltage, which grows with the
-/// clock, so the cube root of the limits' ratio. Measured: of H100, 0.89 under 500 W instead of
-/// 700.
-[[nodiscard]] constexpr double clock_share(const device_efficiency& reached, power limit) {
-  if (reached.board_power <= power{} || limit >= reached.board_power) return 1;
-  return detail::pow(limit / reached.board_power, 1.0 / 3);
+/// How many times as much of its peak a device's products reach as those of the device that
+/// `reached` is of, because of its limit of power: what is drawn grows with the FLOPs and with the
+/// square of the voltage, which grows with the clock. By the cube root of power for each FLOP of
+/// the peak and square of its clock, and at most `in_burst` times. Measured: of H100, 0.89 under
+/// 500 W instead of 700.
+[[nodiscard]] constexpr double clock_share(const device_efficiency& reached, const gpu_spec& gpu) {
+  if (reached.board_power <= power{} || !gpu.tdp) return 1;
+  double ratio = *gpu.tdp / reached.board_power;
+  if (reached.board_peak > compute_rate{} && gpu.dense.fp16 && *gpu.dense.fp16 > compute_rate{})
+    ratio *= reached.board_peak / *gpu.dense.fp16;
+  if (reached.board_clock_MHz > 0 && gpu.clock_MHz) {
+    const double clock = reached.board_clock_MHz / *gpu.clock_MHz;
+    ratio *= clock * clock;
+  }
+  return detail::smaller_of(reached.in_burst, detail::pow(ratio, 1.0 / 3));
 }
 
 }  // namespace gpuplan

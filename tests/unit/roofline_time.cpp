@@ -361,11 +361,24 @@ TEST_CASE("what a step is worked out from is checked") {
                }).code == errc::not_positive);
 }
 
-TEST_CASE("clocks fall with the cube root of the power limit") {
-  STATIC_CHECK(clock_share(catalog::hopper, 700_W) == 1);
-  STATIC_CHECK(clock_share(catalog::hopper, 900_W) == 1);
-  STATIC_CHECK(near(clock_share(catalog::hopper, 87.5_W), 0.5));
-  STATIC_CHECK(clock_share({}, 100_W) == 1);
+TEST_CASE("what products reach falls with the cube root of the power for each FLOP") {
+  const auto under = [](power limit) {
+    gpu_spec gpu = catalog::h100_sxm5_80gb;
+    gpu.tdp = limit;
+    return clock_share(catalog::hopper, gpu);
+  };
+  STATIC_CHECK(near(under(700_W), 1));
+  STATIC_CHECK(near(under(87.5_W), 0.5));
+  STATIC_CHECK(near(under(800_W), detail::pow(800.0 / 700, 1.0 / 3)));
+  STATIC_CHECK(under(7000_W) == 1.25);  // power bounds nothing
+  STATIC_CHECK(clock_share(catalog::ampere, catalog::a100_sxm4_80gb) == 1);
+  // Half the power for 0.765 of the peak, at 0.885 of the clock.
+  STATIC_CHECK(
+      near(clock_share(catalog::hopper, catalog::h100_pcie_80gb),
+           detail::pow(0.5 * (989.4 / 756.5) * (1830.0 / 1620) * (1830.0 / 1620), 1 / 3.0)));
+  // So slow a peak that power does not bound it.
+  STATIC_CHECK(clock_share(catalog::hopper, catalog::h20) == 1.25);
+  STATIC_CHECK(clock_share({}, catalog::h20) == 1);
 }
 
 TEST_CASE("generations of devices") {

@@ -26,6 +26,8 @@ inline constexpr device_efficiency volta{.name = "Volta",
                                          .softmaxes = 1.82,
                                          .kernel_floor = 3_us,
                                          .board_power = 300_W,
+                                         .board_peak = 125_TFLOPS,
+                                         .board_clock_MHz = 1530,
                                          .source = "published kernels"};
 /// A100: 224 steps of LLM Foundry, vTrain and Megatron-LM, within 3 to 5 % of them on average;
 /// those of Megatron-LM within 12 % where they are left out of the fit. The share of odd products
@@ -44,6 +46,8 @@ inline constexpr device_efficiency ampere{.name = "Ampere",
                                           .softmaxes = 1.82,
                                           .kernel_floor = 3_us,
                                           .board_power = 400_W,
+                                          .board_peak = 312_TFLOPS,
+                                          .board_clock_MHz = 1410,
                                           .source = "published steps"};
 /// H100 and H200: 36 steps of torchtitan and Megatron-Bridge, within 6 % of them on average.
 /// Products are determined to 0.03, in fp8 to 0.1; of attention, whose kernels are PyTorch's, only
@@ -64,6 +68,9 @@ inline constexpr device_efficiency hopper{.name = "Hopper",
                                           .softmaxes = 1.82,
                                           .kernel_floor = 3_us,
                                           .board_power = 700_W,
+                                          .board_peak = 989.4_TFLOPS,
+                                          .board_clock_MHz = 1830,
+                                          .in_burst = 1.25,
                                           .source = "published steps"};
 /// B200, GB200, B300 and GB300: 92 steps of Megatron-Bridge and Megatron-Core, within 3 % (one
 /// node) and 10 % (clusters, releases of a year).

@@ -99,7 +99,7 @@ struct micro_batch_time {
                                                      const gpu_spec& gpu,
                                                      const device_efficiency& reached,
                                                      const time_terms& terms = {}) {
-  const double clock = gpu.tdp ? clock_share(reached, *gpu.tdp) : 1;
+  const double clock = clock_share(reached, gpu);
   const auto products = [&](number_format format, double share) {
     const ceiling<compute_rate> most = *matmul_ceiling(gpu, format);
     const bool is_reached = most.origin == ceiling_origin::measured;
