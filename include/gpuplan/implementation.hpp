@@ -73,6 +73,7 @@ struct layer_class {
   bool has_flash_alone = false;       // no other kernel
   bool has_windowed_flash = true;     // with a sliding window too
   bool biases_scores = false;         // by distance: a number for each pair of tokens and head
+  bool has_liger_kernels = false;     // Liger's in place of its functions
   bool composes_recurrences = false;  // of operators, whose time nobody knows
 
   // What trains
@@ -123,6 +124,7 @@ constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
       {code.keeps_costly_results, {fact::saves_costly_results, of.saves_costly_results}},
       {code.is_compiled, {fact::compiles_layers, as.compiles_layers}},
       {code.is_compiled, {fact::compiles_loss, as.compiles_loss}},
+      {code.has_liger_kernels, {fact::liger_kernels, as.liger_kernels}},
       {code.has_fp8_linears || quantises, {fact::fp8_linears, of.precision.fp8_linears}},
       {quantises, {fact::fp4_linears, of.precision.fp4_linears}},
       {quantises, {fact::quantised_weights, of.precision.quantised_weights}},
@@ -342,6 +344,10 @@ struct implementation {
   decoder_options decoder{};
   expert_options experts{};
   image_options images{};
+
+  // Liger's RMS norm, gated MLP, rotary positions and loss in place of transformers' own
+  // (use_liger_kernel): the loss never has all logits.
+  bool liger_kernels = false;
 
   // PyTorch's version
   bool loads_all_kernels = false;  // at once: before 1.13

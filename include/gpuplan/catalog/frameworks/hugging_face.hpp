@@ -77,6 +77,21 @@ constexpr failure flaw_of_gptj(const transformer& model, const implementation& a
   return flaw_of_first_decoders(model, as, false, true, false, false);
 }
 
+// What Liger's functions for LLaMA, Mistral, Qwen2 and Qwen3 do not do.
+constexpr failure flaw_of_liger(const transformer& model, const implementation& as) {
+  const named_fact liger{fact::liger_kernels, true};
+  if (as.rms_norm != rms_norm_kind::eager || model.norm != norm_kind::rms_norm ||
+      as.rotary != rotary_kind::rotate_half ||
+      as.decoder.rotary_parts != rotary_parts_kind::none ||
+      as.decoder.rotary_pairs != rotary_pairs_kind::halves || as.decoder.rotates_in_fp32 ||
+      as.decoder.norms_around || as.decoder.norms_outputs || as.decoder.multiplies_logits)
+    return without_code({{fact::layers, as.layers->name}, liger, {fact::takes, false}});
+  return flaw_if_any({{fact::lm_head_bias, model.lm_head_bias},
+                      {fact::parallel_attention, model.parallel_attention},
+                      {fact::fused_gate_up, model.fused_gate_up}},
+                     liger);
+}
+
 // LlamaForCausalLM and its kin, told apart by what their implementations say.
 constexpr failure flaw_of_decoder(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
@@ -108,6 +123,8 @@ constexpr failure flaw_of_decoder(const transformer& model, const implementation
         {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::none}});
   if (model.parallel_attention && !code.runs_in_parallel)
     return flaw_if_any({{fact::parallel_attention, true}}, layers);
+  if (as.liger_kernels)
+    if (const failure why = flaw_of_liger(model, as); failed(why)) return why;
   if (code.layer_norm == layer_norm_kind::eager)
     if (const failure why = flaw_if_any({{fact::norm_bias, model.norm_bias}}, layers); failed(why))
       return why;
@@ -160,6 +177,7 @@ inline constexpr layer_class decoder{.name = &code_names::decoder,
                                      .has_module_hooks = true,
                                      .has_fp8_linears = true,
                                      .has_windowed_flash = false,
+                                     .has_liger_kernels = true,
                                      .counts_work = true};
 }  // namespace layer_classes
 

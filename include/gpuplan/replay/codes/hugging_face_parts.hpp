@@ -4,6 +4,7 @@
 // layers are built, MLPs, norms, losses. Transcribed from transformers 5.23. Private.
 
 #include <gpuplan/replay/codes/hugging_face_attention.hpp>
+#include <gpuplan/replay/liger_kernels.hpp>
 #include <gpuplan/replay/model_code.hpp>
 
 #include <cstdint>
@@ -194,6 +195,10 @@ class hugging_face_code : public hugging_face_attention {
   constexpr value mlp(const layer_modules& by, argument given, bool drops_result = false) {
     const held x(given);
     if (model.fused_gate_up) return mlp_of_halves(by, x);
+    if (uses_liger()) {
+      const value gate = linear(x, by.gate);
+      return linear(liger.silu_mul(gate, linear(x, by.up)), by.down);
+    }
     if (!model.gated_mlp) return dropout(t, linear(act(linear(x, by.up)), by.down), drops_result);
     value hidden = act(linear(x, by.gate));
     hidden = multiply(t, hidden, linear(x, by.up));
@@ -231,21 +236,42 @@ class hugging_face_code : public hugging_face_attention {
   /// ForCausalLMLoss: logits in fp32, labels moved by one token.
   constexpr value causal_lm_loss(const tensor& computed, const tensor& given_labels) {
     const value logits = cast(t, computed, element::fp32);
-    const std::int64_t batch = given_labels.size[0];
-    const std::int64_t tokens = given_labels.size[1];
-    const value padded = t.make({batch, tokens + 1}, element::int64);
-    t.executes({&given_labels, &*padded},
-               {.kernels = batch == 1 ? 1 : 2, .copies = batch == 1 ? 1 : 0});
-    const value moved = slice(t, padded, 1, tokens);
-    value labels = contiguous(t, moved);
-    labels = view(t, labels, sizes{batch * tokens});
-    const value rows = view(t, logits, {batch * tokens, computed.size[computed.size.rank - 1]});
+    const value padded = padded_labels(given_labels);
+    const value labels = moved_labels(padded);
+    const value rows = view(t, logits, {labels->count(), computed.size[computed.size.rank - 1]});
     return cross_entropy(t, rows, labels);
+  }
+  /// LigerForCausalLMLoss
+  constexpr value liger_causal_lm_loss(const tensor& hidden,
+                                       const module& head,
+                                       const tensor& given_labels) {
+    const value padded = padded_labels(given_labels);
+    const value labels = moved_labels(padded);
+    const value rows = view(t, hidden, {labels->count(), model.hidden_size});
+    return liger.linear_cross_entropy(rows, head.weight, labels);
+  }
+  constexpr value padded_labels(const tensor& labels) {
+    const std::int64_t batch = labels.size[0];
+    value padded = t.make({batch, labels.size[1] + 1}, element::int64);
+    t.executes({&labels, &*padded},
+               {.kernels = batch == 1 ? 1 : 2, .copies = batch == 1 ? 1 : 0});
+    return padded;
+  }
+  constexpr value moved_labels(const tensor& padded) {
+    const std::int64_t tokens = padded.size[1] - 1;
+    const value moved = slice(t, padded, 1, tokens);
+    const value labels = contiguous(t, moved);
+    return view(t, labels, sizes{padded.size[0] * tokens});
   }
 
   /// GradientCheckpointingLayer
   [[nodiscard]] constexpr bool gathers_before_checkpoint() const override { return true; }
 
+  [[nodiscard]] constexpr bool uses_liger() const {
+    return setup.framework.implementation.liger_kernels;
+  }
+
+  liger_kernels liger{t};
   value ids_{}, labels_{}, padding_{};
 
  private:
@@ -280,6 +306,7 @@ class causal_lm_code : public hugging_face_code {
     t.begin(moment::forward);
     const value hidden = run_model();
     t.begin(moment::loss);
+    if (uses_liger()) return liger_causal_lm_loss(hidden, head_, labels_);
     const value logits = logits_of(hidden);
     return causal_lm_loss(logits, labels_);
   }
@@ -314,6 +341,7 @@ class causal_lm_code : public hugging_face_code {
   constexpr value normed(argument given, const module& by) override {
     const held x(given);
     const implementation& as = setup.framework.implementation;
+    if (as.liger_kernels) return liger.rms_norm(x, by.weight);
     if (model.norm == norm_kind::layer_norm) {
       if (as.decoder.layer_norm == layer_norm_kind::eager) return eager_layer_norm(x, by);
       if (as.decoder.layer_norm == layer_norm_kind::fused_shifted) return shifted_layer_norm(x, by);

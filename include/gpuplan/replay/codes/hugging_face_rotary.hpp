@@ -104,6 +104,10 @@ class rotary_lm_code : public causal_lm_code {
   // apply_rotary_pos_emb
   constexpr void rotate_both(value& q, value& k) {
     using enum rotary_parts_kind;
+    if (uses_liger()) {
+      liger.rotate(q, k, beside[the_cosines], beside[the_sines]);
+      return;
+    }
     const rotary_parts_kind parts = code().rotary_parts;
     repeat_tables();
     head_parts of;
