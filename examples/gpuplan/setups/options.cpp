@@ -158,6 +158,7 @@ void choose_framework(const arguments& given, const named_model& model, training
   if (!chosen)
     throw bad_request("no code of transformers is known for " + model.name + "; " + who_runs(to));
   to.framework = chosen->framework;
+  to.framework.implementation.liger_kernels = given.liger;
   if (const auto can = catalog::runs(to.framework, to); !can)
     throw bad_request(to.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
                           "; " + who_runs(to),
@@ -256,6 +257,10 @@ void add_model_options(CLI::App& app, arguments& to) {
                               "What computes attention",
                               attentions,
                               [&to](const auto& is) { to.setup.attention = is; })
+      ->group(group);
+  app.add_flag("--liger",
+               to.liger,
+               "Liger's kernels in place of transformers' own: norms, MLP, positions and loss")
       ->group(group);
   app.add_option("--dropout", to.setup.dropout, "Probability (default: 0)")
       ->transform(guides::finite_number(0, 1))
@@ -654,6 +659,7 @@ std::string method_in_words(const training_setup& setup) {
   if (setup.trains.what == training::frozen) add("nothing trains");
   add(said(recomputes, setup.recompute));
   add(said(attentions, setup.attention));
+  if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
   if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
   add(said(shardings, setup.framework.engine.is));
   return text;

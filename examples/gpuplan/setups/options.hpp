@@ -33,6 +33,7 @@ struct arguments {
   gpuplan::training_setup setup{};  // but for the model, the framework and the precision
   gpuplan::batch_plan plan{};
   bool quantised_weights = false;
+  bool liger = false;
   bool has_replicas = false;  // whether `plan.data_parallel` is said
   std::vector<std::string> lora_targets{};
   std::vector<std::string> trained_by{};  // the options that say what trains: one at most

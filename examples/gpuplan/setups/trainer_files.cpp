@@ -125,6 +125,7 @@ void take_files(const io::read_config& files, arguments& to) {
   to.model.text = said.model;
   to.model.shape = said.shape;
   if (const char* own = io::framework_of_tool(files.tool)) to.framework = own;
+  if (said.liger_kernels) to.liger = *said.liger_kernels;
   if (said.sequence_length) to.setup.sequence_length = *said.sequence_length;
   to.setup.parallelism = io::layout_of(said);
   io::set_step(said, to.setup);

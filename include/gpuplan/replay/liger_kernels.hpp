@@ -1,7 +1,7 @@
 #pragma once
 
-// The functions that Liger 0.8 puts in place of transformers' own (use_liger_kernel): Triton kernels
-// that write over what they read. Transcribed from liger_kernel/ops. Private.
+// The functions that Liger 0.8 puts in place of transformers' own (use_liger_kernel): Triton
+// kernels that write over what they read. Transcribed from liger_kernel/ops. Private.
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/replay/eager/node_backward.hpp>
@@ -70,8 +70,7 @@ class liger_kernels {
     const int by = t_.add_node(loss_backward_, {&x, &w});
     const value gradient = full(t_, x.size, x.format, {"gradient of the head's input"});
     value of_weight;
-    if (w.needs_gradient())
-      of_weight = full(t_, w.size, w.format, {"gradient of the head", head});
+    if (w.needs_gradient()) of_weight = full(t_, w.size, w.format, {"gradient of the head", head});
     const value losses = full(t_, sizes{rows}, element::fp32);
     const value is_counted = compute(t_, labels, labels.size, element::boolean);
     count_labels(is_counted);

@@ -113,7 +113,8 @@ namespace detail {
 
 // Whether the norms, activations and residuals of such a layer are kernels of their own.
 constexpr bool fuses_elements(const framework& software) {
-  return software.implementation.compiles_layers || software.implementation.transformer_engine;
+  const implementation& by = software.implementation;
+  return by.compiles_layers || by.transformer_engine || by.liger_kernels;
 }
 
 // Whether recomputation ends with the last value that the backward pass needs: checkpoints of
@@ -608,7 +609,7 @@ class cost_visitor {
   constexpr void add_loss(double tokens, double classes) {
     const implementation& layers = setup_.framework.implementation;
     const double elements = tokens * classes;
-    const bool fused = layers.fuses_loss || layers.compiles_loss;
+    const bool fused = layers.fuses_loss || layers.compiles_loss || layers.liger_kernels;
     if (fused)
       stream(elements, 2, 2 * element_, element_);
     else

@@ -174,6 +174,22 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
   }
 }
 
+// Its plugin has a switch for each of Liger's functions.
+inline void read_liger(settings_reader& from, training_config& to) {
+  const char* const switches[] = {
+      "liger_fused_linear_cross_entropy", "liger_rope", "liger_rms_norm", "liger_glu_activation"};
+  int on = 0;
+  for (const char* const key : switches)
+    if (const auto is = from.flag(key); is && *is) ++on;
+  if (on == 4)
+    to.liger_kernels = true;
+  else if (on != 0)
+    from.remark_on(kind::doubtful,
+                   switches[0],
+                   "and liger_rope, liger_rms_norm and liger_glu_activation are not all true; the "
+                   "estimate has all of Liger's functions or none, and takes none");
+}
+
 inline void pass_the_rest_over(settings_reader& from) {
   hugging_face::doubt_flags(from,
                             {"torch_compile",
@@ -183,7 +199,6 @@ inline void pass_the_rest_over(settings_reader& from) {
                              "lora_mlp_kernel",
                              "lora_qkv_kernel",
                              "lora_o_kernel",
-                             "liger_fused_linear_cross_entropy",
                              "cut_cross_entropy",
                              "chunked_cross_entropy",
                              "auto_find_batch_size",
@@ -229,7 +244,7 @@ inline void pass_the_rest_over(settings_reader& from) {
       "ddp_find_unused_parameters ring_attn_func heads_k_stride dataloader_num_workers "
       "dataloader_pin_memory dataloader_prefetch_factor dataloader_drop_last "
       "remove_unused_columns neftune_noise_alpha flash_optimum flash_attn_cross_entropy "
-      "flash_attn_rms_norm flash_attn_fuse_mlp liger_rope liger_rms_norm liger_glu_activation "
+      "flash_attn_rms_norm flash_attn_fuse_mlp "
       "liger_layer_norm liger_cross_entropy gc_steps gc_collect_steps torch_compile_backend "
       "torch_compile_mode loss_watchdog_threshold loss_watchdog_patience profiler_steps "
       "profiler_steps_start include_tkps include_tokens_per_second use_kernels mode "
@@ -346,6 +361,7 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   if (!to.recompute) to.recompute = recompute_mode::none;
   if (!to.trains && !from.has("adapter")) to.trains = training::full;
   detail::remark_on_contradictions(from, to, [](std::string_view) { return "dp_shard_size"; });
+  words::read_liger(from, to);
   words::pass_the_rest_over(from);
   from.name_the_others();
   return read;

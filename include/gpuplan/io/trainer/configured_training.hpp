@@ -430,6 +430,15 @@ class training_builder {
     if (engine.empty()) engine = stage >= 2 ? "fsdp2" : "ddp";
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;
+    if (says_yes(config_.liger_kernels)) {
+      software.implementation.liger_kernels = true;
+      if (!catalog::runs(software, to_.setup)) {
+        software.implementation.liger_kernels = false;
+        assume("liger_kernels",
+               std::string("no kernels of Liger: the estimate does not know them in ") +
+                   software.name + " under " + std::string(engine));
+      }
+    }
     if (!config_.zero_stage && stage > 0)
       assume("zero_stage",
              "ZeRO-" + text(stage) + ", which " + std::string(engine) +

@@ -29,6 +29,7 @@ inline constexpr plain_key argument_keys[] = {
     {"learning_rate", &training_config::learning_rate},
     {"weight_decay", &training_config::weight_decay},
     {"num_train_epochs", &training_config::epochs},
+    {"use_liger_kernel", &training_config::liger_kernels},
 };
 // Of TRL's configs and scripts
 inline constexpr plain_key trl_keys[] = {
@@ -110,7 +111,11 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
                      "is " + shown(*deepspeed) + "; an object or a file's name is taken");
     to.engine = "deepspeed";
   }
-  doubt_flags(from, {"torch_compile", "use_liger_kernel", "auto_find_batch_size"});
+  if (from.find("liger_kernel_config", true) != nullptr)
+    from.remark_on(kind::doubtful,
+                   "liger_kernel_config",
+                   "is passed over; the estimate has all of Liger's functions or none");
+  doubt_flags(from, {"torch_compile", "auto_find_batch_size"});
   if (const auto bucket = from.number("ddp_bucket_cap_mb"); bucket && *bucket != 25)
     from.remark_on(kind::doubtful, "ddp_bucket_cap_mb", "is not 25, as the estimate has it");
   say_outdated(from,
@@ -136,7 +141,7 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
       "output_dir lr_scheduler_kwargs optim_args optim_target_modules adam_beta1 adam_beta2 "
       "adam_epsilon average_tokens_across_devices label_smoothing_factor bf16_full_eval "
       "fp16_full_eval activation_checkpointing_kwargs gradient_checkpointing_kwargs "
-      "torch_compile_backend torch_compile_mode liger_kernel_config use_cache "
+      "torch_compile_backend torch_compile_mode use_cache "
       "neftune_noise_alpha torch_empty_cache_steps logging_strategy logging_steps "
       "logging_first_step log_on_each_node logging_nan_inf_filter "
       "include_num_input_tokens_seen include_tokens_per_second log_level log_level_replica "

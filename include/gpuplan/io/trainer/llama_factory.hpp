@@ -191,7 +191,7 @@ inline void write_own_precision(settings_writer& to, const training_config& conf
   if (to.engine != "deepspeed") detail::hugging_face::take_defaults(to, false);
   detail::remark_on_contradictions(
       from, to, [](std::string_view) { return "per_device_train_batch_size"; });
-  words::pass_the_rest_over(from);
+  words::pass_the_rest_over(from, to);
   from.name_the_others();
   return read;
 }

@@ -283,12 +283,12 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
     to.recompute = recompute_mode::none;
 }
 
-inline void pass_the_rest_over(settings_reader& from) {
+inline void pass_the_rest_over(settings_reader& from, training_config& to) {
+  if (const auto is = from.flag("enable_liger_kernel")) to.liger_kernels = *is;
   hugging_face::doubt_flags(from,
                             {"use_llama_pro",
                              "use_unsloth",
                              "use_unsloth_gc",
-                             "enable_liger_kernel",
                              "shift_attn",
                              "use_kt",
                              "upcast_lmhead_output",

@@ -93,6 +93,7 @@ struct planned_run_words {
   if (setup.recompute == recompute_mode::selective && setup.modules != recomputed_modules{})
     made.modules = setup.modules;
   if (setup.attention != attention_kernel::automatic) made.attention = setup.attention;
+  if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;
   if (setup.dropout > 0) made.dropout = setup.dropout;
   made.learning_rate = run.learning_rate;
   made.warm_up_steps = run.warm_up_steps;

@@ -81,6 +81,7 @@ struct training_config {
   known<bool> saves_costly_results{};      // as `training_setup` has it
   known<bool> shares_kept_inputs{};        // as `parallelism` has it
   known<attention_kernel> attention{};
+  known<bool> liger_kernels{};  // as `implementation` has it
   known<double> dropout{};
   known<double> clip_norm{};  // gradients' norm, at most; 0: they are not clipped
 

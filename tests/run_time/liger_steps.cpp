@@ -1,0 +1,129 @@
+// Liger's kernels in transformers' decoders, against training steps with them.
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/io/hugging_face_config.hpp>
+#include <gpuplan/io/trainer/any_file.hpp>
+#include <gpuplan/replay.hpp>
+#include <gpuplan/replay/counts.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include "check.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+struct liger_step {
+  const char* config;
+  precision_recipe precision;
+  optimizer_kind optimizer;
+  optimizer_loop loop;
+  bool clips_gradients, recomputes;
+  std::int64_t micro_batch, accumulation, sequence_length, rank;
+  lora_targets targets;
+  std::int64_t parameters, requested, allocated;
+};
+
+// Made by transformers 5.23, Liger 0.8, PEFT 0.21 and PyTorch 2.15, on a CUDA device without
+// kernels: the third step. Of 108 such, drawn at random, all are equal in what is requested, 106 in
+// what is allocated, and the others within 0.014 %.
+const liger_step steps[] = {
+#include "liger_steps.inc"
+};
+
+training_setup setup_of(const liger_step& row) {
+  const auto read = io::read_hugging_face_config(row.config);
+  REQUIRE(read.reason == "");
+  training_setup setup{.model = *read.shape,
+                       .sequence_length = row.sequence_length,
+                       .precision = row.precision,
+                       .optimizer = {.kind = row.optimizer,
+                                     .loop = row.loop,
+                                     .clips_gradients = row.clips_gradients},
+                       .framework = catalog::implementation_of(read.architecture)->framework};
+  setup.framework.implementation.liger_kernels = true;
+  if (row.recomputes) setup.recompute = recompute_mode::full;
+  if (row.rank == 0) return setup;
+  setup.trains.what = training::adapters;
+  setup.trains.adapters.rank = row.rank;
+  setup.trains.adapters.targets = row.targets;
+  return setup;
+}
+
+bool has_liger(const io::read_config& read) {
+  return read.config.liger_kernels && *read.config.liger_kernels;
+}
+
+training_setup with_liger(const transformer& model, const framework& by) {
+  training_setup setup{
+      .model = model, .sequence_length = 512, .precision = bf16_mixed, .framework = by};
+  setup.framework.implementation.liger_kernels = true;
+  return setup;
+}
+
+}  // namespace
+
+TEST_CASE("steps with Liger's kernels, to the byte") {
+  for (const liger_step& row : steps) {
+    CAPTURE(row.config);
+    const training_setup setup = setup_of(row);
+    const batch_plan plan{.micro_batch = row.micro_batch, .accumulation = row.accumulation};
+    REQUIRE(validate(setup, plan));
+    const memory_counts peak = replay(setup, plan)->peak;
+    CHECK(peak.requested == row.requested);
+    CHECK(peak.allocated == row.allocated);
+    const auto counts = counts_of(setup, plan);
+    REQUIRE(counts);
+    CHECK(counts->parameters == row.parameters);
+  }
+}
+
+TEST_CASE("with Liger the logits are never all there") {
+  training_setup setup = with_liger(catalog::llama_3_2_1b, catalog::hugging_face_llama);
+  setup.sequence_length = 4096;
+  const batch_plan plan{.micro_batch = 8};
+  const std::int64_t with = replay(setup, plan)->peak.requested;
+  setup.framework.implementation.liger_kernels = false;
+  const std::int64_t without = replay(setup, plan)->peak.requested;
+  // In bf16, and in fp32 with their gradient.
+  CHECK(without - with > 8 * setup.sequence_length * setup.model.vocab_size * (2 + 4 + 4));
+}
+
+TEST_CASE("what Liger's kernels are not there for is refused") {
+  const auto refused = [](const training_setup& setup) { return validate(setup).why(); };
+  CHECK(refused(with_liger(catalog::gpt2, catalog::hugging_face_gpt2))[fact::liger_kernels] == 1);
+  CHECK(refused(with_liger(catalog::llama_3_8b, catalog::torch_llama))[fact::liger_kernels] == 1);
+  CHECK(refused(with_liger(catalog::gemma_2_9b,
+                           catalog::hugging_face_gemma_2))[fact::liger_kernels] == 1);
+  training_setup shared = with_liger(catalog::llama_3_8b, catalog::hugging_face_llama);
+  CHECK(validate(shared));
+  shared.framework.engine.is = &engine_classes::fsdp2;
+  shared.parallelism.zero_stage = 3;
+  CHECK(refused(shared)[fact::liger_kernels] == 1);
+}
+
+TEST_CASE("trainers' files say that Liger's kernels run") {
+  const auto said = [](const char* name, const std::string& text) {
+    const io::read_config read = io::read_training_file(name, text);
+    CAPTURE(text);
+    REQUIRE(read.why == "");
+    return read;
+  };
+  const std::string batch = "per_device_train_batch_size: 2\noutput_dir: out\n";
+  CHECK(has_liger(said("arguments.yaml", batch + "use_liger_kernel: true\n")));
+  CHECK_FALSE(has_liger(said("arguments.yaml", batch)));
+  const std::string axolotl =
+      "base_model: NousResearch/Llama-3.2-1B\nmicro_batch_size: 2\ndatasets: []\n"
+      "liger_fused_linear_cross_entropy: true\nliger_rope: true\nliger_rms_norm: true\n";
+  CHECK(has_liger(said("axolotl.yml", axolotl + "liger_glu_activation: true\n")));
+  const io::read_config some = said("axolotl.yml", axolotl);
+  CHECK_FALSE(has_liger(some));
+  bool is_said = false;
+  for (const io::remark& one : some.remarks)
+    is_said = is_said || one.key == "liger_fused_linear_cross_entropy";
+  CHECK(is_said);
+}
