@@ -613,7 +613,8 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
   }
   CHECK(has(output_of_command("model", {file.name()}).out, "connector of 2 layers"));
   CHECK(has(refusal_of("time", {file.name(), "--gpu", "h100-sxm"}), "composite true is not taken"));
-  CHECK(has(refusal_of("memory", {"openvla-7b"}), "whose training step is not known"));
+  CHECK(has(refusal_of("memory", {"openvla-7b"}), "whose training step is not known; it is of "));
+  CHECK(has(refusal_of("memory", {"openvla-7b"}), "gr00t-n1.5-3b, and of a config.json"));
   const std::string horizon = R"({"model_type": "vla_composite", "architectures": ["LlamaModel"],
     "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 1, "num_hidden_layers": 1,
     "vocab_size": 500, "vla_composite": {"vision": {"hidden_size": 64, "num_hidden_layers": 1,
@@ -622,6 +623,40 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
     "horizon": 0, "tune": ["head"]}})";
   const temporary_file no_actions(horizon, "vla.json");
   CHECK(has(refusal_of("memory", {no_actions.name()}), "horizon"));
+}
+
+TEST_CASE("a model of several parts of the catalogue has its training step's memory") {
+  using namespace gpuplan;
+  const auto robots = catalog::as_trained(catalog::gr00t_n1_5_3b);
+  REQUIRE(robots);
+  const training_setup setup{.model = robots->parts[1].model,
+                             .composite = &*robots,
+                             .sequence_length = 1024,
+                             .precision = bf16_mixed,
+                             .framework = catalog::gr00t_n1_5};
+  const batch_plan plan{.micro_batch = 8};
+  REQUIRE(validate(setup, plan));
+  const words asked{"gr00t-n1.5-3b", "--sequence-length", "1024", "--micro-batch", "8"};
+  CHECK(bytes_of(value(rows_of("memory", asked), "peak", "all", "total")) ==
+        peaks_of(setup, plan).peak().total);
+  for (const char* name : {"clip-vit-large-patch14", "siglip-so400m-patch14-224"}) {
+    CAPTURE(name);
+    CHECK(output_of_command("memory", {name}).status == 0);
+  }
+  // Which of two heads a file means, its type says.
+  const std::string file = R"("architectures": ["LlamaModel"], "hidden_size": 64,
+    "intermediate_size": 128, "num_attention_heads": 1, "num_hidden_layers": 1, "vocab_size": 500,
+    "vla_composite": {"vision": {"hidden_size": 64, "num_hidden_layers": 1,
+    "num_attention_heads": 1, "intermediate_size": 128, "image_size": 64, "patch_size": 16},
+    "dit": {"hidden": 64, "heads": 1, "layers": 1}, "state_dim": 4, "action_dim": 4,
+    "tune": ["head"])";
+  const auto refused = [&](const std::string& type, const std::string& more) {
+    return refusal_of("memory", {R"({"model_type": ")" + type + "\", " + file + more + "}}"});
+  };
+  CHECK(has(refused("gr00t_composite", ""), "embodiments, one or more; the model_type without"));
+  CHECK(
+      has(refused("vla_composite", R"(, "embodiments": 2)"), "are of model_type gr00t_composite"));
+  CHECK(has(refused("gr00t_composite", R"(, "embodiments": 0)"), "must be 1 or more"));
 }
 
 TEST_CASE("GPUs that share a model are said, and how many replicas there are") {

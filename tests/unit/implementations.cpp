@@ -57,6 +57,23 @@ TEST_CASE("a model has its implementation by name, by type and by class") {
   STATIC_CHECK(catalog::implementation_of("reformer").why() == failure(errc::no_implementation));
 }
 
+TEST_CASE("models of several parts of the catalogue are as their code trains them") {
+  // Its classes have images before texts.
+  constexpr auto pairs = catalog::as_trained(catalog::clip_vit_large_patch14);
+  STATIC_CHECK(pairs->parts[0].model.kind == model_kind::vision);
+  STATIC_CHECK(pairs->parts[1].model.vocab_size == 49408);
+  STATIC_CHECK(pairs->parts[1].sequence_length == 77);
+  constexpr auto robots = catalog::as_trained(catalog::gr00t_n1_5_3b);
+  STATIC_CHECK(robots->parts[1].by->layers == &layer_classes::decoder);
+  training_setup setup{.model = robots->parts[1].model, .sequence_length = 512};
+  setup.composite = &*robots;
+  CHECK(catalog::runs(catalog::gr00t_n1_5, setup));
+  // Nobody's head, and nobody's code.
+  STATIC_CHECK(catalog::as_trained(catalog::gr00t_n1_5_3b_backbone).why().code ==
+               errc::no_implementation);
+  STATIC_CHECK(catalog::as_trained(catalog::openvla_7b).why().code == errc::no_implementation);
+}
+
 namespace {
 
 // Those of one eighth of the list: what a compiler evaluates at once has a limit.

@@ -222,13 +222,33 @@ std::string name_in_config(const std::string& text) {
   return name != nullptr ? io::printable(*name) : std::string();
 }
 
+// That whose tokens are counted: the first part that does not read images.
+const transformer& language_of(const composite_model& model) {
+  int at = 0;
+  while (at + 1 < model.size() && model.parts[at].model.kind == model_kind::vision) ++at;
+  return model.parts[at].model;
+}
+
+// The models of several parts whose training step is known by name.
+std::string trained_composites() {
+  std::string names;
+  for (const catalog::published_model& model : catalog::models)
+    if (model.has_parts && catalog::as_trained(*model.parts))
+      names += (names.empty() ? "" : ", ") + std::string(model.id);
+  return names;
+}
+
 void take_from_catalogue(const catalog::published_model& model, named_model& to) {
   to.name = model.id;
   to.known_as = model.id;
   if (!model.has_shape && !model.has_parts)
     throw bad_request("MODEL " + to.name + " has no shape in the catalogue: " + model.note);
   if (model.has_shape) to.shape = *model.shape;
-  if (model.has_parts) to.parts = {std::shared_ptr<const void>(), model.parts};  // kept by nobody
+  if (model.has_parts) {
+    const auto trained = catalog::as_trained(*model.parts);
+    to.parts = std::make_shared<const composite_model>(trained ? *trained : *model.parts);
+    if (trained) to.shape = language_of(*trained);
+  }
   to.published = model;
 }
 
@@ -349,7 +369,9 @@ named_model trained_model_named(const model_words& given) {
   if (model.parts == nullptr) return model;
   const auto by = catalog::implementation_of(model.known_as);
   if (!by || !by->framework.layers().runs_composites)
-    throw bad_request(model.name + " is made of several models, whose training step is not known");
+    throw bad_request("MODEL " + model.name +
+                      " is made of several models, whose training step is not known; it is of " +
+                      trained_composites() + ", and of a config.json of such a class");
   return model;
 }
 

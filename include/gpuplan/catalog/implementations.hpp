@@ -77,6 +77,31 @@ inline constexpr auto frameworks = [] {
   return named_framework{found->name, *found->software};
 }
 
+/// A model of several parts of the catalogue as the implementation of its name trains it: its parts
+/// in the order of those classes, each by the implementation of the part's own name. Errors:
+/// `no_implementation`, about the model or the part.
+[[nodiscard]] constexpr result<composite_model> as_trained(const composite_model& given) {
+  const listed_framework* const whole = listed_implementation_of(given.name);
+  if (whole == nullptr || !whole->software->layers().runs_composites ||
+      (whole->software->layers().has_robots && given.actions.embodiments == 0))
+    return failure(errc::no_implementation).about(given.name);
+  composite_model model = given;
+  for (int at = 0; at < composite_model::most_parts; ++at) {
+    const layer_class* const by = whole->software->layers().parts[at];
+    if (by == nullptr) break;
+    model.parts[at].by = nullptr;
+    for (int from = 0; from < given.size(); ++from) {
+      const listed_framework* const own = listed_implementation_of(given.parts[from].model.name);
+      if (own == nullptr || own->software->implementation.layers != by) continue;
+      model.parts[at] = given.parts[from];
+      model.parts[at].by = &own->software->implementation;
+    }
+    if (model.parts[at].by == nullptr)
+      return failure(errc::no_implementation).about(given.parts[at].model.name);
+  }
+  return model;
+}
+
 /// Whether the framework trains the setup's model, undivided and whole, in one of its usual
 /// formats: of the setup, the model, its lengths and its encodings count. Errors: those of the
 /// first format.

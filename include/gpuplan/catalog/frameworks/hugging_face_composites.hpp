@@ -185,6 +185,7 @@ inline constexpr layer_class flow_matching = [] {
   layer_class changed = vision_language_action;
   changed.name = &code_names::flow_matching;
   changed.has_robots = true;
+  changed.pools_by_attention = true;
   changed.recomputes_layers = false;
   return changed;
 }();

@@ -361,6 +361,15 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
   read_part(within, "vision", "siglip_vision_model", tower);
   tower.model.attention_pooling = false;
   const bool is_of_robots = within.has("embodiments");
+  if (is_of_robots != (from.text("model_type") == "gr00t_composite"))
+    return from.refuse("vla_composite",
+                       is_of_robots
+                           ? "vla_composite: embodiments are of model_type gr00t_composite; a "
+                             "vla_composite has no such key"
+                           : "vla_composite: a gr00t_composite has embodiments, one or more; the "
+                             "model_type without them is vla_composite");
+  if (is_of_robots && within.integer("embodiments") < 1)
+    within.wrong("embodiments", "1 or more in a gr00t_composite");
   if (!is_of_robots && tower.model.image.patch_size != 0 &&
       tower.model.image.image_size / tower.model.image.patch_size % 2 != 0)
     within.wrong("vision", "of an even number of patches a side");

@@ -29,6 +29,7 @@ class vision_language_action_code : public composite_code {
     if (part(1).model.head == head_kind::language_model) language_.code.construct_head();
     tower_.code.construct_tower(tower_.code.layers);
     tower_.code.end_reserved();
+    if (part(0).model.attention_pooling) tower_.code.construct_pooling();
     build_seen_norm();
     build_connector(part(0).next);
     cast_frozen();
@@ -220,7 +221,7 @@ class vision_language_action_code : public composite_code {
 
   static constexpr std::int64_t waves = 256;
 
-  part_code<vit_code> tower_;
+  part_code<pooled_images_code> tower_;
   part_code<hugging_face_decoder> language_;
   module seen_norm_{}, of_state_{}, of_action_{}, to_action_{}, time_1_{}, time_2_{}, last_norm_{};
   growing_array<block> blocks_{};

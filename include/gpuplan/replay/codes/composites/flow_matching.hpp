@@ -110,6 +110,9 @@ class flow_matching_code final : public vision_language_action_code {
     value seen;
     {
       auto features = tower_.code.encode(images_, tower_.code.layers);
+      if (part(0).model.attention_pooling) {
+        const value unread = tower_.code.pool_by_query(features.states);
+      }
       seen = connect(part(0).next, std::move(features.states));
     }
     const std::int64_t width = part(1).model.hidden_size;
