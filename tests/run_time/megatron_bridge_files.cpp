@@ -103,6 +103,36 @@ TEST_CASE("what Megatron-Bridge's tree contradicts itself in is said") {
         scaling_kind::micro);
 }
 
+TEST_CASE("Megatron-Bridge's words have lists as Hydra writes them") {
+  const auto modules_of = [](const std::string& list) {
+    return read_megatron_bridge_words(
+        {"model.recompute_granularity=selective", "model.recompute_modules=" + list});
+  };
+  constexpr recomputed_modules both{.core_attention = false, .norms = true, .experts = true};
+  for (const char* list : {"[moe,layernorm]", "['moe', \"layernorm\"]", "[ moe , layernorm ]"}) {
+    CAPTURE(list);
+    const read_config read = modules_of(list);
+    CHECK(read.remarks.empty());
+    CHECK(*read.config.modules == both);
+  }
+  CHECK(*modules_of("[]").config.recompute == recompute_mode::none);
+  for (const char* odd :
+       {"[moe,layernorm", "[moe,,layernorm]", "[moe]layernorm", "[[moe]]", "[moe,"}) {
+    CAPTURE(odd);
+    const read_config read = modules_of(odd);
+    REQUIRE(read.remarks.size() == 1);
+    CHECK(read.remarks[0].is == remark::kind::doubtful);
+  }
+  const read_config read =
+      read_megatron_bridge_words({"model.pipeline_model_parallel_size=3",
+                                  "model.pipeline_model_parallel_layout="
+                                  "[[embedding,decoder],[decoder,decoder],['mtp', 'loss']]"});
+  CHECK(read.remarks.empty());
+  REQUIRE(read.config.split);
+  CHECK(read.config.split->listed == listed_chunks{.layers = {1, 2, 0}, .count = 3});
+  CHECK_FALSE(read_megatron_bridge_words({"model.x=" + std::string(100'000, '[')}).config.split);
+}
+
 TEST_CASE("a layout of stages may be a list of lists") {
   const read_config read = read_megatron_bridge(
       parse_yaml("model:\n  tensor_model_parallel_size: 1\n  pipeline_model_parallel_size: 3\n"

@@ -12,6 +12,7 @@
 #include <gpuplan/io/yaml.hpp>
 #include <gpuplan/known.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -45,6 +46,79 @@ inline constexpr const char* also_distributed = "optimizer.use_distributed_optim
   return flag;
 }
 
+/// What stands behind `=`, in the words of Hydra's overrides: `null`, `true`, a number, a text in
+/// quotes or without, and lists of these, `[moe,layernorm]`, of lists too. What is no whole list is
+/// a text.
+class override_value {
+ public:
+  explicit override_value(std::string_view text) : text_(text) {}
+
+  [[nodiscard]] value read() {
+    value is = next(0);
+    return !bad_ && at_ == text_.size() ? is : scalar(text_);
+  }
+
+ private:
+  static constexpr int most_deep = 8;
+
+  [[nodiscard]] static value scalar(std::string_view text) {
+    const bool is_quoted = text.size() > 1 && (text.front() == '\'' || text.front() == '"') &&
+                           text.back() == text.front();
+    if (is_quoted) return text.substr(1, text.size() - 2);
+    if (text == "null" || text == "None" || text == "~") return {};
+    if (is_one_of(text, {"true", "True"})) return true;
+    if (is_one_of(text, {"false", "False"})) return false;
+    return value_of_word(text);
+  }
+  void skip_spaces() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  // Behind a quote up to the next such, else up to what ends an entry of a list.
+  [[nodiscard]] value entry() {
+    const std::size_t from = at_;
+    if (at_ < text_.size() && (text_[at_] == '\'' || text_[at_] == '"')) {
+      const std::size_t end = text_.find(text_[at_], at_ + 1);
+      bad_ = bad_ || end == std::string_view::npos;
+      at_ = bad_ ? text_.size() : end + 1;
+    } else {
+      at_ = std::min(text_.find_first_of("[],", at_), text_.size());
+    }
+    std::size_t end = at_;
+    while (end > from && text_[end - 1] == ' ') --end;
+    bad_ = bad_ || end == from;
+    return scalar(text_.substr(from, end - from));
+  }
+  [[nodiscard]] value next(int deep) {
+    if (at_ >= text_.size() || text_[at_] != '[') return deep == 0 ? whole() : entry();
+    value::list made;
+    ++at_;
+    skip_spaces();
+    bool is_first = true;
+    while (!bad_ && at_ < text_.size() && text_[at_] != ']') {
+      if (!is_first) {
+        bad_ = text_[at_] != ',';
+        ++at_;
+        skip_spaces();
+      }
+      bad_ = bad_ || deep == most_deep;
+      if (!bad_) made.push_back(next(deep + 1));
+      skip_spaces();
+      is_first = false;
+    }
+    bad_ = bad_ || at_ >= text_.size();
+    ++at_;
+    return made;
+  }
+  [[nodiscard]] value whole() {
+    at_ = text_.size();
+    return scalar(text_);
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  bool bad_ = false;
+};
+
 /// `a.b=c` as members of members; words without = are named.
 [[nodiscard]] inline value overrides_of_words(const std::vector<std::string>& words,
                                               read_config& to) {
@@ -65,14 +139,7 @@ inline constexpr const char* also_distributed = "optimizer.use_distributed_optim
       at = &(*at)[path.substr(0, end)];
       path.remove_prefix(end + 1);
     }
-    const std::string_view text = std::string_view(word).substr(equals + 1);
-    const bool is_quoted = text.size() > 1 && (text.front() == '\'' || text.front() == '"') &&
-                           text.back() == text.front();
-    value is = is_quoted ? value(text.substr(1, text.size() - 2)) : value_of_word(text);
-    if (text == "null" || text == "None" || text == "~") is = value();
-    if (is_one_of(text, {"true", "True"})) is = true;
-    if (is_one_of(text, {"false", "False"})) is = false;
-    (*at)[path] = std::move(is);
+    (*at)[path] = override_value(std::string_view(word).substr(equals + 1)).read();
   }
   return made;
 }

@@ -255,15 +255,6 @@ class megatron_reader {
     value::list said;
     if (modules->items() != nullptr) {
       said = *modules->items();
-    } else if (modules->text() != nullptr && modules->text()->size() > 1 &&
-               modules->text()->front() == '[' &&
-               modules->text()->back() == ']') {  // "[mlp,layernorm]", a word of an override
-      const std::string inner = modules->text()->substr(1, modules->text()->size() - 2);
-      for (std::size_t at = 0; at <= inner.size();) {
-        const std::size_t end = std::min(inner.find(',', at), inner.size());
-        said.emplace_back(inner.substr(at, end - at));
-        at = end + 1;
-      }
     } else {
       said.push_back(*modules);
     }
@@ -272,7 +263,10 @@ class megatron_reader {
         return remark_on(remark::kind::doubtful,
                          name(megatron_modules),
                          "has " + shown(part) + "; " + list_of_modules() + " is taken");
-    if (config_.recompute && *config_.recompute == recompute_mode::selective)
+    if (!config_.recompute || *config_.recompute != recompute_mode::selective) return;
+    if (said.empty())
+      config_.recompute = recompute_mode::none;  // an empty list
+    else
       config_.modules = again;
   }
   void read_optimizer() {
