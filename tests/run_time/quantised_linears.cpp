@@ -106,3 +106,17 @@ TEST_CASE("what is computed again is not kept, and a floor stays one") {
     }
   }
 }
+
+TEST_CASE("a layer whose activations are on the host keeps nothing, its input included") {
+  const auto activations_of = [](std::int64_t count, std::int64_t on_host) {
+    training_setup setup = megatron(bf16_megatron);
+    setup.model.num_hidden_layers = count;
+    setup.offloads.layers = on_host;
+    return parts_of(setup).activations.value();
+  };
+  const double of_a_layer = activations_of(13, 0) - activations_of(12, 0);
+  CHECK(activations_of(12, 5) - activations_of(12, 6) == of_a_layer);
+  // What the first layer reads, the model holds.
+  const double input = 2.0 * 4 * tokens * hidden;
+  CHECK(activations_of(12, 0) - activations_of(12, 1) == of_a_layer - input);
+}

@@ -287,15 +287,20 @@ class megatron_gpt final : public megatron_recurrent {
   }
 
   // What a layer keeps goes to the host once the next has begun, and comes back before its
-  // backward.
-  constexpr value run_offloaded(
-      int at, bool offloads, const tensor& input, const tensor& mask, const tensor& angle) {
+  // backward: its input too, but for that of a chunk's first, which the model holds.
+  constexpr value run_offloaded(int at,
+                                bool offloads,
+                                bool holds_input,
+                                const tensor& input,
+                                const tensor& mask,
+                                const tensor& angle) {
     growing_array<int> made;
     value x;
     {
       const auto listed = t.list_made(made, offloads);
       x = run_block(at, input, mask, angle);
     }
+    if (offloads && !holds_input) list_once(made, input.storage);
     if (offloads) x = drop_until_backward(made, x);
     return x;
   }
@@ -430,7 +435,7 @@ class megatron_gpt final : public megatron_recurrent {
         x = checkpoint(inputs, 3, first, by.first_layer + end);
         at = end;
       } else {
-        x = run_offloaded(first, at < setup.offloads.layers, x, mask, angle);
+        x = run_offloaded(first, at < setup.offloads.layers, at == 0, x, mask, angle);
         ++at;
       }
     }
