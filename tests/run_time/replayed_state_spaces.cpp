@@ -37,6 +37,13 @@ TEST_CASE("of state spaces only what was written down is taken") {
   training_setup setup = taken;
   setup.trains = {.what = training::last_layers, .last_layers = 1};
   CHECK(!validate(setup));
+  // PEFT 0.21 refuses out_proj, and so all-linear; in_proj it takes.
+  setup = taken;
+  setup.precision = bf16_under_autocast;
+  setup.trains = {.what = training::adapters, .adapters = {.rank = 8, .targets = all_linear}};
+  CHECK(why(setup).at_fault() == fact::adapter_mixer_out);
+  setup.trains.adapters.targets = {.mixer_in = true};
+  CHECK(validate(setup));
   setup = taken;
   setup.model.mamba.n_groups = setup.model.mamba.num_heads + 1;
   CHECK(why(setup).at_fault() == fact::mamba_groups);

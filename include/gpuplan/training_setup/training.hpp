@@ -151,6 +151,13 @@ constexpr failure flaw_of_training(const training_setup& setup) {
   if (setup.trains.what != training::adapters) return {};
   const lora& adapters = setup.trains.adapters;
   if (code.is_pipelined) return flaw_of_pipelined_adapters(setup);
+  // PEFT refuses out_proj of Mamba's classes, and with it all-linear: their kernels read its
+  // weight.
+  if (code.composes_recurrences && adapters.targets.other)
+    return without_code({{fact::adapter_mixer_out, true},
+                         layers,
+                         {fact::adapter_mixer_in, adapters.targets.mixer_in},
+                         {fact::takes, false}});
   if (setup.parallelism.tensor_parallel > 1)
     return without_code({trains,
                          {fact::tensor_parallel, setup.parallelism.tensor_parallel},
