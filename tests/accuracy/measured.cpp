@@ -85,6 +85,12 @@ TEST_CASE("training steps: the memory that PyTorch reports, to the byte") {
     CHECK(exact(all, what) == 150);
 }
 
+TEST_CASE("adapters whose base ranks share, in its format and in another") {
+  const auto all = compare_data({"sharded_adapters.csv"});
+  for (const quantity what : {quantity::peak_requested, quantity::peak_allocated})
+    CHECK(exact(all, what) == 17);
+}
+
 TEST_CASE("the largest micro-batches before PyTorch runs out of memory") {
   CHECK(exact(compare_data({"replayed_batches.csv"}), quantity::max_micro_batch) == 12);
 }

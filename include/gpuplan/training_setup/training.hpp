@@ -165,7 +165,10 @@ constexpr failure flaw_of_training(const training_setup& setup) {
                          {fact::takes, training::head},
                          {fact::takes, training::last_layers}});
   if (!by.gathers_weights) return {};
-  if (adapters.weights != setup.precision.weights)
+  // A group of layers has what trains in one format, and a policy's is that of what it gathers.
+  const bool is_alike = adapters.weights == setup.precision.weights;
+  if (!is_alike && (setup.precision.compute != setup.precision.weights || adapters.copy_embedding ||
+                    adapters.copy_head || adapters.bias != lora_bias::none))
     return without_code({{fact::adapter_weights, adapters.weights},
                          sharding,
                          {fact::takes, setup.precision.weights}});

@@ -66,6 +66,7 @@ struct gathered_parameters {
   element first_gradients{};             // and of its gradient, where that is the first;
   bool takes_any_gradient = false;       // or that stays in the format in which it arrives
   bool weights_on_host = false;          // parameters take no memory here
+  bool keeps_formats = false;            // each is put together in its own
 };
 
 /// The operations of the matrix products of a step: 2 for each multiplication with its addition.
@@ -287,7 +288,7 @@ class tape : public storage_table {
     const mode_scope of_weights(*this, on_meta_, on_meta_ || gathering_.weights_on_host);
     parameter_record& record = parameters[place];
     if (gathering_.is_on) {
-      const element whole_format = gathering_.whole_format;
+      const element whole_format = gathering_.keeps_formats ? format : gathering_.whole_format;
       const std::int64_t ranks = gathering_.ranks;
       sizes part = size;
       part[0] = (size[0] + ranks - 1) / ranks;
@@ -328,8 +329,8 @@ class tape : public storage_table {
       made.kind = &node_kind::accumulate;
       made.parameter = index;
       made.size[0] = record.gradient_size.rank == 0 ? data.size : record.gradient_size;
-      const bool is_first =
-          gathering_.is_on && record.whole.defined() && !record.whole_gradient.defined();
+      const bool is_first = gathering_.is_on && data.format == gathering_.whole_format &&
+                            record.whole.defined() && !record.whole_gradient.defined();
       if (record.casts_whole_gradient)
         made.format[0] = record.data.format;
       else

@@ -37,7 +37,8 @@ class fully_shard final : public sharding {
     t_.gather_parameters({.ranks = ranks_,
                           .whole_format = gathered_,
                           .first_gradients = gathered_,
-                          .weights_on_host = on_host_});
+                          .weights_on_host = on_host_,
+                          .keeps_formats = gathered_ == weights_});
     t_.build_on_meta();
   }
   constexpr ~fully_shard() override {}  // NOLINT(modernize-use-equals-default)
@@ -173,11 +174,26 @@ class fully_shard final : public sharding {
     if (last != none) t_.nodes[last].argument[0] = at;
   }
 
-  constexpr std::int64_t elements(const unit& of) const {
+  // Of a rank's part of a unit, as it lies and as it is gathered: a group of several formats is
+  // gathered as bytes.
+  constexpr std::int64_t bytes_held(const unit& of) const {
     std::int64_t sum = 0;
     for (int at = of.first; at < of.first + of.count; ++at)
-      sum += t_.parameters[members_[at]].data.count();
+      sum += t_.parameters[members_[at]].data.bytes();
     return sum;
+  }
+  constexpr std::int64_t bytes_gathered(int parameter) const {
+    const parameter_record& record = t_.parameters[parameter];
+    return record.data.count() * bytes_of(record.whole.format);
+  }
+  constexpr std::int64_t bytes_gathered(const unit& of) const {
+    std::int64_t sum = 0;
+    for (int at = of.first; at < of.first + of.count; ++at) sum += bytes_gathered(members_[at]);
+    return sum;
+  }
+  // Without a policy of its own a gradient is reduced as it is.
+  constexpr element reduced(int parameter) const {
+    return reduced_ == weights_ ? t_.parameters[parameter].data.format : reduced_;
   }
 
   // Counted as the copies that put the parts together where one device has them all.
@@ -188,12 +204,12 @@ class fully_shard final : public sharding {
     unit& of = units_[at];
     if (ranks_ == 1 || of.is_whole || of.gathered != eager::none || of.count == 0) return;
     const auto aside = t_.on_stream(streams::weights);
-    const std::int64_t bytes = elements(of) * bytes_of(gathered_);
+    const std::int64_t bytes = bytes_gathered(of);
     list_kernels kernels(2);
     for (int which = of.first; t_.counts_work() && which < of.first + of.count; ++which)
       kernels.add(t_.parameters[members_[which]].data.count());
     if (!on_host_ && gathered_ != weights_)
-      t_.executes(bytes + elements(of) * bytes_of(weights_), {.kernels = kernels.count()});
+      t_.executes(bytes + bytes_held(of), {.kernels = kernels.count()});
     t_.executes(2 * (ranks_ + 1) * bytes, {.kernels = kernels.count()});
     t_.executes((2 * ranks_ + 1) * bytes, gathering_of(ranks_));
     t_.communicates({.what = collective::all_gather,
@@ -215,11 +231,11 @@ class fully_shard final : public sharding {
   // A rank's part of a parameter, on the device and in the format in which it is gathered; none
   // where it is that already.
   constexpr int input_of_gather(int parameter) {
-    const std::int64_t elements = t_.parameters[parameter].data.count();
     const auto charged = t_.charge(purpose::buffers);
-    const int brought = on_host_ ? t_.new_storage(elements * bytes_of(weights_)) : eager::none;
+    const int brought =
+        on_host_ ? t_.new_storage(t_.parameters[parameter].data.bytes()) : eager::none;
     if (gathered_ == weights_) return brought;
-    const int cast = t_.new_storage(elements * bytes_of(gathered_));
+    const int cast = t_.new_storage(bytes_gathered(parameter));
     t_.release(brought);
     return cast;
   }
@@ -251,7 +267,7 @@ class fully_shard final : public sharding {
     for (int which = of.first; which < of.first + of.count; ++which)
       t_.take_again(t_.parameters[members_[which]].whole.storage);
     t_.touch(bytes_of_split(of));
-    t_.executes(2 * ranks_ * elements(of) * bytes_of(gathered_), {.copies = 1});
+    t_.executes(2 * ranks_ * bytes_gathered(of), {.copies = 1});
     // The buffer that the next one gathers into was read: in the forward there are two.
     t_.holds_stream(streams::weights, forward);
     of.is_whole = true;
@@ -285,13 +301,16 @@ class fully_shard final : public sharding {
   constexpr void reduce(unit& of, const growing_array<int>& arrived) {
     std::int64_t part = 0;
     for (int at = 0; at < arrived.size(); ++at) part += t_.parameters[arrived[at]].data.count();
+    // What trains of a unit is of one format.
+    const element format = reduced(arrived[0]);
+    const element own = t_.parameters[arrived[0]].data.format;
     reducing_ = t_.charge(purpose::buffers)
-                    ->new_storage(ranks_ * part * bytes_of(reduced_), {"gradients to be reduced"});
+                    ->new_storage(ranks_ * part * bytes_of(format), {"gradients to be reduced"});
     t_.touch(bytes_of_chunks(arrived));
     std::int64_t gradient_bytes = 0;
     for (int at = 0; t_.counts_work() && at < arrived.size(); ++at)
       gradient_bytes += t_.parameters[arrived[at]].whole_gradient.bytes();
-    const std::int64_t reduced_bytes = part * bytes_of(reduced_);
+    const std::int64_t reduced_bytes = part * bytes_of(format);
     t_.executes(gradient_bytes + ranks_ * reduced_bytes, {.copies = 1});
     device_work sum = device_work::copy();
     sum.is_shared = true;
@@ -315,17 +334,17 @@ class fully_shard final : public sharding {
                        .stride = stride_ * ranks_,
                        .follows = streams::gradients});
     }
-    int result = t_.new_storage(part * bytes_of(reduced_), {"reduced gradients of a unit"});
+    int result = t_.new_storage(part * bytes_of(format), {"reduced gradients of a unit"});
     const int before_cast = result;
     if (replicates_) {
       t_.hold(result);
       t_.release(of.summed);
       of.summed = result;
     }
-    if (reduced_ != weights_) t_.executes(part * (bytes_of(reduced_) + bytes_of(weights_)));
-    if (reduced_ != weights_)
+    if (format != own) t_.executes(part * (bytes_of(format) + bytes_of(own)));
+    if (format != own)
       result = t_.on_stream(replicates_ ? streams::replicas : streams::gradients)
-                   ->new_storage(part * bytes_of(weights_), {"reduced gradients of a unit"});
+                   ->new_storage(part * bytes_of(own), {"reduced gradients of a unit"});
     for (int at = 0; at < arrived.size() && !on_host_; ++at) {
       parameter_record& parameter = t_.parameters[arrived[at]];
       if (parameter.gradient.defined()) {
@@ -350,8 +369,7 @@ class fully_shard final : public sharding {
     const auto blocks = [&](std::int64_t iterations) {
       std::int64_t sum = 0;
       for (int at = of.first; at < of.first + of.count; ++at)
-        sum += ceil_div(t_.parameters[members_[at]].data.count() * bytes_of(gathered_),
-                        block_bytes * iterations);
+        sum += ceil_div(bytes_gathered(members_[at]), block_bytes * iterations);
       return sum;
     };
     const std::int64_t most =
@@ -366,7 +384,8 @@ class fully_shard final : public sharding {
   constexpr std::int64_t bytes_of_chunks(const growing_array<int>& arrived) const {
     std::int64_t blocks = 0;
     for (int at = 0; at < arrived.size(); ++at)
-      blocks += ceil_div(t_.parameters[arrived[at]].data.count() * bytes_of(reduced_), block_bytes);
+      blocks += ceil_div(t_.parameters[arrived[at]].data.count() * bytes_of(reduced(arrived[at])),
+                         block_bytes);
     return 8 * (6 * arrived.size() + 2 + blocks);
   }
 
