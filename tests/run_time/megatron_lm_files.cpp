@@ -269,6 +269,25 @@ TEST_CASE("what contradicts itself, or is old, or unknown, is said") {
   CHECK(only_remark("--train-iters 1 --train-samples 2").is == remark::kind::contradicts);
   CHECK(only_remark("--num-layers 2 --hidden-size 64 --num-attention-heads 3 --vocab-size 8").is ==
         remark::kind::contradicts);
+  // A hybrid is not taken for a decoder of its sizes.
+  const std::string decoder =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --vocab-size 128 ";
+  CHECK(
+      read_megatron_lm(decoder + "--hybrid-attention-ratio 0.0 --mamba-state-dim 64").config.shape);
+  for (const char* hybrid : {"--hybrid-override-pattern M-M*",
+                             "--hybrid-layer-pattern M-M*",
+                             "--hybrid-attention-ratio 0.08 --hybrid-mlp-ratio 0.5",
+                             "--hybrid-mlp-ratio 1",
+                             "--is-hybrid-model"}) {
+    CAPTURE(hybrid);
+    const read_config of = read_megatron_lm(decoder + "--mamba-state-dim 64 " + hybrid);
+    REQUIRE(of.remarks.size() == 1);
+    CHECK(of.remarks[0].is == remark::kind::missing);
+    CHECK(of.remarks[0].key == std::string(hybrid).substr(0, std::string(hybrid).find(' ')));
+    CHECK(of.remarks[0].text.find("Mamba-2, attention and MLPs, as --mamba-state-dim, whose") !=
+          std::string::npos);
+    CHECK_FALSE(of.config.shape);
+  }
   const read_config read = read_megatron_lm("--odd-flag 1 2 --bf16 --my.dotted 3");
   CHECK(read.not_understood == std::vector<std::string>{"--odd-flag", "--my.dotted"});
   CHECK_FALSE(read_megatron_lm("echo no training"));

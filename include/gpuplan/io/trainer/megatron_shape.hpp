@@ -140,6 +140,7 @@ class megatron_shape_reader {
     read_norms();
     read_experts();
     read_ends();
+    if (is_hybrid()) return;
     if (model_.num_hidden_layers == 0 && model_.hidden_size == 0) return;
     if (model_.vocab_size == 0) return;
     const auto valid = validate(model_);
@@ -310,16 +311,42 @@ class megatron_shape_reader {
                       "is not there, since the tokenizer says it; give its number of tokens, "
                       "without which nobody knows the model's size");
     }
-    for (const char* const name : {"--hybrid-layer-pattern",
-                                   "--hybrid-override-pattern",
-                                   "--is-hybrid-model",
-                                   "--heterogeneous-layers-config-path",
+    for (const char* const name : {"--heterogeneous-layers-config-path",
                                    "--heterogeneous-layers-config-encoded-json",
                                    "--moe-latent-size",
                                    "--spec",
                                    "--yaml-cfg"})
       if (from_.find(name, true) != nullptr)
         doubt(name, "makes another model than the other flags say");
+  }
+
+  // Layers of several kinds, of which a shape of the other flags would say nothing: who names the
+  // model has its shape.
+  bool is_hybrid() {
+    std::string sizes;
+    for (const char* const name :
+         {"--mamba-state-dim", "--mamba-head-dim", "--mamba-num-heads", "--mamba-num-groups"})
+      if (from_.find(name, true) != nullptr)
+        sizes += (sizes.empty() ? ", as " : ", ") + std::string(name);
+    bool is = false;
+    for (const char* const name : {"--hybrid-layer-pattern",
+                                   "--hybrid-override-pattern",
+                                   "--hybrid-attention-ratio",
+                                   "--hybrid-mlp-ratio",
+                                   "--is-hybrid-model"}) {
+      const value* const said = from_.find(name, true);
+      const double* const share = said != nullptr ? said->number() : nullptr;
+      if (said == nullptr || said->is_nothing() || (share != nullptr && *share == 0)) continue;
+      if (const std::int64_t* const none = said->integer(); none != nullptr && *none == 0) continue;
+      if (const bool* const wanted = said->flag(); wanted != nullptr && !*wanted) continue;
+      if (!is)
+        from_.remark_on(remark::kind::missing,
+                        name,
+                        "makes layers of Mamba-2, attention and MLPs" + sizes +
+                            ", whose shape is not read of flags; name the model, which has it");
+      is = true;
+    }
+    return is;
   }
 
   static constexpr std::int64_t most_of_a_width = std::int64_t{1} << 20;
