@@ -9,6 +9,7 @@
 
 #include "measured_rows.hpp"
 #include "notes.hpp"
+#include "published_exemplar.hpp"
 #include "runs.hpp"
 #include "step_predictions.hpp"
 #include "timed_runs.hpp"
@@ -22,6 +23,9 @@ void compare_published_run(row_comparisons& row) {
                         row.source.number("peak_reserved_GiB").has_value();
   const bool has_both = row.source.number("peak_alloc_GiB").has_value();  // PyTorch's own
   if (!has_peak && !has_both && row.source.blank("fits")) return;
+  if (source == "nvidia_exemplar")
+    return row.add(
+        quantity::fits, std::int64_t{row.source.flag("fits") ? 1 : 0}, exemplar_fits(row.source));
   const described_setup described = describe_published_run(row.source);
   if (has_both && runs_nanotron(row.source)) {
     const predicted_memory memory = nanotron_memory_of(row.source);

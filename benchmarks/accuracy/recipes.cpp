@@ -201,12 +201,9 @@ std::string read_adapters(const row& source, gpuplan::training_setup& setup) {
   return {};
 }
 
-std::string read_precision(const row& source, gpuplan::training_setup& setup) {
-  const std::string_view precision = source.text("precision");
-  setup.precision = gpuplan::bf16_megatron;
-  setup.precision.fp32_gradients = source.text("grad_dtype") == "fp32";
-  if (source.text("exp_avg_dtype") == "bf16") setup.optimizer.states = gpuplan::number_format::bf16;
-  setup.optimizer.reads_narrow_gradients = source.text("precision_aware_optimizer") == "true";
+}  // namespace
+
+std::string read_casts(std::string_view precision, bool stores, gpuplan::training_setup& setup) {
   if (precision == "bf16") return {};
   struct named_recipe {
     std::string_view name;
@@ -223,11 +220,56 @@ std::string read_precision(const row& source, gpuplan::training_setup& setup) {
     setup.precision.scaling = one.scaling;
     setup.precision.fp4_linears = precision == "nvfp4";
     setup.precision.fp8_linears = !setup.precision.fp4_linears;
-    setup.precision.quantised_weights = source.text("weight_storage") != "bf16";
+    setup.precision.quantised_weights = stores;
     return {};
   }
   return "precision '" + std::string(precision) +
          "' is none of bf16, fp8_cs, fp8_ds, fp8_sc, mxfp8 and nvfp4";
+}
+
+std::string read_modules(std::string_view modules, gpuplan::training_setup& setup) {
+  setup.recompute = gpuplan::recompute_mode::selective;
+  if (modules.empty()) return {};  // core_attn, which is Megatron-Core's own choice too
+  setup.modules.core_attention = false;
+  while (!modules.empty()) {
+    const std::string_view name = modules.substr(0, modules.find('+'));
+    modules.remove_prefix(std::min(name.size() + 1, modules.size()));
+    if (!gpuplan::io::add_module(name, setup.modules))
+      return "module '" + std::string(name) + "' is computed again";
+  }
+  return {};
+}
+
+// NVLink joins 72 GPUs of the racks, whose nodes are trays of 4, and 8 of the others.
+std::string read_cluster(const row& source, gpuplan::cluster& on) {
+  std::string_view name = source.text("gpu");
+  if (name.empty()) name = source.text("gpu_name");
+  const auto gpu = gpuplan::catalog::find_gpu(name);
+  if (!gpu) return sentence_of(gpu.why());
+  const std::int64_t gpus = source.integer_or("gpus", 1);
+  const std::string_view id = gpu->id;
+  const bool is_rack = id.starts_with("gb") || id.starts_with("vr");
+  std::int64_t in_node = std::clamp<std::int64_t>(gpus, 1, is_rack ? 4 : 8);
+  while (gpus % in_node != 0) --in_node;
+  const double adapter = id.starts_with("vr")                      ? 200e9
+                         : id.starts_with("b300") || id == "gb300" ? 100e9
+                                                                   : 50e9;
+  on = {.gpu = *gpu, .nodes = gpus / in_node, .gpus_per_node = in_node};
+  if (is_rack && in_node == 4) on.gpus_per_link_domain = 72;
+  if (on.nodes > 1)
+    on.between_nodes = gpuplan::bandwidth::from_value(adapter * static_cast<double>(in_node));
+  return {};
+}
+
+namespace {
+
+std::string read_precision(const row& source, gpuplan::training_setup& setup) {
+  const std::string_view precision = source.text("precision");
+  setup.precision = gpuplan::bf16_megatron;
+  setup.precision.fp32_gradients = source.text("grad_dtype") == "fp32";
+  if (source.text("exp_avg_dtype") == "bf16") setup.optimizer.states = gpuplan::number_format::bf16;
+  setup.optimizer.reads_narrow_gradients = source.text("precision_aware_optimizer") == "true";
+  return read_casts(precision, source.text("weight_storage") != "bf16", setup);
 }
 
 std::string read_recomputation(const row& source, gpuplan::training_setup& setup) {
@@ -241,17 +283,7 @@ std::string read_recomputation(const row& source, gpuplan::training_setup& setup
     return {};
   }
   if (what != "selective") return {};
-  setup.recompute = gpuplan::recompute_mode::selective;
-  std::string_view modules = source.text("recompute_modules");
-  if (modules.empty()) return {};  // core_attn, which is Megatron-Core's own choice too
-  setup.modules.core_attention = false;
-  while (!modules.empty()) {
-    const std::string_view name = modules.substr(0, modules.find('+'));
-    modules.remove_prefix(std::min(name.size() + 1, modules.size()));
-    if (!gpuplan::io::add_module(name, setup.modules))
-      return "module '" + std::string(name) + "' is computed again";
-  }
-  return {};
+  return read_modules(source.text("recompute_modules"), setup);
 }
 
 std::string read_graphs(const row& source, gpuplan::captured_parts& to) {
@@ -360,27 +392,6 @@ std::string read_plan(const row& source, described_recipe& recipe) {
   return {};
 }
 
-// NVLink joins 72 GPUs of the racks, whose nodes are trays of 4, and 8 of the others.
-std::string read_cluster(const row& source, gpuplan::cluster& on) {
-  std::string_view name = source.text("gpu");
-  if (name.empty()) name = source.text("gpu_name");
-  const auto gpu = gpuplan::catalog::find_gpu(name);
-  if (!gpu) return sentence_of(gpu.why());
-  const std::int64_t gpus = source.integer_or("gpus", 1);
-  const std::string_view id = gpu->id;
-  const bool is_rack = id.starts_with("gb") || id.starts_with("vr");
-  std::int64_t in_node = std::clamp<std::int64_t>(gpus, 1, is_rack ? 4 : 8);
-  while (gpus % in_node != 0) --in_node;
-  const double adapter = id.starts_with("vr")                      ? 200e9
-                         : id.starts_with("b300") || id == "gb300" ? 100e9
-                                                                   : 50e9;
-  on = {.gpu = *gpu, .nodes = gpus / in_node, .gpus_per_node = in_node};
-  if (is_rack && in_node == 4) on.gpus_per_link_domain = 72;
-  if (on.nodes > 1)
-    on.between_nodes = gpuplan::bandwidth::from_value(adapter * static_cast<double>(in_node));
-  return {};
-}
-
 gpuplan::plan_request question_of(const described_recipe& recipe) {
   gpuplan::plan_request asked;
   asked.setup = recipe.setup;
@@ -423,6 +434,8 @@ gpuplan::transformer_memory_of memory_on(const gpuplan::gpu_spec& gpu) {
   return gpuplan::transformer_memory_of{.fragmentation = 0.02}.on(gpu);
 }
 
+}  // namespace
+
 prediction fits_of(const described_recipe& recipe) {
   const auto memory = memory_on(recipe.on.gpu)(recipe.setup);
   if (const auto valid = validate(memory); !valid) return sentence_of(valid.why());
@@ -430,8 +443,6 @@ prediction fits_of(const described_recipe& recipe) {
   const gpuplan::bytes needed = memory.required(recipe.plan);
   return number(std::int64_t{needed <= usable_memory(recipe.on.gpu)});
 }
-
-}  // namespace
 
 void recipe_models::add(const csv_file& file) {
   for (const csv_file::row_of_cells& cells : file.rows) {

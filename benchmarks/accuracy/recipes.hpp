@@ -42,6 +42,17 @@ struct described_recipe {
 /// Throws `bad_file` for a cell that no recipe can have.
 described_recipe describe_recipe(const row& source, const recipe_models& models);
 
+/// How linear layers cast what they multiply, of bf16, fp8_cs, fp8_ds, fp8_sc, mxfp8 and nvfp4, and
+/// whether weights lie so too; why it is not known, or nothing.
+std::string read_casts(std::string_view precision, bool stores, gpuplan::training_setup& setup);
+/// What is computed again, "core_attn+layernorm"; likewise.
+std::string read_modules(std::string_view modules, gpuplan::training_setup& setup);
+/// The GPUs of a row; likewise.
+std::string read_cluster(const row& source, gpuplan::cluster& on);
+
+/// Whether a recipe that can be described fits its devices, or why that is not known.
+prediction fits_of(const described_recipe& recipe);
+
 /// `accepted`, `fits` and `best_over_recipe` of a row.
 void compare_recipe(const recipe_models& models, row_comparisons& row);
 

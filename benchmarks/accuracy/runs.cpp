@@ -318,7 +318,8 @@ void add_unlisted_parts(const row& source, gpuplan::transformer& model) {
   if (const std::string_view layers = value_in(notes, "mtp"); !layers.empty())
     std::from_chars(layers.data(), layers.data() + layers.size(), model.mtp_layers);
   // openai/gpt-oss, config.json
-  if (value_in(notes, "model").starts_with("GPT OSS")) {
+  if (value_in(notes, "model").starts_with("GPT OSS") ||
+      value_in(notes, "recipe").starts_with("gpt-oss")) {
     model.sliding_window = 128;
     model.global_layer_step = 2;
   }

@@ -643,6 +643,7 @@ TEST_CASE("a model of several parts of the catalogue has its training step's mem
     CAPTURE(name);
     CHECK(output_of_command("memory", {name}).status == 0);
   }
+  CHECK(has(refusal_of("memory", {"gr00t-n1.5-3b-backbone"}), "training step is not known"));
   // Which of two heads a file means, its type says.
   const std::string file = R"("architectures": ["LlamaModel"], "hidden_size": 64,
     "intermediate_size": 128, "num_attention_heads": 1, "num_hidden_layers": 1, "vocab_size": 500,

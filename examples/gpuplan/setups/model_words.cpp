@@ -368,7 +368,7 @@ named_model trained_model_named(const model_words& given) {
   named_model model = model_named(given);
   if (model.parts == nullptr) return model;
   const auto by = catalog::implementation_of(model.known_as);
-  if (!by || !by->framework.layers().runs_composites)
+  if (!by || !by->framework.layers().runs_composites || model.shape.num_hidden_layers == 0)
     throw bad_request("MODEL " + model.name +
                       " is made of several models, whose training step is not known; it is of " +
                       trained_composites() + ", and of a config.json of such a class");
