@@ -138,8 +138,12 @@ inline io::training_config any(random_numbers& random) {
     made.warm_up_steps = static_cast<double>(random.below(2000));
   else
     made.warm_up_share = number(1e-3);
-  made.schedule = one_of(
-      random, {io::rate_schedule::constant, io::rate_schedule::linear, io::rate_schedule::cosine});
+  made.schedule = one_of(random,
+                         {io::rate_schedule::constant,
+                          io::rate_schedule::linear,
+                          io::rate_schedule::cosine,
+                          io::rate_schedule::wsd});
+  if (*made.schedule == io::rate_schedule::wsd) made.decay_steps = 1 + random.below(1000);
   made.weight_decay = number(1e-3);
   if (random.below(2) == 0)
     made.steps = 1 + random.below(100'000);

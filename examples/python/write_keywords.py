@@ -5,10 +5,11 @@ usage: write_keywords.py <folder of the module _core> <file>
 
 import sys
 import textwrap
+from keyword import iskeyword
 
 COMMANDS = [
-    "fits", "plan", "memory", "time", "check", "batch", "lr", "cost", "model", "models", "gpus",
-    "frameworks",
+    "fits", "plan", "memory", "time", "check", "batch", "lr", "cost", "run", "model", "models",
+    "gpus", "frameworks",
 ]  # fmt: skip
 
 HEAD = '''"""The keywords that gpuplan's functions take: the options of the program's commands."""
@@ -47,8 +48,8 @@ def class_of(command: str, described) -> str:
     for option in described.options:
         if not option.name.startswith("--") or option.name.startswith("--no-"):
             continue
-        keyword = option.name[2:].replace("-", "_")
-        lines.append(f"    {keyword}{'_' if keyword == 'from' else ''}: {kind_of(option)} | None")
+        word = option.name[2:].replace("-", "_")
+        lines.append(f"    {word}{'_' * iskeyword(word)}: {kind_of(option)} | None")
         lines += textwrap.wrap(
             f'"""{option.meaning}."""', 96, initial_indent="    ", subsequent_indent="    "
         )

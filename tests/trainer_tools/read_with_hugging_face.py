@@ -40,8 +40,19 @@ for folder, expected in each_case("hf", 200):
         "epochs": float(args.num_train_epochs),
         "precision": "pure_bf16" if is_pure else precision,
         "optimizer": optim,
-        "schedule": args.lr_scheduler_type.value.split("_")[0],
+        "schedule": args.lr_scheduler_type.value.replace("warmup_stable_decay", "wsd").split("_")[0],
     }
+    if found["schedule"] == "wsd":
+        from torch.optim import SGD
+
+        # As the trainer makes it: the last steps before the end are half-way down.
+        total, down = 10_000, args.lr_scheduler_kwargs["num_decay_steps"]
+        by = SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+        made = transformers.get_scheduler(args.lr_scheduler_type, by, 0, total, args.lr_scheduler_kwargs)
+        found["decay_steps"] = down
+        least = args.lr_scheduler_kwargs.get("min_lr_ratio", 0)
+        for step, rate in ((total - down, 1), (total - down / 2, (1 + least) / 2), (total, least)):
+            assert abs(made.lr_lambdas[0](step) - rate) < 1e-12, (folder, step)
     if args.max_steps > 0:
         found["steps"] = args.max_steps
     if args.warmup_steps >= 1:

@@ -56,10 +56,12 @@ for folder, expected in each_case("llama-factory"):
         "optimizer": "muon"
         if method.use_muon
         else args.optim.value.replace("_bnb", "").replace("paged_", "").split("_")[0],
-        "schedule": args.lr_scheduler_type.value.split("_")[0],
+        "schedule": args.lr_scheduler_type.value.replace("warmup_stable_decay", "wsd").split("_")[0],
     }
     if "model" in expected:
         found["model"] = model.model_name_or_path
+    if found["schedule"] == "wsd":
+        found["decay_steps"] = args.lr_scheduler_kwargs["num_decay_steps"]
     if args.max_steps > 0:
         found["steps"] = args.max_steps
     if args.warmup_steps >= 1:

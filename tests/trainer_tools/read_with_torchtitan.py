@@ -45,6 +45,10 @@ for folder, expected in each_case("torchtitan", 200):
         "learning_rate": read.optimizer.param_groups[0].optimizer_kwargs["lr"],
         "weight_decay": read.optimizer.param_groups[0].optimizer_kwargs["weight_decay"],
     }
+    rates = read.lr_scheduler
+    found["schedule"] = rates.decay_type if rates.decay_ratio is None else "wsd"
+    if rates.decay_ratio is not None and "steps" in expected:
+        found["decay_steps"] = round(rates.decay_ratio * expected["steps"])
     compare(folder, expected, found)
     if ways.tensor_parallel_degree <= 4:  # as many key-value heads as Qwen3-30B-A3B has
         read.model_spec.model.update_from_config(config=read)

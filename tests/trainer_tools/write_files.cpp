@@ -63,7 +63,7 @@ io::value member_value(const known<io::training_precision>& is) {
 }
 io::value member_value(const known<number_format>& is) { return text(*is); }
 io::value member_value(const known<io::rate_schedule>& is) {
-  static constexpr const char* words[] = {"constant", "linear", "cosine"};
+  static constexpr const char* words[] = {"constant", "linear", "cosine", "wsd"};
   return words[static_cast<int>(*is)];
 }
 io::value member_value(const known<recompute_mode>& is) {

@@ -31,6 +31,50 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+struct named_schedule {
+  const char* name;
+  io::rate_schedule is;
+};
+constexpr named_schedule schedules[] = {{"constant", io::rate_schedule::constant},
+                                        {"linear", io::rate_schedule::linear},
+                                        {"cosine", io::rate_schedule::cosine},
+                                        {"wsd", io::rate_schedule::wsd}};
+
+// Of a run whose steps are in `to`, where they are known.
+void add_schedule(const request& asked, io::planned_run_words& to) {
+  if (asked.schedule.empty()) return;
+  for (const named_schedule& one : schedules)
+    if (asked.schedule == one.name) to.schedule = one.is;
+  if (asked.least_learning_rate >= 0) {
+    if (asked.least_learning_rate > asked.learning_rate)
+      throw guides::bad_request(
+          "--least-learning-rate " + io::decimal(asked.least_learning_rate, io::cell::shortest) +
+          ": at most --learning-rate, " + io::decimal(asked.learning_rate, io::cell::shortest) +
+          ", is taken");
+    to.least_learning_rate = asked.least_learning_rate;
+  }
+  const std::int64_t warm_up = std::max<std::int64_t>(0, asked.warm_up_steps);
+  if (to.steps && warm_up >= *to.steps)
+    throw guides::bad_request("--warm-up-steps " + std::to_string(warm_up) + ": the run has " +
+                              std::to_string(*to.steps) + " steps, fewer are taken");
+  if (*to.schedule != io::rate_schedule::wsd) {
+    if (asked.decay_steps > 0)
+      throw guides::bad_request("--decay-steps is of --schedule wsd; " + asked.schedule +
+                                " falls over all steps behind the warm-up, or not at all");
+    return;
+  }
+  if (asked.decay_steps == 0 && !to.steps)
+    throw guides::bad_request(
+        "--schedule wsd: when does the rate fall? --decay-steps N says it, or --tokens or "
+        "--samples the length of the run, of which a tenth is taken");
+  to.decay_steps =
+      asked.decay_steps > 0 ? asked.decay_steps : std::max<std::int64_t>(1, *to.steps / 10);
+  if (to.steps && *to.decay_steps > *to.steps - warm_up)
+    throw guides::bad_request("--decay-steps " + std::to_string(*to.decay_steps) +
+                              ": behind the warm-up there are " +
+                              std::to_string(*to.steps - warm_up) + " steps");
+}
+
 // A plan of fewer GPUs than a node has asks for a part of one.
 io::training_config config_of(const request& asked,
                               const training_setup& setup,
@@ -50,6 +94,7 @@ io::training_config config_of(const request& asked,
   if (asked.learning_rate > 0) run.learning_rate = asked.learning_rate;
   if (asked.warm_up_steps >= 0) run.warm_up_steps = static_cast<double>(asked.warm_up_steps);
   if (steps > 0) run.steps = steps;
+  add_schedule(asked, run);
   return io::planned_config(setup, plan, run);
 }
 
@@ -107,14 +152,36 @@ void add_options(CLI::App& app, request& to) {
                  "clouds' name)")
       ->group(group)
       ->type_name("NAME");
-  app.add_option("--learning-rate", to.learning_rate, "For the files; `gpuplan lr` scales one")
-      ->check(guides::positive_number())
-      ->group(group)
-      ->type_name("N");
+  CLI::Option* rate =
+      app.add_option("--learning-rate", to.learning_rate, "For the files; `gpuplan lr` scales one")
+          ->check(guides::positive_number())
+          ->group(group)
+          ->type_name("N");
   app.add_option("--warm-up-steps", to.warm_up_steps, "For the files")
       ->transform(guides::whole_number(0, std::int64_t{1} << 40))
       ->group(group)
       ->type_name("N");
+  std::vector<std::string> kinds;
+  for (const named_schedule& one : schedules) kinds.emplace_back(one.name);
+  CLI::Option* by = app.add_option("--schedule",
+                                   to.schedule,
+                                   "How the rate goes on behind the warm-up, for the files: wsd "
+                                   "stays, and falls in a line at the end")
+                        ->check(CLI::IsMember(kinds))
+                        ->group(group);
+  app.add_option("--decay-steps",
+                 to.decay_steps,
+                 "That wsd falls at the end (default: a tenth of the run's)")
+      ->transform(guides::whole_number(1, std::int64_t{1} << 40))
+      ->group(group)
+      ->type_name("N")
+      ->needs(by);
+  app.add_option("--least-learning-rate", to.least_learning_rate, "Where it ends (default: 0)")
+      ->transform(guides::finite_number(0, 1e6))
+      ->group(group)
+      ->type_name("N")
+      ->needs(by)
+      ->needs(rate);
 }
 
 io::table write(const request& asked,

@@ -23,9 +23,12 @@ struct request {
   std::string folder = "plan";
   std::string model{};  // as the Hub calls it; empty: a placeholder
   std::string script{};
-  std::string gpu_type{};    // as the cluster names it; empty: any
-  double learning_rate = 0;  // 0: not said
+  std::string gpu_type{};           // as the cluster names it; empty: any
+  double learning_rate = 0;         // 0: not said
+  double least_learning_rate = -1;  // below 0: not said
   std::int64_t warm_up_steps = -1;
+  std::string schedule{};        // empty: not said
+  std::int64_t decay_steps = 0;  // of wsd; 0: a tenth of all
 };
 
 /// --write, --into, and what files state that a plan does not determine.

@@ -6,8 +6,8 @@
 
 Each function is a command of the program gpuplan, and its keywords are the command's options with
 _ for -: ``--sequence-length 2048`` is ``sequence_length=2048``, a flag is ``True``, several values
-are a list. ``from`` is Python's own word, so ``--from`` is ``from_``. Numbers are what the program
-prints with ``--format json``, to the last digit: it is the same code.
+are a list. ``from`` and ``async`` are Python's own words, so ``--from`` is ``from_``. Numbers are
+what the program prints with ``--format json``, to the last digit: it is the same code.
 
 A model is a name ("llama-3-8b", "mistralai/Mistral-7B-v0.1"), the path of a config.json or of its
 folder, a dict of what such a file holds, or a config of transformers. GPUs are names ("4090",
@@ -53,6 +53,8 @@ from ._answers import (
     Rate,
     Rates,
     Row,
+    Run,
+    Runs,
     Shape,
     Step,
     TableCell,
@@ -98,6 +100,8 @@ __all__ = [
     "Rate",
     "Rates",
     "Row",
+    "Run",
+    "Runs",
     "Shape",
     "Step",
     "TableCell",
@@ -116,6 +120,7 @@ __all__ = [
     "model",
     "models",
     "plan",
+    "run",
     "time",
 ]
 
@@ -183,6 +188,9 @@ def fits(model: Model | None = None, /, **options: Unpack[keywords.Fits]) -> Fit
         "gpu_type",
         "learning_rate",
         "warm_up_steps",
+        "schedule",
+        "decay_steps",
+        "least_learning_rate",
     ),
 )
 def plan(model: Model | None = None, /, **options: Unpack[keywords.Plan]) -> Plans:
@@ -212,6 +220,9 @@ def plan(model: Model | None = None, /, **options: Unpack[keywords.Plan]) -> Pla
         "gpu_type",
         "learning_rate",
         "warm_up_steps",
+        "schedule",
+        "decay_steps",
+        "least_learning_rate",
     ),
 )
 def how_many(model: Model | None = None, /, **options: Unpack[keywords.Plan]) -> Counts:
@@ -302,6 +313,18 @@ def cost(model: Model | None = None, /, **options: Unpack[keywords.Cost]) -> Cos
     (4769, 3.31, 635.87)
     """
     return Costs("cost", {"model": model}, options)
+
+
+@_as_command("run", without=("svg",))
+def run(model: Model | None = None, /, **options: Unpack[keywords.Run]) -> Runs:
+    """How long a whole run is, with failures, checkpoints and restarts: 10, 50 and 90 %.
+
+    >>> whole = gpuplan.run(step="10s", batch=2048, tokens=1e12, sequence_length=4096, price=3,
+    ...                     gpu={"h100-sxm": 1024}, checkpoint="980GB", failures="llama_3_405b")[0]
+    >>> round(whole.days_low, 1), round(whole.days, 1), round(whole.days_high, 1)
+    (14.9, 15.0, 15.3)
+    """
+    return Runs("run", {"model": model}, options)
 
 
 @_as_command("model")

@@ -209,6 +209,53 @@ class Cost(Row):
     note: str
 
 
+class Run(Row):
+    """What a whole run takes on one cluster, failures included; `_low` and `_high`: 10 and 90 %."""
+
+    cluster: str
+    gpu: str
+    gpus: int
+    spare_nodes: int
+    batch: int
+    step_s: float
+    steps: int
+    days_low: float
+    days: float
+    days_high: float
+    days_sure: float
+    sure_percent: float
+    usd_low: float | None
+    usd: float | None
+    usd_high: float | None
+    goodput: float
+    failures: float
+    jobs: int
+    queue_days: float
+    between_failures_h: float | None
+    on_time_share: float | None
+    save_every_steps: int | None
+    save_every_s: float | None
+    checkpoint_GiB: float | None
+    checkpoints: int
+    disk_GiB: float | None
+    stall_s: float
+    write_s: float
+    tokens: float | None
+    draw_W: float | None
+    host_W: float | None
+    kWh_low: float | None
+    kWh: float | None
+    kWh_high: float | None
+    CO2_kg: float | None
+    training_days: float
+    saving_days: float
+    lost_days: float
+    detection_days: float
+    restart_days: float
+    waiting_days: float
+    note: str
+
+
 class CatalogueModel(Row):
     """A model of the catalogue."""
 
@@ -467,7 +514,8 @@ class Fits(Answer[Method]):
 
 class _Planned(Answer[R]):
     _file_options = frozenset(
-        {"write", "into", "hub", "script", "gpu_type", "learning_rate", "warm_up_steps"}
+        "write into hub script gpu_type learning_rate warm_up_steps schedule decay_steps "
+        "least_learning_rate".split()
     )
 
     def _planned_again(self, command: str, **more: object) -> list[dict[str, Any]]:
@@ -494,8 +542,8 @@ class Plans(_Planned[Plan]):
 
         Tools are those of ``gpuplan plan --write``: "deepspeed", "accelerate", "hf", "axolotl",
         "llama-factory", "megatron", "bridge", "torchtitan", "torchrun", "slurm", "kubeflow",
-        "skypilot", "ray". Options are ``hub``, ``script``, ``gpu_type``, ``learning_rate`` and
-        ``warm_up_steps``.
+        "skypilot", "ray". Options are ``hub``, ``script``, ``gpu_type``, ``learning_rate``,
+        ``warm_up_steps``, ``schedule``, ``decay_steps`` and ``least_learning_rate``.
 
         >>> import gpuplan
         >>> plans = gpuplan.plan("llama-3-8b", gpu={"h100-sxm": 8}, batch=64)
@@ -664,6 +712,20 @@ class Costs(Answer[Cost]):
     """Hours, money, energy and CO2 of a run."""
 
     _row = Cost
+
+
+class Runs(Answer[Run]):
+    """A whole run on each cluster, with failures, checkpoints and restarts."""
+
+    _row = Run
+    _file_options = frozenset({"svg"})
+
+    def svg(self) -> str:
+        """Where the days go, as a picture."""
+        return _drawn(self, "svg")
+
+    def _pictures(self) -> dict[str, str]:
+        return {"Where the days go": self.svg()}
 
 
 class Models(Answer[CatalogueModel]):

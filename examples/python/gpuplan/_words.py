@@ -8,6 +8,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from keyword import iskeyword
 
 from . import _core
 
@@ -15,7 +16,7 @@ from . import _core
 def keyword_of(name: str) -> str:
     """The keyword of an option: "sequence_length" of "--sequence-length", "from_" of "--from"."""
     word = name.lstrip("-").replace("-", "_")
-    return word + "_" if word == "from" else word
+    return word + "_" if iskeyword(word) else word
 
 
 @functools.cache

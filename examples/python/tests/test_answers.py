@@ -29,6 +29,7 @@ ANSWERS = {
     "batch": lambda: gpuplan.batch("gpt2", gpu="4090", batch=64),
     "lr": lambda: gpuplan.lr(tuned=(64, 3e-4), batch=512),
     "cost": lambda: gpuplan.cost(step=2, batch=8, samples=100, gpu="4090"),
+    "run": lambda: gpuplan.run(step=2, batch=8, samples=1e6, gpu="4090", failures="none"),
     "model": lambda: gpuplan.model("gpt2"),
     "models": gpuplan.models,
     "gpus": gpuplan.gpus,

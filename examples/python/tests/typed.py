@@ -38,5 +38,12 @@ def rates() -> list[float]:
         return []
 
 
+def days() -> list[tuple[float, float | None]]:
+    runs: gpuplan.Runs = gpuplan.run(
+        step=10, batch=512, samples=1e6, gpu={"h100-sxm": 64}, failures="none", deadline="20d"
+    )
+    return [(row.days, row.on_time_share) for row in runs]
+
+
 def table() -> int:
     return len(gpuplan.gpus("4090").to_pandas())

@@ -382,7 +382,8 @@ inline void write_optimizer(settings_writer& to, const training_config& config) 
 
 // A scheduler has defaults for what is left out, 1000 steps among them: all or nothing.
 inline void write_schedule(settings_writer& to, const training_config& config) {
-  if (!config.schedule || !config.warm_up_steps || !config.learning_rate || !config.optimizer)
+  if (!config.schedule || !config.warm_up_steps || !config.learning_rate || !config.optimizer ||
+      says(config.schedule, rate_schedule::wsd))
     return;
   const double warm_up = *config.warm_up_steps;
   const bool is_constant = says(config.schedule, rate_schedule::constant);

@@ -159,6 +159,10 @@ struct schedule_keys {
   const char* least_rate = "lr_scheduler_kwargs.min_lr";
   const char* least_share = "lr_scheduler_kwargs.min_lr_rate";
 };
+// Of warmup_stable_decay, whose decay is a cosine where nothing is said.
+inline constexpr const char* wsd_steps_key = "lr_scheduler_kwargs.num_decay_steps";
+inline constexpr const char* wsd_decay_key = "lr_scheduler_kwargs.decay_type";
+inline constexpr const char* wsd_least_key = "lr_scheduler_kwargs.min_lr_ratio";
 
 inline void read_schedule(settings_reader& from, const schedule_keys& keys, training_config& to) {
   static constexpr word<rate_schedule> words[] = {
@@ -168,12 +172,24 @@ inline void read_schedule(settings_reader& from, const schedule_keys& keys, trai
       {"cosine_warmup_with_min_lr", rate_schedule::cosine},
       {"constant", rate_schedule::constant},
       {"constant_with_warmup", rate_schedule::constant},
+      {"warmup_stable_decay", rate_schedule::wsd},
   };
   to.schedule = read_word<rate_schedule>(from, keys.type, words);
   if (keys.least_rate != nullptr) to.least_learning_rate = from.number(keys.least_rate);
   if (keys.least_share != nullptr)
     if (const auto share = from.number(keys.least_share); share && to.learning_rate)
       to.least_learning_rate = *share * *to.learning_rate;
+  if (says(to.schedule, rate_schedule::wsd)) {
+    to.decay_steps = from.integer(wsd_steps_key);
+    const std::string decay = from.text(wsd_decay_key);
+    if (decay != "linear")
+      from.remark_on(kind::doubtful,
+                     wsd_decay_key,
+                     "is " + (decay.empty() ? "not stated" : printable(decay.substr(0, 80))) +
+                         "; gpuplan knows linear");
+    if (const auto share = from.number(wsd_least_key); share && to.learning_rate)
+      to.least_learning_rate = *share * *to.learning_rate;
+  }
   // Below 1 it is a share of all steps.
   if (const auto steps = from.number("warmup_steps")) {
     if (*steps > 0 && *steps < 1)
@@ -201,6 +217,17 @@ inline void write_schedule(settings_writer& to,
   else if (has_share)
     to.put("warmup_steps", *to.take(&training_config::warm_up_share));
   if (!config.schedule) return;
+  if (says(config.schedule, rate_schedule::wsd)) {
+    if (!config.decay_steps || *config.decay_steps < 1) return;
+    to.take(&training_config::schedule);
+    to.put(keys.type, "warmup_stable_decay");
+    to.put(wsd_steps_key, *to.take(&training_config::decay_steps));
+    to.put(wsd_decay_key, "linear");
+    if (config.least_learning_rate && config.learning_rate && *config.learning_rate > 0)
+      to.put(wsd_least_key,
+             *to.take(&training_config::least_learning_rate) / *config.learning_rate);
+    return;
+  }
   const bool warms_up = has_share || (has_steps && *steps > 0);
   const char* name = "linear";
   switch (*to.take(&training_config::schedule)) {
@@ -215,6 +242,8 @@ inline void write_schedule(settings_writer& to,
         name = "cosine_with_min_lr";
         to.put(keys.least_rate, *to.take(&training_config::least_learning_rate));
       }
+      break;
+    case rate_schedule::wsd:
       break;
   }
   to.put(keys.type, name);

@@ -99,6 +99,10 @@ inline constexpr megatron_key megatron_layout{"--pipeline-model-parallel-layout"
                                               "model.pipeline_model_parallel_layout"};
 inline constexpr megatron_key megatron_optimizer{"--optimizer", "optimizer.optimizer"};
 inline constexpr megatron_key megatron_schedule{"--lr-decay-style", "scheduler.lr_decay_style"};
+inline constexpr megatron_key megatron_wsd_steps{"--lr-wsd-decay-iters",
+                                                 "scheduler.lr_wsd_decay_iters"};
+inline constexpr megatron_key megatron_wsd_style{"--lr-wsd-decay-style",
+                                                 "scheduler.lr_wsd_decay_style"};
 inline constexpr megatron_key megatron_attention{"--attention-backend", "model.attention_backend"};
 inline constexpr megatron_key megatron_hidden_dropout{"--hidden-dropout", "model.hidden_dropout"};
 inline constexpr megatron_key megatron_attention_dropout{"--attention-dropout",
@@ -112,7 +116,8 @@ inline constexpr std::pair<const char*, optimizer_kind> megatron_optimizers[] = 
 inline constexpr std::pair<const char*, rate_schedule> megatron_schedules[] = {
     {"constant", rate_schedule::constant},
     {"linear", rate_schedule::linear},
-    {"cosine", rate_schedule::cosine}};
+    {"cosine", rate_schedule::cosine},
+    {"WSD", rate_schedule::wsd}};
 inline constexpr std::pair<const char*, attention_kernel> megatron_kernels[] = {
     {"flash", attention_kernel::flash},
     {"auto", attention_kernel::automatic},

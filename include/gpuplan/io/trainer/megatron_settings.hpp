@@ -2,6 +2,7 @@
 
 // Settings that Megatron-LM's flags and Megatron-Bridge's configuration share, in both directions.
 
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/module_names.hpp>
 #include <gpuplan/io/trainer/megatron_keys.hpp>
 #include <gpuplan/io/trainer/members.hpp>
@@ -275,6 +276,14 @@ class megatron_reader {
     else if (is_flags() && !from_.has(name(megatron_optimizer)))
       config_.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};  // adam
     config_.schedule = word(megatron_schedule, megatron_schedules);
+    config_.decay_steps = from_.integer(name(megatron_wsd_steps));
+    const std::string falls = from_.text(name(megatron_wsd_style));
+    const bool is_wsd = config_.schedule && *config_.schedule == rate_schedule::wsd;
+    if (is_wsd && falls != "linear")
+      remark_on(remark::kind::doubtful,
+                name(megatron_wsd_style),
+                "is " + (falls.empty() ? "not stated" : printable(falls)) +
+                    ", by which the rate falls; gpuplan knows linear");
     config_.attention = word(megatron_attention, megatron_kernels);
     const auto hidden = from_.number(name(megatron_hidden_dropout));
     const auto attention = from_.number(name(megatron_attention_dropout));
@@ -379,6 +388,14 @@ template <class Meaning, std::size_t Size>
   return "";
 }
 
+// WSD has no end where the steps are not known.
+[[nodiscard]] inline bool says_schedule_to_megatron(const training_config& config) {
+  if (!config.schedule) return false;
+  return *config.schedule != rate_schedule::wsd ||
+         (config.steps && config.decay_steps && *config.decay_steps >= 1 &&
+          *config.decay_steps <= *config.steps);
+}
+
 /// The settings, without the model's sizes and the precision, which the dialects say each in their
 /// own way.
 [[nodiscard]] inline megatron_plan megatron_settings_of(const training_config& given) {
@@ -451,7 +468,12 @@ template <class Meaning, std::size_t Size>
           member == &training_config::warm_up_steps
               ? value(static_cast<std::int64_t>(std::round(std::min(*config.warm_up_steps, 1e12))))
               : value(*(config.*member)));
-  if (config.schedule) put(megatron_schedule, word_of(*config.schedule, megatron_schedules));
+  if (says_schedule_to_megatron(config))
+    put(megatron_schedule, word_of(*config.schedule, megatron_schedules));
+  if (says_schedule_to_megatron(config) && *config.schedule == rate_schedule::wsd) {
+    put(megatron_wsd_style, "linear");
+    put(megatron_wsd_steps, *config.decay_steps);
+  }
   if (config.attention)
     if (const char* const word = word_of(*config.attention, megatron_kernels))
       put(megatron_attention, word);
@@ -493,7 +515,6 @@ template <class Meaning, std::size_t Size>
                                  "clip_norm",
                                  "learning_rate",
                                  "least_learning_rate",
-                                 "schedule",
                                  "weight_decay",
                                  "steps"})
     said.emplace_back(name);
@@ -501,6 +522,9 @@ template <class Meaning, std::size_t Size>
     if (is) said.emplace_back(name);
   };
   says_if(!config.steps, "samples");
+  says_if(says_schedule_to_megatron(config), "schedule");
+  says_if(says_schedule_to_megatron(config) && *config.schedule == rate_schedule::wsd,
+          "decay_steps");
   says_if(!config.warm_up_steps, "warm_up_share");
   says_if(config.warm_up_steps && std::trunc(*config.warm_up_steps) == *config.warm_up_steps,
           "warm_up_steps");

@@ -39,7 +39,8 @@ void for_each_member(const With& with) {
   with("dropout", &c::dropout), with("clip_norm", &c::clip_norm);
   with("learning_rate", &c::learning_rate), with("least_learning_rate", &c::least_learning_rate);
   with("warm_up_steps", &c::warm_up_steps), with("warm_up_share", &c::warm_up_share);
-  with("schedule", &c::schedule), with("weight_decay", &c::weight_decay);
+  with("schedule", &c::schedule), with("decay_steps", &c::decay_steps);
+  with("weight_decay", &c::weight_decay);
   with("steps", &c::steps), with("epochs", &c::epochs), with("samples", &c::samples);
 }
 

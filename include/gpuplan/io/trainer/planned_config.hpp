@@ -22,7 +22,10 @@ struct planned_run_words {
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 1;
   known<double> learning_rate{};
+  known<double> least_learning_rate{};
   known<double> warm_up_steps{};
+  known<rate_schedule> schedule{};
+  known<std::int64_t> decay_steps{};
   known<std::int64_t> steps{};
 };
 
@@ -96,7 +99,10 @@ struct planned_run_words {
   if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;
   if (setup.dropout > 0) made.dropout = setup.dropout;
   made.learning_rate = run.learning_rate;
+  made.least_learning_rate = run.least_learning_rate;
   made.warm_up_steps = run.warm_up_steps;
+  made.schedule = run.schedule;
+  made.decay_steps = run.decay_steps;
   made.steps = run.steps;
   return made;
 }

@@ -75,6 +75,14 @@ namespace gpuplan::io {
 
 namespace detail {
 
+// A constant rate has no word, and a decay's share needs the steps.
+[[nodiscard]] inline bool has_torchtitan_schedule(const training_config& config) {
+  if (!config.schedule || *config.schedule == rate_schedule::constant) return false;
+  return *config.schedule != rate_schedule::wsd ||
+         (config.steps && config.decay_steps && *config.decay_steps >= 1 &&
+          *config.decay_steps < *config.steps);
+}
+
 struct torchtitan_plan {
   value settings = value::object();
   std::string why{};
@@ -171,9 +179,13 @@ struct torchtitan_plan {
   if (config.warm_up_steps && std::trunc(*config.warm_up_steps) == *config.warm_up_steps &&
       *config.warm_up_steps >= 0 && *config.warm_up_steps < 1e12)
     to["lr_scheduler"]["warmup_steps"] = static_cast<std::int64_t>(*config.warm_up_steps);
-  if (config.schedule && *config.schedule != rate_schedule::constant)
+  if (has_torchtitan_schedule(config)) {
     to["lr_scheduler"]["decay_type"] =
         *config.schedule == rate_schedule::cosine ? "cosine" : "linear";
+    if (*config.schedule == rate_schedule::wsd)
+      to["lr_scheduler"]["decay_ratio"] =
+          static_cast<double>(*config.decay_steps) / static_cast<double>(*config.steps);
+  }
   if (config.least_learning_rate && config.learning_rate && *config.learning_rate > 0)
     to["lr_scheduler"]["min_lr_factor"] = *config.least_learning_rate / *config.learning_rate;
   return made;
@@ -273,7 +285,10 @@ struct torchtitan_plan {
   says_if(plan.settings.find("lr_scheduler") != nullptr &&
               plan.settings.find("lr_scheduler")->find("warmup_steps") != nullptr,
           "warm_up_steps");
-  says_if(config.schedule && *config.schedule != rate_schedule::constant, "schedule");
+  says_if(detail::has_torchtitan_schedule(config), "schedule");
+  says_if(plan.settings.find("lr_scheduler") != nullptr &&
+              plan.settings.find("lr_scheduler")->find("decay_ratio") != nullptr,
+          "decay_steps");
   says_if(!config.shard_group || config.data_parallel, "shard_group");
   made.not_written = detail::said_but(config, said);
   return made;

@@ -8,6 +8,7 @@
 #include <gpuplan/io/value.hpp>
 #include <gpuplan/known.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -250,6 +251,11 @@ class torchtitan_reader {
     if (decay == "cosine") config_.schedule = rate_schedule::cosine;
     if (decay == "sqrt")
       say(remark::kind::doubtful, "lr_scheduler.decay_type", "is sqrt; linear or cosine is known");
+    const auto ratio = from_.number("lr_scheduler.decay_ratio");
+    if (ratio && *ratio > 0 && *ratio < 1 && decay == "linear" && config_.steps) {
+      config_.schedule = rate_schedule::wsd;
+      config_.decay_steps = std::llround(*ratio * static_cast<double>(*config_.steps));
+    }
     auto least = from_.number("lr_scheduler.min_lr_factor");
     if (!least) least = from_.number("lr_scheduler.lr_min");
     if (least && config_.learning_rate)

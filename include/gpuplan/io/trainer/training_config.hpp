@@ -27,8 +27,9 @@ enum class training_precision {
   pure_bf16,  // weights, gradients and states
 };
 
-/// How the learning rate goes after its warm-up.
-enum class rate_schedule { constant, linear, cosine };
+/// How the learning rate goes after its warm-up; `wsd` stays, and falls in a line in the last
+/// `decay_steps`.
+enum class rate_schedule { constant, linear, cosine, wsd };
 
 /// What a file says of a training. What is absent, or empty, it does not say: readers never fill in
 /// a default, but those that a file's own format states in its documentation.
@@ -91,6 +92,7 @@ struct training_config {
   known<double> warm_up_steps{};        // either these
   known<double> warm_up_share{};        // or a share of all steps
   known<rate_schedule> schedule{};
+  known<std::int64_t> decay_steps{};  // of wsd
   known<double> weight_decay{};
   known<std::int64_t> steps{};
   known<double> epochs{};
