@@ -9,8 +9,10 @@
 #include <gpuplan/job_chain.hpp>
 #include <gpuplan/token_budget.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -176,6 +178,79 @@ TEST_CASE("a run in windows ends when the calendar says") {
     CHECK(has(refusal_of("run", measured + words{"--windows", wrong}), "--windows"));
   CHECK(has(refusal_of("run", measured + words{"--windows", "nights", "--starts", "noon"}),
             "mon 9:00"));
+}
+
+TEST_CASE("a batch that grows takes the steps that Megatron's counter gives it") {
+  const words model{"gpt2",
+                    "--gpu",
+                    "4090",
+                    "--gpus",
+                    "4",
+                    "--zero",
+                    "1",
+                    "--failures",
+                    "none",
+                    "--stall",
+                    "1m",
+                    "--micro-batch",
+                    "4",
+                    "--sequence-length",
+                    "1024",
+                    "--batch",
+                    "128"};
+  const json grown =
+      rows_of("run", model + words{"--samples", "100000", "--batch-ramp", "32:32:20000"})[0];
+  // Step by step, as get_num_microbatches is asked.
+  std::int64_t steps = 0;
+  std::int64_t of_batch[5] = {};
+  for (std::int64_t consumed = 0; consumed < 100'000; ++steps) {
+    const std::int64_t batch =
+        consumed > 20'000 ? 128 : 32 + 32 * std::min<std::int64_t>(3, consumed * 3 / 20'000);
+    consumed += batch;
+    ++of_batch[batch / 32];
+  }
+  CHECK(number(grown, "steps") == doctest::Approx(static_cast<double>(steps)).epsilon(2e-3));
+  double days = 0;
+  for (const std::int64_t batch : {1, 2, 3, 4}) {
+    const json one = rows_of("run",
+                             model + words{"--batch",
+                                           std::to_string(32 * batch),
+                                           "--samples",
+                                           std::to_string(32 * batch * of_batch[batch])})[0];
+    days += number(one, "training_days");
+  }
+  CHECK(number(grown, "training_days") == doctest::Approx(days).epsilon(2e-3));
+  const auto why = [&](const char* ramp) {
+    return refusal_of("run", model + words{"--samples", "100000", "--batch-ramp", ramp});
+  };
+  CHECK(has(why("32:32"), "START:INCREMENT:SAMPLES"));
+  CHECK(has(why("32:32:20000:1"), "START:INCREMENT:SAMPLES"));
+  CHECK(has(why("32:40:20000"), "--batch-ramp 32:40:20000: "));
+  CHECK(has(why("32:32:200000"), "100,000 samples"));
+  CHECK(has(why("30:2:20000"), "--batch-ramp 30:2:20000"));
+  CHECK(has(refusal_of("run", measured + words{"--batch-ramp", "32:32:20000"}), "step="));
+}
+
+TEST_CASE("a batch away from the tuned one, and tokens that are read again, have their price") {
+  const words run = of_32 + words{"--sequence-length", "1000", "--tokens", "640e6"};
+  const json tuned =
+      rows_of("run", run + words{"--critical-batch", "128", "--tuned-batch", "32"})[0];
+  CHECK(number(tuned, "of_least_steps") == near(3));
+  CHECK(number(tuned, "of_least_samples") == near(1.5));
+  // 640e6 (1 + 64 / 128) / (1 + 32 / 128) tokens, 64,000 a step.
+  CHECK(number(tuned, "tokens") == near(768e6));
+  CHECK(number(tuned, "steps") == 12'000);
+  const json again = rows_of("run", run + words{"--unique-tokens", "160e6"})[0];
+  CHECK(number(again, "epochs") == near(4));
+  CHECK(number(again, "worth_unique_tokens") / 160e6 ==
+        near(1 + 15.39 * (1 - std::exp(-3 / 15.39))));
+  CHECK(again["of_least_steps"].is_null());
+  const std::string text =
+      text_of("run", run + words{"--critical-batch", "128", "--unique-tokens", "160e6"});
+  for (const char* part : {"3.00 times", "McCandlish", "Muennighoff", "4.00"})
+    CHECK_MESSAGE(has(text, part), part);
+  CHECK(has(refusal_of("run", run + words{"--tuned-batch", "32"}), "--critical-batch"));
+  CHECK(has(refusal_of("run", measured + words{"--unique-tokens", "1e6"}), "--sequence-length"));
 }
 
 TEST_CASE("a budget buys as many steps as it pays for") {

@@ -2,6 +2,7 @@
 
 #include <gpuplan/checkpoint.hpp>
 #include <gpuplan/cost.hpp>
+#include <gpuplan/energy.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/range.hpp>
@@ -40,7 +41,9 @@ constexpr const char* about =
     "A step's time is --step, as measured, one for each kind or number of GPUs; or, of a MODEL "
     "with\n"
     "its layout, as for gpuplan time, it is estimated, with the range that other software on the\n"
-    "same GPUs may take. Energy is that of --power, or of the GPUs' TDP without host and cooling.\n"
+    "same GPUs may take. Energy is that of --power; else of the GPUs alone, without host "
+    "and\n"
+    "cooling, by what an estimated step does, and at their TDP where it was measured.\n"
     "Dominated is a run that takes longer and costs more than another.";
 constexpr const char* examples =
     "Examples:\n"
@@ -76,10 +79,11 @@ class answer {
  public:
   explicit answer(const request& asked) : asked_(asked), timed_(runs::timed_run_of(asked.timed)) {
     for (const runs::timed_step& one : timed_.on)
-      runs_.push_back({.of = one,
-                       .costs = runs::costs_of(one.on, one.gpus, one.steps, one.step),
-                       .by_stack = by_stack(one),
-                       .note = one.note});
+      runs_.push_back(
+          {.of = one,
+           .costs = runs::costs_of(one.on, one.gpus, one.steps, one.step, share_of_tdp(one)),
+           .by_stack = by_stack(one),
+           .note = one.note});
     compare();
   }
 
@@ -96,6 +100,10 @@ class answer {
   runs::timed_run timed_;
   std::vector<run> runs_{};
 
+  static double share_of_tdp(const runs::timed_step& one) {
+    if (!one.stated) return 1;
+    return checked(average_draw(one.stated->time.breakdown(one.stated->plan), h100_draws));
+  }
   static range<double> by_stack(const runs::timed_step& one) {
     if (!one.stated) return 1.0;
     const range<duration> ends = step_range(one.stated->time, one.stated->plan);

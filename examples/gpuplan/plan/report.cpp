@@ -2,6 +2,7 @@
 
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/energy.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/table.hpp>
@@ -119,6 +120,13 @@ described_plan describe(const named_request& asked,
   return described;
 }
 
+known<power> draw_of_step(const described_plan& of) {
+  if (of.model.on.power_per_gpu) return of.model.on.power_per_gpu;
+  const auto share = average_draw(of.parts, h100_draws);
+  if (!share || !of.model.on.gpu.tdp) return {};
+  return *share * *of.model.on.gpu.tdp;
+}
+
 void add_run(described_plan& to,
              std::int64_t samples,
              const cluster& on,
@@ -128,9 +136,18 @@ void add_run(described_plan& to,
   request.samples = samples;
   training_plan plan = *to.plan;
   plan.cluster = 0;
-  to.run = run_of(request, plan);
+  planned_run run = run_of(request, plan);
+  // The library's own is at the TDP, which no step draws all the time.
+  const known<power> draw = draw_of_step(to);
+  if (!on.power_per_gpu && draw) run.energy_used = run.gpu_time * *draw;
+  to.run = run;
   if (carbon_g_per_kWh && to.run->energy_used)
     to.carbon_kg = *carbon_g_per_kWh / 1000 * in(*to.run->energy_used, 1_kWh);
+}
+
+double rounded_count(double count) {
+  const double unit = std::pow(10.0, std::max(0.0, std::floor(std::log10(count)) - 2));
+  return std::round(count / unit) * unit;
 }
 
 int digits_of(double value, int figures) {
@@ -229,7 +246,7 @@ io::table costs_of(const described_plan& plan, const std::string& run) {
   add("GPU-hours", in(takes.gpu_time, 1_h));
   if (takes.cost) add("dollars", in(*takes.cost, 1_usd));
   if (takes.energy_used)
-    add(plan.model.on.power_per_gpu ? "kWh" : "kWh, at the GPUs' TDP alone",
+    add(plan.model.on.power_per_gpu ? "kWh" : "kWh, of the GPUs alone",
         in(*takes.energy_used, 1_kWh));
   if (plan.carbon_kg) add("kg CO2", *plan.carbon_kg);
   return table;

@@ -62,6 +62,10 @@ struct described_plan {
                                       const gpuplan::training_plan& plan,
                                       std::int64_t layers = 0);
 
+/// What a GPU draws in the plan's steps: its stated power, else of its TDP what its step's parts
+/// draw of an H100's, without host and cooling; not known where the TDP is not.
+[[nodiscard]] gpuplan::known<gpuplan::power> draw_of_step(const described_plan& of);
+
 /// Adds the run of so many samples on the cluster that the plan is on.
 void add_run(described_plan& to,
              std::int64_t samples,
@@ -70,6 +74,9 @@ void add_run(described_plan& to,
 
 /// The digits after the point that show so many figures of `value`, and no fewer of what is larger.
 [[nodiscard]] int digits_of(double value, int figures = 3);
+
+/// A count to three figures.
+[[nodiscard]] double rounded_count(double count);
 
 /// A cell with the value, or nothing where it is not known.
 template <class Known, class Unit>

@@ -208,8 +208,10 @@ io::table assumptions_table(const findings& of) {
         time.on.price_per_gpu->source);
   if (of.best().run && of.best().run->energy_used)
     add("a GPU draws",
-        rounded(in(time.on.power_per_gpu ? *time.on.power_per_gpu : *time.on.gpu.tdp, 1_W)) + " W",
-        time.on.power_per_gpu ? "the request" : "its TDP, without host and cooling");
+        rounded(in(*plan_program::draw_of_step(of.best()), 1_W)) + " W",
+        time.on.power_per_gpu ? "the request"
+                              : "what its step does, as an H100 draws of its TDP; without host and "
+                                "cooling");
   if (of.best().carbon_kg)
     add("a kWh emits",
         rounded(*of.asked.clusters[best.cluster].carbon_g_per_kWh) + " g of CO2",

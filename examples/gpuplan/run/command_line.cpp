@@ -28,6 +28,7 @@
 #include "guides/render.hpp"
 #include "plan/report.hpp"
 #include "run/request.hpp"
+#include "run/tokens.hpp"
 #include "run/whole_run.hpp"
 #include "setups/numbers.hpp"
 
@@ -97,6 +98,8 @@ class answer {
     if (saves()) all += "\n" + guides::render(checkpoints(), as);
     if (has_energy()) all += "\n" + guides::render(energies(), as);
     if (has_models()) all += "\n" + guides::render(models(), as);
+    if (asked_.critical_batch > 0) all += "\n" + guides::render(batches(asked_, runs_), as);
+    if (asked_.unique_tokens > 0) all += "\n" + guides::render(unique_data(asked_, runs_), as);
     return all;
   }
 
@@ -108,8 +111,8 @@ class answer {
 
   // Of a budget, a step of the run, whose length is found.
   static runs::timed_run timed_of(const request& asked) {
-    if (asked.budget.empty()) return runs::timed_run_of(asked.timed, asked.phases);
-    if (!asked.phases.each.empty())
+    if (asked.budget.empty()) return runs::timed_run_of(at_own_batch(asked), asked.phases);
+    if (!asked.phases.each.empty() || !asked.phases.ramp.empty())
       throw bad_request("--budget: how long phases are, they say; it is for a run of one kind");
     runs::timed_words one = asked.timed;
     one.run.samples = 1;
@@ -154,11 +157,6 @@ class answer {
     return !asked_.budget.empty() && runs_.front().of.stated && runs_.front().of.tokens > 0;
   }
   static cell figures(double value) { return {value, plan_program::digits_of(value)}; }
-  // To three figures.
-  static double rounded_count(double count) {
-    const double unit = std::pow(10.0, std::max(0.0, std::floor(std::log10(count)) - 2));
-    return std::round(count / unit) * unit;
-  }
   static double size_of(const run& one) {
     return one.of.tokens > 0
                ? one.of.tokens
@@ -199,7 +197,7 @@ class answer {
     if (has_notes) table.columns.push_back({.name = "note"});
     for (const run& one : runs_) {
       std::vector<cell> row{one.of.name(), one.of.gpus};
-      if (has_tokens) row.emplace_back(rounded_count(size_of(one)), 0);
+      if (has_tokens) row.emplace_back(plan_program::rounded_count(size_of(one)), 0);
       row.push_back(figures(in(one.of.step, 1_s)));
       for (const duration& time : {one.times.low, one.times.median, one.times.high})
         row.push_back(figures(in(time, 1_d)));
@@ -330,8 +328,8 @@ class answer {
         table.rows.push_back({one.of.name(),
                               one.of.gpus,
                               what,
-                              {rounded_count(of.parameters), 0},
-                              {rounded_count(of.tokens), 0},
+                              {plan_program::rounded_count(of.parameters), 0},
+                              {plan_program::rounded_count(of.tokens), 0},
                               {of.tokens / of.parameters, 1}});
       };
       const model_and_tokens own{
@@ -417,24 +415,45 @@ class answer {
 
   [[nodiscard]] io::table for_programs() const {
     io::table table;
-    for (const char* name : {"cluster",       "gpu",
-                             "gpus",          "spare_nodes",
-                             "batch",         "step_s",
-                             "steps",         "days_low",
-                             "days",          "days_high",
-                             "days_sure",     "sure_percent",
-                             "usd_low",       "usd",
-                             "usd_high",      "goodput",
-                             "failures",      "jobs",
-                             "queue_days",    "between_failures_h",
-                             "on_time_share", "save_every_steps",
-                             "save_every_s",  "checkpoint_GiB",
-                             "checkpoints",   "disk_GiB",
-                             "stall_s",       "write_s",
-                             "tokens",        "draw_W",
-                             "host_W",        "kWh_low",
-                             "kWh",           "kWh_high",
-                             "CO2_kg"})
+    for (const char* name : {"cluster",
+                             "gpu",
+                             "gpus",
+                             "spare_nodes",
+                             "batch",
+                             "step_s",
+                             "steps",
+                             "days_low",
+                             "days",
+                             "days_high",
+                             "days_sure",
+                             "sure_percent",
+                             "usd_low",
+                             "usd",
+                             "usd_high",
+                             "goodput",
+                             "failures",
+                             "jobs",
+                             "queue_days",
+                             "between_failures_h",
+                             "on_time_share",
+                             "save_every_steps",
+                             "save_every_s",
+                             "checkpoint_GiB",
+                             "checkpoints",
+                             "disk_GiB",
+                             "stall_s",
+                             "write_s",
+                             "tokens",
+                             "draw_W",
+                             "host_W",
+                             "kWh_low",
+                             "kWh",
+                             "kWh_high",
+                             "CO2_kg",
+                             "of_least_steps",
+                             "of_least_samples",
+                             "epochs",
+                             "worth_unique_tokens"})
       table.columns.push_back({.name = name});
     for (const named_part& part : parts_of_time) table.columns.push_back({.name = part.column});
     table.columns.push_back({.name = "note"});
@@ -480,6 +499,18 @@ class answer {
           one.draw && one.of.on.carbon_g_per_kWh
               ? cell{checked(carbon_kg(*one.energy(one.held.median), *one.of.on.carbon_g_per_kWh))}
               : cell());
+      if (asked_.critical_batch > 0) {
+        const batch_price price = price_of(asked_, one);
+        row.insert(row.end(), {price.steps, price.samples});
+      } else {
+        row.resize(row.size() + 2);
+      }
+      if (asked_.unique_tokens > 0) {
+        const double worth = worth_of(asked_, one);
+        row.insert(row.end(), {one.of.tokens / asked_.unique_tokens, worth});
+      } else {
+        row.resize(row.size() + 2);
+      }
       for (const named_part& part : parts_of_time) row.emplace_back(in(one.parts.*part.time, 1_d));
       row.emplace_back(one.note);
       table.rows.push_back(row);

@@ -142,6 +142,35 @@ void add_energy_options(CLI::App& app, request& to) {
       ->group(group);
 }
 
+void add_token_options(CLI::App& app, request& to) {
+  const char* group = "Tokens";
+  CLI::Option* critical =
+      app.add_option("--critical-batch",
+                     to.critical_batch,
+                     "The batch, in samples, whose gradients are as much noise as signal: also "
+                     "print what steps and samples the run's batch costs")
+          ->transform(guides::finite_number(1e-3, 1e12))
+          ->type_name("N")
+          ->group(group);
+  app.add_option("--tuned-batch",
+                 to.tuned_batch,
+                 "The batch at which --tokens are enough; --batch then takes more or fewer, to the "
+                 "same loss")
+      ->transform(guides::whole_number(1, std::int64_t{1} << 40))
+      ->type_name("N")
+      ->group(group)
+      ->needs(critical)
+      ->needs("--tokens")
+      ->excludes("--phase");
+  app.add_option("--unique-tokens",
+                 to.unique_tokens,
+                 "That the data has, which is read again where they are fewer than the run's: also "
+                 "print what that is worth")
+      ->transform(guides::finite_number(1, 1e18))
+      ->type_name("N")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_options(CLI::App& app, request& to) {
@@ -175,6 +204,7 @@ void add_options(CLI::App& app, request& to) {
       ->transform(guides::time_span(guides::time_unit::hours, 0, 1e5))
       ->type_name("TIME")
       ->group(group);
+  add_token_options(app, to);
   add_failure_options(app, to);
   add_saving_options(app, to);
   app.add_option(

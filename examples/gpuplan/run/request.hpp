@@ -37,12 +37,15 @@ struct request {
   double queue = 0;       // hours before a job
   std::vector<std::string> windows{};
   std::string starts = "mon 0:00";
-  std::string budget{};    // what --tokens follow from
-  double deadline = 0;     // days
-  double sure = 90;        // percent
-  bool energy = false;     // printed
-  double pue = 1;          // of the building
-  double host_power = -1;  // watts of a node beside its GPUs; below 0: of the catalogue
+  std::string budget{};          // what --tokens follow from
+  double deadline = 0;           // days
+  double sure = 90;              // percent
+  bool energy = false;           // printed
+  double pue = 1;                // of the building
+  double host_power = -1;        // watts of a node beside its GPUs; below 0: of the catalogue
+  double critical_batch = 0;     // samples
+  std::int64_t tuned_batch = 0;  // at which --tokens are enough
+  double unique_tokens = 0;
   std::string svg_file{};
 };
 

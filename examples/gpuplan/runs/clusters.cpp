@@ -215,7 +215,7 @@ void add_cost_options(CLI::App& app, cluster_words& to) {
            "--power",
            to.power,
            guides::finite_number(1, 1e5),
-           "Watts of a GPU with its share of host and cooling (default: its TDP, without)");
+           "Watts of a GPU with its share of host and cooling (default: of its TDP, without)");
   add_carbon_option(app, to);
   app.add_option("--prices",
                  to.file,

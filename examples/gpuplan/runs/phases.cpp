@@ -9,9 +9,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "guides/front_end.hpp"
@@ -62,6 +64,57 @@ timed_words words_of_phase(timed_words given, const std::string& text) {
   return given;
 }
 
+constexpr std::int64_t most_stages = 200;
+
+batch_ramp ramp_of(const std::string& text, std::int64_t full) {
+  batch_ramp made{.full = full};
+  std::size_t at = 0;
+  for (const auto& [part, key] : {std::pair{&made.start, "START"},
+                                  std::pair{&made.increment, "INCREMENT"},
+                                  std::pair{&made.samples, "SAMPLES"}}) {
+    const std::size_t end = std::min(text.find(':', at), text.size());
+    const bool is_last = part == &made.samples;
+    if (at > text.size() || is_last != (end == text.size()))
+      throw bad_request("START:INCREMENT:SAMPLES is taken, such as 64:64:1000000");
+    *part = std::stoll(
+        taken(guides::whole_number(1, std::int64_t{1} << 53), key, text.substr(at, end - at)));
+    at = end + 1;
+  }
+  if (const auto valid = validate(made); !valid)
+    throw bad_request(setups::sentence_of(valid.why()), valid.why());
+  if (made.stages() > most_stages)
+    throw bad_request("it has " + setups::grouped(made.stages()) + " batches, of which " +
+                      std::to_string(most_stages) + " at most are taken");
+  return made;
+}
+
+// A ramp's batches as phases, and behind them the rest of the run with the whole batch.
+std::vector<std::string> phases_of_ramp(const timed_words& given, const std::string& text) {
+  if (!given.steps.empty())
+    throw bad_request("a step was measured at one batch; --phase has a step= for each");
+  if (given.stated.batch == 0) throw bad_request("--batch says what the batch grows to");
+  const batch_ramp ramp = ramp_of(text, given.stated.batch);
+  const timed_step whole = timed_run_of(given).on.front();
+  const auto samples = static_cast<std::int64_t>(
+      std::llround(whole.tokens / static_cast<double>(whole.tokens_of_sample)));
+  std::vector<std::string> made;
+  std::int64_t rest = samples;
+  const auto add = [&](std::int64_t of, std::int64_t batch) {
+    made.push_back("samples=" + std::to_string(of) + ",batch=" + std::to_string(batch));
+  };
+  for (std::int64_t at = 0; at < ramp.stages(); ++at) {
+    const ramp_stage stage = stage_of(ramp, at).value_or_throw();
+    if (stage.steps == 0) continue;
+    rest -= stage.steps * stage.effective_batch;
+    add(stage.steps * stage.effective_batch, stage.effective_batch);
+  }
+  if (rest < 1)
+    throw bad_request("the run has " + setups::grouped(samples) +
+                      " samples, more than which the ramp takes");
+  add(rest, ramp.full);
+  return made;
+}
+
 range<double> off_of(const timed_step& one) {
   if (!one.stated) return 1.0;
   const time_interval step = step_interval(one.stated->time, one.stated->plan);
@@ -80,6 +133,13 @@ void add_phase_options(CLI::App& app, phase_words& to, const std::string& group)
       ->group(group)
       ->excludes("--tokens")
       ->excludes("--samples");
+  app.add_option("--batch-ramp",
+                 to.ramp,
+                 "The batch grows from START by INCREMENT to --batch in so many samples, as "
+                 "Megatron-LM's --rampup-batch-size has it")
+      ->type_name("START:INCREMENT:SAMPLES")
+      ->group(group)
+      ->excludes("--phase");
   CLI::Option* every =
       app.add_option("--evaluate-every", to.evaluate_every, "Steps from one evaluation to the next")
           ->transform(guides::whole_number(1, std::int64_t{1} << 40))
@@ -95,12 +155,23 @@ void add_phase_options(CLI::App& app, phase_words& to, const std::string& group)
 
 timed_run timed_run_of(const timed_words& given, const phase_words& phases) {
   std::vector<timed_run> each;
-  if (phases.each.empty()) each.push_back(timed_run_of(given));
-  for (const std::string& text : phases.each) {
+  std::vector<std::string> words = phases.each;
+  std::string at = "--phase ";
+  if (!phases.ramp.empty()) {
+    at = "--batch-ramp " + io::printable(phases.ramp);
+    try {
+      words = phases_of_ramp(given, phases.ramp);
+    } catch (const bad_request& why) {
+      throw bad_request(at + ": " + why.what());
+    }
+    at += ", ";
+  }
+  if (words.empty()) each.push_back(timed_run_of(given));
+  for (const std::string& text : words) {
     try {
       each.push_back(timed_run_of(words_of_phase(given, text)));
     } catch (const bad_request& why) {
-      throw bad_request("--phase " + io::printable(text) + ": " + why.what());
+      throw bad_request(at + io::printable(text) + ": " + why.what());
     }
   }
   if (each.size() == 1 && phases.evaluate_every == 0) return each.front();

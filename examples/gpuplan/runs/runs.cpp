@@ -141,12 +141,14 @@ std::string in_words(const run_words& given) {
 run_costs costs_of(const named_cluster& on,
                    std::int64_t gpus,
                    std::int64_t steps,
-                   range<duration> step) {
+                   range<duration> step,
+                   double share) {
   run_costs run{.steps = steps};
   run.time = checked(training_time(steps, step));
   run.gpu_time = checked(gpu_time(run.time, gpus));
   if (on.on.price_per_gpu) run.cost = checked(cost(run.time, gpus, on.on.price_per_gpu->each));
-  const known<power> draw = on.on.power_per_gpu ? on.on.power_per_gpu : on.on.gpu.tdp;
+  known<power> draw = on.on.power_per_gpu;
+  if (!draw && on.on.gpu.tdp) draw = share * *on.on.gpu.tdp;
   if (draw) run.energy = checked(energy_used(run.time, gpus, *draw));
   if (run.energy && on.carbon_g_per_kWh) {
     const double kilograms = *on.carbon_g_per_kWh / 1000;

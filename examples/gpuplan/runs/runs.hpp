@@ -58,15 +58,16 @@ struct run_costs {
   gpuplan::range<gpuplan::duration> time = gpuplan::duration{};
   gpuplan::range<gpuplan::duration> gpu_time = gpuplan::duration{};
   gpuplan::known<gpuplan::range<gpuplan::money>> cost{};     // at a known price
-  gpuplan::known<gpuplan::range<gpuplan::energy>> energy{};  // at a known power, else at the TDP
+  gpuplan::known<gpuplan::range<gpuplan::energy>> energy{};  // where a GPU's draw is known
   gpuplan::known<gpuplan::range<double>> carbon_kg{};        // at a known carbon and energy
 };
 
-/// Of so many steps on `gpus` GPUs of the cluster. Throws `guides::bad_request` where a number is
-/// not finite.
+/// Of so many steps on `gpus` GPUs of the cluster, each of which draws its stated power, else
+/// `share` of its TDP. Throws `guides::bad_request` where a number is not finite.
 [[nodiscard]] run_costs costs_of(const named_cluster& on,
                                  std::int64_t gpus,
                                  std::int64_t steps,
-                                 gpuplan::range<gpuplan::duration> step);
+                                 gpuplan::range<gpuplan::duration> step,
+                                 double share = 1);
 
 }  // namespace runs

@@ -247,6 +247,10 @@ class Run(Row):
     kWh: float | None
     kWh_high: float | None
     CO2_kg: float | None
+    of_least_steps: float | None
+    of_least_samples: float | None
+    epochs: float | None
+    worth_unique_tokens: float | None
     training_days: float
     saving_days: float
     lost_days: float

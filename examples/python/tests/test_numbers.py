@@ -89,10 +89,12 @@ QUESTIONS = [
      lambda: gpuplan.cost(step="2.5s", batch=512, tokens="10B", sequence_length=4096,
                           gpu={"h100-sxm": 64}, price=3, carbon=400)),
     ("run --step 10s --batch 2048 --tokens 1e12 --sequence-length 4096 --gpu h100-sxm --gpus 1024 "
-     "--price 3 --checkpoint 980GB --failures llama_3_405b --async --deadline 14 --energy",
+     "--price 3 --checkpoint 980GB --failures llama_3_405b --async --deadline 14 --energy "
+     "--critical-batch 1000 --unique-tokens 250B",
      lambda: gpuplan.run(step="10s", batch=2048, tokens=1e12, sequence_length=4096,
                          gpu={"h100-sxm": 1024}, price=3, checkpoint="980GB", async_=True,
-                         failures="llama_3_405b", deadline=14, energy=True)),
+                         failures="llama_3_405b", deadline=14, energy=True, critical_batch=1000,
+                         unique_tokens="250B")),
     ("run llama-3-8b --zero 3 --gpu h100-sxm --gpus 64 "
      "--phase tokens=100B,batch=512,sequence-length=8192 "
      "--phase tokens=5B,batch=128,sequence-length=32768",
