@@ -195,9 +195,7 @@ TEST_CASE("a batch that grows takes the steps that Megatron's counter gives it")
                     "--micro-batch",
                     "4",
                     "--sequence-length",
-                    "1024",
-                    "--batch",
-                    "128"};
+                    "1024"};
   const json grown =
       rows_of("run", model + words{"--samples", "100000", "--batch-ramp", "32:32:20000"})[0];
   // Step by step, as get_num_microbatches is asked.
