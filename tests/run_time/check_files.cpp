@@ -308,6 +308,59 @@ TEST_CASE("launchers' files name the GPU as clouds and clusters do") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a schedule is written in each tool's words, and refused where it has no end") {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("gpuplan_scheduled_" + std::to_string(getpid())))
+          .string();
+  const auto written = [&folder](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"llama-3-8b",
+                                      "--gpus",
+                                      "8",
+                                      "--sharding",
+                                      "fsdp2",
+                                      "--batch",
+                                      "64",
+                                      "--gpu",
+                                      "h100-sxm",
+                                      "--into",
+                                      folder,
+                                      "--hub",
+                                      "someone/s",
+                                      "--plans",
+                                      "1"};
+    words.insert(words.end(), {"--sequence-length", "2048", "--learning-rate", "3e-4"});
+    words.insert(words.end(), more.begin(), more.end());
+    return planned(words);
+  };
+  const std::vector<std::string> wsd = {"--schedule", "wsd", "--write", "hf"};
+  std::vector<std::string> run = wsd;
+  // 1,000 steps of 64 x 2,048 tokens.
+  run.insert(run.end(), {"--tokens", "131072000", "--warm-up-steps", "50"});
+  REQUIRE(written(run).status == 0);
+  const std::string made = read_text(folder + "/arguments.yaml");
+  for (const char* part : {"lr_scheduler_type: warmup_stable_decay\n",
+                           "num_decay_steps: 100\n",
+                           "decay_type: linear\n",
+                           "warmup_steps: 50\n",
+                           "max_steps: 1000\n"})
+    CHECK_MESSAGE(has(made, part), made);
+  REQUIRE(
+      written({"--schedule", "cosine", "--least-learning-rate", "3e-5", "--write", "hf"}).status ==
+      0);
+  const std::string falling = read_text(folder + "/arguments.yaml");
+  CHECK(has(falling, "lr_scheduler_type: cosine_with_min_lr\n"));
+  CHECK(has(falling, "min_lr: 3e-05\n"));
+  const auto refused = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return written(words).err;
+  };
+  CHECK(has(refused(wsd, {}), "--decay-steps N"));
+  CHECK(has(refused(run, {"--decay-steps", "951"}), "behind the warm-up there are 950 steps"));
+  CHECK(has(refused({"--write", "hf", "--schedule", "linear"}, {"--decay-steps", "5"}), "wsd"));
+  CHECK(has(refused(wsd, {"--least-learning-rate", "1"}), "--learning-rate, 3e-04"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("the number of GPUs follows from what is known") {
   io::training_config config;
   config.tensor_parallel = 2;

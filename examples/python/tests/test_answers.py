@@ -85,16 +85,19 @@ def test_plan():
 def test_files_to_run(program, tmp_path):
     made = plans()
     hub = "meta-llama/Llama-3.1-8B"
-    files = made.files("torchtitan", "torchrun", hub=hub, script="train.py")
+    rates = {"learning_rate": 3e-4, "schedule": "wsd", "least_learning_rate": 3e-5}
+    files = made.files("torchtitan", "torchrun", hub=hub, script="train.py", **rates)
     folder = made.write(
         "torchtitan",
         "torchrun",
         into=tmp_path / "python",
         hub=hub,
         script="train.py",
+        **rates,
     )
     words = ["--framework=torchtitan", "--gpu=h100-sxm", "--gpus=8", "--batch=64", "--tokens=1e9"]
     words += ["--write=torchtitan,torchrun", f"--hub={hub}"]
+    words += ["--learning-rate=3e-4", "--schedule=wsd", "--least-learning-rate=3e-5"]
     program("plan", "llama-3-8b", *words, "--script=train.py", "--into", str(tmp_path / "program"))
     theirs = {
         str(one.relative_to(tmp_path / "program")): one.read_text()
@@ -104,6 +107,7 @@ def test_files_to_run(program, tmp_path):
     assert theirs == files
     assert theirs == {name: (folder / name).read_text() for name in files}
     assert len(files) > 2
+    assert "c.lr_scheduler.decay_ratio = 0." in files["torchtitan/gpuplan_torchtitan.py"]
     with pytest.raises(gpuplan.PlanError, match="--write megatron: .*this plan is taken by"):
         made.files("megatron")
     with pytest.raises(TypeError, match="the name of a tool"):
