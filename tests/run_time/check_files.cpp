@@ -349,7 +349,7 @@ TEST_CASE("a schedule is written in each tool's words, and refused where it has 
       0);
   const std::string falling = read_text(folder + "/arguments.yaml");
   CHECK(has(falling, "lr_scheduler_type: cosine_with_min_lr\n"));
-  CHECK(has(falling, "min_lr: 3e-05\n"));
+  CHECK(has(falling, "min_lr: 3.0e-05\n"));
   const auto refused = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
     return written(words).err;

@@ -109,8 +109,7 @@ std::vector<std::string> phases_of_ramp(const timed_words& given, const std::str
     add(stage.steps * stage.effective_batch, stage.effective_batch);
   }
   if (rest < 1)
-    throw bad_request("the run has " + setups::grouped(samples) +
-                      " samples, more than which the ramp takes");
+    throw bad_request("it takes more than the run's " + setups::grouped(samples) + " samples");
   add(rest, ramp.full);
   return made;
 }
