@@ -85,6 +85,13 @@ int print(const std::string& program, const std::string& text) {
   return complain(program, std::string("cannot write to standard output: ") + strerror(errno), 1);
 }
 
+// Where a standard stream is closed, the next file that is opened would be that stream, and what is
+// printed there would be written into it. Held by what fails to read or write as a closed one does.
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 // What the command line said, option by option: a text, several, or true of a flag.
 nlohmann::ordered_json request_of(const CLI::App& app) {
   auto request = nlohmann::ordered_json::object();
@@ -219,6 +226,7 @@ void describe(CLI::App& app, const program& is, asked_output& as) {
 }
 
 int run_program(int argc, char** argv, const program& is) {
+  hold_standard_streams();
   asked_output asked;
   CLI::App app;
   describe(app, is, asked);

@@ -94,6 +94,16 @@ TEST_CASE("texts that would exhaust the stack or the memory are refused") {
   CHECK(parse_json(long_text).why == "it has more than 4 MiB");
   CHECK(parse_yaml(long_text).why == "it has more than 4 MiB");
   CHECK(parse_toml(long_text).why == "it has more than 4 MiB");
+  // Minutes of work where each name is looked for among the earlier ones.
+  std::string wide = "{";
+  for (int at = 0; at < 250'000; ++at) wide += "\"k" + std::to_string(at) + "\": 1,";
+  const value read = parse_json(wide + "\"last\": 2}").is;
+  REQUIRE(read.members());
+  CHECK(read.members()->size() == 250'001);
+  CHECK(*read.members()->back().second.integer() == 2);
+  std::string many(600'000, ',');
+  for (std::size_t at = 0; at < many.size(); at += 2) many[at] = '1';
+  CHECK(parse_json("[" + many + "1]").why == "it holds more than 262144 values");
 }
 
 TEST_CASE("keys that nobody asked for are named, and wrong types are said") {

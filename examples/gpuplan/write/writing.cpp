@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -213,7 +214,9 @@ io::table write(const request& asked,
                                              : std::filesystem::path(asked.folder);
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
-    if (failed) throw guides::bad_request("--into " + asked.folder + ": " + failed.message());
+    if (failed)
+      throw std::runtime_error("--into: cannot make the folder " + folder.string() + ": " +
+                               failed.message());
     std::vector<std::string> names;
     for (const io::written_file& file : one.made.files) {
       guides::write_file("--write", (folder / file.name).string(), file.text);

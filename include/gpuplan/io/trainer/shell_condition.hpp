@@ -87,11 +87,10 @@ template <class Unset>
     words.pop_back();
   }
   words.erase(words.begin());
-  bool is_opposite = false;
-  while (words.size() > 1 && words[0] == "!") {
-    is_opposite = !is_opposite;
-    words.erase(words.begin());
-  }
+  std::size_t opposites = 0;
+  while (opposites + 1 < words.size() && words[opposites] == "!") ++opposites;
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(opposites));
+  const bool is_opposite = opposites % 2 == 1;
   const auto found = [is_opposite](bool is) { return is != is_opposite; };
   const bool asks_for_text =
       words.size() == 1 || (words.size() == 2 && (words[0] == "-z" || words[0] == "-n"));
