@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,6 +68,24 @@ def is_sentence(said):
         return len(said) > 10 and all(one.isprintable() or one == "\n" for one in said.decode())
     except UnicodeDecodeError:
         return False
+
+
+def failing_each_write(words, folder, preexec):
+    """Runs it anew with one more of its calls that write failing, by strace; tells which, with its log's text."""
+    log = folder / "strace.log"
+    if not shutil.which("strace") or run(["strace", "-o", str(log), "true"], None).returncode != 0:
+        print("there is no strace, so no write fails")
+        return
+    leaks = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # which nothing can look for that is traced
+    for call in ("write", "writev", "pwrite64", "fsync", "rename", "ftruncate", "fchmod"):
+        for at in range(1, 50):
+            injected = f"inject={call}:error=ENOSPC:when={at}"
+            ran = run(["strace", "-f", "-qq", "-o", str(log), "-e", injected, *words], preexec, env=leaks)
+            if "INJECTED" not in log.read_text(errors="replace"):
+                break
+            # A message that could not be written is not there to be read.
+            ran.is_told = "write(2" not in "".join(l for l in log.open(errors="replace") if "INJECTED" in l)
+            yield f"{call} {at}", ran
 
 
 # ---- files
@@ -215,6 +234,7 @@ def write_outputs(program, folder):
     shut = folder / "shut"
     shut.mkdir(mode=0o555)
     folder.chmod(0o755)
+    tries = 0
     for name, command in outputs.items():
         words = [program, *command, str(shut / name)]
         ran = run(words, lambda: (as_nobody() if os.geteuid() == 0 else None, preexec()))
@@ -239,7 +259,18 @@ def write_outputs(program, folder):
             killed.kill()
             killed.wait()
             check(target.read_bytes() in (b"earlier", whole), name, "is neither as it was nor whole")
-    return "outputs failed" + ("" if is_mounted else "; no disk could be mounted, so none was full")
+        if name in ("picture.svg", "report.html"):
+            target.write_text("earlier")
+            for what, ran in failing_each_write([program, *command, str(target)], folder, preexec):
+                left = target.read_bytes()
+                is_whole = ran.returncode == 0 and left == whole and ran.stdout == done.stdout
+                is_failure = ran.returncode == 1 and left in (b"earlier", whole)
+                is_failure = is_failure and (not ran.is_told or is_sentence(ran.stderr))
+                check(is_whole or is_failure, name, "where", what, "fails:", ran, left[:100])
+                target.write_text("earlier")
+                tries += 1
+    full = "" if is_mounted else "; no disk could be mounted, so none was full"
+    return f"outputs failed, {tries} of them by a call of the system" + full
 
 
 # ---- sweeps
@@ -339,7 +370,18 @@ def measure_sweeps(program, folder):
         ran = run([*words, "--output", str(file), "--resume"], preexec)
         check(ran.returncode == 1 and is_sentence(ran.stderr), "goes on with", text[:30], ran)
         check(file.read_bytes() == text, "what is no sweep's is changed:", text[:30])
-    return f"killed {kills} times"
+    file = folder / "failing.jsonl"
+    tries = 0
+    few = [*small, "--micro-batch", "1,2,3", "--workers", "0", "--seconds", "0.01", "--output", str(file)]
+    for what, ran in failing_each_write(few, folder, preexec):
+        settings = rows_in(file)[1]
+        is_whole = ran.returncode == 0 and sorted(settings) == [(1, 0), (2, 0), (3, 0)]
+        is_failure = ran.returncode == 1 and len(set(settings)) == len(settings)
+        is_failure = is_failure and (not ran.is_told or is_sentence(ran.stderr))
+        check(is_whole or is_failure, "a sweep where", what, "fails:", ran, settings)
+        file.unlink(missing_ok=True)
+        tries += 1
+    return f"killed {kills} times, and {tries} calls of the system failed"
 
 
 def main():
