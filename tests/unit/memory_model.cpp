@@ -43,6 +43,12 @@ TEST_CASE("the affine model is a fixed part and a part per sample of the micro-b
   STATIC_CHECK(groot.required({12, 400, 30}) == 21.4_GB);
 }
 
+TEST_CASE("affine models are the same where both parts are") {
+  STATIC_CHECK(groot == affine_memory{.fixed = 7_GB, .per_sample = 1.2_GB});
+  STATIC_CHECK(groot != affine_memory{.fixed = 7_GB, .per_sample = 1.3_GB});
+  STATIC_CHECK(groot != affine_memory{.fixed = 8_GB, .per_sample = 1.2_GB});
+}
+
 TEST_CASE("a plan fits when what it needs is at most what there is") {
   STATIC_CHECK(fits({14, 4, 1}, 23.8_GB, groot));
   STATIC_CHECK(!fits({14, 4, 1}, 23.8_GB - 1_B, groot));
