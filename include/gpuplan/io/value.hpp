@@ -33,6 +33,25 @@ class value {
   value(list is) : is_(std::move(is)) {}
   value(object is) : is_(std::move(is)) {}
 
+  // The copy is made before a variant holds it: of libstdc++ 12, a variant whose own copy
+  // throws is destroyed as what it never held.
+  value(const value& other) {
+    std::visit(
+        [this](const auto& held) {
+          auto copy = held;
+          is_ = std::move(copy);
+        },
+        other.is_);
+  }
+  value(value&&) noexcept = default;
+  value& operator=(const value& other) {
+    value copy(other);
+    is_ = std::move(copy.is_);
+    return *this;
+  }
+  value& operator=(value&&) noexcept = default;
+  ~value() = default;
+
   [[nodiscard]] bool is_nothing() const { return std::holds_alternative<std::monostate>(is_); }
   /// What it is, or nullptr where it is something else.
   [[nodiscard]] const bool* flag() const { return std::get_if<bool>(&is_); }
