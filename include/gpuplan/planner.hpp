@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace gpuplan {
 
@@ -44,12 +45,12 @@ class planner {
         times_of_(times_of),
         all_(request, times_of) {}
 
+  constexpr const plan_tables<TimesOf>& tables() const { return all_.tables(); }
+
   // Plans that the goal counts as more than `ceiling` are of no interest.
   constexpr result<plan_answer> run(int wanted, double ceiling = infinity) {
     wanted_ = wanted;
     ceiling_ = ceiling;
-    if (all_.tables().has_too_many())
-      return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about(fact::degrees);
     const auto refine = [this](plan_candidate& candidate,
                                const training_setup& setup,
                                const parameter_counts& held) {
@@ -400,6 +401,41 @@ constexpr auto memory_on(const MemoryOf& memory_of, const gpu_spec& gpu) {
   }
 }
 
+// The best plans of a request on one of its clusters.
+template <memory_of_setups MemoryOf, times_of_setups TimesOf>
+struct cluster_search {
+  const plan_request& request;
+  std::size_t cluster;
+  memory_budget budget;
+  const MemoryOf& memory_of;  // on that cluster
+  const TimesOf& times_of;
+  int plans;
+  double ceiling;  // of what plans are of interest there
+
+  // Adds those of `here`, which is the request there or a part of it, to what was found: where it
+  // has more layouts than a planner has room for, half of them at a time. Fails where there is no
+  // half.
+  constexpr failure add(const plan_request& here, gathered_plans& found) const {
+    bool by_stages = false;
+    if (add_whole(here, found, by_stages)) return {};
+    plan_request low = here;
+    plan_request high = here;
+    if (!halve(low, high, by_stages))
+      return failure(errc::out_of_bounds, named_fact{fact::at_most, 512}).about(fact::degrees);
+    if (const failure why = add(low, found); failed(why)) return why;
+    return add(high, found);
+  }
+  // Tells else whether it is stages that are too many. Apart, for the room that a planner takes.
+  constexpr bool add_whole(const plan_request& here, gathered_plans& found, bool& by_stages) const {
+    planner search(here, budget, memory_of, times_of);
+    by_stages = search.tables().has_too_many_layouts();
+    if (search.tables().has_too_many()) return false;
+    const double most = smaller_of(ceiling, found.ceiling(request, here.on, plans));
+    found.add(request, search.run(plans, most), cluster, plans);
+    return true;
+  }
+};
+
 constexpr failure flaw_of_count(int plans) {
   if (plans >= 1 && plans <= plan_answer::most_plans) return {};
   return failure(errc::out_of_bounds,
@@ -428,9 +464,9 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
     const memory_budget most = budget ? *budget : memory_budget(here.on.gpu);
     if (const failure flaw = flaw_of_budget(most); failed(flaw)) return flaw;
     const auto there = memory_on(memory_of, here.on.gpu);
-    const double known = ceiling_on(request, here.on, at_most);
-    const double ceiling = smaller_of(known, found.ceiling(request, here.on, plans));
-    found.add(request, planner(here, most, there, times_of).run(plans, ceiling), at, plans);
+    const cluster_search<std::remove_const_t<decltype(there)>, TimesOf> search{
+        request, at, most, there, times_of, plans, ceiling_on(request, here.on, at_most)};
+    if (const failure why = search.add(here, found); failed(why)) return why;
   }
   return found.answer();
 }
@@ -449,8 +485,7 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one within the
 /// budget would take, or where none is within it, the best one of all; `no_plan_in_memory` of the
 /// plan that needs least; what the memory model refuses all setups for; `out_of_bounds` of more
-/// than 512 combinations of setups, tensor, context and expert degrees, sequence parallelism and
-/// recomputation, or 2,048 of pipelines and ZeRO stages.
+/// than 512 combinations of setups, sequence parallelism and recomputation.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,

@@ -138,3 +138,30 @@ TEST_CASE("of thousands of micro-batches few are replayed") {
     CHECK(done.replays <= 200);
   }
 }
+
+TEST_CASE("a space of more layouts than a planner has room for has the best plan of its parts") {
+  plan_request asked = question(catalog::deepseek_v3, catalog::megatron_transformer_engine, 2048);
+  asked.setup.parallelism.pipeline_parallel = 16;
+  asked.setup.parallelism.zero_stage = 1;
+  asked.space.pipeline_parallel = asked.space.virtual_pipeline = asked.space.zero_stage = {};
+  asked.space.micro_batch = {1, 2};
+  work done;
+  const auto found = plan_training(asked, counted_memory_of{.done = &done}, 3);
+  REQUIRE(found);
+  CHECK(found->count == 3);
+  CHECK(done.replays <= most_replays);
+  duration least = found->best().per_sample();
+  std::int64_t plans = 0;
+  for (std::int64_t tensor = 1; tensor <= 8; tensor *= 2)
+    for (std::int64_t context = 1; context <= 1024; context *= 2) {
+      plan_request part = asked;
+      part.space.tensor_parallel = range<std::int64_t>{tensor, tensor};
+      part.space.context_parallel = range<std::int64_t>{context, context};
+      const auto best = plan_training(part, transformer_memory_of{}, 1);
+      if (!best) continue;
+      plans += best->evaluated + best->excluded;
+      if (best->best().per_sample() < least) least = best->best().per_sample();
+    }
+  CHECK(found->best().per_sample() == least);
+  CHECK(found->evaluated + found->excluded >= plans);  // those that do not fit, too
+}

@@ -162,7 +162,8 @@ class gathered_plans {
       const double others = goal_value(request, other);
       if (value != others) return value < others;
       if (plan.per_sample() != other.per_sample()) return plan.per_sample() < other.per_sample();
-      return plan.required < other.required;
+      if (plan.required != other.required) return plan.required < other.required;
+      return plan.cluster == other.cluster && plan.gpus < other.gpus;
     };
     int at = all_.count;
     if (at == wanted) {

@@ -83,6 +83,30 @@ class plan_domain {
     const std::int64_t most = request_.effective_batch.high();
     return asked < most ? asked : most;
   }
+  // Of the families of a setup.
+  constexpr degree_span tensor_degrees(const training_setup& setup) const {
+    const std::int64_t linked = linked_gpus(request_.on);
+    const std::int64_t most = most_gpus();
+    return searched(request_.space.tensor_parallel,
+                    setup.parallelism.tensor_parallel,
+                    request_.tensor_within_node && linked < most ? linked : most);
+  }
+  constexpr degree_span context_degrees(const training_setup& setup) const {
+    return searched(
+        request_.space.context_parallel, setup.parallelism.context_parallel, most_gpus());
+  }
+  constexpr degree_span expert_degrees(const training_setup& setup) const {
+    const std::int64_t experts = setup.model.moe.num_experts;
+    return searched(request_.space.expert_parallel,
+                    setup.parallelism.expert_parallel,
+                    experts == 0 ? 1 : experts);
+  }
+  // Of a family, and of its stages.
+  constexpr degree_span pipeline_degrees(const training_setup& setup) const {
+    return searched(request_.space.pipeline_parallel,
+                    setup.parallelism.pipeline_parallel,
+                    setup.model.layers());
+  }
   // Degrees asked for, or the one that is set.
   static constexpr degree_span searched(const known<range<std::int64_t>>& degrees,
                                         std::int64_t as_set,
@@ -198,6 +222,44 @@ struct pipeline_layouts {
   parameter_counts held{};  // by the first rank
 };
 
+// The lower half of degrees by their ratio, and the others; false where none or one is searched.
+constexpr bool halve(const degree_span& degrees,
+                     known<range<std::int64_t>>& low,
+                     known<range<std::int64_t>>& high) {
+  if (!low || degrees.low >= degrees.high) return false;
+  std::int64_t middle = degrees.low;
+  while ((middle + 1) * (middle + 1) <= degrees.low * degrees.high) ++middle;
+  low = range<std::int64_t>{degrees.low, middle};
+  high = range<std::int64_t>{middle + 1, degrees.high};
+  return true;
+}
+// Two requests for plans of half as many layouts, together those of the one that both were: in the
+// order in which plans that are as good come. False where a family has too many by itself.
+constexpr bool halve(plan_request& low, plan_request& high, bool by_stages) {
+  const plan_request both = low;
+  const plan_domain domain(both);
+  const auto widest = [&](auto degrees_of) {
+    degree_span all = (domain.*degrees_of)(domain.setup_at(0));
+    for (std::int64_t which = 1; which < domain.setups(); ++which) {
+      const degree_span more = (domain.*degrees_of)(domain.setup_at(which));
+      if (more.low < all.low) all.low = more.low;
+      if (more.high > all.high) all.high = more.high;
+    }
+    return all;
+  };
+  plan_space& first = low.space;
+  plan_space& second = high.space;
+  if (by_stages)
+    return halve(
+        widest(&plan_domain::pipeline_degrees), first.pipeline_parallel, second.pipeline_parallel);
+  return halve(
+             widest(&plan_domain::tensor_degrees), first.tensor_parallel, second.tensor_parallel) ||
+         halve(widest(&plan_domain::context_degrees),
+               first.context_parallel,
+               second.context_parallel) ||
+         halve(widest(&plan_domain::expert_degrees), first.expert_parallel, second.expert_parallel);
+}
+
 // What a pipeline's layouts may do on so many GPUs: none where there are no such plans.
 struct allowed_batches {
   accumulations plain{};
@@ -225,8 +287,7 @@ class family_layouts {
     const parallelism& as_set = domain.setup_at(family.setup).parallelism;
     const plan_space& space = domain.request().space;
     const std::int64_t layers = setup.model.layers();
-    const degree_span pipeline =
-        domain.searched(space.pipeline_parallel, as_set.pipeline_parallel, layers);
+    const degree_span pipeline = domain.pipeline_degrees(domain.setup_at(family.setup));
     const degree_span zero = domain.searched(space.zero_stage, as_set.zero_stage, 3);
     for (std::int64_t p = pipeline.low; p <= pipeline.high; ++p) {
       const std::int64_t ranks = family.tensor * family.context * p;

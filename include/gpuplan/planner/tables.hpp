@@ -117,7 +117,8 @@ class plan_tables {
     for (std::int64_t setup = 0; setup < domain.setups(); ++setup)
       find_families(domain, times_of, setup, layouts);
     flaw_ = layouts.flaw();
-    has_too_many_ = has_too_many_ || layouts.has_too_many();
+    has_too_many_layouts_ = layouts.has_too_many();
+    has_too_many_ = has_too_many_ || has_too_many_layouts_;
   }
 
   // Whether bounds are worked out.
@@ -132,7 +133,9 @@ class plan_tables {
   // Of the first layout that was refused.
   constexpr const failure& flaw() const { return flaw_; }
   constexpr bool has_layouts() const { return has_layouts_; }
+  // More families than there is room for, or more layouts of one: then the tables are of no use.
   constexpr bool has_too_many() const { return has_too_many_; }
+  constexpr bool has_too_many_layouts() const { return has_too_many_layouts_; }
 
  private:
   static constexpr int most_bounds = 4096;
@@ -146,25 +149,19 @@ class plan_tables {
   failure flaw_{};
   bool has_layouts_ = false;
   bool has_too_many_ = false;
+  bool has_too_many_layouts_ = false;
 
   constexpr void find_families(const plan_domain& domain,
                                const TimesOf& times_of,
                                std::int64_t which,
                                family_layouts& layouts) {
     const training_setup& setup = domain.setup_at(which);
-    const parallelism& as_set = setup.parallelism;
-    const plan_request& request = domain.request();
-    const plan_space& space = request.space;
+    const plan_space& space = domain.request().space;
     const std::int64_t most = domain.most_gpus();
-    const std::int64_t linked = linked_gpus(request.on);
-    const std::int64_t in_node = request.tensor_within_node && linked < most ? linked : most;
-    const degree_span tensor =
-        domain.searched(space.tensor_parallel, as_set.tensor_parallel, in_node);
-    const degree_span context =
-        domain.searched(space.context_parallel, as_set.context_parallel, most);
     const std::int64_t experts = setup.model.moe.num_experts;
-    const degree_span expert =
-        domain.searched(space.expert_parallel, as_set.expert_parallel, experts == 0 ? 1 : experts);
+    const degree_span tensor = domain.tensor_degrees(setup);
+    const degree_span context = domain.context_degrees(setup);
+    const degree_span expert = domain.expert_degrees(setup);
     for (std::int64_t t = tensor.low; t <= tensor.high; ++t)
       for (std::int64_t c = context.low; c <= context.high && c <= most / t; ++c) {
         if (!domain.has_gpus_for(t * c)) continue;
@@ -201,10 +198,8 @@ class plan_tables {
                             const TimesOf& times_of,
                             plan_family family,
                             family_layouts& layouts) {
-    if (family_count_ == most_families) {
-      has_too_many_ = true;
-      return;
-    }
+    has_too_many_ = has_too_many_ || family_count_ == most_families || layouts.has_too_many();
+    if (has_too_many_) return;
     layouts.find(domain, family);
     if (layouts.size() == 0) return;
     has_layouts_ = true;
