@@ -15,6 +15,13 @@ void asked_memory::answered(std::size_t questions, std::size_t of_all) {
   show();
 }
 
+void asked_memory::looked_at() {
+  constexpr std::int64_t so_often = 256;
+  if (++looked_at_ % so_often != 0) return;
+  guides::end_if_stopped();
+  show();
+}
+
 void asked_memory::show() {
   if (!line_.is_terminal() || std::chrono::steady_clock::now() - began_ < std::chrono::seconds(1))
     return;

@@ -25,6 +25,8 @@ class asked_memory {
  public:
   /// Of how many questions the program has answered so many.
   void answered(std::size_t questions, std::size_t of_all);
+  /// A plan was looked at, of many that need no replay.
+  void looked_at();
   /// The memory of the plan: worked out where it was not asked for before.
   [[nodiscard]] gpuplan::bytes required(const gpuplan::fullest_stage_memory& model,
                                         const gpuplan::batch_plan& plan);
@@ -46,6 +48,7 @@ class asked_memory {
   std::vector<code_and_precision> seen_{};
   std::map<std::vector<std::int64_t>, gpuplan::bytes> answers_{};
   std::int64_t replayed_ = 0;
+  std::int64_t looked_at_ = 0;
   double share_ = 0;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   gpuplan::io::progress_line line_{stderr};
@@ -84,11 +87,13 @@ class remembered_memory {
   }
   [[nodiscard]] gpuplan::bytes at_least(const gpuplan::training_setup& setup,
                                         const gpuplan::batch_plan& plan) const {
+    asked_->looked_at();
     return of_.at_least(setup, plan);
   }
   [[nodiscard]] gpuplan::bytes at_least(const gpuplan::training_setup& setup,
                                         const gpuplan::batch_plan& plan,
                                         const gpuplan::parameter_counts& of_rank) const {
+    asked_->looked_at();
     return of_.at_least(setup, plan, of_rank);
   }
 
