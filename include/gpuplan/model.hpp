@@ -118,6 +118,7 @@ struct composite_model {
   component parts[most_parts]{};
   action_head actions{};
   std::int64_t other_parameters = 0;  // those of `actions` too
+  bool others_train = true;
 
   /// The number of parts.
   [[nodiscard]] constexpr int size() const {

@@ -557,10 +557,10 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
   return sum;
 }
 
-/// The parameters of a composite model that train: each part's, and connectors that do.
+/// The parameters of a composite model that train: each part's, and connectors and others that do.
 /// Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr std::int64_t trainable_parameters(const composite_model& model) {
-  std::int64_t sum = 0;
+  std::int64_t sum = model.others_train ? model.other_parameters : 0;
   for (int i = 0; i < model.size(); ++i) {
     const component& part = model.parts[i];
     sum += trainable_parameters(part.model, part.trains) +

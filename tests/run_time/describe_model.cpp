@@ -345,3 +345,30 @@ TEST_CASE("help says what can be asked") {
                            "gpuplan model llama-3-8b"})
     CHECK_MESSAGE(has(o.out, part), part);
 }
+
+TEST_CASE("the parts of a model of several have names, and add up to it") {
+  const std::string config = R"({"model_type":"qwen3_vl","text_config":{"hidden_size":64,
+    "intermediate_size":128,"num_attention_heads":2,"num_hidden_layers":4,"num_key_value_heads":1,
+    "vocab_size":500},"vision_config":{"depth":3,"hidden_size":32,"intermediate_size":64,
+    "num_heads":2,"out_hidden_size":64,"deepstack_visual_indexes":[0,1]}})";
+  const outcome o = output_of_command("model", {config, "--format", "json"});
+  REQUIRE(o.status == 0);
+  double sum = 0;
+  double total = 0;
+  std::vector<std::string> names;
+  for (const auto& row : nlohmann::json::parse(o.out)["answer"]) {
+    if (row["table"] == "parts" && row["column"] == "parameters") {
+      sum += row["value"].get<double>();
+      names.push_back(row["row"]);
+    }
+    if (row["table"] == "totals" && row["column"] == "parameters" && row["row"] == "total")
+      total = row["value"];
+    if (row["table"] == "totals" && row["column"] == "parameters" && row["row"] == "trainable")
+      CHECK(row["value"].get<double>() == total);
+  }
+  CHECK(names == std::vector<std::string>{"vision tower",
+                                          "connector of 2 layers",
+                                          "language model",
+                                          "2 deepstack mergers and norms"});
+  CHECK(sum == total);
+}

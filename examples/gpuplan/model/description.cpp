@@ -266,6 +266,14 @@ section what_layers_hold(const transformer& model) {
 
 // ---- parts of a composite model
 
+// What belongs to no part.
+std::string name_of_others(const composite_model& model) {
+  if (model.actions.action_dim != 0) return "what makes actions";
+  const std::int64_t tapped = model.parts[0].model.image.tapped.count;
+  if (tapped != 0) return count_of(tapped, "deepstack merger") + " and norms";
+  return "beside the parts";
+}
+
 section what_parts_hold(const request& asked) {
   const composite_model& model = *asked.parts;
   section table{.id = "parts",
@@ -282,7 +290,7 @@ section what_parts_hold(const request& asked) {
     const component& part = model.parts[i];
     if (part.sequences != 1) table.columns[1].in_text = true;
     const std::int64_t n = parameters(part.model).total();
-    table.rows.push_back({part.model.name,
+    table.rows.push_back({name_of_part(model, i),
                           part.sequences,
                           tokens_of(part, asked.pass.sequence_length),
                           n,
@@ -295,6 +303,12 @@ section what_parts_hold(const request& asked) {
                           between,
                           share(between, all)});
   }
+  if (model.other_parameters != 0)
+    table.rows.push_back({name_of_others(model),
+                          cell(),
+                          cell(),
+                          model.other_parameters,
+                          share(model.other_parameters, all)});
   return table;
 }
 
@@ -481,6 +495,16 @@ section what_ranks_hold(const request& asked) {
 }
 
 }  // namespace
+
+std::string name_of_part(const composite_model& model, int which) {
+  const component& part = model.parts[which];
+  if (*part.model.name != '\0') return part.model.name;
+  if (part.model.kind == model_kind::vision) return "vision tower";
+  if (which >= 2) return "action expert";
+  const bool pairs_texts =
+      part.model.head == head_kind::none && model.actions.action_dim == 0 && which == 1;
+  return pairs_texts ? "text tower" : "language model";
+}
 
 std::int64_t usual_sequence_length(const transformer& model) {
   if (model.kind == model_kind::vision) return 0;

@@ -29,6 +29,9 @@ struct request {
   gpuplan::parallelism layout{};
 };
 
+/// What a part of a composite model is called: by its own name, else by what it does.
+[[nodiscard]] std::string name_of_part(const gpuplan::composite_model& model, int which);
+
 /// How the numbers of a column are to be read.
 enum class measure {
   text,

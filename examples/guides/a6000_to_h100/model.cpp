@@ -65,7 +65,8 @@ constexpr composite_model libra(const inputs& in, stage which) {
                                             .trains = which == stage::tac}},
                                   // Meditron 7B is Llama 2 7B, trained on.
                                   {.model = gpuplan::catalog::llama_2_7b, .trains = frozen}},
-                        .other_parameters = tac_parameters()};
+                        .other_parameters = tac_parameters(),
+                        .others_train = which == stage::tac};
   if (which == stage::lora) {
     gpuplan::lora_targets targets = gpuplan::all_linear;
     targets.other = false;
@@ -76,7 +77,7 @@ constexpr composite_model libra(const inputs& in, stage which) {
 }
 
 constexpr std::int64_t trained_in(const inputs& in, stage which) {
-  return trainable_parameters(libra(in, which)) + (which == stage::tac ? tac_parameters() : 0);
+  return trainable_parameters(libra(in, which));
 }
 
 struct sample_work {
