@@ -297,7 +297,8 @@ TEST_CASE("layers of a deep model stand in groups, each with its most") {
   memory_point last{.when = step_moment::last_layer, .layer = 19};
   last.in_use.total = 7;
   points.push_back(last);
-  const std::vector<memory_timeline::line> lines = memory_timeline::lines_of(points, 20);
+  const gpuplan::training_setup deep{.model = {.num_hidden_layers = 20}};
+  const std::vector<memory_timeline::line> lines = memory_timeline::lines_of(points, deep);
   REQUIRE(lines.size() == 8);
   CHECK(lines[0].name == "forward, layers 0 to 2");
   CHECK(lines[0].most.total == 102);
@@ -315,4 +316,39 @@ TEST_CASE("bytes for people have three digits") {
   CHECK(readable_bytes(1024 * 1024) == "1.00 MiB");
   CHECK(readable_bytes(8'619'549'484) == "8.03 GiB");
   CHECK(readable_bytes(103'079'215'104) == "96.0 GiB");
+}
+
+TEST_CASE("layers of several models stand in groups of their part, in the order of the step") {
+  const std::string config = R"({"model_type": "paligemma", "image_token_index": 7,
+    "text_config": {"model_type": "gemma", "hidden_size": 64, "intermediate_size": 128,
+                    "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32,
+                    "num_hidden_layers": 3, "vocab_size": 500},
+    "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 64, "image_size": 56,
+                      "intermediate_size": 128, "num_attention_heads": 2, "num_hidden_layers": 5,
+                      "patch_size": 14, "vision_use_head": false}})";
+  const temporary_file file(config, "paligemma.json");
+  const outcome o = output_of_command("memory", {file.name(), "--sequence-length", "32"});
+  REQUIRE(o.status == 0);
+  const std::vector<std::string> names{"forward, vision tower, layers 0 to 1",
+                                       "forward, vision tower, layers 2 to 3",
+                                       "forward, vision tower, layer 4",
+                                       "forward, language model, layer 0",
+                                       "forward, language model, layer 1",
+                                       "forward, language model, layer 2",
+                                       "loss",
+                                       "backward, language model, layer 2",
+                                       "backward, language model, layer 1",
+                                       "backward, language model, layer 0",
+                                       "backward, vision tower, layer 4",
+                                       "backward, vision tower, layers 2 to 3",
+                                       "backward, vision tower, layers 0 to 1",
+                                       "optimizer"};
+  std::size_t before = 0;
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    const std::size_t at = o.out.find("\n  " + name + "  ");
+    REQUIRE(at != std::string::npos);
+    CHECK(at > before);
+    before = at;
+  }
 }

@@ -135,7 +135,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
               remark_on(plan.accumulation, stated.plan.accumulation) +
               (stages.empty() ? std::string()
                               : "; pipeline stage " + std::to_string(named.setup.place.stage)),
-      .lines = lines_of(points, named.setup.model.layers()),
+      .lines = lines_of(points, named.setup),
       .why = *gpuplan::explain(named.setup, plan)};
   made.stages = std::move(stages);
   if (asked.all) made.most_pieces = std::numeric_limits<std::size_t>::max();

@@ -3,8 +3,8 @@
 // A step in as many lines as a person reads.
 
 #include <gpuplan/memory/timeline.hpp>
+#include <gpuplan/training_setup.hpp>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +15,9 @@ struct line {
   gpuplan::memory_sum most{};  // over all micro-batches
 };
 
-/// The most at each moment, in the order of the step; of the layers in at most eight groups.
+/// The most at each moment, in the order of the step; of the layers in at most eight groups, of
+/// several models' layers in four each.
 [[nodiscard]] std::vector<line> lines_of(const std::vector<gpuplan::memory_point>& points,
-                                         std::int64_t layers);
+                                         const gpuplan::training_setup& setup);
 
 }  // namespace memory_timeline
