@@ -194,8 +194,8 @@ constexpr failure flaw_of(const action_head& head,
                              {{fact::hidden_size, head.hidden_size}, {fact::hidden_size, context}});
 }
 
-// What is wrong with images of any size beside a text of so many tokens.
-constexpr failure flaw_of_grids(const component& tower, std::int64_t sequence_length) {
+// What is wrong with images of any size.
+constexpr failure flaw_of_grids(const component& tower) {
   const image_input& image = tower.model.image;
   if (image.grid_height == 0) return {};
   const named_fact joined{fact::joined_patches, tower.joined_patches};
@@ -215,7 +215,16 @@ constexpr failure flaw_of_grids(const component& tower, std::int64_t sequence_le
     return failure(errc::out_of_bounds,
                    named_fact{fact::window_size, image.window_size},
                    named_fact{fact::at_least, side * image.patch_size});
-  const std::int64_t seen = tower.sequences * (image.patches() / joined.value);
+  return {};
+}
+// What is wrong with a text of so many tokens, the images among them.
+constexpr failure flaw_of_image_tokens(const component& tower, std::int64_t sequence_length) {
+  const image_input& image = tower.model.image;
+  if (const failure why = flaw_if_not_positive({{fact::joined_patches, tower.joined_patches}});
+      failed(why))
+    return why;
+  const std::int64_t read = image.patches() + (tower.class_token_read ? image.class_tokens : 0);
+  const std::int64_t seen = tower.sequences * (read / tower.joined_patches);
   if (sequence_length >= seen) return {};
   return failure(errc::out_of_bounds,
                  named_fact{fact::sequence_length, sequence_length},
@@ -294,8 +303,12 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
         failed(why))
       return why;
     if (const auto valid = validate(alone); !valid) return valid.why();
-    if (const failure why = flaw_of_grids(part, setup.sequence_length); failed(why)) return why;
+    if (const failure why = flaw_of_grids(part); failed(why)) return why;
   }
+  if (classes.has_image_tokens)
+    if (const failure why = flaw_of_image_tokens(model.parts[0], setup.sequence_length);
+        failed(why))
+      return why;
   if (model.actions.num_hidden_layers == 0) return {};
   // Images stand before the text.
   const std::int64_t patches = model.parts[0].model.image.patches();

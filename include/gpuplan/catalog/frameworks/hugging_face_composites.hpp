@@ -106,6 +106,7 @@ inline constexpr layer_class llava{.name = &code_names::llava,
                                    .trains_adapters = false,
                                    .runs_composites = true,
                                    .parts = {&vit, &decoder},
+                                   .has_image_tokens = true,
                                    .repeats_layers = false};
 /// Hugging Face's Gemma 3 with images: SigLIP, means of patches, one matrix, a Gemma 3.
 inline constexpr layer_class gemma3 = [] {
