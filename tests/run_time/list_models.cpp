@@ -40,6 +40,8 @@ TEST_CASE("a part of a name, or a kind, is asked for") {
   for (const json& row : rows_of({"qwen3"}))
     CHECK(row["model"].get<std::string>().starts_with("qwen3"));
   CHECK(rows_of({"Llama-3.1-8B-Instruct"}).size() == 1);
+  CHECK(has(listed({"llama3"}).out, "llama-3.1-8b"));  // whatever marks are between
+  CHECK(has(listed({"llama", "3"}).out, "llama-3.1-8b"));
   const json vision = rows_of({"--kind", "vision"});
   CHECK(!vision.empty());
   for (const json& row : vision) CHECK(row["kind"] == "vision encoder");

@@ -233,6 +233,7 @@ TEST_CASE("an unknown name is a failure with the nearest id") {
   };
   STATIC_CHECK(nearest("rtx_4091").subject == "rtx_4090"sv);
   STATIC_CHECK(nearest("NVIDIA GeForce RTX 4O90").subject == "rtx_4090"sv);
+  STATIC_CHECK(nearest("4900").subject == "rtx_4090"sv);  // two digits swapped: not an A40
   STATIC_CHECK(nearest("h100_nlv").subject == "h100_nvl"sv);
   // One that has the words comes before one with fewer characters to change, which is the A10.
   STATIC_CHECK(nearest("a100").subject == "a100_sxm4_40gb"sv);

@@ -2,10 +2,12 @@
 
 #include <gpuplan/catalog/model_names.hpp>
 #include <gpuplan/catalog/models.hpp>
+#include <gpuplan/detail/text.hpp>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "guides/front_end.hpp"
@@ -47,15 +49,17 @@ std::string kind_of(const catalog::published_model& model) {
   return "vision";
 }
 
-// By the words of ids, or by what stands in them.
+// By what stands in ids, whatever marks are between, or by the words of ids.
 std::vector<const catalog::published_model*> models_of(const request& asked) {
   std::string words;
   for (const std::string& word : asked.words) words += (words.empty() ? "" : " ") + word;
   std::vector<const catalog::published_model*> found;
   for (const catalog::published_model& model : catalog::models) found.push_back(&model);
   if (!words.empty()) {
+    const detail::plain_name wanted(words);
     std::erase_if(found, [&](const auto* model) {
-      return std::string(model->id).find(words) == std::string::npos;
+      const detail::plain_name id(model->id);
+      return wanted.size == 0 || id.text().find(wanted.text()) == std::string_view::npos;
     });
     if (found.empty()) {
       const catalog::model_list meant = catalog::models_named(words);

@@ -102,6 +102,8 @@ CLI::Option* add_gpu_option(CLI::App& app, std::vector<std::string>& to, const s
 }
 
 gpu_spec gpu_named(const std::string& name) {
+  if (detail::plain_name(name).size == 0)
+    throw bad_request("--gpu says which device by its name, as 4090; " + std::string(list_hint));
   const auto exact = catalog::find_gpu(name);
   if (exact) return *exact;
   std::string whole = name;

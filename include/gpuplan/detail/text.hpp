@@ -42,18 +42,26 @@ constexpr bool same_but_for_marks(std::string_view a, std::string_view b) {
   return true;
 }
 
-// The fewest characters to insert, delete or replace in `a` for it to stand somewhere in `b`. Gives
-// up above `limit`.
+// The fewest characters to insert, delete, replace or swap with the next in `a` for it to stand
+// somewhere in `b`. Gives up above `limit`.
 constexpr int infix_distance(const plain_name& a, const plain_name& b, int limit) {
-  int row[64]{};  // of the first i characters of a, ending behind each of b
+  int row[64]{};     // of the first i characters of a, ending behind each of b
+  int before[64]{};  // of one less
   for (int i = 1; i <= a.size; ++i) {
     int diagonal = row[0];
+    int swapped = 0;  // what was two less, behind two less of b
     int least = row[0] = i;
     for (int j = 1; j <= b.size; ++j) {
       const int replaced = diagonal + (a.characters[i - 1] != b.characters[j - 1]);
       const int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+      const bool swaps = i > 1 && j > 1 && a.characters[i - 1] == b.characters[j - 2] &&
+                         a.characters[i - 2] == b.characters[j - 1];
+      const int two_less = swapped + 1;
+      swapped = before[j - 1];
+      before[j - 1] = diagonal;
       diagonal = row[j];
       row[j] = replaced < shorter ? replaced : shorter;
+      if (swaps && two_less < row[j]) row[j] = two_less;
       least = row[j] < least ? row[j] : least;
     }
     if (least > limit) return least;
