@@ -226,6 +226,7 @@ TEST_CASE("what is no sweep is refused as a whole") {
   CHECK(refused("hello\n").code == errc::malformed_sweep);
   CHECK(refused("batch,workers,memory_GB\n1,2,3\n") ==
         failure(errc::malformed_sweep).about("time"));
+  CHECK(refused("batch,seconds\n1,2\n") == failure(errc::malformed_sweep).about("time"));
   CHECK(refused("batch,forward,memory_GB\n1,2,3\n") ==
         failure(errc::sweep_column_without_unit).about("forward"));
   CHECK(refused("batch,forward_ms,memory\n1,2,3\n") ==
@@ -239,6 +240,27 @@ TEST_CASE("a sweep with the time of whole steps alone is read, and says so") {
   CHECK(file.remarks.size() == 1);
   // Once, however many lines are so.
   CHECK(file_of("batch,step_ms,memory_GB\n4,10,2\n8,12,2\n16,15,2\n").remarks.size() == 1);
+}
+
+TEST_CASE("a batch and a time are a sweep, in a table too where all its columns are known") {
+  for (const char* text :
+       {"batch,step_ms\n4,10\n", "batch,step_ms,of\n4,10,x\n", "Batch Total(ms)\n4 10\n"}) {
+    const io::sweep_file file = file_of(text);
+    REQUIRE(file.rows.size() == 1);
+    CHECK(file.rows[0].micro_batch == 4);
+    CHECK(near(step_time(file.rows[0]).value(), 10e-3));
+  }
+}
+
+TEST_CASE("a time or a memory that says so ran out of memory, without a column of outcomes") {
+  const io::sweep_file file =
+      file_of("batch,forward_ms,memory_GB\n4,10,2\n8,OOM,OOM\n16,,out of memory\n32,x,4\n");
+  REQUIRE(file.rows.size() == 3);
+  CHECK(file.rows[1].status == sweep_status::out_of_memory);
+  CHECK(file.rows[1].micro_batch == 8);
+  CHECK(file.rows[2].status == sweep_status::out_of_memory);
+  REQUIRE(file.bad.size() == 1);
+  CHECK(file.bad[0].reason == "forward is no number: x");
 }
 
 TEST_CASE("a total that its times do not add up to is no silent loss") {

@@ -52,6 +52,10 @@ struct read_row {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+[[nodiscard]] inline bool says_out_of_memory(std::string_view text) {
+  return is_any(gpuplan::detail::plain_name(text).text(), {"oom", "outofmemory", "ranoutofmemory"});
+}
+
 // What a line says of its end. Marks such as U+2705 are no letters and count as themselves.
 enum class said_outcome { ran, out_of_memory, not_measured };
 [[nodiscard]] inline said_outcome outcome_of(const std::optional<std::string>& text) {
@@ -60,11 +64,25 @@ enum class said_outcome { ran, out_of_memory, not_measured };
   if (is_any(plain.text(), {"ran", "ok", "okay", "done", "success", "passed"}) ||
       is_any(*text, {"✅", "✓", "✔"}))
     return said_outcome::ran;
-  if (is_any(plain.text(), {"oom", "outofmemory", "ranoutofmemory"}))
-    return said_outcome::out_of_memory;
+  if (says_out_of_memory(*text)) return said_outcome::out_of_memory;
   if (is_any(plain.text(), {"skipped", "failed", "outoftime", "error", "timeout"}))
     return said_outcome::not_measured;
   refuse(sweep_field::outcome, "is not known: " + *text);
+}
+
+// Likewise, of a whole line: without a column for it a time or the memory says that it ran out.
+[[nodiscard]] inline said_outcome outcome_of(const sweep_cells& cells) {
+  const auto says = [&](sweep_field field) {
+    return cells.text(field) && says_out_of_memory(*cells.text(field));
+  };
+  if (!cells.text(sweep_field::outcome))
+    for (std::size_t at = 0; at < sweep_fields; ++at) {
+      const auto field = static_cast<sweep_field>(at);
+      const sweep_unit unit = column_of(field).unit;
+      if ((unit == sweep_unit::time || unit == sweep_unit::memory) && says(field))
+        return said_outcome::out_of_memory;
+    }
+  return outcome_of(cells.text(sweep_field::outcome));
 }
 
 inline void require_valid(const sweep_row& row) {
@@ -154,7 +172,7 @@ inline constexpr double most_memory_bytes = 1e18;
   row.workers = count(sweep_field::workers).value_or(0);
   row.mixed_precision = truth_in(cells, sweep_field::mixed_precision).value_or(false);
   row.pinned_memory = truth_in(cells, sweep_field::pinned_memory).value_or(false);
-  switch (outcome_of(cells.text(sweep_field::outcome))) {
+  switch (outcome_of(cells)) {
     case said_outcome::not_measured:
       out.remark = shown(*cells.text(sweep_field::outcome)) + ", so there is nothing to read";
       return out;
@@ -251,9 +269,10 @@ inline void settle_memory(sweep_file& file) {
   std::sort(file.bad.begin(), file.bad.end(), before);
 }
 
-// The places of a head's columns; nothing where it is no head of a sweep.
+// The places of a head's columns; nothing where it is no head of a sweep: among the words of a
+// printed table two must be known where all are, else three, and of cells between commas one.
 [[nodiscard]] inline std::optional<std::vector<column_place>> places_of(
-    const std::vector<std::string>& head) {
+    const std::vector<std::string>& head, bool is_printed) {
   std::vector<column_place> places;
   bool has_batch = false;
   std::size_t known = 0;
@@ -262,7 +281,8 @@ inline void settle_memory(sweep_file& file) {
     known += places.back().field.has_value();
     has_batch = has_batch || places.back().field == sweep_field::micro_batch;
   }
-  if (!has_batch || known < 3) return std::nullopt;
+  if (!has_batch || head.size() < 2) return std::nullopt;
+  if (is_printed && known < 3 && known < head.size()) return std::nullopt;
   return places;
 }
 
@@ -337,7 +357,7 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
   for (std::int64_t line = 1; !text.empty(); ++line) {
     const auto words = words_of(take_line(text).text);
     if (!places) {
-      places = places_of(words);
+      places = places_of(words, true);
       if (!places) continue;
       if (const failure why = flaw_of_head(*places); gpuplan::detail::failed(why)) return why;
     } else if (!is_rule(words)) {
@@ -364,7 +384,7 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
     line += record.lines;
     if (record.cells.size() == 1 && without_spaces_around(record.cells.front()).empty()) continue;
     if (!places) {
-      places = places_of(record.cells);
+      places = places_of(record.cells, false);
       if (!places) return failure(errc::malformed_sweep).about("micro_batch");
       if (const failure why = flaw_of_head(*places); gpuplan::detail::failed(why)) return why;
     } else if (!record.is_quoted_right) {
@@ -406,13 +426,14 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
 /// Reads a sweep in whichever of the formats it is. Columns may be called and measured as other
 /// programs have it ("Batch", "I/O(ms)", "GPU%", "memory_GiB", "batch_size"); times and memory must
 /// state their unit, and columns that are not known are passed over. A printed table ends with a
-/// blank line or a rule. Missing workers are 0, missing precision is full, and memory is 0 where no
-/// line has any. Time in no phase counts as forward, also what a total has beyond its phases; where
-/// it has less, they count, and a remark says so. Counts reach to 2^40, steps from 1e-12 to 1e9 s,
-/// memory to 1e18 bytes. With quartiles of the step, as gpuplan writes
-/// them, times are medians: the phases are then scaled to the step's. Lines that cannot be used are
-/// in `bad`, with their reasons; for all or nothing see `all_rows`. Errors, of the whole file:
-/// `malformed_sweep` with the column that is missing; `sweep_column_without_unit`.
+/// blank line or a rule. A line ran out of memory where its outcome says so, or without one a time
+/// or the memory ("OOM"). Missing workers are 0, missing precision is full, and memory is 0 where
+/// no line has any. Time in no phase counts as forward, also what a total has beyond its phases;
+/// where it has less, they count, and a remark says so. Counts reach to 2^40, steps from 1e-12 to
+/// 1e9 s, memory to 1e18 bytes. With quartiles of the step, as gpuplan writes them, times are
+/// medians: the phases are then scaled to the step's. Lines that cannot be used are in `bad`, with
+/// their reasons; for all or nothing see `all_rows`. Errors, of the whole file: `malformed_sweep`
+/// with the column that is missing; `sweep_column_without_unit`.
 [[nodiscard]] inline result<sweep_file> read_sweep(std::string_view text) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
@@ -422,7 +443,7 @@ inline sweep_cells cells_of_words(const std::vector<std::string>& words,
     first = detail::without_spaces_around(detail::take_line(rest).text);
   std::string_view record = first;
   result<sweep_file> read = first.starts_with('{') ? detail::read_json_lines(text)
-                            : detail::places_of(detail::take_csv_record(record).cells)
+                            : detail::places_of(detail::take_csv_record(record).cells, false)
                                 ? detail::read_csv(text)
                                 : detail::read_printed(text);
   if (!read) return read;
