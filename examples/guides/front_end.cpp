@@ -21,6 +21,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -93,7 +94,7 @@ void hold_standard_streams() {
 }
 
 // What the command line said, option by option: a text, several, or true of a flag.
-nlohmann::ordered_json request_of(const CLI::App& app) {
+nlohmann::ordered_json request_of(const CLI::App& app, const asked_output& asked) {
   auto request = nlohmann::ordered_json::object();
   for (const CLI::Option* const option : app.get_options()) {
     if (option->count() == 0) continue;
@@ -101,22 +102,28 @@ nlohmann::ordered_json request_of(const CLI::App& app) {
     for (char& c : name)  // "sequence_length", and "model" of MODEL
       c = c == '-' ? '_' : gpuplan::detail::lower(c);
     if (name == "format" || name == "color") continue;
+    const auto given = asked.texts->find(option);
+    const std::vector<std::string> texts =
+        given == asked.texts->end() ? option->results() : given->second;
     if (option->get_items_expected_max() == 0) {
       request[name] = option->as<bool>();
-    } else if (option->results().size() == 1) {
-      request[name] = option->results().front();
+    } else if (texts.size() == 1) {
+      request[name] = texts.front();
     } else {
-      request[name] = option->results();
+      request[name] = texts;
     }
   }
   return request;
 }
 
 // The answer with what was asked, as docs/answer.schema.json describes it.
-std::string with_request(const program& is, const CLI::App& app, const std::string& answer) {
+std::string with_request(const program& is,
+                         const CLI::App& app,
+                         const asked_output& asked,
+                         const std::string& answer) {
   const nlohmann::ordered_json all = {{"gpuplan", version_number},
                                       {"command", is.name},
-                                      {"request", request_of(app)},
+                                      {"request", request_of(app, asked)},
                                       {"answer", nlohmann::ordered_json::parse(answer)}};
   return gpuplan::io::printable(
              all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
@@ -163,10 +170,13 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
   return error.what();
 }
 
-printed made_of(const program& is, const CLI::App& app, const output& as) {
+printed made_of(const program& is,
+                const CLI::App& app,
+                const asked_output& asked,
+                const output& as) {
   printed made = is.make(as);
   if (is.states_request && as.format == gpuplan::io::format::json)
-    made.text = with_request(is, app, made.text);
+    made.text = with_request(is, app, asked, made.text);
   return made;
 }
 
@@ -223,6 +233,15 @@ void describe(CLI::App& app, const program& is, asked_output& as) {
       ->check(CLI::IsMember(std::vector<std::string>{"auto", "always", "never"}))
       ->capture_default_str();
   is.add(app);
+  // Before what reads a text and puts a number in its place.
+  for (CLI::Option* const option : app.get_options())
+    if (option->get_items_expected_max() != 0)
+      option->transform(CLI::Validator(
+          [texts = as.texts, option](std::string& text) {
+            (*texts)[option].push_back(text);
+            return std::string();
+          },
+          ""));
 }
 
 int run_program(int argc, char** argv, const program& is) {
@@ -247,7 +266,7 @@ int run_program(int argc, char** argv, const program& is) {
   }
   try {
     const output as = for_standard_output(*gpuplan::io::format_named(asked.format), asked.color);
-    const printed made = made_of(is, app, as);
+    const printed made = made_of(is, app, asked, as);
     const int status = print(is.name, as_document(is, made.text, as));
     for (const std::string& problem : made.problems) complain(is.name, problem, 1);
     return made.problems.empty() ? status : 1;
@@ -267,7 +286,7 @@ printed answer(const program& is, const std::vector<std::string>& words, const o
   } catch (const CLI::ParseError& error) {
     throw bad_request(sentence_of(app, error));
   }
-  return made_of(is, app, as);
+  return made_of(is, app, asked, as);
 }
 
 void remark(const std::string& line) {

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,6 +22,7 @@
 
 namespace CLI {
 class App;
+class Option;
 class Validator;
 }  // namespace CLI
 
@@ -74,6 +77,9 @@ struct program {
 struct asked_output {
   std::string format;
   std::string color = "auto";
+  // The texts of each option, as they were given.
+  std::shared_ptr<std::map<const CLI::Option*, std::vector<std::string>>> texts =
+      std::make_shared<std::map<const CLI::Option*, std::vector<std::string>>>();
 };
 void describe(CLI::App& app, const program& is, asked_output& as);
 
