@@ -281,3 +281,31 @@ TEST_CASE("a configuration of more than 4 MiB is not read") {
   CHECK(complaint(llama + spaces).empty());
   CHECK(complaint(llama + spaces + ' ') == "it holds 4194305 bytes, and at most 4194304 are read");
 }
+
+TEST_CASE("PaliGemma without a field that its code needs is refused by that field") {
+  auto config = nlohmann::json::parse(
+      R"({"model_type":"paligemma","image_token_index":7,)"
+      R"("text_config":{"model_type":"gemma","hidden_size":64,"intermediate_size":128,)"
+      R"("num_attention_heads":2,"num_hidden_layers":2,"vocab_size":500},)"
+      R"("vision_config":{"model_type":"siglip_vision_model","hidden_size":64,"image_size":56,)"
+      R"("intermediate_size":128,"num_attention_heads":2,"num_hidden_layers":2,"patch_size":14,)"
+      R"("vision_use_head":false}})");
+  CHECK(complaint(config.dump()).empty());
+  config["vision_config"].erase("vision_use_head");
+  CHECK(has(complaint(config.dump()), "vision_use_head must be false"));
+}
+
+TEST_CASE("all parameters of a composite model train, and are those of its parts and others") {
+  const std::string config =
+      R"({"model_type":"qwen3_vl","text_config":{"hidden_size":64,"intermediate_size":128,)"
+      R"("num_attention_heads":2,"num_hidden_layers":4,"num_key_value_heads":1,"vocab_size":500},)"
+      R"("vision_config":{"depth":3,"hidden_size":32,"intermediate_size":64,"num_heads":2,)"
+      R"("out_hidden_size":64,"deepstack_visual_indexes":[0,1]}})";
+  gpuplan::composite_model model = read_hugging_face_config(config).composite;
+  REQUIRE(model.size() == 2);
+  // Two mergers of four patches of 32: a norm, and layers from 128 to 128 and from there to 64.
+  CHECK(model.other_parameters == 2 * 32 + 2 * (2 * 128 + 129 * 128 + 129 * 64));
+  CHECK(trainable_parameters(model) == parameters(model).total());
+  model.others_train = false;
+  CHECK(trainable_parameters(model) == parameters(model).total() - model.other_parameters);
+}

@@ -139,14 +139,16 @@ bool shares_experts(const framework& software, const training_setup& given) {
 }
 
 // By its name; else as transformers calls the model's, or where that does not run it or cannot
-// share its experts, the first of the catalogue that does. Trainers' files mean their own code.
+// share its experts, the first of the catalogue that does. Trainers' files mean their own code, and
+// parts are put together by that of their model alone.
 void choose_framework(const arguments& given, const named_model& model, training_setup& to) {
   auto chosen = given.framework.empty() ? catalog::implementation_of(model.known_as)
                                         : catalog::find_framework(given.framework);
   const bool shares = given.from.empty() && to.parallelism.expert_parallel > 1;
   const auto trains = [&](const framework& by) { return !shares || shares_experts(by, to); };
   const bool is_run = chosen && catalog::runs(chosen->framework, to);
-  if (given.framework.empty() && (!is_run || !trains(chosen->framework))) {
+  if (given.framework.empty() && to.composite == nullptr &&
+      (!is_run || !trains(chosen->framework))) {
     const catalog::framework_list able = catalog::frameworks_for(to);
     const auto* const other = std::find_if(
         able.begin(), able.end(), [&](const auto* one) { return trains(one->framework); });

@@ -104,6 +104,8 @@ inline void read_paligemma(config_reader& from, composite_model& model) {
   component& language = model.parts[1];
   read_part(from, "vision_config", "siglip_vision_model", tower);
   read_part(from, "text_config", "gemma", language);
+  if (tower.model.attention_pooling)
+    from.refuse("vision_config", "vision_use_head must be false for this reader, and not absent");
   language.model.tied_embeddings = from.flag("tie_word_embeddings", true);
   for (const char* key : {"projection_dim", "hidden_size", "vocab_size"}) from.ignore(key);
   const std::int64_t vocabulary = language.model.vocab_size;
