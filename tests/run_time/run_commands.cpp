@@ -612,7 +612,20 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
     CHECK(has(o.out, command == std::string("frameworks") ? "framework      llava" : name.c_str()));
   }
   CHECK(has(output_of_command("model", {file.name()}).out, "connector of 2 layers"));
-  CHECK(has(refusal_of("time", {file.name(), "--gpu", "h100-sxm"}), "composite true is not taken"));
+  for (const char* command : {"time", "plan"})
+    CHECK(
+        has(refusal_of(command, {file.name(), "--gpu", "h100-sxm", "--batch", "8"}),
+            "is made of several models, and how long a step of it takes is not estimated; gpuplan "
+            "memory and gpuplan fits"));
+  for (const char* command : {"memory", "fits"}) {
+    CHECK(has(refusal_of(command, {file.name(), "--lora", "16"}),
+              "--lora: of a model of several parts, as of this one, what is estimated is a step "
+              "that trains all weights"));
+    // An image of 56 pixels has 16 patches, each a token of the text.
+    CHECK(has(refusal_of(command, {file.name(), "--sequence-length", "15"}),
+              "sequence_length 15, at_least 16"));
+    CHECK(output_of_command(command, {file.name(), "--sequence-length", "16"}).status == 0);
+  }
   CHECK(has(refusal_of("memory", {"openvla-7b"}), "whose training step is not known; it is of "));
   CHECK(has(refusal_of("memory", {"openvla-7b"}), "gr00t-n1.5-3b, and of a config.json"));
   const std::string horizon = R"({"model_type": "vla_composite", "architectures": ["LlamaModel"],

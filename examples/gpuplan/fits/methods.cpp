@@ -51,9 +51,10 @@ void add_ways_of_torch(const training_setup& model,
                        std::vector<method>& all) {
   all = {{"fp32", "", in(model, fp32_precision), {}},
          {"bf16 mixed", "", in(model, bf16_mixed), {}},
-         {"pure bf16", "", in(model, bf16_pure), {}},
-         with_adapters(model, adapters, false),
-         with_adapters(model, adapters, true)};
+         {"pure bf16", "", in(model, bf16_pure), {}}};
+  if (model.framework.layers().trains_adapters)
+    for (const bool four_bits : {false, true})
+      all.push_back(with_adapters(model, adapters, four_bits));
   if (gpus == 1) return;
   const batch_plan several{.data_parallel = gpus};
   all.push_back({"bf16 mixed, DDP", "", shared(model, 0), several});

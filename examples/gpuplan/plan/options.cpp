@@ -276,6 +276,7 @@ named_request request_of(const arguments& given) {
 
   setups::named_setup named = setups::model_of(setting);
   setups::choose_trained(setting, named.setup);
+  setups::check_has_time(named);
   if (given.recompute) named.setup.recompute = *given.recompute;
   made.name = named.name;
   const choices all = choices_of(given, named.setup, gpus);

@@ -65,6 +65,7 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
   made.gpus = total_gpus(on.on);
   const setups::arguments there = setups::on_gpus(given.setup, made.gpus, given.batch);
   made.named = setups::setup_of(there);
+  setups::check_has_time(made.named);
   made.plan = there.plan;
   made.time = {.setup = made.named.setup,
                .on = on.on,

@@ -564,6 +564,10 @@ void choose_trained(const arguments& given, training_setup& to) {
   if (given.trained_by.size() > 1)
     throw bad_request(given.trained_by[0] + " and " + given.trained_by[1] +
                       " both say what trains; give one of them");
+  if (to.composite != nullptr && to.trains.what != training::full && !given.trained_by.empty())
+    throw bad_request(given.trained_by.front() +
+                      ": of a model of several parts, as of this one, what is estimated is a step "
+                      "that trains all weights; adapters and a share of the weights are not");
   // What PEFT adapts of a fused layer is all of it.
   if (given.lora_targets.empty()) {
     if (to.trains.adapters.targets == query_and_value)
@@ -577,6 +581,14 @@ void choose_trained(const arguments& given, training_setup& to) {
     if (!io::add_lora_target(name, targets))
       throw bad_request("--lora-targets: no layers are called " + name);
   to.trains.adapters.targets = targets;
+}
+
+void check_has_time(const named_setup& named) {
+  if (named.setup.composite == nullptr) return;
+  throw bad_request("MODEL " + named.name +
+                    " is made of several models, and how long a step of it takes is not estimated; "
+                    "gpuplan memory and gpuplan fits say what memory it takes, gpuplan model its "
+                    "parameters and FLOPs");
 }
 
 void train_adapters(training_setup& setup, std::int64_t rank, bool four_bits) {

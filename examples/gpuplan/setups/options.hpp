@@ -94,6 +94,10 @@ void choose_sharding(const arguments& given, gpuplan::training_setup& to);
 /// Sets what trains, with the layers that have adapters.
 void choose_trained(const arguments& given, gpuplan::training_setup& to);
 
+/// Throws `guides::bad_request` of a model of several parts: the time of its steps is not
+/// estimated.
+void check_has_time(const named_setup& named);
+
 /// Low-rank adapters of the rank; of QLoRA on a base in four bits, with what is not quantised in
 /// fp32 (PEFT's prepare_model_for_kbit_training).
 void train_adapters(gpuplan::training_setup& setup, std::int64_t rank, bool four_bits);
