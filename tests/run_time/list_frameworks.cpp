@@ -71,3 +71,23 @@ TEST_CASE("of a model it is said which can train it, with what, and why the othe
   CHECK(has(none.out, "; norm_at around of "));
   CHECK(!has(none.out, "the others"));
 }
+
+TEST_CASE("what a framework divides is listed, whatever the degree and beside what") {
+  const json rows = json_answer(frameworks_listed, std::vector<std::string>{"deepseek-v3"});
+  // 61 layers that two stages do not divide alike, and experts beside which a sequence is divided.
+  CHECK(framework_row(rows, "megatron-te")["parallelism"] == "tensor, pipeline, context, expert");
+  const json of_llama = json_answer(frameworks_listed, std::vector<std::string>{"llama-3-8b"});
+  CHECK(framework_row(of_llama, "megatron-fsdp")["engines"] == "megatron_fsdp");
+  const outcome plan = planned({"llama-3-8b",
+                                "--framework",
+                                "megatron-fsdp",
+                                "--gpu",
+                                "h100-sxm",
+                                "--batch",
+                                "64",
+                                "--format",
+                                "json"});
+  CAPTURE(plan.err);
+  REQUIRE(plan.status == 0);
+  CHECK(json::parse(plan.out)["answer"][0]["zero_stage"] == 3);
+}

@@ -5,6 +5,7 @@
 #include <gpuplan/io/framework_words.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/parallelism.hpp>
+#include <gpuplan/planner/domain.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>
@@ -48,20 +49,21 @@ bool is_valid(const training_setup& setup) { return static_cast<bool>(validate(s
 // A setup of the model by a framework and an engine, in its mixed format. Nothing where they do not
 // go together.
 known<training_setup> with_engine(training_setup setup, const engine_class* engine) {
-  const bool is_own = setup.framework.engine.is == &engine_classes::megatron;
-  if (is_own != (engine == &engine_classes::megatron)) return {};
+  // Megatron's code has its own, and they run no other.
+  const auto is_own = [](const engine_class* one) {
+    return one == &engine_classes::megatron || one == &engine_classes::megatron_fsdp;
+  };
+  const engine_class* usual = setup.framework.engine.is;
+  if (is_own(usual) || is_own(engine) ? engine != usual : false) return {};
   setup.framework.engine.is = engine;
-  setup.parallelism.zero_stage = engine->least_zero_stage == 0 ? 0 : engine->most_zero_stage;
+  setup.parallelism.zero_stage = setups::usual_zero_stage(*engine);
   setup.precision = *setups::recipe_named("bf16", engine);
   return is_valid(setup) ? known<training_setup>(setup) : known<training_setup>{};
 }
 
 std::vector<training_setup> by_engines(const training_setup& setup) {
   std::vector<training_setup> all;
-  for (const engine_class* engine : {&engine_classes::ddp,
-                                     &engine_classes::fsdp2,
-                                     &engine_classes::deepspeed,
-                                     &engine_classes::megatron})
+  for (const engine_class* engine : engine_classes::all)
     if (const auto found = with_engine(setup, engine)) all.push_back(*found);
   return all;
 }
@@ -102,16 +104,33 @@ std::string parallelism_of(const std::vector<training_setup>& setups) {
     const char* name;
     std::int64_t parallelism::*field;
   };
+  constexpr std::int64_t most = 64;
+  const auto divides = [&](const degree& one, std::int64_t by, bool along_sequence) {
+    return does_any(setups, [&](training_setup& setup) {
+      setup.parallelism.*one.field = by;
+      setup.parallelism.sequence_parallel = setup.parallelism.sequence_parallel || along_sequence;
+      if (one.field != &parallelism::pipeline_parallel) return true;
+      // In one of the ways that the planner splits layers which stages do not divide.
+      const parallelism as_set = setup.parallelism;
+      const detail::split_choices splits(setup, as_set, by);
+      for (std::int64_t which = 0; which < detail::split_choices::most; ++which) {
+        if (!splits.has(which)) continue;
+        splits[which].set(setup.parallelism.split);
+        if (is_valid(setup)) return true;
+      }
+      return false;
+    });
+  };
   std::string words;
   for (const degree& one : {degree{"tensor", &parallelism::tensor_parallel},
                             degree{"pipeline", &parallelism::pipeline_parallel},
                             degree{"context", &parallelism::context_parallel},
                             degree{"expert", &parallelism::expert_parallel}})
-    if (does_any(setups, [&](training_setup& setup) {
-          setup.parallelism.*one.field = 2;
-          return true;
-        }))
-      add(words, one.name);
+    for (std::int64_t by = 2; by <= most; ++by)
+      if (divides(one, by, false) || divides(one, by, true)) {
+        add(words, one.name);
+        break;
+      }
   return words;
 }
 

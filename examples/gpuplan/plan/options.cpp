@@ -40,8 +40,7 @@ constexpr double large_model = 15e9;
 
 // What a code trains by itself on one GPU, or on as few as it takes.
 training_setup undivided(training_setup setup) {
-  const bool gathers = setup.framework.engine.is->gathers_weights;
-  setup.parallelism = {.zero_stage = gathers ? 3 : 0};
+  setup.parallelism = {.zero_stage = setups::usual_zero_stage(*setup.framework.engine.is)};
   return setup;
 }
 
@@ -65,7 +64,7 @@ training_setup with_code(training_setup setup, const framework& code) {
 }
 training_setup with_engine(training_setup setup, const engine_class& engine) {
   setup.framework.engine.is = &engine;
-  setup.parallelism.zero_stage = engine.gathers_weights ? 3 : 0;
+  setup.parallelism.zero_stage = setups::usual_zero_stage(engine);
   return setup;
 }
 
@@ -308,7 +307,7 @@ named_request request_of(const arguments& given) {
                    .data_parallel = given.data_parallel,
                    .accumulation = given.accumulation};
   // One GPU shares with nobody.
-  if (gpus == 1 && !given.zero_stage && request.setup.framework.engine.is != &engine_classes::fsdp2)
+  if (gpus == 1 && !given.zero_stage && request.setup.framework.engine.is->least_zero_stage == 0)
     request.space.zero_stage = range<std::int64_t>{0, 0};
   made.run = runs::run_of(given.run, given.setup, request.effective_batch.high());
   request.samples = runs::samples_of(made.run, request.setup);

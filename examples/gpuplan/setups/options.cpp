@@ -134,7 +134,7 @@ bool shares_experts(const framework& software, const training_setup& given) {
   setup.parallelism = {};
   setup.parallelism.expert_parallel = given.parallelism.expert_parallel;
   setup.precision = *recipe_named("bf16", software.engine.is);
-  if (software.engine.is->gathers_weights) setup.parallelism.zero_stage = 3;
+  setup.parallelism.zero_stage = usual_zero_stage(*software.engine.is);
   return static_cast<bool>(validate(setup));
 }
 
@@ -500,7 +500,7 @@ named_setup model_of(const arguments& given) {
   named_setup made = read_model(given);
   const engine_class* engine = made.setup.framework.engine.is;
   made.setup.precision = *recipe_named("bf16", engine);
-  if (engine->gathers_weights) made.setup.parallelism.zero_stage = 3;
+  made.setup.parallelism.zero_stage = usual_zero_stage(*engine);
   check(validate(made.setup), made.setup);
   return made;
 }
@@ -533,6 +533,10 @@ arguments without_layout(arguments given) {
   given.setup.saves_costly_results = false;
   given.plan = {};
   return given;
+}
+
+int usual_zero_stage(const engine_class& engine) {
+  return engine.least_zero_stage == 0 ? 0 : engine.most_zero_stage;
 }
 
 void choose_sharding(const arguments& given, training_setup& to) {

@@ -88,6 +88,8 @@ void add_setup_options(CLI::App& app, arguments& to);
 /// Without layout, recomputation and batch: what is searched for, or compared, beside the rest.
 [[nodiscard]] arguments without_layout(arguments given);
 
+/// 3 of an engine that shares weights whatever is asked, else 0.
+[[nodiscard]] int usual_zero_stage(const gpuplan::engine_class& engine);
 /// Sets the engine of `--sharding`, or, where it is not given, that of files or else the one that
 /// the ZeRO stage needs.
 void choose_sharding(const arguments& given, gpuplan::training_setup& to);
