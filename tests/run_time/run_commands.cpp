@@ -458,7 +458,24 @@ TEST_CASE("jobs behind one another, and nodes that are taken back") {
                         "none",
                         "--time-limit",
                         "5m"}),
-            "wall_time"));
+            "--time-limit: a job of 5 min has no time for work: it takes "));
+}
+
+TEST_CASE("whether a run fits is a field of its own, with the micro-batch") {
+  const words run{"llama-3-8b", "--tokens", "1B", "--gpu", "h100-sxm"};
+  for (const char* command : {"cost", "run"}) {
+    words eight = run;
+    eight.insert(eight.end(), {"--gpus", "8", "--zero", "3", "--batch", "32"});
+    const json shared = rows_of(command, eight)[0];
+    CHECK(shared["fits"] == "yes");
+    CHECK(number(shared, "micro_batch") == 1);
+    const json alone = rows_of(command, run)[0];
+    CHECK(alone["fits"] == "no");
+    CHECK(has(alone["note"].get<std::string>(), " GiB a GPU at a micro-batch of 1, has "));
+  }
+  CHECK(rows_of("time", {"llama-3-8b", "--gpu", "4090"})[0]["fits"] == "no");
+  const words measured{"--step", "10", "--batch", "8", "--samples", "1e6", "--gpu", "4090"};
+  CHECK(rows_of("cost", measured)[0]["fits"].is_null());
 }
 
 TEST_CASE("a run that cannot be told is refused with what would be taken") {

@@ -164,8 +164,11 @@ choices choices_of(const arguments& given, const training_setup& setup, std::int
 std::int64_t batch_of_files(const setups::arguments& given, std::int64_t gpus) {
   const io::training_config& said = given.files.config;
   if (!said.global_batch && !said.micro_batch)
-    throw bad_request("--batch says how many samples a step has" +
-                      std::string(given.from.empty() ? "" : ", which the files of --from do not"));
+    throw bad_request(given.from.empty()
+                          ? "--batch is required: how many samples an optimizer step has, of " +
+                                std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs together")
+                          : "--batch says how many samples a step has, which the files of --from "
+                            "do not");
   return setups::on_gpus(given, gpus).plan.effective_batch();
 }
 

@@ -31,6 +31,16 @@ using guides::bad_request;
 
 constexpr std::size_t simulated_runs = 20'000;
 
+// "10 min", "3.5 h", "24 h".
+std::string readable(duration time) {
+  const auto rounded = [](double value, const char* unit) {
+    return io::decimal(std::round(100 * value) / 100, -1) + unit;
+  };
+  if (time < 60_s) return rounded(in(time, 1_s), " s");
+  if (time < 1_h) return rounded(in(time, 1_s) / 60, " min");
+  return rounded(in(time, 1_h), " h");
+}
+
 // What a node writes to a shared file system: BLOOM's 48 nodes wrote 2.3 TB in 40 s (its training's
 // chronicles).
 constexpr double usual_write_rate = 1.2;  // GB/s
@@ -144,10 +154,18 @@ class simulation {
 
   // Jobs behind one another: each queues, starts, and but for the last saves before its limit.
   [[nodiscard]] job_limits limits_of(const interrupted_run& is) const {
-    return {.time_limit = asked_.time_limit * 1_h,
-            .queue = asked_.queue * 1_h,
-            .start = is.restart,
-            .lost = is.stall + is.write};
+    const job_limits limits{.time_limit = asked_.time_limit * 1_h,
+                            .queue = asked_.queue * 1_h,
+                            .start = is.restart,
+                            .lost = is.stall + is.write};
+    const duration without_work = limits.start + limits.lost;
+    if (limits.time_limit > duration{} && limits.time_limit <= without_work)
+      throw bad_request("--time-limit: a job of " + readable(limits.time_limit) +
+                        " has no time for work: it takes " + readable(limits.start) +
+                        " to start (--restart) and " + readable(limits.lost) +
+                        " to save (--checkpoint, --stall), so the limit must be above " +
+                        readable(without_work));
+    return limits;
   }
   [[nodiscard]] job_chain chain_of_jobs(const interrupted_run& is, duration work) const {
     return checked(chain_of(work, limits_of(is)));
@@ -278,7 +296,7 @@ double spent(const run& by, budgeted what) {
 failure_rate rate_of(const request& asked) {
   if (asked.between_failures > 0)
     return {.of_job = asked.between_failures * 1_h,
-            .in_words = "a failure every " + io::decimal(asked.between_failures, -1) + " h"};
+            .in_words = "a failure every " + readable(asked.between_failures * 1_h)};
   if (asked.failures == "none") return {.in_words = "nothing fails"};
   if (asked.failures == "usual") {
     constexpr catalog::usual_device_time usual = catalog::usual_time_between_failures();
