@@ -328,6 +328,7 @@ void add_columns(io::table& to) {
                            "micro_batch",
                            "accumulation",
                            "memory_GiB",
+                           "fits",
                            "step_s",
                            "step_s_low",
                            "step_s_high",
@@ -380,6 +381,9 @@ void add_cells(std::vector<cell>& to, const described_plan& of) {
              plan.batch.micro_batch,
              plan.batch.accumulation,
              plan.required > bytes{} ? cell(in(plan.required, 1_GiB)) : cell(),
+             plan.required > bytes{}
+                 ? cell(plan.required <= usable_memory(of.model.on.gpu) ? "yes" : "no")
+                 : cell(),
              seconds(plan.step),
              seconds(step.low()),
              seconds(step.high()),

@@ -194,6 +194,8 @@ timed_run timed_run_of(const timed_words& given, const phase_words& phases) {
       weighted = weighted + off_of(one) * in(time, 1_s);
       all.tokens += one.tokens;
       if (all.note.empty()) all.note = one.note;
+      if (one.fits && !*one.fits) all.fits = one.fits;
+      if (one.micro_batch != all.micro_batch) all.micro_batch = 0;
       if (time > longest) {
         longest = time;
         all.stated = one.stated;

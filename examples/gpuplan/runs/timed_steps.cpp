@@ -88,8 +88,11 @@ timed_run estimated(const timed_words& given) {
                  static_cast<double>(one.tokens_of_sample);
     const bytes required = stated->memory.required(stated->plan);
     const bytes usable = usable_memory(on.on.gpu);
+    one.fits = required <= usable;
+    one.micro_batch = stated->plan.micro_batch;
     if (required > usable)
-      one.note = "needs " + io::decimal(in(required, 1_GiB), 1) + " GiB a GPU, has " +
+      one.note = "needs " + io::decimal(in(required, 1_GiB), 1) +
+                 " GiB a GPU at a micro-batch of " + std::to_string(one.micro_batch) + ", has " +
                  io::decimal(in(usable, 1_GiB), 1);
     made.on.push_back(one);
     if (!made.checkpoint) made.checkpoint = checkpoint_of(*stated);
@@ -125,6 +128,13 @@ void add_checkpoint_option(CLI::App& app, timed_words& to, const std::string& gr
 }
 
 std::string timed_step::name() const { return on.name.empty() ? on.on.gpu.id : on.name; }
+
+io::cell micro_batch_cell(const timed_step& one) {
+  return one.micro_batch > 0 ? io::cell(one.micro_batch) : io::cell();
+}
+io::cell fits_cell(const timed_step& one) {
+  return one.fits ? io::cell(*one.fits ? "yes" : "no") : io::cell();
+}
 
 timed_run timed_run_of(const timed_words& given) {
   if (!run_of(given.run, given.stated.setup, 1).is_given())

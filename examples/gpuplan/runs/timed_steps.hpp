@@ -2,6 +2,7 @@
 
 // The steps of a run on each of several clusters: as measured, or estimated of a layout.
 
+#include <gpuplan/io/table.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/run_phases.hpp>
@@ -43,6 +44,8 @@ struct timed_step {
   std::int64_t steps = 0;
   gpuplan::duration step{};
   std::shared_ptr<const stated_step> stated{};  // none where it was measured
+  gpuplan::known<bool> fits{};                  // likewise
+  std::int64_t micro_batch = 0;                 // 0: not known
   std::string note{};                           // that it does not fit
   double tokens = 0;                            // of all samples; 0: not known
   std::int64_t tokens_of_sample = 0;            // 0: not known
@@ -54,6 +57,10 @@ struct timed_step {
 
   [[nodiscard]] std::string name() const;  // of the cluster, or of its GPU
 };
+
+/// For programs: the micro-batch, and "yes" or "no"; nothing where the step was measured.
+[[nodiscard]] gpuplan::io::cell micro_batch_cell(const timed_step& one);
+[[nodiscard]] gpuplan::io::cell fits_cell(const timed_step& one);
 
 /// The same run on each cluster.
 struct timed_run {

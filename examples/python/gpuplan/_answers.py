@@ -109,6 +109,7 @@ class Step(Row):
     micro_batch: int
     accumulation: int
     memory_GiB: float
+    fits: bool | None
     step_s: float
     step_s_low: float
     step_s_high: float
@@ -194,6 +195,8 @@ class Cost(Row):
     gpu: str
     gpus: int
     batch: int | None
+    micro_batch: int | None
+    fits: bool | None
     step_s: float
     steps: int
     hours: float
