@@ -688,6 +688,9 @@ TEST_CASE("a model of several parts of the catalogue has its training step's mem
   CHECK(
       has(refused("vla_composite", R"(, "embodiments": 2)"), "are of model_type gr00t_composite"));
   CHECK(has(refused("gr00t_composite", R"(, "embodiments": 0)"), "must be 1 or more"));
+  const std::string but_for_heads = R"(, "embodiments": 2, "encoded": 8, "context_layers": 1,
+    "future_tokens": 2, "positions": 16)";
+  CHECK(has(refused("gr00t_composite", but_for_heads), "has no context_heads"));
 }
 
 TEST_CASE("GPUs that share a model are said, and how many replicas there are") {

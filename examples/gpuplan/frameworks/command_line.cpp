@@ -193,7 +193,8 @@ answer frameworks_of(const setups::named_model& model) {
   made.cannot.columns = columns_of({"framework", "why_not"});
   training_setup setup{.model = model.shape, .composite = model.parts.get()};
   setup.sequence_length = describe_model::usual_sequence_length(model.shape);
-  if (model.shape.kind == model_kind::encoder && model.shape.head == head_kind::none)
+  if (model.parts == nullptr && model.shape.kind == model_kind::encoder &&
+      model.shape.head == head_kind::none)
     setup.encodings = 2;
   // The classes of other models of several parts would put them together in another way.
   const auto own = catalog::implementation_of(model.known_as);

@@ -192,7 +192,9 @@ void set_length_and_encodings(const arguments& given, training_setup& to) {
     throw bad_request("--sequence-length " + length + ": the model has " + std::to_string(rows) +
                       " learned positions; --position-rows " + length + " gives it more");
   }
-  if (to.model.kind == model_kind::encoder && to.model.head == head_kind::none) to.encodings = 2;
+  const bool is_alone = to.composite == nullptr;
+  if (is_alone && to.model.kind == model_kind::encoder && to.model.head == head_kind::none)
+    to.encodings = 2;
 }
 
 // The model with its code; how it trains is not checked.

@@ -193,6 +193,7 @@ class config_reader {
   }
 
   void wrong(const char* key, const std::string& wanted) {
+    if (gpuplan::detail::failed(why_)) return;  // of a key that is not there, too
     refuse(key,
            std::string(key) + " must be " + wanted + ", not " + shortened(object_.at(key).dump()));
   }
