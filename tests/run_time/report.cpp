@@ -163,7 +163,7 @@ TEST_CASE("energy and CO2 of a run are those of its power and grid") {
     CHECK_MESSAGE(has(run, part), part);
   const std::string without_grid = page_with({"--tokens", "1e9"});
   CHECK(has(without_grid, "<dt>kWh</dt>"));
-  CHECK(has(without_grid, "its TDP, without host and cooling"));
+  CHECK(has(without_grid, "draws of its TDP; without host and cooling"));
   CHECK(!has(without_grid, "CO2"));
   CHECK(!has(page_with({"--power", "500", "--carbon", "2000"}), "CO2"));
 }

@@ -196,8 +196,9 @@ TEST_CASE("a batch that grows takes the steps that Megatron's counter gives it")
                     "4",
                     "--sequence-length",
                     "1024"};
-  const json grown =
-      rows_of("run", model + words{"--samples", "100000", "--batch-ramp", "32:32:20000"})[0];
+  const json grown = rows_of(
+      "run",
+      model + words{"--batch", "128", "--samples", "100000", "--batch-ramp", "32:32:20000"})[0];
   // Step by step, as get_num_microbatches is asked.
   std::int64_t steps = 0;
   std::int64_t of_batch[5] = {};
@@ -219,7 +220,8 @@ TEST_CASE("a batch that grows takes the steps that Megatron's counter gives it")
   }
   CHECK(number(grown, "training_days") == doctest::Approx(days).epsilon(2e-3));
   const auto why = [&](const char* ramp) {
-    return refusal_of("run", model + words{"--samples", "100000", "--batch-ramp", ramp});
+    return refusal_of("run",
+                      model + words{"--batch", "128", "--samples", "100000", "--batch-ramp", ramp});
   };
   CHECK(has(why("32:32"), "START:INCREMENT:SAMPLES"));
   CHECK(has(why("32:32:20000:1"), "START:INCREMENT:SAMPLES"));
