@@ -322,7 +322,7 @@ def run(model: Model | None = None, /, **options: Unpack[keywords.Run]) -> Runs:
     >>> whole = gpuplan.run(step="10s", batch=2048, tokens=1e12, sequence_length=4096, price=3,
     ...                     gpu={"h100-sxm": 1024}, checkpoint="980GB", failures="llama_3_405b")[0]
     >>> round(whole.days_low, 1), round(whole.days, 1), round(whole.days_high, 1)
-    (14.9, 15.0, 15.3)
+    (13.9, 14.0, 14.1)
     """
     return Runs("run", {"model": model}, options)
 
