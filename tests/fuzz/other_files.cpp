@@ -11,6 +11,8 @@
 #include <gpuplan/io/slurm_nodes.hpp>
 #include <gpuplan/io/sweep/rows.hpp>
 #include <gpuplan/model.hpp>
+#include <gpuplan/parameters.hpp>
+#include <gpuplan/result.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +27,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   switch (data[0] % 8) {
     case 0: {
       const io::hugging_face_config config = io::read_hugging_face_config(text);
-      // What is read is a model that has parameters.
-      if (config.shape && !validate(*config.shape)) std::abort();
+      // What is read is a model that has parameters, or `validate` says why it can be none.
+      if (config.shape) {
+        const auto valid = validate(*config.shape);
+        if (valid ? parameters(*config.shape).total() <= 0
+                  : *gpuplan::failure_text(valid.why()).c_str() == '\0')
+          std::abort();
+      }
       if (!config.shape && config.reason.empty()) std::abort();
       break;
     }
