@@ -285,6 +285,26 @@ TEST_CASE("the first of several files counts, and what another says otherwise is
   CHECK(made.remarks[0].text == "is 2 in one file and 3 in that of test; the first is taken");
 }
 
+TEST_CASE("an optimizer on the host takes time, and what no file says of the host is told") {
+  const auto asked = [](const std::string& offload) {
+    const temporary_file file(
+        "{\"train_micro_batch_size_per_gpu\": 1, \"bf16\": {\"enabled\": true},\n"
+        " \"zero_optimization\": {\"stage\": 2" +
+            offload + "}}",
+        "gpuplan.json");
+    const std::vector<std::string> words = {
+        file.name(), "--model", "llama-3-8b", "--gpu", "h100-sxm", "--gpus", "8"};
+    return std::pair{json_answer(checked, words), checked(words).out};
+  };
+  const auto [on_device, plain] = asked("");
+  const auto [on_host, told] = asked(", \"offload_optimizer\": {\"device\": \"cpu\"}");
+  // an eighth of 8.03e9 parameters of 28 bytes each at 40 GB/s, and more
+  CHECK(value_of(on_host, "verdict", "step_s").get<double>() >
+        value_of(on_device, "verdict", "step_s").get<double>() + 0.65);
+  CHECK(has(told, "reads and writes 40 GB/s of its states for each GPU"));
+  CHECK_FALSE(has(plain, "reads and writes"));
+}
+
 TEST_CASE("launchers' files name the GPU as clouds and clusters do") {
   const std::string folder =
       (std::filesystem::temp_directory_path() / ("gpuplan_launched_" + std::to_string(getpid())))

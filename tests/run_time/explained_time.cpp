@@ -52,6 +52,8 @@ random_step roll_varied_step(dice& roll) {
   if (roll.one_in(4)) costs.gathered_at_most = 20_GBps;
   if (roll.coin()) costs.hidden_tensor_communication = 0.4;
   if (roll.coin()) step.model.efficiency.kernel_floor = 8_us;
+  if (roll.one_in(4) && step.model.on.gpu.pcie)
+    setup.parallelism.optimizer_on_host = setup.parallelism.weights_on_host = true;
   if (roll.one_in(4) && step.model.on.gpu.dense.fp8) setup.precision = bf16_mixed_with_fp8;
   if (roll.one_in(4)) {
     setup.trains = {.what = training::last_layers, .last_layers = 1};

@@ -616,6 +616,52 @@ TEST_CASE("what does not train takes no gradient") {
                errc::out_of_bounds);
 }
 
+constexpr framework deepspeed = [] {
+  framework made = catalog::hugging_face_llama;
+  made.engine.is = &engine_classes::deepspeed;
+  return made;
+}();
+constexpr roofline_time sharded_states(bool on_host) {
+  return {.setup = {.model = catalog::llama_3_8b,
+                    .sequence_length = 2048,
+                    .precision = bf16_master,
+                    .parallelism = {.zero_stage = 2, .optimizer_on_host = on_host},
+                    .framework = deepspeed},
+          .on = {.gpu = catalog::h100_sxm5_80gb, .gpus_per_node = 8},
+          .efficiency = catalog::hopper};
+}
+
+// A rank's eighth: of AdamW 28 bytes for each parameter at the host's rate, and its gradient in
+// fp32 and its weight in bf16 over PCIe 5 of 16 lanes.
+TEST_CASE("a step on the host is bound by its memory and by PCIe") {
+  CONSTEXPR batch_plan plan{.micro_batch = 1, .data_parallel = 8};
+  CONSTEXPR step_breakdown on_device = sharded_states(false).breakdown(plan);
+  CONSTEXPR step_breakdown on_host = sharded_states(true).breakdown(plan);
+  CONSTEXPR double updated = 8'030'261'248 / 8.0;
+  CONSTEXPR double copies = 6 / (32e9 * 16 / 8 * 128 / 130 * 0.877);
+  STATIC_CHECK(near(on_host.optimizer.value(), updated * (28 / 40e9 + copies)));
+  STATIC_CHECK(near((on_host.total() - on_host.optimizer).value(),
+                    (on_device.total() - on_device.optimizer).value()));
+  STATIC_CHECK(on_device.optimizer < 0.05 * on_host.optimizer);
+  // what is on the host passes PCIe for every micro-batch
+  CONSTEXPR auto offloaded = [](bool weights) {
+    roofline_time made = sharded_states(weights);
+    made.setup.precision = bf16_mixed;
+    made.setup.parallelism.zero_stage = 3;
+    made.setup.parallelism.weights_on_host = weights;
+    made.setup.framework.engine.is = &engine_classes::fsdp2;
+    return made.breakdown({.micro_batch = 1, .data_parallel = 8});
+  };
+  STATIC_CHECK(offloaded(true).parameter_communication > offloaded(false).parameter_communication);
+  // a device whose link nobody knows
+  CONSTEXPR auto refused = [] {
+    roofline_time made = sharded_states(true);
+    made.on.gpu.pcie = {};
+    return validate(made).why().code;
+  };
+  STATIC_CHECK(refused() == errc::not_known);
+}
+
 TEST_CASE("four-bit matrices are made whole for every product") {
   CONSTEXPR step_breakdown whole = with_adapters({}).breakdown(of_two);
   CONSTEXPR step_breakdown four_bit = with_adapters(four_bit_base).breakdown(of_two);

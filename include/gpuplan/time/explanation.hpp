@@ -63,7 +63,7 @@ enum class time_cause {
   short_kernels,    // shorter than any kernel takes
   elements,         // bytes of element-wise kernels
   stragglers,       // what the slowest device's kernels take longer
-  optimizer,        // bytes of states, gradients and weights
+  optimizer,        // bytes of states, gradients and weights; on the host s
   all_reduces,      // of tensor parallelism
   ring,             // of context parallelism
   all_to_alls,      // of experts' tokens
@@ -347,10 +347,19 @@ class step_explainer : step_composer {
   constexpr void gather(double parameters, double calls) {
     if (!gathers_in_passes()) return;
     share(calls, parameters * communication_.gathered_bytes());
+    copy(calls, parameters, bits_per_element(setup_.precision.weights) / 8.0);
+  }
+  // Beside them, where weights are on the host.
+  constexpr void copy(double calls, double parameters, double each) {
+    const double seconds = calls * host_copy_time(parameters, each);
+    if (seconds == 0) return;
+    sharing_.whole += seconds;
+    sharing_.bytes += calls * parameters * each / count(communication_.sharing_ranks());
   }
   constexpr void scatter(double parameters, double calls) {
     const double size = parameters * communication_.gradient_bytes();
     share(calls, size);
+    copy(calls, parameters, communication_.gradient_bytes());
     const std::int64_t ranks = communication_.sharing_ranks();
     collect(sharing_,
             collective::all_reduce,
@@ -583,14 +592,20 @@ class step_explainer : step_composer {
                  costs_.hides_parameters,
                  step.parameters));
     const double moved = step.optimizer * on_.elements;
-    if (step.optimizer > 0)
+    const bool on_host = layout_.optimizer_on_host;
+    if (step.optimizer > 0 && on_host)
+      add({.part = &step_breakdown::optimizer,
+           .cause = time_cause::optimizer,
+           .bound_by = time_resource::host,
+           .amount = step.optimizer});
+    if (step.optimizer > 0 && !on_host)
       add({.part = &step_breakdown::optimizer,
            .cause = time_cause::optimizer,
            .bound_by = time_resource::memory,
            .unit = amount_unit::byte,
            .amount = moved,
            .rate = own_.elements});
-    if (step.optimizer > 0 && given_.straggler_slowdown != 1)
+    if (step.optimizer > 0 && !on_host && given_.straggler_slowdown != 1)
       add({.part = &step_breakdown::optimizer,
            .cause = time_cause::stragglers,
            .bound_by = time_resource::stragglers,

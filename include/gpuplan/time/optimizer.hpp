@@ -2,11 +2,22 @@
 
 // What an optimizer's step moves.
 
+#include <gpuplan/communication.hpp>
+#include <gpuplan/gpu.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/training_setup.hpp>
+#include <gpuplan/units.hpp>
 
 namespace gpuplan {
+
+/// The bytes in a second that a rank's optimizer on the host reads and writes: DeepSpeed's CPU Adam
+/// took 8.2 s for 11.6e9 parameters (deepspeedai/DeepSpeed#735), of 28 bytes each; of its host and
+/// ranks nothing is said. Eight such ranks take half of what 16 channels of DDR5-4800 move. Others:
+/// 103 GB/s by torch's fused AdamW on 16 cores beside one H200, a host to itself (measured); 6 GB/s
+/// by DeepSpeed on nodes of 8 A100 (DeepSpeed#6834: 10 s for 2.3e9 parameters a rank). How a host's
+/// ranks share its memory is not counted.
+inline constexpr bandwidth host_optimizer_rate = 40_GBps;
 
 /// The bytes that an optimizer reads and writes for each parameter it updates: states and weights
 /// both ways and the gradient once, in formats as the setup has them; a loop by operators (foreach,
@@ -14,8 +25,9 @@ namespace gpuplan {
 /// in-place operators with a number 2, with a tensor 3, of addcdiv_ 4); clipping reads the gradient
 /// twice more and writes it. Measured on an H100 at 0.8 of its bandwidth, foreach: AdamW 80 bytes
 /// (20 values), SGD 12 (3), with momentum 32 (8), RMSprop and Adagrad 52 (13); of Adafactor, which
-/// is not counted, 107.
-[[nodiscard]] constexpr double optimizer_bytes(const training_setup& setup) {
+/// is not counted, 107. `by_one_kernel`: whatever the loop is called.
+[[nodiscard]] constexpr double optimizer_bytes(const training_setup& setup,
+                                               bool by_one_kernel = false) {
   const optimizer& rule = setup.optimizer;
   const bool adapts = setup.trains.what == training::adapters;
   const double weights =
@@ -52,9 +64,31 @@ namespace gpuplan {
   const double once = gradient + 2 * updated + 2 * states * state;
   const double cast = setup.precision.master_weights ? weights : 0;
   const double clip = rule.clips_gradients ? 3 * gradient : 0;
-  const bool is_one_kernel =
-      rule.loop == optimizer_loop::fused || rule.library != optimizer_library::torch;
+  const bool is_one_kernel = by_one_kernel || rule.loop == optimizer_loop::fused ||
+                             rule.library != optimizer_library::torch;
   return (is_one_kernel ? once : detail::larger_of(once, values * updated)) + cast + clip;
+}
+
+/// The bytes in a second that copies between a device and its host reach. Precondition: `gpu.pcie`
+/// is known.
+[[nodiscard]] constexpr double host_copy_rate(const gpu_spec& gpu) {
+  return gpu.pcie->each_direction().value() * link_data::pcie.copy_share;
+}
+
+/// The seconds of a step on the host, where its states are, for each parameter of a rank: what
+/// `optimizer_bytes` counts at `host_optimizer_rate`. Without `weights_on_host` its gradient goes
+/// there and its weight comes back, one after the other; what an engine hides of that behind the
+/// backward pass is counted too. `gradient_bytes`: of one. Precondition: `gpu.pcie` is known.
+[[nodiscard]] constexpr double host_step_seconds(const training_setup& setup,
+                                                 const gpu_spec& gpu,
+                                                 double gradient_bytes) {
+  const bool adapts = setup.trains.what == training::adapters;
+  const double weights =
+      bits_per_element(adapts ? setup.trains.adapters.weights : setup.precision.weights) / 8.0;
+  const double copied = setup.parallelism.weights_on_host ? 0 : gradient_bytes + weights;
+  const bool has_own_loop = setup.framework.engine.is->has_own_step;  // DeepSpeed's CPU Adam
+  return optimizer_bytes(setup, has_own_loop) / host_optimizer_rate.value() +
+         copied / host_copy_rate(gpu);
 }
 
 }  // namespace gpuplan

@@ -42,9 +42,11 @@ struct sample_loader {
 /// its FLOPs at the share of the dense peak that the efficiency states, in whole waves of tiles,
 /// and of its bytes at that of the memory's bandwidth (time/kernels.hpp); collectives take what
 /// `collective_time` says, less what runs beside kernels (time/communication.hpp); stages wait for
-/// each other as their schedule has it (time/pipeline.hpp). Of 892 steps that others published it
-/// is off by 2.5 to 10 % in the mean of a source and 1.1 to 7 % in the median, and by up to 25 % in
-/// the mean where a source is left out of the fit; stacks that nobody timed were 8 to 40 % slower
+/// each other as their schedule has it (time/pipeline.hpp); an optimizer on the host is bound by
+/// the host's memory and PCIe (`host_step_seconds`), as a part `optimizer`. Of 892 steps that
+/// others published it is off by 2.5 to 10 % in the mean of a source and 1.1 to 7 % in the median,
+/// and by up to 25 % in the mean where a source is left out of the fit; stacks that nobody timed
+/// were 8 to 40 % slower
 /// (`step_range`). Valid for devices and frameworks with values of their own
 /// (catalog/device_efficiencies.hpp, `framework::costs`).
 struct roofline_time {
@@ -223,6 +225,9 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
   if (const failure why = detail::flaw_of_software(model.setup.framework); detail::failed(why))
     return why;
   if (const failure why = detail::flaw_of_rates(model); detail::failed(why)) return why;
+  const parallelism& layout = model.setup.parallelism;
+  if ((layout.optimizer_on_host || layout.weights_on_host) && !model.on.gpu.pcie)
+    return failure(errc::not_known).about("pcie");
   if (model.loader) {
     for (const failure& why : {detail::flaw(model.loader->per_sample, "per_sample"),
                                detail::flaw(model.loader->per_node, "per_node")})
@@ -700,15 +705,24 @@ class step_composer {
     const bool frees_them = setup_.framework.engine.is->gathers_weights;
     return layout_.zero_stage == 3 || (layout_.zero_stage == 2 && frees_them);
   }
+  // Of a rank's part, where weights are on the host.
+  constexpr double host_copy_time(double parameters, double bytes) const {
+    if (!layout_.weights_on_host) return 0;
+    return parameters / count(communication_.sharing_ranks()) * bytes /
+           host_copy_rate(given_.on.gpu);
+  }
   // To gather weights for a pass, and to add their gradients up.
   constexpr double gather_time(double parameters) const {
     if (!gathers_in_passes()) return 0;
+    const double held = bits_per_element(setup_.precision.weights) / 8.0;
     return factors_.sharing *
-           communication_.sharing_time(parameters * communication_.gathered_bytes());
+           (communication_.sharing_time(parameters * communication_.gathered_bytes()) +
+            host_copy_time(parameters, held));
   }
   constexpr double scatter_time(double parameters) const {
+    const double each = communication_.gradient_bytes();
     return factors_.sharing *
-           communication_.scatter_time(parameters * communication_.gradient_bytes());
+           (communication_.scatter_time(parameters * each) + host_copy_time(parameters, each));
   }
   // How much longer a pass takes with a layer's communication beside each.
   constexpr double exposed_of_pass(
@@ -811,7 +825,11 @@ class step_composer {
     const double updated = stage == 0 ? others + experts
                                       : others / count(communication_.sharing_ranks()) +
                                             experts / count(communication_.expert_replicas());
-    step.optimizer = factors_.optimizer * updated * optimizer_bytes(setup_) / on_.elements;
+    step.optimizer =
+        factors_.optimizer * updated *
+        (layout_.optimizer_on_host
+             ? host_step_seconds(setup_, given_.on.gpu, communication_.gradient_bytes())
+             : optimizer_bytes(setup_) / on_.elements);
   }
 };
 

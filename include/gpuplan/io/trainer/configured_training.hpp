@@ -17,7 +17,9 @@
 #include <gpuplan/model.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/time/optimizer.hpp>
 #include <gpuplan/training_setup.hpp>
+#include <gpuplan/units.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -432,13 +434,20 @@ class training_builder {
       if (engine == known->name->text) software.engine.is = known;
     if (says_yes(config_.liger_kernels)) {
       software.implementation.liger_kernels = true;
-      if (!catalog::runs(software, to_.setup)) {
+      const bool is_shared = software.engine.is->gathers_weights || stage == 3;
+      if (is_shared || !catalog::runs(software, to_.setup)) {
         software.implementation.liger_kernels = false;
         assume("liger_kernels",
                std::string("no kernels of Liger: the estimate does not know them in ") +
                    software.name + " under " + std::string(engine));
       }
     }
+    if (to_.setup.parallelism.optimizer_on_host)
+      assume("host_optimizer_rate",
+             "an optimizer on a host that reads and writes " +
+                 text(static_cast<std::int64_t>(in(host_optimizer_rate, 1_GBps))) +
+                 " GB/s of its states for each GPU: no file says what the host can; 6 to 103 were "
+                 "measured");
     if (!config_.zero_stage && stage > 0)
       assume("zero_stage",
              "ZeRO-" + text(stage) + ", which " + std::string(engine) +
