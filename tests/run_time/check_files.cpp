@@ -285,6 +285,54 @@ TEST_CASE("the first of several files counts, and what another says otherwise is
   CHECK(made.remarks[0].text == "is 2 in one file and 3 in that of test; the first is taken");
 }
 
+// A folder of this process, which is gone behind it.
+struct written_folder {
+  std::string name =
+      (std::filesystem::temp_directory_path() / ("gpuplan_plan_" + std::to_string(getpid())))
+          .string();
+  written_folder() = default;
+  written_folder(const written_folder&) = delete;
+  written_folder& operator=(const written_folder&) = delete;
+  ~written_folder() { std::filesystem::remove_all(name); }
+
+  // A file of this name in it, with its path.
+  [[nodiscard]] std::string with(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories(name);
+    std::ofstream(name + "/" + file) << text;
+    return name + "/" + file;
+  }
+};
+
+TEST_CASE("a plan of QLoRA is written for the trainers that have it, and is QLoRA again") {
+  for (const auto& [tool, file] : {std::pair{"axolotl", "axolotl.yaml"},
+                                   std::pair{"hf", "arguments.yaml"},
+                                   std::pair{"llama-factory", "llama_factory.yaml"}}) {
+    const written_folder folder;
+    CAPTURE(tool);
+    const outcome o = planned({"llama-3-8b",
+                               "--qlora",
+                               "16",
+                               "--gpu",
+                               "4090",
+                               "--gpus",
+                               "1",
+                               "--batch",
+                               "16",
+                               "--write",
+                               tool,
+                               "--into",
+                               folder.name});
+    CAPTURE(o.err);
+    REQUIRE(o.status == 0);
+    CHECK(has(o.out, "adapters.base.rest_in_fp32"));
+    const io::read_config read = io::read_training_file(file, read_text(folder.name + "/" + file));
+    REQUIRE_MESSAGE(read, read.why);
+    REQUIRE(read.config.adapters);
+    CHECK(read.config.adapters->rank == 16);
+    CHECK(read.config.adapters->base == double_quantised_base);
+  }
+}
+
 TEST_CASE("an optimizer on the host takes time, and what no file says of the host is told") {
   const auto asked = [](const std::string& offload) {
     const temporary_file file(

@@ -297,7 +297,8 @@ inline void write_adapters(settings_writer& to, const training_config& config) {
   const lora& is = *to.take(&training_config::adapters);
   to.put("adapter", is.base.block != 0 ? "qlora" : "lora");
   if (is.base.block != 0) to.put("load_in_4bit", true);
-  if (is.base == four_bit_base) to.put("bnb_config_kwargs.bnb_4bit_use_double_quant", false);
+  if (is.base.block != 0 && is.base.scale_block == 0)
+    to.put("bnb_config_kwargs.bnb_4bit_use_double_quant", false);
   to.put("lora_r", is.rank);
   if (is.targets == all_linear)
     to.put("lora_target_linear", true);
@@ -305,8 +306,7 @@ inline void write_adapters(settings_writer& to, const training_config& config) {
     to.put("lora_target_modules", hugging_face::target_names(is.targets));
   if (is.magnitudes) to.put("peft_use_dora", true);
   hugging_face::write_saved_modules(to, "lora_modules_to_save", is);
-  if (is.bias != lora_bias::none) to.leave("adapters.bias");
-  if (is.weights != number_format::fp32) to.leave("adapters.weights");
+  hugging_face::leave_parts_of_adapters(to, is);
 }
 
 inline void write_schedule(settings_writer& to, const training_config& config) {

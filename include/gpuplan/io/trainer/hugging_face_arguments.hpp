@@ -355,8 +355,7 @@ inline void write_adapters(settings_writer& to, const training_config& config) {
   write_saved_modules(to, "lora_modules_to_save", is);
   if (is.base.block != 0) to.put("load_in_4bit", true);
   if (is.base.scale_block != 0) to.put("use_bnb_nested_quant", true);
-  if (is.bias != lora_bias::none) to.leave("adapters.bias");
-  if (is.weights != number_format::fp32) to.leave("adapters.weights");
+  leave_parts_of_adapters(to, is);
 }
 
 // torchrun's part of a command, where the machines are known.

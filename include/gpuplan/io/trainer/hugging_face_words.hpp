@@ -359,6 +359,14 @@ inline void write_saved_modules(settings_writer& to, const char* key, const lora
   if (!names.empty()) to.put(key, std::move(names));
 }
 
+/// Parts of adapters that formats with words for PEFT have none for. In which format the rest of a
+/// base in four bits is, trainers decide: axolotl has it in the one that it loads.
+inline void leave_parts_of_adapters(settings_writer& to, const lora& adapters) {
+  if (adapters.bias != lora_bias::none) to.leave("adapters.bias");
+  if (adapters.weights != number_format::fp32) to.leave("adapters.weights");
+  if (adapters.base.rest_in_fp32) to.leave("adapters.base.rest_in_fp32");
+}
+
 /// Why no adapters of PEFT are these; empty: they can be.
 inline std::string flaw_of_adapters(const training_config& config) {
   if (config.trains && *config.trains != training::full && *config.trains != training::adapters)
@@ -373,8 +381,10 @@ inline std::string flaw_of_adapters(const training_config& config) {
   if (is.rank < 1) return "adapters.rank is " + std::to_string(is.rank) + "; 1 or more is taken";
   if (target_names(is.targets).empty())
     return "adapters.targets: not all of them are modules that LLaMA and its like have";
+  quantised_base base = is.base;
+  base.rest_in_fp32 = false;  // the trainer's own matter
   const bool is_usual =
-      is.base == quantised_base{} || is.base == four_bit_base || is.base == double_quantised_base;
+      base == quantised_base{} || base == four_bit_base || base == double_quantised_base;
   if (!is_usual)
     return "adapters.base: four_bit_base and double_quantised_base are taken, bitsandbytes' blocks "
            "of 64 and 256";

@@ -103,9 +103,8 @@ inline void write_method(settings_writer& to, const training_config& config) {
     if (is.copy_head) saved.emplace_back("lm_head");
     if (!saved.empty()) to.put("additional_target", joined_names(saved));
     if (is.base.block != 0) to.put("quantization_bit", 4);
-    if (is.base == four_bit_base) to.put("double_quantization", false);
-    if (is.bias != lora_bias::none) to.leave("adapters.bias");
-    if (is.weights != number_format::fp32) to.leave("adapters.weights");
+    if (is.base.block != 0 && is.base.scale_block == 0) to.put("double_quantization", false);
+    hugging_face::leave_parts_of_adapters(to, is);
   }
 }
 
