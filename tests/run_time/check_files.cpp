@@ -333,6 +333,17 @@ TEST_CASE("a plan of QLoRA is written for the trainers that have it, and is QLoR
   }
 }
 
+TEST_CASE("a micro-batch that no device holds is answered as any other") {
+  for (const char* samples : {"100000000", "4000000000"}) {
+    const temporary_file file(std::string("base_model: meta-llama/Llama-3.1-8B\nbf16: true\n"
+                                          "sequence_len: 2048\nadapter: lora\nlora_r: 8\n"
+                                          "micro_batch_size: ") +
+                              samples);
+    CHECK(value_of(json_answer(checked, {file.name(), "--gpu", "4090"}), "verdict", "fits") ==
+          "no");
+  }
+}
+
 TEST_CASE("an optimizer on the host takes time, and what no file says of the host is told") {
   const auto asked = [](const std::string& offload) {
     const temporary_file file(

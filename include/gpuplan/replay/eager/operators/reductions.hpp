@@ -85,15 +85,16 @@ constexpr device_work touch_reduction(
   if ((reduced * outputs - 1) * bytes + 1 <= std::numeric_limits<std::int32_t>::max())
     return touch(t, scratch_of_reduction(t.device, reduced, outputs, fastest));
   const bool halves_outputs = fastest ? outputs > 1 : reduced == 1;
-  const std::int64_t half = (halves_outputs ? outputs : reduced) / 2;
-  device_work first, second;
-  if (halves_outputs) {
-    first = touch_reduction(t, bytes, reduced, half, fastest);
-    second = touch_reduction(t, bytes, reduced, outputs - half, fastest);
-  } else {
-    first = touch_reduction(t, bytes, half, outputs, fastest);
-    second = touch_reduction(t, bytes, reduced - half, outputs, fastest);
-  }
+  const auto part = [&](std::int64_t size) {
+    return halves_outputs ? touch_reduction(t, bytes, reduced, size, fastest)
+                          : touch_reduction(t, bytes, size, outputs, fastest);
+  };
+  const std::int64_t whole = halves_outputs ? outputs : reduced;
+  const device_work first = part(whole / 2);
+  // No device holds a TiB, and there would be as many parts as its size asks for: one half counts
+  // for both.
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  const device_work second = reduced * outputs > most / bytes ? first : part(whole - whole / 2);
   return {.kernels = first.kernels + second.kernels, .fills = first.fills + second.fills};
 }
 
