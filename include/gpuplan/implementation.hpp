@@ -71,7 +71,6 @@ struct layer_class {
   bool quantises_linears = false;     // Transformer Engine's fp8 and fp4, where that runs them
   bool has_flash = true;              // a fused kernel without a bias
   bool has_flash_alone = false;       // no other kernel
-  bool has_windowed_flash = true;     // with a sliding window too
   bool biases_scores = false;         // by distance: a number for each pair of tokens and head
   bool has_liger_kernels = false;     // Liger's in place of its functions
   bool composes_recurrences = false;  // of operators, whose time nobody knows

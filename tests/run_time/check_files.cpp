@@ -344,6 +344,31 @@ TEST_CASE("a micro-batch that no device holds is answered as any other") {
   }
 }
 
+TEST_CASE("FlashAttention's package sees a window without a mask") {
+  const std::string mistral =
+      "base_model: mistralai/Mistral-7B-v0.1\nsequence_len: 8192\nflash_attention: true\n"
+      "micro_batch_size: 1\nbf16: true\nadapter: lora\nlora_r: 8\n";
+  const auto required = [&](const std::string& text) {
+    const temporary_file file(text);
+    return value_of(
+               json_answer(checked, {file.name(), "--gpu", "h100-sxm"}), "verdict", "required_GiB")
+        .get<double>();
+  };
+  io::read_config read = io::read_training_file("a.yaml", mistral);
+  const auto with_window = [&](std::int64_t window) {
+    transformer shape = catalog::mistral_7b_v0_1;
+    shape.sliding_window = window;
+    const io::configured_training made =
+        io::configured(read, {.shape = shape, .called = "mistral"});
+    REQUIRE_MESSAGE(made, made.why);
+    return transformer_memory{
+        made.setup, usual_fragmentation, nccl_channels(catalog::h100_sxm5_80gb)}
+        .required(made.plan);
+  };
+  CHECK(with_window(4096) == with_window(0));
+  CHECK(required(mistral) == doctest::Approx(in(with_window(0), 1_GiB)));
+}
+
 TEST_CASE("an optimizer on the host takes time, and what no file says of the host is told") {
   const auto asked = [](const std::string& offload) {
     const temporary_file file(

@@ -124,13 +124,6 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
     return without_code(
         {{fact::head_dim, model.query_dim()}, attention, layers, {fact::at_most, 256}});
   if (code.is_pipelined) return {};
-  if (model.sliding_window != 0 && !code.has_windowed_flash &&
-      model.sliding_window <= setup.sequence_length)
-    return without_code({{fact::sliding_window, model.sliding_window},
-                         attention,
-                         {fact::sequence_length, setup.sequence_length},
-                         {fact::takes, 0},
-                         {fact::at_least, setup.sequence_length + 1}});
   return flaw_if_any({{fact::padding_mask, setup.padding_mask}}, attention);
 }
 

@@ -19,7 +19,7 @@ namespace gpuplan {
 /// What computes softmax(query x key) x value.
 enum class attention_kernel {
   automatic,  // as PyTorch chooses: flash where it can, else efficient
-  flash,      // FlashAttention-2
+  flash,      // FlashAttention-2; by name it is the package's, which needs no mask of a window
   efficient,  // xFormers' memory-efficient attention
   math,       // PyTorch's own matmuls, in fp32
   eager       // the model's own operators

@@ -176,7 +176,6 @@ inline constexpr layer_class decoder{.name = &code_names::decoder,
                                      .code = &eager::library_code,
                                      .has_module_hooks = true,
                                      .has_fp8_linears = true,
-                                     .has_windowed_flash = false,
                                      .has_liger_kernels = true,
                                      .counts_work = true};
 }  // namespace layer_classes

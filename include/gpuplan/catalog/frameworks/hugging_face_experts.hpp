@@ -130,7 +130,6 @@ namespace layer_classes {
 inline constexpr layer_class mixture{.name = &code_names::mixture,
                                      .flaw_of = detail::flaw_of_mixture,
                                      .code = &eager::library_code,
-                                     .has_windowed_flash = false,
                                      .repeats_layers = false};
 /// Those with latent attention.
 inline constexpr layer_class latent{.name = &code_names::latent,

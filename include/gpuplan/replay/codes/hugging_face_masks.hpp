@@ -70,8 +70,10 @@ class hugging_face_masks : public model_code {
                           const tensor& blocks = {},
                           bool is_wanted = false) {
     const bool pads = may_pad && (setup.padding_mask || reads_whole_mask);
-    const bool is_needed =
-        is_wanted || (is_eager() && causal) || (window != 0 && keys >= window) || blocks.defined();
+    // transformers hands the window itself to FlashAttention's package, chosen by its name.
+    const bool masks_window =
+        window != 0 && keys >= window && setup.attention != attention_kernel::flash;
+    const bool is_needed = is_wanted || (is_eager() && causal) || masks_window || blocks.defined();
     if (!pads && !is_needed) return {};
     value padding;
     if (pads) padding = padding_seen({batch, keys});
