@@ -389,6 +389,19 @@ TEST_CASE("an optimizer on the host takes time, and what no file says of the hos
   CHECK_FALSE(has(plain, "reads and writes"));
 }
 
+TEST_CASE("recomputation by operator is called so") {
+  const written_folder folder;
+  const std::string file =
+      folder.with("train.toml",
+                  "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n"
+                  "seq_len = 2048\n[parallelism]\ndata_parallel_shard_degree = 8\n"
+                  "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n");
+  const outcome o = checked({file, "--gpu", "h100-sxm"});
+  CAPTURE(o.err);
+  CHECK(has(o.out, "selective recomputation of operators"));
+  CHECK_FALSE(has(o.out, "full recomputation"));
+}
+
 TEST_CASE("launchers' files name the GPU as clouds and clusters do") {
   const std::string folder =
       (std::filesystem::temp_directory_path() / ("gpuplan_launched_" + std::to_string(getpid())))

@@ -55,7 +55,10 @@ std::string change_of(const io::configured_training& from, const training_plan& 
   number("ZeRO", before.zero_stage, to.layout.zero_stage);
   number("micro-batch", from.plan.micro_batch, to.batch.micro_batch);
   number("accumulation", from.plan.accumulation, to.batch.accumulation);
-  if (from.setup.recompute != to.recompute) add("recompute " + plan_program::recomputed(to));
+  if (from.setup.recompute != to.recompute) {
+    const bool saves = to.recompute == recompute_mode::full && from.setup.saves_costly_results;
+    add("recompute " + (saves ? "operators selectively" : plan_program::recomputed(to)));
+  }
   return text;
 }
 

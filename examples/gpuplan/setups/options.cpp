@@ -677,7 +677,8 @@ std::string method_in_words(const training_setup& setup) {
     add("the last " + counted(setup.trains.last_layers, "layer"));
   if (setup.trains.what == training::head) add("the head alone");
   if (setup.trains.what == training::frozen) add("nothing trains");
-  add(said(recomputes, setup.recompute));
+  const bool saves = setup.recompute == recompute_mode::full && setup.saves_costly_results;
+  add(saves ? "selective recomputation of operators" : said(recomputes, setup.recompute));
   add(said(attentions, setup.attention));
   if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
   if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
