@@ -402,6 +402,19 @@ TEST_CASE("recomputation by operator is called so") {
   CHECK_FALSE(has(o.out, "full recomputation"));
 }
 
+TEST_CASE("a file that is no JSON is refused with line and column") {
+  const written_folder folder;
+  for (const auto& [text, why] :
+       {std::pair{"{\n \"bf16\": tru }", "parse error at line 2, column "},
+        std::pair{"{\n \"gradient_clipping\": 1e400\n}",
+                  "number overflow parsing '1e400' at line 2, column 27"},
+        std::pair{" ", "it is empty"}}) {
+    CHECK(has(checked({folder.with("ds.json", text)}).err, why));
+  }
+  CHECK(has(checked({folder.with("train.conf", "a: [1\nb: 2\n")}).err,
+            ", as YAML; files in JSON, YAML and TOML and scripts of a shell are read"));
+}
+
 TEST_CASE("launchers' files name the GPU as clouds and clusters do") {
   const std::string folder =
       (std::filesystem::temp_directory_path() / ("gpuplan_launched_" + std::to_string(getpid())))

@@ -175,9 +175,10 @@ TEST_CASE("what the reader cannot read is an error with key and value") {
     std::vector<std::string> said;
   };
   const wrong cases[] = {
-      {"", {"not a JSON object"}},
+      {"", {"not a JSON object: parse error at line 1, column 1"}},
       {"[1]", {"not a JSON object"}},
-      {"{", {"not a JSON object"}},
+      {"{", {"not a JSON object: parse error at line 1, column 2"}},
+      {"{\n \"a\": 1e400}", {"number overflow parsing '1e400' at line 2, column 11"}},
       {"{}", {"model_type"}},
       {R"({"model_type":7})", {"model_type", "7"}},
       {R"({"model_type":"mamba9"})", {"mamba9", "the nearest is"}},

@@ -8,6 +8,7 @@
 #include <gpuplan/io/hugging_face/config_reader.hpp>
 #include <gpuplan/io/hugging_face/type_readers.hpp>
 #include <gpuplan/io/json_depth.hpp>
+#include <gpuplan/io/json_flaw.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/result.hpp>
@@ -148,6 +149,8 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
                   "it nests deeper than " + std::to_string(most_json_depth) +
                       " lists and objects, which no model's does");
   const auto object = nlohmann::json::parse(text, nullptr, false);
+  if (object.is_discarded())
+    return refuse(malformed, "this is not a JSON object: " + flaw_of_json(text));
   if (!object.is_object()) return refuse(malformed, "this is not a JSON object");
   reading::config_reader from(object);
   read.model_type = from.text("model_type");

@@ -4,6 +4,7 @@
 
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/json_depth.hpp>
+#include <gpuplan/io/json_flaw.hpp>
 #include <gpuplan/io/value.hpp>
 
 #include <cmath>
@@ -24,7 +25,8 @@ namespace detail {
 class value_maker {
  public:
   value made{};
-  std::string why{};  // it stopped
+  std::string why{};        // it stopped
+  bool is_no_json = false;  // likewise
 
   bool null() { return add({}); }
   bool boolean(bool is) { return add(is); }
@@ -45,11 +47,8 @@ class value_maker {
   bool start_array(std::size_t) { return open(value::list()); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& wrong) {
-    // Its messages begin with a name in brackets, which says nothing to a person.
-    const std::string_view said = wrong.what();
-    const std::size_t end = said.find("] ");
-    why = printable(end == std::string_view::npos ? said : said.substr(end + 2));
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) {
+    is_no_json = true;
     return false;
   }
 
@@ -116,6 +115,7 @@ class value_maker {
     return {{}, "it nests deeper than " + std::to_string(most_json_depth) + " levels"};
   detail::value_maker maker;
   nlohmann::json::sax_parse(text, &maker, nlohmann::json::input_format_t::json, true, true);
+  if (maker.is_no_json) return {{}, flaw_of_json(text, true)};
   return {maker.why.empty() ? std::move(maker.made) : value(), std::move(maker.why)};
 }
 

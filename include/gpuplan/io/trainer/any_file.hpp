@@ -293,17 +293,20 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
 }  // namespace detail
 
 /// What a file of a trainer says; of whom it is, its keys tell. `name` ends in .json, .yaml, .yml,
-/// .toml, .sh or the like. Of several documents of YAML the first of a tool that is known counts,
-/// and the others are named. Refused: what cannot be read in its notation, and settings that are
-/// nobody's, with the tools that are known.
+/// .toml, .sh or the like; Python's modules are not read. Of several documents of YAML the first of
+/// a tool that is known counts, and the others are named. Refused: what cannot be read in its
+/// notation, and settings that are nobody's, with the tools that are known.
 [[nodiscard]] inline read_config read_training_file(std::string_view name, std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return {.why = "it is empty"};
+  constexpr const char* kinds = "files in JSON, YAML and TOML and scripts of a shell are read";
+  if (detail::ends_in(name, ".py"))
+    return {.why = std::string("it is a module of Python; ") + kinds};
   if (detail::is_script(name, text)) return detail::read_script(text);
   const parsed_documents parsed = detail::parse_settings(name, text);
   if (parsed) return detail::read_documents(parsed.are);
-  read_config none;
-  none.why = parsed.why;
-  return none;
+  const bool is_known = detail::ends_in(name, ".json") || detail::ends_in(name, ".toml") ||
+                        detail::ends_in(name, ".yaml") || detail::ends_in(name, ".yml");
+  return {.why = is_known ? parsed.why : parsed.why + ", as YAML; " + kinds};
 }
 
 }  // namespace gpuplan::io
