@@ -157,18 +157,21 @@ inline training_config random_megatron_config(random_numbers& random) {
   if (coin()) is.attention = kernels[random.below(3)];
   is.dropout = static_cast<double>(random.below(100)) / 100;
   if (coin()) is.clip_norm = static_cast<double>(random.below(30)) / 10;
-  if (coin()) is.learning_rate = static_cast<double>(1 + random.below(1'000'000)) * 1e-9;
-  if (is.learning_rate && coin()) is.least_learning_rate = *is.learning_rate / 8;
+  is.learning_rate = static_cast<double>(1 + random.below(1'000'000)) * 1e-9;
+  if (coin()) is.least_learning_rate = *is.learning_rate / 8;
   if (coin()) is.warm_up_steps = static_cast<double>(random.below(10'000));
   if (!is.warm_up_steps && coin()) is.warm_up_share = static_cast<double>(random.below(100)) / 100;
   if (coin()) is.schedule = static_cast<rate_schedule>(random.below(3));
   if (coin()) is.weight_decay = static_cast<double>(random.below(100)) / 100;
-  if (coin()) is.steps = 1 + random.below(1'000'000);
+  // One of both, which Megatron-LM wants
+  if (is.warm_up_steps || coin())
+    is.steps = 1 + random.below(1'000'000);
+  else
+    is.samples = 1 + random.below(1'000'000'000);
   if (is.steps && coin()) {
     is.schedule = rate_schedule::wsd;
     is.decay_steps = 1 + random.below(*is.steps);
   }
-  if (!is.steps && !is.warm_up_steps && coin()) is.samples = 1 + random.below(1'000'000'000);
   return is;
 }
 

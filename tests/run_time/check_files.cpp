@@ -333,6 +333,27 @@ TEST_CASE("a plan of QLoRA is written for the trainers that have it, and is QLoR
   }
 }
 
+TEST_CASE("gradients are clipped as the plan or the trainer says") {
+  const written_folder folder;
+  const auto written = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"gpt2-xl", "--framework", "megatron-te", "--gpus", "8"};
+    words.insert(words.end(), {"--batch", "64", "--write", "megatron", "--into", folder.name});
+    words.insert(words.end(), more.begin(), more.end());
+    const outcome o = planned(words);
+    CHECK_MESSAGE(o.status == 0, o.err);
+    return read_text(folder.name + "/megatron_lm.sh");
+  };
+  const std::string usual = written({});
+  CHECK_FALSE(has(usual, "--clip-grad"));
+  CHECK(has(usual, "--lr YOUR_LEARNING_RATE"));
+  CHECK(has(usual, "--train-iters YOUR_STEPS"));
+  CHECK(has(written({"--no-clip"}), "--clip-grad 0"));
+  const std::string stated = written({"--clip", "--learning-rate", "1e-4", "--tokens", "1e9"});
+  CHECK(has(stated, "--clip-grad 1"));
+  CHECK_FALSE(has(stated, "YOUR_LEARNING_RATE"));
+  CHECK_FALSE(has(stated, "YOUR_STEPS"));
+}
+
 TEST_CASE("a micro-batch that no device holds is answered as any other") {
   for (const char* samples : {"100000000", "4000000000"}) {
     const temporary_file file(std::string("base_model: meta-llama/Llama-3.1-8B\nbf16: true\n"

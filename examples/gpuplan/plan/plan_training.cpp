@@ -324,6 +324,7 @@ guides::program command() {
           },
       .make =
           [=](const guides::output& as) {
+            asked->files.never_clips = asked->asked.setup.never_clips;
             return asked->counts_gpus ? how_many_gpus(asked->asked, as) : answer_to(*asked, as);
           }};
 }

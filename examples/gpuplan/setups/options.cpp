@@ -338,7 +338,13 @@ void add_optimizer_options(CLI::App& app, arguments& to) {
                          to.setup.optimizer.clips_gradients = clips;
                        })
       ->group(group);
-  app.add_flag("--clip", to.setup.optimizer.clips_gradients, "Clip gradients by their norm")
+  app.add_flag_function(
+         "--clip,!--no-clip",
+         [&to](std::int64_t times) {
+           to.setup.optimizer.clips_gradients = times > 0;
+           to.never_clips = times < 0;
+         },
+         "Clip gradients by their norm, or never, which files that are written say too")
       ->group(group);
 }
 

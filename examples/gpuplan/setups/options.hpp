@@ -34,6 +34,7 @@ struct arguments {
   gpuplan::batch_plan plan{};
   bool quantised_weights = false;
   bool liger = false;
+  bool never_clips = false;   // gradients: options or files say so
   bool has_replicas = false;  // whether `plan.data_parallel` is said
   std::vector<std::string> lora_targets{};
   std::vector<std::string> trained_by{};  // the options that say what trains: one at most

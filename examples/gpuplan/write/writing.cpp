@@ -96,6 +96,7 @@ io::training_config config_of(const request& asked,
   if (asked.warm_up_steps >= 0) run.warm_up_steps = static_cast<double>(asked.warm_up_steps);
   if (steps > 0) run.steps = steps;
   add_schedule(asked, run);
+  run.never_clips = asked.never_clips;
   return io::planned_config(setup, plan, run);
 }
 

@@ -2,7 +2,6 @@
 
 // Settings in JSON. Needs nlohmann/json, as json.hpp does.
 
-#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/json_depth.hpp>
 #include <gpuplan/io/json_flaw.hpp>
 #include <gpuplan/io/value.hpp>

@@ -238,6 +238,9 @@ class megatron_lm_reader {
     words.emplace_back("--use-precision-aware-optimizer", "");
   // Its size is the model's own, so that the table has exactly these rows.
   words.emplace_back("--tokenizer-type", "NullTokenizer");
+  // It stops without these.
+  if (!config.learning_rate) words.emplace_back("--lr", learning_rate_placeholder);
+  if (!config.steps && !config.samples) words.emplace_back("--train-iters", steps_placeholder);
   words.emplace_back("--data-path", data_set_placeholder);
   words.emplace_back("--save", output_placeholder);
   words.emplace_back("--save-interval", "1000");

@@ -27,6 +27,9 @@ struct planned_run_words {
   known<rate_schedule> schedule{};
   known<std::int64_t> decay_steps{};
   known<std::int64_t> steps{};
+  // Files say that gradients are not clipped, where the setup does not; else each trainer's default
+  // stays, which of most is 1.
+  bool never_clips = false;
 };
 
 /// What a plan says, for a writer: degrees above 1, the batch, the precision as the engine calls
@@ -86,8 +89,10 @@ struct planned_run_words {
   gpuplan::optimizer by = setup.optimizer;
   by.clips_gradients = false;
   made.optimizer = by;
-  // Always said, since what is not is clipped by most trainers.
-  made.clip_norm = setup.optimizer.clips_gradients ? 1.0 : 0.0;
+  if (setup.optimizer.clips_gradients)
+    made.clip_norm = 1.0;
+  else if (run.never_clips)
+    made.clip_norm = 0.0;
   made.recompute = setup.recompute;
   if (setup.recompute == recompute_mode::full) {
     if (setup.recompute_span > 1) made.recompute_span = setup.recompute_span;

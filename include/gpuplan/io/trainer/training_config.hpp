@@ -145,6 +145,8 @@ struct written_config {
 inline constexpr const char* model_placeholder = "YOUR_MODEL";
 inline constexpr const char* data_set_placeholder = "YOUR_DATA_SET";
 inline constexpr const char* output_placeholder = "YOUR_OUTPUT_FOLDER";
+inline constexpr const char* learning_rate_placeholder = "YOUR_LEARNING_RATE";
+inline constexpr const char* steps_placeholder = "YOUR_STEPS";
 inline constexpr const char* script_placeholder = "YOUR_TRAINING_SCRIPT.py";
 
 }  // namespace gpuplan::io
