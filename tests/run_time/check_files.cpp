@@ -333,6 +333,40 @@ TEST_CASE("a plan of QLoRA is written for the trainers that have it, and is QLoR
   }
 }
 
+TEST_CASE("torchtitan's files need no name of a model that its registry has by the catalogue's") {
+  const auto written = [](const std::string& model, const std::string& folder) {
+    return planned({model,
+                    "--framework",
+                    "torchtitan",
+                    "--gpu",
+                    "h100_sxm5_80gb",
+                    "--gpus",
+                    "8",
+                    "--batch",
+                    "64",
+                    "--sequence-length",
+                    "2048",
+                    "--write",
+                    "torchtitan",
+                    "--into",
+                    folder});
+  };
+  const written_folder folder;
+  const outcome o = written("meta-llama/Llama-3.1-8B", folder.name);
+  CAPTURE(o.err);
+  REQUIRE(o.status == 0);
+  const std::string module = folder.name + "/gpuplan_torchtitan.py";
+  CHECK(has(read_text(module), "import llama3_8b\n"));
+  CHECK_FALSE(has(read_text(module), "max_norm"));  // nobody said that gradients are not clipped
+  CHECK(has(checked({module}).err,
+            "it is a module of Python; files in JSON, YAML and TOML and scripts of a shell are "
+            "read"));
+  CHECK(has(written("llama-2-7b", folder.name).err,
+            "which model of the Hub it is nobody says; one of torchtitan's registry is taken: "
+            "meta-llama/Llama-3.1-8B, "));
+  CHECK(has(written("llama-2-7b", folder.name).err, "(--hub NAME)"));
+}
+
 TEST_CASE("gradients are clipped as the plan or the trainer says") {
   const written_folder folder;
   const auto written = [&](const std::vector<std::string>& more) {

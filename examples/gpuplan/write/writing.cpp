@@ -113,6 +113,30 @@ std::string formats_that_take(const io::training_config& config, const io::launc
   return joined(names);
 }
 
+std::vector<written_format> written_by(const request& asked,
+                                       const io::training_config& config,
+                                       const io::launch& how) {
+  std::vector<written_format> all;
+  for (const io::plan_writer& writer : io::plan_writers)
+    if (std::find(asked.formats.begin(), asked.formats.end(), writer.name) != asked.formats.end())
+      all.push_back({&writer, writer.write(config, how)});
+  return all;
+}
+
+// Of what nobody says the model's name is the part that an option does.
+std::string refusal_in(const std::vector<written_format>& all,
+                       const request& asked,
+                       const io::training_config& config,
+                       const io::launch& how) {
+  for (const written_format& one : all)
+    if (!one.made)
+      return "--write " + std::string(one.by->name) + ": " + one.made.why +
+             (asked.model.empty() && one.made.why.starts_with("which model") ? " (--hub NAME)"
+                                                                             : "") +
+             "; this plan is taken by " + formats_that_take(config, how);
+  return "";
+}
+
 std::string readme(const std::vector<written_format>& all, bool has_folders) {
   std::string text = "# A plan by gpuplan\n";
   for (const written_format& one : all) {
@@ -186,6 +210,15 @@ void add_options(CLI::App& app, request& to) {
       ->needs(rate);
 }
 
+std::string refusal_of(const request& asked,
+                       const training_setup& setup,
+                       const batch_plan& plan,
+                       const cluster& on) {
+  const io::training_config config = config_of(asked, setup, plan, on, 0);
+  const io::launch how = launch_of(asked, on);
+  return refusal_in(written_by(asked, config, how), asked, config, how);
+}
+
 io::table write(const request& asked,
                 const training_setup& setup,
                 const batch_plan& plan,
@@ -193,15 +226,9 @@ io::table write(const request& asked,
                 std::int64_t steps) {
   const io::training_config config = config_of(asked, setup, plan, on, steps);
   const io::launch how = launch_of(asked, on);
-  std::vector<written_format> all;
-  for (const io::plan_writer& writer : io::plan_writers) {
-    if (std::find(asked.formats.begin(), asked.formats.end(), writer.name) == asked.formats.end())
-      continue;
-    all.push_back({&writer, writer.write(config, how)});
-    if (!all.back().made)
-      throw guides::bad_request("--write " + std::string(writer.name) + ": " + all.back().made.why +
-                                "; this plan is taken by " + formats_that_take(config, how));
-  }
+  const std::vector<written_format> all = written_by(asked, config, how);
+  if (const std::string why = refusal_in(all, asked, config, how); !why.empty())
+    throw guides::bad_request(why);
   io::table table{.title = "written to " + asked.folder,
                   .columns = {{.name = "format"},
                               {.name = "files"},

@@ -35,6 +35,12 @@ struct request {
 /// --write, --into, and what files state that a plan does not determine.
 void add_options(CLI::App& app, request& to);
 
+/// Why one of the formats does not take the plan, and which do; empty: all take it.
+[[nodiscard]] std::string refusal_of(const request& asked,
+                                     const gpuplan::training_setup& setup,
+                                     const gpuplan::batch_plan& plan,
+                                     const gpuplan::cluster& on);
+
 /// Writes the plan in each of the formats into the folder, with a README.md that says how to start
 /// each; of several formats each into a folder of its name. A row for each: its files, the command,
 /// and what of the plan the format cannot say. Nothing is written where a format refuses the plan:

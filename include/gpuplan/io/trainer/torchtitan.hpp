@@ -3,6 +3,7 @@
 // torchtitan: its flags (--training.seq_len 4096), TOML files of its earlier versions, and a Python
 // module for its registry, in both directions.
 
+#include <gpuplan/detail/text.hpp>
 #include <gpuplan/io/trainer/launch.hpp>
 #include <gpuplan/io/trainer/members.hpp>
 #include <gpuplan/io/trainer/settings_reader.hpp>
@@ -87,6 +88,23 @@ struct torchtitan_plan {
   value settings = value::object();
   std::string why{};
 };
+
+[[nodiscard]] inline bool is_named(const training_config& config) {
+  return !config.model.empty() && config.model != model_placeholder;
+}
+
+/// The registry's model of the name; without one, that whose shape is the catalogue's of a name
+/// that differs in nothing but the owner and marks. Null where it has none.
+[[nodiscard]] inline const torchtitan_model* torchtitan_model_of(const training_config& config) {
+  for (const torchtitan_model& each : torchtitan_models) {
+    if (config.model == each.name) return &each;
+    if (is_named(config) || !config.shape) continue;
+    const std::string_view whole = each.name;
+    const std::string_view name = whole.substr(whole.rfind('/') + 1);
+    if (gpuplan::detail::same_but_for_marks(name, config.shape->name)) return &each;
+  }
+  return nullptr;
+}
 
 /// The settings of a plan, as `read_torchtitan` reads them.
 [[nodiscard]] inline torchtitan_plan torchtitan_settings_of(const training_config& config) {
@@ -198,12 +216,15 @@ struct torchtitan_plan {
 /// of the Hub, and plans that torchtitan would train otherwise.
 [[nodiscard]] inline written_config write_torchtitan(const training_config& config) {
   written_config made;
-  const detail::torchtitan_model* model = nullptr;
-  for (const detail::torchtitan_model& each : detail::torchtitan_models)
-    if (config.model == each.name) model = &each;
-  if (model == nullptr)
-    made.why = "model is " + detail::shown(value(config.model)) +
-               "; one of torchtitan's registry is taken, such as meta-llama/Llama-3.1-8B";
+  const detail::torchtitan_model* const model = detail::torchtitan_model_of(config);
+  if (model == nullptr) {
+    made.why = detail::is_named(config) ? "model is " + detail::shown(value(config.model))
+                                        : "which model of the Hub it is nobody says";
+    made.why += "; one of torchtitan's registry is taken: ";
+    const char* separator = "";
+    for (const detail::torchtitan_model& each : detail::torchtitan_models)
+      made.why += std::exchange(separator, ", ") + std::string(each.name);
+  }
   const detail::torchtitan_plan plan = detail::torchtitan_settings_of(config);
   if (!plan.why.empty()) made.why = plan.why;
   const detail::machines on = detail::machines_of(config);
