@@ -333,6 +333,31 @@ TEST_CASE("a plan of QLoRA is written for the trainers that have it, and is QLoR
   }
 }
 
+TEST_CASE("plans to write are searched among those that their formats take") {
+  const temporary_file file(
+      "base_model: meta-llama/Llama-3.2-1B\nmicro_batch_size: 4\n"
+      "gradient_accumulation_steps: 4\nsequence_len: 1024\nbf16: true\nadapter: lora\n"
+      "lora_r: 16\nlora_target_modules: [q_proj, v_proj]\n");
+  const written_folder folder;
+  const std::vector<std::string> asked = {
+      "--from", file.name(), "--gpu", "4090", "--gpus", "2", "--batch", "32"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), asked.begin(), asked.end());
+    return planned(more);
+  };
+  const std::vector<std::string> write = {"--write", "axolotl", "--into", folder.name};
+  CHECK(has(with({"--zero", "1", "--write", "axolotl", "--into", folder.name}).err,
+            "--write axolotl: zero_stage 1: engine fsdp2 is taken for it"));
+  CHECK_FALSE(std::filesystem::exists(folder.name));
+  const outcome o = with(write);
+  CAPTURE(o.err);
+  REQUIRE(o.status == 0);
+  const io::read_config read =
+      io::read_training_file("axolotl.yaml", read_text(folder.name + "/axolotl.yaml"));
+  REQUIRE_MESSAGE(read, read.why);
+  CHECK(*read.config.micro_batch * *read.config.accumulation * 2 == 32);
+}
+
 TEST_CASE("torchtitan's files need no name of a model that its registry has by the catalogue's") {
   const auto written = [](const std::string& model, const std::string& folder) {
     return planned({model,

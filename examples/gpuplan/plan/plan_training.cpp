@@ -221,6 +221,81 @@ std::vector<std::string> codes_that_plan(const request& given) {
   return codes;
 }
 
+// The requests that ask for plans of one code, one precision and one ZeRO stage each, and of no
+// degree above 1 that the formats to write do not take; in place of what a file could not say.
+std::vector<named_request> requests_that_write(const named_request& asked,
+                                               const write_program::request& files) {
+  const plan_request& all = asked.request;
+  std::vector<training_setup> setups{all.setup};
+  setups.insert(setups.end(), all.setups.begin(), all.setups.end());
+  std::vector<named_request> found;
+  for (std::size_t at = 0; at < setups.size(); ++at) {
+    const engine_class& engine = *setups[at].framework.engine.is;
+    for (int stage = engine.least_zero_stage; stage <= engine.most_zero_stage; ++stage) {
+      if (all.space.zero_stage &&
+          (stage < all.space.zero_stage->low() || stage > all.space.zero_stage->high()))
+        continue;
+      const auto takes = [&](std::int64_t parallelism::*degree) {
+        training_setup divided = setups[at];
+        divided.parallelism.zero_stage = stage;
+        if (degree != nullptr) divided.parallelism.*degree = 2;
+        return write_program::refusal_of(
+                   files, divided, {.data_parallel = stage > 0 ? 2 : 1}, all.on)
+            .empty();
+      };
+      if (!takes(nullptr)) continue;
+      named_request one = asked;
+      plan_request& request = one.request;
+      request.setup = setups[at];
+      request.setups = {};
+      one.setups.reset();
+      one.precisions = {asked.precisions[at]};
+      request.space.zero_stage = range<std::int64_t>(stage);
+      for (const auto& [degrees, degree] :
+           {std::pair{&plan_space::tensor_parallel, &parallelism::tensor_parallel},
+            std::pair{&plan_space::pipeline_parallel, &parallelism::pipeline_parallel},
+            std::pair{&plan_space::context_parallel, &parallelism::context_parallel},
+            std::pair{&plan_space::expert_parallel, &parallelism::expert_parallel}})
+        if (!takes(degree)) request.space.*degrees = range<std::int64_t>(1);
+      found.push_back(std::move(one));
+    }
+  }
+  return found;
+}
+
+// The best plans of one of these, and which it is: in place of `asked`.
+result<plan_answer> plan_that_writes(const request& given,
+                                     const remembered_memory& memory_of,
+                                     named_request& asked,
+                                     const result<plan_answer>& found) {
+  const training_plan& best = found->best();
+  if (given.files.formats.empty() ||
+      write_program::refusal_of(
+          given.files, setup_of(asked.request, best), best.batch, cluster_of(asked.request, best))
+          .empty())
+    return found;
+  result<plan_answer> written = found;
+  bool is_any = false;
+  for (named_request& one : requests_that_write(asked, given.files)) {
+    const auto plans = plan_training(one.request, memory_of, given.plans);
+    if (!plans || (is_any && loss_of(one.request, plans->best(), written->best()) >= 0) ||
+        !write_program::refusal_of(given.files,
+                                   setup_of(one.request, plans->best()),
+                                   plans->best().batch,
+                                   cluster_of(one.request, plans->best()))
+             .empty())
+      continue;
+    is_any = true;
+    written = plans;
+    asked = one;
+  }
+  if (is_any)
+    guides::remark("plans are those that --write takes, " +
+                   io::decimal(100 * loss_of(asked.request, written->best(), best), 1) +
+                   " % behind the best of all");
+  return written;
+}
+
 std::string answer_to(const request& given, const guides::output& as) {
   named_request named = request_of(given.asked);
   plan_request& request = named.request;
@@ -230,7 +305,8 @@ std::string answer_to(const request& given, const guides::output& as) {
   if (const auto valid = validate(request); !valid) throw guides::bad_request(valid.why());
   const remembered_memory memory_of({.fragmentation = given.asked.fragmentation / 100});
   const std::size_t questions = given.lists_smaller ? 3 : 2;
-  const auto found = plan_training(request, memory_of, given.plans);
+  auto found = plan_training(request, memory_of, given.plans);
+  if (found) found = plan_that_writes(given, memory_of, named, found);
   memory_of.asked().answered(1, questions);
   const auto limits = limits_of(request, memory_of);
   memory_of.asked().answered(2, questions);
