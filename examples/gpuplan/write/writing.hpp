@@ -29,7 +29,7 @@ struct request {
   std::int64_t warm_up_steps = -1;
   std::string schedule{};        // empty: not said
   std::int64_t decay_steps = 0;  // of wsd; 0: a tenth of all
-  bool never_clips = false;  // gradients, so that files say it too
+  bool never_clips = false;      // gradients, so that files say it too
 };
 
 /// --write, --into, and what files state that a plan does not determine.

@@ -81,8 +81,7 @@ constexpr failure flaw_of_gptj(const transformer& model, const implementation& a
 constexpr failure flaw_of_liger(const transformer& model, const implementation& as) {
   const named_fact liger{fact::liger_kernels, true};
   if (as.rms_norm != rms_norm_kind::eager || model.norm != norm_kind::rms_norm ||
-      as.rotary != rotary_kind::rotate_half ||
-      as.decoder.rotary_parts != rotary_parts_kind::none ||
+      as.rotary != rotary_kind::rotate_half || as.decoder.rotary_parts != rotary_parts_kind::none ||
       as.decoder.rotary_pairs != rotary_pairs_kind::halves || as.decoder.rotates_in_fp32 ||
       as.decoder.norms_around || as.decoder.norms_outputs || as.decoder.multiplies_logits)
     return without_code({{fact::layers, as.layers->name}, liger, {fact::takes, false}});

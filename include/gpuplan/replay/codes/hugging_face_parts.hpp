@@ -253,8 +253,7 @@ class hugging_face_code : public hugging_face_attention {
   constexpr value padded_labels(const tensor& labels) {
     const std::int64_t batch = labels.size[0];
     value padded = t.make({batch, labels.size[1] + 1}, element::int64);
-    t.executes({&labels, &*padded},
-               {.kernels = batch == 1 ? 1 : 2, .copies = batch == 1 ? 1 : 0});
+    t.executes({&labels, &*padded}, {.kernels = batch == 1 ? 1 : 2, .copies = batch == 1 ? 1 : 0});
     return padded;
   }
   constexpr value moved_labels(const tensor& padded) {
