@@ -461,6 +461,16 @@ TEST_CASE("jobs behind one another, and nodes that are taken back") {
             "--time-limit: a job of 5 min has no time for work: it takes "));
 }
 
+TEST_CASE("the request of an answer is the text as it was given") {
+  const outcome o = output_of_command(
+      "cost",
+      {"llama-3-8b", "--gpu", "h100-sxm,a100-sxm-80gb", "--tokens", "1B", "--format", "json"});
+  REQUIRE(o.status == 0);
+  const json request = json::parse(o.out)["request"];
+  CHECK(request["tokens"] == "1B");
+  CHECK(request["gpu"] == json::array({"h100-sxm", "a100-sxm-80gb"}));
+}
+
 TEST_CASE("whether a run fits is a field of its own, with the micro-batch") {
   const words run{"llama-3-8b", "--tokens", "1B", "--gpu", "h100-sxm"};
   for (const char* command : {"cost", "run"}) {
