@@ -223,6 +223,7 @@ described_setup describe_configured_step(const row& source) {
     setup.encodings = static_cast<std::int64_t>(inputs_of(source).size() / 2);
     setup.model.head = gpuplan::head_kind::none;
   }
+  setup.framework.implementation.liger_kernels = source.flag("liger_kernels");
   setup.padding_mask = source.flag("padding_mask");
   if (source.text("attention") == "eager") setup.attention = gpuplan::attention_kernel::eager;
   if (source.text("attention") == "math") setup.attention = gpuplan::attention_kernel::math;

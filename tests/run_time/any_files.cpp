@@ -276,3 +276,28 @@ TEST_CASE("the precision of Accelerate's file counts where the trainer's argumen
 }
 
 }  // namespace
+
+TEST_CASE("files say that Liger's kernels run") {
+  const auto has_liger = [](const io::read_config& read) {
+    return read.config.liger_kernels && *read.config.liger_kernels;
+  };
+  const auto said = [](const char* name, const std::string& text) {
+    const io::read_config read = io::read_training_file(name, text);
+    CAPTURE(text);
+    REQUIRE(read.why == "");
+    return read;
+  };
+  const std::string batch = "per_device_train_batch_size: 2\noutput_dir: out\n";
+  CHECK(has_liger(said("arguments.yaml", batch + "use_liger_kernel: true\n")));
+  CHECK_FALSE(has_liger(said("arguments.yaml", batch)));
+  const std::string axolotl =
+      "base_model: NousResearch/Llama-3.2-1B\nmicro_batch_size: 2\ndatasets: []\n"
+      "liger_fused_linear_cross_entropy: true\nliger_rope: true\nliger_rms_norm: true\n";
+  CHECK(has_liger(said("axolotl.yml", axolotl + "liger_glu_activation: true\n")));
+  const io::read_config some = said("axolotl.yml", axolotl);
+  CHECK_FALSE(has_liger(some));
+  bool is_said = false;
+  for (const io::remark& one : some.remarks)
+    is_said = is_said || one.key == "liger_fused_linear_cross_entropy";
+  CHECK(is_said);
+}

@@ -4,12 +4,10 @@
 #include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/io/hugging_face_config.hpp>
-#include <gpuplan/io/trainer/any_file.hpp>
 #include <gpuplan/replay.hpp>
 #include <gpuplan/replay/counts.hpp>
 
 #include <cstdint>
-#include <string>
 
 #include "check.hpp"
 
@@ -31,11 +29,11 @@ struct liger_step {
 // Made by transformers 5.23, Liger 0.8, PEFT 0.21 and PyTorch 2.15, on a CUDA device without
 // kernels: the third step. Of 108 such, drawn at random, all are equal in what is requested, 106 in
 // what is allocated, and the others within 0.014 %.
-const liger_step steps[] = {
+const liger_step steps_with_liger[] = {
 #include "liger_steps.inc"
 };
 
-training_setup setup_of(const liger_step& row) {
+training_setup setup_of_liger(const liger_step& row) {
   const auto read = io::read_hugging_face_config(row.config);
   REQUIRE(read.reason == "");
   training_setup setup{.model = *read.shape,
@@ -54,10 +52,6 @@ training_setup setup_of(const liger_step& row) {
   return setup;
 }
 
-bool has_liger(const io::read_config& read) {
-  return read.config.liger_kernels && *read.config.liger_kernels;
-}
-
 training_setup with_liger(const transformer& model, const framework& by) {
   training_setup setup{
       .model = model, .sequence_length = 512, .precision = bf16_mixed, .framework = by};
@@ -68,9 +62,9 @@ training_setup with_liger(const transformer& model, const framework& by) {
 }  // namespace
 
 TEST_CASE("steps with Liger's kernels, to the byte") {
-  for (const liger_step& row : steps) {
+  for (const liger_step& row : steps_with_liger) {
     CAPTURE(row.config);
-    const training_setup setup = setup_of(row);
+    const training_setup setup = setup_of_liger(row);
     const batch_plan plan{.micro_batch = row.micro_batch, .accumulation = row.accumulation};
     REQUIRE(validate(setup, plan));
     const memory_counts peak = replay(setup, plan)->peak;
@@ -104,26 +98,4 @@ TEST_CASE("what Liger's kernels are not there for is refused") {
   shared.framework.engine.is = &engine_classes::fsdp2;
   shared.parallelism.zero_stage = 3;
   CHECK(refused(shared)[fact::liger_kernels] == 1);
-}
-
-TEST_CASE("trainers' files say that Liger's kernels run") {
-  const auto said = [](const char* name, const std::string& text) {
-    const io::read_config read = io::read_training_file(name, text);
-    CAPTURE(text);
-    REQUIRE(read.why == "");
-    return read;
-  };
-  const std::string batch = "per_device_train_batch_size: 2\noutput_dir: out\n";
-  CHECK(has_liger(said("arguments.yaml", batch + "use_liger_kernel: true\n")));
-  CHECK_FALSE(has_liger(said("arguments.yaml", batch)));
-  const std::string axolotl =
-      "base_model: NousResearch/Llama-3.2-1B\nmicro_batch_size: 2\ndatasets: []\n"
-      "liger_fused_linear_cross_entropy: true\nliger_rope: true\nliger_rms_norm: true\n";
-  CHECK(has_liger(said("axolotl.yml", axolotl + "liger_glu_activation: true\n")));
-  const io::read_config some = said("axolotl.yml", axolotl);
-  CHECK_FALSE(has_liger(some));
-  bool is_said = false;
-  for (const io::remark& one : some.remarks)
-    is_said = is_said || one.key == "liger_fused_linear_cross_entropy";
-  CHECK(is_said);
 }

@@ -65,9 +65,12 @@ TEST_CASE("models of several parts of the catalogue are as their code trains the
   STATIC_CHECK(pairs->parts[1].sequence_length == 77);
   constexpr auto robots = catalog::as_trained(catalog::gr00t_n1_5_3b);
   STATIC_CHECK(robots->parts[1].by->layers == &layer_classes::decoder);
-  training_setup setup{.model = robots->parts[1].model, .sequence_length = 512};
-  setup.composite = &*robots;
-  CHECK(catalog::runs(catalog::gr00t_n1_5, setup));
+  STATIC_CHECK([] {
+    const auto parts = catalog::as_trained(catalog::gr00t_n1_5_3b);
+    training_setup setup{.model = parts->parts[1].model, .sequence_length = 512};
+    setup.composite = &*parts;
+    return static_cast<bool>(catalog::runs(catalog::gr00t_n1_5, setup));
+  }());
   // Nobody's head, and nobody's code.
   STATIC_CHECK(catalog::as_trained(catalog::gr00t_n1_5_3b_backbone).why().code ==
                errc::no_implementation);

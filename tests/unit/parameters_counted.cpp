@@ -51,7 +51,7 @@ TEST_CASE("parameters of 109 families, to the integer") {
 
 TEST_CASE("of several parts none may be passed over") {
   STATIC_CHECK(is_model_where([](composite_model&) {}));
-  STATIC_CHECK(!is_model_where([](composite_model& it) { it = {}; }));
+  STATIC_CHECK(!is_model_where([](composite_model& it) { it = composite_model{}; }));
   STATIC_CHECK(!is_model_where([](composite_model& it) { it.parts[0].model = {}; }));
   STATIC_CHECK(!is_model_where([](composite_model& it) {
     it.parts[composite_model::most_parts - 1].model.hidden_size = 8;

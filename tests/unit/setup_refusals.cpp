@@ -507,10 +507,12 @@ TEST_CASE("frozen parameters and adapters") {
                                       .adapters = {.rank = 8, .base = four_bit_base}};
                        }));
   // Without a policy each is gathered in its own format; a policy has one.
-  training_setup of_two_formats = fully_sharded;
-  of_two_formats.precision = bf16_pure;
-  of_two_formats.trains = {.what = training::adapters, .adapters = {.rank = 8}};
-  CHECK(validate(of_two_formats));
+  STATIC_CHECK([] {
+    training_setup of_two_formats = fully_sharded;
+    of_two_formats.precision = bf16_pure;
+    of_two_formats.trains = {.what = training::adapters, .adapters = {.rank = 8}};
+    return static_cast<bool>(validate(of_two_formats));
+  }());
   STATIC_CHECK(refuses(fully_sharded,
                        "adapter_weights bf16 is not taken beside sharding fsdp2; fp32 is",
                        [](training_setup& of) {

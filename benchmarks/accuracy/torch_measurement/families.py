@@ -21,11 +21,13 @@ class Family:
     recompute: str = "none"
     accumulation: int = 1
     grad_clip: int = 0
+    liger_kernels: int = 0  # Liger's functions in place of the class's own
 
     @property
     def id(self):
         parts = [self.name, f"b{self.micro_batch}", f"s{self.sequence_length}", self.precision]
         parts += [self.attention] if self.attention else []
+        parts += ["liger"] if self.liger_kernels else []
         return ".".join(parts + ([self.recompute] if self.recompute != "none" else []))
 
     def columns(self):
@@ -35,14 +37,14 @@ class Family:
             "sequence_length": self.sequence_length, "decoder_seq_len": self.decoder_seq_len,
             "recompute": self.recompute, "lora": "none", "attention": self.attention,
             "inputs": self.inputs, "wrap": "", "padding_mask": 0, "grad_clip": self.grad_clip,
-            "accumulation": self.accumulation,
+            "accumulation": self.accumulation, "liger_kernels": self.liger_kernels,
         }  # fmt: skip
 
 
 FAMILY_COLUMNS = (
     "model_type", "model_class", "config_file", "precision", "optimizer", "optimizer_impl",
     "micro_batch", "sequence_length", "decoder_seq_len", "recompute", "lora", "attention", "inputs",
-    "wrap", "padding_mask", "grad_clip", "accumulation",
+    "wrap", "padding_mask", "grad_clip", "accumulation", "liger_kernels",
 )  # fmt: skip
 
 # Class, what its configuration is given (what it leaves out is that of the class), and the vocabulary.
@@ -80,6 +82,7 @@ DECODERS = {
                                           "num_attention_heads": 32, "num_key_value_heads": 8,
                                           "intermediate_size": 8192, "vocab_size": 49152}, 49152),
 }  # fmt: skip
+WITH_LIGER = ("llama-3.2-1b", "qwen2.5-0.5b", "qwen3-0.6b")
 WITHOUT_KERNEL = ("bloom-560m",)  # its class adds to the scores what no kernel of PyTorch takes
 ENCODERS = {
     "bert-base": ("BertForMaskedLM", {}, 30522),
@@ -144,4 +147,12 @@ def families():
                                         "decoder_start_token_id": 0}),
                             size, length, json.dumps({"input_ids": text, "labels": text}),
                             decoder_seq_len=length))  # fmt: skip
+    # Last, for what they put into the classes' modules stays there.
+    for name in WITH_LIGER:
+        model_class, config, vocabulary = DECODERS[name]
+        for size, length, precision in ((1, 512, "autocast_bf16"), (4, 1024, "autocast_bf16"),
+                                        (4, 1024, "bf16"), (8, 2048, "bf16")):  # fmt: skip
+            found.append(of_text(name, model_class, config, vocabulary, size, length,
+                                 precision=precision, liger_kernels=1,
+                                 also={"use_cache": False}))  # fmt: skip
     return found

@@ -25,6 +25,10 @@ class FamilyJob(StepJob):
         self.config = config
         with torch.device("cuda"):
             self.model = kind(config)
+        if setting.liger_kernels:
+            from liger_kernel.transformers import _apply_liger_kernel_to_instance
+
+            _apply_liger_kernel_to_instance(model=self.model)
         if setting.precision == "bf16":
             self.model.to(torch.bfloat16)
         if setting.recompute == "full":
