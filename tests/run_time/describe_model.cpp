@@ -356,7 +356,8 @@ TEST_CASE("the parts of a model of several have names, and add up to it") {
   double sum = 0;
   double total = 0;
   std::vector<std::string> names;
-  for (const auto& row : nlohmann::json::parse(o.out)["answer"]) {
+  const nlohmann::json answered = nlohmann::json::parse(o.out);
+  for (const auto& row : answered["answer"]) {
     if (row["table"] == "parts" && row["column"] == "parameters") {
       sum += row["value"].get<double>();
       names.push_back(row["row"]);

@@ -122,6 +122,7 @@ class random_setups {
         [&] { of.offloads.expert_input = true; },
         [&] { precision.quantised_weights = true; },
         [&] { of.composite = &several; },
+        [&] { of.framework.implementation.liger_kernels = true; },
         [&] { of.attention = enumerator<attention_kernel>(5); },
         [&] { of.padding_mask = true; },
         [&] { of.dropout = any(2) == 0 ? -0.5 : __builtin_nan(""); },

@@ -105,10 +105,14 @@ std::string parallelism_of(const std::vector<training_setup>& setups) {
     std::int64_t parallelism::*field;
   };
   constexpr std::int64_t most = 64;
-  const auto divides = [&](const degree& one, std::int64_t by, bool along_sequence) {
+  // Megatron-Core divides tensors beside experts where it divides these and the sequence too.
+  const auto divides = [&](const degree& one, std::int64_t by, bool beside_others) {
     return does_any(setups, [&](training_setup& setup) {
+      if (beside_others) {
+        setup.parallelism.sequence_parallel = true;
+        if (setup.model.moe.num_experts != 0) setup.parallelism.expert_parallel = by;
+      }
       setup.parallelism.*one.field = by;
-      setup.parallelism.sequence_parallel = setup.parallelism.sequence_parallel || along_sequence;
       if (one.field != &parallelism::pipeline_parallel) return true;
       // In one of the ways that the planner splits layers which stages do not divide.
       const parallelism as_set = setup.parallelism;

@@ -163,7 +163,7 @@ void choose_framework(const arguments& given, const named_model& model, training
   to.framework.implementation.liger_kernels = given.liger;
   if (const auto can = catalog::runs(to.framework, to); !can)
     throw bad_request(to.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
-                          "; " + who_runs(to),
+                          (to.composite != nullptr ? std::string() : "; " + who_runs(to)),
                       can.why());
 }
 

@@ -214,7 +214,9 @@ std::string refusal_of(const request& asked,
                        const training_setup& setup,
                        const batch_plan& plan,
                        const cluster& on) {
-  const io::training_config config = config_of(asked, setup, plan, on, 0);
+  request of_any_run = asked;
+  of_any_run.schedule.clear();  // whose end the run's length says
+  const io::training_config config = config_of(of_any_run, setup, plan, on, 0);
   const io::launch how = launch_of(asked, on);
   return refusal_in(written_by(asked, config, how), asked, config, how);
 }
