@@ -234,9 +234,11 @@ def write_outputs(program, folder):
     shut = folder / "shut"
     shut.mkdir(mode=0o555)
     folder.chmod(0o755)
+    reachable = folder / "program"  # by nobody, who may see no home
+    shutil.copy(program, reachable)
     tries = 0
     for name, command in outputs.items():
-        words = [program, *command, str(shut / name)]
+        words = [str(reachable), *command, str(shut / name)]
         ran = run(words, lambda: (as_nobody() if os.geteuid() == 0 else None, preexec()))
         check(ran.returncode == 1 and is_sentence(ran.stderr), command, "in a folder without rights:", ran)
         ran = run([program, *command, str(folder / "nowhere" / "at" / name)], preexec)
