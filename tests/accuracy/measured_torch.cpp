@@ -158,6 +158,13 @@ TEST_CASE("steps of transformers on two devices") {
   }
 }
 
+TEST_CASE("steps with Liger's kernels on an H200") {
+  const auto all = compare_file(std::string(GPUPLAN_RESULTS) + "h200_sxm_liger.csv");
+  CHECK(count_exact(all, quantity::peak_requested) == 12);
+  for (const comparison& one : all)
+    if (one.what == quantity::peak_allocated) CHECK(std::abs(one.error()) < 0.03);
+}
+
 // Workspaces of cuBLAS live on there, unlike those of the rows above.
 TEST_CASE("steps on an H100 with PyTorch 2.11, to the byte") {
   const auto all = compare_file(data("measured_on_h100.csv"));
