@@ -7,6 +7,7 @@
 #include <gpuplan/detail/math.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/replay/eager/memory_events.hpp>
+#include <gpuplan/replay/eager/operators/reductions.hpp>
 #include <gpuplan/replay/kernel_shares.hpp>
 #include <gpuplan/time/communication.hpp>
 #include <gpuplan/time/kernels.hpp>
