@@ -385,7 +385,8 @@ constexpr failure flaw_of_size(const transformer& model) {
        {fact::num_experts, model.moe.num_experts}},
       {4 * layers * width * d(model.moe.shared_expert_intermediate_size),
        {fact::shared_expert_intermediate_size, model.moe.shared_expert_intermediate_size}},
-      {4 * layers * width * d(model.moe.moe_latent_size),
+      {4 * layers * d(model.moe.moe_latent_size) *
+           (width + d(model.moe.num_experts) * (d(model.moe.moe_intermediate_size) + 1)),
        {fact::moe_latent_size, model.moe.moe_latent_size}},
       {4 * layers * width * (d(model.mamba.num_heads) + 1) * (d(model.mamba.head_dim) + 1),
        {fact::mamba_num_heads, model.mamba.num_heads}},

@@ -299,6 +299,12 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
   if (layout.tensor_parallel > 1 && !layout.sequence_parallel)
     return without_code(
         {{fact::sequence_parallel, false}, tensor_parallel, experts, {fact::takes, true}});
+  if (moe.shared_expert_intermediate_size != 0)
+    if (const failure why = flaw_if_indivisible(
+            tensor_parallel,
+            {{fact::shared_expert_intermediate_size, moe.shared_expert_intermediate_size}});
+        failed(why))
+      return why;
   return flaw_if_indivisible({fact::expert_parallel, layout.expert_parallel}, {experts});
 }
 

@@ -54,6 +54,9 @@ constexpr failure flaw_of_encoders(const transformer& model,
   return flaw_of_most(model, as, model.kind == model_kind::encoder, shares_layers);
 }
 constexpr failure flaw_of_bert(const transformer& model, const implementation& as) {
+  if (model.position_rows == 0 && model.sinusoid_rows == 0)
+    return without_code(
+        {{fact::position_rows, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
   return flaw_of_encoders(model, as, norm_position::after_residual);
 }
 constexpr failure flaw_of_albert(const transformer& model, const implementation& as) {
