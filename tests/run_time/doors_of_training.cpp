@@ -142,6 +142,32 @@ TEST_CASE("steps with any value in any field have a memory, or are refused") {
               ask_about_step);
 }
 
+TEST_CASE("what such values broke once is refused") {
+  training_setup experts{.model = catalog::mixtral_8x7b_v0_1,
+                         .sequence_length = 256,
+                         .precision = bf16_megatron,
+                         .parallelism = {.tensor_parallel = 2,
+                                         .expert_parallel = 2,
+                                         .sequence_parallel = true,
+                                         .zero_stage = 1},
+                         .framework = catalog::megatron_transformer_engine};
+  const batch_plan plan{.data_parallel = 2};
+  CHECK(validate(experts, plan));
+  experts.model.moe.shared_expert_intermediate_size = 1;
+  CHECK(validate(experts, plan).why().code == errc::does_not_divide);
+  training_setup text{.model = catalog::bert_base_uncased,
+                      .sequence_length = 128,
+                      .encodings = 2,
+                      .precision = bf16_mixed,
+                      .framework = catalog::hugging_face_bert};
+  CHECK(validate(text));
+  text.model.position_rows = 0;
+  CHECK_FALSE(validate(text));
+  transformer latent = catalog::mixtral_8x7b_v0_1;
+  latent.moe.moe_latent_size = std::int64_t{1} << 40;
+  CHECK_FALSE(validate(latent));
+}
+
 TEST_CASE("models with any value in any field have parameters and operations, or are refused") {
   for (const transformer& model : {catalog::gpt2,
                                    catalog::llama_3_8b,
