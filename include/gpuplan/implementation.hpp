@@ -293,6 +293,8 @@ struct decoder_options {
   layer_norm_kind layer_norm = layer_norm_kind::fused;
   bool caps_scores = false;  // cap * tanh(score / cap), in eager attention
   bool caps_logits = false;
+
+  friend constexpr bool operator==(const decoder_options&, const decoder_options&) = default;
 };
 
 /// How a router of Hugging Face's chooses experts and weighs them.

@@ -21,6 +21,14 @@ namespace gpuplan {
   X(norm_kind, "rms_norm", "layer_norm")                                         \
   X(norm_position, "before", "after_residual", "after_sublayer", "around")       \
   X(qk_norm_scope, "none", "head", "full_width")                                 \
+  X(activation_function,                                                         \
+    "silu",                                                                      \
+    "gelu",                                                                      \
+    "gelu_tanh",                                                                 \
+    "gelu_new",                                                                  \
+    "relu",                                                                      \
+    "quick_gelu",                                                                \
+    "relu_squared")                                                              \
   X(head_kind, "none", "language_model", "classifier")                           \
   X(pipeline_schedule, "one_f_one_b", "gpipe", "zero_bubble")                    \
   X(recompute_mode, "none", "selective", "full")                                 \

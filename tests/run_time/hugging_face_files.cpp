@@ -58,6 +58,14 @@ bool has_said(const read_config& read, remark::kind is, const std::string& key) 
   return false;
 }
 
+TEST_CASE("Liger's kernels are written as transformers calls them") {
+  const io::written_config written =
+      io::write_hugging_face_arguments({.micro_batch = 1, .liger_kernels = true});
+  REQUIRE(written);
+  CHECK(written.files.front().text.find("use_liger_kernel: true\n") != std::string::npos);
+  CHECK(written.not_written.empty());
+}
+
 TEST_CASE("arguments of TRL are understood") {
   const read_config read = read_arguments_text(trl_sample);
   REQUIRE(read);

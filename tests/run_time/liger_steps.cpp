@@ -33,6 +33,22 @@ const liger_step steps_with_liger[] = {
 #include "liger_steps.inc"
 };
 
+// Likewise under fully_shard, weights gathered in bf16: 16 of 16 are equal.
+struct shared_liger_step {
+  const char* config;
+  std::int64_t ranks;
+  int zero_stage;
+  number_format reduced;
+  optimizer_kind optimizer;
+  optimizer_loop loop;
+  bool clips_gradients, recomputes;
+  std::int64_t micro_batch, sequence_length;
+  std::int64_t requested, allocated;
+};
+const shared_liger_step shared_steps_with_liger[] = {
+#include "liger_shared_steps.inc"
+};
+
 training_setup setup_of_liger(const liger_step& row) {
   const auto read = io::read_hugging_face_config(row.config);
   REQUIRE(read.reason == "");
@@ -76,6 +92,27 @@ TEST_CASE("steps with Liger's kernels, to the byte") {
   }
 }
 
+TEST_CASE("steps with Liger's kernels under fully_shard, to the byte") {
+  for (const shared_liger_step& row : shared_steps_with_liger) {
+    CAPTURE(row.config);
+    training_setup setup = setup_of_liger({.config = row.config,
+                                           .precision = bf16_mixed,
+                                           .optimizer = row.optimizer,
+                                           .loop = row.loop,
+                                           .clips_gradients = row.clips_gradients,
+                                           .recomputes = row.recomputes,
+                                           .sequence_length = row.sequence_length});
+    setup.precision.reduced = row.reduced;
+    setup.framework.engine.is = &engine_classes::fsdp2;
+    setup.parallelism.zero_stage = row.zero_stage;
+    const batch_plan plan{.micro_batch = row.micro_batch, .data_parallel = row.ranks};
+    REQUIRE(validate(setup, plan));
+    const memory_counts peak = replay(setup, plan)->peak;
+    CHECK(peak.requested == row.requested);
+    CHECK(peak.allocated == row.allocated);
+  }
+}
+
 TEST_CASE("with Liger the logits are never all there") {
   training_setup setup = with_liger(catalog::llama_3_2_1b, catalog::hugging_face_llama);
   setup.sequence_length = 4096;
@@ -97,5 +134,19 @@ TEST_CASE("what Liger's kernels are not there for is refused") {
   CHECK(validate(shared));
   shared.framework.engine.is = &engine_classes::fsdp2;
   shared.parallelism.zero_stage = 3;
+  CHECK(validate(shared));
+  shared.framework.engine.is = &engine_classes::deepspeed;
+  shared.precision = bf16_master;
   CHECK(refused(shared)[fact::liger_kernels] == 1);
+  // A gate of another function, an MLP without one, and a head whose input has no gradient.
+  training_setup other = with_liger(catalog::llama_3_8b, catalog::hugging_face_llama);
+  other.model.hidden_act = activation_function::gelu;
+  CHECK(refused(other)[fact::hidden_act] == static_cast<int>(activation_function::gelu));
+  CHECK_FALSE(validate(with_liger(catalog::nemotron_3_8b, catalog::hugging_face_nemotron)));
+  training_setup head = with_liger(catalog::llama_3_8b, catalog::hugging_face_llama);
+  head.trains.what = training::head;
+  CHECK(refused(head)[fact::liger_kernels] == 1);
+  head.trains = {.what = training::adapters,
+                 .adapters = {.rank = 8, .targets = {.query = true, .head = true}}};
+  CHECK(refused(head)[fact::liger_kernels] == 1);
 }

@@ -45,6 +45,8 @@ random_plan any_plan(random_numbers& random) {
     setup.framework = catalog::find_framework(names[random.below(3)])->framework;
     if (setup.framework.layers().name == catalog::find_framework("llama")->framework.layers().name)
       setup.framework.engine.is = engine_classes::all[random.below(3)];
+    if (setup.framework.layers().has_liger_kernels)
+      setup.framework.implementation.liger_kernels = random.below(4) == 0;
     const engine_class& engine = *setup.framework.engine.is;
     layout.zero_stage =
         engine.least_zero_stage +
@@ -96,6 +98,8 @@ void check_same(const io::configured_training& again, const random_plan& made) {
   CHECK(again.setup.precision == made.setup.precision);
   CHECK(again.setup.optimizer == made.setup.optimizer);
   CHECK(again.setup.recompute == made.setup.recompute);
+  CHECK(again.setup.framework.implementation.liger_kernels ==
+        made.setup.framework.implementation.liger_kernels);
   CHECK(again.setup.sequence_length == made.setup.sequence_length);
   CHECK(again.setup.trains == made.setup.trains);
   CHECK(again.setup.framework.engine.is == made.setup.framework.engine.is);

@@ -218,6 +218,24 @@ TEST_CASE("the step to time next is one of which nothing like it was timed") {
   CHECK(step_to_time_next(*found, possible) == 1);
 }
 
+TEST_CASE("how fast cards reach each other through the host is not known unless it is stated") {
+  const auto spread_of = [](const gpu_spec& gpu, std::int64_t gpus, known<bandwidth> stated) {
+    roofline_time model = model_of({1, 1, 1, 1, 1});
+    model.on = {.gpu = gpu, .gpus_per_node = gpus, .inside_node = stated};
+    return untimed_estimate(model).spread(stack_number::inside_node);
+  };
+  const double usual = spread_of(catalog::h100_sxm5_80gb, 8, {});
+  CHECK(spread_of(catalog::rtx_4090, 2, {}) > 3 * usual);   // PCIe
+  CHECK(spread_of(catalog::rtx_a6000, 2, {}) > 3 * usual);  // a bridge, maybe
+  CHECK(spread_of(catalog::rtx_4090, 2, 12_GBps) == usual);
+  CHECK(spread_of(catalog::rtx_4090, 1, {}) == usual);
+  // Beyond a bridge it is PCIe that is not known.
+  roofline_time of_four = model_of({1, 1, 1, 1, 1});
+  of_four.on = {.gpu = catalog::rtx_a6000, .gpus_per_node = 4};
+  CHECK(untimed_estimate(of_four).value(stack_number::inside_node) ==
+        doctest::Approx(catalog::rtx_a6000.pcie->each_direction().value()));
+}
+
 TEST_CASE("too few steps, and steps that contradict each other, are refused") {
   std::mt19937 random(1);
   auto steps = timed_steps(random, 0);

@@ -157,7 +157,11 @@ TEST_CASE("links lead where they are wired to") {
   STATIC_CHECK(leads_to(catalog::rtx_a6000, 8, 4, 1));
   CONSTEXPR interconnect stated =
       *interconnect_of({.gpu = catalog::rtx_a6000, .gpus_per_node = 8, .inside_node = 100_GBps});
-  STATIC_CHECK(stated.joined == 0);
+  STATIC_CHECK(stated.joined == 0 && stated.inside.kind == "NVLink 3"sv);
+  // What PCIe carries is PCIe: a bridge is faster.
+  CONSTEXPR interconnect slow =
+      *interconnect_of({.gpu = catalog::rtx_a6000, .gpus_per_node = 2, .inside_node = 12_GBps});
+  STATIC_CHECK(slow.inside.kind == "PCIe"sv && slow.inside_node == 12_GBps);
 }
 
 TEST_CASE("links are of the GPU's kind") {

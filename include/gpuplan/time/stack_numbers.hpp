@@ -77,8 +77,8 @@ constexpr bool is_link_unknown(const cluster& on) {
   return link && link->origin == ceiling_origin::data_sheet &&
          (!on.gpu.peers || on.gpu.peers->joins > 0);
 }
-// The spread of it: gradients of 2 to 8 such cards were exchanged at 0.7 to 12 GB/s by PCIe 4,
-// whose copies reach 27.
+// The spread of it: by what published steps of BERT took longer on 2 to 8 such cards than on one,
+// gradients were exchanged at 0.7 to 12 GB/s by PCIe 4, whose copies reach 27. Judgement, as above.
 inline constexpr double spread_of_unknown_link = 0.9;
 
 // Whether a bridge joins fewer of a node's devices than there are, so that PCIe bounds them.

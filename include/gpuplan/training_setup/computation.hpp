@@ -33,6 +33,23 @@ constexpr failure flaw_of_recomputation(const training_setup& setup) {
                      layers);
 }
 
+// Liger's loss reads the weight of the head beside the head: before DeepSpeed's hooks have gathered
+// it, without what trains beside it, and gives it a gradient only where its input has one.
+constexpr failure flaw_of_liger_loss(const training_setup& setup) {
+  if (!setup.framework.implementation.liger_kernels) return {};
+  const named_fact liger{fact::liger_kernels, true};
+  const named_fact stage{fact::zero_stage, setup.parallelism.zero_stage};
+  const engine_class& by = *setup.framework.engine.is;
+  if (by.has_own_step && stage.value == 3)
+    return without_code({stage, {fact::sharding, by.name}, liger, {fact::at_most, 2}});
+  const trainable& trains = setup.trains;
+  const bool adapts_head = trains.what == training::adapters &&
+                           (trains.adapters.targets.head || trains.adapters.copy_head);
+  if (trains.what == training::head || adapts_head)
+    return without_code({{fact::trains, trains.what}, liger, {fact::takes, training::full}});
+  return {};
+}
+
 // Megatron-Core's rules (transformer_config.py of its 0.16): recomputation may not go round a
 // graph, and draws no numbers in one.
 constexpr failure flaw_of_graphs(const training_setup& setup) {

@@ -69,9 +69,6 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
                            {fact::precision_weights, setup.precision.weights},
                            {fact::takes, false}});
   }
-  // Its loss reads the head's weight beside the head, which nobody has gathered there.
-  if (setup.framework.implementation.liger_kernels && (gathers || stage == 3))
-    return without_code({{fact::liger_kernels, true}, zero_stage, sharding, {fact::takes, false}});
   if (by.has_own_step && stage == 3 && !code.has_module_hooks)
     return without_code({zero_stage, sharding, layers, {fact::at_most, 2}});
   return {};

@@ -77,18 +77,18 @@ constexpr failure flaw_of_gptj(const transformer& model, const implementation& a
   return flaw_of_first_decoders(model, as, false, true, false, false);
 }
 
-// What Liger's functions for LLaMA, Mistral, Qwen2 and Qwen3 do not do.
+// Liger has functions for LLaMA's and Mistral's code, and for Qwen2's and Qwen3's.
 constexpr failure flaw_of_liger(const transformer& model, const implementation& as) {
+  constexpr decoder_options llama{};
+  constexpr decoder_options qwen{.norms_heads = true, .masks_by_kind = true};
   const named_fact liger{fact::liger_kernels, true};
-  if (as.rms_norm != rms_norm_kind::eager || model.norm != norm_kind::rms_norm ||
-      as.rotary != rotary_kind::rotate_half || as.decoder.rotary_parts != rotary_parts_kind::none ||
-      as.decoder.rotary_pairs != rotary_pairs_kind::halves || as.decoder.rotates_in_fp32 ||
-      as.decoder.norms_around || as.decoder.norms_outputs || as.decoder.multiplies_logits)
+  if (as.rms_norm != rms_norm_kind::eager || as.rotary != rotary_kind::rotate_half ||
+      (as.decoder != llama && as.decoder != qwen))
     return without_code({{fact::layers, as.layers->name}, liger, {fact::takes, false}});
-  return flaw_if_any({{fact::lm_head_bias, model.lm_head_bias},
-                      {fact::parallel_attention, model.parallel_attention},
-                      {fact::fused_gate_up, model.fused_gate_up}},
-                     liger);
+  if (model.hidden_act != activation_function::silu)
+    return without_code(
+        {{fact::hidden_act, model.hidden_act}, liger, {fact::takes, activation_function::silu}});
+  return flaw_if_any({{fact::lm_head_bias, model.lm_head_bias}}, liger);
 }
 
 // LlamaForCausalLM and its kin, told apart by what their implementations say.

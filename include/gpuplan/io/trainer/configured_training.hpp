@@ -432,16 +432,7 @@ class training_builder {
     if (engine.empty()) engine = stage >= 2 ? "fsdp2" : "ddp";
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;
-    if (says_yes(config_.liger_kernels)) {
-      software.implementation.liger_kernels = true;
-      const bool is_shared = software.engine.is->gathers_weights || stage == 3;
-      if (is_shared || !catalog::runs(software, to_.setup)) {
-        software.implementation.liger_kernels = false;
-        assume("liger_kernels",
-               std::string("no kernels of Liger: the estimate does not know them in ") +
-                   software.name + " under " + std::string(engine));
-      }
-    }
+    software.implementation.liger_kernels = says_yes(config_.liger_kernels);
     if (to_.setup.parallelism.optimizer_on_host)
       assume("host_optimizer_rate",
              "an optimizer on a host that reads and writes " +
@@ -474,7 +465,13 @@ class training_builder {
                     ": of weights in the host's memory the estimate knows FSDP's alone, not " +
                     by.name->text + "'s; without " + key + " it is taken");
     }
-    const auto valid = validate(setup, to_.plan);
+    auto valid = validate(setup, to_.plan);
+    if (!valid && setup.framework.implementation.liger_kernels) {
+      const std::string why = failure_text(valid.why()).c_str();
+      to_.setup.framework.implementation.liger_kernels = false;
+      valid = validate(setup, to_.plan);
+      if (valid) assume("liger_kernels", "none of Liger's kernels: " + why);
+    }
     if (valid) return;
     if (!config_.precision && by.has_own_step)
       return refuse(
