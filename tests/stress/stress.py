@@ -314,7 +314,7 @@ def measure_sweeps(program, folder):
                 out, err = sweep.communicate(timeout=random.uniform(0.01, 0.3) * (1 + tries / 50))
             except subprocess.TimeoutExpired:
                 sweep.send_signal(signal.SIGKILL)
-                sweep.communicate()
+                out, err = sweep.communicate()
             lines, settings = rows_in(file)
             check(lines[: len(earlier)] == earlier, name, "lost or changed", earlier, "has", lines)
             check(len(set(settings)) == len(settings), name, "has a setting twice:", settings)
