@@ -101,6 +101,7 @@ TEST_CASE("steps with Liger's kernels under fully_shard, to the byte") {
                                            .loop = row.loop,
                                            .clips_gradients = row.clips_gradients,
                                            .recomputes = row.recomputes,
+                                           .micro_batch = row.micro_batch,
                                            .sequence_length = row.sequence_length});
     setup.precision.reduced = row.reduced;
     setup.framework.engine.is = &engine_classes::fsdp2;

@@ -4,7 +4,7 @@ stress.py files GPUPLAN | outputs GPUPLAN | sweeps SWEEP_CPU
 
 Each must end by itself, with a status of docs/command_line.md and a sentence where it is not 0, within 2 GB of
 memory, unless it is built with sanitizers. No duration is asserted: what hangs is stopped after 60 s of processor
-time. The slowest is printed.
+time, or 10 minutes. The slowest is printed.
 """
 
 import json
@@ -47,6 +47,7 @@ def limits_for(program):
         if is_limited:
             limit()
 
+    preexec.is_sanitized = not is_limited
     return preexec
 
 
@@ -55,7 +56,7 @@ def run(words, preexec, **streams):
     global slowest
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
-    ran = subprocess.run(words, preexec_fn=preexec, **streams)
+    ran = subprocess.run(words, preexec_fn=preexec, timeout=600, **streams)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     slowest = max(slowest, (spent, " ".join(words[1:])))
@@ -73,14 +74,16 @@ def is_sentence(said):
 def failing_each_write(words, folder, preexec):
     """Runs it anew with one more of its calls that write failing, by strace; tells which, with its log's text."""
     log = folder / "strace.log"
+    if preexec.is_sanitized:
+        print("sanitizers write too, and end where they cannot, so no write fails")
+        return
     if not shutil.which("strace") or run(["strace", "-o", str(log), "true"], None).returncode != 0:
         print("there is no strace, so no write fails")
         return
-    leaks = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # which nothing can look for that is traced
     for call in ("write", "writev", "pwrite64", "fsync", "rename", "ftruncate", "fchmod"):
         for at in range(1, 50):
             injected = f"inject={call}:error=ENOSPC:when={at}"
-            ran = run(["strace", "-f", "-qq", "-o", str(log), "-e", injected, *words], preexec, env=leaks)
+            ran = run(["strace", "-f", "-qq", "-o", str(log), "-e", injected, *words], preexec)
             if "INJECTED" not in log.read_text(errors="replace"):
                 break
             # A message that could not be written is not there to be read.
