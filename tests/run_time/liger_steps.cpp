@@ -21,9 +21,9 @@ struct liger_step {
   optimizer_kind optimizer;
   optimizer_loop loop;
   bool clips_gradients, recomputes;
-  std::int64_t micro_batch, accumulation, sequence_length, rank;
-  lora_targets targets;
-  std::int64_t parameters, requested, allocated;
+  std::int64_t micro_batch = 1, accumulation = 1, sequence_length = 0, rank = 0;
+  lora_targets targets{};
+  std::int64_t parameters = 0, requested = 0, allocated = 0;
 };
 
 // Made by transformers 5.23, Liger 0.8, PEFT 0.21 and PyTorch 2.15, on a CUDA device without
@@ -101,7 +101,6 @@ TEST_CASE("steps with Liger's kernels under fully_shard, to the byte") {
                                            .loop = row.loop,
                                            .clips_gradients = row.clips_gradients,
                                            .recomputes = row.recomputes,
-                                           .micro_batch = row.micro_batch,
                                            .sequence_length = row.sequence_length});
     setup.precision.reduced = row.reduced;
     setup.framework.engine.is = &engine_classes::fsdp2;

@@ -45,7 +45,11 @@ io::table lines_of(const std::string& title, const answer& made, const judged_cl
     table.rows.push_back({what, text});
   };
   const std::string of = " of " + GiB(says.usable) + " on " + judged.on.gpu.name;
-  add("does it fit", (says.fits() ? "yes: " : "no: ") + GiB(says.memory.total()) + of);
+  add("does it fit",
+      (says.fits()           ? "yes: "
+       : says.is_uncountable ? "no: more than "
+                             : "no: ") +
+          GiB(says.memory.total()) + of);
   const memory_breakdown_part& most = largest_part_of(says.memory);
   add("peak",
       std::string(text(says.memory.when)) + "; most of it " + most.name + ", " +

@@ -105,6 +105,12 @@ void find_better(const io::configured_training& training,
   }
 }
 
+// The micro-batch where it can be counted, else the largest half, quarter, ... of it that can.
+batch_plan countable(const transformer_memory& memory, batch_plan plan) {
+  while (plan.micro_batch > 1 && !validate(memory, plan)) plan.micro_batch /= 2;
+  return plan;
+}
+
 }  // namespace
 
 verdict judge(const io::configured_training& training, const cluster& on, double fragmentation) {
@@ -114,7 +120,9 @@ verdict judge(const io::configured_training& training, const cluster& on, double
   for (std::int64_t stage = 0; stage < training.setup.parallelism.pipeline_parallel; ++stage) {
     transformer_memory there = memory.of;
     there.setup.place.stage = stage;
-    const memory_breakdown parts = there.breakdown(training.plan);
+    const batch_plan plan = countable(there, training.plan);
+    made.is_uncountable |= plan.micro_batch != training.plan.micro_batch;
+    const memory_breakdown parts = there.breakdown(plan);
     if (parts.total() > made.memory.total()) made.memory = parts;
   }
   if (const auto largest = max_micro_batch(on.gpu, memory, training.plan))

@@ -28,6 +28,7 @@ struct alternative {
 
 struct verdict {
   gpuplan::memory_breakdown memory{};    // at the peak
+  bool is_uncountable = false;           // `memory` is of a smaller micro-batch, and fits nothing
   gpuplan::bytes usable{};               // of the GPU, to PyTorch
   std::int64_t largest_micro_batch = 0;  // that fits; 0: none
   gpuplan::known<gpuplan::duration> step{};
@@ -38,7 +39,7 @@ struct verdict {
   // Other methods whose micro-batch of 1 fits, where that of the stated one does not
   std::vector<runs::remedy> remedies{};
 
-  [[nodiscard]] bool fits() const { return memory.total() <= usable; }
+  [[nodiscard]] bool fits() const { return !is_uncountable && memory.total() <= usable; }
 };
 
 /// What the training needs and takes on this cluster. `fragmentation` is the share of the peak that
