@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "batch/command_line.hpp"
+#include "calibrate/command_line.hpp"
 #include "check/command_line.hpp"
 #include "cost/command_line.hpp"
 #include "fits/command_line.hpp"
@@ -41,6 +42,9 @@ constexpr command all[] = {
      "The memory of a training step: over time, by purpose, tensor by tensor",
      memory_timeline::command},
     {"time", "Where a step of one layout goes, and what its run takes", time_program::command},
+    {"calibrate",
+     "What a few timed steps say of your cluster, for all other commands",
+     calibrate_program::command},
     {"batch",
      "Micro-batch and accumulation of a batch; other GPUs; after out of memory",
      batch_program::command},

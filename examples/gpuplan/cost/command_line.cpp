@@ -106,6 +106,10 @@ class answer {
   }
   static range<double> by_stack(const runs::timed_step& one) {
     if (!one.stated) return 1.0;
+    if (one.stated->own) {
+      const time_interval ends = runs::interval_of(*one.stated);
+      return {ends.low / one.step, ends.high / one.step};
+    }
     const range<duration> ends = step_range(one.stated->time, one.stated->plan);
     return {ends.low() / one.step, ends.high() / one.step};
   }
@@ -147,7 +151,9 @@ class answer {
     const bool has_notes = any([](const run& one) { return !one.note.empty(); });
     table.columns = {{.name = "gpu"}, {.name = "gpus", .align = io::alignment::right}};
     for (const char* name : {"step_s", "steps", "hours"}) add_number(name);
-    if (has_range) table.columns.push_back({.name = "by stack", .align = io::alignment::right});
+    if (has_range)
+      table.columns.push_back({.name = asked_.timed.stated.own ? "80 % within" : "by stack",
+                               .align = io::alignment::right});
     add_number("GPU-hours");
     if (has_money) add_number("usd");
     if (has_energy) add_number("kWh");

@@ -22,6 +22,7 @@
 
 #include "guides/front_end.hpp"
 #include "runs/clusters.hpp"
+#include "runs/own_cluster.hpp"
 #include "runs/ranges.hpp"
 #include "runs/runs.hpp"
 #include "runs/stated_step.hpp"
@@ -226,6 +227,7 @@ void add_options(CLI::App& app, arguments& to) {
       ->type_name("N")
       ->group(run);
   runs::add_estimate_options(app, to.stragglers, to.fragmentation);
+  runs::add_timed_steps_option(app, to.own);
   const std::int64_t most = std::int64_t{1} << 20;
   const char* choose = "Plans to choose from (default: all there are)";
   const auto add = [&](const char* name,
@@ -257,9 +259,30 @@ void add_options(CLI::App& app, arguments& to) {
   add("--accumulation", to.accumulation, 1, 1 << 30, "Micro-batches of a step");
 }
 
+// Gives all setups and clusters what timed steps say of them.
+void go_by(const runs::own_cluster& own, choices& all, named_request& made) {
+  const cluster as_stated = made.request.on;
+  cluster on = as_stated;
+  for (training_setup& setup : all.setups) runs::apply(own, setup, on = as_stated);
+  made.request.on = on;
+  auto others = std::make_shared<std::vector<cluster_choice>>(*made.others);
+  for (cluster_choice& other : *others) {
+    training_setup setup = all.setups.front();
+    runs::apply(own, setup, other.on);
+  }
+  made.others = others;
+  made.request.others = *others;
+}
+
 named_request request_of(const arguments& given) {
   named_request made;
   const setups::arguments setting = setups::without_layout(given.setup);
+  const io::training_config& said = given.setup.files.config;
+  if ((said.optimizer_on_host && *said.optimizer_on_host) ||
+      (said.weights_on_host && *said.weights_on_host))
+    guides::remark(
+        "--from: these files keep the optimizer or weights on the host, and plans keep all on the "
+        "GPUs; gpuplan check says what such a training takes");
   const std::int64_t gpus_of_files = setups::gpus_of_files(given.setup);
   made.clusters =
       runs::clusters_of(given.clusters,
@@ -281,8 +304,10 @@ named_request request_of(const arguments& given) {
   setups::check_has_time(named);
   if (given.recompute) named.setup.recompute = *given.recompute;
   made.name = named.name;
-  const choices all = choices_of(given, named.setup, gpus);
+  choices all = choices_of(given, named.setup, gpus);
   check_rates(all, made.clusters);
+  made.own = given.own;
+  if (given.own) go_by(*given.own, all, made);
   made.precisions = all.precisions;
   request.setup = all.setups.front();
   made.setups =

@@ -15,6 +15,7 @@
 #include "guides/render.hpp"
 #include "runs/clusters.hpp"
 #include "runs/runs.hpp"
+#include "runs/stated_step.hpp"
 #include "setups/options.hpp"
 
 namespace CLI {
@@ -34,6 +35,7 @@ struct arguments {
   double dollars = 0;
   double stragglers = 1;
   double fragmentation = 100 * gpuplan::usual_fragmentation;
+  std::shared_ptr<const runs::own_cluster> own{};  // what steps timed there say; may be none
   // What plans there are to choose from; absent: all.
   gpuplan::known<gpuplan::range<std::int64_t>> tensor_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> pipeline_parallel{};
@@ -56,6 +58,7 @@ struct named_request {
   std::vector<runs::named_cluster> clusters{};  // the request's, then its others
   std::shared_ptr<const std::vector<gpuplan::training_setup>> setups{};  // the request's
   std::shared_ptr<const std::vector<gpuplan::cluster_choice>> others{};  // likewise
+  std::shared_ptr<const runs::own_cluster> own{};  // whose numbers setups and clusters have
 };
 
 void add_options(CLI::App& app, arguments& to);

@@ -7,15 +7,18 @@
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/range.hpp>
+#include <gpuplan/time/stack_numbers.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "plan/options.hpp"
+#include "runs/own_cluster.hpp"
 #include "runs/runs.hpp"
 #include "setups/numbers.hpp"
 
@@ -76,6 +79,21 @@ stack_range stack_of(const framework& by) {
   return stack;
 }
 
+// What timed steps leave open, with 80 % within.
+stack_range left_open(const stack_estimate& found) {
+  const auto around = [&](std::initializer_list<stack_number> numbers) {
+    double spread = 0;
+    for (const stack_number one : numbers) spread = std::max(spread, found.spread(one));
+    const double off = std::exp(1.2816 * spread);
+    return range<double>{1 / off, off};
+  };
+  return {.matmul_rate = around({stack_number::matmul_rate}),
+          .element_traffic = around({stack_number::element_traffic}),
+          .host = around({stack_number::host_per_operator, stack_number::host_per_step}),
+          .contention = 1.0,
+          .untimed_matmuls = device_efficiency{}.products};
+}
+
 cell share(double part, double whole) { return {100 * part / whole, 1}; }
 cell seconds(duration time) { return in(time, 1_s); }
 
@@ -91,7 +109,15 @@ range<duration> described_plan::time_by(range<duration> step) const {
 
 described_plan describe(const roofline_time& model,
                         const training_plan& plan,
-                        const std::string& precision) {
+                        const std::string& precision,
+                        const runs::own_cluster* own) {
+  const stack_range stack =
+      own == nullptr ? stack_of(model.setup.framework) : left_open(own->found);
+  step_ranges ranges = step_ranges_of(model, plan.batch, stack);
+  if (own != nullptr) {
+    const time_interval all = step_interval(model, plan.batch, own->found);
+    ranges.all = {all.low, all.high};
+  }
   return {.gpu = model.on.gpu.id,
           .gpus = plan.gpus,
           .plan = plan,
@@ -100,7 +126,9 @@ described_plan describe(const roofline_time& model,
           .sequence_length = runs::tokens_of_sample(model.setup),
           .precision = precision,
           .parts = model.breakdown(plan.batch),
-          .by_stack = step_ranges_of(model, plan.batch, stack_of(model.setup.framework)),
+          .stack = stack,
+          .by_stack = ranges,
+          .by_timed_steps = own != nullptr,
           .rates = rates_of(model.setup, model.on.gpu, plan.batch, plan.step),
           .model = model};
 }
@@ -111,7 +139,7 @@ described_plan describe(const named_request& asked,
   const plan_request& request = asked.request;
   roofline_time model = time_of(request, plan);
   if (layers != 0) model.setup.model.num_hidden_layers = layers;
-  described_plan described = describe(model, plan, asked.precisions[plan.setup]);
+  described_plan described = describe(model, plan, asked.precisions[plan.setup], asked.own.get());
   if (request.samples != 0)
     add_run(described,
             request.samples,
@@ -232,9 +260,10 @@ io::table costs_of(const described_plan& plan, const std::string& run) {
   const double low = plan.by_stack.all.low() / plan.plan->step;
   const double high = plan.by_stack.all.high() / plan.plan->step;
   io::table table{.title = run + ", on " + setups::grouped(plan.gpus) + " x " + plan.gpu};
-  table.columns = {{.name = "what it takes"},
-                   {.name = "estimate", .align = io::alignment::right},
-                   {.name = "by stack", .align = io::alignment::right}};
+  table.columns = {
+      {.name = "what it takes"},
+      {.name = "estimate", .align = io::alignment::right},
+      {.name = plan.by_timed_steps ? "80 % within" : "by stack", .align = io::alignment::right}};
   const auto add = [&](const char* name, double value) {
     const int digits = digits_of(low * value);
     table.rows.push_back(
@@ -272,16 +301,17 @@ io::table stacks_of(const named_plan& plan) {
     }
     return what.empty() ? what : " (" + what + " was timed)";
   };
-  const std::string title = plan.name + ": " + io::decimal(in(plan.is.time(), 1_s) / unit, digits) +
-                            (is_run ? " hours, " : " s a step, ") +
-                            io::decimal(in(plan.is.rates.tokens, 1_tokens_per_s), 0) +
-                            " tokens/s; by stack " + to_text(cell_of_range(plan.is.by_stack.all)) +
-                            (is_run ? " hours" : " s") + unknown();
+  const std::string title =
+      plan.name + ": " + io::decimal(in(plan.is.time(), 1_s) / unit, digits) +
+      (is_run ? " hours, " : " s a step, ") +
+      io::decimal(in(plan.is.rates.tokens, 1_tokens_per_s), 0) +
+      (plan.is.by_timed_steps ? " tokens/s; 80 % within " : " tokens/s; by stack ") +
+      to_text(cell_of_range(plan.is.by_stack.all)) + (is_run ? " hours" : " s") + unknown();
   io::table table{.title = title};
   table.columns = {{.name = "what makes it fast or slow"},
                    {.name = "as estimated x", .align = io::alignment::right},
                    {.name = is_run ? "hours" : "step_s", .align = io::alignment::right}};
-  const stack_range stack = stack_of(by);
+  const stack_range& stack = plan.is.stack;
   const double shown = 0.0005;
   for (const stack_input& input : stack_inputs) {
     const range<duration> step = plan.is.by_stack.*input.step;

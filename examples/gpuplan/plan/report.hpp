@@ -39,7 +39,9 @@ struct described_plan {
   std::int64_t sequence_length = 0;  // of images, their tokens
   std::string precision{};
   gpuplan::step_breakdown parts{};
+  gpuplan::stack_range stack{};  // what is left open of the software
   gpuplan::step_ranges by_stack{};
+  bool by_timed_steps = false;  // `by_stack.all` holds 80 % of such steps
   gpuplan::step_rates rates{};
   gpuplan::known<gpuplan::planned_run> run{};  // of a request with samples
   gpuplan::known<double> carbon_kg{};          // of a run with a known energy and grid
@@ -52,10 +54,12 @@ struct described_plan {
       gpuplan::range<gpuplan::duration> step) const;
 };
 
-/// A step of this plan by the model of its time.
+/// A step of this plan by the model of its time, which has the numbers of timed steps where they
+/// are given.
 [[nodiscard]] described_plan describe(const gpuplan::roofline_time& model,
                                       const gpuplan::training_plan& plan,
-                                      const std::string& precision);
+                                      const std::string& precision,
+                                      const runs::own_cluster* own = nullptr);
 /// A plan of the request, with its run. `layers`: of the model that the plan trains; 0: the
 /// request's.
 [[nodiscard]] described_plan describe(const named_request& asked,

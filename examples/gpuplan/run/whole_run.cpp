@@ -94,7 +94,7 @@ class simulation {
     if (one.stated && one.off) {
       unknown.work = *one.off;
     } else if (one.stated) {
-      const time_interval step = step_interval(one.stated->time, one.stated->plan);
+      const time_interval step = runs::interval_of(*one.stated);
       unknown.work = {step.low / step.median, step.high / step.median};
     } else if (asked_.off > 0) {
       unknown.work = {1 / (1 + asked_.off / 100), 1 + asked_.off / 100};

@@ -116,7 +116,7 @@ std::vector<std::string> phases_of_ramp(const timed_words& given, const std::str
 
 range<double> off_of(const timed_step& one) {
   if (!one.stated) return 1.0;
-  const time_interval step = step_interval(one.stated->time, one.stated->plan);
+  const time_interval step = interval_of(*one.stated);
   return {step.low / step.median, step.high / step.median};
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "guides/front_end.hpp"
+#include "runs/own_cluster.hpp"
 #include "setups/numbers.hpp"
 #include "setups/replicas.hpp"
 
@@ -28,6 +29,7 @@ void add_step_options(CLI::App& app, step_words& to) {
   setups::add_setup_options(app, to.setup);
   add_cluster_options(app, to.clusters);
   add_estimate_options(app, to.stragglers, to.fragmentation);
+  add_timed_steps_option(app, to.own);
 }
 
 void add_batch_option(CLI::App& app, step_words& to) {
@@ -54,6 +56,17 @@ void add_estimate_options(CLI::App& app,
       ->type_name("N");
 }
 
+void add_timed_steps_option(CLI::App& app, std::shared_ptr<const own_cluster>& to) {
+  const char* option = "--timed-steps";
+  app.add_option_function<std::string>(
+         option,
+         [&to, option](const std::string& file) {
+           to = std::make_shared<const own_cluster>(own_cluster_of(option, file));
+         },
+         "Go by steps that were timed on these GPUs, as gpuplan calibrate understands them")
+      ->type_name("FILE");
+}
+
 cluster_defaults defaults_of(const setups::arguments& given) {
   return {.gpus = {"a100_sxm4_80gb"},
           .total = setups::gpus_of(given),
@@ -67,8 +80,11 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
   made.named = setups::setup_of(there);
   setups::check_has_time(made.named);
   made.plan = there.plan;
+  cluster numbers = on.on;
+  if (given.own) apply(*given.own, made.named.setup, numbers);
+  made.own = given.own;
   made.time = {.setup = made.named.setup,
-               .on = on.on,
+               .on = numbers,
                .efficiency = on.efficiency,
                .straggler_slowdown = given.stragglers};
   check(validate(made.time));
@@ -77,6 +93,10 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
   check(validate(made.memory));
   check(validate(made.memory, made.plan));
   return made;
+}
+
+time_interval interval_of(const stated_step& of) {
+  return of.own ? step_interval(of.time, of.plan, of.own->found) : step_interval(of.time, of.plan);
 }
 
 }  // namespace runs

@@ -6,9 +6,11 @@
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/time/roofline.hpp>
+#include <gpuplan/time/stack_numbers.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
+#include <memory>
 
 #include "runs/clusters.hpp"
 #include "setups/options.hpp"
@@ -19,6 +21,8 @@ class App;
 
 namespace runs {
 
+struct own_cluster;
+
 /// What the command line states, before it is checked.
 struct step_words {
   setups::arguments setup{};
@@ -26,6 +30,7 @@ struct step_words {
   std::int64_t batch = 0;  // 0: as the accumulations make it
   double stragglers = 1;
   double fragmentation = 100 * gpuplan::usual_fragmentation;
+  std::shared_ptr<const own_cluster> own{};  // what steps timed there say of it; may be none
 };
 
 /// The model, its setup, the cluster and what estimates take.
@@ -34,6 +39,9 @@ void add_step_options(CLI::App& app, step_words& to);
 void add_batch_option(CLI::App& app, step_words& to);
 /// `--stragglers` and `--fragmentation`.
 void add_estimate_options(CLI::App& app, double& straggler_slowdown, double& fragmentation_percent);
+
+/// `--timed-steps`, whose file is read and understood at once.
+void add_timed_steps_option(CLI::App& app, std::shared_ptr<const own_cluster>& to);
 
 /// What holds of the cluster that a command's options leave open: an A100, and as many GPUs as the
 /// layout or the files of `--from` have.
@@ -46,9 +54,14 @@ struct stated_step {
   std::int64_t gpus = 1;
   gpuplan::roofline_time time{};
   gpuplan::fullest_stage_memory memory{};
+  std::shared_ptr<const own_cluster> own{};  // whose numbers `time` has; may be none
 };
 
 /// Throws `guides::bad_request` where there is no such step.
 [[nodiscard]] stated_step step_of(const step_words& given, const named_cluster& on);
+
+/// Where 80 % of such steps lie: by what timed ones left open, or where none were, as the library
+/// judges.
+[[nodiscard]] gpuplan::time_interval interval_of(const stated_step& of);
 
 }  // namespace runs
