@@ -8,8 +8,8 @@ import textwrap
 from keyword import iskeyword
 
 COMMANDS = [
-    "fits", "plan", "memory", "time", "check", "batch", "lr", "cost", "run", "model", "models",
-    "gpus", "frameworks",
+    "fits", "plan", "memory", "time", "calibrate", "check", "batch", "lr", "cost", "run", "model",
+    "models", "gpus", "frameworks",
 ]  # fmt: skip
 
 HEAD = '''"""The keywords that gpuplan's functions take: the options of the program's commands."""

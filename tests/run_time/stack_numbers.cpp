@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
@@ -202,6 +203,32 @@ TEST_CASE("timed steps narrow the range, and a wider coverage widens it") {
     CHECK(width(step_interval(model_of(of), plan_of(of), *found)) < before);
     CHECK(width(step_interval(model_of(of), plan_of(of), 0.95)) > before);
     CHECK(step_interval(model_of(of), plan_of(of)).median == model_of(of).step(plan_of(of)));
+  }
+}
+
+TEST_CASE(
+    "a range is wider on more devices than any step was timed on, by as much for each doubling") {
+  std::vector<timed_step> timed;
+  for (const degrees& of : timed_degrees)
+    timed.push_back({model_of(of), plan_of(of), truth_of(of).step(plan_of(of))});
+  auto stack = calibrate(timed.front().model.on, timed);
+  REQUIRE(stack);
+  CHECK(stack->most_gpus == 32);
+  const degrees large{2, 1, 16, 1, 1};  // of 128 GPUs
+  const auto squares = [&](std::int64_t most_gpus) {
+    stack->most_gpus = most_gpus;
+    const time_interval step = step_interval(model_of(large), plan_of(large), *stack);
+    const double above = std::log(step.high / step.median);
+    const double below = std::log(step.median / step.low);
+    return std::pair{above * above, below * below};
+  };
+  const auto known = squares(128);
+  const double once = 0.1 * 1.2816 * 0.1 * 1.2816;
+  for (const auto& [most_gpus, doublings] :
+       {std::pair{256, 0}, std::pair{64, 1}, std::pair{32, 2}}) {
+    const auto there = squares(most_gpus);
+    CHECK(there.first - known.first == doctest::Approx(doublings * once).epsilon(0.02));
+    CHECK(there.second - known.second == doctest::Approx(doublings * once).epsilon(0.02));
   }
 }
 

@@ -31,6 +31,8 @@ from ._answers import (
     Answer,
     Batch,
     Batches,
+    Calibrated,
+    Calibration,
     CatalogueModel,
     Check,
     Cost,
@@ -76,6 +78,8 @@ __all__ = [
     "Answer",
     "Batch",
     "Batches",
+    "Calibrated",
+    "Calibration",
     "CatalogueModel",
     "Check",
     "Cost",
@@ -109,6 +113,7 @@ __all__ = [
     "Time",
     "Verdict",
     "batch",
+    "calibrate",
     "check",
     "cost",
     "fits",
@@ -256,6 +261,21 @@ def time(model: Model | None = None, /, **options: Unpack[keywords.Time]) -> Tim
     (1.1, 38.9)
     """
     return Time("time", {"model": model}, options)
+
+
+@_as_command("calibrate")
+def calibrate(
+    file: str | os.PathLike[str], /, **options: Unpack[keywords.Calibrate]
+) -> Calibration:
+    """What a few timed steps, a table in CSV, say of a cluster and its software.
+
+    Other functions go by them with ``timed_steps``.
+
+    >>> learnt = gpuplan.calibrate("docs/tasks/steps.csv")
+    >>> round(learnt.numbers["host_per_operator"].value * 1e6), learnt.next.line
+    (97, 10)
+    """
+    return Calibration("calibrate", {"file": file}, options)
 
 
 @_as_command("check")

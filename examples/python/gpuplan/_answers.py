@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Cell = str | int | float | bool | None | tuple[Any, Any]
 
-_YES_OR_NO = frozenset({"fits", "sequence_parallel"})
+_YES_OR_NO = frozenset({"fits", "sequence_parallel", "is_next"})
 
 
 def _cell(name: str, value: Any) -> Cell:
@@ -172,6 +172,25 @@ class Batch(Row):
     step_s: float | None
     tokens_per_s: float | None
     note: str
+
+
+class Calibrated(Row):
+    """A number that timed steps tell of (``what`` is "number"), or one of the steps ("step").
+
+    ``value`` is the median and 80 % lie from ``low`` to ``high``, in ``unit``; ``before`` any step
+    was timed.
+    """
+
+    what: str
+    name: str
+    unit: str
+    line: int | None
+    timed: float | None
+    before: float
+    value: float
+    low: float
+    high: float
+    is_next: bool | None
 
 
 class Rate(Row):
@@ -707,6 +726,27 @@ class Batches(Answer[Batch]):
     """Micro-batch and accumulation of a batch."""
 
     _row = Batch
+
+
+class Calibration(Answer[Calibrated]):
+    """What a few timed steps say of a cluster and its software."""
+
+    _row = Calibrated
+
+    @property
+    def numbers(self) -> dict[str, Calibrated]:
+        """The numbers of the cluster, by name."""
+        return {row.name: row for row in self if row.what == "number"}
+
+    @property
+    def steps(self) -> tuple[Calibrated, ...]:
+        """The steps of the file, in its order."""
+        return tuple(row for row in self if row.what == "step")
+
+    @property
+    def next(self) -> Calibrated | None:
+        """Of the steps that nobody timed the one that would tell most."""
+        return next((row for row in self.steps if row.is_next), None)
 
 
 class Rates(Answer[Rate]):

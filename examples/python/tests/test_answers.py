@@ -25,6 +25,7 @@ ANSWERS = {
     "how_many": lambda: gpuplan.how_many("gpt2", gpu={"4090": 2}, batch=8, samples=1000, price=1),
     "memory": lambda: gpuplan.memory("gpt2", gpu="4090"),
     "time": lambda: gpuplan.time("gpt2", gpu="4090"),
+    "calibrate": lambda: gpuplan.calibrate("docs/tasks/steps.csv"),
     "check": lambda: gpuplan.check("docs/tasks/axolotl.yml", gpu="4090"),
     "batch": lambda: gpuplan.batch("gpt2", gpu="4090", batch=64),
     "lr": lambda: gpuplan.lr(tuned=(64, 3e-4), batch=512),

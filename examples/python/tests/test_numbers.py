@@ -68,6 +68,12 @@ QUESTIONS = [
      "--expert-parallel 8 --batch 256 --tokens 1e10",
      lambda: gpuplan.time("mixtral-8x7b", framework="megatron-te", gpu={"h100-sxm": 64},
                           expert_parallel=8, batch=256, tokens=1e10)),
+    ("calibrate docs/tasks/steps.csv", lambda: gpuplan.calibrate("docs/tasks/steps.csv")),
+    ("time docs/tasks/nanotron_8b.json --framework megatron-core --gpu h100-sxm --gpus 64 "
+     "--tensor-parallel 2 --zero 1 --accumulation 8 --timed-steps docs/tasks/steps.csv",
+     lambda: gpuplan.time("docs/tasks/nanotron_8b.json", framework="megatron-core",
+                          gpu={"h100-sxm": 64}, tensor_parallel=2, zero=1, accumulation=8,
+                          timed_steps="docs/tasks/steps.csv")),
     ("check docs/tasks/axolotl.yml --gpu 4090",
      lambda: gpuplan.check("docs/tasks/axolotl.yml", gpu="4090")),
     ("check docs/tasks/axolotl.yml --gpu 2080ti,a100-sxm-80gb",
