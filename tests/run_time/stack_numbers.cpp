@@ -211,13 +211,14 @@ TEST_CASE(
   std::vector<timed_step> timed;
   for (const degrees& of : timed_degrees)
     timed.push_back({model_of(of), plan_of(of), truth_of(of).step(plan_of(of))});
-  auto stack = calibrate(timed.front().model.on, timed);
-  REQUIRE(stack);
-  CHECK(stack->most_gpus == 32);
+  const auto found = calibrate(timed.front().model.on, timed);
+  REQUIRE(found);
+  CHECK(found->most_gpus == 32);
+  stack_estimate stack = *found;
   const degrees large{2, 1, 16, 1, 1};  // of 128 GPUs
   const auto squares = [&](std::int64_t most_gpus) {
-    stack->most_gpus = most_gpus;
-    const time_interval step = step_interval(model_of(large), plan_of(large), *stack);
+    stack.most_gpus = most_gpus;
+    const time_interval step = step_interval(model_of(large), plan_of(large), stack);
     const double above = std::log(step.high / step.median);
     const double below = std::log(step.median / step.low);
     return std::pair{above * above, below * below};
