@@ -2,6 +2,7 @@
 
 #include <gpuplan/time/stack_numbers.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -88,6 +89,7 @@ TEST_CASE("a few timed steps tell what the network is, and with it what other st
   int steps = 0;
   std::string next;
   for (const json& row : rows) {
+    if (row["name"] == "scatter") continue;
     if (row["what"] == "number") {
       ++numbers;
       CAPTURE(row.dump());
@@ -159,36 +161,139 @@ TEST_CASE("plan, cost and run go by timed steps, with what they leave open") {
   CHECK(people.out.find("80 % within") != std::string::npos);
 }
 
+TEST_CASE("numbers are of one software, and a network in proportion to that of the steps") {
+  const temporary_file file(table_of("200"));  // as stated
+  const layout& one = others[1];
+  const auto step = [&](const char* network) {
+    return step_of(one, {"--network", network, "--timed-steps", file.name()});
+  };
+  CHECK(step("200") == doctest::Approx(step_of(one, {})).epsilon(0.03));
+  CHECK(step("50") == doctest::Approx(step_of(one, {"--network", "50"})).epsilon(0.1));
+  CHECK(step("50") > 1.5 * step("200"));
+  CHECK(refusal_of("time",
+                   {"llama-3-8b",
+                    "--framework",
+                    "torchtitan",
+                    "--gpu",
+                    "h100-sxm",
+                    "--gpus",
+                    "8",
+                    "--zero",
+                    "3",
+                    "--timed-steps",
+                    file.name()})
+            .find("are of transformers, LlamaForCausalLM, and this is of torchtitan") !=
+        std::string::npos);
+  // Another class of transformers' is taken.
+  CHECK(output_of_command("time",
+                          {"qwen2.5-7b",
+                           "--gpu",
+                           "h100-sxm",
+                           "--gpus",
+                           "8",
+                           "--zero",
+                           "3",
+                           "--timed-steps",
+                           file.name()})
+            .status == 0);
+  const temporary_file page("", "page.html");
+  const outcome report = output_of_command("report",
+                                           {"llama-3-8b",
+                                            "--gpu",
+                                            "h100-sxm",
+                                            "--gpus",
+                                            "16",
+                                            "--batch",
+                                            "64",
+                                            "--timed-steps",
+                                            file.name(),
+                                            "-o",
+                                            page.name()});
+  CAPTURE(report.err);
+  CHECK(report.status == 0);
+  CHECK(page.text().find("timed steps of " + file.name()) != std::string::npos);
+}
+
+TEST_CASE("steps that cannot have run, or that nothing explains, have a note") {
+  std::string table = table_of("200");
+  table += "llama-3-8b,h100-sxm,fsdp2,8,3,64,1,20\n";
+  table += line_of(timed[0], std::to_string(4 * step_of(timed[0], {})));
+  const temporary_file file(table);
+  std::vector<std::string> notes;
+  for (const json& row : rows_of("calibrate", {file.name()}))
+    if (row["what"] == "step" && !row["note"].get<std::string>().empty())
+      notes.push_back(row["note"].get<std::string>());
+  REQUIRE(notes.size() >= 2);
+  CHECK(notes[notes.size() - 2].find("is recompute missing?") != std::string::npos);
+  CHECK(notes.back().find("counts little") != std::string::npos);
+  CHECK(output_of_command("calibrate", {file.name()}).out.find("far off") != std::string::npos);
+}
+
+TEST_CASE("the help's example is taken, as spreadsheets write it too") {
+  const std::string help = output_of_command("calibrate", {"--help"}).out;
+  std::string example;
+  for (std::size_t at = help.find("  model,gpu"); at < help.size() && help.substr(at, 2) == "  ";) {
+    const std::size_t end = help.find('\n', at);
+    if (help.find(',', at) > end) break;
+    example += help.substr(at + 2, end - at - 1);
+    at = end + 1;
+  }
+  REQUIRE(std::count(example.begin(), example.end(), '\n') == 5);
+  std::string spreadsheet = "\xef\xbb\xbf";
+  for (const char c : example) spreadsheet += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  spreadsheet += ",,,,,,,\r\n\r\n# the end\r\n";
+  const temporary_file plain(example);
+  const temporary_file written(spreadsheet);
+  const json rows = rows_of("calibrate", {plain.name()});
+  CHECK(rows == rows_of("calibrate", {written.name()}));
+}
+
 TEST_CASE("what a table of steps cannot be is said with its line") {
   const auto said = [](const std::string& text) {
     const temporary_file file(text);
     return refusal_of("calibrate", {file.name()});
   };
-  CHECK(said("model,gpu,micro_bach,step_s\n").find("micro-batch is the nearest") !=
+  CHECK(said("model,gpu,micro_bach,step_s\n").find("nearest that does is micro_batch") !=
         std::string::npos);
   CHECK(said("model,gpu\n").find("column step_s, or step_ms, is missing") != std::string::npos);
-  CHECK(said("model,step_s,step_ms\n").find("says again") != std::string::npos);
-  CHECK(said("model,timed-steps,step_s\n").find("is no option") != std::string::npos);
+  CHECK(said("model,gpu,step_s,step_ms\n").find("says again") != std::string::npos);
+  CHECK(said("model,timed-steps,step_s\n").find("says nothing of a step") != std::string::npos);
+  CHECK(said("model,step_s\n").find("column gpu is missing") != std::string::npos);
+  CHECK(said("").find("it is empty") != std::string::npos);
+  CHECK(said("model;gpu;step_s\n").find("not separated by commas") != std::string::npos);
+  CHECK(said("modl,gpu,step_s\n").find("nearest that does is model") != std::string::npos);
+  CHECK(said("model,,step_s\n").find("a column without a name") != std::string::npos);
+  CHECK(said(std::string("\x7f"
+                         "ELF\0\1",
+                         6))
+            .find("no table in CSV") != std::string::npos);
   CHECK(said(head).find("no step has a time") != std::string::npos);
   CHECK(said(head + "llama-3-8b\n").find("line 2 has 1 cells, and there are 8 columns") !=
         std::string::npos);
   CHECK(said(head + line_of(timed[0], "fast")).find("line 2: the time of a step is a number") !=
         std::string::npos);
-  CHECK(said(head + line_of(timed[0], "-1")).find("above 0") != std::string::npos);
+  for (const char* time : {"1e300", "1e-300", "nan", "inf", "-", "OOM"})
+    CHECK(said(head + line_of(timed[0], time)).find("leave it empty") != std::string::npos);
+  CHECK(said(head + line_of(timed[0], "-1")).find("of 1e-6 to 1e6 s") != std::string::npos);
   CHECK(said(head + line_of({"8", "3", "none", "1"}, "1")).find("line 2: ") != std::string::npos);
   CHECK(said(head + line_of(timed[0], "1") + line_of(timed[1], "1")).find("three timed steps") !=
         std::string::npos);
   CHECK(said("model,gpu,step_ms\ngpt2,4090,90\ngpt2,h100-sxm,80\n")
             .find("one kind of GPU is taken") != std::string::npos);
+  CHECK(
+      said("model,framework,gpu,step_s\nllama-3-8b,torchtitan,h100-sxm,9\nllama-3-8b,,h100-sxm,8\n")
+          .find("one software is taken") != std::string::npos);
+  CHECK(said("model,gpu,network,step_s\ngpt2,h100-sxm,100,9\ngpt2,h100-sxm,200,8\n")
+            .find("one network is taken") != std::string::npos);
   CHECK(said("model,gpu,no-clipping,step_ms\ngpt2,4090,perhaps,90\n").size() > 20);
   std::string contradicts = head;
   double time = 0.001;
-  for (const layout& one : timed) contradicts += line_of(one, std::to_string(time *= 20));
+  for (const layout& one : timed) contradicts += line_of(one, std::to_string(time *= 15));
   CHECK(said(contradicts).find("more than twice or less than half") != std::string::npos);
   const temporary_file file(table_of("60"));
   CHECK(refusal_of("time", {"gpt2", "--gpu", "4090", "--timed-steps", file.name()})
-            .find("timed on h100_sxm5_80gb, and this is rtx_4090") != std::string::npos);
+            .find("are on h100_sxm5_80gb, and this is on rtx_4090") != std::string::npos);
   CHECK(refusal_of("plan", {"gpt2", "--gpu", "4090", "--batch", "8", "--timed-steps", file.name()})
-            .find("timed on h100_sxm5_80gb") != std::string::npos);
+            .find("are on h100_sxm5_80gb") != std::string::npos);
   CHECK(refusal_of("calibrate", {"/nowhere/steps.csv"}).find("cannot read") != std::string::npos);
 }

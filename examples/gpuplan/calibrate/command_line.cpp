@@ -1,10 +1,13 @@
 #include "calibrate/command_line.hpp"
 
+#include <gpuplan/gpu.hpp>
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/time/stack_numbers.hpp>
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <memory>
@@ -33,14 +36,16 @@ constexpr const char* about =
     "FILE is a table in CSV, a line for each step. Its columns are the options of gpuplan time\n"
     "without the dashes, model, and step_s (or step_ms), the time. Three steps at least, better "
     "five\n"
-    "to ten that differ in layout and micro-batch. A step without a time may be timed next.";
+    "to ten that differ in layout and micro-batch, on one kind of GPU and network and by one "
+    "software. A\n"
+    "step without a time may be timed next. A column called note or date is left out.";
 constexpr const char* examples =
     "Example of a file:\n"
-    "  model,gpu,gpus,zero,tensor-parallel,micro-batch,accumulation,step_s\n"
-    "  llama-3-8b,h100-sxm,8,3,1,1,4,1.92\n"
-    "  llama-3-8b,h100-sxm,8,3,1,2,2,1.71\n"
-    "  llama-3-8b,h100-sxm,8,1,8,4,8,4.6\n"
-    "  llama-3-8b,h100-sxm,16,3,1,2,2,\n"
+    "  model,gpu,gpus,network,zero,micro-batch,accumulation,step_s\n"
+    "  llama-3-8b,h100-sxm,8,400,3,1,4,2.7\n"
+    "  llama-3-8b,h100-sxm,8,400,3,2,2,2.5\n"
+    "  llama-3-8b,h100-sxm,8,400,2,1,4,2.6\n"
+    "  llama-3-8b,h100-sxm,16,400,3,1,4,\n"
     "Examples:\n"
     "  gpuplan calibrate steps.csv\n"
     "  gpuplan plan llama-3-70b --gpu h100-sxm --gpus 64 --batch 512 --timed-steps steps.csv";
@@ -100,19 +105,37 @@ class answer {
       possible.push_back({own_.steps[at].is.time, own_.steps[at].is.plan});
       places.push_back(at);
     }
-    if (!possible.empty()) next_ = &own_.steps[places[step_to_time_next(own_.found, possible)]];
+    if (possible.size() > 1) next_ = &own_.steps[places[step_to_time_next(own_.found, possible)]];
   }
 
   std::string text(const guides::output& as) const {
     if (!traits_of(as.format).for_people) return guides::render(for_programs(), as);
     std::string all = guides::render(numbers(), as) + "\n" + guides::render(timed(), as);
-    if (next_ != nullptr) all += "\n" + guides::render(possible(), as);
+    if (has_possible()) all += "\n" + guides::render(possible(), as);
     return all;
   }
 
  private:
   runs::own_cluster own_;
   const runs::own_step* next_ = nullptr;
+
+  [[nodiscard]] bool has_possible() const {
+    return std::any_of(
+        own_.steps.begin(), own_.steps.end(), [](const runs::own_step& one) { return !one.time; });
+  }
+  // Why a step's time may mean something else, or little.
+  [[nodiscard]] std::string note_of(const runs::own_step& one) const {
+    const bytes needed = one.is.memory.required(one.is.plan);
+    const bytes usable = usable_memory(one.on.on.gpu);
+    const double surely = 1.2;  // what the allocator cannot use may be little
+    if (needed > surely * usable)
+      return "needs " + io::decimal(in(needed, 1_GiB), 1) + " GiB of " +
+             io::decimal(in(usable, 1_GiB), 1) + ": is recompute missing?";
+    const duration now = own_.found.applied_to(one.is.time).step(one.is.plan);
+    const double off = std::log(now / *one.time) / own_.found.scatter;
+    const double far = 2.5;
+    return std::abs(off) > far ? "far off: counts little" : "";
+  }
 
   static duration untimed(const runs::own_cluster& own, const runs::own_step& one) {
     return own.before.applied_to(one.is.time).step(one.is.plan);
@@ -121,9 +144,7 @@ class answer {
   io::table numbers() const {
     const runs::own_step& first = own_.steps.front();
     io::table table{.title = std::to_string(own_.found.steps) + " steps of " +
-                             first.is.named.setup.framework.name + " on " + first.on.on.gpu.id +
-                             "; a step lies " + io::decimal(100 * own_.found.scatter, 1) +
-                             " % beside what these give"};
+                             first.is.named.setup.framework.name + " on " + first.on.on.gpu.id};
     table.columns = {{.name = "number"},
                      {.name = "before", .align = io::alignment::right},
                      {.name = "now", .align = io::alignment::right},
@@ -136,20 +157,34 @@ class answer {
       table.rows.push_back(
           {one.words,
            with_unit(own_.before.value(one.number), prior.unit),
-           with_unit(now, prior.unit),
+           is_learnt(one.number) ? with_unit(now, prior.unit) : "as before",
            with_unit(now / width, prior.unit) + " - " + with_unit(now * width, prior.unit)});
     }
+    table.rows.push_back({"how far a step lies beside what these give",
+                          io::decimal(100 * own_.before.scatter, 1) + " %",
+                          io::decimal(100 * own_.found.scatter, 1) + " %",
+                          ""});
     return table;
+  }
+  // Whether the steps say anything of it.
+  [[nodiscard]] bool is_learnt(stack_number number) const {
+    const double said = 0.98;
+    return own_.found.spread(number) < said * own_.before.spread(number);
   }
 
   io::table timed() const {
-    io::table table{.title = "the steps"};
+    io::table table{.title = "the steps: samples of a micro-batch x accumulation"};
     table.columns = {{.name = "line", .align = io::alignment::right},
                      {.name = "step"},
                      {.name = "timed_s", .align = io::alignment::point},
                      {.name = "off before %", .align = io::alignment::point},
                      {.name = "now_s", .align = io::alignment::point},
                      {.name = "off now %", .align = io::alignment::point}};
+    const bool has_notes =
+        std::any_of(own_.steps.begin(), own_.steps.end(), [&](const runs::own_step& one) {
+          return one.time && !note_of(one).empty();
+        });
+    if (has_notes) table.columns.push_back({.name = "note"});
     for (const runs::own_step& one : own_.steps) {
       if (!one.time) continue;
       const duration before = untimed(own_, one);
@@ -160,13 +195,15 @@ class answer {
                             percent_off(before, *one.time),
                             seconds(now),
                             percent_off(now, *one.time)});
+      if (has_notes) table.rows.back().emplace_back(note_of(one));
     }
     return table;
   }
 
   io::table possible() const {
-    io::table table{.title = "not timed; line " + std::to_string(next_->line) +
-                             " would tell most: time it next"};
+    io::table table{.title = "not timed"};
+    if (next_ != nullptr)
+      table.title += "; line " + std::to_string(next_->line) + " would tell most: time it next";
     table.columns = {{.name = "line", .align = io::alignment::right},
                      {.name = "step"},
                      {.name = "step_s", .align = io::alignment::point},
@@ -189,8 +226,17 @@ class answer {
 
   io::table for_programs() const {
     io::table table;
-    for (const char* name :
-         {"what", "name", "unit", "line", "timed", "before", "value", "low", "high", "is_next"})
+    for (const char* name : {"what",
+                             "name",
+                             "unit",
+                             "line",
+                             "timed",
+                             "before",
+                             "value",
+                             "low",
+                             "high",
+                             "is_next",
+                             "note"})
       table.columns.push_back({.name = name});
     for (const number_in_words& one : all_numbers) {
       if (!own_.found.is_set[static_cast<std::size_t>(one.number)]) continue;
@@ -205,8 +251,20 @@ class answer {
                             value,
                             value / width,
                             value * width,
-                            cell()});
+                            cell(),
+                            is_learnt(one.number) ? "" : "as before"});
     }
+    table.rows.push_back({"number",
+                          "scatter",
+                          "",
+                          cell(),
+                          cell(),
+                          own_.before.scatter,
+                          own_.found.scatter,
+                          cell(),
+                          cell(),
+                          cell(),
+                          ""});
     for (const runs::own_step& one : own_.steps) {
       const time_interval step = step_interval(one.is.time, one.is.plan, own_.found);
       table.rows.push_back({"step",
@@ -218,7 +276,8 @@ class answer {
                             in(step.median, 1_s),
                             in(step.low, 1_s),
                             in(step.high, 1_s),
-                            one.time ? cell() : cell(&one == next_ ? "yes" : "no")});
+                            one.time ? cell() : cell(&one == next_ ? "yes" : "no"),
+                            one.time ? note_of(one) : ""});
     }
     return table;
   }

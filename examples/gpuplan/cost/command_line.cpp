@@ -106,7 +106,7 @@ class answer {
   }
   static range<double> by_stack(const runs::timed_step& one) {
     if (!one.stated) return 1.0;
-    if (one.stated->own) {
+    if (one.stated->stack) {
       const time_interval ends = runs::interval_of(*one.stated);
       return {ends.low / one.step, ends.high / one.step};
     }

@@ -259,16 +259,26 @@ void add_options(CLI::App& app, arguments& to) {
   add("--accumulation", to.accumulation, 1, 1 << 30, "Micro-batches of a step");
 }
 
-// Gives all setups and clusters what timed steps say of them.
+// Leaves the setups that timed steps are of, and gives these and all clusters their numbers.
 void go_by(const runs::own_cluster& own, choices& all, named_request& made) {
+  choices timed;
+  for (std::size_t at = 0; at < all.setups.size(); ++at) {
+    if (!own.is_of(all.setups[at].framework)) continue;
+    timed.setups.push_back(all.setups[at]);
+    timed.precisions.push_back(all.precisions[at]);
+  }
+  if (timed.setups.empty())
+    static_cast<void>(own.estimate_of(all.setups.front().framework, made.request.on));
+  all = timed;
   const cluster as_stated = made.request.on;
-  cluster on = as_stated;
-  for (training_setup& setup : all.setups) runs::apply(own, setup, on = as_stated);
-  made.request.on = on;
+  for (training_setup& setup : all.setups) {
+    made.request.on = as_stated;
+    runs::apply(own.estimate_of(setup.framework, as_stated), setup, made.request.on);
+  }
   auto others = std::make_shared<std::vector<cluster_choice>>(*made.others);
   for (cluster_choice& other : *others) {
     training_setup setup = all.setups.front();
-    runs::apply(own, setup, other.on);
+    runs::apply(own.estimate_of(setup.framework, other.on), setup, other.on);
   }
   made.others = others;
   made.request.others = *others;

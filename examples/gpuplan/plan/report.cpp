@@ -110,12 +110,11 @@ range<duration> described_plan::time_by(range<duration> step) const {
 described_plan describe(const roofline_time& model,
                         const training_plan& plan,
                         const std::string& precision,
-                        const runs::own_cluster* own) {
-  const stack_range stack =
-      own == nullptr ? stack_of(model.setup.framework) : left_open(own->found);
+                        const known<stack_estimate>& by) {
+  const stack_range stack = by ? left_open(*by) : stack_of(model.setup.framework);
   step_ranges ranges = step_ranges_of(model, plan.batch, stack);
-  if (own != nullptr) {
-    const time_interval all = step_interval(model, plan.batch, own->found);
+  if (by) {
+    const time_interval all = step_interval(model, plan.batch, *by);
     ranges.all = {all.low, all.high};
   }
   return {.gpu = model.on.gpu.id,
@@ -128,7 +127,7 @@ described_plan describe(const roofline_time& model,
           .parts = model.breakdown(plan.batch),
           .stack = stack,
           .by_stack = ranges,
-          .by_timed_steps = own != nullptr,
+          .by_timed_steps = static_cast<bool>(by),
           .rates = rates_of(model.setup, model.on.gpu, plan.batch, plan.step),
           .model = model};
 }
@@ -139,7 +138,10 @@ described_plan describe(const named_request& asked,
   const plan_request& request = asked.request;
   roofline_time model = time_of(request, plan);
   if (layers != 0) model.setup.model.num_hidden_layers = layers;
-  described_plan described = describe(model, plan, asked.precisions[plan.setup], asked.own.get());
+  known<stack_estimate> by;
+  if (asked.own)
+    by = asked.own->estimate_of(model.setup.framework, asked.clusters[plan.cluster].on);
+  described_plan described = describe(model, plan, asked.precisions[plan.setup], by);
   if (request.samples != 0)
     add_run(described,
             request.samples,
@@ -317,7 +319,7 @@ io::table stacks_of(const named_plan& plan) {
     const range<duration> step = plan.is.by_stack.*input.step;
     if (step.high() - step.low() < shown * best.step) continue;
     const range<double> factor = stack.*input.factor;
-    cell times{factor};
+    cell times = plan.is.by_timed_steps ? cell{factor, 2} : cell{factor};
     if (input.step == &step_ranges::matmul_rate && !is_timed(model.efficiency))
       times = cell{
           range<double>{factor.low() * stack.untimed_matmuls.low() / stack.untimed_matmuls.high(),

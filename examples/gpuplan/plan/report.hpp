@@ -6,6 +6,7 @@
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/time/roofline.hpp>
+#include <gpuplan/time/stack_numbers.hpp>
 #include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/time/step_rates.hpp>
@@ -59,7 +60,7 @@ struct described_plan {
 [[nodiscard]] described_plan describe(const gpuplan::roofline_time& model,
                                       const gpuplan::training_plan& plan,
                                       const std::string& precision,
-                                      const runs::own_cluster* own = nullptr);
+                                      const gpuplan::known<gpuplan::stack_estimate>& by = {});
 /// A plan of the request, with its run. `layers`: of the model that the plan trains; 0: the
 /// request's.
 [[nodiscard]] described_plan describe(const named_request& asked,

@@ -17,6 +17,7 @@
 
 #include "plan/options.hpp"
 #include "plan/report.hpp"
+#include "runs/own_cluster.hpp"
 #include "runs/runs.hpp"
 #include "setups/numbers.hpp"
 
@@ -168,23 +169,34 @@ io::table assumptions_table(const findings& of) {
   const auto percent = [](double share) { return rounded(100 * share) + " %"; };
   const auto GBps = [](bandwidth rate) { return rounded(in(rate, 1_GBps)) + " GB/s"; };
   const std::string of_device = reached.source;
+  const std::string by_steps = of.asked.own ? "timed steps of " + of.asked.own->file : "";
   if (const auto rate = matmul_ceiling(time.on.gpu, format_of_linears(time.setup.precision)))
     add("dense peak of products",
         rounded(in(rate->value, 1_TFLOPS)) + " TFLOP/s",
         text(from.products));
   add("memory's bandwidth", GBps(memory_ceiling(time.on.gpu).value), text(from.memory));
-  add("of the peak, products reach", percent(reached.products), of_device);
+  if (by_steps.empty())
+    add("of the peak, products reach", percent(reached.products), of_device);
+  else
+    add("of the peak, products reach", percent(costs.matmul_rate * reached.products), by_steps);
   add("of the peak, attention's forward reaches", percent(reached.attention_forward), of_device);
   add("of the peak, attention's backward reaches", percent(reached.attention_backward), of_device);
   add("of the bandwidth, other kernels reach", percent(reached.memory), of_device);
   if (total_gpus(time.on) > 1)
     if (const auto link = inside_node_ceiling(time.on))
-      add("a GPU's link inside its node", GBps(link->value), text(link->origin));
+      add("a GPU's link inside its node",
+          GBps(link->value),
+          by_steps.empty() ? text(link->origin) : by_steps);
   if (time.on.nodes > 1)
     if (const auto link = link_between_nodes(time.on))
-      add("a node's network", GBps(*link), time.on.between_nodes ? "the request" : "the catalogue");
-  const std::string of_code = costs.timed ? "fitted to timed steps of this framework"
-                                          : "no step of this framework was timed";
+      add("a node's network",
+          GBps(*link),
+          !by_steps.empty()       ? by_steps
+          : time.on.between_nodes ? "the request"
+                                  : "the catalogue");
+  const std::string of_code = !by_steps.empty() ? by_steps
+                              : costs.timed     ? "fitted to timed steps of this framework"
+                                                : "no step of this framework was timed";
   add("the host launches an operator in",
       rounded(in(costs.host_per_operator, 1_us)) + " us",
       of_code);
@@ -192,7 +204,7 @@ io::table assumptions_table(const findings& of) {
   add("bytes of other kernels, over those counted", rounded(costs.element_traffic), of_code);
   add("lost for each second of communication beside kernels",
       rounded(costs.contention) + " s",
-      of_code);
+      by_steps.empty() ? of_code : "the framework's own");
   add("all GPUs are as fast as each other",
       "slowest " + rounded(time.straggler_slowdown) + " times as long",
       "assumed");

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string_view>
@@ -25,12 +26,13 @@ using namespace gpuplan;
 namespace io = gpuplan::io;
 using guides::bad_request;
 
-constexpr std::size_t most_steps = 1000;
+constexpr std::size_t most_steps = 300;  // which take a second or two
 
 // One column: an option, the model, or the time.
 struct column {
-  std::string name;         // without dashes
-  bool is_flag = false;     // an option without a value
+  std::string name;      // without dashes
+  bool is_flag = false;  // an option without a value
+  bool says_nothing = false;
   double unit_of_time = 0;  // s; 0: no time
 };
 struct line_of_table {
@@ -60,15 +62,28 @@ std::map<std::string, bool> options_of_steps() {
   return options;
 }
 
+// What no table of steps begins with.
+std::string flaw_of_head(std::string_view text, const std::vector<std::string>& head) {
+  if (text.empty()) return "it is empty";
+  const std::string_view line = text.substr(0, text.find('\n'));
+  if (line.find('\0') != std::string_view::npos || line.size() > 4096)
+    return "it is no table in CSV";
+  if (head.size() == 1 && line.find_first_of(";\t") != std::string_view::npos)
+    return "its columns are not separated by commas";
+  return {};
+}
+
 std::vector<column> columns_of(const std::vector<std::string>& head) {
-  const std::map<std::string, bool> options = options_of_steps();
+  std::map<std::string, bool> options = options_of_steps();
+  for (const char* name : {"model", "step-s", "step-ms"}) options[name] = false;
   std::vector<column> columns;
   std::set<std::string> names;
   for (const std::string& cell : head) {
     const std::string said = io::printable(trimmed(cell));
     column one{.name = said};
     one.name.erase(0, one.name.find_first_not_of('-'));
-    std::replace(one.name.begin(), one.name.end(), '_', '-');
+    for (char& c : one.name)
+      c = c == '_' ? '-' : 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     const auto option = options.find(one.name);
     if (one.name == "step-s") {
       one.unit_of_time = 1;
@@ -76,18 +91,24 @@ std::vector<column> columns_of(const std::vector<std::string>& head) {
       one.unit_of_time = 1e-3;
     } else if (option != options.end()) {
       one.is_flag = option->second;
-    } else if (one.name != "model") {
+    } else if (one.name == "note" || one.name == "notes" || one.name == "date") {
+      one.says_nothing = true;
+    } else {
       const auto near = [&](const auto& left, const auto& right) {
         return guides::distance(one.name, left.first) < guides::distance(one.name, right.first);
       };
-      throw bad_request("column " + said + " is no option of gpuplan time, of which " +
-                        std::min_element(options.begin(), options.end(), near)->first +
-                        " is the nearest; beside them there are model, step_s and step_ms");
+      std::string nearest = std::min_element(options.begin(), options.end(), near)->first;
+      std::replace(nearest.begin(), nearest.end(), '-', '_');
+      throw bad_request((said.empty() ? "a column without a name" : "column " + said) +
+                        " says nothing of a step; the nearest that does is " + nearest +
+                        ", and note, notes and date are left out");
     }
     if (!names.insert(one.unit_of_time > 0 ? "the time of a step" : one.name).second)
       throw bad_request("column " + said + " says again what another column says");
     columns.push_back(one);
   }
+  if (!names.contains("gpu") && !names.contains("system") && !names.contains("prices"))
+    throw bad_request("column gpu is missing: the kind of GPU, one for all steps");
   if (!names.contains("the time of a step"))
     throw bad_request("column step_s, or step_ms, is missing: the time of each step");
   return columns;
@@ -95,13 +116,22 @@ std::vector<column> columns_of(const std::vector<std::string>& head) {
 
 table_of_steps table_of(std::string_view text) {
   table_of_steps table;
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  const std::string_view whole = text;
   const io::detail::csv_record head = io::detail::take_csv_record(text);
+  if (const std::string flaw = flaw_of_head(whole, head.cells); !flaw.empty())
+    throw bad_request(flaw);
   table.columns = columns_of(head.cells);
   for (std::int64_t line = 1 + head.lines; !text.empty();) {
     const io::detail::csv_record record = io::detail::take_csv_record(text);
     const std::int64_t here = line;
     line += record.lines;
-    if (record.cells.size() == 1 && trimmed(record.cells[0]).empty()) continue;
+    const bool is_empty =
+        std::all_of(record.cells.begin(), record.cells.end(), [](const std::string& cell) {
+          return trimmed(cell).empty();
+        });
+    if (is_empty || record.cells.front().starts_with("#")) continue;
     if (record.cells.size() != table.columns.size())
       throw bad_request("line " + std::to_string(here) + " has " +
                         std::to_string(record.cells.size()) + " cells, and there are " +
@@ -118,21 +148,29 @@ known<duration> time_in(const std::string& cell, double unit) {
   if (cell.empty()) return {};
   double number = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  if (error != std::errc() || end != cell.data() + cell.size() || !(number > 0) ||
-      !std::isfinite(number))
-    throw bad_request("the time of a step is a number above 0, and not " + io::printable(cell));
+  const double least = 1e-6;
+  const double most = 1e6;
+  if (error != std::errc() || end != cell.data() + cell.size() ||
+      !(number * unit >= least && number * unit <= most))
+    throw bad_request("the time of a step is a number, of 1e-6 to 1e6 s, and not " +
+                      io::printable(cell) + "; leave it empty where nobody timed it");
   return number * unit * 1_s;
 }
 
 // As a command line has it.
-std::vector<std::string> words_of(const table_of_steps& table, const line_of_table& line) {
+std::vector<std::string> words_of(const table_of_steps& table,
+                                  const line_of_table& line,
+                                  const std::filesystem::path& folder) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at < line.cells.size(); ++at) {
     const column& is = table.columns[at];
     const std::string& cell = line.cells[at];
-    if (cell.empty() || is.unit_of_time > 0) continue;
+    if (cell.empty() || is.unit_of_time > 0 || is.says_nothing) continue;
     if (is.name == "model") {
-      words.insert(words.begin(), cell);
+      std::error_code none;
+      const std::filesystem::path beside = folder / cell;
+      const bool is_there = std::filesystem::exists(beside, none);
+      words.insert(words.begin(), is_there ? beside.string() : cell);
     } else if (!is.is_flag) {
       words.push_back("--" + is.name + "=" + cell);
     } else if (cell == "yes" || cell == "true" || cell == "1") {
@@ -155,7 +193,9 @@ std::string in_words(const column& is, const std::string& cell) {
   return is.name + " " + said;
 }
 
-own_step step_in(const table_of_steps& table, const line_of_table& line) {
+own_step step_in(const table_of_steps& table,
+                 const line_of_table& line,
+                 const std::filesystem::path& folder) {
   own_step made{.line = line.line};
   for (std::size_t at = 0; at < line.cells.size(); ++at) {
     const column& is = table.columns[at];
@@ -164,7 +204,7 @@ own_step step_in(const table_of_steps& table, const line_of_table& line) {
     const bool is_same = std::all_of(table.lines.begin(), table.lines.end(), [&](const auto& one) {
       return one.cells[at] == cell;
     });
-    if (is.unit_of_time > 0 || is_same || cell.empty()) continue;
+    if (is.unit_of_time > 0 || is.says_nothing || is_same || cell.empty()) continue;
     if (is.name.ends_with("-parallel") && cell == "1") continue;
     made.words += made.words.empty() ? "" : is.name == "accumulation" ? " " : ", ";
     made.words += in_words(is, cell);
@@ -185,7 +225,7 @@ own_step step_in(const table_of_steps& table, const line_of_table& line) {
                                           made.is = step_of(*given, made.on);
                                           return std::string();
                                         }},
-                                   words_of(table, line),
+                                   words_of(table, line, folder),
                                    {}));
   made.given = given;
   return made;
@@ -195,13 +235,14 @@ own_step step_in(const table_of_steps& table, const line_of_table& line) {
 
 own_cluster own_cluster_of(const std::string& option, const std::string& file) {
   const std::string where = option + ": " + file + ": ";
-  own_cluster own;
+  own_cluster own{.file = file};
   std::int64_t line = 0;
   try {
-    const table_of_steps table = table_of(guides::read_file(option, file));
+    const table_of_steps table =
+        table_of(guides::read_file(option, file == "-" ? "/dev/stdin" : file));
     for (const line_of_table& one : table.lines) {
       line = one.line;
-      own.steps.push_back(step_in(table, one));
+      own.steps.push_back(step_in(table, one, std::filesystem::path(file).parent_path()));
     }
   } catch (const bad_request& error) {
     const std::string said = error.what();
@@ -212,10 +253,25 @@ own_cluster own_cluster_of(const std::string& option, const std::string& file) {
   std::vector<timed_step> timed;
   for (const own_step& one : own.steps) {
     if (one.time) timed.push_back({one.is.time, one.is.plan, *one.time});
-    if (std::string_view(one.on.on.gpu.id) != own.steps.front().on.on.gpu.id)
-      throw bad_request(where + "line " + std::to_string(one.line) + " is on " + one.on.on.gpu.id +
-                        ", and line " + std::to_string(own.steps.front().line) + " on " +
-                        own.steps.front().on.on.gpu.id + ": one kind of GPU is taken");
+    const own_step& first = own.steps.front();
+    const auto differ = [&](const std::string& here, const std::string& there, const char* one_of) {
+      throw bad_request(where + "line " + std::to_string(one.line) + " is " + here + ", and line " +
+                        std::to_string(first.line) + " " + there + ": one " + one_of + " is taken");
+    };
+    if (std::string_view(one.on.on.gpu.id) != first.on.on.gpu.id)
+      differ(std::string("on ") + one.on.on.gpu.id,
+             std::string("on ") + first.on.on.gpu.id,
+             "kind of GPU");
+    if (!own.is_of(one.is.named.setup.framework))
+      differ(std::string("of ") + one.is.named.setup.framework.name,
+             std::string("of ") + first.is.named.setup.framework.name,
+             "software");
+    const auto network = [](const own_step& of) {
+      const known<bandwidth>& rate = of.on.on.between_nodes;
+      return rate ? io::decimal(in(*rate, 1_GBps), -1) + " GB/s" : std::string("none");
+    };
+    if (network(one) != network(first))
+      differ("with a network of " + network(one), "of " + network(first), "network");
   }
   if (timed.empty()) throw bad_request(where + "no step has a time in step_s");
   const auto found = calibrate(timed.front().model.on, timed);
@@ -225,15 +281,36 @@ own_cluster own_cluster_of(const std::string& option, const std::string& file) {
   return own;
 }
 
-void apply(const own_cluster& own, training_setup& setup, cluster& on) {
-  const own_step& first = own.steps.front();
+bool own_cluster::is_of(const framework& software) const {
+  const auto tool = [](const framework& one) {
+    const std::string_view name = one.name;
+    return name.substr(0, name.find(','));
+  };
+  return tool(steps.front().is.named.setup.framework) == tool(software);
+}
+
+stack_estimate own_cluster::estimate_of(const framework& software, const cluster& on) const {
+  const own_step& first = steps.front();
   if (std::string_view(first.on.on.gpu.id) != on.gpu.id)
-    throw bad_request(std::string("--timed-steps: its steps were timed on ") + first.on.on.gpu.id +
-                      ", and this is " + on.gpu.id);
-  const roofline_time with = own.found.applied_to({.setup = setup, .on = on});
+    throw bad_request("--timed-steps: the steps of " + file + " are on " + first.on.on.gpu.id +
+                      ", and this is on " + on.gpu.id + "; name " + first.on.on.gpu.id + " alone");
+  if (!is_of(software))
+    throw bad_request("--timed-steps: the steps of " + file + " are of " +
+                      first.is.named.setup.framework.name + ", and this is of " + software.name +
+                      ", whose host and kernels are others; time steps of it");
+  stack_estimate stack = found;
+  const known<bandwidth>& of_steps = first.on.on.between_nodes;
+  if (of_steps && on.between_nodes)
+    stack.logarithms[static_cast<std::size_t>(stack_number::between_nodes)] +=
+        std::log(*on.between_nodes / *of_steps);
+  return stack;
+}
+
+void apply(const stack_estimate& stack, training_setup& setup, cluster& on) {
+  const roofline_time with = stack.applied_to({.setup = setup, .on = on});
   setup = with.setup;
   setup.framework.costs.timed = true;
-  setup.framework.costs.scatter = own.found.scatter;
+  setup.framework.costs.scatter = stack.scatter;
   on = with.on;
 }
 

@@ -3,6 +3,7 @@
 // Steps that were timed on one's own cluster, and what they say of it and of its software.
 
 #include <gpuplan/cluster.hpp>
+#include <gpuplan/framework.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/time/calibrated.hpp>
 #include <gpuplan/time/stack_numbers.hpp>
@@ -31,19 +32,30 @@ struct own_step {
 
 /// What the timed ones say.
 struct own_cluster {
+  std::string file{};
   std::vector<own_step> steps{};
   gpuplan::stack_estimate before{};  // any step was timed
   gpuplan::stack_estimate found{};
+
+  /// What was found, of a cluster with another network than the steps' in proportion to it. Throws
+  /// `guides::bad_request` where devices or software are others than the steps'.
+  [[nodiscard]] gpuplan::stack_estimate estimate_of(const gpuplan::framework& software,
+                                                    const gpuplan::cluster& on) const;
+  /// Whether the steps are of this software: transformers' classes count as one.
+  [[nodiscard]] bool is_of(const gpuplan::framework& software) const;
 };
 
 /// The steps of a table in CSV whose columns are the options of `gpuplan time` and MODEL, without
 /// the dashes, and `step_s` or `step_ms`, which is empty in steps that nobody timed. Throws
-/// `guides::bad_request`, after the option and with the line, where one cannot be, or the library
-/// learns nothing from them.
+/// `guides::bad_request`, after the option and with the line, where one cannot be, they differ in
+/// GPUs, network or software, or the library learns nothing from them. Lines of commas or after #,
+/// and columns called note, notes or date, say nothing. A model's file is looked for beside the
+/// table first.
 [[nodiscard]] own_cluster own_cluster_of(const std::string& option, const std::string& file);
 
-/// Gives a setup and its cluster the numbers that were found, which hold for the same software.
-/// Throws `guides::bad_request` where the devices are others.
-void apply(const own_cluster& own, gpuplan::training_setup& setup, gpuplan::cluster& on);
+/// Gives a setup and its cluster the numbers of an estimate.
+void apply(const gpuplan::stack_estimate& stack,
+           gpuplan::training_setup& setup,
+           gpuplan::cluster& on);
 
 }  // namespace runs

@@ -81,8 +81,10 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
   setups::check_has_time(made.named);
   made.plan = there.plan;
   cluster numbers = on.on;
-  if (given.own) apply(*given.own, made.named.setup, numbers);
-  made.own = given.own;
+  if (given.own) {
+    made.stack = given.own->estimate_of(made.named.setup.framework, on.on);
+    apply(*made.stack, made.named.setup, numbers);
+  }
   made.time = {.setup = made.named.setup,
                .on = numbers,
                .efficiency = on.efficiency,
@@ -96,7 +98,7 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
 }
 
 time_interval interval_of(const stated_step& of) {
-  return of.own ? step_interval(of.time, of.plan, of.own->found) : step_interval(of.time, of.plan);
+  return of.stack ? step_interval(of.time, of.plan, *of.stack) : step_interval(of.time, of.plan);
 }
 
 }  // namespace runs

@@ -54,7 +54,7 @@ struct stated_step {
   std::int64_t gpus = 1;
   gpuplan::roofline_time time{};
   gpuplan::fullest_stage_memory memory{};
-  std::shared_ptr<const own_cluster> own{};  // whose numbers `time` has; may be none
+  gpuplan::known<gpuplan::stack_estimate> stack{};  // of timed steps, whose numbers `time` has
 };
 
 /// Throws `guides::bad_request` where there is no such step.

@@ -80,7 +80,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
                                                 .step = stated.time.step(stated.plan),
                                                 .required = stated.memory.required(stated.plan)},
                                                setups::precision_of(given, setup),
-                                               stated.own.get());
+                                               stated.stack);
   const runs::run_words run = runs::run_of(asked.run, given, stated.plan.effective_batch());
   const std::int64_t samples = runs::samples_of(run, setup);
   if (samples > 0) plan_program::add_run(step, samples, on.on, on.carbon_g_per_kWh);

@@ -292,8 +292,8 @@ constexpr double value_in(const roofline_time& own, const stack_estimate& stack,
 
 /// The time of a step on the cluster that an estimate is of, with the range that holds as many of
 /// such steps as `coverage` says: what each direction of the estimate's uncertainty adds to either
-/// side, and the scatter, which is larger on more devices than any step was timed on. 23 steps are estimated. Preconditions: as `roofline_time::step`; a
-/// coverage between 0 and 1.
+/// side, and the scatter, which is larger on more devices than any step was timed on. 23 steps are
+/// estimated. Preconditions: as `roofline_time::step`; a coverage between 0 and 1.
 [[nodiscard]] constexpr time_interval step_interval(const roofline_time& model,
                                                     const batch_plan& plan,
                                                     const stack_estimate& stack,
