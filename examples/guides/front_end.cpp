@@ -154,10 +154,31 @@ std::string with_option(const CLI::App& app, const std::string& said) {
   return said;
 }
 
-// What CLI11 says, and of an option that there is not the nearest one.
+// CLI11 lists all words that an option takes; the nearest one helps more, and of many it alone.
+std::string with_nearest(const std::string& said) {
+  constexpr std::string_view none = " not in {";
+  const std::size_t at = said.find(none);
+  if (at == std::string::npos || said.back() != '}') return said;
+  const std::size_t colon = said.rfind(' ', at - 1);
+  const std::size_t begin = colon == std::string::npos ? 0 : colon + 1;
+  const std::string word = said.substr(begin, at - begin);
+  const std::size_t most_of_a_word = 100;
+  if (word.size() > most_of_a_word) return said;
+  std::string nearest;
+  std::size_t count = 0;
+  std::istringstream words(said.substr(at + none.size(), said.size() - at - none.size() - 1));
+  for (std::string one; std::getline(words, one, ','); ++count)
+    if (nearest.empty() || distance(word, one) < distance(word, nearest)) nearest = one;
+  const std::size_t most_listed = 16;
+  if (count <= most_listed) return said + "; the nearest is " + nearest;
+  return said.substr(0, at) + " is none of its " + std::to_string(count) +
+         " words, of which the nearest is " + nearest;
+}
+
+// What CLI11 says, and of an option or word that there is not the nearest one.
 std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr)
-    return with_option(app, error.what());
+    return with_nearest(with_option(app, error.what()));
   for (const std::string& word : app.remaining()) {
     if (word.size() < 3 || word.rfind("--", 0) != 0) continue;
     const std::string name = word.substr(2, word.find('=') - 2);

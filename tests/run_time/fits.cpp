@@ -226,6 +226,8 @@ TEST_CASE("what cannot be asked is said in a sentence") {
   fails({"gpt2", "--lora", "8", "--dora", "8"}, "both say what trains");
   fails({"gpt2", "--lora-targets", "wings"}, "no layers are called wings");
   fails({"gpt2", "--optimizer", "adam-w"}, "--optimizer: adam-w not in {");
+  fails({"gpt2", "--optimizer", "adam-w"}, "; the nearest is adamw");
+  fails({"gpt2", "--framework", "lama"}, " words, of which the nearest is llama");
   fails({"gpt2", "--method", "lor"}, "--method lor: the methods are fp32; bf16 mixed; pure bf16; ");
   fails({"dbrx"}, "no code of transformers is known for dbrx");
 }

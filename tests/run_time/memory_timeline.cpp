@@ -7,6 +7,7 @@
 #include <gpuplan/memory/timeline.hpp>
 #include <gpuplan/memory/trace.hpp>
 #include <gpuplan/replay/counts.hpp>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -225,6 +226,19 @@ TEST_CASE("setups are as the options say") {
                                 "--accumulation",
                                 "4"});
   CHECK(has(pipeline.dump(), "2 micro-batches"));
+}
+
+TEST_CASE("all GPUs say how many replicas there are") {
+  const std::vector<std::string> shared{"gpt2", "--zero", "3", "--format", "csv"};
+  const auto with = [&](std::initializer_list<const char*> more) {
+    std::vector<std::string> arguments = shared;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return ran(arguments);
+  };
+  CHECK(with({"--gpus", "8"}).status == 0);
+  CHECK(with({"--gpus", "8"}).out == with({"--data-parallel", "8"}).out);
+  CHECK(with({"--gpus", "8"}).out != with({"--data-parallel", "4"}).out);
+  CHECK(with({"--gpus", "8", "--data-parallel", "8"}).status == 2);
 }
 
 TEST_CASE("of a pipeline the peak of each stage is told, and one stage is drawn") {

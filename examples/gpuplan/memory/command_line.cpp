@@ -44,6 +44,7 @@ constexpr const char* examples =
 struct request {
   setups::arguments setup{};
   std::vector<std::string> gpu{};
+  std::int64_t gpus = 0;  // 0: as the degrees make them
   std::string svg_file;
   std::string snapshot_file;
   std::string measured_file;
@@ -114,7 +115,8 @@ std::int64_t highest(const std::vector<stage_line>& stages) {
 }
 
 std::string answer_to(const request& asked, const guides::output& as) {
-  const setups::arguments stated = setups::on_gpus(asked.setup, setups::gpus_of(asked.setup));
+  const setups::arguments stated =
+      setups::on_gpus(asked.setup, asked.gpus > 0 ? asked.gpus : setups::gpus_of(asked.setup));
   setups::named_setup named = setups::setup_of(stated);
   const gpuplan::parallelism& layout = named.setup.parallelism;
   check_place("--stage", asked.stage, layout.pipeline_parallel, "--pipeline-parallel");
@@ -185,6 +187,10 @@ guides::program command() {
                 setups::add_model_options(app, asked->setup);
                 setups::add_setup_options(app, asked->setup);
                 setups::add_gpu_option(app, asked->gpu, "The device to compare with");
+                app.add_option("--gpus", asked->gpus, "All GPUs, instead of --data-parallel")
+                    ->transform(guides::whole_number(1, std::int64_t{1} << 20))
+                    ->type_name("N")
+                    ->excludes("--data-parallel");
                 app.add_option("--svg", asked->svg_file, "Also draw a picture")->type_name("FILE");
                 app.add_option("--snapshot",
                                asked->snapshot_file,
