@@ -159,8 +159,8 @@ std::string with_nearest(const std::string& said) {
   constexpr std::string_view none = " not in {";
   const std::size_t at = said.find(none);
   if (at == std::string::npos || said.back() != '}') return said;
-  const std::size_t colon = said.rfind(' ', at - 1);
-  const std::size_t begin = colon == std::string::npos ? 0 : colon + 1;
+  const std::size_t colon = said.find(": ");
+  const std::size_t begin = colon < at ? colon + 2 : 0;
   const std::string word = said.substr(begin, at - begin);
   const std::size_t most_of_a_word = 100;
   if (word.size() > most_of_a_word) return said;

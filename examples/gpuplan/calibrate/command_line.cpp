@@ -50,8 +50,6 @@ constexpr const char* examples =
     "  gpuplan calibrate steps.csv\n"
     "  gpuplan plan llama-3-70b --gpu h100-sxm --gpus 64 --batch 512 --timed-steps steps.csv";
 
-constexpr double deviations = 1.2816;  // that hold 80 % of a normal distribution
-
 struct request {
   std::string file{};
 };
@@ -75,9 +73,6 @@ constexpr number_in_words all_numbers[] = {
 
 const prior_of_number& prior_of(stack_number number) {
   return priors_of_numbers[static_cast<std::size_t>(number)];
-}
-double half_width(const stack_estimate& by, stack_number number) {
-  return std::exp(deviations * by.spread(number));
 }
 
 // For people.
@@ -153,11 +148,11 @@ class answer {
       if (!own_.found.is_set[static_cast<std::size_t>(one.number)]) continue;
       const prior_of_number& prior = prior_of(one.number);
       const double now = own_.found.value(one.number);
-      const double width = half_width(own_.found, one.number);
+      const double width = runs::factor_either_way(own_.found, one.number);
       table.rows.push_back(
           {one.words,
            with_unit(own_.before.value(one.number), prior.unit),
-           is_learnt(one.number) ? with_unit(now, prior.unit) : "as before",
+           own_.tells(one.number) ? with_unit(now, prior.unit) : "as before",
            with_unit(now / width, prior.unit) + " - " + with_unit(now * width, prior.unit)});
     }
     table.rows.push_back({"how far a step lies beside what these give",
@@ -165,11 +160,6 @@ class answer {
                           io::decimal(100 * own_.found.scatter, 1) + " %",
                           ""});
     return table;
-  }
-  // Whether the steps say anything of it.
-  [[nodiscard]] bool is_learnt(stack_number number) const {
-    const double said = 0.98;
-    return own_.found.spread(number) < said * own_.before.spread(number);
   }
 
   io::table timed() const {
@@ -241,7 +231,7 @@ class answer {
     for (const number_in_words& one : all_numbers) {
       if (!own_.found.is_set[static_cast<std::size_t>(one.number)]) continue;
       const double value = own_.found.value(one.number);
-      const double width = half_width(own_.found, one.number);
+      const double width = runs::factor_either_way(own_.found, one.number);
       table.rows.push_back({"number",
                             prior_of(one.number).name,
                             prior_of(one.number).unit,
@@ -252,7 +242,7 @@ class answer {
                             value / width,
                             value * width,
                             cell(),
-                            is_learnt(one.number) ? "" : "as before"});
+                            own_.tells(one.number) ? "" : "as before"});
     }
     table.rows.push_back({"number",
                           "scatter",

@@ -262,23 +262,30 @@ void add_options(CLI::App& app, arguments& to) {
 // Leaves the setups that timed steps are of, and gives these and all clusters their numbers.
 void go_by(const runs::own_cluster& own, choices& all, named_request& made) {
   choices timed;
+  std::string left_out;
   for (std::size_t at = 0; at < all.setups.size(); ++at) {
-    if (!own.is_of(all.setups[at].framework)) continue;
-    timed.setups.push_back(all.setups[at]);
-    timed.precisions.push_back(all.precisions[at]);
+    const framework& by = all.setups[at].framework;
+    if (own.is_of(by)) {
+      timed.setups.push_back(all.setups[at]);
+      timed.precisions.push_back(all.precisions[at]);
+    } else if (left_out.find(by.name) == std::string::npos) {
+      left_out += (left_out.empty() ? "" : " and ") + std::string(by.name);
+    }
   }
   if (timed.setups.empty())
-    static_cast<void>(own.estimate_of(all.setups.front().framework, made.request.on));
+    static_cast<void>(own.estimate_of(all.setups.front().framework, made.clusters.front()));
+  if (!left_out.empty())
+    guides::remark("--timed-steps: of " + left_out + " no step was timed, and none is planned");
   all = timed;
   const cluster as_stated = made.request.on;
   for (training_setup& setup : all.setups) {
     made.request.on = as_stated;
-    runs::apply(own.estimate_of(setup.framework, as_stated), setup, made.request.on);
+    runs::apply(own.estimate_of(setup.framework, made.clusters.front()), setup, made.request.on);
   }
   auto others = std::make_shared<std::vector<cluster_choice>>(*made.others);
-  for (cluster_choice& other : *others) {
+  for (std::size_t at = 0; at < others->size(); ++at) {
     training_setup setup = all.setups.front();
-    runs::apply(own.estimate_of(setup.framework, other.on), setup, other.on);
+    runs::apply(own.estimate_of(setup.framework, made.clusters[at + 1]), setup, (*others)[at].on);
   }
   made.others = others;
   made.request.others = *others;

@@ -82,9 +82,8 @@ stack_range stack_of(const framework& by) {
 // What timed steps leave open, with 80 % within.
 stack_range left_open(const stack_estimate& found) {
   const auto around = [&](std::initializer_list<stack_number> numbers) {
-    double spread = 0;
-    for (const stack_number one : numbers) spread = std::max(spread, found.spread(one));
-    const double off = std::exp(1.2816 * spread);
+    double off = 1;
+    for (const stack_number one : numbers) off = std::max(off, runs::factor_either_way(found, one));
     return range<double>{1 / off, off};
   };
   return {.matmul_rate = around({stack_number::matmul_rate}),
@@ -139,8 +138,7 @@ described_plan describe(const named_request& asked,
   roofline_time model = time_of(request, plan);
   if (layers != 0) model.setup.model.num_hidden_layers = layers;
   known<stack_estimate> by;
-  if (asked.own)
-    by = asked.own->estimate_of(model.setup.framework, asked.clusters[plan.cluster].on);
+  if (asked.own) by = asked.own->estimate_of(model.setup.framework, asked.clusters[plan.cluster]);
   described_plan described = describe(model, plan, asked.precisions[plan.setup], by);
   if (request.samples != 0)
     add_run(described,

@@ -169,7 +169,11 @@ io::table assumptions_table(const findings& of) {
   const auto percent = [](double share) { return rounded(100 * share) + " %"; };
   const auto GBps = [](bandwidth rate) { return rounded(in(rate, 1_GBps)) + " GB/s"; };
   const std::string of_device = reached.source;
-  const std::string by_steps = of.asked.own ? "timed steps of " + of.asked.own->file : "";
+  const runs::own_cluster* const own = of.asked.own.get();
+  const std::string by_steps = own != nullptr ? "timed steps of " + own->file : "";
+  const auto told = [&](stack_number number, const std::string& otherwise) {
+    return own != nullptr && own->tells(number) ? by_steps : otherwise;
+  };
   if (const auto rate = matmul_ceiling(time.on.gpu, format_of_linears(time.setup.precision)))
     add("dense peak of products",
         rounded(in(rate->value, 1_TFLOPS)) + " TFLOP/s",
@@ -186,14 +190,13 @@ io::table assumptions_table(const findings& of) {
     if (const auto link = inside_node_ceiling(time.on))
       add("a GPU's link inside its node",
           GBps(link->value),
-          by_steps.empty() ? text(link->origin) : by_steps);
+          told(stack_number::inside_node, text(link->origin)));
   if (time.on.nodes > 1)
     if (const auto link = link_between_nodes(time.on))
       add("a node's network",
           GBps(*link),
-          !by_steps.empty()       ? by_steps
-          : time.on.between_nodes ? "the request"
-                                  : "the catalogue");
+          told(stack_number::between_nodes,
+               time.on.between_nodes ? "the request" : "the catalogue"));
   const std::string of_code = !by_steps.empty() ? by_steps
                               : costs.timed     ? "fitted to timed steps of this framework"
                                                 : "no step of this framework was timed";

@@ -150,6 +150,8 @@ named_cluster made_of(const cluster_words& given,
   on.gpus_per_node = otherwise.gpus_per_node > 0 ? otherwise.gpus_per_node : usual_gpus_per_node;
   on.between_nodes = usual_network * 1_GBps;
   bool has_number = false;
+  made.states_network = !given.systems.empty() || !given.network.empty() ||
+                        (stated && (!stated->system.empty() || stated->between_nodes));
   if (!given.systems.empty())
     set_system(on, system_named("--system", given.systems[given.systems.size() == 1 ? 0 : at]));
   if (stated) {

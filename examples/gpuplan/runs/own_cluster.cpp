@@ -48,6 +48,12 @@ std::string trimmed(std::string_view text) {
   return std::string(io::detail::without_spaces_around(text));
 }
 
+std::string in_lower_case(std::string text) {
+  for (char& c : text)
+    if ('A' <= c && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 // The options that a step has, and whether they are flags.
 std::map<std::string, bool> options_of_steps() {
   CLI::App app;
@@ -82,8 +88,8 @@ std::vector<column> columns_of(const std::vector<std::string>& head) {
     const std::string said = io::printable(trimmed(cell));
     column one{.name = said};
     one.name.erase(0, one.name.find_first_not_of('-'));
-    for (char& c : one.name)
-      c = c == '_' ? '-' : 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    one.name = in_lower_case(one.name);
+    std::replace(one.name.begin(), one.name.end(), '_', '-');
     const auto option = options.find(one.name);
     if (one.name == "step-s") {
       one.unit_of_time = 1;
@@ -169,14 +175,17 @@ std::vector<std::string> words_of(const table_of_steps& table,
     if (is.name == "model") {
       std::error_code none;
       const std::filesystem::path beside = folder / cell;
-      const bool is_there = std::filesystem::exists(beside, none);
+      const bool is_there = std::filesystem::is_regular_file(beside, none) ||
+                            std::filesystem::exists(beside / "config.json", none);
       words.insert(words.begin(), is_there ? beside.string() : cell);
     } else if (!is.is_flag) {
       words.push_back("--" + is.name + "=" + cell);
-    } else if (cell == "yes" || cell == "true" || cell == "1") {
-      words.push_back("--" + is.name);
-    } else if (cell != "no" && cell != "false" && cell != "0") {
-      throw bad_request(is.name + " is yes or no, and not " + io::printable(cell));
+    } else {
+      const std::string said = in_lower_case(cell);
+      if (said == "yes" || said == "true" || said == "1")
+        words.push_back("--" + is.name);
+      else if (said != "no" && said != "false" && said != "0")
+        throw bad_request(is.name + " is yes or no, and not " + io::printable(cell));
     }
   }
   return words;
@@ -231,6 +240,8 @@ own_step step_in(const table_of_steps& table,
   return made;
 }
 
+bool is_across(const own_step& one) { return one.on.on.nodes > 1; }
+
 }  // namespace
 
 own_cluster own_cluster_of(const std::string& option, const std::string& file) {
@@ -266,12 +277,17 @@ own_cluster own_cluster_of(const std::string& option, const std::string& file) {
       differ(std::string("of ") + one.is.named.setup.framework.name,
              std::string("of ") + first.is.named.setup.framework.name,
              "software");
+    if (one.on.on.nodes == 1) continue;
+    const own_step& across = *std::find_if(own.steps.begin(), own.steps.end(), is_across);
     const auto network = [](const own_step& of) {
       const known<bandwidth>& rate = of.on.on.between_nodes;
-      return rate ? io::decimal(in(*rate, 1_GBps), -1) + " GB/s" : std::string("none");
+      return (rate ? io::decimal(in(*rate, 1_GBps), -1) + " GB/s" : std::string("none")) +
+             (of.on.on.network == network_kind::efa ? " by EFA" : "");
     };
-    if (network(one) != network(first))
-      differ("with a network of " + network(one), "of " + network(first), "network");
+    if (network(one) != network(across))
+      throw bad_request(where + "line " + std::to_string(one.line) + " has a network of " +
+                        network(one) + ", and line " + std::to_string(across.line) + " one of " +
+                        network(across) + ": one network is taken");
   }
   if (timed.empty()) throw bad_request(where + "no step has a time in step_s");
   const auto found = calibrate(timed.front().model.on, timed);
@@ -289,21 +305,47 @@ bool own_cluster::is_of(const framework& software) const {
   return tool(steps.front().is.named.setup.framework) == tool(software);
 }
 
-stack_estimate own_cluster::estimate_of(const framework& software, const cluster& on) const {
+stack_estimate own_cluster::estimate_of(const framework& software, const named_cluster& on) const {
   const own_step& first = steps.front();
-  if (std::string_view(first.on.on.gpu.id) != on.gpu.id)
+  if (std::string_view(first.on.on.gpu.id) != on.on.gpu.id)
     throw bad_request("--timed-steps: the steps of " + file + " are on " + first.on.on.gpu.id +
-                      ", and this is on " + on.gpu.id + "; name " + first.on.on.gpu.id + " alone");
+                      ", and this is on " + on.on.gpu.id + "; name " + first.on.on.gpu.id +
+                      " alone");
   if (!is_of(software))
     throw bad_request("--timed-steps: the steps of " + file + " are of " +
                       first.is.named.setup.framework.name + ", and this is of " + software.name +
                       ", whose host and kernels are others; time steps of it");
   stack_estimate stack = found;
-  const known<bandwidth>& of_steps = first.on.on.between_nodes;
-  if (of_steps && on.between_nodes)
-    stack.logarithms[static_cast<std::size_t>(stack_number::between_nodes)] +=
-        std::log(*on.between_nodes / *of_steps);
+  const auto keep_own = [&](stack_number number) {
+    stack.is_set[static_cast<std::size_t>(number)] = false;
+  };
+  const auto across = std::find_if(steps.begin(), steps.end(), is_across);
+  if (across != steps.end() && on.states_network) {
+    if (across->on.on.between_nodes && on.on.between_nodes)
+      stack.logarithms[static_cast<std::size_t>(stack_number::between_nodes)] +=
+          std::log(*on.on.between_nodes / *across->on.on.between_nodes);
+    if (across->on.on.network != on.on.network) keep_own(stack_number::hop_between);
+  }
+  const auto within = std::find_if(
+      steps.begin(), steps.end(), [](const own_step& one) { return linked_gpus(one.on.on) > 1; });
+  const auto stated = [](const cluster& of) {
+    return of.inside_node ? of.inside_node->value() : 0;
+  };
+  if (within != steps.end() &&
+      (detail::is_beyond_bridge(on.on) != detail::is_beyond_bridge(within->on.on) ||
+       stated(on.on) != stated(within->on.on)))
+    keep_own(stack_number::inside_node);
   return stack;
+}
+
+bool own_cluster::tells(stack_number number) const {
+  const double said = 0.98;
+  return found.is_set[static_cast<std::size_t>(number)] &&
+         found.spread(number) < said * before.spread(number);
+}
+
+double factor_either_way(const stack_estimate& by, stack_number number) {
+  return std::exp(detail::deviations_of(0.8) * by.spread(number));
 }
 
 void apply(const stack_estimate& stack, training_setup& setup, cluster& on) {

@@ -37,11 +37,15 @@ struct own_cluster {
   gpuplan::stack_estimate before{};  // any step was timed
   gpuplan::stack_estimate found{};
 
-  /// What was found, of a cluster with another network than the steps' in proportion to it. Throws
-  /// `guides::bad_request` where devices or software are others than the steps'.
+  /// What was found, of a cluster that states another network in proportion to it; what no step
+  /// tells of its links, the cluster keeps. Throws `guides::bad_request` where devices or software
+  /// are others than the steps'.
   [[nodiscard]] gpuplan::stack_estimate estimate_of(const gpuplan::framework& software,
-                                                    const gpuplan::cluster& on) const;
-  /// Whether the steps are of this software: transformers' classes count as one.
+                                                    const named_cluster& on) const;
+  /// Whether the steps say anything of a number.
+  [[nodiscard]] bool tells(gpuplan::stack_number number) const;
+  /// Whether the steps are of this software: transformers' classes count as one, and who shares
+  /// states among GPUs does not count.
   [[nodiscard]] bool is_of(const gpuplan::framework& software) const;
 };
 
@@ -52,6 +56,10 @@ struct own_cluster {
 /// and columns called note, notes or date, say nothing. A model's file is looked for beside the
 /// table first.
 [[nodiscard]] own_cluster own_cluster_of(const std::string& option, const std::string& file);
+
+/// The factor either way that holds 80 % of what a number may be.
+[[nodiscard]] double factor_either_way(const gpuplan::stack_estimate& by,
+                                       gpuplan::stack_number number);
 
 /// Gives a setup and its cluster the numbers of an estimate.
 void apply(const gpuplan::stack_estimate& stack,

@@ -82,7 +82,7 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
   made.plan = there.plan;
   cluster numbers = on.on;
   if (given.own) {
-    made.stack = given.own->estimate_of(made.named.setup.framework, on.on);
+    made.stack = given.own->estimate_of(made.named.setup.framework, on);
     apply(*made.stack, made.named.setup, numbers);
   }
   made.time = {.setup = made.named.setup,

@@ -188,9 +188,10 @@ class Calibrated(Row):
     timed: float | None
     before: float
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     is_next: bool | None
+    note: str
 
 
 class Rate(Row):

@@ -399,21 +399,35 @@ constexpr double misfit(std::span<const timed_step> steps,
   return sum;
 }
 
-// What is known beforehand of the numbers that some of the steps have. Of links that none has, as
-// between nodes where all ran on one, another model keeps its own.
+constexpr bool is_link(stack_number which) {
+  return which == stack_number::inside_node || which == stack_number::between_nodes;
+}
+
+// Whether anything crosses what the number is of.
+constexpr bool is_crossed(const cluster& on, stack_number which) {
+  if (which == stack_number::inside_node) return linked_gpus(on) > 1;
+  if (which == stack_number::between_nodes || which == stack_number::hop_between)
+    return total_gpus(on) > linked_gpus(on);
+  return true;
+}
+
+// What is known beforehand of the numbers that some of the steps have: of several the least known.
+// Of links that none crosses, as between nodes where all ran on one, another model keeps its own.
 constexpr stack_estimate estimate_before(std::span<const timed_step> steps) {
   stack_estimate found = untimed_estimate(steps.front().model);
   for (std::size_t i = 0; i < stack_number_count; ++i) {
     const stack_number which = priors_of_numbers[i].number;
-    found.is_set[i] = which != stack_number::inside_node && which != stack_number::between_nodes;
-    for (const timed_step& one : steps)
-      if (number_in(one.model, which) > 0) {
-        const stack_estimate with = untimed_estimate(one.model);
-        found.logarithms[i] = with.logarithms[i];
-        found.covariance.at[i][i] = with.covariance.at[i][i];
-        found.is_set[i] = true;
-        break;
-      }
+    bool is_had = false;
+    for (const timed_step& one : steps) {
+      if (!is_crossed(one.model.on, which)) continue;
+      found.is_set[i] = found.is_set[i] || !is_link(which);
+      if (!(number_in(one.model, which) > 0)) continue;
+      const stack_estimate with = untimed_estimate(one.model);
+      if (is_had && with.covariance.at[i][i] <= found.covariance.at[i][i]) continue;
+      found.logarithms[i] = with.logarithms[i];
+      found.covariance.at[i][i] = with.covariance.at[i][i];
+      found.is_set[i] = is_had = true;
+    }
   }
   return found;
 }
@@ -437,12 +451,13 @@ constexpr failure flaw_of_steps(const cluster& on, std::span<const timed_step> s
 }  // namespace detail
 
 /// What a few timed steps say of the numbers of the cluster that they ran on, by least squares of
-/// the logarithms of their times, with `untimed_estimate` of the first of them as it was before and
-/// the bounds of `priors_of_numbers`; steps far from all others count little. Five to ten that
-/// differ in degrees and micro-batch say more than many of one plan. Errors: `too_few_steps` with
-/// fewer than three; those of a model and of a plan; `not_positive` or `not_finite` of a time;
-/// `measured_elsewhere` of a step on other devices; `contradictory_steps` where in the middle of
-/// them times are more than twice, or less than half, of what any numbers give.
+/// the logarithms of their times, with `untimed_estimate` of them as it was before, links by those
+/// that cross them, and the bounds of `priors_of_numbers`; steps far from all others count little.
+/// Five to ten that differ in degrees and micro-batch say more than many of one plan. Errors:
+/// `too_few_steps` with fewer than three; those of a model and of a plan; `not_positive` or
+/// `not_finite` of a time; `measured_elsewhere` of a step on other devices; `contradictory_steps`
+/// where in the middle of them times are more than twice, or less than half, of what any numbers
+/// give.
 [[nodiscard]] constexpr result<stack_estimate> calibrate(const cluster& on,
                                                          std::span<const timed_step> steps) {
   using namespace detail;
