@@ -275,7 +275,7 @@ def calibrate(
     >>> round(learnt.numbers["host_per_operator"].value * 1e6), learnt.next.line
     (97, 10)
     """
-    return Calibration("calibrate", {"file": file}, options)
+    return Calibration("calibrate", {"file": (file,)}, options)
 
 
 @_as_command("check")
