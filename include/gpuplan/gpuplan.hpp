@@ -64,6 +64,7 @@
 #include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
 #include <gpuplan/time/step_rates.hpp>
+#include <gpuplan/time/timed_steps.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/token_budget.hpp>
 #include <gpuplan/trainable.hpp>

@@ -4,6 +4,7 @@
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/time/stack_numbers.hpp>
+#include <gpuplan/time/timed_steps.hpp>
 #include <gpuplan/units.hpp>
 
 #include <CLI/CLI.hpp>

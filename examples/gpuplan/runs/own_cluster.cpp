@@ -242,6 +242,44 @@ own_step step_in(const table_of_steps& table,
 
 bool is_across(const own_step& one) { return one.on.on.nodes > 1; }
 
+std::string network_of(const own_step& one) {
+  const known<bandwidth>& rate = one.on.on.between_nodes;
+  return (rate ? io::decimal(in(*rate, 1_GBps), -1) + " GB/s" : std::string("none")) +
+         (one.on.on.network == network_kind::efa ? " by EFA" : "");
+}
+
+// Throws where steps differ in what one cluster and one software have alike.
+void check_alike(const own_cluster& own, const std::string& where) {
+  const own_step* across = nullptr;
+  for (const own_step& one : own.steps) {
+    const auto check = [&](bool is_alike,
+                           const own_step& other,
+                           const std::string& here,
+                           const std::string& there,
+                           const char* what) {
+      if (is_alike) return;
+      throw bad_request(where + "line " + std::to_string(one.line) + " is " + here + ", and line " +
+                        std::to_string(other.line) + " " + there + ": one " + what + " is taken");
+    };
+    const own_step& first = own.steps.front();
+    const std::string gpu = one.on.on.gpu.id;
+    const std::string first_gpu = first.on.on.gpu.id;
+    check(gpu == first_gpu, first, "on " + gpu, "on " + first_gpu, "kind of GPU");
+    const framework& by = one.is.named.setup.framework;
+    const framework& first_by = first.is.named.setup.framework;
+    check(own.is_of(by),
+          first,
+          std::string("of ") + by.name,
+          std::string("of ") + first_by.name,
+          "software");
+    if (!is_across(one)) continue;
+    if (across == nullptr) across = &one;
+    const std::string network = network_of(one);
+    const std::string other = network_of(*across);
+    check(network == other, *across, "on a network of " + network, "on one of " + other, "network");
+  }
+}
+
 }  // namespace
 
 own_cluster own_cluster_of(const std::string& option, const std::string& file) {
@@ -261,39 +299,15 @@ own_cluster own_cluster_of(const std::string& option, const std::string& file) {
     throw bad_request(where + (line > 0 ? "line " + std::to_string(line) + ": " : "") + said,
                       error.why());
   }
+  check_alike(own, where);
   std::vector<timed_step> timed;
-  for (const own_step& one : own.steps) {
+  for (const own_step& one : own.steps)
     if (one.time) timed.push_back({one.is.time, one.is.plan, *one.time});
-    const own_step& first = own.steps.front();
-    const auto differ = [&](const std::string& here, const std::string& there, const char* one_of) {
-      throw bad_request(where + "line " + std::to_string(one.line) + " is " + here + ", and line " +
-                        std::to_string(first.line) + " " + there + ": one " + one_of + " is taken");
-    };
-    if (std::string_view(one.on.on.gpu.id) != first.on.on.gpu.id)
-      differ(std::string("on ") + one.on.on.gpu.id,
-             std::string("on ") + first.on.on.gpu.id,
-             "kind of GPU");
-    if (!own.is_of(one.is.named.setup.framework))
-      differ(std::string("of ") + one.is.named.setup.framework.name,
-             std::string("of ") + first.is.named.setup.framework.name,
-             "software");
-    if (one.on.on.nodes == 1) continue;
-    const own_step& across = *std::find_if(own.steps.begin(), own.steps.end(), is_across);
-    const auto network = [](const own_step& of) {
-      const known<bandwidth>& rate = of.on.on.between_nodes;
-      return (rate ? io::decimal(in(*rate, 1_GBps), -1) + " GB/s" : std::string("none")) +
-             (of.on.on.network == network_kind::efa ? " by EFA" : "");
-    };
-    if (network(one) != network(across))
-      throw bad_request(where + "line " + std::to_string(one.line) + " has a network of " +
-                        network(one) + ", and line " + std::to_string(across.line) + " one of " +
-                        network(across) + ": one network is taken");
-  }
   if (timed.empty()) throw bad_request(where + "no step has a time in step_s");
   const auto found = calibrate(timed.front().model.on, timed);
   if (!found) throw bad_request(where + failure_text(found.why()).c_str(), found.why());
   own.found = *found;
-  own.before = detail::estimate_before(timed);
+  own.before = untimed_estimate(timed);
   return own;
 }
 

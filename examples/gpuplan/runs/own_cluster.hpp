@@ -5,8 +5,8 @@
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/known.hpp>
-#include <gpuplan/time/calibrated.hpp>
 #include <gpuplan/time/stack_numbers.hpp>
+#include <gpuplan/time/timed_steps.hpp>
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/units.hpp>
 
@@ -24,7 +24,7 @@ namespace runs {
 struct own_step {
   std::int64_t line = 0;  // of the file
   std::string words{};    // what tells it from the others: "16 GPUs, ZeRO-3, 2 samples x 4"
-  std::shared_ptr<const step_words> given{};
+  std::shared_ptr<const step_words> given{};  // whose texts `is` points to
   named_cluster on{};
   stated_step is{};
   gpuplan::known<gpuplan::duration> time{};  // none: nobody timed it
@@ -34,7 +34,7 @@ struct own_step {
 struct own_cluster {
   std::string file{};
   std::vector<own_step> steps{};
-  gpuplan::stack_estimate before{};  // any step was timed
+  gpuplan::stack_estimate before{};  // what was known before any step was timed
   gpuplan::stack_estimate found{};
 
   /// What was found, of a cluster that states another network in proportion to it; what no step

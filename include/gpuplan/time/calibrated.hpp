@@ -13,6 +13,7 @@
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_numbers.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
+#include <gpuplan/time/timed_steps.hpp>
 #include <gpuplan/time_model.hpp>
 #include <gpuplan/units.hpp>
 

@@ -1,26 +1,22 @@
 #pragma once
 
 // What differs from one cluster and its software to the next, as a few physical numbers: what is
-// known of them beforehand, what timed steps add to that, and how far the time of a step may be
-// off.
+// known of them beforehand, and how far the time of a step may be off. What timed steps add to that
+// is in time/timed_steps.hpp.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/communication.hpp>
 #include <gpuplan/detail/chance.hpp>
-#include <gpuplan/detail/checks.hpp>
 #include <gpuplan/detail/math.hpp>
 #include <gpuplan/device_efficiency.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/range.hpp>
-#include <gpuplan/result.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string_view>
 
 namespace gpuplan {
 
@@ -329,232 +325,6 @@ constexpr double value_in(const roofline_time& own, const stack_estimate& stack,
                                                     const batch_plan& plan,
                                                     double coverage = 0.8) {
   return step_interval(model, plan, untimed_estimate(model), coverage);
-}
-
-/// A step that was timed: what it was of, and how long it took.
-struct timed_step {
-  roofline_time model{};
-  batch_plan plan{};
-  duration time{};
-};
-
-/// A step that may be timed next.
-struct possible_step {
-  roofline_time model{};
-  batch_plan plan{};
-};
-
-/// The fewest steps that numbers are estimated from.
-inline constexpr std::int64_t least_timed_steps = 3;
-/// Where steps lie further apart than this from what any numbers give, in the middle of them, as
-/// the logarithm of their times: they are not of one cluster, or not of what they say.
-inline constexpr double most_scatter = 0.7;
-
-namespace detail {
-
-// The logarithm of a step's time, and how it changes with the logarithm of each number.
-struct step_slopes {
-  double time = 0;
-  double by[stack_number_count] = {};
-
-  constexpr step_slopes(const roofline_time& model,
-                        const batch_plan& plan,
-                        const stack_estimate& at,
-                        bool with_slopes = true) {
-    const roofline_time own = at.applied_to(model);
-    time = natural_log(own.step(plan).value());
-    if (!with_slopes) return;
-    constexpr double width = 0.05;
-    for (std::size_t i = 0; i < stack_number_count; ++i) {
-      const double value = value_in(own, at, i);
-      roofline_time changed = own;
-      set_number(changed, priors_of_numbers[i].number, value * exp(width));
-      const double more = changed.step(plan).value();
-      set_number(changed, priors_of_numbers[i].number, value * exp(-width));
-      by[i] = natural_log(more / changed.step(plan).value()) / (2 * width);
-    }
-  }
-};
-
-// Of Student's t with four degrees of freedom: a step far from the others counts little.
-constexpr double weight_of(double error, double scatter) {
-  const double off = error / scatter;
-  return 5 / (4 + off * off);
-}
-
-constexpr double misfit(std::span<const timed_step> steps,
-                        const stack_estimate& at,
-                        const stack_estimate& before) {
-  double sum = 0;
-  for (const timed_step& one : steps) {
-    const double off =
-        (step_slopes(one.model, one.plan, at, false).time - natural_log(one.time.value())) /
-        at.scatter;
-    sum += 5 * natural_log(1 + off * off / 4);
-  }
-  for (std::size_t i = 0; i < stack_number_count; ++i) {
-    const double off = at.logarithms[i] - before.logarithms[i];
-    sum += off * off / before.covariance.at[i][i];
-  }
-  return sum;
-}
-
-constexpr bool is_link(stack_number which) {
-  return which == stack_number::inside_node || which == stack_number::between_nodes;
-}
-
-// Whether anything crosses what the number is of.
-constexpr bool is_crossed(const cluster& on, stack_number which) {
-  if (which == stack_number::inside_node) return linked_gpus(on) > 1;
-  if (which == stack_number::between_nodes || which == stack_number::hop_between)
-    return total_gpus(on) > linked_gpus(on);
-  return true;
-}
-
-// What is known beforehand of the numbers that some of the steps have: of several the least known.
-// Of links that none crosses, as between nodes where all ran on one, another model keeps its own.
-constexpr stack_estimate estimate_before(std::span<const timed_step> steps) {
-  stack_estimate found = untimed_estimate(steps.front().model);
-  for (std::size_t i = 0; i < stack_number_count; ++i) {
-    const stack_number which = priors_of_numbers[i].number;
-    bool is_had = false;
-    for (const timed_step& one : steps) {
-      if (!is_crossed(one.model.on, which)) continue;
-      found.is_set[i] = found.is_set[i] || !is_link(which);
-      if (!(number_in(one.model, which) > 0)) continue;
-      const stack_estimate with = untimed_estimate(one.model);
-      if (is_had && with.covariance.at[i][i] <= found.covariance.at[i][i]) continue;
-      found.logarithms[i] = with.logarithms[i];
-      found.covariance.at[i][i] = with.covariance.at[i][i];
-      found.is_set[i] = is_had = true;
-    }
-  }
-  return found;
-}
-
-constexpr failure flaw_of_steps(const cluster& on, std::span<const timed_step> steps) {
-  const auto count = static_cast<std::int64_t>(steps.size());
-  if (count < least_timed_steps)
-    return failure(errc::too_few_steps,
-                   named_fact{fact::timed_steps, count},
-                   named_fact{fact::at_least, least_timed_steps});
-  for (const timed_step& one : steps) {
-    if (const auto valid = validate(one.model); !valid) return valid.why();
-    if (const auto valid = validate(one.model, one.plan); !valid) return valid.why();
-    if (const failure why = check_positive(one.time, fact::time_of_step); failed(why)) return why;
-    if (std::string_view(one.model.on.gpu.id) != on.gpu.id)
-      return failure(errc::measured_elsewhere).about(one.model.on.gpu.id);
-  }
-  return {};
-}
-
-}  // namespace detail
-
-/// What a few timed steps say of the numbers of the cluster that they ran on, by least squares of
-/// the logarithms of their times, with `untimed_estimate` of them as it was before, links by those
-/// that cross them, and the bounds of `priors_of_numbers`; steps far from all others count little.
-/// Five to ten that differ in degrees and micro-batch say more than many of one plan. Errors:
-/// `too_few_steps` with fewer than three; those of a model and of a plan; `not_positive` or
-/// `not_finite` of a time; `measured_elsewhere` of a step on other devices; `contradictory_steps`
-/// where in the middle of them times are more than twice, or less than half, of what any numbers
-/// give.
-[[nodiscard]] constexpr result<stack_estimate> calibrate(const cluster& on,
-                                                         std::span<const timed_step> steps) {
-  using namespace detail;
-  if (const failure why = flaw_of_steps(on, steps); failed(why)) return why;
-  const stack_estimate before = estimate_before(steps);
-  stack_estimate found = before;
-  stack_matrix precision;
-  double misfit_here = misfit(steps, found, before);
-  const auto gather = [&](double(&right)[stack_number_count]) {
-    precision = {};
-    for (std::size_t i = 0; i < stack_number_count; ++i) {
-      const double trust = 1 / before.covariance.at[i][i];
-      precision.at[i][i] = trust;
-      right[i] = trust * (before.logarithms[i] - found.logarithms[i]);
-    }
-    for (const timed_step& one : steps) {
-      const step_slopes slopes(one.model, one.plan, found);
-      const double error = natural_log(one.time.value()) - slopes.time;
-      const double weight = weight_of(error, found.scatter) / (found.scatter * found.scatter);
-      for (std::size_t i = 0; i < stack_number_count; ++i) {
-        right[i] += weight * slopes.by[i] * error;
-        for (std::size_t j = 0; j < stack_number_count; ++j)
-          precision.at[i][j] += weight * slopes.by[i] * slopes.by[j];
-      }
-    }
-  };
-  for (int round = 0; round < 12; ++round) {
-    double right[stack_number_count] = {};
-    gather(right);
-    const stack_matrix inverse = precision.inverse();
-    double step[stack_number_count] = {};
-    for (std::size_t i = 0; i < stack_number_count; ++i)
-      for (std::size_t j = 0; j < stack_number_count; ++j) step[i] += inverse.at[i][j] * right[j];
-    bool is_better = false;
-    for (double share = 1; share > 0.02 && !is_better; share /= 2) {
-      stack_estimate there = found;
-      for (std::size_t i = 0; i < stack_number_count; ++i) {
-        const prior_of_number& one = priors_of_numbers[i];
-        there.logarithms[i] =
-            smaller_of(natural_log(one.most),
-                       larger_of(natural_log(one.least), found.logarithms[i] + share * step[i]));
-      }
-      const double misfit_there = misfit(steps, there, before);
-      is_better = misfit_there < misfit_here - 1e-9;
-      if (!is_better) continue;
-      found = there;
-      misfit_here = misfit_there;
-    }
-    if (!is_better) break;
-  }
-  double right[stack_number_count] = {};
-  gather(right);
-  found.covariance = precision.inverse();
-  found.steps = static_cast<std::int64_t>(steps.size());
-  for (const timed_step& one : steps)
-    if (total_gpus(one.model.on) > found.most_gpus) found.most_gpus = total_gpus(one.model.on);
-  // What was assumed of the scatter counts as much as four steps; what the steps determine of the
-  // numbers is lost for the scatter.
-  double squares = 4 * before.scatter * before.scatter;
-  double weights = 4;
-  for (std::size_t i = 0; i < stack_number_count; ++i)
-    weights -= 1 - found.covariance.at[i][i] / before.covariance.at[i][i];
-  std::int64_t far = 0;
-  for (const timed_step& one : steps) {
-    const double error =
-        step_slopes(one.model, one.plan, found, false).time - natural_log(one.time.value());
-    const double weight = weight_of(error, before.scatter);
-    squares += weight * error * error;
-    weights += 1;
-    if (abs(error) > most_scatter) ++far;
-  }
-  if (2 * far > found.steps)
-    return failure(errc::contradictory_steps,
-                   named_fact{fact::timed_steps, found.steps},
-                   named_fact{fact::rows_out_of_line, far});
-  found.scatter = sqrt(squares / weights);
-  return found;
-}
-
-/// Which of some steps to time next: the one of whose time the estimate knows least, so that timing
-/// it says most of the numbers; its place among them. Precondition: as `roofline_time::step` of
-/// each; at least one.
-[[nodiscard]] constexpr std::size_t step_to_time_next(const stack_estimate& stack,
-                                                      std::span<const possible_step> steps) {
-  std::size_t best = 0;
-  double most = -1;
-  for (std::size_t which = 0; which < steps.size(); ++which) {
-    const detail::step_slopes slopes(steps[which].model, steps[which].plan, stack);
-    double variance = 0;
-    for (std::size_t i = 0; i < stack_number_count; ++i)
-      for (std::size_t j = 0; j < stack_number_count; ++j)
-        variance += slopes.by[i] * stack.covariance.at[i][j] * slopes.by[j];
-    if (variance <= most) continue;
-    most = variance;
-    best = which;
-  }
-  return best;
 }
 
 }  // namespace gpuplan
