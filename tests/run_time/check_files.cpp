@@ -421,6 +421,7 @@ TEST_CASE("a micro-batch that no device holds is answered as any other") {
                               samples);
     CHECK(value_of(json_answer(checked, {file.name(), "--gpu", "4090"}), "verdict", "fits") ==
           "no");
+    CHECK(checked({file.name(), "--gpu", "4090"}).out.find("no: more than ") != std::string::npos);
   }
 }
 

@@ -297,6 +297,19 @@ TEST_CASE("a plan has the batch, the GPUs and the run of files, and looks for th
   CHECK(eight["data_parallel"].get<int>() * eight["micro_batch"].get<int>() *
             eight["accumulation"].get<int>() ==
         8 * 4 * 4);
+  const auto err_of = [&](const char* offloading) {
+    const temporary_file states_of(
+        std::string("{\"train_batch_size\": 64, \"bf16\": {\"enabled\": true},\n"
+                    " \"zero_optimization\": {\"stage\": 2") +
+            offloading + "}}",
+        "gpuplan.json");
+    return answer_of("plan",
+                     {"llama-3.2-1b", "--from", states_of.name(), "--gpus", "8", "--plans", "1"})
+        .err;
+  };
+  CHECK(
+      has(err_of(", \"offload_optimizer\": {\"device\": \"cpu\"}"), "plans keep all on the GPUs"));
+  CHECK(!has(err_of(""), "plans keep all on the GPUs"));
   const temporary_file model(config, "config.json");
   CHECK(has(output_of_command("plan", {"--from", model.name()}).err,
             "--batch says how many samples a step has, which the files of --from do not"));

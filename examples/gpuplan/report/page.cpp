@@ -170,19 +170,16 @@ io::table assumptions_table(const findings& of) {
   const auto GBps = [](bandwidth rate) { return rounded(in(rate, 1_GBps)) + " GB/s"; };
   const std::string of_device = reached.source;
   const runs::own_cluster* const own = of.asked.own.get();
-  const std::string by_steps = own != nullptr ? "timed steps of " + own->file : "";
   const auto told = [&](stack_number number, const std::string& otherwise) {
-    return own != nullptr && own->tells(number) ? by_steps : otherwise;
+    return own != nullptr && own->tells(number) ? "timed steps of " + own->file : otherwise;
   };
   if (const auto rate = matmul_ceiling(time.on.gpu, format_of_linears(time.setup.precision)))
     add("dense peak of products",
         rounded(in(rate->value, 1_TFLOPS)) + " TFLOP/s",
         text(from.products));
   add("memory's bandwidth", GBps(memory_ceiling(time.on.gpu).value), text(from.memory));
-  if (by_steps.empty())
-    add("of the peak, products reach", percent(reached.products), of_device);
-  else
-    add("of the peak, products reach", percent(costs.matmul_rate * reached.products), by_steps);
+  const double products = (own != nullptr ? costs.matmul_rate : 1) * reached.products;
+  add("of the peak, products reach", percent(products), told(stack_number::matmul_rate, of_device));
   add("of the peak, attention's forward reaches", percent(reached.attention_forward), of_device);
   add("of the peak, attention's backward reaches", percent(reached.attention_backward), of_device);
   add("of the bandwidth, other kernels reach", percent(reached.memory), of_device);
@@ -197,17 +194,21 @@ io::table assumptions_table(const findings& of) {
           GBps(*link),
           told(stack_number::between_nodes,
                time.on.between_nodes ? "the request" : "the catalogue"));
-  const std::string of_code = !by_steps.empty() ? by_steps
-                              : costs.timed     ? "fitted to timed steps of this framework"
-                                                : "no step of this framework was timed";
+  const std::string of_code = own != nullptr ? "the framework's own"
+                              : costs.timed  ? "fitted to timed steps of this framework"
+                                             : "no step of this framework was timed";
   add("the host launches an operator in",
       rounded(in(costs.host_per_operator, 1_us)) + " us",
-      of_code);
-  add("the host's work of a step", rounded(in(costs.host_per_step, 1_us)) + " us", of_code);
-  add("bytes of other kernels, over those counted", rounded(costs.element_traffic), of_code);
+      told(stack_number::host_per_operator, of_code));
+  add("the host's work of a step",
+      rounded(in(costs.host_per_step, 1_us)) + " us",
+      told(stack_number::host_per_step, of_code));
+  add("bytes of other kernels, over those counted",
+      rounded(costs.element_traffic),
+      told(stack_number::element_traffic, of_code));
   add("lost for each second of communication beside kernels",
       rounded(costs.contention) + " s",
-      by_steps.empty() ? of_code : "the framework's own");
+      of_code);
   add("all GPUs are as fast as each other",
       "slowest " + rounded(time.straggler_slowdown) + " times as long",
       "assumed");
