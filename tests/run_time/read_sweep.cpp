@@ -492,3 +492,61 @@ TEST_CASE("advice says nothing twice") {
       busy, {.loading_bound = true, .under_utilised = true, .memory_tight = true}, none);
   CHECK(idle.advice == "more workers, a faster SSD, a smaller batch");
 }
+
+TEST_CASE("a sweep becomes timed steps that calibrate reads") {
+  const temporary_file sweep(
+      "batch,data_ms,forward_ms,backward_ms,optimizer_ms,memory_GB,status\n"
+      "1,5,20,40,12,7,ok\n2,5,38,76,12,9,ok\n4,5,74,150,12,13,ok\n8,,,,,,oom\n");
+  const temporary_file steps("");
+  const std::vector<std::string> asked{
+      sweep.name(), "--gpu", "rtx_4090", "--model", "gpt2", "--steps", steps.name()};
+  const auto written = [&] {
+    std::string text = steps.text();
+    std::erase(text, '\r');
+    return text;
+  };
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = asked;
+    all.insert(all.end(), more.begin(), more.end());
+    return ran(all);
+  };
+  // without what they waited for samples, and without the row that ran out of memory
+  CHECK(with({"--step", "sequence-length=1024", "gpus=8", "zero=2"}).status == 0);
+  CHECK(written() ==
+        "model,gpu,sequence-length,gpus,zero,micro-batch,step_s\n"
+        "gpt2,rtx_4090,1024,8,2,1,0.072000\n"
+        "gpt2,rtx_4090,1024,8,2,2,0.126000\n"
+        "gpt2,rtx_4090,1024,8,2,4,0.236000\n");
+  const outcome found = output_of_command("calibrate", {steps.name()});
+  CHECK(has(found.out, "3 steps of transformers, GPT2LMHeadModel on rtx_4090"));
+
+  const std::string before = steps.text();
+  const auto refuses = [&](const std::vector<std::string>& more, const std::string& why) {
+    const outcome refused = with(more);
+    CHECK(refused.status != 0);
+    CAPTURE(refused.err);
+    CHECK(has(refused.err, why));
+    CHECK(steps.text() == before);
+  };
+  refuses({"--step", "sequence=1024"}, "the nearest that does is sequence_length");
+  refuses({"--step", "zero"}, "--step: name=value, such as sequence-length=1024, and not zero");
+  refuses({"--step", "micro-batch=4"}, "column micro-batch says again");
+  refuses({"--step", "sequence-length=9999"}, "line 2");
+  CHECK(has(ran({sweep.name(), "--gpu", "rtx_4090", "--steps", steps.name()}).err, "--model"));
+
+  // What had no mixed precision is in fp32; what had it, as stated.
+  const temporary_file both(
+      "batch,amp,forward_ms,backward_ms,memory_GB\n"
+      "1,no,30,60,7\n1,yes,20,40,6\n2,yes,30,60,8\n4,yes,50,100,9\n");
+  CHECK(ran({both.name(),
+             "--gpu",
+             "rtx_4090",
+             "--model",
+             "gpt2",
+             "--steps",
+             steps.name(),
+             "--step",
+             "precision=fp16"})
+            .status == 0);
+  CHECK(has(written(), "gpt2,rtx_4090,fp32,1,0.090000\ngpt2,rtx_4090,fp16,1,0.060000\n"));
+}

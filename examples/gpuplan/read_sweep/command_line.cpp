@@ -2,6 +2,7 @@
 
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/csv.hpp>
 #include <gpuplan/io/measured_sweep.hpp>
 #include <gpuplan/io/sweep/chart.hpp>
 #include <gpuplan/io/sweep/report.hpp>
@@ -24,6 +25,8 @@
 
 #include "guides/batch_sweep.hpp"
 #include "guides/front_end.hpp"
+#include "guides/render.hpp"
+#include "runs/own_cluster.hpp"
 #include "setups/options.hpp"
 
 namespace read_sweep_program {
@@ -42,6 +45,8 @@ constexpr const char* examples =
     "  gpuplan sweep sweep.csv --gpu rtx_4090 --svg sweep.svg --header sweep.hpp --date "
     "2026-11-23\\\n"
     "    --model \"ViT-B/16\"\n"
+    "  gpuplan sweep sweep.csv --gpu rtx_4090 --model gpt2-medium --steps steps.csv \\\n"
+    "    --step sequence-length=1024\n"
     "  benchmark | gpuplan sweep -";
 
 constexpr guides::batch_sweep::inputs guide{};
@@ -62,6 +67,8 @@ struct request {
   std::string name = "sweep";
   std::string model{};
   std::string date{};
+  std::string steps_file{};
+  std::vector<std::string> step_columns{};  // sequence-length=1024
 };
 
 gpuplan::range<double> band(const char* option, const std::pair<double, double>& percent) {
@@ -95,6 +102,45 @@ std::string header(const request& asked,
   const auto measured = gpuplan::measured_sweep_of(fastest->rows, origin);
   if (!measured) throw refuse(measured.why());
   return io::to_header(*measured, asked.name);
+}
+
+// The rows that ran, for `gpuplan calibrate`, which must understand them.
+std::string timed_steps(const request& asked, const io::sweep_file& file) {
+  io::table table;
+  for (const char* name : {"model", "gpu"}) table.columns.push_back({.name = name});
+  std::vector<io::cell> alike{asked.model, asked.gpu};
+  std::string precision;
+  for (const std::string& column : asked.step_columns) {
+    const std::size_t sign = column.find('=');
+    if (sign == std::string::npos)
+      throw guides::bad_request("--step: name=value, such as sequence-length=1024, and not " +
+                                io::printable(column));
+    const std::string name = column.substr(0, sign);
+    const std::string value = column.substr(sign + 1);
+    if (name == "precision") {
+      precision = value;
+      continue;
+    }
+    table.columns.push_back({.name = name});
+    alike.emplace_back(value);
+  }
+  const bool has_precision = file.has_precision || !precision.empty();
+  if (has_precision) table.columns.push_back({.name = "precision"});
+  table.columns.push_back({.name = "micro-batch"});
+  table.columns.push_back({.name = "step_s"});
+  constexpr int microseconds = 6;
+  for (const gpuplan::sweep_row& row : file.rows) {
+    if (row.status != gpuplan::sweep_status::ran) continue;
+    std::vector<io::cell> cells = alike;
+    if (has_precision)
+      cells.emplace_back(file.has_precision && !row.mixed_precision ? "fp32" : precision);
+    cells.emplace_back(row.micro_batch);
+    cells.emplace_back(io::decimal(in(step_time(row) - row.data, 1_s), microseconds));
+    table.rows.push_back(cells);
+  }
+  const std::string text = io::to_csv(table);
+  static_cast<void>(runs::own_cluster_in(text, "--steps", asked.steps_file));
+  return text;
 }
 
 io::sweep_judgement judgement(const request& asked, const io::sweep_file& file) {
@@ -153,6 +199,7 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
     return to_svg(chart);
   });
   keep("--header", asked.header_file, [&] { return header(asked, read->rows, by); });
+  keep("--steps", asked.steps_file, [&] { return timed_steps(asked, *read); });
   return {guides::render(report, as), problems};
 }
 
@@ -212,7 +259,8 @@ guides::program command() {
                         "")
                     ->type_name("");
             auto* model =
-                app.add_option("--model", asked->model, "What was trained, for the header")
+                app.add_option(
+                       "--model", asked->model, "What was trained, for the header and the steps")
                     ->check(
                         [](const std::string& name) {
                           return name.empty() ? std::string("it has no name") : std::string();
@@ -225,6 +273,21 @@ guides::program command() {
                 ->needs(date)
                 ->needs(model)
                 ->type_name("FILE");
+            auto* steps =
+                app.add_option("--steps",
+                               asked->steps_file,
+                               "Also write the rows that ran as timed steps without what they "
+                               "waited for samples, for gpuplan calibrate; MODEL as gpuplan time "
+                               "has it")
+                    ->needs(gpu)
+                    ->needs(model)
+                    ->type_name("FILE");
+            app.add_option("--step",
+                           asked->step_columns,
+                           "What holds of all these steps, an option of gpuplan time without the "
+                           "dashes, such as sequence-length=1024 gpus=8 zero=2")
+                ->needs(steps)
+                ->type_name("NAME=VALUE...");
             app.add_option("--name", asked->name, "Of the constant in that header")
                 ->check(guides::identifier())
                 ->type_name("")

@@ -100,8 +100,11 @@ std::vector<column> columns_of(const std::vector<std::string>& head) {
     } else if (one.name == "note" || one.name == "notes" || one.name == "date") {
       one.says_nothing = true;
     } else {
+      const auto distance = [&](const std::string& option) {
+        return option.starts_with(one.name) ? std::size_t{0} : guides::distance(one.name, option);
+      };
       const auto near = [&](const auto& left, const auto& right) {
-        return guides::distance(one.name, left.first) < guides::distance(one.name, right.first);
+        return distance(left.first) < distance(right.first);
       };
       std::string nearest = std::min_element(options.begin(), options.end(), near)->first;
       std::replace(nearest.begin(), nearest.end(), '-', '_');
@@ -283,12 +286,17 @@ void check_alike(const own_cluster& own, const std::string& where) {
 }  // namespace
 
 own_cluster own_cluster_of(const std::string& option, const std::string& file) {
+  return own_cluster_in(guides::read_file(option, file == "-" ? "/dev/stdin" : file), option, file);
+}
+
+own_cluster own_cluster_in(std::string_view text,
+                           const std::string& option,
+                           const std::string& file) {
   const std::string where = option + ": " + file + ": ";
   own_cluster own{.file = file};
   std::int64_t line = 0;
   try {
-    const table_of_steps table =
-        table_of(guides::read_file(option, file == "-" ? "/dev/stdin" : file));
+    const table_of_steps table = table_of(text);
     for (const line_of_table& one : table.lines) {
       line = one.line;
       own.steps.push_back(step_in(table, one, std::filesystem::path(file).parent_path()));

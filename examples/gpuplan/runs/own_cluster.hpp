@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runs/clusters.hpp"
@@ -56,6 +57,10 @@ struct own_cluster {
 /// and columns called note, notes or date, say nothing. A model's file is looked for beside the
 /// table first.
 [[nodiscard]] own_cluster own_cluster_of(const std::string& option, const std::string& file);
+/// Likewise of the text of such a file.
+[[nodiscard]] own_cluster own_cluster_in(std::string_view text,
+                                         const std::string& option,
+                                         const std::string& file);
 
 /// The factor either way that holds 80 % of what a number may be.
 [[nodiscard]] double factor_either_way(const gpuplan::stack_estimate& by,
