@@ -146,8 +146,12 @@ void read_optimizer(const row& source, training_setup& setup) {
   const bool is_fused = is_of_megatrons_kind(source) || has_word(who, "fused") ||
                         has_word(who, "apex") || has_word(who, "megatron") ||
                         source.flag("compile");
-  setup.optimizer.loop =
-      is_fused ? gpuplan::optimizer_loop::fused : gpuplan::optimizer_loop::foreach;
+  // NVIDIA's examples have apex's Adam where apex casts too, and a loop of operators elsewhere.
+  const bool is_by_parameter = has_word(who, "deeplearningexamples") && has_word(name, "adam") &&
+                               setup.precision.compute != number_format::fp16;
+  setup.optimizer.loop = is_by_parameter ? gpuplan::optimizer_loop::parameter
+                         : is_fused      ? gpuplan::optimizer_loop::fused
+                                         : gpuplan::optimizer_loop::foreach;
   setup.optimizer.clips_gradients = kind != optimizer_kind::sgd_momentum;
 }
 
