@@ -219,17 +219,39 @@ constexpr failure flaw_of_grids(const component& tower) {
   return {};
 }
 // What is wrong with a text of so many tokens, the images among them.
-constexpr failure flaw_of_image_tokens(const component& tower, std::int64_t sequence_length) {
+constexpr failure flaw_of_image_tokens(const component& tower,
+                                       std::int64_t sequence_length,
+                                       std::int64_t others) {
   const image_input& image = tower.model.image;
   if (const failure why = flaw_if_not_positive({{fact::joined_patches, tower.joined_patches}});
       failed(why))
     return why;
   const std::int64_t read = image.patches() + (tower.class_token_read ? image.class_tokens : 0);
-  const std::int64_t seen = tower.sequences * (read / tower.joined_patches);
-  if (sequence_length >= seen) return {};
+  const std::int64_t least = tower.sequences * (read / tower.joined_patches) + others;
+  if (sequence_length >= least) return {};
   return failure(errc::out_of_bounds,
                  named_fact{fact::sequence_length, sequence_length},
-                 named_fact{fact::at_least, seen});
+                 named_fact{fact::at_least, least});
+}
+
+// Both see one image of three colours, and what joins them is as wide as both.
+constexpr failure flaw_of_joined_towers(const composite_model& model, const named_fact& layers) {
+  const component& first = model.parts[0];
+  const component& second = model.parts[1];
+  const std::int64_t width = first.model.hidden_size + second.model.hidden_size;
+  return flaw_unless(
+      {{{fact::image_size, second.model.image.image_size}, first.model.image.image_size},
+       {{fact::patch_size, second.model.image.patch_size}, first.model.image.patch_size},
+       {{fact::num_channels, first.model.image.num_channels}, 3},
+       {{fact::num_channels, second.model.image.num_channels}, 3},
+       {{fact::sequences, first.sequences}, 1},
+       {{fact::sequences, second.sequences}, 1},
+       {{fact::joined_patches, first.joined_patches}, 1},
+       {{fact::joined_patches, second.joined_patches}, 1},
+       {{fact::connector, first.next.layers()}, 0},
+       {{fact::connector, second.next.layers()}, 3},
+       {{fact::joined_width, second.next.widths[0]}, width}},
+      layers);
 }
 
 // What keeps a composite's classes from running its parts, each as if it trained alone.
@@ -306,10 +328,14 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
     if (const auto valid = validate(alone); !valid) return valid.why();
     if (const failure why = flaw_of_grids(part); failed(why)) return why;
   }
+  // A token stands before joined patches, and its like behind them.
   if (classes.has_image_tokens)
-    if (const failure why = flaw_of_image_tokens(model.parts[0], setup.sequence_length);
+    if (const failure why = flaw_of_image_tokens(
+            model.parts[0], setup.sequence_length, classes.joins_towers ? 2 : 0);
         failed(why))
       return why;
+  if (classes.joins_towers)
+    if (const failure why = flaw_of_joined_towers(model, layers); failed(why)) return why;
   if (model.actions.num_hidden_layers == 0) return {};
   // Images stand before the text.
   const std::int64_t patches = model.parts[0].model.image.patches();

@@ -86,15 +86,18 @@ inline constexpr auto frameworks = [] {
       (whole->software->layers().has_robots && given.actions.embodiments == 0))
     return failure(errc::no_implementation).about(given.name);
   composite_model model = given;
+  bool is_taken[composite_model::most_parts]{};
   for (int at = 0; at < composite_model::most_parts; ++at) {
     const layer_class* const by = whole->software->layers().parts[at];
     if (by == nullptr) break;
     model.parts[at].by = nullptr;
     for (int from = 0; from < given.size(); ++from) {
       const listed_framework* const own = listed_implementation_of(given.parts[from].model.name);
-      if (own == nullptr || own->software->implementation.layers != by) continue;
+      if (is_taken[from] || own == nullptr || own->software->implementation.layers != by) continue;
       model.parts[at] = given.parts[from];
       model.parts[at].by = &own->software->implementation;
+      is_taken[from] = true;
+      break;
     }
     if (model.parts[at].by == nullptr)
       return failure(errc::no_implementation).about(given.parts[at].model.name);

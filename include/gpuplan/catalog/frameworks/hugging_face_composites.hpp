@@ -18,11 +18,13 @@ inline constexpr code_name internvl{"internvl"};
 inline constexpr code_name internvl_vision{"internvl_vision"};
 inline constexpr code_name flow_matching{"flow_matching"};
 inline constexpr code_name llava{"llava"};
+inline constexpr code_name openvla{"openvla"};
 inline constexpr code_name paligemma{"paligemma"};
 inline constexpr code_name pi0{"pi0"};
 inline constexpr code_name qwen_vl{"qwen_vl"};
 inline constexpr code_name qwen_vl_vision{"qwen_vl_vision"};
 inline constexpr code_name smolvlm{"smolvlm"};
+inline constexpr code_name timm_vit{"timm_vit"};
 inline constexpr code_name vision_language_action{"vision_language_action"};
 }  // namespace code_names
 
@@ -47,6 +49,27 @@ constexpr failure flaw_of_internvl_tower(const transformer& model, const impleme
   }
   if (const failure why = flaw_of_vit(usual, as); failed(why)) return why;
   return flaw_unless({{{fact::layer_scale, model.layer_scale}, true}}, layers);
+}
+
+// A ViT that fuses query, key and value, whose layers may scale their branches.
+constexpr failure flaw_of_timm_tower(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  const image_input& image = model.image;
+  if (const failure why = flaw_unless({{{fact::fused_qkv, model.fused_qkv}, true},
+                                       {{fact::final_norm, model.final_norm}, true}},
+                                      layers);
+      failed(why))
+    return why;
+  if (const failure why = flaw_if_any({{fact::mask_token, image.mask_token},
+                                       {fact::drop_path, image.drop_path},
+                                       {fact::embedding_norm, model.embedding_norm}},
+                                      layers);
+      failed(why))
+    return why;
+  transformer usual = model;
+  usual.fused_qkv = usual.layer_scale = false;
+  usual.image.register_tokens = 0;
+  return flaw_of_vit(usual, as);
 }
 
 // A tower of images of any size, whose heads are rotated by height and by width.
@@ -172,6 +195,20 @@ inline constexpr layer_class smolvlm = [] {
   changed.name = &code_names::smolvlm;
   return changed;
 }();
+/// OpenVLA: two ViTs of timm, whose patches are joined, three linear layers, a LLaMA.
+inline constexpr layer_class timm_vit{.name = &code_names::timm_vit,
+                                      .kind = model_kind::vision,
+                                      .flaw_of = detail::flaw_of_timm_tower,
+                                      .code = &eager::library_code};
+inline constexpr layer_class openvla = [] {
+  layer_class changed = llava;
+  changed.name = &code_names::openvla;
+  changed.parts[0] = changed.parts[1] = &timm_vit;
+  changed.parts[2] = &decoder;
+  changed.pools_by_attention = true;
+  changed.joins_towers = true;
+  return changed;
+}();
 /// SigLIP, a connector, a language model without head, and a diffusion transformer of actions.
 inline constexpr layer_class vision_language_action{.name = &code_names::vision_language_action,
                                                     .code = &eager::library_code,
@@ -230,6 +267,14 @@ inline constexpr framework hugging_face_internvl_tower{
                                   .softmax_in_fp32 = false,
                                   .scales_in_layer = true,
                                   .truncates_positions = false}},
+    .costs = eager_costs};
+
+/// OpenVLAForActionPrediction, and its towers.
+inline constexpr framework openvla{
+    .name = "OpenVLA", .implementation = {.layers = &layer_classes::openvla}, .costs = eager_costs};
+inline constexpr framework timm_tower{
+    .name = "timm, VisionTransformer",
+    .implementation = {.layers = &layer_classes::timm_vit, .images = {.softmax_in_fp32 = false}},
     .costs = eager_costs};
 
 /// PaliGemmaForConditionalGeneration.
@@ -306,6 +351,8 @@ inline constexpr listed_framework hugging_face_composite_frameworks[] = {
     {&hugging_face_internvl, "internvl", {"internvl"}},
     {&hugging_face_internvl_tower, "", {"internvl_vision"}},
     {&hugging_face_llava, "llava", {"llava"}},
+    {&openvla, "openvla", {"openvla"}},
+    {&timm_tower, "", {"timm-vit"}},
     {&hugging_face_paligemma, "paligemma", {"paligemma"}},
     {&hugging_face_pi0, "pi0", {"pi0"}},
     {&hugging_face_qwen_vl,

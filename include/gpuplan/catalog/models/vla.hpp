@@ -23,14 +23,24 @@ inline constexpr transformer llama_2_7b_vocab32064{
 // the layer before the last: the last one, and SigLIP's pooling, are there but lead to nothing.
 inline constexpr composite_model openvla_7b{
     .name = "openvla-7b",
-    .parts = {{.model = dinov2_large_reg4_224},
+    .parts = {{.model =
+                   [] {
+                     transformer tower = dinov2_large_reg4_224;
+                     tower.name = "timm-vit-large-patch14-reg4-dinov2";
+                     return tower;
+                   }(),
+               .unread_layers = 1,
+               .class_token_read = false},
               {.model =
                    [] {
                      transformer tower = siglip_so400m_patch14_224_vision;
+                     tower.name = "timm-vit-so400m-patch14-siglip-224";
+                     tower.hidden_act = activation_function::gelu;
                      tower.fused_qkv = true;
                      return tower;
                    }(),
-               .next = {.widths = {1024 + 1152, 8704, 4096, 4096}, .tokens = 256}},
+               .next = {.widths = {1024 + 1152, 8704, 4096, 4096}, .tokens = 256},
+               .unread_layers = 1},
               {.model = llama_2_7b_vocab32064}},
 };
 

@@ -10,6 +10,7 @@
 #include <gpuplan/replay/codes/composites/gemma3.hpp>
 #include <gpuplan/replay/codes/composites/internvl.hpp>
 #include <gpuplan/replay/codes/composites/joined_images.hpp>
+#include <gpuplan/replay/codes/composites/openvla.hpp>
 #include <gpuplan/replay/codes/composites/pi0.hpp>
 #include <gpuplan/replay/codes/composites/qwen_vl.hpp>
 #include <gpuplan/replay/codes/composites/smolvlm.hpp>
@@ -26,6 +27,7 @@ inline constexpr known_code codes_of_composites[] = {
     {&code_names::internvl, &code_of<internvl_code>},
     {&code_names::flow_matching, &code_of<flow_matching_code>},
     {&code_names::llava, &code_of<llava_code>},
+    {&code_names::openvla, &code_of<openvla_code>},
     {&code_names::paligemma, &code_of<paligemma_code>},
     {&code_names::pi0, &code_of<pi0_code>},
     {&code_names::qwen_vl, &code_of<qwen_vl_code>},

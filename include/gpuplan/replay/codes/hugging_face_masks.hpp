@@ -15,6 +15,7 @@ class hugging_face_masks : public model_code {
   constexpr ~hugging_face_masks() override {}  // NOLINT(modernize-use-equals-default)
 
   bool reads_whole_mask = false;  // of padding, one that hides nothing
+  tensor boolean_mask{};          // of padding, where it comes as such; else as numbers
 
  protected:
   [[nodiscard]] constexpr virtual bool is_eager() const {
@@ -76,7 +77,10 @@ class hugging_face_masks : public model_code {
     const bool is_needed = is_wanted || (is_eager() && causal) || masks_window || blocks.defined();
     if (!pads && !is_needed) return {};
     value padding;
-    if (pads) padding = padding_seen({batch, keys});
+    if (boolean_mask.defined())
+      padding = t.share(boolean_mask);
+    else if (pads)
+      padding = padding_seen({batch, keys});
     value mask;
     {
       if (pads && (!is_needed || !causal)) {

@@ -48,6 +48,13 @@ constexpr value add(tape&, value&&, value&&) = delete;
 constexpr value subtract(tape&, value&&, value&&) = delete;
 constexpr value multiply(tape&, value&&, value&&) = delete;
 
+// Whether an input gets the gradient itself, and no sum of it and no copy in another format.
+constexpr bool arrives_as_it_is(const node_backward& b, int which) {
+  const edge& to = b.by.input[which];
+  const node& input = b.t.nodes[to.node];
+  return (input.takes_any_format || input.format[to.output] == b.g.format) &&
+         input.size[to.output] == b.g.size;
+}
 // The gradient itself, for every input; of a second that is subtracted, its negative.
 constexpr void pass_backward(const node_backward& b) {
   if (b.wants(0)) b.out[0] = b.t.share(b.g);
@@ -58,6 +65,7 @@ constexpr void pass_backward(const node_backward& b) {
     b.t.executes({&b.g, &*b.out[1]});
   } else {
     b.out[1] = b.t.share(b.g);
+    if (b.wants(0) && arrives_as_it_is(b, 0)) b.out[1].get().is_alone = false;
   }
 }
 inline constexpr node_kind node_kind::pass{"sum", &pass_backward};

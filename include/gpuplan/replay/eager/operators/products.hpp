@@ -230,6 +230,8 @@ constexpr value convolve(tape& t, argument given, int weight, int bias) {
   const std::int64_t side = x->size[2] / w->size[2];
   const std::int64_t row = w->count() / w->size[0];
   t.note(by, {row, side * side});
+  value together;
+  if (!x->is_contiguous()) together = t.make(x->size, x->format, {"input in order"});
   value result = t.make({x->size[0], w->size[0], side, side}, x->format, {"output", weight});
   const value rows = t.make({row, side * side}, x->format, {"patches in rows", weight});
   t.touch_workspace();  // for each image the same
