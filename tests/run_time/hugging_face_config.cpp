@@ -7,6 +7,7 @@
 #include <gpuplan/detail/text.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/replay.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -294,6 +295,62 @@ TEST_CASE("PaliGemma without a field that its code needs is refused by that fiel
   CHECK(complaint(config.dump()).empty());
   config["vision_config"].erase("vision_use_head");
   CHECK(has(complaint(config.dump()), "vision_use_head must be false"));
+}
+
+TEST_CASE("OpenVLA's two towers see one image, and stand before a text") {
+  auto config = nlohmann::json::parse(
+      R"({"model_type":"openvla","timm_model_ids":["vit_large_patch14_reg4_dinov2.lvd142m",)"
+      R"("vit_so400m_patch14_siglip_224"],"image_sizes":[224,224],)"
+      R"("use_fused_vision_backbone":true,"text_config":{"hidden_size":128,)"
+      R"("intermediate_size":888,"num_hidden_layers":5,"num_attention_heads":4,)"
+      R"("head_dim":32,"vocab_size":32000,"model_type":"llama"}})");
+  const auto read = read_hugging_face_config(config.dump());
+  REQUIRE(read.shape);
+  gpuplan::composite_model model = read.composite;
+  gpuplan::training_setup setup{
+      .model = *read.shape,
+      .composite = &model,
+      .sequence_length = 256 + 17,
+      .precision = gpuplan::bf16_pure,
+      .optimizer = {.kind = gpuplan::optimizer_kind::sgd_momentum, .clips_gradients = false},
+      .framework = gpuplan::catalog::openvla};
+  const auto said = [&]() -> std::string {
+    const auto valid = validate(setup);
+    return valid ? "" : gpuplan::failure_text(valid.why()).c_str();
+  };
+  CHECK(said().empty());
+  // Frozen towers keep nothing: what PyTorch 2.15 with timm 0.9.16 asked for.
+  for (int at = 0; at < 2; ++at) model.parts[at].trains.what = gpuplan::training::frozen;
+  const auto step = gpuplan::replay(setup, {.micro_batch = 8, .accumulation = 2});
+  REQUIRE(step);
+  CHECK(step->peak.requested == 2'682'059'944);
+  CHECK(step->peak.allocated == 2'708'658'688);
+
+  setup.sequence_length = 257;
+  CHECK(has(said(), "at_least 258"));
+  setup.sequence_length = 300;
+  model.parts[1].sequences = 2;
+  CHECK(has(said(), "sequences 2"));
+  model.parts[1].sequences = 1;
+  model.parts[1].next.widths[0] = 2048;
+  CHECK(has(said(), "joined_width 2048"));
+  model.parts[1].next = {};
+  CHECK(has(said(), "connector 0"));
+
+  config["image_sizes"] = {224, 384};
+  CHECK(has(complaint(config.dump()), "image_sizes must be alike"));
+  config["image_sizes"] = {384, 384};
+  CHECK(complaint(config.dump()).empty());
+  config["image_sizes"] = {13, 13};
+  CHECK(has(complaint(config.dump()), "image_sizes must be from 14 to 4096"));
+  config["image_sizes"] = {224};
+  CHECK(has(complaint(config.dump()), "must be of two towers"));
+  config["image_sizes"] = {224, 224};
+  config["timm_model_ids"][1] = "vit_base_patch16_clip_224";
+  CHECK(has(complaint(config.dump()), "does not know vit_base_patch16_clip_224 as a tower"));
+  config["timm_model_ids"][1] = "vit_so400m_patch14_siglip_224";
+  config["use_fused_vision_backbone"] = false;
+  CHECK(has(complaint(config.dump()), "use_fused_vision_backbone"));
 }
 
 TEST_CASE("all parameters of a composite model train, and are those of its parts and others") {

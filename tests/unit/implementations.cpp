@@ -74,7 +74,16 @@ TEST_CASE("models of several parts of the catalogue are as their code trains the
   // Nobody's head, and nobody's code.
   STATIC_CHECK(catalog::as_trained(catalog::gr00t_n1_5_3b_backbone).why().code ==
                errc::no_implementation);
-  STATIC_CHECK(catalog::as_trained(catalog::openvla_7b).why().code == errc::no_implementation);
+  // Towers of one class stay in their order.
+  constexpr auto joined = catalog::as_trained(catalog::openvla_7b);
+  STATIC_CHECK(joined->parts[0].model.hidden_size == 1024 && joined->parts[0].next.layers() == 0);
+  STATIC_CHECK(joined->parts[1].model.hidden_size == 1152 && joined->parts[1].next.layers() == 3);
+  STATIC_CHECK([] {
+    const auto parts = catalog::as_trained(catalog::openvla_7b);
+    training_setup setup{.model = parts->parts[2].model, .sequence_length = 256 + 2};
+    setup.composite = &*parts;
+    return static_cast<bool>(catalog::runs(catalog::openvla, setup));
+  }());
 }
 
 namespace {
