@@ -86,6 +86,7 @@ inline io::training_config any(random_numbers& random) {
       random, {"meta-llama/Llama-3.1-8B", "Qwen/Qwen3-0.6B", "openai-community/gpt2", "/data/m-1"});
   made.sequence_length = 128 * (1 + random.below(256));
   made.packing = random.below(2) == 0;
+  made.padding_free = random.below(2) == 0;
   made.trains = one_of(random, {training::full, training::full, training::adapters});
   if (*made.trains == training::adapters) made.adapters = any_adapters(random);
   made.micro_batch = 1 + random.below(64);

@@ -354,6 +354,10 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   if (!ranks.ok)
     return failure(errc::overflow, {replicas, {fact::context_parallel, layout.context_parallel}});
   const checked_integer tokens = checked_product(plan.micro_batch, setup.sequence_length);
+  if (setup.padding_free && !tokens.ok)
+    return failure(
+        errc::overflow,
+        {{fact::micro_batch, plan.micro_batch}, {fact::sequence_length, setup.sequence_length}});
   const bool casts_tokens =
       setup.precision.fp8_linears && !setup.framework.layers().quantises_linears;
   if (casts_tokens && !tokens.ok)

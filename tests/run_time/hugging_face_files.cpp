@@ -78,6 +78,7 @@ TEST_CASE("arguments of TRL are understood") {
   CHECK(says(is.learning_rate, 2e-4));
   CHECK(says(is.epochs, 1.0));
   CHECK(says(is.packing, true));
+  CHECK(says(is.padding_free, true));
   CHECK(says(is.sequence_length, std::int64_t{4096}));
   CHECK(says(is.micro_batch, std::int64_t{2}));
   CHECK(says(is.accumulation, std::int64_t{8}));
@@ -114,6 +115,21 @@ TEST_CASE("documented defaults of transformers and of TRL are filled in") {
   CHECK(says(trl.recompute, recompute_mode::full));
   CHECK(says(trl.sequence_length, std::int64_t{1024}));
   CHECK_FALSE(read_arguments_text("deepspeed: ds.json\n").config.precision);
+}
+
+TEST_CASE("packing makes a micro-batch one row, but by one strategy") {
+  const auto of = [](const std::string& text) {
+    return read_arguments_text("max_length: 64\n" + text).config.padding_free;
+  };
+  CHECK_FALSE(of("packing: false\n"));
+  CHECK(says(of("packing: true\n"), true));
+  CHECK(says(of("packing: true\npadding_free: false\n"), true));
+  CHECK(says(of("packing: true\npacking_strategy: bfd_split\n"), true));
+  CHECK(says(of("packing: true\npacking_strategy: wrapped\n"), false));
+  CHECK(says(of("packing: true\npacking_strategy: wrapped\npadding_free: true\n"), true));
+  CHECK(says(of("padding_free: true\n"), true));
+  CHECK(has_said(
+      read_arguments_text("padding_free: true\n"), remark::kind::doubtful, "padding_free"));
 }
 
 TEST_CASE("the format in which weights are held is read, and is the precision without autocast") {
@@ -210,6 +226,7 @@ TEST_CASE("arguments that are written for transformers and TRL are read back") {
        "precision",
        "recompute",
        "sequence_length",
+       "padding_free",
        "zero_stage",
        "optimizer_on_host",
        "weights_on_host"},

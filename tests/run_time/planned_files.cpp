@@ -47,6 +47,7 @@ random_plan any_plan(random_numbers& random) {
       setup.framework.engine.is = engine_classes::all[random.below(3)];
     if (setup.framework.layers().has_liger_kernels)
       setup.framework.implementation.liger_kernels = random.below(4) == 0;
+    setup.padding_free = setup.framework.layers().joins_samples && random.below(4) == 0;
     const engine_class& engine = *setup.framework.engine.is;
     layout.zero_stage =
         engine.least_zero_stage +
@@ -100,6 +101,7 @@ void check_same(const io::configured_training& again, const random_plan& made) {
   CHECK(again.setup.recompute == made.setup.recompute);
   CHECK(again.setup.framework.implementation.liger_kernels ==
         made.setup.framework.implementation.liger_kernels);
+  CHECK(again.setup.padding_free == made.setup.padding_free);
   CHECK(again.setup.sequence_length == made.setup.sequence_length);
   CHECK(again.setup.trains == made.setup.trains);
   CHECK(again.setup.framework.engine.is == made.setup.framework.engine.is);

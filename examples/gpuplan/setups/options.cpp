@@ -272,6 +272,10 @@ void add_model_options(CLI::App& app, arguments& to) {
       ->type_name("");
   app.add_flag("--padding-mask", to.setup.padding_mask, "Sequences have a mask of padding")
       ->group(group);
+  app.add_flag("--padding-free",
+               to.setup.padding_free,
+               "The samples of a micro-batch one behind the other in one row, as TRL packs them")
+      ->group(group);
 }
 
 void add_adapter_options(CLI::App& app, arguments& to, const char* group) {
@@ -687,6 +691,7 @@ std::string method_in_words(const training_setup& setup) {
   add(saves ? "selective recomputation of operators" : said(recomputes, setup.recompute));
   add(said(attentions, setup.attention));
   if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
+  if (setup.padding_free) add("samples in one row");
   if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
   add(said(shardings, setup.framework.engine.is));
   return text;

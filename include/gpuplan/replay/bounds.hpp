@@ -70,9 +70,11 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
   const bool is_vision = model.kind == model_kind::vision;
   const std::int64_t longest =
       setup.target_length > setup.sequence_length ? setup.target_length : setup.sequence_length;
-  const double texts = d(plan.micro_batch) * d(setup.encodings);
-  const double tokens = is_vision ? d(model.image.tokens())
-                                  : d(ceil_div(longest, setup.parallelism.context_parallel));
+  const double samples_in_row = setup.padding_free ? d(plan.micro_batch) : 1;
+  const double texts = d(plan.micro_batch) * d(setup.encodings) / samples_in_row;
+  const double tokens =
+      is_vision ? d(model.image.tokens())
+                : samples_in_row * d(ceil_div(longest, setup.parallelism.context_parallel));
   const double heads = d(model.num_attention_heads);
   const double layers = d(model.layers()) + 4;
   const named_fact widths[] = {{fact::hidden_size, model.hidden_size},

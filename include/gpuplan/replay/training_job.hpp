@@ -150,8 +150,18 @@ class running_job final : public training_job {
   int parameters_of_model_ = 0;
 };
 
+// Samples that lie one behind the other are a row, of as many texts.
+constexpr batch_plan rows_of(const training_setup& setup, batch_plan plan) {
+  if (setup.padding_free) plan.micro_batch = 1;
+  return plan;
+}
+
 // Weights that are cast while they are gathered leave no casts to the operators.
-constexpr training_setup as_operators_see(training_setup setup) {
+constexpr training_setup as_operators_see(training_setup setup, const batch_plan& plan) {
+  if (setup.padding_free) {
+    setup.sequence_length *= plan.micro_batch;
+    setup.encodings = plan.micro_batch;
+  }
   if (setup.framework.engine.is->gathers_weights) {
     setup.precision.compute = setup.precision.weights;
     setup.framework.implementation.builds_in_fp32 = false;
@@ -191,9 +201,10 @@ constexpr void train_here(memory_events& memory,
          {.keeps_workspaces = setup.framework.implementation.keeps_workspaces,
           .random_states_on_host = setup.framework.implementation.random_states_on_host},
          watcher);
-  const training_setup seen = as_operators_see(setup);
-  job_of_code job(t, setup, seen, plan, user);
-  with_code(t, seen, plan, job);
+  const training_setup seen = as_operators_see(setup, plan);
+  const batch_plan rows = rows_of(setup, plan);
+  job_of_code job(t, setup, seen, rows, user);
+  with_code(t, seen, rows, job);
 }
 
 #ifdef GPUPLAN_COMPILED_REPLAY

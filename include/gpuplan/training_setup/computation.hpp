@@ -106,6 +106,11 @@ constexpr failure flaw_of_graphs(const training_setup& setup) {
 
 // Which kernels take what there is (sdp_utils.cpp of PyTorch).
 constexpr failure flaw_of_attention(const training_setup& setup) {
+  if (setup.padding_free)
+    if (const failure why = flaw_if_any({{fact::padding_mask, setup.padding_mask}},
+                                        {fact::padding_free, setup.padding_free});
+        failed(why))
+      return why;
   const transformer& model = setup.model;
   const layer_class& code = setup.framework.layers();
   const named_fact layers{fact::layers, code.name};

@@ -60,6 +60,10 @@ struct training_setup {
   known<double> activation_dropout{};  // within an MLP, where a class has one; likewise
   known<double> classifier_dropout{};  // before a classifier; likewise
   bool padding_mask = false;
+  // The samples of a micro-batch lie one behind the other in one row, each with positions of its
+  // own, and see themselves alone (transformers' DataCollatorWithFlattening, TRL's padding_free and
+  // packing).
+  bool padding_free = false;
   gpuplan::framework framework{};
 };
 

@@ -186,6 +186,7 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.saves_costly_results) to.saves_costly_results = *config.saves_costly_results;
   if (config.attention) to.attention = *config.attention;
   if (config.dropout) to.dropout = *config.dropout;
+  if (config.padding_free) to.padding_free = *config.padding_free;
 }
 
 /// The framework of a tool that runs its own layers; nothing of those that run the model's own.
@@ -471,6 +472,12 @@ class training_builder {
       to_.setup.framework.implementation.liger_kernels = false;
       valid = validate(setup, to_.plan);
       if (valid) assume("liger_kernels", "none of Liger's kernels: " + why);
+    }
+    if (!valid && setup.padding_free) {
+      const std::string why = failure_text(valid.why()).c_str();
+      to_.setup.padding_free = false;
+      valid = validate(setup, to_.plan);
+      if (valid) assume("padding_free", "each sample in a row of its own: " + why);
     }
     if (valid) return;
     if (!config_.precision && by.has_own_step)

@@ -234,9 +234,14 @@ inline void read_trl(settings_reader& from, training_config& to) {
       from.remark_on(kind::outdated, key, "is now dtype");
   }
   from.find("model_init_kwargs", true);
-  if (const auto is = from.flag("padding_free"); is && *is && !to.packing)
+  to.padding_free = from.flag("padding_free");
+  const bool packs = says(to.packing, true);
+  if (says(to.padding_free, true) && !packs)
     from.remark_on(
-        kind::doubtful, "padding_free", "is true; the estimate has sequences of max_length");
+        kind::doubtful, "padding_free", "is true; the estimate has samples of max_length tokens");
+  // Of its strategies one alone leaves rows apart.
+  if (packs && !says(to.padding_free, true))
+    to.padding_free = from.text("packing_strategy") != "wrapped";
   doubt_flags(from, {"activation_offloading", "use_liger_loss"});
   for (const char* key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
     if (from.find(key, true) != nullptr)
@@ -420,8 +425,8 @@ inline std::string started_by(const training_config& config) {
   if (!written) return written;
   detail::settings_writer to(config);
   const bool is_trl = is_said(config.model) || is_said(config.sequence_length) ||
-                      is_said(config.packing) || is_said(config.trains) ||
-                      is_said(config.attention) ||
+                      is_said(config.packing) || is_said(config.padding_free) ||
+                      is_said(config.trains) || is_said(config.attention) ||
                       says(config.precision, training_precision::pure_bf16);
   if (is_trl) to.put_plain(words::trl_keys);
   if (is_trl) to.put("dataset_name", data_set_placeholder);
@@ -431,6 +436,9 @@ inline std::string started_by(const training_config& config) {
     to.put("dtype", "bfloat16");
   else if (is_trl)
     to.put_word("dtype", &training_config::weights, words::weights_words);
+  if (says(config.packing, true) && says(config.padding_free, false))
+    to.put("packing_strategy", "wrapped");
+  if (config.padding_free) to.put("padding_free", *to.take(&training_config::padding_free));
   words::write_adapters(to, config);
   to.put_word("attn_implementation", &training_config::attention, words::attention_words);
   const std::string comment = "# written for transformers 5.23 and TRL 1.16\n";

@@ -16,6 +16,7 @@ void for_each_member(const With& with) {
   using c = training_config;
   with("model", &c::model), with("shape", &c::shape);
   with("sequence_length", &c::sequence_length), with("packing", &c::packing);
+  with("padding_free", &c::padding_free);
   with("trains", &c::trains), with("last_layers", &c::last_layers), with("adapters", &c::adapters);
   with("micro_batch", &c::micro_batch), with("accumulation", &c::accumulation);
   with("global_batch", &c::global_batch);

@@ -102,6 +102,7 @@ struct planned_run_words {
     made.modules = setup.modules;
   if (setup.attention != attention_kernel::automatic) made.attention = setup.attention;
   if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;
+  if (setup.padding_free) made.packing = made.padding_free = true;
   if (setup.dropout > 0) made.dropout = setup.dropout;
   made.learning_rate = run.learning_rate;
   made.least_learning_rate = run.least_learning_rate;

@@ -38,7 +38,8 @@ struct training_config {
   std::string model{};         // a name of the Hub, or a folder with a config.json
   known<transformer> shape{};  // where the file itself says it, as Megatron's flags do
   known<std::int64_t> sequence_length{};
-  known<bool> packing{};  // several texts in a sequence, so that none is padded
+  known<bool> packing{};       // several texts in a sequence, so that none is padded
+  known<bool> padding_free{};  // the samples of a micro-batch are one row
   known<training> trains{};
   known<std::int64_t> last_layers{};  // where only these train
   known<lora> adapters{};             // with the base in four bits, where it is

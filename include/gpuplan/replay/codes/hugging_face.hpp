@@ -172,7 +172,7 @@ class hugging_face_decoder : public rotary_lm_code {
                                const tensor& given_positions = {},
                                const tensor& given_near_mask = {}) {
     value positions = t.share(given_positions);
-    if (!positions->defined() && counts_positions) positions = shifted_range(setup.sequence_length);
+    if (!positions->defined() && counts_positions) positions = positions_of_row();
     const element format = embedded->format;
     const auto masked = [&](std::int64_t window) {
       if (given_mask.defined()) return t.share(given_mask);

@@ -34,8 +34,7 @@ class gpt2_code : public causal_lm_code {
   constexpr value run_model() override {
     enter();
     const value inputs_embeds = embed_tokens(ids_, tokens_);
-    value position_ids = shifted_range(ids_->size[1]);
-    set_contiguous(position_ids.get(), {1, ids_->size[1]});
+    const value position_ids = positions_of_row();
     const value position_embeds = rows_of(position_ids, positions_);
     value hidden = add(t, inputs_embeds, position_embeds);
     const value mask = causal_mask(inputs_embeds->format);

@@ -74,7 +74,11 @@ class hugging_face_masks : public model_code {
     // transformers hands the window itself to FlashAttention's package, chosen by its name.
     const bool masks_window =
         window != 0 && keys >= window && setup.attention != attention_kernel::flash;
-    const bool is_needed = is_wanted || (is_eager() && causal) || masks_window || blocks.defined();
+    value texts;
+    if (setup.padding_free) texts = numbers_of_texts();
+    if (setup.padding_free && setup.attention == attention_kernel::flash) return {};
+    const bool is_needed =
+        is_wanted || (is_eager() && causal) || masks_window || blocks.defined() || texts->defined();
     if (!pads && !is_needed) return {};
     value padding;
     if (boolean_mask.defined())
@@ -96,7 +100,10 @@ class hugging_face_masks : public model_code {
       const value of_head = full(t, sizes{1}, element::int64);
       const value of_query = shifted_range(queries);
       const value of_key = shifted_range(keys);
-      mask = visible(of_batch, of_query, of_key, padding, causal, window != 0, blocks);
+      if (texts->defined())
+        mask = visible_in_text(texts, of_batch, of_query, of_key, window != 0);
+      else
+        mask = visible(of_batch, of_query, of_key, padding, causal, window != 0, blocks);
     }
     if (!is_eager()) return mask;
     const value zero = t.make(sizes{1}, format);
@@ -170,6 +177,56 @@ class hugging_face_masks : public model_code {
     return compute(t, {&*joined, &*read}, {batch, 1, queries, keys}, element::boolean, {"mask"});
   }
 
+  /// find_packed_sequence_indices: of each token which text it is of, by positions that begin anew.
+  constexpr value numbers_of_texts() {
+    const sizes row = positions_->size;
+    const std::int64_t tokens = row[1];
+    const value before = full(t, {row[0], 1}, element::int64);
+    value steps;
+    {
+      const value longer =
+          compute(t, {&*before, &*positions_}, {row[0], tokens + 1}, element::int64);
+      steps = compute(t, longer, row, element::int64);
+    }
+    value numbers;
+    {
+      const value begins = compute(t, steps, row, element::boolean);
+      numbers = compute(t, begins, row, element::int64);
+    }
+    const value is_one = full(t, sizes{row[0]}, element::boolean);
+    const value are_all = full(t, sizes{}, element::boolean);
+    t.executes(1, device_work::copy());
+    return numbers;
+  }
+  /// packed_sequence_compatibility_function: tokens of a text, by their positions in it.
+  constexpr value visible_in_text(const tensor& texts,
+                                  const tensor& of_batch,
+                                  const tensor& of_query,
+                                  const tensor& of_key,
+                                  bool is_windowed) {
+    const std::int64_t batch = of_batch.count();
+    const sizes rows{batch, 1, of_query.count(), 1};
+    const sizes columns{batch, 1, 1, of_key.count()};
+    const sizes square{batch, 1, of_query.count(), of_key.count()};
+    value joined = full(t, sizes{}, element::boolean);
+    {
+      const value of_queries = read_at(texts, of_batch, of_query, rows);
+      const value of_keys = read_at(texts, of_batch, of_key, columns);
+      const value same = compute(t, {&*of_queries, &*of_keys}, square, element::boolean);
+      joined = compute(t, {&*joined, &*same}, square, element::boolean);
+    }
+    value seen;
+    {
+      const value query = read_at(positions_, of_batch, of_query, rows);
+      const value key = read_at(positions_, of_batch, of_key, columns);
+      if (is_windowed)
+        seen = near_and_before(query, key, square);
+      else
+        seen = compute(t, {&*query, &*key}, square, element::boolean);
+    }
+    return compute(t, {&*joined, &*seen}, square, element::boolean, {"mask"});
+  }
+
   /// (abs(queries - keys) <= window) & (queries >= 0)
   constexpr value near_on_both_sides(const tensor& of_query,
                                      const tensor& of_key,
@@ -238,6 +295,8 @@ class hugging_face_masks : public model_code {
     const value before = compute(t, {&of_query, &of_key}, square, truth);
     return compute(t, {&*joined, &*before}, square, truth);
   }
+
+  value positions_{};  // of the batch's tokens, where samples lie in one row
 };
 
 }  // namespace gpuplan::eager

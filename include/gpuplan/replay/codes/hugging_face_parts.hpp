@@ -140,6 +140,18 @@ class hugging_face_code : public hugging_face_attention {
     ids_ = t.make(all, element::int64, {"token ids"});
     labels_ = t.make(all, element::int64, {"labels"});
     if (setup.padding_mask) padding_ = t.make(all, element::int64, {"padding"});
+    if (!setup.padding_free) return;
+    positions_ = t.make(all, element::int64, {"positions"});
+    // cu_seq_lens_q, which the kernel of FlashAttention's package reads
+    if (setup.attention == attention_kernel::flash)
+      boundaries_ = t.make(sizes{setup.encodings + 1}, element::int32, {"boundaries of texts"});
+  }
+  /// The positions of the batch, or of any row: (1, tokens).
+  constexpr value positions_of_row() {
+    if (positions_->defined()) return t.share(positions_);
+    value made = shifted_range(setup.sequence_length);
+    set_contiguous(made.get(), {1, setup.sequence_length});
+    return made;
   }
 
   // -- pytorch_utils.py
@@ -271,7 +283,7 @@ class hugging_face_code : public hugging_face_attention {
   }
 
   liger_kernels liger{t};
-  value ids_{}, labels_{}, padding_{};
+  value ids_{}, labels_{}, padding_{}, boundaries_{};
 
  private:
   growing_array<int> held_{};  // storages
