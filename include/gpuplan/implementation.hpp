@@ -74,6 +74,7 @@ struct layer_class {
   bool biases_scores = false;         // by distance: a number for each pair of tokens and head
   bool has_liger_kernels = false;     // Liger's in place of its functions
   bool joins_samples = false;         // one behind the other in a row
+  bool scores_in_tiles = false;       // TRL's log-probabilities
   bool composes_recurrences = false;  // of operators, whose time nobody knows
 
   // What trains
@@ -128,6 +129,7 @@ constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
       {code.is_compiled, {fact::compiles_loss, as.compiles_loss}},
       {code.has_liger_kernels, {fact::liger_kernels, as.liger_kernels}},
       {code.joins_samples, {fact::padding_free, of.padding_free}},
+      {code.scores_in_tiles, {fact::objective, of.objective}},
       {code.has_fp8_linears || quantises, {fact::fp8_linears, of.precision.fp8_linears}},
       {quantises, {fact::fp4_linears, of.precision.fp4_linears}},
       {quantises, {fact::quantised_weights, of.precision.quantised_weights}},

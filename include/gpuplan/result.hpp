@@ -34,6 +34,8 @@ namespace gpuplan {
   X(recompute_mode, "none", "selective", "full")                                 \
   X(training, "full", "frozen", "head", "last_layers", "adapters")               \
   X(attention_kernel, "automatic", "flash", "efficient", "math", "eager")        \
+  X(training_objective, "next_token", "supervised", "preference")                \
+  X(reference_model, "separate", "without_adapters", "precomputed")              \
   X(optimizer_kind,                                                              \
     "sgd",                                                                       \
     "sgd_momentum",                                                              \

@@ -81,6 +81,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
                              flaw_of_compilation(setup),
                              flaw_of_attention(setup),
                              flaw_of_liger_loss(setup),
+                             flaw_of_objective(setup),
                              flaw_of_optimizer(setup),
                              flaw_of_training(setup)})
     if (failed(why)) return why;
@@ -354,6 +355,11 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   if (!ranks.ok)
     return failure(errc::overflow, {replicas, {fact::context_parallel, layout.context_parallel}});
   const checked_integer tokens = checked_product(plan.micro_batch, setup.sequence_length);
+  const bool scores = setup.objective != training_objective::next_token;
+  if (scores && !checked_product(plan.micro_batch, std::int64_t{2}, setup.sequence_length).ok)
+    return failure(
+        errc::overflow,
+        {{fact::micro_batch, plan.micro_batch}, {fact::sequence_length, setup.sequence_length}});
   if (setup.padding_free && !tokens.ok)
     return failure(
         errc::overflow,

@@ -78,6 +78,18 @@ constexpr word<recompute_mode> recomputes[] = {
     {"selective", "selective recomputation", recompute_mode::selective},
     {"full", "full recomputation", recompute_mode::full},
 };
+constexpr word<training_objective> objectives[] = {
+    {"next_token", "", training_objective::next_token},
+    {"sft", "TRL's supervised loss", training_objective::supervised},
+    {"dpo", "TRL's preference loss", training_objective::preference},
+};
+constexpr word<reference_model> references[] = {
+    {"model", "a reference model", reference_model::separate},
+    {"without-adapters",
+     "the model without adapters as reference",
+     reference_model::without_adapters},
+    {"precomputed", "precomputed log-probabilities", reference_model::precomputed},
+};
 constexpr word<attention_kernel> attentions[] = {
     {"automatic", "", attention_kernel::automatic},
     {"flash", "FlashAttention", attention_kernel::flash},
@@ -161,6 +173,10 @@ void choose_framework(const arguments& given, const named_model& model, training
     throw bad_request("no code of transformers is known for " + model.name + "; " + who_runs(to));
   to.framework = chosen->framework;
   to.framework.implementation.liger_kernels = given.liger;
+  if (given.reference)
+    to.reference = *given.reference;
+  else if (to.objective == training_objective::preference && to.trains.what == training::adapters)
+    to.reference = reference_model::without_adapters;
   if (const auto can = catalog::runs(to.framework, to); !can)
     throw bad_request(to.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
                           (to.composite != nullptr ? std::string() : "; " + who_runs(to)),
@@ -266,6 +282,27 @@ void add_model_options(CLI::App& app, arguments& to) {
                to.liger,
                "Liger's kernels in place of transformers' own: norms, MLP, positions and loss")
       ->group(group);
+  add_words<training_objective>(app,
+                                "--objective",
+                                "The loss: next_token (the model's own), sft or dpo (TRL's "
+                                "trainers; of dpo a sample is two sequences)",
+                                objectives,
+                                [&to](const auto& is) { to.setup.objective = is; })
+      ->group(group);
+  add_words<reference_model>(app,
+                             "--reference",
+                             "What dpo compares with: a model of its own, the model without its "
+                             "adapters (the default beside these), or precomputed numbers",
+                             references,
+                             [&to](const auto& is) { to.reference = is; })
+      ->group(group);
+  app.add_option("--scored-tokens",
+                 to.setup.scored_tokens,
+                 "Of a sample those whose log-probabilities sft and dpo compute: its completions' "
+                 "(default: all but the first of a sequence)")
+      ->group(group)
+      ->type_name("N")
+      ->transform(positive_count());
   app.add_option("--dropout", to.setup.dropout, "Probability (default: 0)")
       ->transform(guides::finite_number(0, 1))
       ->group(group)
@@ -692,6 +729,8 @@ std::string method_in_words(const training_setup& setup) {
   add(said(attentions, setup.attention));
   if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
   if (setup.padding_free) add("samples in one row");
+  if (setup.objective != training_objective::next_token) add(said(objectives, setup.objective));
+  if (setup.objective == training_objective::preference) add(said(references, setup.reference));
   if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
   add(said(shardings, setup.framework.engine.is));
   return text;

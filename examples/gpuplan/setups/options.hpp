@@ -34,6 +34,8 @@ struct arguments {
   gpuplan::batch_plan plan{};
   bool quantised_weights = false;
   bool liger = false;
+  gpuplan::known<gpuplan::reference_model>
+      reference{};            // as what trains has it where no option says it
   bool never_clips = false;   // gradients: options or files say so
   bool has_replicas = false;  // whether `plan.data_parallel` is said
   std::vector<std::string> lora_targets{};

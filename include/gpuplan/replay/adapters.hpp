@@ -112,7 +112,7 @@ class trained_beside {
 
   /// The result of a layer, and that of its adapter added to it.
   constexpr value add_to(value result, int place, const tensor& input) {
-    if (place == none) return result;
+    if (place == none || is_off) return result;
     const layer& by = layers_[place];
     if (by.is_quantised) return add_to_quantised(std::move(result), by, input);
     const element format = result->format;
@@ -128,7 +128,7 @@ class trained_beside {
                               int place,
                               const tensor& ids,
                               const tensor& factor = {}) {
-    if (place == none) return result;
+    if (place == none || is_off) return result;
     const layer& by = layers_[place];
     const element format = result->format;
     value scaled;
@@ -148,6 +148,8 @@ class trained_beside {
     scaled.drop();
     return cast(t_, result, format);
   }
+
+  bool is_off = false;  // disable_adapter(): layers are as without
 
  private:
   struct layer {

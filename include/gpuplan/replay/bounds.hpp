@@ -71,7 +71,9 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
   const std::int64_t longest =
       setup.target_length > setup.sequence_length ? setup.target_length : setup.sequence_length;
   const double samples_in_row = setup.padding_free ? d(plan.micro_batch) : 1;
-  const double texts = d(plan.micro_batch) * d(setup.encodings) / samples_in_row;
+  const bool prefers = setup.objective == training_objective::preference;
+  const double texts =
+      (prefers ? 2 : 1) * d(plan.micro_batch) * d(setup.encodings) / samples_in_row;
   const double tokens =
       is_vision ? d(model.image.tokens())
                 : samples_in_row * d(ceil_div(longest, setup.parallelism.context_parallel));

@@ -126,6 +126,8 @@ class model_code : public recomputer {
   /// One micro-batch, to the loss, or to what `outer_loss` makes it of outside the model.
   constexpr virtual value forward() = 0;
   constexpr virtual value outer_loss(const tensor& result) { return t.share(result); }
+  /// Another model of its class, whose log-probabilities its loss reads.
+  constexpr virtual void read_reference(model_code& /*other*/) {}
   /// As long as what it returns lives, operators cast as the setup's precision says.
   [[nodiscard]] constexpr auto autocast() {
     return t.autocast(setup.precision.autocast(), element_of(setup.precision.compute));

@@ -50,7 +50,8 @@ class running_job final : public training_job {
                         model_code& code,
                         const training_setup& described,
                         const training_setup& setup,
-                        const batch_plan& plan)
+                        const batch_plan& plan,
+                        model_code* reference = nullptr)
       : tape_(t),
         setup_(setup),
         plan_(plan),
@@ -71,6 +72,7 @@ class running_job final : public training_job {
       states_.construct();
     else if (!shards_->has_own_step())
       states_.construct(shards_->updated());
+    if (reference != nullptr) build_reference(*reference);
     code_->make_batch();
   }
   running_job(const running_job&) = delete;
@@ -115,6 +117,15 @@ class running_job final : public training_job {
   }
 
  private:
+  // Its parameters would train, and no loss follows them back.
+  constexpr void build_reference(model_code& reference) {
+    const int first = tape_.parameters.size();
+    reference.construct();
+    reference.cast_model();
+    for (int at = first; at < tape_.parameters.size(); ++at) tape_.parameters[at].is_idle = true;
+    tape_.recompute_by(*code_);
+    code_->read_reference(reference);
+  }
   constexpr value forward() {
     const auto autocast = code_->autocast();
     tape_.begin(moment::forward);
@@ -127,7 +138,9 @@ class running_job final : public training_job {
       if (shards_ != nullptr) shards_->after_unit(none, loss);
     }
     loss = code_->outer_loss(loss);
-    if (plan_.accumulation > 1) loss = scale(tape_, loss);
+    // TRL's supervised loss is a sum over the tokens of all micro-batches.
+    const bool is_whole = setup_.objective == training_objective::supervised;
+    if (plan_.accumulation > 1 && !is_whole) loss = scale(tape_, loss);
     return loss;
   }
   // From the meta device, where the model was built there.
@@ -153,11 +166,14 @@ class running_job final : public training_job {
 // Samples that lie one behind the other are a row, of as many texts.
 constexpr batch_plan rows_of(const training_setup& setup, batch_plan plan) {
   if (setup.padding_free) plan.micro_batch = 1;
+  if (setup.objective == training_objective::preference) plan.micro_batch *= 2;
   return plan;
 }
 
 // Weights that are cast while they are gathered leave no casts to the operators.
 constexpr training_setup as_operators_see(training_setup setup, const batch_plan& plan) {
+  if (setup.objective != training_objective::next_token)
+    setup.scored_tokens = plan.micro_batch * scored_tokens_of(setup);
   if (setup.padding_free) {
     setup.sequence_length *= plan.micro_batch;
     setup.encodings = plan.micro_batch;
@@ -185,16 +201,29 @@ constexpr void train_here(memory_events& memory,
                           job_user& user)
         : t_(t), described_(described), seen_(seen), plan_(plan), user_(user) {}
     constexpr void use(model_code& code) override {
-      running_job job(t_, code, described_, seen_, plan_);
+      if (policy_ == nullptr && has_reference()) {
+        policy_ = &code;
+        with_code(t_, seen_, plan_, *this);
+        return;
+      }
+      model_code* const reference = policy_ == nullptr ? nullptr : &code;
+      running_job job(
+          t_, policy_ == nullptr ? code : *policy_, described_, seen_, plan_, reference);
       user_.use(job);
     }
 
    private:
+    [[nodiscard]] constexpr bool has_reference() const {
+      return seen_.objective == training_objective::preference &&
+             seen_.reference == reference_model::separate;
+    }
+
     tape& t_;
     const training_setup& described_;
     const training_setup& seen_;
     const batch_plan& plan_;
     job_user& user_;
+    model_code* policy_ = nullptr;  // whose reference is being made
   };
   tape t(memory,
          device,

@@ -217,6 +217,10 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
           {fact::layers, layers.name});
       detail::failed(why))
     return why;
+  // Of the losses of TRL's trainers nobody has timed a step.
+  if (model.setup.objective != training_objective::next_token)
+    return detail::without_code(
+        {{fact::objective, model.setup.objective}, {fact::takes, training_objective::next_token}});
   if (const failure why = detail::flaw_of_lengths(model.setup); detail::failed(why)) return why;
   if (const auto valid = validate(model.on); !valid) return valid.why();
   if (const failure why = detail::flaw_of_ceilings(model.setup.precision, model.on);

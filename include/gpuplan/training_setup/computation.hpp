@@ -50,6 +50,55 @@ constexpr failure flaw_of_liger_loss(const training_setup& setup) {
   return {};
 }
 
+// TRL's trainers read the weight of the head beside the head, where nobody has gathered it; their
+// reference is the model without its adapters wherever there are some, and they join no pairs.
+constexpr failure flaw_of_objective(const training_setup& setup) {
+  const named_fact objective{fact::objective, setup.objective};
+  const named_fact reference{fact::reference, setup.reference};
+  const named_fact scored{fact::scored_tokens, setup.scored_tokens};
+  if (setup.objective == training_objective::next_token) {
+    if (const failure why = flaw_if_any({scored}, objective); failed(why)) return why;
+    return flaw_if_any({reference}, objective);
+  }
+  const engine_class& by = *setup.framework.engine.is;
+  if (by.gathers_weights || by.has_own_step)
+    return without_code(
+        {objective, {fact::sharding, by.name}, {fact::takes, training_objective::next_token}});
+  if (const failure why = flaw_if_any(
+          {{fact::liger_kernels, setup.framework.implementation.liger_kernels}}, objective);
+      failed(why))
+    return why;
+  const trainable& trains = setup.trains;
+  const bool adapts = trains.what == training::adapters;
+  const lora& adapters = trains.adapters;
+  if (trains.what == training::head || trains.what == training::frozen ||
+      (adapts && (adapters.targets.head || adapters.copy_head || adapters.copy_embedding)))
+    return without_code({{fact::trains, trains.what}, objective, {fact::takes, training::full}});
+  const bool prefers = setup.objective == training_objective::preference;
+  if (!prefers)
+    if (const failure why = flaw_if_any({reference}, objective); failed(why)) return why;
+  if (prefers)
+    if (const failure why = flaw_if_any({{fact::padding_free, setup.padding_free}}, objective);
+        failed(why))
+      return why;
+  if (prefers &&
+      setup.reference == (adapts ? reference_model::separate : reference_model::without_adapters))
+    return without_code(
+        {reference,
+         {fact::trains, trains.what},
+         {fact::takes, adapts ? reference_model::without_adapters : reference_model::separate},
+         {fact::takes, reference_model::precomputed}});
+  const checked_integer most =
+      checked_product(setup.sequence_length - 1, std::int64_t{prefers ? 2 : 1});
+  if (!most.ok || most.value < 1 || scored.value < 0 || scored.value > most.value)
+    return failure(errc::out_of_bounds,
+                   {scored,
+                    {fact::sequence_length, setup.sequence_length},
+                    {fact::at_least, 0},
+                    {fact::at_most, most.ok ? most.value : 0}});
+  return {};
+}
+
 // Megatron-Core's rules (transformer_config.py of its 0.16): recomputation may not go round a
 // graph, and draws no numbers in one.
 constexpr failure flaw_of_graphs(const training_setup& setup) {

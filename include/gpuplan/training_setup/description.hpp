@@ -25,6 +25,20 @@ enum class attention_kernel {
   eager       // the model's own operators
 };
 
+/// What the loss is.
+enum class training_objective {
+  next_token,  // the class's own, of all tokens
+  supervised,  // TRL 1.16's SFTTrainer: log-probabilities in tiles
+  preference   // TRL 1.16's DPOTrainer, likewise: a sample is a chosen and a rejected sequence
+};
+
+/// What a preference is measured against.
+enum class reference_model {
+  separate,          // a second model, which does not train
+  without_adapters,  // the model without its adapters
+  precomputed        // log-probabilities that come with the batch
+};
+
 struct training_setup {
   transformer model{};
   // Of several transformers in one step, whoever says so keeps it; `model` is then the one whose
@@ -64,6 +78,11 @@ struct training_setup {
   // own, and see themselves alone (transformers' DataCollatorWithFlattening, TRL's padding_free and
   // packing).
   bool padding_free = false;
+  training_objective objective = training_objective::next_token;
+  reference_model reference = reference_model::separate;  // of preferences
+  // Of a sample, whose log-probabilities the loss reads: its completions' (TRL). 0: all that have
+  // one, each token but the first of a sequence.
+  std::int64_t scored_tokens = 0;
   gpuplan::framework framework{};
 };
 
@@ -93,6 +112,14 @@ struct training_setup {
   setup.framework.implementation = *part.by;
   setup.framework.implementation.builds_in_fp32 = builds_in_fp32;
   return setup;
+}
+
+/// The tokens of a sample whose log-probabilities a loss reads that counts them: those stated, or
+/// all that have one.
+[[nodiscard]] constexpr std::int64_t scored_tokens_of(const training_setup& setup) {
+  if (setup.scored_tokens != 0) return setup.scored_tokens;
+  const std::int64_t sequences = setup.objective == training_objective::preference ? 2 : 1;
+  return sequences * (setup.sequence_length - 1);
 }
 
 /// The texts of a sample that a sentence encoder compares at most.

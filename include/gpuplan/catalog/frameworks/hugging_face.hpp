@@ -142,6 +142,7 @@ inline constexpr layer_class gpt2{.name = &code_names::gpt2,
                                   .code = &eager::library_code,
                                   .has_module_hooks = true,
                                   .joins_samples = true,
+                                  .scores_in_tiles = true,
                                   .counts_work = true};
 /// Hugging Face's GPT-BigCode.
 inline constexpr layer_class gpt_bigcode{.name = &code_names::gpt_bigcode,
@@ -157,6 +158,7 @@ inline constexpr layer_class gpt_neox{.name = &code_names::gpt_neox,
                                       .flaw_of = detail::flaw_of_gpt_neox,
                                       .code = &eager::library_code,
                                       .joins_samples = true,
+                                      .scores_in_tiles = true,
                                       .counts_work = true};
 inline constexpr layer_class gptj{
     .name = &code_names::gptj, .flaw_of = detail::flaw_of_gptj, .code = &eager::library_code};
@@ -179,6 +181,7 @@ inline constexpr layer_class decoder{.name = &code_names::decoder,
                                      .has_fp8_linears = true,
                                      .has_liger_kernels = true,
                                      .joins_samples = true,
+                                     .scores_in_tiles = true,
                                      .counts_work = true};
 }  // namespace layer_classes
 

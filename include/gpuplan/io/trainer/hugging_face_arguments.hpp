@@ -248,7 +248,8 @@ inline void read_trl(settings_reader& from, training_config& to) {
       from.remark_on(kind::doubtful,
                      key,
                      "belongs to a training with a reference model, or with pairs of answers; the "
-                     "estimate is of one model and one answer");
+                     "estimate is of one model and one answer; --objective dpo of gpuplan memory "
+                     "has both");
   from.pass_over_words(
       "",
       "model_revision trust_remote_code router_aux_loss_coef "

@@ -6,6 +6,7 @@
 #include <gpuplan/replay/codes/hugging_face_attention.hpp>
 #include <gpuplan/replay/liger_kernels.hpp>
 #include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/replay/tiled_log_probs.hpp>
 
 #include <cstdint>
 #include <initializer_list>
@@ -137,13 +138,24 @@ class hugging_face_code : public hugging_face_attention {
   constexpr void make_token_batch() {
     const sizes all{plan.micro_batch, setup.sequence_length};
     const auto charged = t.charge(purpose::buffers);
+    const bool prefers = setup.objective == training_objective::preference;
     ids_ = t.make(all, element::int64, {"token ids"});
-    labels_ = t.make(all, element::int64, {"labels"});
-    if (setup.padding_mask) padding_ = t.make(all, element::int64, {"padding"});
+    labels_ = t.make(all, element::int64, {prefers ? "completions" : "labels"});
+    // TRL's collators say what is padding where nothing is.
+    const bool has_mask = setup.objective != training_objective::next_token && !setup.padding_free;
+    if (has_mask) reads_whole_mask = true;
+    if (prefers && setup.reference == reference_model::precomputed)
+      for (value& one : precomputed_)
+        one = t.make(sizes{plan.micro_batch / 2}, element::fp32, {"log-probabilities"});
+    if (setup.objective == training_objective::supervised)
+      tokens_of_step_ = t.make(sizes{1}, element::int64, {"tokens of the step"});
+    if (setup.padding_mask || has_mask) padding_ = t.make(all, element::int64, {"padding"});
     if (!setup.padding_free) return;
     positions_ = t.make(all, element::int64, {"positions"});
     // cu_seq_lens_q, which the kernel of FlashAttention's package reads
-    if (setup.attention == attention_kernel::flash)
+    const bool is_trl = setup.objective != training_objective::next_token;
+    if (is_trl) texts_ = t.make(all, element::int32, {"numbers of texts"});
+    if (is_trl || setup.attention == attention_kernel::flash)
       boundaries_ = t.make(sizes{setup.encodings + 1}, element::int32, {"boundaries of texts"});
   }
   /// The positions of the batch, or of any row: (1, tokens).
@@ -283,7 +295,9 @@ class hugging_face_code : public hugging_face_attention {
   }
 
   liger_kernels liger{t};
-  value ids_{}, labels_{}, padding_{}, boundaries_{};
+  tiled_log_probs tiled{t};
+  value ids_{}, labels_{}, padding_{}, boundaries_{}, texts_{};
+  value precomputed_[2]{}, tokens_of_step_{};
 
  private:
   growing_array<int> held_{};  // storages
@@ -315,6 +329,8 @@ class causal_lm_code : public hugging_face_code {
   constexpr void make_batch() override { make_token_batch(); }
   constexpr value forward() override {
     t.begin(moment::forward);
+    if (setup.objective == training_objective::supervised) return supervised_loss();
+    if (setup.objective == training_objective::preference) return preference_loss();
     const value hidden = run_model();
     t.begin(moment::loss);
     if (uses_liger()) return liger_causal_lm_loss(hidden, head_, labels_);
@@ -334,6 +350,82 @@ class causal_lm_code : public hugging_face_code {
   /// From the token ids to the head.
   constexpr virtual value run_model() = 0;
   constexpr virtual value logits_of(const tensor& hidden) { return linear(hidden, head_); }
+
+  // -- TRL's trainers
+
+  constexpr token_scores scores(const tensor& labels, const tiled_log_probs::asked_for& asked) {
+    value hidden = run_model();
+    t.begin(moment::loss);
+    return tiled.scores(std::move(hidden), head_.weight, labels, setup.scored_tokens, asked);
+  }
+  // Accelerate's autocast is of the model's forward alone.
+  constexpr void end_autocast() { const auto ends = autocast(); }
+  // SFTTrainer.compute_loss
+  constexpr value supervised_loss() {
+    const token_scores out = scores(labels_, {.entropy = true, .is_top1 = true});
+    end_autocast();
+    const value loss_of_tokens = scale(t, out.log_probs);
+    value loss = tiled.share_of(tiled.sum_of(loss_of_tokens));
+    loss = scale(t, loss);
+    for (const tensor* one : {&*out.label_mask, &*out.is_top1})
+      const value count = tiled.count_of(*one, element::int64);
+    return loss;
+  }
+  // DPOTrainer._compute_loss, its loss "sigmoid"
+  constexpr value preference_loss() {
+    value labels;
+    {
+      const value is_prompt = compute(t, labels_, labels_->size, element::boolean);
+      labels = compute(t, ids_, ids_->size, element::int64);
+    }
+    const token_scores out =
+        scores(labels, {.entropy = true, .mean_logits = true, .is_top1 = true});
+    end_autocast();
+    const sizes half{labels_->size[0] / 2};
+    value policy[2];
+    tiled.halves_of_sums(out.log_probs, policy);
+    value ratio[2];
+    token_scores of_reference;
+    if (setup.reference == reference_model::precomputed) {
+      for (int which = 0; which < 2; ++which)
+        ratio[which] = subtract(t, policy[which], precomputed_[which]);
+    } else {
+      value sums;
+      {
+        const auto unrecorded = t.without_graph();
+        const auto casts = autocast();
+        of_reference = reference_scores(labels);
+        sums = tiled.sums_of_rows(of_reference.log_probs);
+      }
+      for (int which = 0; which < 2; ++which)
+        ratio[which] = subtract(t, policy[which], part_of_batch(sums, half));
+    }
+    const value scores_apart = scale(t, subtract(t, ratio[0], ratio[1]));
+    value loss = scale(t, keeping_input(t, scores_apart));  // -logsigmoid
+    loss = scale(t, tiled.mean_of(loss));
+    return add_number(t, std::move(loss));
+  }
+  constexpr void read_reference(model_code& other) override {
+    reference_ = static_cast<causal_lm_code*>(&other);
+  }
+  constexpr token_scores reference_scores(const tensor& labels) {
+    if (reference_ == nullptr) {
+      adapters.is_off = true;
+      token_scores of_base = scores(labels, {});
+      adapters.is_off = false;
+      return of_base;
+    }
+    reference_->ids_ = t.share(ids_);
+    reference_->padding_ = t.share(padding_);
+    reference_->reads_whole_mask = reads_whole_mask;
+    return reference_->scores(labels, {});
+  }
+  static constexpr tensor part_of_batch(const tensor& of, const sizes& size) {
+    tensor seen = of;
+    seen.size = size;
+    seen.is_view = true;
+    return seen;
+  }
 
   constexpr value causal_mask(element format, std::int64_t window = 0) {
     return mask_of(ids_->size[0], ids_->size[1], ids_->size[1], format, true, window);
@@ -401,6 +493,7 @@ class causal_lm_code : public hugging_face_code {
     return cast(t, output, input.format);
   }
 
+  causal_lm_code* reference_ = nullptr;
   module tokens_{}, positions_{}, norm_{}, head_{};
   growing_array<layer_modules> layers_{};
 };
