@@ -125,3 +125,18 @@ constexpr std::string_view first_wrong() {
 TEST_CASE("trainable parameters of 36 set-ups of adapters, to the integer") {
   STATIC_CHECK(first_wrong() == "");
 }
+
+TEST_CASE("as many last layers train as there are") {
+  CONSTEXPR transformer model = shape_of("llama_20");
+  CONSTEXPR auto last = [](std::int64_t layers) {
+    return trainable{.what = training::last_layers, .last_layers = layers};
+  };
+  STATIC_CHECK(validate(last(1), model));
+  STATIC_CHECK(validate(last(model.layers()), model));
+  STATIC_CHECK(validate(last(0), model).why() ==
+               failure(errc::out_of_bounds,
+                       named_fact{fact::last_layers, 0},
+                       named_fact{fact::at_least, 1},
+                       named_fact{fact::at_most, model.layers()}));
+  STATIC_CHECK(validate(last(model.layers() + 1), model).why()[fact::at_most] == model.layers());
+}
