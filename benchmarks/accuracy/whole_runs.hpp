@@ -14,11 +14,15 @@
 
 namespace accuracy {
 
+/// What hours count: steps alone; all of the training, with interruptions; or the time from its
+/// first to its last day.
+enum class run_hours { steps, training, calendar };
+
 /// A run as a question to the planner, and what its hours count besides training.
 struct whole_run {
   gpuplan::plan_request asked{};  // `samples` are those of the whole run
   double work = 1;                // of the run's FLOPs over those of the described shape
-  bool counts_interruptions = true;
+  run_hours counts = run_hours::training;
   double power_usage = 1.1;  // of the data centre over the devices
   std::string why_not;       // what is not stated; blank where a plan can be asked for
 };

@@ -2,6 +2,9 @@
 
 #include "whole_runs.hpp"
 
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/parameters.hpp>
+
 #include <string>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "csv.hpp"
 #include "files.hpp"
 #include "summary.hpp"
+#include "whole_run_setups.hpp"
 
 using namespace accuracy;
 
@@ -46,7 +50,114 @@ std::string refusal_of(const std::string& row) {
   return file.comparisons[0].predicted.why_not;
 }
 
+// Of one row, a100 unless it says otherwise.
+run_setup described(const std::string& columns_of_row, const std::string& cells) {
+  const short_file file(columns_of_row + "\n" + cells + "\n", "whole_runs");
+  const csv_file rows = read_csv(file.path());
+  const row one(rows, rows.rows.front());
+  return describe_run_setup(one, true);
+}
+whole_run asked(const std::string& columns_of_row, const std::string& cells) {
+  const short_file file(columns_of_row + "\n" + cells + "\n", "whole_runs");
+  const csv_file rows = read_csv(file.path());
+  return describe_whole_run(row(rows, rows.rows.front()));
+}
+
 }  // namespace
+
+TEST_CASE(
+    "a mixture of experts is one, by its name, by its notes, by its columns or by its totals") {
+  const auto is_deepseek_v3 = [](const gpuplan::transformer& model) {
+    CHECK(model.moe.num_experts == 256);
+    CHECK(model.moe.num_experts_per_tok == 8);
+    CHECK(model.moe.first_k_dense_layers == 3);
+    CHECK(model.mla.kv_lora_rank == 512);
+  };
+  const auto named = described("model,params_total,params_active",
+                               "DeepSeek-V3 671B-A37B,671000000000,37000000000");
+  is_deepseek_v3(named.setup.model);
+  CHECK(named.work == 1);
+  is_deepseek_v3(described("params_active,layers,hidden,heads,vocab,ffn,notes",
+                           "37e9,61,7168,128,129280,18432,arch: gpuplan catalogue deepseek-v3")
+                     .setup.model);
+  // A name of other parameters is another model.
+  CHECK(described("model,params_total,params_active", "DeepSeek-V3 small,7e9,7e9")
+            .setup.model.moe.num_experts == 0);
+
+  const auto stated = described(
+      "params_total,params_active,layers,hidden,heads,kv_heads,ffn,gated_mlp,vocab,experts,"
+      "experts_per_token,expert_ffn",
+      "4e9,1e9,16,2048,16,16,,yes,50304,64,8+2,1024");
+  CHECK(stated.setup.model.moe.num_experts == 64);
+  CHECK(stated.setup.model.moe.num_experts_per_tok == 8);
+  CHECK(stated.setup.model.moe.moe_intermediate_size == 1024);
+  CHECK(stated.setup.model.moe.shared_expert_intermediate_size == 2048);
+  CHECK(stated.space.expert_parallel);
+
+  // Nothing but totals: 109 billion parameters, of which a token uses 17.
+  const auto totals =
+      described("params_total,params_active,experts,experts_per_token", "109e9,17e9,16,1+shared");
+  const auto counted = gpuplan::parameters(totals.setup.model);
+  CHECK(totals.setup.model.moe.num_experts == 16);
+  CHECK(static_cast<double>(counted.total()) == doctest::Approx(109e9).epsilon(0.03));
+  CHECK(static_cast<double>(counted.active()) * totals.work == doctest::Approx(17e9));
+  CHECK(totals.work == doctest::Approx(1).epsilon(0.2));
+}
+
+TEST_CASE("the software is the row's, else that of its year") {
+  const auto of = [](const std::string& framework, const std::string& year) {
+    return described("params_active,year,framework,gated_mlp",
+                     "6738000000," + year + "," + framework + ",yes");
+  };
+  using gpuplan::attention_kernel;
+  using gpuplan::recompute_mode;
+  CHECK(of("", "2024").setup.attention == attention_kernel::flash);
+  CHECK(of("", "2024").setup.recompute == recompute_mode::none);
+  CHECK(of("", "2024").space.recompute);
+  CHECK(of("", "2022").setup.attention == attention_kernel::eager);
+  CHECK(of("", "2022").setup.recompute == recompute_mode::full);
+  CHECK(!of("", "2022").space.recompute);
+  CHECK(of("GPT-NeoX", "2023").setup.recompute == recompute_mode::full);
+  CHECK(of("GPT-NeoX", "2023").setup.attention == attention_kernel::flash);
+  const auto fsdp = of("Composer FSDP", "2023");
+  CHECK(fsdp.setup.parallelism.zero_stage == 3);
+  CHECK(!fsdp.space.tensor_parallel);
+  // Metaseq's is within Megatron's ranks.
+  CHECK(of("metaseq (FSDP + Megatron TP)", "2022").space.tensor_parallel);
+  CHECK(of("llm.c", "2024").setup.framework.costs.host_per_operator <
+        of("", "2024").setup.framework.costs.host_per_operator);
+  CHECK(of("", "2023").setup.sequence_length == 2048);
+  CHECK(of("", "2024").setup.sequence_length == 4096);
+}
+
+TEST_CASE("GPUs that nobody states are as many as take some weeks") {
+  const auto gpus = [](const std::string& tokens, const std::string& stated) {
+    return total_gpus(asked("year,params_active,tokens,gpu,gpus",
+                            "2024,8e9," + tokens + ",h100_sxm5_80gb," + stated)
+                          .asked.on);
+  };
+  CHECK(gpus("15e12", "96") == 96);
+  const auto usual = gpus("15e12", "");
+  CHECK(gpus("60e12", "") == 4 * usual);
+  CHECK(gpus("1e9", "") < usual);
+  // 6 x 8e9 x 15e12 FLOP at 396 TFLOP/s of each.
+  const double weeks = 6 * 8e9 * 15e12 / (0.4 * 989.4e12) / static_cast<double>(usual) / 604800;
+  CHECK(weeks > 2.5);
+  CHECK(weeks < 7.1);
+}
+
+TEST_CASE("hours of a calendar, of training and of steps are three") {
+  const auto counts = [](const std::string& words) {
+    return asked("params_active,tokens,gpu,what_hours_count", "8e9,1e12,a100_sxm4_80gb," + words)
+        .counts;
+  };
+  CHECK(counts("steps x step time (no eval)") == run_hours::steps);
+  CHECK(counts("derived from throughput") == run_hours::steps);
+  CHECK(counts("ideal training time; calendar about 56 days") == run_hours::steps);
+  CHECK(counts("rounded calendar") == run_hours::calendar);
+  CHECK(counts("pretraining only") == run_hours::training);
+  CHECK(counts("") == run_hours::training);
+}
 
 TEST_CASE("hours, days and energy of a run follow from one another, and each has its range") {
   const auto file =
