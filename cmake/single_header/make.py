@@ -65,9 +65,8 @@ def version():
                     for part in ("MAJOR", "MINOR", "PATCH"))
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else include.parent / "build/single_headers")
-    folder.mkdir(parents=True, exist_ok=True)
+def files():
+    """The single headers, name by name with their text."""
     licence = (include.parent / "LICENSE").read_text(encoding="utf-8")
     head = "".join(f"// {line}".rstrip() + "\n" for line in licence.splitlines())
     for file, names in roots.items():
@@ -75,8 +74,14 @@ def main():
         for name in names:
             made.take(name)
         includes = "".join(f"#include <{name}>\n" for name in sorted(made.foreign))
-        text = (f"// gpuplan {version()} in one file: {', '.join(names)} and what they include.\n//\n{head}\n"
-                f"#pragma once\n\n{includes}\n" + "\n".join(made.text))
+        yield file, (f"// gpuplan {version()} in one file: {', '.join(names)} and what they include.\n//\n{head}\n"
+                     f"#pragma once\n\n{includes}\n" + "\n".join(made.text))
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else include.parent / "build/single_headers")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in files():
         (folder / file).write_text(text, encoding="utf-8")
         print(f"{folder / file}: {len(text)} bytes, {text.count(chr(10))} lines")
 

@@ -27,3 +27,18 @@ foreach(consumer IN ITEMS solver plan)
     message(FATAL_ERROR "${consumer}: '${by_one}' by one file, '${by_many}' by the headers")
   endif()
 endforeach()
+
+# What a link of Compiler Explorer is made from: its source says the same, and is the one that the page shows.
+execute_process(COMMAND "${PYTHON}" "${PROJECT}/cmake/single_header/compiler_explorer.py"
+                        "${PROJECT}/tests/consumers/single_header/solver.cpp" OUTPUT_VARIABLE state COMMAND_ERROR_IS_FATAL ANY)
+string(JSON source GET "${state}" sessions 0 source)
+file(WRITE "${WORK_DIR}/link/solver.cpp" "${source}")
+execute_process(COMMAND "${CXX}" -std=c++20 "${WORK_DIR}/link/solver.cpp" -o "${WORK_DIR}/link/solver" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${WORK_DIR}/link/solver" OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+file(READ "${PROJECT}/tests/consumers/single_header/solver.cpp" shown)
+string(REGEX REPLACE "^//[^\n]*\n" "" shown "${shown}")
+file(READ "${PROJECT}/docs/compiler_explorer.md" page)
+string(FIND "${page}" "${shown}" found)
+if(NOT said STREQUAL "15 x 2\n" OR found EQUAL -1)
+  message(FATAL_ERROR "a link prints '${said}'; docs/compiler_explorer.md shows its source at ${found}")
+endif()
