@@ -452,6 +452,13 @@ TEST_CASE("a stack that nobody timed has the range of others' costs") {
   STATIC_CHECK(by.host.high() == with_costs.step(of_512));
   STATIC_CHECK(by.contention.high() > untimed.step(of_512));
   STATIC_CHECK(step_ranges_of(untimed, of_512, {.untimed = {}}).host.is_point());
+  constexpr stack_range contends{.matmul_rate = {1, 1},
+                                 .element_traffic = {1, 1},
+                                 .host = {1, 1},
+                                 .untimed = {.contention = 0.5}};
+  CONSTEXPR range<duration> contended = step_range(untimed, of_512, contends);
+  STATIC_CHECK(contended == step_ranges_of(untimed, of_512, contends).contention);
+  STATIC_CHECK(contended.low() == untimed.step(of_512) && !contended.is_point());
   constexpr stack_range known{.matmul_rate = {1, 1}};
   STATIC_CHECK(step_ranges_of(on_another, of_512, known).matmul_rate ==
                range<duration>{on_another.step(of_512), reaches_least.step(of_512)});
