@@ -64,7 +64,7 @@ TEST_CASE("of a model it is said which can train it, with what, and why the othe
   CHECK(text.status == 0);
   CHECK(has(text.out, "mixtral-8x7b-v0.1: frameworks that train it"));
   CHECK(has(text.out, "And why the others do not"));
-  CHECK(frameworks_listed({"openvla-7b"}).status == 2);
+  CHECK(frameworks_listed({"gr00t-n1.5-3b-backbone"}).status == 2);
   const outcome none = frameworks_listed({"grok-1"});
   CHECK(none.status == 0);
   CHECK(has(none.out, "grok-1: none of the frameworks runs it: num_experts 8 is in the way of "));

@@ -279,7 +279,7 @@ TEST_CASE("what cannot be done is said in a sentence") {
         "in the way of ");
   fails({"opt-350m"}, "; none of --framework runs it: embedding_dim 512 is in the way of ");
   fails({"mixtral-8x7b", "--framework", "llama"}, "of --framework these run it: mixtral, ");
-  fails({"openvla-7b"}, "made of several models");
+  fails({"gr00t-n1.5-3b-backbone"}, "made of several models");
   fails({"/nowhere"}, "cannot read /nowhere");
   fails({"gpt2", "--gpu", "rtx_9999"}, "the nearest");
   fails({"gpt2", "--tensor-parallel", "2"}, "tensor_parallel");

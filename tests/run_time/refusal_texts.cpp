@@ -125,6 +125,12 @@ class random_setups {
         [&] { of.framework.implementation.liger_kernels = true; },
         [&] { of.attention = enumerator<attention_kernel>(5); },
         [&] { of.padding_mask = true; },
+        [&] { of.padding_free = true; },
+        [&] { of.objective = enumerator<training_objective>(3); },
+        [&] { of.reference = enumerator<reference_model>(3); },
+        [&] {
+          of.scored_tokens = one_of({-1, 64});
+        },
         [&] { of.dropout = any(2) == 0 ? -0.5 : __builtin_nan(""); },
         [&] {
           of.sequence_length = one_of({0, 255, 1023});

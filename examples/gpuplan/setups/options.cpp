@@ -561,6 +561,8 @@ named_setup setup_of(const arguments& given) {
   choose_precision(given, made.setup);
   if (given.from.empty()) check_shares(made.setup, given.plan);
   check(validate(made.setup.trains, made.setup.model), made.setup);
+  // As `gpuplan check` assumes of files whose code has each sample in a row of its own.
+  if (!given.from.empty() && !validate(made.setup, given.plan)) made.setup.padding_free = false;
   check(validate(made.setup, given.plan), made.setup);
   return made;
 }
