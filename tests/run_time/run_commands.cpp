@@ -653,8 +653,10 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
               "sequence_length 15, at_least 16"));
     CHECK(output_of_command(command, {file.name(), "--sequence-length", "16"}).status == 0);
   }
-  CHECK(has(refusal_of("memory", {"gr00t-n1.5-3b-backbone"}), "whose training step is not known; it is of "));
-  CHECK(has(refusal_of("memory", {"gr00t-n1.5-3b-backbone"}), "gr00t-n1.5-3b, and of a config.json"));
+  CHECK(has(refusal_of("memory", {"gr00t-n1.5-3b-backbone"}),
+            "whose training step is not known; it is of "));
+  CHECK(
+      has(refusal_of("memory", {"gr00t-n1.5-3b-backbone"}), "gr00t-n1.5-3b, and of a config.json"));
   const std::string horizon = R"({"model_type": "vla_composite", "architectures": ["LlamaModel"],
     "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 1, "num_hidden_layers": 1,
     "vocab_size": 500, "vla_composite": {"vision": {"hidden_size": 64, "num_hidden_layers": 1,
