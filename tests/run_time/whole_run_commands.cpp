@@ -180,6 +180,70 @@ TEST_CASE("a run in windows ends when the calendar says") {
             "mon 9:00"));
 }
 
+TEST_CASE(
+    "of several runs the cheapest that keeps to its limits is chosen, and what an hour less "
+    "costs") {
+  // A day's work on 32 GPUs, 10 % off either way, and nothing fails.
+  const auto asked = [](const words& more) {
+    return words{"--step",
+                 "10,6",
+                 "--off",
+                 "10",
+                 "--samples",
+                 "552960",
+                 "--batch",
+                 "64",
+                 "--gpu",
+                 "a100_sxm4_80gb",
+                 "--gpus",
+                 "32,64",
+                 "--price",
+                 "2",
+                 "--failures",
+                 "none"} +
+           more;
+  };
+  const json rows = rows_of("run", asked({"--deadline", "1", "--dollars", "1600"}));
+  CHECK(number(rows[0], "days") == doctest::Approx(1).epsilon(0.005));
+  // Half of them within the day, and for $1536 in the median on 32; $1843 on 64.
+  CHECK(number(rows[0], "kept_share") == doctest::Approx(0.5).epsilon(0.05));
+  CHECK(number(rows[1], "on_time_share") == 1);
+  CHECK(number(rows[1], "kept_share") < 0.1);
+  CHECK(rows[0]["note"] == "reserve 1.10 days");
+
+  const std::string late = text_of("run", asked({"--deadline", "1"}));
+  CHECK(has(late, "64 x a100_sxm4_80gb: done within 1.00 day"));
+  CHECK(has(late, "in 100.0 % of cases, and 90 %"));
+  CHECK(has(late, "which to choose"));
+  CHECK(has(late, "32.0   100.0  worth choosing"));  // $307 more for 9.6 hours less
+  const std::string loose = text_of("run", asked({"--deadline", "1.2"}));
+  CHECK(has(loose, "32 x a100_sxm4_80gb: done within 1.20 days"));
+  CHECK(rows_of("run", asked({"--deadline", "1.2"}))[0]["note"] == "cheapest that keeps to it");
+
+  // What would be enough is enough: the tokens of nine in ten end in time.
+  const words one{"--step",
+                  "10",
+                  "--off",
+                  "10",
+                  "--batch",
+                  "64",
+                  "--gpu",
+                  "a100_sxm4_80gb",
+                  "--gpus",
+                  "32",
+                  "--failures",
+                  "none",
+                  "--deadline",
+                  "1"};
+  const std::string short_of = text_of("run", one + words{"--samples", "552960"});
+  CHECK(has(short_of, "but 90 % are asked for"));
+  CHECK(has(short_of, "seconds of a step"));
+  const json enough = rows_of("run", one + words{"--samples", "502000"})[0];
+  CHECK(number(enough, "kept_share") == doctest::Approx(0.9).epsilon(0.02));
+  CHECK(has(refusal_of("run", one + words{"--samples", "552960", "--dollars", "100"}),
+            "--dollars: what does a a100_sxm4_80gb cost? --price N says it"));
+}
+
 TEST_CASE("a batch that grows takes the steps that Megatron's counter gives it") {
   const words model{"gpt2",
                     "--gpu",

@@ -27,6 +27,7 @@
 #include "guides/front_end.hpp"
 #include "guides/render.hpp"
 #include "plan/report.hpp"
+#include "run/choosing.hpp"
 #include "run/request.hpp"
 #include "run/tokens.hpp"
 #include "run/whole_run.hpp"
@@ -51,7 +52,9 @@ constexpr const char* about =
     "cost. Failures strike at a constant rate and interrupt the whole job, which goes back to its\n"
     "last checkpoint. 20,000 runs are simulated, from a fixed seed: each draws how far the step "
     "is\n"
-    "off, how often such GPUs fail, and when.";
+    "off, how often such GPUs fail, and when. Of several with a price, those worth choosing are "
+    "said,\n"
+    "and what an hour less costs.";
 constexpr const char* examples =
     "Examples:\n"
     "  gpuplan run --step 10s --batch 2048 --tokens 1e12 --sequence-length 4096 --gpu h100-sxm\n"
@@ -86,7 +89,7 @@ class answer {
       runs_.push_back(asked.budget.empty()
                           ? run_of(asked, rate_, timed_.checkpoint, one)
                           : run_within_budget(asked, rate_, timed_.checkpoint, one));
-    if (asked.deadline > 0) judge();
+    if (has_limits()) judge(asked, runs_);
     if (!asked.svg_file.empty()) guides::write_file("--svg", asked.svg_file, picture());
   }
 
@@ -94,6 +97,9 @@ class answer {
     if (!traits_of(as.format).for_people) return guides::render(for_programs(), as);
     std::string all =
         guides::render(for_people(), as) + "\n" + guides::render(where_time_goes(), as);
+    if (const run* const one = has_limits() ? chosen(asked_, runs_) : nullptr)
+      all += "\n" + guides::render(chances(asked_, rate_, timed_.checkpoint, *one), as);
+    if (has_choices(runs_)) all += "\n" + guides::render(choices(asked_, runs_), as);
     if (has_phases()) all += "\n" + guides::render(phases(), as);
     if (saves()) all += "\n" + guides::render(checkpoints(), as);
     if (has_energy()) all += "\n" + guides::render(energies(), as);
@@ -129,20 +135,7 @@ class answer {
     return false;
   }
 
-  void judge() {
-    const run* fewest = nullptr;
-    for (run& one : runs_) {
-      if (!one.note.empty()) continue;
-      const bool is_sure = one.on_time >= asked_.sure / 100;
-      const double days = in(one.times.sure, 1_d);
-      one.note = is_sure ? "on time"
-                         : "reserve " + io::decimal(days, plan_program::digits_of(days)) + " days";
-      if (is_sure && (fewest == nullptr || one.paid_gpus < fewest->paid_gpus)) fewest = &one;
-    }
-    if (fewest != nullptr && runs_.size() > 1)
-      runs_[static_cast<std::size_t>(fewest - runs_.data())].note = "fewest GPUs on time";
-  }
-
+  [[nodiscard]] bool has_limits() const { return asked_.deadline > 0 || asked_.dollars > 0; }
   [[nodiscard]] bool has_jobs() const {
     return asked_.windows.empty() && (asked_.time_limit > 0 || asked_.queue > 0);
   }
@@ -193,7 +186,7 @@ class answer {
     add_number("goodput %");
     add_number("failures");
     if (has_jobs()) table.columns.push_back({.name = "jobs", .align = io::alignment::right});
-    if (asked_.deadline > 0) add_number("on time %");
+    if (has_limits()) add_number(asked_.dollars > 0 ? "kept %" : "on time %");
     if (has_notes) table.columns.push_back({.name = "note"});
     for (const run& one : runs_) {
       std::vector<cell> row{one.of.name(), one.of.gpus};
@@ -210,7 +203,7 @@ class answer {
       row.emplace_back(percent(one.parts.goodput()));
       row.push_back(figures(one.parts.failures));
       if (has_jobs()) row.emplace_back(one.jobs);
-      if (asked_.deadline > 0) row.emplace_back(percent(one.on_time));
+      if (has_limits()) row.emplace_back(percent(one.kept));
       if (has_notes) row.emplace_back(one.note);
       table.rows.push_back(row);
     }
@@ -438,6 +431,7 @@ class answer {
                              "queue_days",
                              "between_failures_h",
                              "on_time_share",
+                             "kept_share",
                              "save_every_steps",
                              "save_every_s",
                              "checkpoint_GiB",
@@ -486,6 +480,7 @@ class answer {
                         ? cell{in(*one.is.mean_time_between_failures, 1_h)}
                         : cell());
       row.push_back(asked_.deadline > 0 ? cell{one.on_time} : cell());
+      row.push_back(has_limits() ? cell{one.kept} : cell());
       row.push_back(one.save_every > 0 ? cell{one.save_every} : cell());
       row.push_back(one.save_every > 0 ? cell{in(one.is.interval, 1_s)} : cell());
       row.push_back(timed_.checkpoint ? cell{in(*timed_.checkpoint, 1_GiB)} : cell());

@@ -189,7 +189,15 @@ void add_options(CLI::App& app, request& to) {
       ->transform(guides::time_span(guides::time_unit::days, 1e-3, 1e5))
       ->type_name("TIME")
       ->group(group);
-  app.add_option("--sure", to.sure, "With what probability (default: 90)")
+  app.add_option("--dollars", to.dollars, "It may cost so much")
+      ->transform(guides::sum_of_dollars(1e-2, 1e12))
+      ->type_name("N")
+      ->group(group);
+  app.add_option(
+         "--sure",
+         to.sure,
+         "With what probability --deadline, --dollars and --budget are to be kept (default: "
+         "90)")
       ->transform(guides::finite_number(1, 99.9))
       ->type_name("PERCENT")
       ->group(group);

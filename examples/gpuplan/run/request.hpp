@@ -39,6 +39,7 @@ struct request {
   std::string starts = "mon 0:00";
   std::string budget{};          // what --tokens follow from
   double deadline = 0;           // days
+  double dollars = 0;            // that it may cost; 0: any sum
   double sure = 90;              // percent
   bool energy = false;           // printed
   double pue = 1;                // of the building

@@ -76,8 +76,20 @@ class simulation {
       made.jobs = middle.jobs;
       made.queued = middle.queue;
     }
-    if (asked_.deadline > 0) made.on_time = share_on_time(is, times);
     made.paid_gpus = one.gpus + asked_.spares * one.on.on.gpus_per_node;
+    if (asked_.deadline > 0)
+      made.on_time = share_of(
+          times, [&](duration work) { return by_calendar(is, work) <= asked_.deadline * 1_d; });
+    made.kept = made.on_time;
+    if (asked_.dollars > 0) {
+      if (!made.cost(1_h))
+        throw bad_request(std::string("--dollars: what does a ") + one.on.on.gpu.id +
+                          " cost? --price N says it");
+      // A longer run costs more: the longest that keeps to one keeps to both, or to the other.
+      made.kept = std::min(made.kept, share_of(times, [&](duration work) {
+                             return *made.cost(held(is, work)) <= asked_.dollars * 1_usd;
+                           }));
+    }
     if (made.save_every > 0) made.checkpoints = detail::ceil_div(one.steps, made.save_every);
     add_energy(made);
     return made;
@@ -193,12 +205,13 @@ class simulation {
     return times[static_cast<std::size_t>(
         std::ceil(asked_.sure / 100 * static_cast<double>(times.size())) - 1)];
   }
-  [[nodiscard]] double share_on_time(const interrupted_run& is,
-                                     const std::vector<duration>& times) const {
-    const auto late = std::partition_point(times.begin(), times.end(), [&](duration work) {
-      return std::isfinite(work.value()) && by_calendar(is, work) <= asked_.deadline * 1_d;
+  // Of times in their order: those up to the last one that is so.
+  template <class Is>
+  [[nodiscard]] static double share_of(const std::vector<duration>& times, const Is& is) {
+    const auto end = std::partition_point(times.begin(), times.end(), [&](duration work) {
+      return std::isfinite(work.value()) && is(work);
     });
-    return static_cast<double>(late - times.begin()) / static_cast<double>(times.size());
+    return static_cast<double>(end - times.begin()) / static_cast<double>(times.size());
   }
   void check_end(const std::vector<duration>& times) const {
     if (std::isfinite(sure_of(times).value())) return;

@@ -51,6 +51,7 @@ struct run {
   run_quantiles times{};
   run_quantiles held{};  // without queues and closed windows: what is paid
   double on_time = 1;
+  double kept = 1;  // on time, and for no more than --dollars
   std::int64_t paid_gpus = 0;
   std::int64_t save_every = 0;  // steps; 0: only at the end
   std::int64_t checkpoints = 0;

@@ -256,6 +256,7 @@ class Run(Row):
     queue_days: float
     between_failures_h: float | None
     on_time_share: float | None
+    kept_share: float | None
     save_every_steps: int | None
     save_every_s: float | None
     checkpoint_GiB: float | None
