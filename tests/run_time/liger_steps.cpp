@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "check.hpp"
+#include "measured_steps.hpp"
 
 using namespace gpuplan;
 
@@ -50,21 +51,8 @@ const shared_liger_step shared_steps_with_liger[] = {
 };
 
 training_setup setup_of_liger(const liger_step& row) {
-  const auto read = io::read_hugging_face_config(row.config);
-  REQUIRE(read.reason == "");
-  training_setup setup{.model = *read.shape,
-                       .sequence_length = row.sequence_length,
-                       .precision = row.precision,
-                       .optimizer = {.kind = row.optimizer,
-                                     .loop = row.loop,
-                                     .clips_gradients = row.clips_gradients},
-                       .framework = catalog::implementation_of(read.architecture)->framework};
+  training_setup setup = setup_of_measured(row);
   setup.framework.implementation.liger_kernels = true;
-  if (row.recomputes) setup.recompute = recompute_mode::full;
-  if (row.rank == 0) return setup;
-  setup.trains.what = training::adapters;
-  setup.trains.adapters.rank = row.rank;
-  setup.trains.adapters.targets = row.targets;
   return setup;
 }
 
@@ -82,10 +70,7 @@ TEST_CASE("steps with Liger's kernels, to the byte") {
     CAPTURE(row.config);
     const training_setup setup = setup_of_liger(row);
     const batch_plan plan{.micro_batch = row.micro_batch, .accumulation = row.accumulation};
-    REQUIRE(validate(setup, plan));
-    const memory_counts peak = replay(setup, plan)->peak;
-    CHECK(peak.requested == row.requested);
-    CHECK(peak.allocated == row.allocated);
+    check_measured(row, setup);
     const auto counts = counts_of(setup, plan);
     REQUIRE(counts);
     CHECK(counts->parameters == row.parameters);

@@ -1,15 +1,14 @@
 // Samples one behind the other in a row, against training steps of transformers.
 
 #include <gpuplan/catalog/frameworks.hpp>
-#include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/replay.hpp>
 
 #include <cstdint>
 
 #include "check.hpp"
+#include "measured_steps.hpp"
 
 using namespace gpuplan;
 
@@ -37,37 +36,16 @@ const padding_free_step rows_of_samples[] = {
 };
 
 training_setup setup_of_row(const padding_free_step& row) {
-  const auto read = io::read_hugging_face_config(row.config);
-  REQUIRE(read.reason == "");
-  training_setup setup{.model = *read.shape,
-                       .sequence_length = row.sequence_length,
-                       .precision = row.precision,
-                       .optimizer = {.kind = row.optimizer,
-                                     .loop = row.loop,
-                                     .clips_gradients = row.clips_gradients},
-                       .attention = row.attention,
-                       .padding_free = true,
-                       .framework = catalog::implementation_of(read.architecture)->framework};
-  if (row.recomputes) setup.recompute = recompute_mode::full;
-  if (row.rank == 0) return setup;
-  setup.trains.what = training::adapters;
-  setup.trains.adapters.rank = row.rank;
-  setup.trains.adapters.targets = row.targets;
+  training_setup setup = setup_of_measured(row);
+  setup.attention = row.attention;
+  setup.padding_free = true;
   return setup;
 }
 
 }  // namespace
 
 TEST_CASE("steps of samples in a row, to the byte") {
-  for (const padding_free_step& row : rows_of_samples) {
-    CAPTURE(row.config);
-    const training_setup setup = setup_of_row(row);
-    const batch_plan plan{.micro_batch = row.micro_batch, .accumulation = row.accumulation};
-    REQUIRE(validate(setup, plan));
-    const memory_counts peak = replay(setup, plan)->peak;
-    CHECK(peak.requested == row.requested);
-    CHECK(peak.allocated == row.allocated);
-  }
+  for (const padding_free_step& row : rows_of_samples) check_measured(row, setup_of_row(row));
 }
 
 TEST_CASE("samples in a row are as one long text to what a mask hides") {

@@ -1,9 +1,7 @@
 // Steps of TRL's trainers, whose log-probabilities are computed in tiles.
 
 #include <gpuplan/catalog/frameworks.hpp>
-#include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
-#include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/replay.hpp>
@@ -11,6 +9,7 @@
 #include <cstdint>
 
 #include "check.hpp"
+#include "measured_steps.hpp"
 
 using namespace gpuplan;
 
@@ -47,35 +46,18 @@ const preference_step preference_steps[] = {
 };
 
 training_setup setup_of_trl(const supervised_step& row, training_objective objective) {
-  const auto read = io::read_hugging_face_config(row.config);
-  REQUIRE(read.reason == "");
-  training_setup setup{.model = *read.shape,
-                       .sequence_length = row.sequence_length,
-                       .precision = row.precision,
-                       .optimizer = {.kind = row.optimizer,
-                                     .loop = row.loop,
-                                     .clips_gradients = row.clips_gradients},
-                       .padding_mask = !row.padding_free,
-                       .padding_free = row.padding_free,
-                       .objective = objective,
-                       .scored_tokens = row.scored_tokens,
-                       .framework = catalog::implementation_of(read.architecture)->framework};
-  if (row.recomputes) setup.recompute = recompute_mode::full;
-  if (row.rank == 0) return setup;
-  setup.trains.what = training::adapters;
-  setup.trains.adapters.rank = row.rank;
-  setup.trains.adapters.targets = row.targets;
+  training_setup setup = setup_of_measured(row);
+  setup.padding_mask = !row.padding_free;
+  setup.padding_free = row.padding_free;
+  setup.objective = objective;
+  setup.scored_tokens = row.scored_tokens;
   return setup;
 }
 
 void check_step(const supervised_step& row, const training_setup& setup) {
-  CAPTURE(row.config);
+  check_measured(row, setup);
   const batch_plan plan{.micro_batch = row.micro_batch, .accumulation = row.accumulation};
-  REQUIRE(validate(setup, plan));
-  const memory_counts peak = replay(setup, plan)->peak;
-  CHECK(peak.requested == row.requested);
-  CHECK(peak.allocated == row.allocated);
-  CHECK(peaks_of(setup, plan).peak().total == peak.requested);
+  CHECK(peaks_of(setup, plan).peak().total == row.requested);
 }
 
 }  // namespace
