@@ -87,7 +87,8 @@ struct layer_class {
   const layer_class* parts[6]{};    // of these classes, in the order of its parts
   bool pools_by_attention = false;  // of these, the towers of images
   bool has_image_tokens = false;    // of these, the first's images are tokens of the second's text
-  bool joins_towers = false;        // of these, the first two's patches are, of one text with them
+  bool joins_towers = false;        // of these, the first two see one image; their patches are
+                                    // joined, and stand behind the first token of the third's text
   bool has_robots = false;          // weights for each kind in an action head, and frozen parts in
                                     // the format that autocast computes in
 

@@ -329,7 +329,7 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
     if (const auto valid = validate(alone); !valid) return valid.why();
     if (const failure why = flaw_of_grids(part); failed(why)) return why;
   }
-  // A token stands before joined patches, and its like behind them.
+  // Of the text one token stands before joined patches, and one or more behind them.
   if (classes.has_image_tokens)
     if (const failure why = flaw_of_image_tokens(
             model.parts[0], setup.sequence_length, classes.joins_towers ? 2 : 0);

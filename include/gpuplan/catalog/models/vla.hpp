@@ -17,10 +17,11 @@ inline constexpr transformer llama_2_7b_vocab32064{
     .vocab_size = 32064,
 };
 
-// OpenVLA (arXiv 2406.09246): openvla/openvla prismatic/models/backbones/vision. Recalled, not
-// read; the total agrees, and so do the adapters that its fine-tuning program prints. Both towers
-// are timm's, which fuse query, key and value. Their 256 patches are joined and projected, those of
-// the layer before the last: the last one, and SigLIP's pooling, are there but lead to nothing.
+// OpenVLA (arXiv 2406.09246): openvla/openvla, prismatic/extern/hf/modeling_prismatic.py. The total
+// agrees, and so do the adapters that its fine-tuning program prints. Both towers are timm 0.9's,
+// which fuse query, key and value and take the exact GELU. Their 256 patches are joined and
+// projected, those of the layer before the last: the last one, and SigLIP's pooling, are there but
+// lead to nothing.
 inline constexpr composite_model openvla_7b{
     .name = "openvla-7b",
     .parts = {{.model =

@@ -54,8 +54,8 @@ inline void read_timm_tower(config_reader& from, std::size_t which, component& t
 // A LLaMA; what the file leaves out is of LlamaConfig, whose defaults are LLaMA 2 7B's.
 inline void read_openvla_language(config_reader& from, component& language) {
   config_reader text = from.inside("text_config");
-  if (text.has("num_hidden_layers")) return read_part(from, "text_config", "llama", language);
-  for (const char* key : {"hidden_size", "intermediate_size", "num_attention_heads"})
+  for (const char* key :
+       {"num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"})
     if (text.has(key)) return read_part(from, "text_config", "llama", language);
   language = catalog::openvla_7b.parts[2];
   language.model.vocab_size = text.integer("vocab_size", 32000);
