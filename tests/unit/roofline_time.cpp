@@ -775,3 +775,24 @@ TEST_CASE("code that nobody timed is as fast as its like that was") {
   STATIC_CHECK(!is_timed(catalog::hugging_face_llama) && !is_timed(catalog::lit_gpt) &&
                !is_timed(catalog::megatron_core) && !is_timed(framework{}));
 }
+
+// What a step of a second achieves, in 64 copies of so many devices.
+constexpr step_rates rates_in_a_second(const parallelism& layout, std::int64_t encodings) {
+  training_setup setup = replicated.setup;
+  setup.parallelism = layout;
+  setup.encodings = encodings;
+  return rates_of(setup, replicated.on.gpu, of_512, 1_s);
+}
+
+TEST_CASE("the devices of a copy share its work, and each text of a sample is work") {
+  CONSTEXPR step_rates whole = rates_in_a_second({}, 1);
+  CONSTEXPR step_rates divided =
+      rates_in_a_second({.tensor_parallel = 2, .pipeline_parallel = 3, .context_parallel = 5}, 1);
+  STATIC_CHECK(whole.tokens.value() == 512.0 * 2048 && divided.tokens == whole.tokens);
+  STATIC_CHECK(near(30 * divided.model.value(), whole.model.value()));
+  STATIC_CHECK(near(30 * divided.hardware.value(), whole.hardware.value()));
+  STATIC_CHECK(near(30 * divided.mfu, whole.mfu) && near(30 * divided.hfu, whole.hfu));
+  CONSTEXPR step_rates of_pairs = rates_in_a_second({}, 2);
+  STATIC_CHECK(of_pairs.tokens.value() == 2 * whole.tokens.value());
+  STATIC_CHECK(near(of_pairs.model.value(), 2 * whole.model.value()));
+}
