@@ -55,6 +55,7 @@ struct engine_class {
   bucket_unit buckets = bucket_unit::of_bytes;
 
   bool gathers_weights = false;      // of a layer before it runs, cast to the compute format
+  bool offloads_weights = false;     // with their gradients and states, if asked to
   bool has_own_step = false;         // its optimizer, with fp32 masters, is its own
   bool has_fp32_gradients = false;   // sums of gradients
   bool runs_pipelines = false;       // and layers of pipelined classes
@@ -76,6 +77,7 @@ struct engine_class {
 
 namespace code_names {
 inline constexpr code_name ddp{"ddp"};
+inline constexpr code_name fsdp1{"fsdp1"};
 inline constexpr code_name fsdp2{"fsdp2"};
 inline constexpr code_name deepspeed{"deepspeed"};
 inline constexpr code_name megatron{"megatron"};
@@ -94,9 +96,19 @@ inline constexpr engine_class fsdp2{.name = &code_names::fsdp2,
                                     .most_zero_stage = 3,
                                     .holds = held_states::parts,
                                     .gathers_weights = true,
+                                    .offloads_weights = true,
                                     .repeats_layers = true,
                                     .repeats_shared_layers = true,
                                     .counts_work = true};
+/// `FullyShardedDataParallel` of PyTorch, with use_orig_params: layers in flat parameters.
+inline constexpr engine_class fsdp1 = [] {
+  engine_class changed = fsdp2;
+  changed.name = &code_names::fsdp1;
+  changed.trains_parts = false;
+  changed.offloads_weights = false;
+  changed.counts_work = false;
+  return changed;
+}();
 /// DeepSpeed, its ZeRO stages and its pipeline engine.
 inline constexpr engine_class deepspeed{.name = &code_names::deepspeed,
                                         .most_zero_stage = 3,
@@ -132,7 +144,8 @@ inline constexpr engine_class megatron_fsdp = [] {
   return changed;
 }();
 
-inline constexpr const engine_class* all[] = {&ddp, &fsdp2, &deepspeed, &megatron, &megatron_fsdp};
+inline constexpr const engine_class* all[] = {
+    &ddp, &fsdp1, &fsdp2, &deepspeed, &megatron, &megatron_fsdp};
 }  // namespace engine_classes
 
 namespace detail {
@@ -144,7 +157,7 @@ constexpr auto asked_of_engine(const engine_class& by, const Setup& of) {
   const bool is_reduced = of.framework.engine.reduces_every_micro_batch;
   return std::to_array<asked_property>({
       {by.gathers_weights, {fact::shard_group, ranks.shard_group}},
-      {by.gathers_weights, {fact::weights_on_host, ranks.weights_on_host}},
+      {by.offloads_weights, {fact::weights_on_host, ranks.weights_on_host}},
       {by.gathers_weights, {fact::reduces_every_micro_batch, is_reduced}, true},
       {by.has_fp32_gradients, {fact::fp32_gradients, of.precision.fp32_gradients}},
       {by.has_fp8_linears, {fact::fp8_linears, of.precision.fp8_linears}},

@@ -98,8 +98,8 @@ TEST_CASE("faults in a file of Accelerate are said") {
                 kind::missing,
                 "fsdp_config.auto_wrap_policy"));
   CHECK(says_of("distributed_type: FSDP", kind::missing, "fsdp_config"));
-  CHECK(says_of("distributed_type: FSDP\nfsdp_config: {fsdp_version: 1}",
-                kind::doubtful,
+  CHECK(says_of("distributed_type: FSDP\nfsdp_config: {fsdp_version: 3}",
+                kind::contradicts,
                 "fsdp_config.fsdp_version"));
   CHECK(says_of("distributed_type: MULTI_GPU\nnum_processes: 9\nnum_machines: 2",
                 kind::contradicts,

@@ -157,13 +157,17 @@ TEST_CASE("engines in arguments of transformers are understood") {
   const read_config old = read_arguments_text(
       "fsdp: shard_grad_op auto_wrap offload\nfsdp_config: {fsdp_version: 1, "
       "transformer_layer_cls_to_wrap: [LlamaDecoderLayer], activation_checkpointing: true}\n");
-  CHECK(old.config.engine == "fsdp2");
+  CHECK(old.config.engine == "fsdp1");
   CHECK(says(old.config.zero_stage, 2));
   CHECK(says(old.config.weights_on_host, true));
   CHECK(says(old.config.recompute, recompute_mode::full));
   CHECK(has_said(old, remark::kind::outdated, "fsdp"));
-  CHECK(has_said(old, remark::kind::doubtful, "fsdp_config.fsdp_version"));
   CHECK(old.not_understood.empty());
+  CHECK(read_arguments_text("fsdp: true\n").config.engine == "fsdp2");
+  const read_config synced = read_arguments_text(
+      "fsdp: true\naccelerator_config: {gradient_accumulation_kwargs: {sync_each_batch: true}}\n");
+  CHECK(says(synced.config.reduces_every_micro_batch, true));
+  CHECK(synced.not_understood.empty());
   const read_config deepspeed = read_arguments_text(
       "bf16: true\ndeepspeed: {zero_optimization: {stage: 3}, bf16: {enabled: auto}, odd: 1, "
       "fp16: {enabled: true}, amp: {}}\n");

@@ -82,7 +82,7 @@ class random_setups {
         [&] {
           of.place = {one_of({-1, 0, 1, 4}), one_of({0, 1}), one_of({0, 1})};
         },
-        [&] { of.framework.engine.is = engine_classes::all[any(4)]; },
+        [&] { of.framework.engine.is = engine_classes::all[any(5)]; },
         [&] { of.framework.implementation.loss_parallel = true; },
         [&] { of.framework.implementation.compiles_layers = true; },
         [&] { of.framework.implementation.compiles_loss = true; },

@@ -80,7 +80,8 @@ std::vector<training_setup> codes_of(const arguments& given,
     asked.sharding = "deepspeed";
   if (!asked.sharding.empty()) {
     training_setup chosen = usual;
-    chosen.parallelism.zero_stage = asked.sharding == "fsdp2" ? 3 : 0;
+    chosen.parallelism.zero_stage =
+        setups::usual_zero_stage(*setups::sharding_named(asked.sharding));
     setups::choose_sharding(asked, chosen);
     return {chosen};
   }

@@ -99,6 +99,7 @@ constexpr word<attention_kernel> attentions[] = {
 };
 constexpr word<const engine_class*> shardings[] = {
     {"ddp", "", &engine_classes::ddp},
+    {"fsdp1", "FullyShardedDataParallel", &engine_classes::fsdp1},
     {"fsdp2", "fully_shard", &engine_classes::fsdp2},
     {"deepspeed", "DeepSpeed", &engine_classes::deepspeed},
     {"megatron", "", &engine_classes::megatron},
@@ -530,7 +531,7 @@ known<precision_recipe> recipe_named(const std::string& name, const engine_class
     return recipe;
   }
   if (name == "fp16") {
-    if (engine == &engine_classes::fsdp2) return {};
+    if (engine != nullptr && engine->gathers_weights) return {};
     return is_megatron || is_deepspeed ? fp16_master : fp16_mixed;
   }
   if (is_deepspeed && (name == "fp32" || name == "tf32")) return {};
@@ -611,8 +612,9 @@ void choose_sharding(const arguments& given, training_setup& to) {
   }
   if (to.framework.engine.is == &engine_classes::ddp && stage >= 2)
     throw bad_request("--sharding ddp: it has no ZeRO stage " + std::to_string(stage));
-  if (to.framework.engine.is == &engine_classes::fsdp2 && stage < 2)
-    throw bad_request("--sharding fsdp2: it has the ZeRO stages 2 and 3, which --zero gives");
+  if (to.framework.engine.is->gathers_weights && stage < 2)
+    throw bad_request("--sharding " + given.sharding +
+                      ": it has the ZeRO stages 2 and 3, which --zero gives");
 }
 
 void choose_trained(const arguments& given, training_setup& to) {

@@ -27,6 +27,7 @@
 #include <gpuplan/replay/sharding/buckets.hpp>
 #include <gpuplan/replay/sharding/deepspeed.hpp>
 #include <gpuplan/replay/sharding/deepspeed_stage_3.hpp>
+#include <gpuplan/replay/sharding/flat_parameters.hpp>
 #include <gpuplan/replay/sharding/fully_shard.hpp>
 #include <gpuplan/replay/sharding/megatron.hpp>
 #include <gpuplan/training_setup.hpp>
@@ -102,6 +103,8 @@ class any_sharding {
       sharding_ = std::construct_at(&megatron_, t, setup, plan);
     else if (setup.framework.engine.is == &engine_classes::fsdp2)
       sharding_ = std::construct_at(&fully_, t, setup, plan);
+    else if (setup.framework.engine.is == &engine_classes::fsdp1)
+      sharding_ = std::construct_at(&flat_, t, setup, plan);
     else if (plan.data_parallel > 1)
       sharding_ = std::construct_at(&buckets_, t, setup, plan);
   }
@@ -120,6 +123,7 @@ class any_sharding {
     char none_;
     gradient_buckets buckets_;
     fully_shard fully_;
+    flat_parameters flat_;
     deepspeed_unfused unfused_;
     deepspeed_bf16 bf16_;
     deepspeed_partitions partitions_;

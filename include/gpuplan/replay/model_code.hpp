@@ -132,6 +132,15 @@ class model_code : public recomputer {
   [[nodiscard]] constexpr auto autocast() {
     return t.autocast(setup.precision.autocast(), element_of(setup.precision.compute));
   }
+  /// The tables so far, which keep this format.
+  constexpr void cast_tables(element format) {
+    for (int at = 0; at < buffers_.size(); ++at) {
+      if (buffers_[at].table == nullptr) continue;
+      t.convert(*buffers_[at].table, format);
+      buffers_[at].numbers = *buffers_[at].table;
+      buffers_[at].table = nullptr;
+    }
+  }
 
   model_code* whole_model = this;  // the model that this is a part of
   sharding* shards = nullptr;
@@ -235,14 +244,14 @@ class model_code : public recomputer {
     if (record.is_moved) return;
     record.is_moved = true;
     t.moved.push(parameter);
-    if (t.gathering().weights_on_host)
+    if (t.gathering().weights_on_host || t.gathering().are_flat)
       record.data.format = weight_format;
     else
       t.convert(record.data, weight_format);
   }
   /// Whether a table that modules share gets memory as often as it is met (`to_empty`).
   [[nodiscard]] constexpr bool renews_shared() const {
-    return t.gathers() && !t.gathering().weights_on_host;
+    return t.gathers() && !t.gathering().weights_on_host && !t.gathering().are_flat;
   }
   /// Gives the parameter new memory, and hands out the old.
   constexpr int renew(int parameter) {
@@ -251,15 +260,6 @@ class model_code : public recomputer {
     data.storage = t.charge(purpose::weights)
                        ->new_storage(data.bytes(), {"weight", parameter, nullptr, &data});
     return was;
-  }
-  /// The tables so far, which keep this format.
-  constexpr void cast_tables(element format) {
-    for (int at = 0; at < buffers_.size(); ++at) {
-      if (buffers_[at].table == nullptr) continue;
-      t.convert(*buffers_[at].table, format);
-      buffers_[at].numbers = *buffers_[at].table;
-      buffers_[at].table = nullptr;
-    }
   }
   /// What lives until the next parameter of its module is there.
   constexpr int move_tables(int before, int& buffer, int& shared) {

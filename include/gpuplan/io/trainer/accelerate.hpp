@@ -76,7 +76,7 @@ inline void read_parallelism(settings_reader& from, training_config& to) {
                    "exchanges heads for parts of the sequence (Ulysses); the estimate has it as "
                    "context parallelism");
   }
-  if (is_said(to.shard_group) && to.engine != "fsdp2")
+  if (is_said(to.shard_group) && !hugging_face::is_fsdp(to.engine))
     from.remark_on(
         kind::contradicts,
         "parallelism_config",
@@ -264,7 +264,7 @@ inline void write_engine(settings_writer& to,
   to.precision = detail::hugging_face::read_word<training_precision>(
       from, "mixed_precision", words::precision_words);
   if (to.engine == "fsdp2") {
-    detail::hugging_face::read_fsdp(from, false, to);
+    detail::hugging_face::read_fsdp(from, false, 1, to);
     if (!to.zero_stage) to.zero_stage = 3;
     for (const char* key :
          {"fsdp_config.fsdp_activation_checkpointing", "fsdp_config.activation_checkpointing"})

@@ -76,7 +76,7 @@ inline known<number_format> weights_of(const training_config& is) {
   if (!says(is.precision, training_precision::bf16) && !says(is.precision, training_precision::fp8))
     return {};
   if (is.engine == "deepspeed") return {};
-  return is.engine == "fsdp2" ? number_format::fp32 : number_format::bf16;
+  return hugging_face::is_fsdp(is.engine) ? number_format::fp32 : number_format::bf16;
 }
 
 inline void read_attention(settings_reader& from, training_config& to) {
@@ -129,15 +129,12 @@ inline void read_engine(settings_reader& from, training_config& to) {
   if (has_list)
     from.remark_on(kind::outdated, "fsdp", "is old; fsdp_version 2 and fsdp_config are taken");
   if (has_list || from.find("fsdp_config") != nullptr) {
-    to.engine = "fsdp2";
-    hugging_face::read_fsdp(from, true, to);
+    hugging_face::read_fsdp(from, true, version && *version == 1 ? 1 : 2, to);
     if (!to.zero_stage) to.zero_stage = 3;  // default: reshard_after_forward true
-    if (version && *version == 1)
-      from.remark_on(kind::doubtful, "fsdp_version", "is 1; the estimate is of FSDP 2");
   }
   from.pass_over_words("fsdp_config.", "cpu_offload_pin_memory mixed_precision_policy");
   if (const value* const file = from.find("deepspeed", true)) {
-    if (to.engine == "fsdp2")
+    if (hugging_face::is_fsdp(to.engine))
       from.remark_on(
           kind::contradicts, "deepspeed", "is there, and fsdp_config too; one of both is taken");
     if (file->text() != nullptr) {

@@ -431,9 +431,16 @@ class training_builder {
     std::string_view engine = config_.engine;
     const int stage = to_.setup.parallelism.zero_stage;
     if (engine.empty()) engine = stage >= 2 ? "fsdp2" : "ddp";
+    if (engine == "fsdp1" && (config_.adapters || says_yes(config_.weights_on_host))) {
+      engine = "fsdp2";
+      assume("engine",
+             "FSDP 2: of FSDP 1 the estimate knows neither adapters nor weights on the host");
+    }
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;
     software.implementation.liger_kernels = says_yes(config_.liger_kernels);
+    if (software.engine.is->gathers_weights)
+      software.engine.reduces_every_micro_batch = says_yes(config_.reduces_every_micro_batch);
     if (to_.setup.parallelism.optimizer_on_host)
       assume("host_optimizer_rate",
              "an optimizer on a host that reads and writes " +
@@ -451,6 +458,10 @@ class training_builder {
     io::set_step(config_, setup);
     const said_recipe said = recipe_of(config_, setup.trains.what, *setup.framework.engine.is);
     setup.precision = said.is;
+    // Accelerate's policy for FSDP names one format.
+    if (framework_of_tool(tool_) == nullptr && setup.framework.engine.is->gathers_weights &&
+        said.is.autocast())
+      setup.precision.reduced = said.is.compute;
     to_.assumed.insert(to_.assumed.end(), said.assumed.begin(), said.assumed.end());
   }
 
@@ -466,6 +477,11 @@ class training_builder {
                     ": of weights in the host's memory the estimate knows FSDP's alone, not " +
                     by.name->text + "'s; without " + key + " it is taken");
     }
+    if (to_.plan.accumulation > 1 && !setup.framework.engine.reduces_every_micro_batch &&
+        !config_.reduces_every_micro_batch)
+      assume("sync_each_batch",
+             "false, as Accelerate has it: each GPU adds up whole gradients until the last "
+             "micro-batch");
     auto valid = validate(setup, to_.plan);
     if (!valid && setup.framework.implementation.liger_kernels) {
       const std::string why = failure_text(valid.why()).c_str();

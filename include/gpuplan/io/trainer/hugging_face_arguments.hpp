@@ -30,6 +30,8 @@ inline constexpr plain_key argument_keys[] = {
     {"weight_decay", &training_config::weight_decay},
     {"num_train_epochs", &training_config::epochs},
     {"use_liger_kernel", &training_config::liger_kernels},
+    {"accelerator_config.gradient_accumulation_kwargs.sync_each_batch",
+     &training_config::reduces_every_micro_batch},
 };
 // Of TRL's configs and scripts
 inline constexpr plain_key trl_keys[] = {
@@ -87,18 +89,17 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
       return words != nullptr && words->find(word) != std::string::npos;
     };
     if (is_on) {
-      to.engine = "fsdp2";
       to.zero_stage = has("shard_grad_op") ? 2 : 3;  // default: reshard_after_forward true
-      if (has("no_shard")) to.zero_stage = 0, to.engine = "ddp";
       if (has("offload")) to.weights_on_host = to.optimizer_on_host = true;
       if (words != nullptr && *words != "true")
         from.remark_on(kind::outdated, "fsdp", "in words is old; true is taken, with fsdp_config");
-      read_fsdp(from, true, to);
+      read_fsdp(from, true, 2, to);
+      if (has("no_shard")) to.zero_stage = 0, to.engine = "ddp";
     }
   }
   from.find("fsdp_config", true);
   if (const value* const deepspeed = from.find("deepspeed", true)) {
-    if (to.engine == "fsdp2")
+    if (is_fsdp(to.engine))
       from.remark_on(
           kind::contradicts, "deepspeed", "is there, and fsdp too; one of both is taken");
     if (deepspeed->members() != nullptr)

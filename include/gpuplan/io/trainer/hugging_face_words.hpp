@@ -391,9 +391,17 @@ inline std::string flaw_of_adapters(const training_config& config) {
   return "";
 }
 
-/// FSDP's keys, in `fsdp_config`, with the prefix fsdp_ (Accelerate's) or without it. `has_policy`:
-/// without fsdp_auto_wrap_policy layers are wrapped anyway.
-inline void read_fsdp(settings_reader& from, bool has_policy, training_config& to) {
+/// Whether the engine is one of PyTorch's two that share weights.
+inline bool is_fsdp(std::string_view engine) {
+  return engine == engine_classes::fsdp1.name->text || engine == engine_classes::fsdp2.name->text;
+}
+
+/// The engine, and FSDP's keys, in `fsdp_config`, with the prefix fsdp_ (Accelerate's) or without
+/// it. `has_policy`: without fsdp_auto_wrap_policy layers are wrapped anyway; `version`: FSDP's,
+/// where it is not said.
+inline void read_fsdp(settings_reader& from, bool has_policy, int version, training_config& to) {
+  const auto run_by = [&to](std::int64_t of) { to.engine = of == 1 ? "fsdp1" : "fsdp2"; };
+  run_by(version);
   if (from.find("fsdp_config") == nullptr) return;
   const auto path = [&from](const char* key) {
     const std::string with_prefix = std::string("fsdp_config.fsdp_") + key;
@@ -401,8 +409,11 @@ inline void read_fsdp(settings_reader& from, bool has_policy, training_config& t
     const bool has_prefix = from.has(with_prefix);
     return from.has(without) ? without : has_prefix ? with_prefix : without;
   };
-  if (const auto version = from.integer(path("version")); version && *version == 1)
-    from.remark_on(kind::doubtful, path("version"), "is 1; the estimate is of FSDP 2");
+  if (const auto said = from.integer(path("version")); said && (*said == 1 || *said == 2))
+    run_by(*said);
+  else if (said)
+    from.remark_on(
+        kind::contradicts, path("version"), "is " + std::to_string(*said) + "; 1 and 2 are taken");
   static constexpr word<int> strategies[] = {{"FULL_SHARD", 3},
                                              {"SHARD_GRAD_OP", 2},
                                              {"NO_SHARD", 0},

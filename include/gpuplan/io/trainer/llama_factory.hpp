@@ -40,8 +40,8 @@ inline std::string refusal_for_megatron(const training_config& config) {
 }
 // What it does with pure_bf16 beside bf16.
 inline bool casts_bf16(const training_config& config) {
-  return !config.adapters && config.engine != "fsdp2" && config.engine != "deepspeed" &&
-         says(config.precision, training_precision::bf16) &&
+  return !config.adapters && !hugging_face::is_fsdp(config.engine) &&
+         config.engine != "deepspeed" && says(config.precision, training_precision::bf16) &&
          says(config.weights, number_format::bf16);
 }
 inline std::string refusal_of(const training_config& config) {
@@ -122,7 +122,7 @@ inline void write_recomputation(settings_writer& to, const training_config& conf
   if (config.engine != "megatron") {
     if (is != recompute_mode::selective)
       to.put("disable_gradient_checkpointing",
-             is == recompute_mode::none || config.engine == "fsdp2");
+             is == recompute_mode::none || hugging_face::is_fsdp(config.engine));
     return;
   }
   to.take(&training_config::recompute);

@@ -206,7 +206,8 @@ inline known<number_format> weights_of(const training_config& is) {
   const bool is_cast =
       says(is.precision, training_precision::bf16) || says(is.precision, training_precision::fp8);
   if (!is_cast || is.engine == "deepspeed" || is.engine == "megatron" || is.last_layers) return {};
-  return is.adapters && is.engine != "fsdp2" ? number_format::bf16 : number_format::fp32;
+  return is.adapters && !hugging_face::is_fsdp(is.engine) ? number_format::bf16
+                                                          : number_format::fp32;
 }
 
 inline bool is_megatron(settings_reader& from) {
@@ -263,9 +264,9 @@ inline void read_megatron(settings_reader& from, training_config& to) {
 // Unlike the Trainer, it recomputes layers unless it is told not to.
 inline void read_recomputation(settings_reader& from, training_config& to) {
   const bool is_off = says(from.flag("disable_gradient_checkpointing"), true);
-  const bool of_fsdp =
-      to.engine == "fsdp2" && (says(from.flag("fsdp_config.activation_checkpointing"), true) ||
-                               says(from.flag("fsdp_config.fsdp_activation_checkpointing"), true));
+  const bool of_fsdp = hugging_face::is_fsdp(to.engine) &&
+                       (says(from.flag("fsdp_config.activation_checkpointing"), true) ||
+                        says(from.flag("fsdp_config.fsdp_activation_checkpointing"), true));
   if (to.engine == "megatron") return;
   if (!is_off && of_fsdp)
     from.remark_on(kind::doubtful,

@@ -102,6 +102,9 @@ struct planned_run_words {
     made.modules = setup.modules;
   if (setup.attention != attention_kernel::automatic) made.attention = setup.attention;
   if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;
+  const engine& sharing = setup.framework.engine;
+  if (sharing.is->gathers_weights && plan.accumulation > 1)
+    made.reduces_every_micro_batch = sharing.reduces_every_micro_batch;
   if (setup.padding_free) made.packing = made.padding_free = true;
   if (setup.dropout > 0) made.dropout = setup.dropout;
   made.learning_rate = run.learning_rate;

@@ -69,7 +69,7 @@ struct training_config {
   known<int> zero_stage{};
   known<bool> optimizer_on_host{};
   known<bool> weights_on_host{};
-  std::string engine{};  // "ddp", "fsdp2", "deepspeed", "megatron": as `engine_class::name`
+  std::string engine{};  // "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron": `engine_class::name`
 
   // How a step is done
   known<training_precision> precision{};
@@ -83,7 +83,8 @@ struct training_config {
   known<bool> saves_costly_results{};      // as `training_setup` has it
   known<bool> shares_kept_inputs{};        // as `parallelism` has it
   known<attention_kernel> attention{};
-  known<bool> liger_kernels{};  // as `implementation` has it
+  known<bool> liger_kernels{};              // as `implementation` has it
+  known<bool> reduces_every_micro_batch{};  // as `engine` has it; default: false (Accelerate's)
   known<double> dropout{};
   known<double> clip_norm{};  // gradients' norm, at most; 0: they are not clipped
 

@@ -66,7 +66,8 @@ inline constexpr int operators = 0;
 inline constexpr int weights = 1;    // gathers of what ranks share, or broadcasts
 inline constexpr int gradients = 2;  // their reductions
 inline constexpr int replicas = 3;   // sums of what groups have reduced
-inline constexpr int count = 4;
+inline constexpr int parts = 4;      // of weights, cast before they are gathered
+inline constexpr int count = 5;
 }  // namespace streams
 
 /// What an operator of ATen asks the device to do.

@@ -67,6 +67,7 @@ struct gathered_parameters {
   bool takes_any_gradient = false;       // or that stays in the format in which it arrives
   bool weights_on_host = false;          // parameters take no memory here
   bool keeps_formats = false;            // each is put together in its own
+  bool are_flat = false;                 // parts are of several at once: whoever shares makes both
 };
 
 /// The operations of the matrix products of a step: 2 for each multiplication with its addition.
@@ -285,7 +286,8 @@ class tape : public storage_table {
   }
   constexpr void build_parameter(int place, const sizes& size, element format) {
     const auto charged = charge(purpose::weights);
-    const mode_scope of_weights(*this, on_meta_, on_meta_ || gathering_.weights_on_host);
+    const bool is_elsewhere = gathering_.weights_on_host || gathering_.are_flat;
+    const mode_scope of_weights(*this, on_meta_, on_meta_ || is_elsewhere);
     parameter_record& record = parameters[place];
     if (gathering_.is_on) {
       const element whole_format = gathering_.keeps_formats ? format : gathering_.whole_format;
@@ -295,6 +297,7 @@ class tape : public storage_table {
       record.data = make(part, format, {"weight", place}).take();
       record.whole.format = whole_format;
       set_contiguous(record.whole, size);
+      if (gathering_.are_flat) return;
       // one that has no memory yet
       record.whole.storage =
           storages.push({ranks * part.count() * bytes_of(whole_format), none, 1, purpose::weights});

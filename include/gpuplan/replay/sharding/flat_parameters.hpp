@@ -1,0 +1,381 @@
+#pragma once
+
+// PyTorch's FullyShardedDataParallel (FSDP1) around each layer, then around the model, with
+// use_orig_params. Private.
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/detail/integer.hpp>
+#include <gpuplan/replay/eager/operators.hpp>
+#include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+
+namespace gpuplan::eager {
+
+/// The parameters of a unit, which is a layer or what is in none, lie in one flat parameter, of
+/// which each rank has an equal part. It is gathered before the unit's forward and, one unit ahead,
+/// before its backward; the unit's gradients are joined to one, of which each rank gets the sum of
+/// its part. In micro-batches before the last one (`no_sync`) the joined gradients stay whole.
+/// Where ranks share in groups (hybrid shard), the groups' sums are reduced then. A rank alone
+/// shares nothing: what is gathered is a cast. This is the first rank. What other streams still
+/// read is freed as if the device had no delay.
+class flat_parameters final : public sharding {
+ public:
+  constexpr flat_parameters(tape& on, const training_setup& setup, const batch_plan& plan)
+      : t_(on),
+        ranks_(setup.parallelism.shard_group != 0
+                   ? setup.parallelism.shard_group
+                   : plan.data_parallel * setup.parallelism.context_parallel),
+        replicates_(ranks_ < plan.data_parallel),
+        reduces_always_(setup.framework.engine.reduces_every_micro_batch),
+        weights_(element_of(setup.precision.weights)),
+        gathered_(element_of(setup.precision.compute)),
+        reduced_(element_of(setup.precision.reduced)),
+        frees_after_forward_(setup.parallelism.zero_stage == 3),
+        clips_(setup.optimizer.clips_gradients) {
+    t_.gather_parameters({.ranks = ranks_,
+                          .whole_format = gathered_,
+                          .first_gradients = gathered_,
+                          .are_flat = true});
+    t_.build_on_meta();
+  }
+  constexpr ~flat_parameters() override {}  // NOLINT(modernize-use-equals-default)
+
+  constexpr void begins(model_code& code) override { code_ = &code; }
+
+  constexpr void model_is_built() override {
+    int last = none;
+    for (int at = 0; at < t_.parameters.size(); ++at)
+      if (t_.parameters[at].unit > last) last = t_.parameters[at].unit;
+    for (int at = 0; at < t_.buffers.size(); ++at) t_.give_back(t_.buffers[at].storage);
+    for (int at = 0; at <= last; ++at) add_unit(at);
+    root_ = last + 1;
+    add_unit(none);
+    begin();
+  }
+
+  constexpr void forward_begins(bool last_micro_batch) override {
+    reduces_ = last_micro_batch || reduces_always_;
+    if (!begins_step_) return;
+    // The optimizer has dropped them by parameter, and they go here.
+    begins_step_ = false;
+    for (int at = 0; at < units_.size(); ++at) {
+      drop(units_[at].part_of_sum);
+      units_[at].is_widened = false;
+    }
+  }
+
+  constexpr void before_unit(int layer, value* inputs, int count) override {
+    if (t_.is_recomputing()) return;
+    const int at = layer == none ? root_ : layer;
+    gather(at);
+    for (int which = 0; which < count; ++which) cast_input(inputs[which]);
+    hook(at, inputs, count);
+  }
+
+  constexpr void after_unit(int layer, const tensor& result) override {
+    if (t_.is_recomputing()) return;
+    const int at = layer == none ? root_ : layer;
+    if (ranks_ == 1 || (frees_after_forward_ && at != root_)) free_whole(at);
+    units_[at].turn = turns_.push(at);
+    if (result.needs_gradient()) t_.nodes[result.node].unit = at;
+  }
+
+  constexpr void before_backward(int at) override {
+    if (units_[at].backward != phase::idle) return;
+    units_[at].backward = phase::running;
+    gather(at);
+    if (units_[at].turn > 0) gather(turns_[units_[at].turn - 1]);
+  }
+
+  constexpr void after_backward(int at) override {
+    unit& of = units_[at];
+    of.backward = phase::done;
+    join_gradients(of);
+    if (ranks_ == 1 || frees_after_forward_ || reduces_) free_whole(at);
+    if (!reduces_) return show_whole(of);
+    if (ranks_ == 1)
+      cast_sum(of);
+    else
+      reduce(of);
+  }
+
+  constexpr void backward_is_done() override {
+    for (int at = 0; at < units_.size(); ++at) {
+      if (units_[at].backward != phase::done) after_backward(at);
+      units_[at].backward = phase::idle;
+      units_[at].turn = none;
+    }
+    turns_.resize_down(0);
+    for (int at = 0; reduces_ && at < units_.size(); ++at) show_parts(units_[at]);
+  }
+
+  constexpr void step_is_done() override {
+    begins_step_ = true;
+    if (clips_ && zero_ == eager::none) zero_ = t_.new_storage(4, {"zero"});
+  }
+
+ private:
+  enum class phase : unsigned char { idle, running, done };
+  struct unit {
+    int first = 0;  // of its members
+    int count = 0;
+    int pads = 0;               // between members, and behind them
+    std::int64_t elements = 0;  // with those
+    int whole = eager::none;    // the flat parameter, while it is gathered
+    int part = eager::none;     // of it, this rank's
+    int sum = eager::none;      // of the gradients of micro-batches, whole,
+    int part_of_sum = eager::none;
+    bool is_first = false;    // of the gradients that are joined
+    bool is_widened = false;  // the gradient of a rank alone, to the weights' format
+    int turn = eager::none;   // when its forward ended, counted
+    phase backward = phase::idle;
+  };
+
+  // Parameters begin at 16 bytes, as they are gathered, and ranks have equal parts.
+  constexpr void add_unit(int layer) {
+    unit made;
+    made.first = members_.size();
+    const std::int64_t aligned = 16 / bytes_of(gathered_);
+    const auto pad_to = [&made](std::int64_t multiple) {
+      const std::int64_t padded = ceil_div(made.elements, multiple) * multiple;
+      if (padded != made.elements) ++made.pads;
+      made.elements = padded;
+    };
+    for (int at = 0; at < t_.parameters.size(); ++at) {
+      if (t_.parameters[at].unit != layer) continue;
+      pad_to(aligned);
+      members_.push(at);
+      starts_.push(made.elements);
+      made.elements += t_.parameters[at].whole.count();
+    }
+    made.count = members_.size() - made.first;
+    pad_to(ranks_);
+    if (made.count > 0) divide(made, layer == none);
+    units_.push(made);
+  }
+
+  // Its parameters come to the device, those of the outer modules first, are joined, and a part is
+  // copied from that. Tables come with those of the model.
+  constexpr void divide(unit& of, bool is_root) {
+    const auto charged = t_.charge(purpose::weights);
+    growing_array<int> moved;
+    const auto move = [&](bool vectors) {
+      for (int which = of.first; which < of.first + of.count; ++which) {
+        const tensor& whole = t_.parameters[members_[which]].whole;
+        if ((whole.size.rank == 1) == vectors)
+          moved.push(t_.new_storage(whole.count() * bytes_of(weights_)));
+      }
+    };
+    move(!is_root);
+    move(is_root);
+    for (int at = 0; is_root && at < t_.buffers.size(); ++at) t_.take_again(t_.buffers[at].storage);
+    const int joined = t_.new_storage(of.elements * bytes_of(weights_), {"flat parameter"});
+    const std::int64_t share = of.elements / ranks_;
+    of.part = joined;
+    if (ranks_ > 1) {
+      of.part = t_.new_storage(share * bytes_of(weights_), {"part of a flat parameter"});
+      t_.release(joined);
+    }
+    for (int which = 0; which < moved.size(); ++which) t_.release(moved[which]);
+    of.whole = of.part;
+    if (ranks_ > 1 || gathered_ != weights_) {
+      of.whole = t_.storages.push({of.elements * bytes_of(gathered_), none, 1, purpose::weights});
+      t_.name(of.whole, {"gathered flat parameter"});
+    }
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      parameter_record& parameter = t_.parameters[members_[which]];
+      const std::int64_t behind = share - starts_[which];
+      const std::int64_t here = at_most(behind < 0 ? 0 : behind, parameter.whole.count());
+      set_contiguous(parameter.data,
+                     here == parameter.whole.count() ? parameter.whole.size : sizes{here});
+      parameter.data.format = weights_;
+      parameter.data.storage = of.part;
+      parameter.data.is_view = true;
+      parameter.is_idle = parameter.is_idle || here == 0;
+      parameter.whole.storage = of.whole;
+      parameter.whole.is_view = true;
+    }
+  }
+
+  // Before the first forward tables are cast, and flat parameters are made, of which the memory
+  // goes.
+  constexpr void begin() {
+    const bool casts = gathered_ != weights_;
+    if (casts) code_->cast_tables(gathered_);
+    const auto make = [&](const unit& of) {
+      if (casts) t_.touch(of.elements / ranks_ * bytes_of(gathered_));
+      if (ranks_ == 1) return;
+      t_.touch(of.elements * bytes_of(gathered_));
+      if (casts) t_.touch(of.elements * bytes_of(weights_));
+    };
+    make(units_[root_]);
+    for (int at = 0; at < root_; ++at) make(units_[at]);
+  }
+
+  constexpr void cast_input(value& input) {
+    const bool changes = gathered_ != weights_ && input->defined() &&
+                         (input->format == element::fp32 || is_half(input->format));
+    if (changes) input = cast(t_, input, gathered_);
+  }
+
+  // What follows reads the inputs through nodes, of which backward meets the last one once the
+  // unit's gradients are there.
+  constexpr void hook(int at, value* inputs, int count) {
+    int last = none;
+    for (int which = 0; which < count; ++which) {
+      if (!inputs[which]->needs_gradient()) continue;
+      last = t_.add_node(node_kind::unit, {&*inputs[which]});
+      t_.nodes[last].argument[0] = none;
+      t_.result_of(last, inputs[which].get());
+    }
+    if (last != none) t_.nodes[last].argument[0] = at;
+  }
+
+  constexpr void drop(int& storage) {
+    t_.release(storage);
+    storage = eager::none;
+  }
+
+  constexpr void gather(int at) {
+    const unit& of = units_[at];
+    if (of.whole == eager::none || t_.has_memory(of.whole)) return;
+    const auto charged = t_.charge(purpose::buffers);
+    if (ranks_ == 1) return t_.on_stream(streams::parts)->take_again(of.whole);
+    int cast = eager::none;
+    if (gathered_ != weights_)
+      cast = t_.on_stream(streams::parts)
+                 ->new_storage(of.elements / ranks_ * bytes_of(gathered_), {"part to be gathered"});
+    t_.on_stream(streams::weights)->take_again(of.whole);
+    t_.release(cast);
+  }
+
+  constexpr void free_whole(int at) {
+    const unit& of = units_[at];
+    if (of.whole != of.part && t_.has_memory(of.whole)) t_.give_back(of.whole);
+  }
+
+  constexpr void join_gradients(unit& of) {
+    bool any = false;
+    for (int which = of.first; which < of.first + of.count; ++which)
+      any = any || t_.parameters[members_[which]].whole_gradient.defined();
+    if (!any) return;
+    // Autograd goes back on the stream on which the flat parameter was split.
+    const auto aside = t_.on_stream(streams::weights);
+    const auto charged = t_.charge(purpose::gradients);
+    growing_array<int> zeros;
+    for (int at = 0; at < of.pads; ++at) zeros.push(t_.new_storage(1, {"zeros"}));
+    const int joined =
+        t_.new_storage(of.elements * bytes_of(gathered_), {"gradient of a flat parameter"});
+    for (int at = 0; at < zeros.size(); ++at) t_.release(zeros[at]);
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      tensor& gradient = t_.parameters[members_[which]].whole_gradient;
+      t_.release(gradient.storage);
+      gradient = {};
+    }
+    int& sum = ranks_ == 1 ? of.part_of_sum : of.sum;
+    of.is_first = sum == eager::none;
+    if (of.is_first)
+      sum = joined;
+    else if (ranks_ == 1 && reduces_)
+      of.sum = joined;  // added into that, and stays until that is cast
+    else
+      t_.release(joined);
+  }
+
+  // The gradients of parameters that have another format or size than these take their place from
+  // tensors that do not.
+  constexpr void show_whole(const unit& of) {
+    if (!of.is_first) return;
+    const auto aside = t_.on_stream(streams::weights);
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      const parameter_record& parameter = t_.parameters[members_[which]];
+      const bool is_whole = parameter.data.count() == parameter.whole.count();
+      if (gathered_ != weights_ || !is_whole) t_.touch(parameter.data.bytes());
+    }
+  }
+
+  // The sums of a rank alone go through the format in which others would be reduced.
+  constexpr void cast_sum(unit& of) {
+    if (of.part_of_sum == eager::none) return;
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      tensor& seen = t_.parameters[members_[which]].gradient;
+      t_.release(seen.storage);
+      seen = {};
+    }
+    const auto aside = t_.on_stream(streams::gradients);
+    const auto charged = t_.charge(purpose::gradients);
+    growing_array<int> before;
+    element format = of.is_widened ? weights_ : gathered_;
+    for (const element next : {reduced_, weights_}) {
+      if (next == format) continue;
+      before.push(of.part_of_sum);
+      of.part_of_sum =
+          t_.new_storage(of.elements * bytes_of(next), {"gradient of a flat parameter"});
+      format = next;
+    }
+    of.is_widened = true;
+    for (int at = 0; at < before.size(); ++at) t_.release(before[at]);
+    drop(of.sum);
+  }
+
+  constexpr void reduce(unit& of) {
+    if (of.sum == eager::none) return;
+    const auto aside = t_.on_stream(streams::gradients);
+    const auto charged = t_.charge(purpose::gradients);
+    const std::int64_t share = of.elements / ranks_;
+    int cast = eager::none;
+    if (reduced_ != gathered_)
+      cast = t_.charge(purpose::buffers)
+                 ->new_storage(of.elements * bytes_of(reduced_), {"gradients to be reduced"});
+    int part = t_.new_storage(share * bytes_of(reduced_), {"reduced gradients of a unit"});
+    if (reduced_ != weights_) {
+      const int as_weights =
+          t_.on_stream(replicates_ ? streams::replicas : streams::gradients)
+              ->new_storage(share * bytes_of(weights_), {"reduced gradients of a unit"});
+      t_.release(part);
+      part = as_weights;
+    }
+    if (of.part_of_sum == eager::none)
+      of.part_of_sum = part;
+    else
+      t_.release(part);  // added into that
+    t_.release(cast);
+    drop(of.sum);
+  }
+
+  // The optimizer sees the part of each parameter.
+  constexpr void show_parts(const unit& of) {
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      parameter_record& parameter = t_.parameters[members_[which]];
+      if (parameter.is_idle || parameter.gradient.defined() || of.part_of_sum == eager::none)
+        continue;
+      parameter.gradient = parameter.data;
+      parameter.gradient.storage = of.part_of_sum;
+      t_.hold(of.part_of_sum);
+    }
+  }
+
+  tape& t_;
+  model_code* code_ = nullptr;
+  std::int64_t ranks_;  // that share
+  bool replicates_;     // other groups have the same
+  bool reduces_always_;
+  bool reduces_ = true;
+  bool begins_step_ = true;
+  element weights_;
+  element gathered_;
+  element reduced_;
+  bool frees_after_forward_;
+  bool clips_;
+  int zero_ = eager::none;  // what a norm begins with, once one was asked for
+  int root_ = eager::none;
+  growing_array<unit> units_{};
+  growing_array<int> members_{};          // parameters, unit by unit,
+  growing_array<std::int64_t> starts_{};  // where each begins in its flat parameter
+  growing_array<int> turns_{};            // units, in the order of their forwards
+};
+
+}  // namespace gpuplan::eager
