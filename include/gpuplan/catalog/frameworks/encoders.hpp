@@ -283,9 +283,11 @@ inline constexpr framework torch_vit{.name = "torch.nn, ViT",
                                      .costs = eager_torch};
 
 inline constexpr listed_framework encoder_frameworks[] = {
-    {&hugging_face_bert, "bert", {"bert", "ernie", "all-minilm"}},
+    {&hugging_face_bert, "bert", {"bert", "ernie", "all-minilm", "bge-"}},
     {&hugging_face_roberta, "roberta", {"roberta", "data2vec-text", "data2vectext"}},
-    {&hugging_face_xlm_roberta, "xlm-roberta", {"xlm-roberta", "xlmroberta", "camembert"}},
+    {&hugging_face_xlm_roberta,
+     "xlm-roberta",
+     {"xlm-roberta", "xlmroberta", "camembert", "bge-m3"}},
     {&hugging_face_electra, "electra", {"electra"}},
     {&hugging_face_albert, "albert", {"albert"}},
     {&hugging_face_deberta, "deberta-v2", {"deberta-v2", "debertav2", "deberta-v3"}},

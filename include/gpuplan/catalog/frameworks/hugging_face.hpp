@@ -341,12 +341,14 @@ inline constexpr framework hugging_face_gpt2_zero_3 = [] {
 
 inline constexpr listed_framework hugging_face_frameworks[] = {
     {&hugging_face_gpt2, "gpt2", {"gpt2", "gpt3-"}},
-    {&hugging_face_gpt_bigcode, "gpt-bigcode", {"gpt-bigcode", "gpt_bigcode", "gptbigcode"}},
+    {&hugging_face_gpt_bigcode,
+     "gpt-bigcode",
+     {"gpt-bigcode", "gpt_bigcode", "gptbigcode", "starcoder", "santacoder"}},
     {&hugging_face_opt, "opt", {"opt"}},
     {&hugging_face_gpt_neox, "gpt-neox", {"gpt-neox", "gpt_neox", "gptneox", "pythia"}},
     {&hugging_face_gptj, "gptj", {"gpt-j", "gptj"}},
     {&hugging_face_t5, "t5", {"t5", "umt5"}},
-    {&hugging_face_t5_1_1, "t5-1.1", {"t5-v1.1", "mt5"}},
+    {&hugging_face_t5_1_1, "t5-1.1", {"t5-v1.1", "flan-t5", "mt5"}},
     {&hugging_face_llama,
      "llama",
      {"meta-llama", "llama", "codellama", "tinyllama", "smollm2", "mistral", "yi-"}},

@@ -248,7 +248,7 @@ inline constexpr listed_framework decoder_frameworks[] = {
     {&hugging_face_bloom, "bloom", {"bloom"}},
     {&hugging_face_mpt, "mpt", {"mpt"}},
     {&hugging_face_olmo_3, "olmo-3", {"olmo-3", "olmo3"}},
-    {&hugging_face_arcee, "arcee", {"arcee"}},
+    {&hugging_face_arcee, "arcee", {"arcee", "afm-"}},
     {&hugging_face_ministral_3, "ministral-3", {"ministral3", "ministral-3"}},
     {&hugging_face_jais_2, "jais-2", {"jais2", "jais-2"}},
     {&hugging_face_cwm, "cwm", {"cwm"}},
@@ -265,7 +265,7 @@ inline constexpr listed_framework decoder_frameworks[] = {
     {&hugging_face_cohere_2, "cohere-2", {"cohere2", "command-a"}},
     {&hugging_face_starcoder_2, "starcoder-2", {"starcoder2"}},
     {&hugging_face_stablelm, "stablelm", {"stablelm"}},
-    {&hugging_face_nemotron, "nemotron", {"nemotron"}},
+    {&hugging_face_nemotron, "nemotron", {"nemotron", "minitron"}},
 };
 
 }  // namespace gpuplan::catalog

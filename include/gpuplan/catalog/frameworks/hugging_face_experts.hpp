@@ -342,15 +342,19 @@ inline constexpr listed_framework mixture_frameworks[] = {
     {&hugging_face_dots1, "dots1", {"dots1", "solar_open", "solaropen"}},
     {&hugging_face_flex_olmo, "flex-olmo", {"flex_olmo", "flexolmo"}},
     {&hugging_face_gpt_oss, "gpt-oss", {"gpt_oss", "gpt-oss", "gptoss"}},
-    {&hugging_face_glm4_moe, "glm4-moe", {"glm4_moe", "glm4moe"}},
-    {&hugging_face_ernie_moe, "ernie-moe", {"ernie4_5_moe"}},
-    {&hugging_face_granite_moe, "granite-moe", {"granitemoe"}},
+    {&hugging_face_glm4_moe, "glm4-moe", {"glm4_moe", "glm4moe", "glm-4.5"}},
+    {&hugging_face_ernie_moe, "ernie-moe", {"ernie4_5_moe", "ernie-4.5-21b-a3b"}},
+    {&hugging_face_granite_moe,
+     "granite-moe",
+     {"granitemoe", "granite-3.1-1b-a400m", "granite-3.1-3b-a800m"}},
     {&hugging_face_hunyuan_moe, "hunyuan-moe", {"hunyuan_v1_moe", "hunyuanmoev1"}},
     {&hugging_face_llama4, "llama4", {"llama4"}},
     {&hugging_face_minimax_m2, "minimax-m2", {"minimax_m2", "minimaxm2"}},
     {&hugging_face_olmoe, "olmoe", {"olmoe"}},
-    {&hugging_face_qwen2_moe, "qwen2-moe", {"qwen2_moe", "qwen2moe"}},
-    {&hugging_face_qwen3_moe, "qwen3-moe", {"qwen3_moe", "qwen3moe"}}};
+    {&hugging_face_qwen2_moe, "qwen2-moe", {"qwen2_moe", "qwen2moe", "qwen1.5-moe"}},
+    {&hugging_face_qwen3_moe,
+     "qwen3-moe",
+     {"qwen3_moe", "qwen3moe", "qwen3-30b-a3b", "qwen3-235b-a22b", "qwen3-coder-480b-a35b"}}};
 
 }  // namespace catalog
 }  // namespace gpuplan

@@ -168,13 +168,15 @@ inline constexpr framework hugging_face_siglip_texts = [] {
 
 inline constexpr listed_framework image_frameworks[] = {
     {&hugging_face_dinov2, "dinov2", {"dinov2"}},
-    {&hugging_face_clip_pairs, "clip_pairs", {"clip", "clip-vit-large-patch14"}},
+    {&hugging_face_clip_pairs, "clip_pairs", {"clip", "clip-vit-"}},
     {&hugging_face_clip_texts,
      "",
      {"clip_text_model", "cliptextmodel", "clip-vit-large-patch14-text"}},
     {&hugging_face_deit, "deit", {"deit", "vit_msn", "vitmsn"}},
     {&hugging_face_ijepa, "ijepa", {"ijepa"}},
-    {&hugging_face_siglip_pairs, "siglip_pairs", {"siglip", "siglip-so400m-patch14-224"}},
+    {&hugging_face_siglip_pairs,
+     "siglip_pairs",
+     {"siglip", "siglip-base-patch16-224", "siglip-so400m-patch14-"}},
     {&hugging_face_siglip_texts,
      "",
      {"siglip_text_model", "sigliptextmodel", "siglip-so400m-patch14-224-text"}},

@@ -415,6 +415,7 @@ inline constexpr transformer bloom_560m = classic({
     .vocab_size = 250880,
     .fused_qkv = true,
     .embedding_norm = true,
+    .alibi_positions = 1,
     .tied_embeddings = true,
 });
 
@@ -428,6 +429,7 @@ inline constexpr transformer bloom_1b1 = classic({
     .vocab_size = 250880,
     .fused_qkv = true,
     .embedding_norm = true,
+    .alibi_positions = 1,
     .tied_embeddings = true,
 });
 
@@ -440,6 +442,7 @@ inline constexpr transformer bloom_1b7 = classic({
     .vocab_size = 250880,
     .fused_qkv = true,
     .embedding_norm = true,
+    .alibi_positions = 1,
     .tied_embeddings = true,
 });
 
@@ -452,6 +455,7 @@ inline constexpr transformer bloom_3b = classic({
     .vocab_size = 250880,
     .fused_qkv = true,
     .embedding_norm = true,
+    .alibi_positions = 1,
     .tied_embeddings = true,
 });
 
@@ -464,6 +468,7 @@ inline constexpr transformer bloom_7b1 = classic({
     .vocab_size = 250880,
     .fused_qkv = true,
     .embedding_norm = true,
+    .alibi_positions = 1,
     .tied_embeddings = true,
 });
 
@@ -477,6 +482,7 @@ inline constexpr transformer bloom = classic({
     .vocab_size = 250880,
     .fused_qkv = true,
     .embedding_norm = true,
+    .alibi_positions = 1,
     .tied_embeddings = true,
 });
 
@@ -548,6 +554,7 @@ inline constexpr transformer mpt_7b{
     .gated_mlp = false,
     .hidden_act = activation_function::gelu,
     .norm = norm_kind::layer_norm,
+    .alibi_positions = 2048,
     .tied_embeddings = true,
 };
 
@@ -562,7 +569,33 @@ inline constexpr transformer mpt_30b{
     .gated_mlp = false,
     .hidden_act = activation_function::gelu,
     .norm = norm_kind::layer_norm,
+    .alibi_positions = 8192,
     .tied_embeddings = true,
 };
+
+/// StarCoder and SantaCoder (arXiv 2305.06161, 2301.03988): all heads share one key and value.
+[[nodiscard]] constexpr transformer gpt_bigcode(const char* name,
+                                                std::int64_t layers,
+                                                std::int64_t width,
+                                                std::int64_t heads,
+                                                std::int64_t positions,
+                                                std::int64_t vocabulary) {
+  return classic({
+      .name = name,
+      .num_hidden_layers = layers,
+      .hidden_size = width,
+      .intermediate_size = 4 * width,
+      .num_attention_heads = heads,
+      .num_key_value_heads = 1,
+      .vocab_size = vocabulary,
+      .fused_qkv = true,
+      .hidden_act = activation_function::gelu_tanh,
+      .position_rows = positions,
+      .tied_embeddings = true,
+  });
+}
+
+inline constexpr transformer starcoder = gpt_bigcode("starcoder", 40, 6144, 48, 8192, 49152);
+inline constexpr transformer santacoder = gpt_bigcode("santacoder", 24, 2048, 16, 2048, 49280);
 
 }  // namespace gpuplan::catalog

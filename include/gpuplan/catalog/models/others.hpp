@@ -131,7 +131,6 @@ inline constexpr transformer gpt_oss_20b{
     .sliding_window = 128,
     .global_layer_step = 2,
     .mlp_bias = true,
-    .fused_gate_up = true,
     .moe = {.num_experts = 32,
             .num_experts_per_tok = 4,
             .moe_intermediate_size = 2880,
@@ -152,7 +151,6 @@ inline constexpr transformer gpt_oss_120b{
     .sliding_window = 128,
     .global_layer_step = 2,
     .mlp_bias = true,
-    .fused_gate_up = true,
     .moe = {.num_experts = 128,
             .num_experts_per_tok = 4,
             .moe_intermediate_size = 2880,
@@ -199,6 +197,245 @@ inline constexpr transformer glm_4_5_air{
             .router_bias = true,
             .first_k_dense_layers = 1},
     .mtp_layers = 1,
+};
+
+// Models of 2024 and later, as transformers 5.23 reads their config.json.
+
+// Every fourth layer rotates nothing.
+inline constexpr transformer smollm3_3b{
+    .name = "smollm3-3b",
+    .num_hidden_layers = 36,
+    .hidden_size = 2048,
+    .intermediate_size = 11008,
+    .num_attention_heads = 16,
+    .num_key_value_heads = 4,
+    .vocab_size = 128256,
+    .no_rope_layer_interval = 4,
+    .tied_embeddings = true,
+};
+
+// Multiplied embeddings, residuals and logits have no parameters.
+inline constexpr transformer granite_3_3_2b{
+    .name = "granite-3.3-2b",
+    .num_hidden_layers = 40,
+    .hidden_size = 2048,
+    .intermediate_size = 8192,
+    .num_attention_heads = 32,
+    .num_key_value_heads = 8,
+    .vocab_size = 49159,
+    .tied_embeddings = true,
+};
+
+inline constexpr transformer granite_3_3_8b{
+    .name = "granite-3.3-8b",
+    .num_hidden_layers = 40,
+    .hidden_size = 4096,
+    .intermediate_size = 12800,
+    .num_attention_heads = 32,
+    .num_key_value_heads = 8,
+    .vocab_size = 49159,
+    .tied_embeddings = true,
+};
+
+inline constexpr transformer granite_3_1_1b_a400m{
+    .name = "granite-3.1-1b-a400m",
+    .num_hidden_layers = 24,
+    .hidden_size = 1024,
+    .num_attention_heads = 16,
+    .num_key_value_heads = 8,
+    .vocab_size = 49155,
+    .moe = {.num_experts = 32, .num_experts_per_tok = 8, .moe_intermediate_size = 512},
+    .tied_embeddings = true,
+};
+
+inline constexpr transformer granite_3_1_3b_a800m{
+    .name = "granite-3.1-3b-a800m",
+    .num_hidden_layers = 32,
+    .hidden_size = 1536,
+    .num_attention_heads = 24,
+    .num_key_value_heads = 8,
+    .vocab_size = 49155,
+    .moe = {.num_experts = 40, .num_experts_per_tok = 8, .moe_intermediate_size = 512},
+    .tied_embeddings = true,
+};
+
+inline constexpr transformer glm_4_9b_0414{
+    .name = "glm-4-9b-0414",
+    .num_hidden_layers = 40,
+    .hidden_size = 4096,
+    .intermediate_size = 13696,
+    .num_attention_heads = 32,
+    .num_key_value_heads = 2,
+    .head_dim = 128,
+    .vocab_size = 151552,
+    .attention_bias = true,
+    .rotary_dim = 64,
+    .fused_gate_up = true,
+    .norm_at = norm_position::around,
+    .norms_per_layer = 4,
+};
+
+inline constexpr transformer glm_4_32b_0414{
+    .name = "glm-4-32b-0414",
+    .num_hidden_layers = 61,
+    .hidden_size = 6144,
+    .intermediate_size = 23040,
+    .num_attention_heads = 48,
+    .num_key_value_heads = 2,
+    .head_dim = 128,
+    .vocab_size = 151552,
+    .rotary_dim = 64,
+    .fused_gate_up = true,
+    .norm_at = norm_position::around,
+    .norms_per_layer = 4,
+};
+
+inline constexpr transformer ministral_8b_2410{
+    .name = "ministral-8b-2410",
+    .num_hidden_layers = 36,
+    .hidden_size = 4096,
+    .intermediate_size = 12288,
+    .num_attention_heads = 32,
+    .num_key_value_heads = 8,
+    .head_dim = 128,
+    .vocab_size = 131072,
+    .sliding_window = 32768,
+};
+
+inline constexpr transformer stablelm_3b_4e1t{
+    .name = "stablelm-3b-4e1t",
+    .num_hidden_layers = 32,
+    .hidden_size = 2560,
+    .intermediate_size = 6912,
+    .num_attention_heads = 32,
+    .vocab_size = 50304,
+    .rotary_dim = 20,
+    .norm = norm_kind::layer_norm,
+    .norm_bias = true,
+};
+
+inline constexpr transformer stablelm_2_1_6b{
+    .name = "stablelm-2-1.6b",
+    .num_hidden_layers = 24,
+    .hidden_size = 2048,
+    .intermediate_size = 5632,
+    .num_attention_heads = 32,
+    .vocab_size = 100352,
+    .attention_bias = true,
+    .rotary_dim = 16,
+    .norm = norm_kind::layer_norm,
+    .norm_bias = true,
+};
+
+inline constexpr transformer seed_oss_36b{
+    .name = "seed-oss-36b",
+    .num_hidden_layers = 64,
+    .hidden_size = 5120,
+    .intermediate_size = 27648,
+    .num_attention_heads = 80,
+    .num_key_value_heads = 8,
+    .head_dim = 128,
+    .vocab_size = 155136,
+    .attention_bias = true,
+};
+
+inline constexpr transformer ernie_4_5_0_3b{
+    .name = "ernie-4.5-0.3b",
+    .num_hidden_layers = 18,
+    .hidden_size = 1024,
+    .intermediate_size = 3072,
+    .num_attention_heads = 16,
+    .num_key_value_heads = 2,
+    .head_dim = 128,
+    .vocab_size = 103424,
+    .tied_embeddings = true,
+};
+
+inline constexpr transformer ernie_4_5_21b_a3b{
+    .name = "ernie-4.5-21b-a3b",
+    .num_hidden_layers = 28,
+    .hidden_size = 2560,
+    .intermediate_size = 12288,
+    .num_attention_heads = 20,
+    .num_key_value_heads = 4,
+    .vocab_size = 103424,
+    .moe = {.num_experts = 64,
+            .num_experts_per_tok = 6,
+            .moe_intermediate_size = 1536,
+            .shared_expert_intermediate_size = 3072,
+            .router_bias = true,
+            .first_k_dense_layers = 1},
+    .tied_embeddings = true,
+};
+
+inline constexpr transformer afm_4_5b{
+    .name = "afm-4.5b",
+    .num_hidden_layers = 36,
+    .hidden_size = 2560,
+    .intermediate_size = 18432,
+    .num_attention_heads = 20,
+    .num_key_value_heads = 4,
+    .head_dim = 128,
+    .vocab_size = 128004,
+    .gated_mlp = false,
+    .hidden_act = activation_function::relu_squared,
+};
+
+inline constexpr transformer helium_1_2b{
+    .name = "helium-1-2b",
+    .num_hidden_layers = 28,
+    .hidden_size = 2048,
+    .intermediate_size = 8192,
+    .num_attention_heads = 16,
+    .num_key_value_heads = 8,
+    .head_dim = 128,
+    .vocab_size = 64000,
+};
+
+inline constexpr transformer vaultgemma_1b{
+    .name = "vaultgemma-1b",
+    .num_hidden_layers = 26,
+    .hidden_size = 1152,
+    .intermediate_size = 6912,
+    .num_attention_heads = 4,
+    .head_dim = 256,
+    .vocab_size = 256000,
+    .sliding_window = 512,
+    .global_layer_step = 2,
+    .hidden_act = activation_function::gelu_tanh,
+    .tied_embeddings = true,
+};
+
+// Without rotation where all tokens are seen.
+inline constexpr transformer exaone_4_0_32b{
+    .name = "exaone-4.0-32b",
+    .num_hidden_layers = 64,
+    .hidden_size = 5120,
+    .intermediate_size = 27392,
+    .num_attention_heads = 40,
+    .num_key_value_heads = 8,
+    .vocab_size = 102400,
+    .sliding_window = 4096,
+    .global_layer_step = 4,
+    .no_rope_layer_interval = 4,
+    .norm_at = norm_position::after_sublayer,
+    .qk_norm = qk_norm_scope::head,
+};
+
+// Mamba-2 (arXiv 2405.21060).
+inline constexpr transformer mamba2_2_7b{
+    .name = "mamba2-2.7b",
+    .num_hidden_layers = 64,
+    .hidden_size = 2560,
+    .num_attention_heads = 80,
+    .head_dim = 64,
+    .vocab_size = 50288,
+    .mamba = {.num_heads = 80,
+              .head_dim = 64,
+              .state_size = 128,
+              .chunk_size = 256,
+              .residual_in_fp32 = true},
+    .tied_embeddings = true,
 };
 
 }  // namespace gpuplan::catalog

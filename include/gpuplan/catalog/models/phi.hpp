@@ -50,6 +50,13 @@ inline constexpr transformer phi_3_mini_4k{
     .fused_gate_up = true,
 };
 
+inline constexpr transformer phi_3_5_mini = [] {
+  transformer model = phi_3_mini_4k;
+  model.name = "phi-3.5-mini";
+  model.sliding_window = 262144;
+  return model;
+}();
+
 // abhibambhaniya/GenZ-LLM-Analyzer@091bdd0 GenZ/Models/Model_sets/microsoft.py.
 inline constexpr transformer phi_3_medium_4k{
     .name = "phi-3-medium-4k",

@@ -152,4 +152,16 @@ inline constexpr transformer t5_v1_1_xxl{
     .relative_attention_buckets = 32,
 };
 
+// FLAN-T5 (arXiv 2210.11416) has the shapes of T5 1.1.
+[[nodiscard]] constexpr transformer renamed(const char* name, transformer model) {
+  model.name = name;
+  return model;
+}
+
+inline constexpr transformer flan_t5_small = renamed("flan-t5-small", t5_v1_1_small);
+inline constexpr transformer flan_t5_base = renamed("flan-t5-base", t5_v1_1_base);
+inline constexpr transformer flan_t5_large = renamed("flan-t5-large", t5_v1_1_large);
+inline constexpr transformer flan_t5_xl = renamed("flan-t5-xl", t5_v1_1_xl);
+inline constexpr transformer flan_t5_xxl = renamed("flan-t5-xxl", t5_v1_1_xxl);
+
 }  // namespace gpuplan::catalog

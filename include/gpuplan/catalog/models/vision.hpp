@@ -1,9 +1,11 @@
 #pragma once
 
-// Encoders of images, and pairs of them with encoders of text: ViT, DINOv2, CLIP, SigLIP.
+// Encoders of images, and pairs of them with encoders of text: ViT, DINOv2, Swin, CLIP, SigLIP.
 
 #include <gpuplan/catalog/models/classic.hpp>
 #include <gpuplan/model.hpp>
+
+#include <cstdint>
 
 namespace gpuplan::catalog {
 
@@ -79,6 +81,69 @@ inline constexpr transformer dinov2_large_reg4_224 = classic({
     .head = head_kind::none,
 });
 
+/// DINOv2 as transformers has it, with one linear layer of 1000 classes, which reads the class
+/// token and the mean of the patches.
+[[nodiscard]] constexpr transformer dinov2(const char* name,
+                                           std::int64_t layers,
+                                           std::int64_t width,
+                                           std::int64_t heads) {
+  return classic({
+      .name = name,
+      .kind = model_kind::vision,
+      .num_hidden_layers = layers,
+      .hidden_size = width,
+      .intermediate_size = 4 * width,
+      .num_attention_heads = heads,
+      .layer_scale = true,
+      .position_rows = 1370,
+      .image = {.image_size = 518, .patch_size = 14, .mask_token = true},
+      .head = head_kind::classifier,
+      .num_classes = 1000,
+      .classifier_inputs = 2,
+  });
+}
+
+inline constexpr transformer dinov2_small_imagenet1k_1_layer =
+    dinov2("dinov2-small-imagenet1k-1-layer", 12, 384, 6);
+inline constexpr transformer dinov2_base_imagenet1k_1_layer =
+    dinov2("dinov2-base-imagenet1k-1-layer", 12, 768, 12);
+inline constexpr transformer dinov2_large_imagenet1k_1_layer =
+    dinov2("dinov2-large-imagenet1k-1-layer", 24, 1024, 16);
+
+/// Swin Transformer (arXiv 2103.14030) with 1000 classes: windows of 7 points, heads of 32.
+[[nodiscard]] constexpr transformer swin(const char* name,
+                                         std::int64_t width,
+                                         std::int64_t third_depth) {
+  transformer model = classic({
+      .name = name,
+      .kind = model_kind::vision,
+      .num_hidden_layers = 6 + third_depth,
+      .hidden_size = 8 * width,
+      .intermediate_size = 32 * width,
+      .num_attention_heads = width / 4,
+      .embedding_norm = true,
+      .image = {.image_size = 224, .patch_size = 4, .class_tokens = 0, .drop_path = true},
+      .stages = {.depths = {2, 2, third_depth, 2}, .window_size = 7},
+      .head = head_kind::classifier,
+      .num_classes = 1000,
+  });
+  for (int at = 0; at < model.stages.size(); ++at) {
+    model.stages.widths[at] = width << at;
+    model.stages.heads[at] = (width << at) / 32;
+    model.stages.inner[at] = 4 * (width << at);
+  }
+  return model;
+}
+
+inline constexpr transformer swin_tiny_patch4_window7_224 =
+    swin("swin-tiny-patch4-window7-224", 96, 6);
+inline constexpr transformer swin_small_patch4_window7_224 =
+    swin("swin-small-patch4-window7-224", 96, 18);
+inline constexpr transformer swin_base_patch4_window7_224 =
+    swin("swin-base-patch4-window7-224", 128, 18);
+inline constexpr transformer swin_large_patch4_window7_224 =
+    swin("swin-large-patch4-window7-224", 192, 18);
+
 // CLIP (arXiv 2103.00020): pytorch/torchtitan tests/assets/flux_test_encoders.
 
 inline constexpr transformer clip_vit_large_patch14_vision = classic({
@@ -119,6 +184,49 @@ inline constexpr composite_model clip_vit_large_patch14{
     .other_parameters = 1,
 };
 
+// Other sizes, whose parts have the names of their classes' types.
+namespace model_data {
+
+/// CLIP's tower of images: patches of this many pixels a side.
+[[nodiscard]] constexpr transformer clip_images(std::int64_t layers,
+                                                std::int64_t width,
+                                                std::int64_t image_size,
+                                                std::int64_t patch_size) {
+  transformer model = clip_vit_large_patch14_vision;
+  model.name = "clip_vision_model";
+  model.num_hidden_layers = layers;
+  model.hidden_size = width;
+  model.intermediate_size = 4 * width;
+  model.num_attention_heads = width / 64;
+  model.image.image_size = image_size;
+  model.image.patch_size = patch_size;
+  model.position_rows = model.image.tokens();
+  return model;
+}
+/// Both towers, projected to the width of the texts.
+[[nodiscard]] constexpr composite_model clip_pair(const char* name,
+                                                  std::int64_t width,
+                                                  transformer images) {
+  composite_model pair = clip_vit_large_patch14;
+  pair.name = name;
+  transformer& texts = pair.parts[0].model;
+  texts.name = "clip_text_model";
+  texts.hidden_size = texts.projection_dim = images.projection_dim = width;
+  texts.intermediate_size = 4 * width;
+  texts.num_attention_heads = width / 64;
+  pair.parts[1].model = images;
+  return pair;
+}
+
+}  // namespace model_data
+
+inline constexpr composite_model clip_vit_base_patch32 =
+    model_data::clip_pair("clip-vit-base-patch32", 512, model_data::clip_images(12, 768, 224, 32));
+inline constexpr composite_model clip_vit_base_patch16 =
+    model_data::clip_pair("clip-vit-base-patch16", 512, model_data::clip_images(12, 768, 224, 16));
+inline constexpr composite_model clip_vit_large_patch14_336 = model_data::clip_pair(
+    "clip-vit-large-patch14-336", 768, model_data::clip_images(24, 1024, 336, 14));
+
 // SigLIP (arXiv 2303.15343): recalled, not read; the totals of OpenVLA and of the pair agree.
 
 inline constexpr transformer siglip_so400m_patch14_224_vision = classic({
@@ -157,5 +265,51 @@ inline constexpr composite_model siglip_so400m_patch14_224{
               {.model = siglip_so400m_patch14_224_vision}},
     .other_parameters = 2,
 };
+
+namespace model_data {
+
+/// SigLIP's tower of images, without pooling.
+[[nodiscard]] constexpr transformer siglip_images(std::int64_t image_size) {
+  transformer model = siglip_so400m_patch14_224_vision;
+  model.name = "siglip_vision_model";
+  model.attention_pooling = false;
+  model.image.image_size = image_size;
+  model.position_rows = model.image.patches();
+  return model;
+}
+/// Both towers, of one width.
+[[nodiscard]] constexpr composite_model siglip_pair(const char* name,
+                                                    transformer images,
+                                                    std::int64_t text_length) {
+  images.name = "siglip_vision_model";
+  images.attention_pooling = true;
+  transformer texts = siglip_so400m_patch14_224_text;
+  texts.name = "siglip_text_model";
+  texts.num_hidden_layers = images.num_hidden_layers;
+  texts.hidden_size = texts.projection_dim = images.hidden_size;
+  texts.intermediate_size = images.intermediate_size;
+  texts.num_attention_heads = images.num_attention_heads;
+  texts.position_rows = text_length;
+  return {.name = name,
+          .parts = {{.model = texts, .sequence_length = text_length}, {.model = images}},
+          .other_parameters = 2};
+}
+
+}  // namespace model_data
+
+inline constexpr composite_model siglip_base_patch16_224 = model_data::siglip_pair(
+    "siglip-base-patch16-224",
+    [] {
+      transformer images = vit_base_patch16_224;
+      images.hidden_act = activation_function::gelu_tanh;
+      images.position_rows = 196;
+      images.image.class_tokens = 0;
+      images.head = head_kind::none;
+      images.num_classes = 0;
+      return images;
+    }(),
+    64);
+inline constexpr composite_model siglip_so400m_patch14_384 =
+    model_data::siglip_pair("siglip-so400m-patch14-384", model_data::siglip_images(384), 64);
 
 }  // namespace gpuplan::catalog
