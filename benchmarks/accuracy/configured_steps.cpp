@@ -47,14 +47,16 @@ std::string names_within(std::string_view names, const gpuplan::transformer& par
   const bool is_tower = part.kind == gpuplan::model_kind::vision || !part.gated_mlp;
   constexpr std::string_view of_towers[] = {
       "out_proj", "fc1", "fc2", "linear_fc1", "linear_fc2", "qkv", "proj"};
-  constexpr std::string_view of_language[] = {"o_proj"};
+  constexpr std::string_view of_language[] = {"o_proj", "lm_head"};
   constexpr std::string_view of_gated[] = {"gate_proj", "up_proj", "down_proj"};
   constexpr std::string_view apart[] = {"q_proj", "k_proj", "v_proj"};
   std::string within;
   while (!names.empty()) {
     const std::size_t end = std::min(names.find_first_of(",+"), names.size());
-    const std::string_view name = names.substr(0, end);
+    std::string_view name = names.substr(0, end);
     names.remove_prefix(std::min(end + 1, names.size()));
+    if (name == "projector" || name == "fc3") continue;     // between parts
+    if (is_tower) name = name.substr(name.rfind('.') + 1);  // mlp.fc1
     const auto is_of = [&](const auto& list) {
       return std::find(std::begin(list), std::end(list), name) != std::end(list);
     };
@@ -66,13 +68,23 @@ std::string names_within(std::string_view names, const gpuplan::transformer& par
   return within;
 }
 
+// Whether adapters are beside the layers between parts: all of them are meant by the word
+// projector, and by the names that OpenVLA's have.
+bool adapts_connector(std::string_view names) {
+  for (const std::string_view name : {"all-linear", "projector", "fc3"})
+    if (names.find(name) != std::string_view::npos) return true;
+  return false;
+}
+
 std::string read_adapters_of_parts(std::int64_t rank,
                                    std::string_view names,
                                    gpuplan::composite_model& model) {
+  model.others_train = false;
   for (int at = 0; at < model.size(); ++at) {
     gpuplan::component& part = model.parts[at];
     part.trains.what = gpuplan::training::frozen;
     part.next.trains = false;
+    if (part.next.layers() != 0 && adapts_connector(names)) part.next.adapters.rank = rank;
     const std::string within = names_within(names, part.model);
     if (within.empty()) continue;
     const described_adapters adapters = describe_adapters("lora", rank, within, part.model);

@@ -592,7 +592,14 @@ constexpr void visit_in_order(const transformer& model,
       operator_flops& projection = sum.by_operator[static_cast<int>(operator_kind::projection)];
       projection.forward += forward;
       projection.backward += forward * ((trained_before ? 1 : 0) + (part.next.trains ? 1 : 0));
-      trained_before = trained_before || part.next.trains;
+      const double of_rank =
+          2 * static_cast<double>(part.next.tokens) * static_cast<double>(part.next.adapters.rank);
+      const double down = of_rank * static_cast<double>(part.next.widths[layer]);
+      const double up = of_rank * static_cast<double>(part.next.widths[layer + 1]);
+      operator_flops& adapters = sum.by_operator[static_cast<int>(operator_kind::adapters)];
+      adapters.forward += down + up;
+      adapters.backward += down * (trained_before ? 2 : 1) + up * 2;
+      trained_before = trained_before || part.next.trains || part.next.adapters.rank != 0;
     }
   }
   return sum;

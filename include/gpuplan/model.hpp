@@ -23,6 +23,7 @@ struct connector {
   std::int64_t tokens = 0;  // of one sample
   bool trains = true;
   activation_function act = activation_function::gelu;
+  lora adapters{};  // beside each of its layers, which do not train then; none where the rank is 0
 
   /// The number of linear layers.
   [[nodiscard]] constexpr int layers() const {

@@ -558,13 +558,22 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
 }
 
 /// The parameters of a composite model that train: each part's, and connectors and others that do.
+/// The parameters of the adapters beside what leads on from a part; beside as many such layers for
+/// each layer of it that is tapped.
+[[nodiscard]] constexpr std::int64_t adapter_parameters(const component& part) {
+  std::int64_t widths = 0;
+  for (int layer = 0; layer < part.next.layers(); ++layer)
+    widths += part.next.widths[layer] + part.next.widths[layer + 1];
+  return part.next.adapters.rank * widths * (1 + part.model.image.tapped.count);
+}
+
 /// Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr std::int64_t trainable_parameters(const composite_model& model) {
   std::int64_t sum = model.others_train ? model.other_parameters : 0;
   for (int i = 0; i < model.size(); ++i) {
     const component& part = model.parts[i];
     sum += trainable_parameters(part.model, part.trains) +
-           (part.next.trains ? parameters(part.next) : 0);
+           (part.next.trains ? parameters(part.next) : 0) + adapter_parameters(part);
   }
   return sum;
 }
@@ -588,6 +597,12 @@ constexpr failure flaw_of(const connector& between) {
     return failure(errc::not_positive, named_fact{fact::hidden_size, 0}).about(fact::connector);
   if (between.layers() != 0 && between.tokens < 1)
     return failure(errc::not_positive, named_fact{fact::sequence_length, between.tokens})
+        .about(fact::connector);
+  const lora& adapters = between.adapters;
+  const named_fact rank{fact::lora_rank, adapters.rank};
+  if (rank.value < 0) return failure(errc::negative, rank).about(fact::connector);
+  if (rank.value > most_of_a_dimension)
+    return failure(errc::out_of_bounds, rank, named_fact{fact::at_most, most_of_a_dimension})
         .about(fact::connector);
   return {};
 }
@@ -617,9 +632,13 @@ constexpr failure flaw_of(const connector& between) {
       return failure(errc::negative, named_fact{fact::sequence_length, part.sequence_length});
     if (const failure why = detail::flaw_of(part.next); detail::failed(why)) return why;
     total += static_cast<double>(parameters(part.model).total());
-    for (int layer = 0; layer < part.next.layers(); ++layer)
-      total += (static_cast<double>(part.next.widths[layer]) + 1) *
-               static_cast<double>(part.next.widths[layer + 1]);
+    const double rank = static_cast<double>(part.next.adapters.rank);
+    const double times = 1 + static_cast<double>(part.model.image.tapped.count);
+    for (int layer = 0; layer < part.next.layers(); ++layer) {
+      const double in = static_cast<double>(part.next.widths[layer]) + 1;
+      const double out = static_cast<double>(part.next.widths[layer + 1]);
+      total += in * out + rank * (in + out) * times;
+    }
   }
   if (total >= 0x1p62)
     return failure(errc::overflow,

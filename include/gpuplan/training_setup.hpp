@@ -255,6 +255,31 @@ constexpr failure flaw_of_joined_towers(const composite_model& model, const name
       layers);
 }
 
+// Adapters between parts are low-rank ones in fp32 beside frozen layers, and nothing else; those of
+// a tower of images of any size are its own.
+constexpr failure flaw_of_adapted_connector(const component& part, const layer_class& classes) {
+  const lora& adapters = part.next.adapters;
+  const named_fact rank{fact::lora_rank, adapters.rank};
+  if (rank.value == 0) return {};
+  const named_fact layers{fact::layers, classes.name};
+  if (!classes.adapts_connectors || part.next.layers() == 0)
+    return without_code({rank, {fact::connector, part.next.layers()}, layers, {fact::takes, 0}});
+  if (part.next.trains)
+    return without_code({{fact::connector, true}, rank, layers, {fact::takes, false}});
+  if (part.model.image.grid_height != 0 &&
+      !(part.trains.what == training::adapters && part.trains.adapters.rank == rank.value &&
+        part.trains.adapters.targets.other))
+    return without_code({rank,
+                         {fact::grid_height, part.model.image.grid_height},
+                         layers,
+                         {fact::takes, part.trains.adapters.rank}});
+  const bool trains_biases = adapters.bias != lora_bias::none;
+  return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes},
+                      {fact::adapter_base_block, adapters.base.block},
+                      {fact::trainable_biases, trains_biases}},
+                     layers);
+}
+
 // What keeps a composite's classes from running its parts, each as if it trained alone.
 constexpr failure flaw_of_parts(const training_setup& setup) {
   const composite_model& model = *setup.composite;
@@ -307,9 +332,10 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
             flaw_if_any({{fact::connector, part.next.layers() != 0 && part.next.trains}}, layers)})
         if (failed(why)) return why;
     training_setup alone = setup_of_part(setup, part);
-    // A query that attends reads the matrix of its output past an adapter.
+    if (const failure why = flaw_of_adapted_connector(part, classes); failed(why)) return why;
+    // A query that attends reads the matrix of its output past an adapter; timm's is in vain.
     if (part.model.attention_pooling && part.trains.what == training::adapters &&
-        part.trains.adapters.targets.attention_out)
+        part.trains.adapters.targets.attention_out && !classes.joins_towers)
       return without_code({{fact::attention_pooling, true},
                            {fact::trains, part.trains.what},
                            layers,

@@ -508,6 +508,7 @@ std::string name_of_part(const composite_model& model, int which) {
 
 std::int64_t usual_sequence_length(const transformer& model) {
   if (model.kind == model_kind::vision) return 0;
+  if (model.audio.num_mel_bins != 0) return model.position_rows;  // it takes no other
   const std::int64_t usual = model.kind == model_kind::decoder ? 4096 : 512;
   return model.position_rows != 0 ? std::min(usual, model.position_rows) : usual;
 }
@@ -517,6 +518,8 @@ std::vector<section> describe(const request& asked) {
   if (asked.parts != nullptr) all.push_back(what_parts_hold(asked));
   all.push_back(where_parameters_are(asked));
   all.push_back(parameter_totals(asked));
+  // Layers of stages differ, and their operators are not counted.
+  if (asked.parts == nullptr && asked.shape.stages.size() != 0) return all;
   if (asked.parts == nullptr) all.push_back(what_layers_hold(asked.shape));
   if (!(asked.layout == parallelism{})) all.push_back(what_ranks_hold(asked));
   all.push_back(what_operators_take(asked));

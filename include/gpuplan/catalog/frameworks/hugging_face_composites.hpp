@@ -130,11 +130,13 @@ inline constexpr layer_class llava{.name = &code_names::llava,
                                    .runs_composites = true,
                                    .parts = {&vit, &decoder},
                                    .has_image_tokens = true,
+                                   .adapts_connectors = true,
                                    .repeats_layers = false};
 /// Hugging Face's Gemma 3 with images: SigLIP, means of patches, one matrix, a Gemma 3.
 inline constexpr layer_class gemma3 = [] {
   layer_class changed = llava;
   changed.name = &code_names::gemma3;
+  changed.adapts_connectors = false;
   changed.pools_by_attention = true;
   return changed;
 }();
@@ -142,12 +144,14 @@ inline constexpr layer_class gemma3 = [] {
 inline constexpr layer_class deepseek_vl = [] {
   layer_class changed = gemma3;
   changed.name = &code_names::deepseek_vl;
+  changed.adapts_connectors = true;
   return changed;
 }();
 /// Hugging Face's Command A Vision: SigLIP, whose patches are joined, a gated MLP, a Cohere 2.
 inline constexpr layer_class cohere2_vision = [] {
   layer_class changed = gemma3;
   changed.name = &code_names::cohere2_vision;
+  changed.adapts_connectors = false;
   return changed;
 }();
 /// Hugging Face's InternVL: a ViT, whose patches are joined, two linear layers, a language model.
@@ -184,6 +188,7 @@ inline constexpr layer_class qwen_vl = [] {
 inline constexpr layer_class pi0 = [] {
   layer_class changed = llava;
   changed.name = &code_names::pi0;
+  changed.adapts_connectors = false;
   changed.parts[2] = &decoder;
   changed.recomputes_layers = false;
   return changed;
@@ -193,6 +198,7 @@ inline constexpr layer_class pi0 = [] {
 inline constexpr layer_class smolvlm = [] {
   layer_class changed = llava;
   changed.name = &code_names::smolvlm;
+  changed.adapts_connectors = false;
   return changed;
 }();
 /// OpenVLA: two ViTs of timm, whose patches are joined, three linear layers, a LLaMA.

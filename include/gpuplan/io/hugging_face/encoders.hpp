@@ -105,9 +105,15 @@ inline void read_deberta(config_reader& from, transformer& model) {
                                    : 0;
   apart.buckets = buckets != 0;
   apart.distances = buckets != 0 ? buckets : most;
-  for (const json& one : from.list("pos_att_type")) {
-    apart.c2p = apart.c2p || one == "c2p";
-    apart.p2c = apart.p2c || one == "p2c";
+  if (from.has_text("pos_att_type")) {  // published files have them in a row: p2c|c2p
+    const std::string kinds = from.text("pos_att_type");
+    apart.c2p = kinds.find("c2p") != std::string::npos;
+    apart.p2c = kinds.find("p2c") != std::string::npos;
+  } else {
+    for (const json& one : from.list("pos_att_type")) {
+      apart.c2p = apart.c2p || one == "c2p";
+      apart.p2c = apart.p2c || one == "p2c";
+    }
   }
   apart.share_att_key = from.flag("share_att_key", false);
   apart.normalizes_table = from.text("norm_rel_ebd") == "layer_norm";

@@ -33,12 +33,20 @@ struct part_code {
 /// A family builds its parts in the order of its modules, and says what is between them.
 class composite_code : public hugging_face_code {
  public:
-  using hugging_face_code::hugging_face_code;
+  constexpr composite_code(tape& on, const training_setup& of, const batch_plan& with)
+      : hugging_face_code(on, of, with), between_(setup_of_connector(of)) {}
   constexpr ~composite_code() override {}  // NOLINT(modernize-use-equals-default)
 
+  // A connector's stand behind those of the part that it leads on from.
   constexpr void construct_adapters() override {
-    for (int at = 0; at < parts_.size(); ++at) parts_[at]->begin_adapters();
-    for (int at = 0; at < parts_.size(); ++at) parts_[at]->adapters.finish();
+    for (int at = 0; at < parts_.size(); ++at) {
+      parts_[at]->begin_adapters();
+      if (part(at).next.adapters.rank != 0) connector_adapters_.construct();
+    }
+    for (int at = 0; at < parts_.size(); ++at) {
+      parts_[at]->adapters.finish();
+      if (part(at).next.adapters.rank != 0) connector_adapters_.finish();
+    }
   }
 
  protected:
@@ -57,16 +65,24 @@ class composite_code : public hugging_face_code {
   // -- linear layers between parts
 
   constexpr void build_connector(const connector& between) {
-    for (int at = 0; at < between.layers(); ++at)
-      connector_.push(
-          linear_module(between.widths[at + 1], between.widths[at], true, between.trains));
+    for (int at = 0; at < between.layers(); ++at) {
+      const std::int64_t in = between.widths[at];
+      const std::int64_t out = between.widths[at + 1];
+      module made = linear_module(out, in, true, between.trains);
+      made.adapter =
+          connector_adapters_.add(operator_kind::projection, in, out, made.weight, made.bias);
+      connector_.push(made);
+    }
   }
   constexpr value connect(const connector& between, argument given) {
     const held x(given);
     value hidden = t.share(x);
     for (int at = 0; at < connector_.size(); ++at) {
       if (at > 0) hidden = act_of(between.act, std::move(hidden));
-      hidden = linear(std::move(hidden), connector_[at]);
+      const module& by = connector_[at];
+      const value input = std::move(hidden);
+      hidden = connector_adapters_.add_to(
+          eager::linear(t, input, by.weight, by.bias), by.adapter, input);
     }
     return hidden;
   }
@@ -122,6 +138,17 @@ class composite_code : public hugging_face_code {
     return compute(t, {&*is_first, &*zero, &*none_of_them}, all, element::int64);
   }
 
+  static constexpr training_setup setup_of_connector(training_setup of) {
+    of.trains = {};
+    for (const component& part : of.composite->parts)
+      if (part.next.adapters.rank != 0)
+        of.trains = {.what = training::adapters, .adapters = part.next.adapters};
+    of.trains.adapters.targets = {.other = true};
+    return of;
+  }
+
+  const training_setup between_;  // what trains beside the layers between parts
+  trained_beside connector_adapters_{t, between_, quantised};
   growing_array<model_code*> parts_{};
   growing_array<module> connector_{};
   growing_array<tensor> numbers_{};

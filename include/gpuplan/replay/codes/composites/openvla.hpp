@@ -79,7 +79,7 @@ class timm_tower_code final : public vit_code {
     const bool trains = trains_end();
     parameter({1, 1, width}, trains);
     for (const std::int64_t out : {width, 2 * width, width})
-      linear_module(out, width, true, trains);
+      linear_module(operator_kind::pooler, out, width, true, trains);
     norm_module(width, trains);
     linear_module(operator_kind::up, inner, width, true, trains);
     linear_module(operator_kind::down, width, inner, true, trains);

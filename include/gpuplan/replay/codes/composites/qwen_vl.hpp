@@ -120,8 +120,13 @@ class qwen_vl_tower_code final : public hugging_face_code {
     merger made;
     made.norm.weight = parameter(sizes{normed_width}, to.trains);
     if (model.norm_bias) made.norm.bias = parameter(sizes{normed_width}, to.trains);
-    made.first = linear_module(to.widths[1], to.widths[0], true, to.trains);
-    made.second = linear_module(to.widths[2], to.widths[1], true, to.trains);
+    const auto layer = [&](int at) {
+      const std::int64_t out = to.widths[at + 1];
+      if (to.adapters.rank == 0) return linear_module(out, to.widths[at], true, to.trains);
+      return linear_module(operator_kind::projection, out, to.widths[at], true, to.trains);
+    };
+    made.first = layer(0);
+    made.second = layer(1);
     return made;
   }
   constexpr value normed(argument given, const module& by) override {
