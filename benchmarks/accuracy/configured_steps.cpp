@@ -56,7 +56,7 @@ std::string names_within(std::string_view names, const gpuplan::transformer& par
     std::string_view name = names.substr(0, end);
     names.remove_prefix(std::min(end + 1, names.size()));
     if (name == "projector" || name == "fc3") continue;     // between parts
-    if (is_tower) name = name.substr(name.rfind('.') + 1);  // mlp.fc1
+    name = name.substr(name.rfind('.') + 1);  // mlp.fc1
     const auto is_of = [&](const auto& list) {
       return std::find(std::begin(list), std::end(list), name) != std::end(list);
     };

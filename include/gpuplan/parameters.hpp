@@ -647,4 +647,20 @@ constexpr failure flaw_of(const connector& between) {
   return model;
 }
 
+/// The model with such adapters beside every linear layer of its parts and between them, while
+/// nothing else trains: PEFT's `all-linear`, of which `adapters.targets` says what else there is. A
+/// part that has none of these layers is frozen.
+[[nodiscard]] constexpr composite_model with_adapters(composite_model model, const lora& adapters) {
+  for (int i = 0; i < model.size(); ++i) {
+    component& part = model.parts[i];
+    part.trains = {.what = training::adapters, .adapters = adapters};
+    if (detail::adapted(part.model, adapters).adapted_layers == 0)
+      part.trains = {.what = training::frozen};
+    part.next.trains = false;
+    if (part.next.layers() != 0) part.next.adapters = adapters;
+  }
+  model.others_train = false;
+  return model;
+}
+
 }  // namespace gpuplan

@@ -79,11 +79,15 @@ TEST_CASE("a total has a source, and is the model's parameters and what it count
                }) == none);
 }
 
-TEST_CASE("what no field describes are the logit scales of pairs") {
+TEST_CASE("what no field describes hears, knows distances, leads on from images, or scales pairs") {
   STATIC_CHECK(first_that_fails([](const published_model& model) {
-                 if (model.has_shape) return model.shape->other_parameters == 0;
+                 if (model.has_shape)
+                   return model.shape->other_parameters == 0 ||
+                          model.shape->audio != audio_input{} ||
+                          model.shape->disentangled.distances != 0;
                  if (!model.has_parts) return true;
                  const composite_model& all = *model.parts;
+                 if (all.parts[0].joined_patches != 1) return true;
                  std::int64_t of_actions = 0;
                  if (all.actions.num_hidden_layers != 0)
                    of_actions = all.actions.parameters(all.parts[all.size() - 1].model.hidden_size);

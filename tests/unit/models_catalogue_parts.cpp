@@ -88,7 +88,7 @@ TEST_CASE("parts of composite models as published") {
 }
 
 // What openvla/openvla vla-scripts/finetune.py prints for its default, rank 32 beside every linear
-// layer: head and patches too, and the projector, whose adapters the library does not describe.
+// layer: head and patches too, and the projector.
 TEST_CASE("OpenVLA under LoRA trains 110,828,288 parameters") {
   CONSTEXPR auto adapters_of = [](const transformer& model) {
     lora_targets targets = all_linear;
@@ -103,6 +103,15 @@ TEST_CASE("OpenVLA under LoRA trains 110,828,288 parameters") {
   STATIC_CHECK(vision == 28'697'344);
   CONSTEXPR std::int64_t projector = 32 * ((2176 + 8704) + (8704 + 4096) + (4096 + 4096));
   STATIC_CHECK(vision + projector + adapters_of(parts[2].model) == 110'828'288);
+  CONSTEXPR composite_model adapted = [] {
+    lora_targets targets = all_linear;
+    targets.patches = true;
+    targets.head = true;
+    return with_adapters(catalog::openvla_7b, {.rank = 32, .targets = targets});
+  }();
+  STATIC_CHECK(adapter_parameters(adapted.parts[1]) == projector);
+  STATIC_CHECK(trainable_parameters(adapted) == 110'828'288);
+  STATIC_CHECK(validate(adapted));
   STATIC_CHECK(parameters(catalog::openvla_7b).total() + 110'828'288 == 7'652'065'472);
 }
 

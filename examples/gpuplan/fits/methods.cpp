@@ -34,8 +34,13 @@ method with_adapters(const training_setup& model, const lora& adapters, bool fou
   setup.trains.adapters.targets = adapters.targets;
   setups::train_adapters(setup, adapters.rank, four_bits);
   setup.trains.adapters.magnitudes = adapters.magnitudes;
-  const std::string rank = std::to_string(adapters.rank);
-  return {setups::in_words(setup.trains.adapters) + " " + rank, "", setup, {}};
+  const std::string name =
+      setups::in_words(setup.trains.adapters) + " " + std::to_string(adapters.rank);
+  if (setup.composite == nullptr) return {name, "", setup, {}};
+  method made{name, "", setup, {}, setups::adapted_parts(setup)};
+  made.setup.composite = made.parts.get();
+  made.setup.trains = {};
+  return made;
 }
 
 training_setup shared(const training_setup& model, int zero_stage) {
@@ -55,6 +60,8 @@ void add_ways_of_torch(const training_setup& model,
   if (model.framework.layers().trains_adapters)
     for (const bool four_bits : {false, true})
       all.push_back(with_adapters(model, adapters, four_bits));
+  else if (model.framework.layers().adapts_connectors)
+    all.push_back(with_adapters(model, adapters, false));
   if (gpus == 1) return;
   const batch_plan several{.data_parallel = gpus};
   all.push_back({"bf16 mixed, DDP", "", shared(model, 0), several});

@@ -3,10 +3,12 @@
 // Ways to train a model that people choose from.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/model.hpp>
 #include <gpuplan/trainable.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,8 @@ struct method {
   std::string name;
   std::string recompute;  // "none" or "full"
   gpuplan::training_setup setup{};
-  gpuplan::batch_plan plan{};  // but for the micro-batch
+  gpuplan::batch_plan plan{};                               // but for the micro-batch
+  std::shared_ptr<const gpuplan::composite_model> parts{};  // which keeps those of the setup
 };
 
 /// Of adapters where none is said.

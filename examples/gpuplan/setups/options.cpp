@@ -5,6 +5,7 @@
 #include <gpuplan/io/module_names.hpp>
 #include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/io/trainer/hugging_face_words.hpp>
+#include <gpuplan/parameters.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/trainable.hpp>
 
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -560,6 +562,11 @@ named_setup setup_of(const arguments& given) {
   choose_trained(given, made.setup);
   choose_sharding(given, made.setup);
   choose_precision(given, made.setup);
+  if (made.setup.composite != nullptr && made.setup.trains.what == training::adapters) {
+    made.parts = adapted_parts(made.setup);
+    made.setup.composite = made.parts.get();
+    made.setup.trains = {};
+  }
   if (given.from.empty()) check_shares(made.setup, given.plan);
   check(validate(made.setup.trains, made.setup.model), made.setup);
   // As `gpuplan check` assumes of files whose code has each sample in a row of its own.
@@ -621,10 +628,21 @@ void choose_trained(const arguments& given, training_setup& to) {
   if (given.trained_by.size() > 1)
     throw bad_request(given.trained_by[0] + " and " + given.trained_by[1] +
                       " both say what trains; give one of them");
-  if (to.composite != nullptr && to.trains.what != training::full && !given.trained_by.empty())
-    throw bad_request(given.trained_by.front() +
-                      ": of a model of several parts, as of this one, what is estimated is a step "
-                      "that trains all weights; adapters and a share of the weights are not");
+  if (to.composite != nullptr && to.trains.what != training::full && !given.trained_by.empty()) {
+    const layer_class& classes = to.framework.layers();
+    if (to.trains.what != training::adapters || !classes.adapts_connectors)
+      throw bad_request(given.trained_by.front() +
+                        ": of a model of several parts, as of this one, what is estimated is a "
+                        "step that trains all weights" +
+                        (classes.adapts_connectors ? ", or adapters" : "") +
+                        "; a share of the weights is not");
+    if (!given.lora_targets.empty() && given.lora_targets != std::vector<std::string>{"all-linear"})
+      throw bad_request("--lora-targets " + given.lora_targets.front() +
+                        ": of a model of several parts adapters are beside every linear layer, "
+                        "all-linear");
+    to.trains.adapters.targets = all_linear;
+    return;
+  }
   // What PEFT adapts of a fused layer is all of it.
   if (given.lora_targets.empty()) {
     if (to.trains.adapters.targets == query_and_value)
@@ -638,6 +656,10 @@ void choose_trained(const arguments& given, training_setup& to) {
     if (!io::add_lora_target(name, targets))
       throw bad_request("--lora-targets: no layers are called " + name);
   to.trains.adapters.targets = targets;
+}
+
+std::shared_ptr<const composite_model> adapted_parts(const training_setup& of) {
+  return std::make_shared<const composite_model>(with_adapters(*of.composite, of.trains.adapters));
 }
 
 void check_has_time(const named_setup& named) {

@@ -99,6 +99,9 @@ void choose_sharding(const arguments& given, gpuplan::training_setup& to);
 /// Sets what trains, with the layers that have adapters.
 void choose_trained(const arguments& given, gpuplan::training_setup& to);
 
+/// The parts of a setup's composite model, with the adapters that it says.
+[[nodiscard]] std::shared_ptr<const gpuplan::composite_model> adapted_parts(
+    const gpuplan::training_setup& of);
 /// Throws `guides::bad_request` of a model of several parts: the time of its steps is not
 /// estimated.
 void check_has_time(const named_setup& named);

@@ -84,6 +84,10 @@ inline constexpr const char* counted =
     "the parameters of transformers 5.23's class, of the published config.json";
 inline constexpr const char* torchvision = "pytorch/vision@07a929e, num_params";
 
+inline constexpr const char* row_of_masks =
+    "a row that stands for what is masked; a step here masks nothing, leaves out no layer, and has "
+    "the mean of the loss";
+
 inline constexpr published_model models[] = {
     entry(gpt2),
     entry(gpt2_medium),
@@ -339,14 +343,8 @@ inline constexpr published_model models[] = {
     entry(whisper_large_v2, 1'543'304'960, counted),
     entry(whisper_large_v3, 1'543'490'560, counted),
     entry(whisper_large_v3_turbo, 808'878'080, counted),
-    entry(wav2vec2_base_960h,
-          94'396'320,
-          counted,
-          "a step leaves out no layer and masks nothing, and has the mean of the loss"),
-    entry(wav2vec2_large_960h_lv60_self,
-          315'471'520,
-          counted,
-          "a step leaves out no layer and masks nothing, and has the mean of the loss"),
+    entry(wav2vec2_base_960h, 94'396'320, counted, row_of_masks, 768),
+    entry(wav2vec2_large_960h_lv60_self, 315'471'520, counted, row_of_masks, 1'024),
     entry(vit_base_patch16_224),
     entry(vit_large_patch16_224, 304'326'632, torchvision),
     entry(vit_huge_patch14_224, 632'045'800, torchvision),

@@ -136,7 +136,6 @@ inline constexpr layer_class llava{.name = &code_names::llava,
 inline constexpr layer_class gemma3 = [] {
   layer_class changed = llava;
   changed.name = &code_names::gemma3;
-  changed.adapts_connectors = false;
   changed.pools_by_attention = true;
   return changed;
 }();
@@ -144,7 +143,6 @@ inline constexpr layer_class gemma3 = [] {
 inline constexpr layer_class deepseek_vl = [] {
   layer_class changed = gemma3;
   changed.name = &code_names::deepseek_vl;
-  changed.adapts_connectors = true;
   return changed;
 }();
 /// Hugging Face's Command A Vision: SigLIP, whose patches are joined, a gated MLP, a Cohere 2.

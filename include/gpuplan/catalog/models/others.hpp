@@ -435,6 +435,7 @@ inline constexpr transformer mamba2_2_7b{
               .state_size = 128,
               .chunk_size = 256,
               .residual_in_fp32 = true},
+    .hybrid_pattern = state_spaces_alone(64),
     .tied_embeddings = true,
 };
 
