@@ -55,8 +55,8 @@ std::string names_within(std::string_view names, const gpuplan::transformer& par
     const std::size_t end = std::min(names.find_first_of(",+"), names.size());
     std::string_view name = names.substr(0, end);
     names.remove_prefix(std::min(end + 1, names.size()));
-    if (name == "projector" || name == "fc3") continue;     // between parts
-    name = name.substr(name.rfind('.') + 1);  // mlp.fc1
+    if (name == "projector" || name == "fc3" || name == "patches") continue;  // between parts
+    name = name.substr(name.rfind('.') + 1);                                  // mlp.fc1
     const auto is_of = [&](const auto& list) {
       return std::find(std::begin(list), std::end(list), name) != std::end(list);
     };
@@ -90,6 +90,9 @@ std::string read_adapters_of_parts(std::int64_t rank,
     const described_adapters adapters = describe_adapters("lora", rank, within, part.model);
     if (!adapters.why_not.empty()) return adapters.why_not;
     part.trains = adapters.trains;
+    const bool has_patches = names.find("patches") != std::string_view::npos;
+    part.trains.adapters.targets.patches =
+        has_patches && part.model.kind == gpuplan::model_kind::vision;
   }
   return {};
 }

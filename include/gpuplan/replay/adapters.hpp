@@ -29,6 +29,18 @@ class trained_beside {
     if (given().magnitudes) layers_[place].magnitude = t_.reserve_parameter(true);
     return place;
   }
+  /// Likewise of a convolution of patches of so many pixels a side: two, of which the second reads
+  /// each patch alone.
+  constexpr int add_patches(
+      std::int64_t channels, std::int64_t side, std::int64_t out, int weight, int bias) {
+    if (!is_adapted(operator_kind::patch_embedding)) return none;
+    return add(layer{.in = channels * side * side,
+                     .out = out,
+                     .channels = channels,
+                     .side = side,
+                     .weight = weight,
+                     .bias = bias});
+  }
   /// Likewise of the token table, whose rows are looked up.
   constexpr int add_table(std::int64_t rows, std::int64_t width, int weight) {
     if (!has_adapters() || !given().targets.embedding || given().copy_embedding) return none;
@@ -80,8 +92,8 @@ class trained_beside {
     for (int at = 0; at < layers_.size(); ++at) {
       layer& one = layers_[at];
       const element first = format_of_base(one, format);
-      move_to_device(one.moved[0], one.down, {given().rank, one.in}, first, format);
-      move_to_device(one.moved[1], one.up, {one.out, given().rank}, first, format);
+      move_to_device(one.moved[0], one.down, size_of_down(one), first, format);
+      move_to_device(one.moved[1], one.up, size_of_up(one), first, format);
       if (one.magnitude == none) continue;
       const value weight = weight_of(one);
       const value product = t_.make({one.out, one.in}, first, {"adapter product"});
@@ -100,8 +112,8 @@ class trained_beside {
     const element format = element_of(given().weights);
     for (int at = 0; at < layers_.size(); ++at) {
       layer& one = layers_[at];
-      cast_to_own(one.moved[0], one.down, {given().rank, one.in}, format);
-      cast_to_own(one.moved[1], one.up, {one.out, given().rank}, format);
+      cast_to_own(one.moved[0], one.down, size_of_down(one), format);
+      cast_to_own(one.moved[1], one.up, size_of_up(one), format);
       cast_to_own(one.moved[2], one.magnitude, sizes{one.out}, format);
     }
     for (int at = 0; at < copies_.size(); ++at) {
@@ -121,6 +133,16 @@ class trained_beside {
       result = eager::add(t_, result, scaled_matmul(by, x));
     else
       result = eager::add(t_, result, rescaled(by, x, result));
+    return cast(t_, result, format);
+  }
+  /// Likewise of what a convolution makes of patches.
+  constexpr value add_to_patches(value result, int place, const tensor& images) {
+    if (place == none || is_off) return result;
+    const layer& by = layers_[place];
+    const element format = result->format;
+    const value x = cast(t_, images, t_.format_of(by.down));
+    const value low = convolve(t_, x, by.down, none);
+    result = eager::add(t_, result, scale(t_, convolve(t_, low, by.up, none)));
     return cast(t_, result, format);
   }
   /// Likewise of the rows of a table; where these are multiplied by a factor, both are.
@@ -155,6 +177,8 @@ class trained_beside {
   struct layer {
     std::int64_t in = 0;
     std::int64_t out = 0;
+    std::int64_t channels = 0;  // of a convolution
+    std::int64_t side = 0;      // of its patches
     int weight = none;
     int bias = none;
     int down = none;
@@ -169,6 +193,14 @@ class trained_beside {
   };
 
   [[nodiscard]] constexpr const lora& given() const { return setup_.trains.adapters; }
+  [[nodiscard]] constexpr sizes size_of_down(const layer& of) const {
+    if (of.channels != 0) return {given().rank, of.channels, of.side, of.side};
+    return {given().rank, of.in};
+  }
+  [[nodiscard]] constexpr sizes size_of_up(const layer& of) const {
+    if (of.channels != 0) return {of.out, given().rank, 1, 1};
+    return {of.out, given().rank};
+  }
   [[nodiscard]] constexpr bool has_adapters() const {
     return setup_.trains.what == training::adapters;
   }

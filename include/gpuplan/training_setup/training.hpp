@@ -151,6 +151,11 @@ constexpr failure flaw_of_training(const training_setup& setup) {
   if (setup.trains.what != training::adapters) return {};
   const lora& adapters = setup.trains.adapters;
   if (code.is_pipelined) return flaw_of_pipelined_adapters(setup);
+  if (model.kind == model_kind::vision && adapters.targets.patches && !code.adapts_patches)
+    return without_code({{fact::adapter_patches, true}, layers, {fact::takes, false}});
+  if (adapters.targets.patches && adapters.magnitudes)
+    return without_code(
+        {{fact::adapter_patches, true}, {fact::adapter_magnitudes, true}, {fact::takes, false}});
   // PEFT refuses out_proj of Mamba's classes, and with it all-linear: their kernels read its
   // weight.
   if (code.composes_recurrences && adapters.targets.other)

@@ -233,6 +233,7 @@ class image_encoder_code : public hugging_face_code {
   constexpr int place_before_patches(const sizes& size) {
     parameter(size, trains_all());
     t.place_parameter(first_of_patches_);
+    adapters.make_room(first_of_patches_);
     ++behind_patches_;
     ++patches_.weight;
     if (model.image.patch_bias) ++patches_.bias;

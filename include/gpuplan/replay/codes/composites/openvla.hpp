@@ -24,6 +24,8 @@ class timm_tower_code final : public vit_code {
     const std::int64_t width = model.hidden_size;
     first_ = first_of_patches_ = t.parameters.size();
     patches_ = patches_module(width);
+    patches_.adapter = adapters.add_patches(
+        image.num_channels, image.patch_size, width, patches_.weight, patches_.bias);
     behind_patches_ = t.parameters.size();
     if (image.class_tokens != 0) class_token_ = place_before_patches({1, 1, width});
     if (image.register_tokens != 0)
@@ -90,7 +92,8 @@ class timm_tower_code final : public vit_code {
     const image_input& image = model.image;
     const std::int64_t batch = images.size[0];
     const std::int64_t width = model.hidden_size;
-    const value maps = convolve(t, images, patches_.weight, patches_.bias);
+    const value maps = adapters.add_to_patches(
+        convolve(t, images, patches_.weight, patches_.bias), patches_.adapter, images);
     // which whoever calls _pos_embed holds
     const value rows = transpose(t, view(t, maps, {batch, width, image.patches()}), 1, 2);
     const auto repeated = [&](int token, std::int64_t count) {

@@ -216,6 +216,10 @@ constexpr value baddbmm(tape& t, argument given_added, argument given_left, argu
   return result;
 }
 
+/// Whether a convolution reads each point alone, which then need no order of their own.
+constexpr bool is_of_points(const tensor& weight) {
+  return weight.size.rank == 4 && weight.size[2] == 1 && weight.size[3] == 1;
+}
 /// Square patches of images, (batch, channels, side, side), through one linear map: a convolution
 /// as wide as its stride, which lays the patches of one image after the other in rows.
 constexpr value convolve(tape& t, argument given, int weight, int bias) {
@@ -233,7 +237,8 @@ constexpr value convolve(tape& t, argument given, int weight, int bias) {
   value together;
   if (!x->is_contiguous()) together = t.make(x->size, x->format, {"input in order"});
   value result = t.make({x->size[0], w->size[0], side, side}, x->format, {"output", weight});
-  const value rows = t.make({row, side * side}, x->format, {"patches in rows", weight});
+  value rows;
+  if (!is_of_points(*w)) rows = t.make({row, side * side}, x->format, {"patches in rows", weight});
   t.touch_workspace();  // for each image the same
   const auto images = static_cast<int>(x->size[0]);
   t.count_product({side * side, row, w->size[0]},
@@ -298,7 +303,7 @@ constexpr void convolution_backward(const node_backward& b) {
   }
   if (!b.wants(1)) return;
   b.out[1] = t.make(weight.size, b.g.format);
-  if (!rows->defined()) rows = t.make({row, patches}, b.g.format);
+  if (!rows->defined() && !is_of_points(weight)) rows = t.make({row, patches}, b.g.format);
   t.touch_workspace();  // for each image the same
   t.count_backward(
       {width, patches, row},
