@@ -95,7 +95,7 @@ TEST_CASE("steps of models that a configuration describes, to the byte") {
       CHECK(count_exact(all, what) == rows);
   };
   all_are_exact("configured_images.csv", 38);
-  all_are_exact("configured_composites.csv", 76);
+  all_are_exact("configured_composites.csv", 96);
 }
 
 TEST_CASE("what steps ask of a device, to the last kernel and byte") {
