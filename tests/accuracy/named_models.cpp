@@ -40,7 +40,8 @@ training_setup step_of(const transformer& model,
     setup.target_length = 20;
   }
   if (model.kind == model_kind::vision) setup.sequence_length = 0;
-  if (model.kind == model_kind::encoder && model.head == head_kind::none) setup.encodings = 2;
+  if (parts == nullptr && model.kind == model_kind::encoder && model.head == head_kind::none)
+    setup.encodings = 2;
   return setup;
 }
 

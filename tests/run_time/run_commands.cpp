@@ -645,14 +645,30 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
             "is made of several models, and how long a step of it takes is not estimated; gpuplan "
             "memory and gpuplan fits"));
   for (const char* command : {"memory", "fits"}) {
-    CHECK(has(refusal_of(command, {file.name(), "--lora", "16"}),
+    CHECK(has(refusal_of(command, {file.name(), "--lora", "16", "--lora-targets", "q_proj"}),
+              "--lora-targets q_proj: of a model of several parts adapters are beside every linear "
+              "layer, all-linear"));
+    CHECK(has(refusal_of(command, {"clip-vit-large-patch14", "--lora", "16"}),
               "--lora: of a model of several parts, as of this one, what is estimated is a step "
-              "that trains all weights"));
+              "that trains all weights; a share"));
     // An image of 56 pixels has 16 patches, each a token of the text.
     CHECK(has(refusal_of(command, {file.name(), "--sequence-length", "15"}),
               "sequence_length 15, at_least 16"));
     CHECK(output_of_command(command, {file.name(), "--sequence-length", "16"}).status == 0);
   }
+  const gpuplan::composite_model adapted =
+      gpuplan::with_adapters(read.composite, {.rank = 8, .targets = gpuplan::all_linear});
+  setup.composite = &adapted;
+  setup.precision = gpuplan::bf16_under_autocast;
+  setup.sequence_length = 64;
+  REQUIRE(validate(setup, {.micro_batch = 2}));
+  CHECK(bytes_of(value(
+            rows_of("memory",
+                    {file.name(), "--lora", "8", "--sequence-length", "64", "--micro-batch", "2"}),
+            "peak",
+            "all",
+            "total")) == peaks_of(setup, {.micro_batch = 2}).peak().total);
+  CHECK(has(output_of_command("fits", {file.name(), "--lora", "8"}).out, "LoRA 8"));
   CHECK(has(refusal_of("memory", {"gr00t-n1.5-3b-backbone"}),
             "whose training step is not known; it is of "));
   CHECK(

@@ -628,20 +628,26 @@ void choose_trained(const arguments& given, training_setup& to) {
   if (given.trained_by.size() > 1)
     throw bad_request(given.trained_by[0] + " and " + given.trained_by[1] +
                       " both say what trains; give one of them");
-  if (to.composite != nullptr && to.trains.what != training::full && !given.trained_by.empty()) {
-    const layer_class& classes = to.framework.layers();
-    if (to.trains.what != training::adapters || !classes.adapts_connectors)
+  if (to.composite != nullptr && to.trains.what != training::full) {
+    const bool adapts = to.framework.layers().adapts_connectors;
+    const bool has_adapters = to.trains.what == training::adapters;
+    if (!(adapts && has_adapters) && !given.trained_by.empty())
       throw bad_request(given.trained_by.front() +
                         ": of a model of several parts, as of this one, what is estimated is a "
                         "step that trains all weights" +
-                        (classes.adapts_connectors ? ", or adapters" : "") +
-                        "; a share of the weights is not");
-    if (!given.lora_targets.empty() && given.lora_targets != std::vector<std::string>{"all-linear"})
-      throw bad_request("--lora-targets " + given.lora_targets.front() +
-                        ": of a model of several parts adapters are beside every linear layer, "
-                        "all-linear");
-    to.trains.adapters.targets = all_linear;
-    return;
+                        (adapts ? ", or adapters" : "") + "; a share of the weights is not");
+    const std::vector<std::string> all{"all-linear"};
+    const bool says_others = given.lora_targets.empty()
+                                 ? !given.from.empty() && to.trains.adapters.targets != all_linear
+                                 : given.lora_targets != all;
+    if (adapts && says_others)
+      throw bad_request(
+          (given.lora_targets.empty() ? "--from" : "--lora-targets " + given.lora_targets.front()) +
+          ": of a model of several parts adapters are beside every linear layer, all-linear");
+    if (adapts) {
+      to.trains.adapters.targets = all_linear;
+      return;
+    }
   }
   // What PEFT adapts of a fused layer is all of it.
   if (given.lora_targets.empty()) {

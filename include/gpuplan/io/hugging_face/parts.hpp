@@ -54,6 +54,8 @@ inline void read_part(config_reader& from,
   read_as(inner, type, part);
   for (const char* of_whole : {"architectures", "is_causal", "num_image_tokens"})
     inner.ignore(of_whole);
+  if (part.model.kind == model_kind::vision)  // LLaVA's files have those of CLIP's texts
+    for (const char* of_pair : {"projection_dim", "vocab_size"}) inner.ignore(of_pair);
   from.take(inner, key);
 }
 
