@@ -110,6 +110,14 @@ TEST_CASE("a model is known by a part of its name and by its names elsewhere") {
   CHECK(means_models("opt13b", {"opt-13b"}));
   CHECK(means_models("gpt2 xl", {"gpt2-xl"}));
   CHECK(means_models("gpt2", {"gpt2"}));
+  CHECK(means_models("openai/whisper-large-v3", {"whisper-large-v3"}));
+  CHECK(means_models("Qwen/Qwen2.5-VL-7B-Instruct", {"qwen2.5-vl-7b"}));
+  CHECK(means_models("llava-hf/llava-1.5-7b-hf", {"llava-1.5-7b"}));
+  CHECK(means_models("answerdotai/ModernBERT-base", {"modernbert-base"}));
+  CHECK(means_models("google/paligemma-3b-pt-224", {"paligemma-3b-pt-224"}));
+  CHECK(means_models("facebook/dinov2-base", {"dinov2-base-imagenet1k-1-layer"}));
+  CHECK(means_models("google/gemma-3-4b-it", {"gemma-3-4b-it"}));
+  CHECK(means_models("gemma-3-4b", {"gemma-3-4b-text", "gemma-3-4b-it"}));
   CHECK(means_models("llama 70b", {"llama-2-70b", "meta-llama-3-70b", "llama-3.1-70b"}));
 }
 

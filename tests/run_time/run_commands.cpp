@@ -11,6 +11,7 @@
 #include <gpuplan/job_chain.hpp>
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/memory/layouts.hpp>
+#include <gpuplan/parameters.hpp>
 #include <gpuplan/solver.hpp>
 
 #include <atomic>
