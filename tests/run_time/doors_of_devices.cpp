@@ -133,6 +133,14 @@ void ask_about_time(const described_time& given, door_log& log) {
     log.holds("step_interval",
               interval.low <= interval.median && interval.median <= interval.high,
               "is in no order");
+    roofline_time slower = model;
+    slower.straggler_slowdown *= 2;
+    if (validate(slower)) {
+      const times_as_long ratio = step_ratio(model, plan, slower, plan, coverage);
+      log("step_ratio", ratio.low);
+      log.holds(
+          "step_ratio", ratio.low <= ratio.median && ratio.median <= ratio.high, "is in no order");
+    }
   }
   const time_explanation why = explain_time(model, plan);
   log("explain_time", why.step);

@@ -192,6 +192,63 @@ TEST_CASE("ranges hold as many of other steps as they say") {
   CHECK((share > 0.7 && share < 0.9));
 }
 
+TEST_CASE("what a step takes on another device is off by what the two do not share") {
+  const degrees of{1, 1, 1, 8, 2};
+  const roofline_time one = model_of(of);
+  const batch_plan plan = plan_of(of);
+  // The same step again: nothing but two scatters.
+  roofline_time alone = one;
+  alone.on.gpus_per_node = 1;
+  const batch_plan of_one{8, 1, 2};
+  const times_as_long same = step_ratio(alone, of_one, alone, of_one);
+  const double two_scatters = std::sqrt(2.0) * untimed_estimate(alone).scatter * 1.2815515655;
+  CHECK(same.median == 1);
+  CHECK(std::log(same.high) == doctest::Approx(two_scatters).epsilon(0.005));
+  CHECK(std::log(same.low) == doctest::Approx(-two_scatters).epsilon(0.005));
+
+  roofline_time other = one;
+  other.on.gpu = catalog::a100_sxm4_80gb;
+  other.efficiency = catalog::ampere;
+  const times_as_long there = step_ratio(one, plan, other, plan);
+  CHECK(there.median == doctest::Approx(other.step(plan) / one.step(plan)));
+  // Less than if the software were off by itself on either, and more than the scatters.
+  const auto width = [](const auto& range) { return std::log(range.high / range.low); };
+  CHECK(width(there) > 2 * two_scatters);
+  CHECK(width(there) <
+        std::hypot(width(step_interval(one, plan)), width(step_interval(other, plan))));
+  CHECK(width(step_ratio(one, plan, other, plan, 0.95)) > width(there));
+  // A device that nobody has timed says less.
+  roofline_time unknown = other;
+  unknown.efficiency = {};
+  CHECK(width(step_ratio(one, plan, unknown, plan)) > width(there));
+
+  // As often as it says, where software is drawn for both, links for each, and each step scatters.
+  std::mt19937 random(11);
+  std::normal_distribution<double> normal;
+  const stack_estimate known_of[] = {untimed_estimate(one), untimed_estimate(other)};
+  const int all = 4000;
+  int held = 0;
+  for (int draw = 0; draw < all; ++draw) {
+    stack_estimate drawn[] = {known_of[0], known_of[1]};
+    for (const prior_of_number& number : priors_of_numbers) {
+      const auto at = static_cast<std::size_t>(number.number);
+      const double both = normal(random);
+      for (stack_estimate& each : drawn) {
+        const bool is_shared = number.number < stack_number::launch_of_collective;
+        each.logarithms[at] += each.spread(number.number) * (is_shared ? both : normal(random));
+        each.is_set[at] = true;
+      }
+    }
+    const auto time_of = [&](const roofline_time& model, const stack_estimate& stack) {
+      return std::exp(stack.scatter * normal(random)) * stack.applied_to(model).step(plan);
+    };
+    const double ratio = time_of(other, drawn[1]) / time_of(one, drawn[0]);
+    held += there.low <= ratio && ratio <= there.high ? 1 : 0;
+  }
+  CHECK(held > 0.77 * all);
+  CHECK(held < 0.83 * all);
+}
+
 TEST_CASE("timed steps narrow the range, and a wider coverage widens it") {
   std::mt19937 random(3);
   const auto steps = timed_steps(random, 0.02);
