@@ -1,6 +1,7 @@
 #include "guides/a6000_to_h100.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -17,7 +18,7 @@ namespace guides::a6000_to_h100 {
 static_assert(near(in_hours(on_h100(guide, 1)), 598.0 / 6));
 static_assert(judge(number(4.2, 1), number(in_days(on_h100(guide, 1)), 2)) == verdict::agrees);
 
-table times(const inputs& in) {
+table times(const inputs& in, const likely_runs& likely) {
   table t{
       .id = "T1.2", .title = "hours on one GPU", .inputs = "stage hours on one A6000 / speed-up"};
   const duration a6000 = on_a6000(in);
@@ -30,6 +31,12 @@ table times(const inputs& in) {
         const duration time = on_h100(in, stage, 1);
         t.compare(row, "time", "h", number(hours, 0), number(in_hours(time), 2), note);
         t.compare(row, "time", "d", number(days, 1), number(in_days(time), 2));
+        add_likely(t, row, "time", "h", number(hours, 0), 0, [&](h100_card card) {
+          return in_hours(likely.time(card, stage, 1));
+        });
+        add_likely(t, row, "time", "d", number(days, 1), 1, [&](h100_card card) {
+          return in_days(likely.time(card, stage, 1));
+        });
       };
   on_one("H100 x 1, stage 1", 64, 2.7, in.stage_1, "");
   on_one("H100 x 1, stage 2", 36, 1.5, in.stage_2, "a tie, rounded up");
@@ -51,7 +58,7 @@ static_assert(runs(guide)[2].cost > runs(guide)[1].cost + 15_usd);
 static_assert(near(relative(runs(guide), 1), 1.0 / 6));
 static_assert(relative(runs_at_own_price(guide), 2) > 0.98);
 
-table scenarios(const inputs& in) {
+table scenarios(const inputs& in, const likely_runs& likely) {
   table t{.id = "T1.3",
           .title = "1, 2, 4, 8 x H100",
           .inputs = "hours on one H100 / (GPUs x stated efficiency); price x GPUs x hours"};
@@ -64,6 +71,12 @@ table scenarios(const inputs& in) {
     const priced_run& run = all[i + 1];
     t.compare(row, "time", "d", number(documented_days[i], 1), number(in_days(run.time), 2));
     t.compare(row, "cost", "USD", number(documented_cost[i], 0), number(in_usd(run.cost), 0));
+    add_likely(t, row, "time", "d", number(documented_days[i], 1), 2, [&](h100_card card) {
+      return in_days(likely.time(card, on_a6000(in), gpus));
+    });
+    add_likely(t, row, "cost", "USD", number(documented_cost[i], 0), 0, [&](h100_card card) {
+      return in_usd(likely.cost(card, on_a6000(in), gpus));
+    });
     if (gpus == 1) continue;
     t.also(row, "time at 100 % efficiency", "d", number(in_days(at_perfect_scaling(in, gpus)), 2));
     t.compare(row,
@@ -94,7 +107,7 @@ table scenarios(const inputs& in) {
   return t;
 }
 
-table costs(const inputs& in) {
+table costs(const inputs& in, const likely_runs& likely) {
   table t{.id = "T1.4",
           .title = "cost comparison",
           .inputs = "one price per GPU-hour for both cards; \"efficiency\" is cost / A6000's cost"};
@@ -127,6 +140,23 @@ table costs(const inputs& in) {
            i == 0 ? "RunPod, 2026-08-27: " + decimal(in_usd_per_hour(in.a6000_price), 2) +
                         " USD per hour, " + decimal(in_usd(own_price[0].cost), 0) + " USD in all"
                   : "");
+  }
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const std::int64_t gpus = counts[i - 1];
+    const auto time_on = [&](h100_card card) { return likely.time(card, on_a6000(in), gpus); };
+    const auto cost_on = [&](h100_card card) { return likely.cost(card, on_a6000(in), gpus); };
+    add_likely(t, name_of(i), "time", "h", number(hours[i], 0), 1, [&](h100_card card) {
+      return in_hours(time_on(card));
+    });
+    add_likely(t, name_of(i), "GPU-hours", "h", number(gpu_hours[i], 0), 0, [&](h100_card card) {
+      return in_hours(*gpuplan::gpu_time(time_on(card), gpus));
+    });
+    add_likely(t, name_of(i), "cost", "USD", number(cost[i], 0), 0, [&](h100_card card) {
+      return in_usd(cost_on(card));
+    });
+    add_likely(t, name_of(i), "efficiency", "%", number(efficiency[i], 0), 0, [&](h100_card card) {
+      return 100.0 * *gpuplan::relative_cost(cost_on(card), all[0].cost);
+    });
   }
   for (std::size_t i = 1; i < all.size(); ++i) {
     const auto time = on_h100(in, on_a6000(in), counts[i - 1], in.real_speedup);
@@ -194,6 +224,7 @@ std::string progress_of(const day_plan& today) {
 
 void add_schedule(table& t,
                   const inputs& in,
+                  const likely_runs& likely,
                   std::int64_t gpus,
                   bool in_full,
                   std::array<double, 2> documented_hours,
@@ -210,6 +241,26 @@ void add_schedule(table& t,
               "h",
               number(documented_hours[stage], 0),
               number(in_hours(taken[stage]), 1));
+  for (std::size_t stage = 0; stage < taken.size(); ++stage)
+    add_likely(t,
+               h100s(gpus),
+               "stage " + std::to_string(stage + 1) + " takes",
+               "h",
+               number(documented_hours[stage], 0),
+               0,
+               [&](h100_card card) {
+                 return in_hours(likely.time(card, stage == 0 ? in.stage_1 : in.stage_2, gpus));
+               });
+  add_likely(t,
+             h100s(gpus),
+             "days",
+             "",
+             number(static_cast<double>(documented.size()), 0),
+             0,
+             [&](h100_card card) {
+               const range<double> lasts = in_days(likely.time(card, on_a6000(in), gpus));
+               return range<double>(std::ceil(lasts.low()), std::ceil(lasts.high()));
+             });
   std::int64_t day = 0;
   for (const documented_day& d : documented) {
     const day_plan today = on_day(in, gpus, ++day);
@@ -240,12 +291,13 @@ void add_schedule(table& t,
 
 }  // namespace
 
-table schedules(const inputs& in) {
+table schedules(const inputs& in, const likely_runs& likely) {
   table t{.id = "T1.6",
           .title = "day by day (day 1 starts at hour 0)",
           .inputs = "stage hours / speed-up / (GPUs x stated efficiency)"};
   add_schedule(t,
                in,
+               likely,
                1,
                true,
                {64, 36},
@@ -256,6 +308,7 @@ table schedules(const inputs& in) {
                 {"stage 2 done", {{1, 96, 100}}, 1, "done"}});
   add_schedule(t,
                in,
+               likely,
                2,
                false,
                {32, 18},  // to 32 h, and from there to 50 h
@@ -328,7 +381,7 @@ std::string hours(duration time, int digits = 1) { return decimal(in_hours(time)
 std::string usd(gpuplan::money cost) { return "$" + decimal(in_usd(cost), 0); }
 std::string times(double factor) { return decimal(factor, 1) + "x"; }
 
-std::vector<std::string> findings(const inputs& in) {
+std::vector<std::string> findings(const inputs& in, const likely_runs& likely) {
   std::vector<std::string> found;
   const auto all = runs(in);
   const auto own_price = runs_at_own_price(in);
@@ -399,6 +452,7 @@ std::vector<std::string> findings(const inputs& in) {
       decimal(price_of_an_hour(all[2], all[3]), 2) +
       ". At the printed $300 for one and for two, two would be the better choice: the guide's "
       "choice of one does not follow from its table.");
+  found.push_back(finding_of_the_hours(in, likely));
   found.push_back(finding_of_the_model(in));
   return found;
 }
@@ -406,18 +460,19 @@ std::vector<std::string> findings(const inputs& in) {
 }  // namespace
 
 report make_report(const inputs& in) {
+  const likely_runs likely(in);
   return {.guide = "001",
           .title = "From A6000 to H100",
           .tables = {cards(in),
-                     times(in),
-                     scenarios(in),
-                     costs(in),
+                     times(in, likely),
+                     scenarios(in, likely),
+                     costs(in, likely),
                      batches(in),
-                     schedules(in),
+                     schedules(in, likely),
                      recommendation(in),
                      the_model(in),
                      the_memory(in)},
-          .findings = findings(in)};
+          .findings = findings(in, likely)};
 }
 
 }  // namespace guides::a6000_to_h100

@@ -66,6 +66,18 @@ table training_hours(const inputs& given) {
   test("accumulation of strategy 3, from its hours",
        test_time_by_last_strategy(given, accumulation),
        "18–24 h for strategy 3 contradict the half hour");
+  for (const std::int64_t accumulations : {std::int64_t{1}, accumulation})
+    t.compare(accumulations == 1 ? "accumulation 1" : "accumulation of strategy 3",
+              "100 steps, the GPUs' work, 80 %",
+              "min",
+              number(30),
+              span_of(minutes(gpus_work(given,
+                                        test_node,
+                                        {.micro_batch = given.test_micro_batch,
+                                         .data_parallel = given.nodes[test_node].gpus,
+                                         .accumulation = accumulations},
+                                        given.test_steps)),
+                      1));
   const auto test_fraction = [&](const char* row, std::int64_t accumulations) {
     const std::int64_t samples = test_samples(given, accumulations);
     const range<duration> time = time_on(given, test_node, samples, printed_rate);
@@ -145,6 +157,26 @@ table storage(const inputs& given) {
             "GB",
             span_of({50, 80}),
             span_of(GB(10.0 * given.checkpoint), 0));
+  // By T0.10's model; sizes are exact, and what is saved is the trainer's choice.
+  const range<bytes> weights = saved_weights(given);
+  const bytes states = saved_states(given);
+  t.compare("a checkpoint",
+            "weights alone",
+            "GB",
+            span_of({5, 8}),
+            span_of(GB(weights), 2),
+            "all in BF16, or what trains in FP32: --save_only_model True");
+  t.compare("a checkpoint",
+            "to resume from",
+            "GB",
+            span_of({5, 8}),
+            number(GB(states), 2),
+            "with AdamW's moments, as Trainer saves it");
+  t.compare("final model", "weights alone", "GB", span_of({5, 8}), span_of(GB(weights), 2));
+  t.compare(
+      "10 checkpoints", "weights alone", "GB", span_of({50, 80}), span_of(GB(10.0 * weights), 0));
+  t.compare(
+      "10 checkpoints", "to resume from", "GB", span_of({50, 80}), number(GB(10 * states), 0));
   t.also("home", "free", "GB", number(GB(given.quota - given.used), 1));
   t.compare("home",
             "checkpoints that fit",
@@ -259,6 +291,12 @@ table choices(const inputs& given) {
             "h",
             number(7),
             span_of(hours(time_of(given, given.strategies[1], printed_rate)), 1));
+  const auto work_of = [&](int which) {
+    const strategy& s = given.strategies[which];
+    return span_of(hours(gpus_work(given, s.gpu, plan_of(given, s), given.steps)), 1);
+  };
+  t.compare("balanced", "the GPUs' work, 80 %", "h", number(10), work_of(0));
+  t.compare("fastest", "the GPUs' work, 80 %", "h", number(7), work_of(1));
   return t;
 }
 
@@ -432,6 +470,16 @@ std::vector<std::string> findings(const inputs& given) {
                   decimal(GB(given.quota - given.used), 1) + " are free. Beside the final model " +
                   text(within(fitting)) + " fit: copy no more than that, or save every " +
                   (interval ? std::to_string(*interval) : std::string("-")) + " steps or more.");
+  checkpoint_storage resumable = quota;
+  resumable.checkpoint = saved_states(given);
+  resumable.final_model = saved_weights(given);
+  found.push_back(
+      "The guide's 5–8 GB are the weights alone, " + between(GB(saved_weights(given)), 2) +
+      " GB. Trainer saves AdamW's moments with them, " + decimal(GB(saved_states(given)), 1) +
+      " GB a checkpoint, of which the quota holds " +
+      text(within(checkpoints_that_fit(resumable))) +
+      ": pass --save_only_model True, or keep one by --save_total_limit 1.");
+  found.push_back(finding_of_the_hours(given));
   found.push_back("Checkpointing halves the activations, not all memory: it saves " +
                   decimal(100 * saved_by_checkpointing, 0) +
                   " % on strategy 1, not 50 %. The 20 % of speed can be: one more forward costs " +

@@ -27,19 +27,19 @@ gpuplan::range<std::int64_t> raised(gpuplan::range<std::int64_t> r) {
   return {r.low(), r.high() + std::max<std::int64_t>(1, r.high() / 10)};
 }
 
-// More GPUs do more work in as much more speed, so that hours stay. The strategies are on the RTX
-// 4090, the L40S and the RTX 2080 Ti.
+// More GPUs do more work in as much more speed, so that hours by speed stay. The strategies are on
+// the RTX 4090, the L40S and the RTX 2080 Ti.
 const change changes[] = {
     {"RTX 4090, GPUs",
      [](inputs& in) { in.nodes[rtx_4090].gpus += 1; },
-     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.9", "T0.10"}},
+     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.8", "T0.9", "T0.10"}},
     {"H100 NVL, GPUs", [](inputs& in) { in.nodes[h100_nvl].gpus += 1; }, {"T0.1", "T0.4"}},
     {"L40S, GPUs",
      [](inputs& in) { in.nodes[l40s].gpus += 1; },
-     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.9", "T0.10"}},
+     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.8", "T0.9", "T0.10"}},
     {"RTX 2080 Ti, GPUs",
      [](inputs& in) { in.nodes[rtx_2080_ti].gpus += 1; },
-     {"T0.1", "T0.2", "T0.4", "T0.7", "T0.9", "T0.10"}},
+     {"T0.1", "T0.2", "T0.4", "T0.5", "T0.7", "T0.9", "T0.10"}},
     {"RTX 4070, GPUs", [](inputs& in) { in.nodes[rtx_4070].gpus += 1; }, {"T0.1", "T0.4"}},
     {"RTX 4090, memory",
      [](inputs& in) { in.nodes[rtx_4090].memory *= more; },
@@ -88,7 +88,9 @@ const change changes[] = {
     {"target",
      [](inputs& in) { in.effective_batch = raised(in.effective_batch); },
      {"T0.2", "T0.4", "T0.9"}},
-    {"steps", [](inputs& in) { in.steps += in.steps / 10; }, {"T0.5", "T0.6", "T0.8", "T0.10"}},
+    {"steps",
+     [](inputs& in) { in.steps += in.steps / 10; },
+     {"T0.2", "T0.5", "T0.6", "T0.8", "T0.10"}},
 
     {"strategy 1, micro-batch",
      [](inputs& in) { in.strategies[0].micro_batch += 1; },
@@ -143,16 +145,20 @@ const change changes[] = {
 
     {"model, parameters",
      [](inputs& in) { in.model.parameters += in.model.parameters / 10; },
-     {"T0.10"}},
+     {"T0.6", "T0.10"}},
     {"model, trainable",
      [](inputs& in) { in.model.trainable += in.model.trainable / 10; },
-     {"T0.10"}},
-    {"model, frozen bytes", [](inputs& in) { in.model.frozen_bytes += 1; }, {"T0.10"}},
-    {"model, trained bytes", [](inputs& in) { in.model.trained_bytes += 1; }, {"T0.10"}},
+     {"T0.6", "T0.10"}},
+    {"model, frozen bytes", [](inputs& in) { in.model.frozen_bytes += 1; }, {"T0.6", "T0.10"}},
+    {"model, trained bytes", [](inputs& in) { in.model.trained_bytes += 1; }, {"T0.6", "T0.10"}},
     {"model, gradient bytes", [](inputs& in) { in.model.gradient_bytes += 1; }, {"T0.10"}},
-    {"model, Adam's bytes", [](inputs& in) { in.model.adam_bytes += 1; }, {"T0.10"}},
-    {"model, cameras", [](inputs& in) { in.model.cameras = raised(in.model.cameras); }, {"T0.10"}},
-    {"model, text", [](inputs& in) { in.model.text_tokens += 4; }, {"T0.10"}},
+    {"model, Adam's bytes", [](inputs& in) { in.model.adam_bytes += 1; }, {"T0.6", "T0.10"}},
+    {"model, cameras",
+     [](inputs& in) { in.model.cameras = raised(in.model.cameras); },
+     {"T0.2", "T0.5", "T0.8", "T0.10"}},
+    {"model, text",
+     [](inputs& in) { in.model.text_tokens += 4; },
+     {"T0.2", "T0.5", "T0.8", "T0.10"}},
 
     {"almost no wait",
      [](inputs& in) {
@@ -261,5 +267,12 @@ TEST_CASE("every table of the guide is there, and the verdicts are those found")
   CHECK(outcome("T0.9", "2: 6 x L40S", "#SBATCH: GPUs") == verdict::agrees);
   CHECK(outcome("T0.10", "GR00T N1.5 3B", "a checkpoint") == verdict::agrees);
   CHECK(outcome("T0.10", "GR00T N1.5 3B", "memory before the first sample") == verdict::differs);
-  CHECK(r.findings.size() == 12);
+  // The guide's hours are longer than its GPUs work, and its checkpoints have no optimizer.
+  CHECK(outcome("T0.2", "1: 4 x RTX 4090", "hours of the GPUs' work, 80 %") == verdict::differs);
+  CHECK(outcome("T0.2", "3: 4 x RTX 2080 Ti", "hours of the GPUs' work, 80 %") == verdict::differs);
+  CHECK(outcome("T0.8", "balanced", "the GPUs' work, 80 %") == verdict::differs);
+  CHECK(outcome("T0.6", "a checkpoint", "weights alone") == verdict::agrees);
+  CHECK(outcome("T0.6", "a checkpoint", "to resume from") == verdict::differs);
+  CHECK(outcome("T0.6", "10 checkpoints", "weights alone") == verdict::agrees);
+  CHECK(r.findings.size() == 14);
 }

@@ -18,8 +18,22 @@ using gpuplan::training_setup;
 
 constexpr std::int64_t patches = 1369;  // of the current image, before the text
 
-/// LoRA on Meditron 7B alone, as T1.8 describes it: all in BF16, every layer recomputed.
-constexpr training_setup lora_of(const inputs& in, std::int64_t text) {
+range<double> in_GB(const inputs& in, std::int64_t micro_batch) {
+  const auto taken = [&](std::int64_t text) {
+    return gpuplan::in(peak_memory(lora_of(in, text), {.micro_batch = micro_batch}), 1_GB);
+  };
+  return {taken(in.text_tokens.low()), taken(in.text_tokens.high())};
+}
+
+range<std::int64_t> largest(const inputs& in, const gpu_spec& gpu) {
+  return {largest_micro_batch(lora_of(in, in.text_tokens.high()), {}, gpu),
+          largest_micro_batch(lora_of(in, in.text_tokens.low()), {}, gpu)};
+}
+
+}  // namespace
+
+// All in BF16, every layer recomputed.
+training_setup lora_of(const inputs& in, std::int64_t text) {
   gpuplan::lora_targets targets = gpuplan::all_linear;
   targets.other = false;
   return {.model = gpuplan::catalog::llama_2_7b,
@@ -34,20 +48,6 @@ constexpr training_setup lora_of(const inputs& in, std::int64_t text) {
           .attention = gpuplan::attention_kernel::flash,
           .framework = gpuplan::catalog::hugging_face_llama};
 }
-
-range<double> in_GB(const inputs& in, std::int64_t micro_batch) {
-  const auto taken = [&](std::int64_t text) {
-    return gpuplan::in(peak_memory(lora_of(in, text), {.micro_batch = micro_batch}), 1_GB);
-  };
-  return {taken(in.text_tokens.low()), taken(in.text_tokens.high())};
-}
-
-range<std::int64_t> largest(const inputs& in, const gpu_spec& gpu) {
-  return {largest_micro_batch(lora_of(in, in.text_tokens.high()), {}, gpu),
-          largest_micro_batch(lora_of(in, in.text_tokens.low()), {}, gpu)};
-}
-
-}  // namespace
 
 table the_memory(const inputs& in) {
   table t{.id = "T1.9",

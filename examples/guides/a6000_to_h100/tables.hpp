@@ -2,6 +2,8 @@
 
 // The tables of guide 001, each in the file of its question, and what these files share.
 
+#include <gpuplan/training_setup.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,11 +18,55 @@ namespace guides::a6000_to_h100 {
 // cards_and_batches.cpp: what to train with
 [[nodiscard]] table batches(const inputs& in);
 
+// likely.cpp: what steps of the model say of the hours on H100s
+enum h100_card { sxm5, pcie };
+inline constexpr h100_card h100_cards[] = {sxm5, pcie};
+constexpr const char* name(h100_card card) { return card == sxm5 ? "SXM5" : "PCIe"; }
+
+/// Where 80 % of such runs lie: the hours that were measured on an A6000, times as long as a step
+/// of stage 2's language model takes on H100s for each sample, at the guide's batches and on eight
+/// at that of one. Stage 1 goes through the same model, forward and backward.
+class likely_runs {
+ public:
+  explicit likely_runs(const inputs& in);
+  /// Of what takes `reference` on the A6000.
+  [[nodiscard]] range<duration> time(h100_card card, duration reference, std::int64_t gpus) const;
+  [[nodiscard]] range<gpuplan::money> cost(h100_card card,
+                                           duration reference,
+                                           std::int64_t gpus) const;
+
+ private:
+  price per_gpu_;
+  range<double> times_as_long_[2][counts.size()] = {{1., 1., 1., 1.}, {1., 1., 1., 1.}};
+};
+
+/// As the guide prints them, of `counts`.
+inline constexpr double documented_hours[] = {100, 50, 26, 15};
+
+/// Adds what is likely on either card beside what is documented: "time on SXM5s, 80 %".
+template <class OfCard>
+void add_likely(table& t,
+                const std::string& row,
+                const std::string& quantity,
+                const std::string& unit,
+                const shown& documented,
+                int digits,
+                const OfCard& of) {
+  for (const h100_card card : h100_cards)
+    t.compare(row,
+              quantity + " on " + name(card) + "s, 80 %",
+              unit,
+              documented,
+              span_of(of(card), digits));
+}
+
+[[nodiscard]] std::string finding_of_the_hours(const inputs& in, const likely_runs& likely);
+
 // ../a6000_to_h100.cpp: how long it takes, what it costs, which to take
-[[nodiscard]] table times(const inputs& in);
-[[nodiscard]] table scenarios(const inputs& in);
-[[nodiscard]] table costs(const inputs& in);
-[[nodiscard]] table schedules(const inputs& in);
+[[nodiscard]] table times(const inputs& in, const likely_runs& likely);
+[[nodiscard]] table scenarios(const inputs& in, const likely_runs& likely);
+[[nodiscard]] table costs(const inputs& in, const likely_runs& likely);
+[[nodiscard]] table schedules(const inputs& in, const likely_runs& likely);
 [[nodiscard]] table recommendation(const inputs& in);
 
 // model.cpp: what trains, and what it takes
@@ -29,12 +75,17 @@ namespace guides::a6000_to_h100 {
 
 // memory.cpp: what of a device its steps take
 [[nodiscard]] table the_memory(const inputs& in);
+/// LoRA on Meditron 7B alone, as T1.8 describes it, with so much text behind an image.
+[[nodiscard]] gpuplan::training_setup lora_of(const inputs& in, std::int64_t text);
 
 // What the static_asserts are about.
 inline constexpr inputs guide;
 
 constexpr double in_hours(duration time) { return in(time, 1_h); }
 constexpr double in_days(duration time) { return in(time, 1_d); }
+constexpr range<double> in_days(range<duration> time) {
+  return {in_days(time.low()), in_days(time.high())};
+}
 constexpr double in_usd(gpuplan::money cost) { return in(cost, 1_usd); }
 constexpr range<double> in_usd(range<gpuplan::money> cost) {
   return {in_usd(cost.low()), in_usd(cost.high())};

@@ -79,6 +79,11 @@ static_assert(flops(backbone(guide, 2), {}).backward() == 0_FLOP);
 
 bytes states_of(const inputs& given) { return states(given); }
 
+range<bytes> saved_weights(const inputs& given) {
+  return {given.model.parameters * 2_B, weights(given)};
+}
+bytes saved_states(const inputs& given) { return weights(given) + moments(given); }
+
 shown largest_with_states(const inputs& given, card gpu) {
   return largest(printed(given, gpu), with_states(given));
 }

@@ -204,6 +204,16 @@ table strategies(const inputs& given) {
               lines[i].hours,
               span_of(hours(time_of(given, given.strategies[i], printed_rate)), 1),
               i == 0 ? "an input, which T0.5 computes the others from" : "");
+  for (int i = 0; i < 3; ++i) {
+    const strategy& s = given.strategies[i];
+    t.compare(strategy_name(i),
+              "hours of the GPUs' work, 80 %",
+              "h",
+              lines[i].hours,
+              span_of(hours(gpus_work(given, s.gpu, plan_of(given, s), given.steps)), 1),
+              "by a step of its language model, trained in full, which computes " +
+                  decimal(stand_in_works(given), 2) + " times as much");
+  }
   // A setting agrees where it is one that fits.
   for (int i = 0; i < 3; ++i) {
     const card gpu = given.strategies[i].gpu;

@@ -27,6 +27,10 @@ namespace guides::gr00t_cluster {
 // model.cpp: what trains, and what it takes
 [[nodiscard]] table the_model(const inputs& given);
 [[nodiscard]] bytes states_of(const inputs& given);  // weights, gradients, Adam's moments
+/// The weights of a file: all in BF16, or what trains in FP32.
+[[nodiscard]] range<bytes> saved_weights(const inputs& given);
+/// Those to resume from, with Adam's two moments.
+[[nodiscard]] bytes saved_states(const inputs& given);
 [[nodiscard]] shown largest_with_states(const inputs& given, card gpu);
 
 // step.cpp: what the replay of a step says of it, over the numbers of cameras
@@ -34,6 +38,15 @@ namespace guides::gr00t_cluster {
 [[nodiscard]] range<bytes> sample_memory(const inputs& given);  // of each beyond 32
 [[nodiscard]] range<flop_count> sample_work(const inputs& given);
 [[nodiscard]] shown largest_step(const inputs& given, const strategy& s);  // samples on the card
+
+// likely.cpp: what the GPUs' work takes, over the numbers of cameras, where 80 % of such steps lie
+[[nodiscard]] range<duration> gpus_work(const inputs& given,
+                                        card kind,
+                                        const batch_plan& plan,
+                                        std::int64_t steps);
+/// What is estimated computes, over what a sample does.
+[[nodiscard]] double stand_in_works(const inputs& given);
+[[nodiscard]] std::string finding_of_the_hours(const inputs& given);
 
 // What the static_asserts are about.
 inline constexpr inputs guide;
