@@ -31,6 +31,7 @@ table settings(const inputs& in) {
     shown rate{};       // in 1e-4
     shown workers{};
     const expectation* expected = nullptr;
+    const model_size* size = nullptr;
     shown epoch{};
     const char* epoch_unit = "";
     shown memory{};  // GB
@@ -42,6 +43,7 @@ table settings(const inputs& in) {
        .rate = number(3.0, 1),
        .workers = number(12),
        .expected = &in.small,
+       .size = &in.small_model,
        .epoch = number(45),
        .epoch_unit = "s",
        .memory = number(28),
@@ -52,6 +54,7 @@ table settings(const inputs& in) {
        .rate = number(2.0, 1),
        .workers = number(12),
        .expected = &in.medium,
+       .size = &in.medium_model,
        .epoch = number(2),
        .epoch_unit = "min",
        .memory = number(45),
@@ -63,6 +66,7 @@ table settings(const inputs& in) {
        .rate = number(1.5, 1),
        .workers = number(8),
        .expected = &in.large,
+       .size = &in.large_model,
        .epoch = number(7),
        .epoch_unit = "min",
        .memory = number(65),
@@ -121,6 +125,15 @@ table settings(const inputs& in) {
               l.epoch,
               in_minutes ? number(seconds / 60, 2) : number(seconds, 1),
               "at " + decimal(l.expected->throughput.value(), 0) + " samples/s");
+    const range<duration> likely = likely_epoch(in, *l.size, l.with);
+    const duration unit = in_minutes ? 1_min : 1_s;
+    t.compare(l.name,
+              "epoch of T4.6's model, 80 %",
+              l.epoch_unit,
+              l.epoch,
+              span_of({gpuplan::in(likely.low(), unit), gpuplan::in(likely.high(), unit)},
+                      in_minutes ? 1 : 0),
+              "by a step's time on an A100, 80 GB");
     const auto share = [&](memory_budget gpu) {
       return gpuplan::in(l.expected->memory, gpu.size());
     };
@@ -359,6 +372,7 @@ std::vector<std::string> findings(const inputs& in) {
   found.push_back(small + ".");
   found.push_back(finding_of_the_models(in));
   found.push_back(finding_of_the_memory(in));
+  found.push_back(finding_of_the_hours(in));
   return found;
 }
 

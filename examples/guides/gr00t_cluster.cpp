@@ -478,7 +478,7 @@ std::vector<std::string> findings(const inputs& given) {
       " GB. Trainer saves AdamW's moments with them, " + decimal(GB(saved_states(given)), 1) +
       " GB a checkpoint, of which the quota holds " +
       text(within(checkpoints_that_fit(resumable))) +
-      ": pass --save_only_model True, or keep one by --save_total_limit 1.");
+      ": pass --save_only_model True, or leave them on scratch.");
   found.push_back(finding_of_the_hours(given));
   found.push_back("Checkpointing halves the activations, not all memory: it saves " +
                   decimal(100 * saved_by_checkpointing, 0) +

@@ -269,6 +269,7 @@ table training_hours(const inputs& in) {
          "x",
          span_of(phases_with_amp(in), 1),
          "AMP on forward and backward only, any shares of the step");
+  add_likely_hours(t, in);
   return t;
 }
 
@@ -347,6 +348,7 @@ std::vector<std::string> findings(const inputs& in) {
       " samples a GPU. For the guide's effective batch run --batch_size " +
       std::to_string(effective_batch(in, in.dp).low()) + ".");
   found.push_back(finding_of_the_model(in));
+  found.push_back(finding_of_the_hours(in));
   found.push_back(finding_of_the_memory(in));
   return found;
 }

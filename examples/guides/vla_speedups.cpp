@@ -218,6 +218,7 @@ table before_and_after(const inputs& in) {
                    "",
                    span_of({4, 8}),
                    "the time that a worker takes for a sample, and the CPU's cores");
+  add_likely_steps(t, in);
   return t;
 }
 
@@ -351,6 +352,7 @@ std::vector<std::string> findings(const inputs& in) {
                     std::to_string(plan.accumulation) + ".");
   }
   found.push_back(finding_of_the_model(in));
+  found.push_back(finding_of_the_hours(in));
   return found;
 }
 

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "check.hpp"
 #include "guides/gr00t_cluster.hpp"
+#include "guides/gr00t_cluster/tables.hpp"
 
 using namespace guides;
 using namespace guides::gr00t_cluster;
@@ -274,5 +276,7 @@ TEST_CASE("every table of the guide is there, and the verdicts are those found")
   CHECK(outcome("T0.6", "a checkpoint", "weights alone") == verdict::agrees);
   CHECK(outcome("T0.6", "a checkpoint", "to resume from") == verdict::differs);
   CHECK(outcome("T0.6", "10 checkpoints", "weights alone") == verdict::agrees);
+  // What its language model computes stands in for a step.
+  CHECK(std::abs(stand_in_works(inputs{}) - 1) < 0.1);
   CHECK(r.findings.size() == 14);
 }

@@ -57,14 +57,14 @@ const std::vector<perturbation<inputs>> perturbations = {
      },
      {"T2.2"}},
     {"data_parallel", [](inputs& in) { in.data_parallel += 1; }, {"T2.4"}},
-    {"peak of the A100 80GB", [](inputs& in) { scale_peak(in.gpus[0]); }, {"T2.5"}},
-    {"image_size", [](inputs& in) { in.image_size += 28; }, {"T2.5"}},
+    {"peak of the A100 80GB", [](inputs& in) { scale_peak(in.gpus[0]); }, {"T2.2", "T2.5"}},
+    {"image_size", [](inputs& in) { in.image_size += 28; }, {"T2.2", "T2.5"}},
     {"images",
      [](inputs& in) {
        in.images = range<std::int64_t>{1, 4};
      },
-     {"T2.5"}},
-    {"text_tokens", [](inputs& in) { in.text_tokens += 4; }, {"T2.5"}},
+     {"T2.2", "T2.5"}},
+    {"text_tokens", [](inputs& in) { in.text_tokens += 4; }, {"T2.2", "T2.5"}},
     {"assumed_loading_share",
      [](inputs& in) { scale(in.assumed_loading_share); },
      {"T2.1", "T2.2"}},
@@ -90,8 +90,11 @@ TEST_CASE("guide 002 has the verdicts that were found") {
   CHECK(verdict_of(report, "T2.2", "step", "time saved") == verdict::agrees);
   CHECK(verdict_of(report, "T2.2", "30-50 % of the rate", "load after") == verdict::differs);
   CHECK(verdict_of(report, "T2.2", "num_workers", "workers") == verdict::not_computable);
+  CHECK(verdict_of(report, "T2.2", "1 image", "step after, at least, 80 %") == verdict::agrees);
+  CHECK(verdict_of(report, "T2.2", "3 images", "epoch after, at least, 80 %") == verdict::differs);
+  CHECK(verdict_of(report, "T2.2", "after", "dataset load, 80 %") == verdict::not_computable);
   CHECK(verdict_of(report, "T2.3", "RTX 4090 24GB, GB as printed", "batch on the A100 line") ==
         verdict::differs);
   CHECK(verdict_of(report, "T2.4", "32 x 4 x 4", "effective batch") == verdict::agrees);
-  CHECK(report.findings.size() == 9);
+  CHECK(report.findings.size() == 10);
 }

@@ -78,7 +78,7 @@ std::string finding_of_the_hours(const inputs& in, const likely_runs& likely) {
       if (judge(number(documented_hours[i], 0), hours) == verdict::agrees) continue;
       outside += (outside.empty() ? "" : ", ") + decimal(documented_hours[i], 0);
     }
-    all += std::string(" h on 1, 2, 4 and 8 ") + name(card) + "s" +
+    all += std::string(" h on 1, 2, 4 and 8 ") + name(card) + " cards" +
            (outside.empty() ? ", where the guide's lie"
                             : ", of which the guide's " + outside + " h are outside") +
            (card == sxm5 ? ", and " : ".");

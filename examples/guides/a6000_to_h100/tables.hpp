@@ -43,7 +43,7 @@ class likely_runs {
 /// As the guide prints them, of `counts`.
 inline constexpr double documented_hours[] = {100, 50, 26, 15};
 
-/// Adds what is likely on either card beside what is documented: "time on SXM5s, 80 %".
+/// Adds what is likely on either card beside what is documented: "time on SXM5, 80 %".
 template <class OfCard>
 void add_likely(table& t,
                 const std::string& row,
@@ -54,7 +54,7 @@ void add_likely(table& t,
                 const OfCard& of) {
   for (const h100_card card : h100_cards)
     t.compare(row,
-              quantity + " on " + name(card) + "s, 80 %",
+              quantity + " on " + name(card) + ", 80 %",
               unit,
               documented,
               span_of(of(card), digits));

@@ -11,9 +11,21 @@
 namespace guides::batch_sweep {
 namespace {
 
-/// As blocks of a GPT: what conditions PMTDit's works on one vector a sample. Two signals a token
-/// lead in and out.
-constexpr training_setup as_gpt(const inputs& in, const model_size& size) {
+bytes peak(const inputs& in, const model_size& size, std::int64_t micro_batch) {
+  return peak_memory(as_gpt(in, size), {.micro_batch = micro_batch});
+}
+
+/// Of a sample more, where many are there already.
+bytes of_a_sample(const inputs& in, const model_size& size) {
+  constexpr std::int64_t many = 256;
+  return (peak(in, size, 2 * many) - peak(in, size, many)) / static_cast<double>(many);
+}
+
+}  // namespace
+
+// As blocks of a GPT: what conditions PMTDit's works on one vector a sample. Two signals a token
+// lead in and out.
+training_setup as_gpt(const inputs& in, const model_size& size) {
   return {.model = {.num_hidden_layers = size.depth,
                     .hidden_size = size.hidden,
                     .intermediate_size = 4 * size.hidden,
@@ -32,18 +44,6 @@ constexpr training_setup as_gpt(const inputs& in, const model_size& size) {
           .attention = attention_kernel::flash,
           .framework = catalog::torch_gpt};
 }
-
-bytes peak(const inputs& in, const model_size& size, std::int64_t micro_batch) {
-  return peak_memory(as_gpt(in, size), {.micro_batch = micro_batch});
-}
-
-/// Of a sample more, where many are there already.
-bytes of_a_sample(const inputs& in, const model_size& size) {
-  constexpr std::int64_t many = 256;
-  return (peak(in, size, 2 * many) - peak(in, size, many)) / static_cast<double>(many);
-}
-
-}  // namespace
 
 table the_memory(const inputs& in) {
   table t{.id = "T4.7",

@@ -2,6 +2,8 @@
 
 // The tables of guide 004, each in the file of its question, and what these files share.
 
+#include <gpuplan/training_setup.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +33,14 @@ using namespace gpuplan;
 // memory.cpp: what of a device its steps take
 [[nodiscard]] table the_memory(const inputs& in);
 [[nodiscard]] std::string finding_of_the_memory(const inputs& in);
+/// T4.6's blocks as they train.
+[[nodiscard]] training_setup as_gpt(const inputs& in, const model_size& size);
+
+// likely.cpp: what an epoch of it takes on an A100, where 80 % of such lie
+[[nodiscard]] range<duration> likely_epoch(const inputs& in,
+                                           const model_size& size,
+                                           const setting& with);
+[[nodiscard]] std::string finding_of_the_hours(const inputs& in);
 
 // What the static_asserts are about.
 inline constexpr inputs guide;

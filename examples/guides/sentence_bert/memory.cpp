@@ -19,17 +19,6 @@ using gpuplan::bytes;
 using gpuplan::gpu_spec;
 using gpuplan::training_setup;
 
-constexpr training_setup pairs(const inputs& in, bool mixed) {
-  return {.model = gpuplan::catalog::bert_base_uncased,
-          .sequence_length = in.tokens_of_a_text,
-          .encodings = in.texts,
-          .precision = mixed ? gpuplan::fp16_mixed : gpuplan::fp32_precision,
-          .optimizer = {.clips_gradients = true},
-          .dropout = 0.1,
-          .padding_mask = true,
-          .framework = gpuplan::catalog::hugging_face_bert};
-}
-
 batch_plan one_gpu(const inputs& in, std::int64_t micro_batch) {
   return {.micro_batch = micro_batch, .data_parallel = in.gpus};
 }
@@ -50,6 +39,17 @@ range<double> saved(const inputs& in, const strategy& how) {
 }
 
 }  // namespace
+
+training_setup pairs(const inputs& in, bool mixed) {
+  return {.model = gpuplan::catalog::bert_base_uncased,
+          .sequence_length = in.tokens_of_a_text,
+          .encodings = in.texts,
+          .precision = mixed ? gpuplan::fp16_mixed : gpuplan::fp32_precision,
+          .optimizer = {.clips_gradients = true},
+          .dropout = 0.1,
+          .padding_mask = true,
+          .framework = gpuplan::catalog::hugging_face_bert};
+}
 
 table the_memory(const inputs& in) {
   table t{

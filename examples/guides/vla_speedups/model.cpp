@@ -1,8 +1,15 @@
 // Guide 002: the model, and what its steps imply.
 
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/models/qwen.hpp>
 #include <gpuplan/flops.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/time/stack_numbers.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
 
 #include "guides/model_cells.hpp"
 #include "guides/vla_speedups/tables.hpp"
@@ -79,7 +86,78 @@ constexpr inputs documented;
 // embeddings-benchmark/mteb, n_parameters of a model that keeps all of it.
 static_assert(parameters(qwen2_5_vl_3b(documented.image_size)).total() == 3'754'622'976);
 
+/// Where 80 % of the forward passes of the frozen parts lie, at the first card's batch. One
+/// software runs both, so that their ranges add up end by end.
+range<duration> frozen_part(const inputs& in, std::int64_t images) {
+  const gpuplan::gpu_spec& gpu = in.gpus[0].device;
+  const composite_model model = qwen2_5_vl_3b(in.image_size);
+  const std::int64_t batch = in.gpus[0].micro_batch;
+  const auto part = [&](const gpuplan::transformer& of,
+                        const gpuplan::framework& by,
+                        std::int64_t tokens,
+                        std::int64_t sequences) {
+    gpuplan::roofline_time time{.setup = {.model = of,
+                                          .trains = {.what = gpuplan::training::frozen},
+                                          .sequence_length = tokens,
+                                          .precision = gpuplan::bf16_under_autocast,
+                                          .framework = by},
+                                .on = {.gpu = gpu},
+                                .efficiency = gpuplan::catalog::efficiency_of(gpu)};
+    time.setup.model.head = gpuplan::head_kind::none;
+    return step_interval(time, {.micro_batch = sequences});
+  };
+  const gpuplan::component& vision = model.parts[0];
+  const auto seen = part(vision.model, gpuplan::catalog::hugging_face_vit, 0, images * batch);
+  const auto read = part(model.parts[1].model,
+                         gpuplan::catalog::hugging_face_qwen,
+                         images * vision.next.tokens + in.text_tokens,
+                         batch);
+  return {seen.low + read.low, seen.high + read.high};
+}
+
 }  // namespace
+
+void add_likely_steps(table& t, const inputs& in) {
+  const double steps = steps_before(in, load::before_the_epoch);
+  for (const std::int64_t images : {in.images.low(), in.images.high()}) {
+    const range<duration> least = frozen_part(in, images);
+    const auto shown_in = [&](double count, duration unit, int digits) {
+      return span_of({count * (least.low() / unit), count * (least.high() / unit)}, digits);
+    };
+    const std::string of = std::to_string(images) + (images == 1 ? " image" : " images");
+    const char* what = "T2.5's frozen model forward on an A100, without what trains and what loads";
+    t.compare(of, "step after, at least, 80 %", "s", number(0.9, 1), shown_in(1, 1_s, 2), what);
+    t.compare(of,
+              "epoch after, at least, 80 %",
+              "min",
+              number(27),
+              shown_in(steps, 1_min, 0),
+              decimal(steps, 0) + " steps");
+    t.also(of,
+           "share of the step before, 80 %",
+           "%",
+           shown_in(100, in.step_before, 0),
+           "more than all of it cannot have been measured");
+  }
+  for (const auto& [row, documented] : {std::pair{"before", 300}, {"after", 150}})
+    t.not_computable(row,
+                     "dataset load, 80 %",
+                     "s",
+                     number(documented),
+                     "how many files the data set has, and what their storage delivers");
+}
+
+std::string finding_of_the_hours(const inputs& in) {
+  const auto step = [&](std::int64_t images) {
+    const range<duration> least = frozen_part(in, images);
+    return text(span_of({gpuplan::in(least.low(), 1_s), gpuplan::in(least.high(), 1_s)}, 1));
+  };
+  return "The frozen model alone takes " + step(in.images.low()) +
+         " s of a step in 80 % of cases on " + std::to_string(in.images.low()) + " image, and " +
+         step(in.images.high()) + " s on " + std::to_string(in.images.high()) + ": a step of " +
+         decimal(gpuplan::in(in.step_after, 1_s), 1) +
+         " s needs one image and next to nothing beside it, or features that are computed once.";
+}
 
 table the_model(const inputs& in) {
   const composite_model model = qwen2_5_vl_3b(in.image_size);
