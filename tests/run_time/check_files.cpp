@@ -569,6 +569,8 @@ TEST_CASE("a schedule is written in each tool's words, and refused where it has 
   CHECK(has(refused(run, {"--decay-steps", "951"}), "behind the warm-up there are 950 steps"));
   CHECK(has(refused({"--write", "hf", "--schedule", "linear"}, {"--decay-steps", "5"}), "wsd"));
   CHECK(has(refused(wsd, {"--least-learning-rate", "1"}), "--learning-rate, 3e-04"));
+  CHECK(has(refused({"--write", "hf", "--schedule", "constant"}, {"--least-learning-rate", "3e-5"}),
+            "--least-learning-rate 3e-05: a constant rate does not fall to it"));
   std::filesystem::remove_all(folder);
 }
 

@@ -48,6 +48,21 @@ selective_ac_option = "op"
 enable = false
 )";
 
+TEST_CASE("a rate that stays is a decay of no steps to torchtitan") {
+  std::string stays = titan_sample;
+  const std::string at = "warmup_steps = 200\n";
+  stays.insert(stays.find(at) + at.size(), "decay_ratio = 0.0\n");
+  const read_config read = read_torchtitan(parse_toml(stays).is);
+  REQUIRE(read);
+  CHECK(says(read.config.schedule, rate_schedule::constant));
+  training_config config = read.config;
+  const value written = io::detail::torchtitan_settings_of(config).settings;
+  const value* const schedule = written.find("lr_scheduler");
+  REQUIRE(schedule != nullptr);
+  REQUIRE(schedule->find("decay_ratio") != nullptr);
+  CHECK(*schedule->find("decay_ratio")->number() == 0);
+}
+
 TEST_CASE("torchtitan's TOML says its layout and batch") {
   const value settings = parse_toml(titan_sample).is;
   CHECK(looks_like_torchtitan(settings));

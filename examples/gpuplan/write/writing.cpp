@@ -52,6 +52,11 @@ void add_schedule(const request& asked, io::planned_run_words& to) {
           "--least-learning-rate " + io::decimal(asked.least_learning_rate, io::cell::shortest) +
           ": at most --learning-rate, " + io::decimal(asked.learning_rate, io::cell::shortest) +
           ", is taken");
+    if (*to.schedule == io::rate_schedule::constant)
+      throw guides::bad_request("--least-learning-rate " +
+                                io::decimal(asked.least_learning_rate, io::cell::shortest) +
+                                ": a constant rate does not fall to it; --schedule linear, cosine "
+                                "or wsd is taken");
     to.least_learning_rate = asked.least_learning_rate;
   }
   const std::int64_t warm_up = std::max<std::int64_t>(0, asked.warm_up_steps);

@@ -76,9 +76,9 @@ namespace gpuplan::io {
 
 namespace detail {
 
-// A constant rate has no word, and a decay's share needs the steps.
+// A decay's share needs the steps.
 [[nodiscard]] inline bool has_torchtitan_schedule(const training_config& config) {
-  if (!config.schedule || *config.schedule == rate_schedule::constant) return false;
+  if (!config.schedule) return false;
   return *config.schedule != rate_schedule::wsd ||
          (config.steps && config.decay_steps && *config.decay_steps >= 1 &&
           *config.decay_steps < *config.steps);
@@ -197,9 +197,11 @@ struct torchtitan_plan {
   if (config.warm_up_steps && std::trunc(*config.warm_up_steps) == *config.warm_up_steps &&
       *config.warm_up_steps >= 0 && *config.warm_up_steps < 1e12)
     to["lr_scheduler"]["warmup_steps"] = static_cast<std::int64_t>(*config.warm_up_steps);
+  // Without a share the rate falls from the warm-up on; of none it never does.
   if (has_torchtitan_schedule(config)) {
     to["lr_scheduler"]["decay_type"] =
         *config.schedule == rate_schedule::cosine ? "cosine" : "linear";
+    if (*config.schedule == rate_schedule::constant) to["lr_scheduler"]["decay_ratio"] = 0.0;
     if (*config.schedule == rate_schedule::wsd)
       to["lr_scheduler"]["decay_ratio"] =
           static_cast<double>(*config.decay_steps) / static_cast<double>(*config.steps);
@@ -307,8 +309,7 @@ struct torchtitan_plan {
               plan.settings.find("lr_scheduler")->find("warmup_steps") != nullptr,
           "warm_up_steps");
   says_if(detail::has_torchtitan_schedule(config), "schedule");
-  says_if(plan.settings.find("lr_scheduler") != nullptr &&
-              plan.settings.find("lr_scheduler")->find("decay_ratio") != nullptr,
+  says_if(detail::has_torchtitan_schedule(config) && *config.schedule == rate_schedule::wsd,
           "decay_steps");
   says_if(!config.shard_group || config.data_parallel, "shard_group");
   made.not_written = detail::said_but(config, said);

@@ -252,6 +252,7 @@ class torchtitan_reader {
     if (decay == "sqrt")
       say(remark::kind::doubtful, "lr_scheduler.decay_type", "is sqrt; linear or cosine is known");
     const auto ratio = from_.number("lr_scheduler.decay_ratio");
+    if (ratio && *ratio == 0) config_.schedule = rate_schedule::constant;
     if (ratio && *ratio > 0 && *ratio < 1 && decay == "linear" && config_.steps) {
       config_.schedule = rate_schedule::wsd;
       config_.decay_steps = std::llround(*ratio * static_cast<double>(*config_.steps));
