@@ -29,8 +29,13 @@ struct slurm_nodes {
   std::int64_t usable = 0;  // neither down nor drained, failing, in maintenance or not responding
   std::int64_t idle = 0;    // of these, without a job
 
-  /// The devices of the catalogue that the type may be, as `catalog::gpus_named` has it.
-  [[nodiscard]] catalog::gpu_list devices() const { return catalog::gpus_named(gres); }
+  /// The devices of the catalogue that the type may be, as `catalog::gpus_named` has it, else
+  /// without a "gpu" before it: "gpu4090".
+  [[nodiscard]] catalog::gpu_list devices() const {
+    const catalog::gpu_list named = catalog::gpus_named(gres);
+    if (named.count > 0 || !gres.starts_with("gpu")) return named;
+    return catalog::gpus_named(std::string_view(gres).substr(3));
+  }
   /// The nodes that are usable as a cluster, where there is one and its type is one device's;
   /// else `out_of_bounds` (nodes), `unknown_gpu`.
   [[nodiscard]] result<cluster> as_cluster() const {
