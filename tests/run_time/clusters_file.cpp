@@ -27,6 +27,7 @@ const std::string whole =
     "source = 'our own account'\n"
     "power_W = 350\n"
     "carbon_g_per_kWh = 380\n"
+    "reclaimed_hours = 40\n"
     "[box]\n"
     "gpu = '4090'\n"
     "gpus_per_node = 1\n";
@@ -45,6 +46,7 @@ TEST_CASE("clusters are what their tables say") {
   CHECK(*lab.price_per_gpu == 0.8 * 1_usd_per_hour);
   CHECK(*lab.power_per_gpu == 350_W);
   CHECK(*lab.carbon_g_per_kWh == 380);
+  CHECK(*lab.reclaimed == 40_h);
   CHECK(lab.date == "2026-08-27");
   CHECK(lab.source == "our own account");
   const io::stated_cluster& box = read.clusters[0];
@@ -54,6 +56,7 @@ TEST_CASE("clusters are what their tables say") {
   CHECK_FALSE(box.price_per_gpu);
   CHECK_FALSE(box.power_per_gpu);
   CHECK_FALSE(box.carbon_g_per_kWh);
+  CHECK_FALSE(box.reclaimed);
 }
 
 TEST_CASE("what is wrong is said by its key, with what would be taken") {
@@ -65,13 +68,15 @@ TEST_CASE("what is wrong is said by its key, with what would be taken") {
            {"[a]\ngpu = 'h100'\ngpus_per_node = 8\nnetwrk_GBps = 3\n",
             "a.netwrk_GBps is no key of a cluster; taken are gpu, system, nodes, "
             "gpus_per_node, gpus_per_link_domain, network_GBps, link_GBps, price_per_gpu_hour, "
-            "power_W, carbon_g_per_kWh, date and source"},
+            "power_W, carbon_g_per_kWh, reclaimed_hours, date and source"},
            {"[a]\nnodes = 0\n", "a.nodes is 0; a whole number from 1 to 65536 is taken"},
            {"[a]\nnodes = 2.0\n", "a.nodes is 2; a whole number from 1 to 65536 is taken"},
            {"[a]\ngpus_per_node = 'eight'\n",
             "a.gpus_per_node is \"eight\"; a whole number from 1 to 1024 is taken"},
            {"[a]\npower_W = -1\n", "a.power_W is -1; a number from 1 to 100000 is taken"},
            {"[a]\npower_W = nan\n", "a.power_W is nan; a number from 1 to 100000 is taken"},
+           {"[a]\nreclaimed_hours = 0\n",
+            "a.reclaimed_hours is 0; a number from 0.01 to 100000000 is taken"},
            {"[a]\ngpu = 3\n", "a.gpu is 3; the name of its GPUs, such as \"h100\", is taken"},
            {"[a]\ngpu = ''\n", "a.gpu is \"\"; the name of its GPUs, such as \"h100\", is taken"},
            {"[a]\ndate = '27.8.2026'\n",

@@ -436,6 +436,66 @@ TEST_CASE("nodes are those that Slurm lists and somebody could use") {
       "no node could be used"));
 }
 
+TEST_CASE("nodes on demand and preemptible ones stand side by side") {
+  const std::string nodes = "gpu = 'h100-sxm'\ngpus_per_node = 8\nnodes = 4\ndate = '2026-11-01'\n";
+  const temporary_file file("[on_demand]\n" + nodes + "price_per_gpu_hour = 3.0\n[spot]\n" + nodes +
+                            "price_per_gpu_hour = 1.4\nreclaimed_hours = 24\n");
+  const words run{"--step",
+                  "10",
+                  "--batch",
+                  "512",
+                  "--samples",
+                  "20000000",
+                  "--checkpoint",
+                  "90GB",
+                  "--restart",
+                  "30m",
+                  "--off",
+                  "20",
+                  "--deadline",
+                  "7",
+                  "--dollars",
+                  "12000"};
+  const json both = rows_of("run", run + words{"--prices", file.name()});
+  REQUIRE(both.size() == 2);
+  // As the command line says it for each alone.
+  const words alone{"--gpu", "h100-sxm", "--gpus", "32", "--price"};
+  const json expected[] = {rows_of("run", run + alone + words{"3"})[0],
+                           rows_of("run", run + alone + words{"1.4", "--reclaimed", "24h"})[0]};
+  for (std::size_t at = 0; at < 2; ++at)
+    for (const char* what :
+         {"days", "days_high", "usd", "usd_high", "goodput", "failures", "kept_share"}) {
+      CAPTURE(what);
+      CHECK(number(both[at], what) == number(expected[at], what));
+    }
+  // Spot is taken back four times a day or so: longer, and for half the money.
+  CHECK(number(both[1], "days") > number(both[0], "days"));
+  CHECK(number(both[1], "usd") < number(both[0], "usd"));
+  CHECK(number(both[1], "failures") > 10 * number(both[0], "failures"));
+  // The command line goes before the file, for both.
+  const json taken = rows_of("run", run + words{"--prices", file.name(), "--reclaimed", "24h"});
+  CHECK(number(taken[0], "failures") == number(both[1], "failures"));
+}
+
+TEST_CASE("a checkpoint of adapters is theirs, without the model beneath them") {
+  const words run{"llama-2-7b",
+                  "--lora-targets",
+                  "all-linear",
+                  "--gpu",
+                  "h100-sxm",
+                  "--gpus",
+                  "1",
+                  "--batch",
+                  "16",
+                  "--sequence-length",
+                  "2048",
+                  "--samples",
+                  "100000"};
+  const json row = rows_of("run", run + words{"--lora", "128"})[0];
+  // 319,815,680 in fp32, as PEFT counts them, and AdamW's two moments of each.
+  CHECK(number(row, "checkpoint_GiB") == near(319'815'680 * 12 / std::pow(2, 30)));
+}
+
 TEST_CASE("prices are the least that a cloud lists") {
   const temporary_file file(prices);
   const words cost{"--step",
@@ -456,7 +516,7 @@ TEST_CASE("prices are the least that a cloud lists") {
         near(44 * hours));
   CHECK(number(rows_of("cost", cost + words{"--spot"})[0], "usd") == near(12 * hours));
   CHECK(has(refusal_of("cost", cost + words{"--region", "moon"}),
-            "no price of a100_sxm4_80gb in moon"));
+            "no price of a100_sxm4_80gb in moon; --region takes "));
   CHECK(has(refusal_of("cost",
                        {"--step",
                         "10",

@@ -129,6 +129,10 @@ class answer {
     return timed;
   }
 
+  [[nodiscard]] bool has_adapters() const {
+    const auto& stated = runs_.front().of.stated;
+    return stated && stated->named.setup.trains.what == training::adapters;
+  }
   [[nodiscard]] bool saves() const {
     for (const run& one : runs_)
       if (one.save_every > 0) return true;
@@ -158,7 +162,7 @@ class answer {
   static std::string percent(double share) { return io::decimal(100 * share, 1); }
 
   [[nodiscard]] io::table for_people() const {
-    io::table table{.title = timed_.what + "; " + rate_.in_words};
+    io::table table{.title = timed_.what + "; " + rate_.in_words + reclaims(asked_, runs_)};
     table.columns = {{.name = "gpu"}, {.name = "gpus", .align = io::alignment::right}};
     const auto add_number = [&](const std::string& name) {
       table.columns.push_back({.name = name, .align = io::alignment::point});
@@ -344,7 +348,9 @@ class answer {
     if (timed_.checkpoint)
       table.title += " of " +
                      setups::readable_bytes(static_cast<std::int64_t>(timed_.checkpoint->value())) +
-                     (asked_.timed.checkpoint > 0 ? "" : ": weights and what the optimizer keeps");
+                     (asked_.timed.checkpoint > 0 ? ""
+                      : has_adapters()            ? ": adapters and what the optimizer keeps"
+                                                  : ": weights and what the optimizer keeps");
     table.columns = {{.name = "gpu"},
                      {.name = "gpus", .align = io::alignment::right},
                      {.name = "every steps", .align = io::alignment::right}};

@@ -65,7 +65,7 @@ void add_failure_options(CLI::App& app, request& to) {
   app.add_option("--reclaimed",
                  to.reclaimed,
                  "How long a preemptible node stays on average until it is taken back, which then "
-                 "counts as a failure")
+                 "counts as a failure (default: reclaimed_hours of --prices)")
       ->transform(guides::time_span(guides::time_unit::hours, 1e-2, 1e8))
       ->type_name("TIME")
       ->group(group);

@@ -118,9 +118,10 @@ class simulation {
     known<duration> between = rate_.of_job;
     if (rate_.device_time)
       between = checked(mean_time_between_failures(*rate_.device_time, one.gpus));
-    if (!(asked_.reclaimed > 0)) return between;
-    const duration of_job =
-        asked_.reclaimed * 1_h / static_cast<double>(one.on.on.nodes + asked_.spares);
+    known<duration> of_node = one.on.reclaimed;
+    if (asked_.reclaimed > 0) of_node = asked_.reclaimed * 1_h;
+    if (!of_node) return between;
+    const duration of_job = *of_node / static_cast<double>(one.on.on.nodes + asked_.spares);
     return between ? checked(time_to_either(*between, of_job)) : of_job;
   }
 
@@ -328,6 +329,15 @@ failure_rate rate_of(const request& asked) {
     names += std::string(", ") + each.id;
   }
   throw bad_request("--failures " + asked.failures + ": one of " + names + " is taken");
+}
+
+std::string reclaims(const request& asked, const std::vector<run>& runs) {
+  std::string all;
+  for (const run& one : runs)
+    if (one.of.on.reclaimed && !(asked.reclaimed > 0))
+      all += "; nodes of " + one.of.name() + " are taken back after " +
+             readable(*one.of.on.reclaimed) + " on average";
+  return all;
 }
 
 known<money> run::cost(duration held_for) const {

@@ -66,6 +66,9 @@ struct run {
   [[nodiscard]] gpuplan::known<gpuplan::energy> energy(gpuplan::duration held_for) const;
 };
 
+/// "; nodes of spot are taken back after 24 h on average", of clusters whose file says so.
+[[nodiscard]] std::string reclaims(const request& asked, const std::vector<run>& runs);
+
 /// The run of these steps, simulated 20,000 times. Throws `guides::bad_request`.
 [[nodiscard]] run run_of(const request& asked,
                          const failure_rate& rate,

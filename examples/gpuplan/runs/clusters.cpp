@@ -169,6 +169,7 @@ named_cluster made_of(const cluster_words& given,
       on.price_per_gpu =
           dated_price{*stated->price_per_gpu, stated->date.c_str(), stated->source.c_str()};
     made.carbon_g_per_kWh = stated->carbon_g_per_kWh;
+    made.reclaimed = stated->reclaimed;
     has_number = true;
   }
   if (listed != nullptr) {

@@ -62,6 +62,7 @@ struct named_cluster {
   gpuplan::cluster on{};
   gpuplan::device_efficiency efficiency{};
   gpuplan::known<double> carbon_g_per_kWh{};
+  gpuplan::known<gpuplan::duration> reclaimed{};                // of a node, as the file has it
   bool states_network = false;                                  // else `usual_network`
   std::shared_ptr<const gpuplan::io::stated_cluster> stated{};  // whose texts `on` points to
 };

@@ -57,7 +57,8 @@ CLI::Validator grams_of_region() {
         std::vector<std::string> names;
         for (const catalog::grid_intensity& each : catalog::grid_intensities)
           names.emplace_back(each.id);
-        return "no region of this name; grams, or one of " + joined(names) + " are taken";
+        return io::printable(text) + " is no region that is known; grams, or one of " +
+               joined(names) + " are taken";
       },
       "");
 }
@@ -109,23 +110,32 @@ void set_listed_prices(const cluster_words& given, std::vector<named_cluster>& c
   for (named_cluster& one : clusters) {
     const io::listed_price* least = nullptr;
     std::vector<std::string> others;
+    std::vector<std::string> regions;  // that have a price of it
+    const auto add = [](std::vector<std::string>& to, const std::string& name) {
+      if (std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
+    };
     const auto price_of = [&](const io::listed_price& of) -> const known<price>& {
       return given.spot ? of.spot : of.on_demand;
     };
     for (const io::listed_price& each : read.prices) {
       if (each.gpu == nullptr || std::string(each.gpu->id) != one.on.gpu.id) {
-        if (std::find(others.begin(), others.end(), each.accelerator) == others.end())
-          others.push_back(each.accelerator);
+        add(others, each.accelerator);
         continue;
       }
-      if (!price_of(each) || (!given.region.empty() && each.region != given.region)) continue;
+      if (!price_of(each)) continue;
+      if (!given.region.empty() && each.region != given.region) {
+        add(regions, each.region);
+        continue;
+      }
       if (least == nullptr || *price_of(each) < *price_of(*least)) least = &each;
     }
     if (least == nullptr)
       throw bad_request(option + "it has no" + (given.spot ? " spot" : "") + " price of " +
                         one.on.gpu.id +
                         (given.region.empty() ? "" : " in " + io::printable(given.region)) +
-                        (others.empty() ? "" : "; other GPUs are " + joined(others)));
+                        (!regions.empty() ? "; --region takes " + joined(regions)
+                         : others.empty() ? ""
+                                          : "; other GPUs are " + joined(others)));
     one.on.price_per_gpu = dated_price{*price_of(*least), "the list", "--price-list"};
   }
 }

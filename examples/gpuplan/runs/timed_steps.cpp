@@ -3,6 +3,8 @@
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/parameters.hpp>
+#include <gpuplan/precision.hpp>
 #include <gpuplan/result.hpp>
 
 #include <CLI/CLI.hpp>
@@ -19,16 +21,20 @@ using namespace gpuplan;
 namespace io = gpuplan::io;
 using guides::bad_request;
 
-// A weight and what the optimizer keeps of it, as one GPU would have them all.
+// A weight and what the optimizer keeps of it, as one GPU would have them all. Of adapters, which
+// are saved without the model beneath them, likewise.
 known<bytes> checkpoint_of(const stated_step& stated) {
-  if (stated.named.setup.trains.what != training::full) return {};
+  const trainable& trains = stated.named.setup.trains;
+  if (trains.what == training::frozen) return {};
   training_setup whole = stated.named.setup;
   whole.parallelism = {};
   whole.framework.engine.is = &engine_classes::ddp;
   const transformer_memory memory{whole, 0};
   if (!validate(memory) || !validate(memory, batch_plan{})) return {};
   const memory_breakdown parts = memory.breakdown({});
-  return parts.weights + parts.optimizer_states;
+  if (trains.what != training::adapters) return parts.weights + parts.optimizer_states;
+  const auto adapters = static_cast<double>(trainable_parameters(whole.model, trains));
+  return adapters * bits_per_element(trains.adapters.weights) / 8 * 1_B + parts.optimizer_states;
 }
 
 timed_run measured(const timed_words& given) {
@@ -119,9 +125,11 @@ void add_timed_options(CLI::App& app, timed_words& to) {
 }
 
 void add_checkpoint_option(CLI::App& app, timed_words& to, const std::string& group) {
-  app.add_option("--checkpoint",
-                 to.checkpoint,
-                 "What one takes (default: the model's weights and what the optimizer keeps)")
+  app.add_option(
+         "--checkpoint",
+         to.checkpoint,
+         "What one takes (default: the model's weights, or its adapters, and what the optimizer "
+         "keeps)")
       ->transform(guides::byte_count(1, std::int64_t{1} << 60))
       ->type_name("SIZE")
       ->group(group);

@@ -31,8 +31,9 @@ struct stated_cluster {
   known<price> price_per_gpu{};           // and then the date on which it was true
   known<power> power_per_gpu{};           // with its share of host and cooling
   known<double> carbon_g_per_kWh{};
-  std::string date{};    // "2026-08-27"
-  std::string source{};  // who asks the price
+  known<duration> reclaimed{};  // of a preemptible node, on average until it is taken back
+  std::string date{};           // "2026-08-27"
+  std::string source{};         // who asks the price
 };
 
 /// The clusters of a file in the order of their names, or what is wrong with it: one of both.
@@ -155,10 +156,12 @@ class cluster_reader {
       return number(key, is, 1, 1e5, [&](double given) { made_.power_per_gpu = given * 1_W; });
     if (key == "carbon_g_per_kWh")
       return number(key, is, 0, 1e5, [&](double given) { made_.carbon_g_per_kWh = given; });
+    if (key == "reclaimed_hours")
+      return number(key, is, 1e-2, 1e8, [&](double given) { made_.reclaimed = given * 1_h; });
     why_ = printable(made_.name) + "." + printable(key) +
            " is no key of a cluster; taken are gpu, system, nodes, gpus_per_node, "
            "gpus_per_link_domain, network_GBps, link_GBps, price_per_gpu_hour, power_W, "
-           "carbon_g_per_kWh, date and source";
+           "carbon_g_per_kWh, reclaimed_hours, date and source";
   }
 };
 
@@ -179,6 +182,7 @@ class cluster_reader {
 ///     source = "our own account"
 ///     power_W = 350                # of a GPU with its share of host and cooling
 ///     carbon_g_per_kWh = 380       # of the grid's CO2
+///     reclaimed_hours = 40         # of a preemptible node, on average until it is taken back
 ///
 /// Refused, with the key, what it is and what would be taken: other keys, values that are no such
 /// thing, and what must be there and is not; what is no TOML, with the line; a file without a
