@@ -206,6 +206,86 @@ TEST_CASE("degrees, micro-batches and GPUs that are none or too many are named")
   STATIC_CHECK(is_out_of_bounds(cluster, fact::devices, 4 * too_many));
 }
 
+namespace {
+
+template <class Change>
+constexpr bool is_taken(const Change& change) {
+  plan_request asked = request(4);
+  change(asked);
+  return static_cast<bool>(validate(asked));
+}
+constexpr bool takes_most_of_every_degree() {
+  for (known<range<std::int64_t>> plan_space::*degree : {&plan_space::gpus,
+                                                         &plan_space::tensor_parallel,
+                                                         &plan_space::pipeline_parallel,
+                                                         &plan_space::virtual_pipeline,
+                                                         &plan_space::context_parallel,
+                                                         &plan_space::expert_parallel,
+                                                         &plan_space::data_parallel,
+                                                         &plan_space::accumulation})
+    if (!is_taken([&](plan_request& asked) {
+          asked.space.*degree = range<std::int64_t>{1, too_many - 1};
+        }))
+      return false;
+  return true;
+}
+
+// Whether a request without prices is refused for that.
+constexpr bool lacks_prices(plan_goal goal, bool on_several, known<money> most) {
+  plan_request asked = request(4);
+  asked.on.price_per_gpu = {};
+  asked.goal = goal;
+  asked.at_most = most;
+  asked.samples = 1000;
+  const cluster_choice other{asked.on, asked.efficiency};
+  if (on_several) asked.others = std::span(&other, 1);
+  const failure why = validate(asked).why();
+  return why.code == errc::not_known && why.at_fault() == fact::price_per_gpu;
+}
+constexpr bool asks_for_prices_where_money_decides() {
+  for (const plan_goal goal :
+       {plan_goal::least_time, plan_goal::least_money, plan_goal::least_memory})
+    for (const bool on_several : {false, true}) {
+      const bool compares = goal == plan_goal::least_money && on_several;
+      if (!lacks_prices(goal, on_several, 1_usd)) return false;
+      if (lacks_prices(goal, on_several, {}) != compares) return false;
+    }
+  return true;
+}
+constexpr bool lacks_samples(known<duration> time, known<money> most, std::int64_t samples) {
+  plan_request asked = with(request(4), samples, time);
+  asked.at_most = most;
+  const failure why = validate(asked).why();
+  return why.code == errc::not_known && why.at_fault() == fact::samples;
+}
+
+}  // namespace
+
+TEST_CASE("what is just within its bounds is taken") {
+  STATIC_CHECK(takes_most_of_every_degree());
+  STATIC_CHECK(is_taken([](plan_request& asked) { asked.space.micro_batch = {1, too_many - 1}; }));
+  STATIC_CHECK(is_taken([](plan_request& asked) {
+    asked.space.zero_stage = range<std::int64_t>{0, 3};
+  }));
+  STATIC_CHECK(is_taken([](plan_request& asked) {
+    asked.on.nodes = (too_many - 1) / 4;
+    asked.on.between_nodes = 200_GBps;
+  }));
+  STATIC_CHECK(is_taken([](plan_request& asked) { asked.effective_batch = 1; }));
+  STATIC_CHECK(!is_taken([](plan_request& asked) { asked.effective_batch = {0, 4}; }));
+  STATIC_CHECK(!is_taken([](plan_request& asked) { asked.samples = -1; }));
+  STATIC_CHECK(is_taken([](plan_request& asked) { asked.straggler_slowdown = 1; }));
+  STATIC_CHECK(!is_taken([](plan_request& asked) { asked.straggler_slowdown = 0.99; }));
+}
+
+TEST_CASE("prices are asked for where money decides, and samples where a limit is on the run") {
+  STATIC_CHECK(asks_for_prices_where_money_decides());
+  STATIC_CHECK(lacks_samples(60_s, {}, 0));
+  STATIC_CHECK(lacks_samples({}, 1_usd, 0));
+  STATIC_CHECK(!lacks_samples({}, {}, 0));
+  STATIC_CHECK(!lacks_samples(60_s, 1_usd, 1));
+}
+
 TEST_CASE("a layout that no degree is searched of is checked too") {
   CONSTEXPR failure context =
       flaw_with([](plan_request& asked) { asked.setup.parallelism.context_parallel = 0; });

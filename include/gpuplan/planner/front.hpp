@@ -36,21 +36,16 @@ template <memory_of_setups MemoryOf>
     return failure(errc::out_of_bounds).about(fact::front_goal);
   plan_front front;
   double left = budget.size().value();
-  while (front.count < plan_front::most_plans) {
+  for (;;) {
     const auto found = plan_training(request, bytes::from_value(left), memory_of, 1);
     if (!found && front.count == 0) return found.why();
-    if (!found) {
-      front.is_whole = true;
-      break;
-    }
+    if (!found) front.is_whole = true;
+    if (!found || front.count == plan_front::most_plans) break;
     const training_plan& best = found->best();
     front.plans[front.count++] = best;
     const double needed = best.required.value();
+    // Where nothing is left, that is refused like memory in which no plan fits.
     left = step > 0 ? needed * (1 - step) : needed - (needed > 0x1p52 ? needed * 0x1p-52 : 1);
-    if (left <= 0) {
-      front.is_whole = true;
-      break;
-    }
   }
   return front;
 }

@@ -269,8 +269,7 @@ class limit_finder {
     for (std::size_t at = 0; at <= request_.others.size(); ++at) {
       const plan_request here = request_on(asked.request, at);
       const std::int64_t all = total_gpus(here.on);
-      const std::int64_t now =
-          here.space.gpus && here.space.gpus->high() < all ? here.space.gpus->high() : all;
+      const std::int64_t now = here.space.gpus ? smaller(here.space.gpus->high(), all) : all;
       const std::int64_t in_node = here.on.gpus_per_node;
       const auto on_any = [&](std::int64_t from, std::int64_t to) {
         plan_request more = here;
