@@ -425,6 +425,21 @@ void compare(plan_request request,
                     same_layout(all->plans[at], answer->plans[at]));
 }
 
+// Not all layers have experts, or see the whole sequence.
+void differ_by_layer(plan_request& request, std::vector<training_setup>& setups) {
+  const auto change = [&](transformer& model) {
+    if (model.moe.num_experts != 0) {
+      model.moe.moe_layer_step = 2;
+    } else {
+      model.sliding_window = 64;
+      model.global_layer_step = 3;
+    }
+  };
+  change(request.setup.model);
+  for (training_setup& setup : setups) change(setup.model);
+  request.setups = setups;
+}
+
 // Whose hosts take long, and the longer the more nodes a pipeline or a group is in.
 stack_estimate slow_stack() {
   stack_estimate stack;
@@ -443,10 +458,12 @@ TEST_CASE("branch and bound finds what brute force finds, in 2,500 random spaces
   dice roll{std::mt19937_64(1)};
   dice stacks{std::mt19937_64(2)};
   dice batches{std::mt19937_64(3)};
+  dice layers{std::mt19937_64(4)};
   tally sums;
   std::vector<training_setup> setups;
   for (int space = 0; space < 2500; ++space) {
     plan_request request = random_request(roll, setups);
+    if (layers.one_in(4)) differ_by_layer(request, setups);
     for (auto* of_batch : {&request.space.data_parallel, &request.space.accumulation})
       if (batches.one_in(8)) {
         const std::int64_t least = batches.from(1, 3);

@@ -165,3 +165,41 @@ TEST_CASE("a space of more layouts than a planner has room for has the best plan
   CHECK(found->best().per_sample() == least);
   CHECK(found->evaluated + found->excluded >= plans);  // those that do not fit, too
 }
+
+namespace {
+
+// Enough for any plan.
+struct little_memory {
+  affine_memory operator()(const training_setup&) const { return {.fixed = 1_GB}; }
+};
+
+}  // namespace
+
+// 10,080 layers have many divisors, and each is a number of stages and of chunks.
+TEST_CASE("one family of more layouts than there is room for has the best plan of its parts") {
+  plan_request asked = question(catalog::gpt2, catalog::megatron_lm, 16384);
+  asked.setup.model.num_hidden_layers = 10'080;
+  asked.on.nodes = 16384;
+  asked.on.gpus_per_node = 1;
+  asked.effective_batch = {10'080, 20'160};
+  asked.space = {.gpus = range<std::int64_t>{1, 10'080},
+                 .pipeline_parallel = range<std::int64_t>{1, 10'080},
+                 .virtual_pipeline = range<std::int64_t>{1, 10'080},
+                 .zero_stage = range<std::int64_t>{0, 1},
+                 .micro_batch = {1, 1},
+                 .data_parallel = range<std::int64_t>{1, 1}};
+  const auto found = plan_training(asked, 2_GB, little_memory{}, 1);
+  REQUIRE(found);
+  std::int64_t plans = 0;
+  double least = 1e300;
+  for (std::int64_t first = 1; first <= 10'080; first *= 2) {
+    asked.space.pipeline_parallel = range<std::int64_t>{first, 2 * first - 1};
+    const auto part = plan_training(asked, 2_GB, little_memory{}, 1);
+    if (!part) continue;
+    plans += part->evaluated + part->excluded;
+    if (part->best().per_sample().value() < least) least = part->best().per_sample().value();
+  }
+  MESSAGE(plans, " plans");
+  CHECK(found->best().per_sample().value() == least);
+  CHECK(found->evaluated + found->excluded == plans);
+}

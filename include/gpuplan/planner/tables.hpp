@@ -118,7 +118,6 @@ class plan_tables {
       find_families(domain, times_of, setup, layouts);
     flaw_ = layouts.flaw();
     has_too_many_layouts_ = layouts.has_too_many();
-    has_too_many_ = has_too_many_ || has_too_many_layouts_;
   }
 
   // Whether bounds are worked out.
@@ -198,10 +197,11 @@ class plan_tables {
                             const TimesOf& times_of,
                             plan_family family,
                             family_layouts& layouts) {
-    has_too_many_ = has_too_many_ || family_count_ == most_families || layouts.has_too_many();
+    if (family_count_ == most_families) has_too_many_ = true;
     if (has_too_many_) return;
     layouts.find(domain, family);
-    if (layouts.size() == 0) return;
+    has_too_many_ = layouts.has_too_many();
+    if (has_too_many_ || layouts.size() == 0) return;
     has_layouts_ = true;
     find_bounds(domain, times_of, layouts, family);
     if (family.bounds == 0) return;
