@@ -132,31 +132,44 @@ struct gradients_wanted {
   constexpr bool any() const { return values || weights; }
 };
 
-// Of layers: those that train, or those before them where the last ones train. Adapters stand in
-// every layer, so that gradients go through all: of the first layer's inputs that is too many.
-constexpr gradients_wanted gradients_in_layers(const trainable& trains, bool that_train) {
+// Whether the table that is read before the layers trains, maybe as the head that it is too.
+constexpr bool trains_table(const training_setup& setup) {
+  const trainable& trains = setup.trains;
+  const bool is_tied = setup.model.has_tied_head();
   switch (trains.what) {
+    case training::full:
+      return true;
+    case training::head:
+      return is_tied;
+    case training::last_layers:
+      return is_tied && trains.tied_head;
+    case training::adapters:
+      return trains.adapters.copy_embedding || trains.adapters.targets.embedding;
+    case training::frozen:
+      break;
+  }
+  return false;
+}
+// Of layers: those that train, or those before them where the last ones train. Gradients go through
+// all to a table that trains. Adapters stand in every layer, so that they do too: of the first
+// layer's inputs that is too many.
+constexpr gradients_wanted gradients_in_layers(const training_setup& setup, bool that_train) {
+  switch (setup.trains.what) {
     case training::full:
       return {};
     case training::adapters:
       return {true, false};
     case training::last_layers:
-      return {that_train, that_train};
+      return {that_train || trains_table(setup), that_train};
     case training::head:
     case training::frozen:
       break;
   }
-  return {false, false};
+  return {trains_table(setup), false};
 }
 // Of what is before the layers: the table.
 constexpr gradients_wanted gradients_before_layers(const training_setup& setup) {
-  const trainable& trains = setup.trains;
-  const bool is_tied = setup.model.has_tied_head();
-  const bool table = trains.what == training::full || (trains.what == training::head && is_tied) ||
-                     (trains.what == training::last_layers && is_tied && trains.tied_head) ||
-                     (trains.what == training::adapters &&
-                      (trains.adapters.copy_embedding || trains.adapters.targets.embedding));
-  return {trains.what == training::full, table};
+  return {setup.trains.what == training::full, trains_table(setup)};
 }
 // And of the head.
 constexpr gradients_wanted gradients_behind_layers(const training_setup& setup) {
@@ -169,7 +182,7 @@ constexpr gradients_wanted gradients_behind_layers(const training_setup& setup) 
     case training::last_layers:
       return {true, !setup.model.has_tied_head() || trains.tied_head};
     case training::head:
-      return {false, true};
+      return {trains_table(setup), true};
     case training::frozen:
       break;
   }
@@ -830,7 +843,7 @@ constexpr double recomputed_share(const training_setup& setup, std::int64_t stag
                                                  bool windowed,
                                                  bool trains = true,
                                                  layer_kernels* kernels = nullptr) {
-  const detail::gradients_wanted wanted = detail::gradients_in_layers(setup.trains, trains);
+  const detail::gradients_wanted wanted = detail::gradients_in_layers(setup, trains);
   detail::cost_visitor visitor(setup, on, micro_batch, wanted, kind == layer_kind::cross);
   visitor.kernels = kernels;
   visitor.windowed = windowed;

@@ -584,7 +584,7 @@ class step_composer {
             layers_[crosses ? 1 : 0][static_cast<int>(kind)][has_window ? 1 : 0][trains ? 0 : 1] =
                 time_of(cost,
                         parameters,
-                        gradients_in_layers(setup_.trains, trains),
+                        gradients_in_layers(setup_, trains),
                         kind == layer_kind::cross,
                         crosses);
       }

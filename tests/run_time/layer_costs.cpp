@@ -1,0 +1,234 @@
+// What layers take on one rank, against what flops.hpp counts and against what ranks, micro-batches
+// and passes must have alike: whatever the model.
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/flops.hpp>
+#include <gpuplan/time/layers.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include "check.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+// Nothing but FLOPs takes time, one second each; each block of queries finds an SM.
+constexpr kernel_rates flops_alone{.linear = 1,
+                                   .linear_bytes = 2,
+                                   .half = 1,
+                                   .attention_forward = 1,
+                                   .attention_backward = 1,
+                                   .bytes = detail::infinity,
+                                   .elements = detail::infinity,
+                                   .in_waves = false,
+                                   .sms = 1};
+
+layer_cost of_layers(const training_setup& setup, std::int64_t micro_batch) {
+  layer_cost sum;
+  const transformer& model = setup.model;
+  for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer)
+    sum =
+        sum + cost_of_layer(
+                  setup, flops_alone, micro_batch, model.kind_of(layer), model.is_windowed(layer));
+  for (std::int64_t layer = 0; layer < model.num_decoder_layers; ++layer)
+    sum = sum + cost_of_layer(setup, flops_alone, micro_batch, layer_kind::cross, false);
+  return sum;
+}
+layer_cost of_all(const training_setup& setup, std::int64_t micro_batch) {
+  return of_layers(setup, micro_batch) + cost_of_input(setup, flops_alone, micro_batch) +
+         cost_of_output(setup, flops_alone, micro_batch);
+}
+
+training_setup setup_of(const transformer& model) {
+  const std::int64_t positions = model.position_rows;
+  return {.model = model,
+          .sequence_length = model.kind == model_kind::vision    ? 0
+                             : positions != 0 && positions < 512 ? 64
+                                                                 : 512,
+          .precision = bf16_pure};
+}
+
+bool near(double a, double b, double within = 1e-9) {
+  return detail::abs(a - b) <= within * detail::abs(b);
+}
+
+// Models of one stack of layers without further predictions, whose shape is known.
+template <class Visit>
+void for_each_model(const Visit& visit) {
+  for (const catalog::published_model& each : catalog::models) {
+    if (!each.has_shape || each.shape->mtp_layers != 0) continue;
+    CAPTURE(std::string(each.id));
+    visit(setup_of(*each.shape));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a step over every model takes the operations that are counted, whatever trains") {
+  trainable adapters{.what = training::adapters};
+  adapters.adapters.targets = {.query = true, .value = true, .up = true, .down = true};
+  adapters.adapters.rank = 8;
+  int compared = 0;
+  for (const trainable& trains : {trainable{},
+                                  trainable{.what = training::head},
+                                  trainable{.what = training::frozen},
+                                  adapters})
+    for_each_model([&](training_setup setup) {
+      // Of a pooler, a dense layer before the head and images' patches one of both says more.
+      const transformer& model = setup.model;
+      if (trains.what != training::full &&
+          (model.kind != model_kind::decoder || model.embedding_dim != 0 ||
+           model.head != head_kind::language_model))
+        return;
+      setup.trains = trains;
+      const flop_counts counted = flops(setup.model,
+                                        {.sequence_length = setup.sequence_length,
+                                         .trains = trains,
+                                         .pairs = attention_pairs::visible,
+                                         // of adapters one layer too many
+                                         .input_requires_grad = trains.what == training::adapters});
+      double between_tokens = 0;  // which the backward pass computes anew
+      for (const operator_kind kind : {operator_kind::scores,
+                                       operator_kind::weighted_values,
+                                       operator_kind::recurrence,
+                                       operator_kind::convolution})
+        between_tokens += counted[kind].backward;
+      const layer_cost whole = of_all(setup, 3);
+      const int what = static_cast<int>(trains.what);
+      CAPTURE(what);
+      CHECK(near(whole.forward.products + whole.forward.attention, 3 * counted.forward().value()));
+      CHECK(near(whole.backward.products, 3 * (counted.backward().value() - between_tokens)));
+      // Scores, three products for the gradients of what they are of, and values'.
+      const double of_layers = between_tokens == 0 ? 0 : 2.5 * whole.forward.attention;
+      CHECK(near(whole.backward.attention, of_layers));
+      ++compared;
+    });
+  CHECK(compared > 500);
+}
+
+namespace {
+
+// As Transformer Engine does it; without biases, whose gradients each rank sums.
+void fuse(training_setup& setup) {
+  setup.framework = catalog::megatron_transformer_engine;
+  setup.framework.costs.element_traffic = 1;
+  transformer& model = setup.model;
+  model.attention_bias = model.attention_out_bias = model.mlp_bias = model.fused_qkv = false;
+  model.moe.router_bias = false;
+}
+
+}  // namespace
+
+TEST_CASE("ranks share a layer's work, and exchange nothing where they are alone") {
+  int divided = 0;
+  for_each_model([&](training_setup setup) {
+    fuse(setup);
+    const transformer& model = setup.model;
+    const layer_cost whole = of_layers(setup, 2);
+    CHECK(whole.forward.reductions + whole.backward.reductions == 0);
+    CHECK(whole.forward.routings + whole.backward.routings == 0);
+    CHECK(whole.forward.passed_on + whole.backward.passed_on == 0);
+    const auto layers = static_cast<double>(model.layers());
+    const bool has_experts = model.moe.num_experts != 0;
+    for (const std::int64_t tensor : {1, 2})
+      for (const std::int64_t context : {1, 2, 4}) {
+        if (model.num_attention_heads % tensor != 0 || model.key_value_heads() % tensor != 0)
+          continue;
+        setup.parallelism = {.tensor_parallel = tensor,
+                             .expert_parallel = has_experts ? tensor : 1,
+                             .context_parallel = context,
+                             .sequence_parallel = true};
+        const layer_cost part = of_layers(setup, 2);
+        const auto ranks = static_cast<double>(tensor * context);
+        CAPTURE(tensor);
+        CAPTURE(context);
+        CHECK(near(ranks * part.forward.products, whole.forward.products));
+        CHECK(near(ranks * part.backward.products, whole.backward.products));
+        CHECK(near(ranks * part.backward.weights, whole.backward.weights));
+        CHECK(near(ranks * part.forward.attention, whole.forward.attention));
+        if (!model.is_latent()) {  // each rank norms all that heads share
+          CHECK(near(ranks * part.forward.elements, whole.forward.elements));
+          CHECK(near(ranks * part.backward.elements, whole.backward.elements));
+        }
+        CHECK(part.forward.operators == whole.forward.operators);
+        CHECK(part.backward.operators == whole.backward.operators);
+        CHECK(part.forward.reductions == part.backward.reductions);
+        CHECK((part.forward.reductions > 0) == (tensor > 1));
+        CHECK(part.forward.reductions <= 3 * layers);
+        CHECK(part.forward.routings == part.backward.routings);
+        CHECK((part.forward.routings > 0) == (tensor > 1 && has_experts));
+        CHECK(part.forward.routings <= 2 * layers);
+        CHECK((part.forward.passed_on > 0) == (context > 1));
+        ++divided;
+      }
+  });
+  CHECK(divided > 900);
+}
+
+TEST_CASE(
+    "a ring passes on the keys and values of all other ranks, and with them their gradients") {
+  for (const transformer& model : {catalog::gpt2, catalog::llama_3_8b, catalog::mixtral_8x7b_v0_1})
+    for (const std::int64_t ranks : {2, 4, 8}) {
+      training_setup setup = setup_of(model);
+      setup.parallelism.context_parallel = ranks;
+      // Of two bytes each, of a micro-batch of 3.
+      const std::int64_t of_token = 2 * 2 * model.key_value_heads() * model.query_dim();
+      const std::int64_t others = 3 * setup.sequence_length / ranks * (ranks - 1);
+      const pass_cost forward = of_layers(setup, 3).forward;
+      const pass_cost backward = of_layers(setup, 3).backward;
+      const auto expected = static_cast<double>(others * of_token * model.num_hidden_layers);
+      CHECK(near(forward.passed_on, expected));
+      CHECK(near(backward.passed_on, 2 * expected));
+    }
+}
+
+TEST_CASE("dropout of a fused layer writes a mask of a byte for each element of the stream") {
+  for_each_model([&](training_setup setup) {
+    fuse(setup);
+    const layer_cost without = of_layers(setup, 2);
+    setup.dropout = 0.1;
+    const layer_cost with = of_layers(setup, 2);
+    const double masks = with.forward.elements - without.forward.elements;
+    const double stream = 2 * static_cast<double>(setup.model.hidden_size) *
+                          static_cast<double>(tokens_of_sequence(setup, false));
+    // Once or twice a layer, of decoders that read an encoder three times.
+    const double each = masks / stream / static_cast<double>(setup.model.layers());
+    CHECK((each >= 1 - 1e-9 && each <= 3 + 1e-9));
+    CHECK(near(masks / stream, detail::floor(masks / stream + 0.5)));
+    CHECK(with.backward.elements >= without.backward.elements + masks);
+    CHECK(with.forward.operators == without.forward.operators);
+  });
+}
+
+namespace {
+
+// What a layer of LLaMA moves however few its tokens.
+double moved_of_weights(const training_setup& setup) {
+  const auto moved = [&](std::int64_t micro_batch) {
+    return cost_of_layer(setup, flops_alone, micro_batch, layer_kind::dense, false)
+        .forward.elements;
+  };
+  return 2 * moved(1) - moved(2);
+}
+
+}  // namespace
+
+TEST_CASE("weights are cast for each micro-batch under autocast, and four-bit ones made whole") {
+  const double weights = 4096.0 * (4096 + 1024 + 1024 + 4096) + 3 * 4096.0 * 14336;
+  training_setup setup = setup_of(catalog::llama_3_8b);
+  setup.framework = catalog::torch_gpt;
+  const double rounding = 1e-6 * weights;
+  CHECK(detail::abs(moved_of_weights(setup)) < rounding);
+  setup.precision = bf16_mixed;
+  CHECK(near(moved_of_weights(setup), weights * (4 + 2)));
+  setup.trains.what = training::adapters;
+  CHECK(near(moved_of_weights(setup), weights * (4 + 2)));
+  // Codes of half a byte, a scale of four bytes for 64 of them, and the matrix in bf16.
+  setup.trains.adapters.base = {.block = 64};
+  CHECK(near(moved_of_weights(setup), weights * (0.5 + 4.0 / 64 + 2) / dequantising_share));
+  setup.precision = bf16_pure;
+  CHECK(near(moved_of_weights(setup), weights * (0.5 + 4.0 / 64 + 2) / dequantising_share));
+}
