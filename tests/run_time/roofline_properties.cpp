@@ -77,6 +77,38 @@ TEST_CASE("parts add up, and none is below nothing") {
   }
 }
 
+TEST_CASE("a step's curve by its accumulation is the sum of its parts, and never below its bound") {
+  dice roll{std::mt19937_64{21}};
+  int waits = 0;
+  int waits_for_samples = 0;
+  for (int i = 0; i < 500; ++i) {
+    random_step step = roll_step(roll);
+    if (roll.coin())
+      step.model.loader =
+          sample_loader{.per_sample = 1_MB * static_cast<double>(roll.from(1, 4000)),
+                        .per_node = 4_GBps,
+                        .prefetches = roll.coin()};
+    if (roll.coin()) step.model.setup.parallelism.virtual_pipeline = 2;
+    const detail::step_line line = detail::step_composer(step.model, step.plan).line();
+    detail::step_curve settled = line.curve();
+    settled.settle();
+    const std::int64_t stages = step.model.setup.parallelism.pipeline_parallel;
+    for (const std::int64_t many : {stages, 2 * stages, 4 * stages, 64 * stages}) {
+      const step_breakdown parts = line.at(many);
+      const double total = parts.total().value();
+      const auto is_total = [&](double time) { return detail::abs(time - total) <= 1e-11 * total; };
+      CHECK(is_total(line.curve()(many)));
+      CHECK(is_total(line.curve_at(many)(many)));
+      CHECK(is_total(settled(many)));
+      CHECK(static_cast<double>(many) * line.at_least(many) <= total * (1 + 1e-12));
+      waits += parts.bubble > 0_s ? 1 : 0;
+      waits_for_samples += parts.data > 0_s ? 1 : 0;
+    }
+  }
+  CHECK(waits > 300);
+  CHECK(waits_for_samples > 300);
+}
+
 TEST_CASE("one GPU alone exchanges nothing") {
   dice roll{std::mt19937_64{20}};
   for (int i = 0; i < 1000; ++i) {
