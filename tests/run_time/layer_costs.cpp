@@ -63,6 +63,13 @@ void for_each_model(const Visit& visit) {
     CAPTURE(std::string(each.id));
     visit(setup_of(*each.shape));
   }
+  transformer mixing = catalog::llama_3_8b;
+  mixing.mamba = {.num_heads = 64, .head_dim = 64, .state_size = 128, .n_groups = 8};
+  mixing.linear = {
+      .num_key_heads = 16, .key_head_dim = 128, .num_value_heads = 32, .value_head_dim = 128};
+  mixing.num_hidden_layers = 6;
+  mixing.hybrid_pattern = {"M-*GM-"};
+  visit(setup_of(mixing));
 }
 
 }  // namespace
@@ -99,7 +106,10 @@ TEST_CASE("a step over every model takes the operations that are counted, whatev
       const layer_cost whole = of_all(setup, 3);
       const int what = static_cast<int>(trains.what);
       CAPTURE(what);
-      CHECK(near(whole.forward.products + whole.forward.attention, 3 * counted.forward().value()));
+      // Convolutions are read and written in the kernels of the state.
+      const double forward =
+          counted.forward().value() - counted[operator_kind::convolution].forward;
+      CHECK(near(whole.forward.products + whole.forward.attention, 3 * forward));
       CHECK(near(whole.backward.products, 3 * (counted.backward().value() - between_tokens)));
       // Scores, three products for the gradients of what they are of, and values'.
       const double of_layers = between_tokens == 0 ? 0 : 2.5 * whole.forward.attention;
@@ -201,6 +211,22 @@ TEST_CASE("dropout of a fused layer writes a mask of a byte for each element of 
     CHECK(with.backward.elements >= without.backward.elements + masks);
     CHECK(with.forward.operators == without.forward.operators);
   });
+}
+
+TEST_CASE("a lookup reads a row of each token and writes it, and dropout once more") {
+  training_setup setup = setup_of(catalog::llama_3_8b);
+  const double row = 2 * 512 * 4096 * 2.0;  // of two sequences, in bytes
+  CHECK(cost_of_input(setup, flops_alone, 2).forward.elements == 2 * row);
+  setup.dropout = 0.1;
+  CHECK(cost_of_input(setup, flops_alone, 2).forward.elements == 4 * row);
+  // Each gradient is read, and added to its row, whose sum is of four bytes.
+  CHECK(cost_of_input(setup, flops_alone, 2).backward.elements == 3 * row + row / 2 * 4);
+  CHECK(cost_of_input(setup, flops_alone, 2).forward.reductions == 0);
+  setup.parallelism.tensor_parallel = 2;  // of which each has a part of the table
+  CHECK(cost_of_input(setup, flops_alone, 2).forward.reductions == 1);
+  CHECK(cost_of_input(setup, flops_alone, 2).backward.reductions == 0);
+  setup.trains.what = training::frozen;
+  CHECK(cost_of_input(setup, flops_alone, 2).backward.elements == 0);
 }
 
 namespace {

@@ -175,6 +175,55 @@ struct little_memory {
 
 }  // namespace
 
+namespace {
+
+// What a micro-batch and accumulation take, which is its floor too; counts those that do not fit.
+struct memory_as_its_floor {
+  static constexpr double budget = 20e9;
+
+  struct model {
+    std::int64_t* too_large = nullptr;
+    double each = 0;
+
+    double size(const batch_plan& plan) const {
+      return each * static_cast<double>(plan.micro_batch) *
+             (8 + static_cast<double>(plan.accumulation));
+    }
+    bytes required(const batch_plan& plan) const {
+      *too_large += size(plan) > budget ? 1 : 0;
+      return bytes::from_value(size(plan));
+    }
+  };
+  std::int64_t* too_large = nullptr;
+
+  model operator()(const training_setup& setup) const {
+    return {too_large, setup.recompute == recompute_mode::full ? 1e8 : 4e8};
+  }
+  bytes at_least(const training_setup& setup, const batch_plan& plan) const {
+    return bytes::from_value((*this)(setup).size(plan));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("memory is not asked for a plan that its floor refuses") {
+  for (const plan_goal goal : {plan_goal::least_time, plan_goal::least_memory})
+    for (const range<std::int64_t>& gpus : {range<std::int64_t>{8}, range<std::int64_t>{1, 8}}) {
+      plan_request asked = question(catalog::llama_3_8b, catalog::megatron_lm, 8);
+      asked.effective_batch = {250, 256};
+      asked.space.gpus = gpus;
+      asked.goal = goal;
+      std::int64_t too_large = 0;
+      const auto found = plan_training(asked,
+                                       bytes::from_value(memory_as_its_floor::budget),
+                                       memory_as_its_floor{&too_large},
+                                       8);
+      REQUIRE(found);
+      CHECK(found->count == 8);
+      CHECK(too_large == 0);
+    }
+}
+
 // 10,080 layers have many divisors, and each is a number of stages and of chunks.
 TEST_CASE("one family of more layouts than there is room for has the best plan of its parts") {
   plan_request asked = question(catalog::gpt2, catalog::megatron_lm, 16384);
