@@ -185,7 +185,10 @@ TEST_CASE("pieces add up to each part of the step, and what is bound to all of i
       with[static_cast<int>(one.of)] += one.bound > 0_s ? 1 : 0;
     }
     CHECK(bound == doctest::Approx(why.step.value()).epsilon(1e-9));
+    const int zero_stage = step.model.setup.parallelism.zero_stage;
     for (const time_piece& piece : why.pieces()) {
+      // Ranks that share nothing gather no weights, be it behind other work.
+      if (piece.cause == time_cause::weights) CHECK(zero_stage > 0);
       CHECK(piece.time().value() >= -1e-9 * why.step.value());
       CHECK(piece.amount >= 0);
       CHECK(piece.hidden >= -1e-9 * why.step.value());

@@ -204,3 +204,12 @@ TEST_CASE("accumulations need the stages as a divisor where chunks take turns, a
   CHECK(static_cast<bool>(validate(with(2), {.accumulation = 4})));
   CHECK(validate(with(2), {.accumulation = 3}).why().code == errc::not_a_multiple);
 }
+
+TEST_CASE("a step takes the devices of the cluster at most") {
+  const roofline_time model = on_one_node(catalog::llama_3_8b, {.tensor_parallel = 2});
+  CHECK(static_cast<bool>(validate(model, {.data_parallel = 4})));
+  const failure why = validate(model, {.data_parallel = 5}).why();
+  CHECK(why.code == errc::out_of_bounds);
+  CHECK((why[fact::devices] == 10 && why[fact::at_most] == 8));
+  CHECK(validate(model, {.data_parallel = std::int64_t{1} << 62}).why().code == errc::overflow);
+}
