@@ -118,6 +118,52 @@ std::int64_t kept(const training_setup& setup, const batch_plan& plan) {
 
 }  // namespace
 
+// Every how many layers one is unlike the others, and how many are so in front.
+TEST_CASE("few layers and micro-batches stand for many, whatever differs between them") {
+  training_setup titan{.model = small_llama(),
+                       .sequence_length = 256,
+                       .precision = bf16_mixed,
+                       .parallelism = {.zero_stage = 3},
+                       .framework = catalog::torchtitan};
+  titan.model.tied_embeddings = false;
+  std::vector<named_setup> all = setups();
+  for (const std::int64_t period : {1, 2, 3}) {
+    titan.recompute = recompute_mode::full;
+    titan.recompute_period = period;
+    all.push_back({"torchtitan, some recomputed", titan, 4});
+    titan.recompute = recompute_mode::none;
+    all.push_back({"torchtitan", titan, 4});
+  }
+  training_setup windowed = llama;
+  windowed.framework = catalog::hugging_face_gemma_3;
+  windowed.model = catalog::gemma_3_1b;
+  all.push_back({"Gemma 3", windowed});
+  windowed.recompute = recompute_mode::full;
+  all.push_back({"Gemma 3, recomputed", windowed});
+  int compared = 0;
+  for (named_setup& one : all)
+    for (const std::int64_t layers : {2, 5, 8, 13, 14}) {
+      one.setup.model.num_hidden_layers = layers;
+      for (const std::int64_t accumulation : {1, 2, 7}) {
+        const batch_plan plan{2, one.data_parallel, accumulation};
+        const transformer_memory memory{one.setup};
+        if (!validate(memory) || !validate(memory, plan)) continue;
+        CAPTURE(one.name);
+        CAPTURE(layers);
+        CAPTURE(accumulation);
+        const step_peaks told = peaks_of(one.setup, plan);
+        const step_peaks whole = detail::replayed_peaks(one.setup, plan, layers, {}).by_moment();
+        for (int moment = 0; moment < step_moments; ++moment)
+          // Of two layers none is between others.
+          if (moment != static_cast<int>(step_moment::middle_layer))
+            CHECK(told.at[moment].total == whole.at[moment].total);
+        CHECK(told.peak() == whole.peak());
+        ++compared;
+      }
+    }
+  CHECK(compared > 150);
+}
+
 TEST_CASE("memory never falls as batch, sequence or layers grow") {
   for (const named_setup& one : setups()) {
     CAPTURE(one.name);
