@@ -1,4 +1,5 @@
 #include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/precision.hpp>
@@ -119,4 +120,15 @@ TEST_CASE("a layer whose activations are on the host keeps nothing, its input in
   // What the first layer reads, the model holds.
   const double input = 2.0 * 4 * tokens * hidden;
   CHECK(activations_of(12, 0) - activations_of(12, 1) == of_a_layer - input);
+}
+
+TEST_CASE("products read one cast both ways from Blackwell on") {
+  const auto reads_both_ways = [](const gpu_spec& gpu) {
+    return transformer_memory_of{}.on(gpu).reads_casts_both_ways;
+  };
+  CHECK(!reads_both_ways(catalog::h100_sxm5_80gb));
+  CHECK(reads_both_ways(catalog::b200_sxm));
+  CHECK(reads_both_ways(catalog::rtx_5090));
+  CHECK(!reads_both_ways(catalog::mi300x));  // of another maker
+  CHECK(transformer_memory_of{.fragmentation = 0.25}.on(catalog::b200_sxm).fragmentation == 0.25);
 }
