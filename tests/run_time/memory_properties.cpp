@@ -5,11 +5,15 @@
 #include <gpuplan/memory/profile.hpp>
 #include <gpuplan/solver.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
+#include "random_model.hpp"
 
 using namespace gpuplan;
 
@@ -189,6 +193,55 @@ TEST_CASE("memory never falls as batch, sequence or layers grow") {
                   setup.model.num_hidden_layers = layers;
                   plan = {2, one.data_parallel, 1};
                 });
+  }
+}
+
+namespace {
+
+// The higher one of lines.
+struct kinked {
+  std::vector<std::pair<std::int64_t, std::int64_t>> lines;  // at zero, and by how much each rises
+  std::int64_t* asked = nullptr;
+
+  std::int64_t at(std::int64_t micro_batch) const {
+    std::int64_t most = 0;
+    for (const auto& [from, rise] : lines) most = std::max(most, from + rise * micro_batch);
+    return most;
+  }
+  std::int64_t operator()(std::int64_t micro_batch) const {
+    ++*asked;
+    return at(micro_batch);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("lines are found where there are one, two or more of them, by few questions") {
+  dice roll{std::mt19937_64(5)};
+  for (int round = 0; round < 3000; ++round) {
+    std::int64_t asked = 0;
+    kinked memory{{{roll.from(1, 1'000'000), roll.from(0, 100'000)}}, &asked};
+    const std::int64_t last = roll.one_in(4) ? roll.from(2, 70) : roll.from(70, 100'000);
+    const auto count = static_cast<int>(roll.from(1, 4));
+    for (int line = 1; line < count; ++line) {
+      // Meets the one before it somewhere, and rises more.
+      const auto [from, rise] = memory.lines.back();
+      const std::int64_t meets = roll.from(1, last);
+      const std::int64_t more = roll.from(1, 100'000);
+      memory.lines.emplace_back(from - more * meets, rise + more);
+    }
+    const detail::rising_lines found = detail::line_finder<kinked>(memory).find(last);
+    CAPTURE(round);
+    CAPTURE(last);
+    CHECK(asked <= (count == 1 ? 15 : count == 2 ? 30 : 120));
+    double worst = 0;
+    for (std::int64_t at = 1; at <= last; at += at < 100 ? 1 : roll.from(1, last / 50 + 1)) {
+      const auto is = static_cast<double>(memory.at(at));
+      worst = std::max(worst, std::abs(found.at(static_cast<double>(at)) / is - 1));
+    }
+    // One line in full, others within what a profile is known to be off.
+    CHECK(worst <= (count == 1 ? 1e-12 : 0x1p-9));
+    CHECK(found.at(static_cast<double>(last)) == static_cast<double>(memory.at(last)));
   }
 }
 

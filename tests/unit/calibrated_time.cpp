@@ -106,6 +106,23 @@ constexpr bool timed_parts_are_met() {
          near(step.optimizer.value(), 7e-3, 1e-12);
 }
 
+// What `validate` says of each factor alone.
+constexpr bool all_factors_are(double value, errc code) {
+  for (double time_factors::*const factor : detail::time_parts) {
+    calibrated_time time{.model = model_of(2)};
+    time.factors.*factor = value;
+    if (validate(time).why().code != code) return false;
+  }
+  return true;
+}
+
+TEST_CASE("factors are numbers from 0 on") {
+  STATIC_CHECK(all_factors_are(0, errc::none));
+  STATIC_CHECK(all_factors_are(0.5, errc::none));
+  STATIC_CHECK(all_factors_are(-0.1, errc::negative));
+  STATIC_CHECK(all_factors_are(detail::infinity, errc::not_finite));
+}
+
 TEST_CASE("parts that were timed take that long") {
   STATIC_CHECK(timed_parts_are_met());
   CONSTEXPR roofline_time model = model_of(2);

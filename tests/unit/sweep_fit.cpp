@@ -336,3 +336,16 @@ TEST_CASE("bad shares and lines") {
   STATIC_CHECK(batches_in({0.5, 1.5}, 8_GB, memory).why().code == errc::out_of_bounds);
   STATIC_CHECK(batches_in({0.5, 1}, 1_GB, memory).why().code == errc::exceeds_gpu_memory);
 }
+
+TEST_CASE("a share of the saturation throughput is from 0 to 1") {
+  CONSTEXPR affine_time line{.fixed = 3_ms, .per_sample = 1_ms};
+  STATIC_CHECK(*batch_at_saturation(line, 0) == 1);
+  STATIC_CHECK(*batch_at_saturation(line, 0.5) == 3);
+  STATIC_CHECK(*batch_at_saturation(line, 0.75) == 9);
+  CONSTEXPR failure below = batch_at_saturation(line, -0.5).why();
+  STATIC_CHECK(below.code == errc::out_of_bounds);
+  STATIC_CHECK(below[fact::percent] == -50 && below[fact::at_least] == 0);
+  STATIC_CHECK(batch_at_saturation(line, 1).why()[fact::at_most] == 99);
+  STATIC_CHECK(batch_at_saturation(line, 1.5).why()[fact::at_most] == 100);
+  STATIC_CHECK(*batch_at_saturation({.per_sample = 1_ms}, 1) == 1);
+}

@@ -109,6 +109,19 @@ TEST_CASE("a breakdown adds up, and its fragmentation is a share") {
                bytes::from_value(8'619'549'484.0));
 }
 
+TEST_CASE("fragmentation and channels have bounds, which are told") {
+  CONSTEXPR failure less = validate(transformer_memory{gpt2, -0.1}).why();
+  STATIC_CHECK(less.code == errc::out_of_bounds);
+  STATIC_CHECK(less[fact::at_least] == 0 && less[fact::at_most] == 10);
+  STATIC_CHECK(validate(transformer_memory{gpt2, 0}) && validate(transformer_memory{gpt2, 10}));
+  STATIC_CHECK(!validate(transformer_memory{gpt2, 10.1}));
+  CONSTEXPR failure none = validate(transformer_memory{.setup = gpt2, .channels = 0}).why();
+  STATIC_CHECK(none[fact::at_least] == 1 && none[fact::at_most] == 1024);
+  STATIC_CHECK(validate(transformer_memory{.setup = gpt2, .channels = 1}));
+  STATIC_CHECK(validate(transformer_memory{.setup = gpt2, .channels = 1024}));
+  STATIC_CHECK(!validate(transformer_memory{.setup = gpt2, .channels = 1025}));
+}
+
 TEST_CASE("several devices need memory for what they send") {
   CONSTEXPR transformer_memory memory{gpt2};
   CONSTEXPR memory_breakdown alone = memory.breakdown({.micro_batch = 1});
