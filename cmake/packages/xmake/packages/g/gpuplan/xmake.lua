@@ -3,7 +3,7 @@ package("gpuplan")
     set_kind("library", {headeronly = true})
     set_description("Plan GPU training at compile time: memory, batch, learning rate, time, money")
     set_license("BSL-1.0")
-    set_sourcedir(path.join(os.scriptdir(), "..", "..", "..", "..", ".."))
+    set_sourcedir(path.join(os.scriptdir(), "..", "..", "..", "..", "..", ".."))
 
     add_deps("boost >=1.74", {configs = {units = true}})
 
