@@ -1,4 +1,8 @@
-# spack repo add cmake/packages/spack && spack install gpuplan
+# spack repo add cmake/packages/spack/spack_repo/gpuplan && spack install gpuplan
+import pathlib
+
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+
 from spack.package import *
 
 
@@ -6,9 +10,11 @@ class Gpuplan(CMakePackage):
     """Plan GPU training at compile time: memory, batch, learning rate, time, money."""
 
     homepage = "https://gpuplan.example"
+    # The clone that this file lies in; a package of Spack's own takes the archive of a release instead.
+    git = pathlib.Path(__file__).resolve().parents[7].as_uri()
     license("BSL-1.0")
 
-    version("main")
+    version("main", branch="main")
 
     variant("program", default=True, description="Build the program gpuplan")
 
