@@ -557,7 +557,6 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
   return sum;
 }
 
-/// The parameters of a composite model that train: each part's, and connectors and others that do.
 /// The parameters of the adapters beside what leads on from a part; beside as many such layers for
 /// each layer of it that is tapped.
 [[nodiscard]] constexpr std::int64_t adapter_parameters(const component& part) {
@@ -567,6 +566,7 @@ constexpr std::int64_t parameters_of_pooler(const transformer& model) {
   return part.next.adapters.rank * widths * (1 + part.model.image.tapped.count);
 }
 
+/// The parameters of a composite model that train: each part's, and connectors and others that do.
 /// Precondition: `validate` accepts the model.
 [[nodiscard]] constexpr std::int64_t trainable_parameters(const composite_model& model) {
   std::int64_t sum = model.others_train ? model.other_parameters : 0;
