@@ -130,27 +130,50 @@ std::string said(const word<Value> (&words)[Count], const Value& value) {
   return {};
 }
 
+std::string who_runs(const training_setup& setup) { return io::who_runs(setup, "--framework"); }
+
+// Whether ranks that the options ask for can share a model of this code.
+bool divides(const framework& software, const training_setup& given, const parallelism& ranks) {
+  training_setup setup = given;
+  setup.framework = software;
+  setup.parallelism = ranks;
+  setup.precision = *recipe_named("bf16", software.engine.is);
+  setup.parallelism.zero_stage = usual_zero_stage(*software.engine.is);
+  return static_cast<bool>(validate(setup));
+}
+bool shares_experts(const framework& software, const training_setup& given) {
+  return divides(software, given, {.expert_parallel = given.parallelism.expert_parallel});
+}
+
+// Those that have the degrees which this code has not: "; --framework megatron-core divides it so".
+std::string who_divides(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const parallelism ranks{.tensor_parallel = layout.tensor_parallel,
+                          .pipeline_parallel = layout.pipeline_parallel,
+                          .expert_parallel = layout.expert_parallel,
+                          .virtual_pipeline = layout.virtual_pipeline,
+                          .context_parallel = layout.context_parallel};
+  std::string names;
+  for (const catalog::named_framework& one : catalog::frameworks)
+    if (divides(one.framework, setup, ranks))
+      names += (names.empty() ? "" : ", ") + std::string(one.name);
+  return names.empty() ? std::string() : "; --framework " + names + " can divide it so";
+}
+
 // Of what its code has not, the code is said, which may have been chosen for the model.
 template <class T>
 void check(const result<T>& valid, const training_setup& setup) {
   if (valid) return;
   const bool is_of_code = valid.why().code == errc::no_such_code;
+  const fact at_fault = valid.why().at_fault();
+  const bool is_of_ranks = at_fault == fact::pipeline_parallel ||
+                           at_fault == fact::tensor_parallel ||
+                           at_fault == fact::context_parallel ||
+                           at_fault == fact::expert_parallel || at_fault == fact::virtual_pipeline;
   throw bad_request((is_of_code ? setup.framework.name + std::string(": ") : std::string()) +
-                        failure_text(valid.why()).c_str(),
+                        failure_text(valid.why()).c_str() +
+                        (is_of_code && is_of_ranks ? who_divides(setup) : std::string()),
                     valid.why());
-}
-
-std::string who_runs(const training_setup& setup) { return io::who_runs(setup, "--framework"); }
-
-// Whether the ranks that the options ask for can share the experts of a model of this code.
-bool shares_experts(const framework& software, const training_setup& given) {
-  training_setup setup = given;
-  setup.framework = software;
-  setup.parallelism = {};
-  setup.parallelism.expert_parallel = given.parallelism.expert_parallel;
-  setup.precision = *recipe_named("bf16", software.engine.is);
-  setup.parallelism.zero_stage = usual_zero_stage(*software.engine.is);
-  return static_cast<bool>(validate(setup));
 }
 
 // By its name; else as transformers calls the model's, or where that does not run it or cannot
