@@ -748,6 +748,15 @@ TEST_CASE("what does not fit is told in the unit of what would") {
   CHECK(!has(why, "MB"));
 }
 
+TEST_CASE("where the model's own code has no pipeline, those that have are named") {
+  const std::string why = refusal_of(
+      "time", {"llama-3-8b", "--gpu", "h100-sxm", "--gpus", "16", "--pipeline-parallel", "16"});
+  CHECK(
+      has(why, "LlamaForCausalLM: pipeline_parallel 16 is not taken beside layers decoder; 1 is"));
+  CHECK(has(why, "--framework megatron-core, "));
+  CHECK(has(why, " can divide it so"));
+}
+
 TEST_CASE("clusters of a file have their GPUs, network, price, power and carbon") {
   const temporary_file file(
       "[cloud]\ngpu = 'h100-sxm'\ngpus_per_node = 8\nnodes = 2\nprice_per_gpu_hour = 3\n"
