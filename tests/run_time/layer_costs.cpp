@@ -258,3 +258,35 @@ TEST_CASE("weights are cast for each micro-batch under autocast, and four-bit on
   setup.precision = bf16_pure;
   CHECK(near(moved_of_weights(setup), weights * (0.5 + 4.0 / 64 + 2) / dequantising_share));
 }
+
+TEST_CASE("biases' gradients are sums, which take as many times as long as a device's sums do") {
+  training_setup setup = setup_of(catalog::gpt2);
+  setup.framework = catalog::torch_gpt;
+  const auto moved = [&](double sums) {
+    kernel_rates on = flops_alone;
+    on.sums = sums;
+    return cost_of_layer(setup, on, 2, layer_kind::dense, false).backward.elements;
+  };
+  // Of queries, keys and values, of attention's output, and of the MLP's two.
+  const double biases = 2 * 512 * 768 * (3 + 1 + 4 + 1.0) * 2;
+  CHECK(near(moved(3) - moved(1), 2 * biases));
+  CHECK(moved(0.5) == moved(1));
+}
+
+TEST_CASE("Megatron-LM's fused softmax takes multiples of four heads") {
+  training_setup setup = setup_of(catalog::gpt2);
+  setup.attention = attention_kernel::eager;
+  setup.model.num_attention_heads = 6;
+  const auto operators = [&](std::int64_t micro_batch) {
+    return cost_of_layer(setup, flops_alone, micro_batch, layer_kind::dense, false)
+        .forward.operators;
+  };
+  for (const framework* software : {&catalog::megatron_lm, &catalog::llm_foundry}) {
+    setup.framework = *software;
+    const bool fuses = software->implementation.fuses_softmax;
+    CHECK(fuses == (software == &catalog::megatron_lm));
+    CHECK(operators(4) == operators(2));
+    CHECK((operators(2) < operators(1)) == fuses);
+    CHECK((operators(2) == operators(1)) == !fuses);
+  }
+}
