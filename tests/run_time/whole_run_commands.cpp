@@ -493,7 +493,7 @@ TEST_CASE("a checkpoint of adapters is theirs, without the model beneath them") 
                   "100000"};
   const json row = rows_of("run", run + words{"--lora", "128"})[0];
   // 319,815,680 in fp32, as PEFT counts them, and AdamW's two moments of each.
-  CHECK(number(row, "checkpoint_GiB") == near(319'815'680 * 12 / std::pow(2, 30)));
+  CHECK(number(row, "checkpoint_GiB") == near(319'815'680 * 12.0 / std::pow(2, 30)));
 }
 
 TEST_CASE("prices are the least that a cloud lists") {
