@@ -175,7 +175,8 @@ struct engine {
   std::int64_t bucket_bytes = 25 << 20;       // bucket_cap_mb
   bool gradients_are_views = false;           // gradient_as_bucket_view
 
-  // fully_shard: false sets set_requires_gradient_sync(False) for all micro-batches but the last
+  // FSDP: false is no_sync, or set_requires_gradient_sync(False), for all micro-batches but the
+  // last
   bool reduces_every_micro_batch = true;
   bool keeps_last_layer = false;  // whole, to its backward: reshard_after_forward=False of it
   bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers

@@ -97,6 +97,25 @@ TEST_CASE("what does not fit, contradicts itself, or is not understood is said")
   CHECK(has(o.out, "zero_optimization.foo"));
 }
 
+TEST_CASE("FSDP accumulates as Accelerate does, and of FSDP 1 what is not known is FSDP 2's") {
+  const std::string launched = "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\n";
+  const auto made_of = [&](const std::string& more) {
+    return configured(
+        {io::read_training_file("accelerate.yaml", launched),
+         io::read_training_file("a.yaml", "gradient_accumulation_steps: 4\n" + more)});
+  };
+  const engine waits = made_of("").setup.framework.engine;
+  CHECK(waits.is == &engine_classes::fsdp1);
+  CHECK_FALSE(waits.reduces_every_micro_batch);
+  const engine reduces =
+      made_of("accelerator_config: {gradient_accumulation_kwargs: {sync_each_batch: true}}\n")
+          .setup.framework.engine;
+  CHECK(reduces.reduces_every_micro_batch);
+  const io::configured_training adapted = made_of("use_peft: true\nlora_r: 16\n");
+  CHECK(adapted.setup.framework.engine.is == &engine_classes::fsdp2);
+  CHECK(adapted.setup.precision.reduced == number_format::bf16);
+}
+
 TEST_CASE("weights have the format that a file states, and what none states is said") {
   const auto made_of = [](const std::string& more) {
     return configured({io::read_training_file("a.yaml", "bf16: true\nuse_peft: false\n" + more)});
@@ -113,7 +132,9 @@ TEST_CASE("weights have the format that a file states, and what none states is s
   CHECK(half.setup.precision == bf16_under_autocast);
   CHECK_FALSE(assumes(half, "weights in"));
   CHECK(made_of("dtype: float32\n").setup.precision == bf16_mixed);
-  CHECK(made_of("dtype: bfloat16\nfsdp: true\n").setup.precision == bf16_mixed);
+  precision_recipe by_fsdp = bf16_mixed;
+  by_fsdp.reduced = number_format::bf16;
+  CHECK(made_of("dtype: bfloat16\nfsdp: true\n").setup.precision == by_fsdp);
   CHECK(assumes(made_of("dtype: bfloat16\nfsdp: true\n"), "Accelerate casts what fsdp2 shares"));
 
   const auto adapters_of = [](const std::string& more) {
@@ -122,7 +143,7 @@ TEST_CASE("weights have the format that a file states, and what none states is s
   CHECK(assumes(adapters_of(""), "the frozen weights in bf16, as they are stored"));
   CHECK(adapters_of("dtype: bfloat16\n").setup.precision == bf16_under_autocast);
   CHECK(adapters_of("dtype: float32\n").setup.precision == bf16_mixed);
-  CHECK(adapters_of("fsdp: true\n").setup.precision == bf16_mixed);
+  CHECK(adapters_of("fsdp: true\n").setup.precision == by_fsdp);
   const auto bytes_of = [](const io::configured_training& made) {
     REQUIRE_MESSAGE(made, made.why);
     return transformer_memory{made.setup}.breakdown(made.plan).weights;

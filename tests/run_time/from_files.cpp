@@ -204,6 +204,27 @@ TEST_CASE("options count before files") {
   CHECK(same == targets);
 }
 
+TEST_CASE("files accumulate as Accelerate does, as gpuplan check has them") {
+  const temporary_file how(launch);
+  const auto required = [&](const std::string& more) {
+    const temporary_file what("per_device_train_batch_size: 1\ngradient_accumulation_steps: 4\n" +
+                              more);
+    const json rows =
+        answer_of("memory", {"llama-3.2-1b", "--from", how.name(), what.name(), "--gpu", "h100"})
+            .rows;
+    const json checked =
+        answer_of("check", {how.name(), what.name(), "--model", "llama-3.2-1b", "--gpu", "h100"})
+            .rows;
+    double said = 0;
+    for (const json& row : checked)
+      if (row["key"] == "required_GiB") said = row["value"].get<double>();
+    CHECK(rows[0]["required_GiB"].get<double>() == doctest::Approx(said));
+    return said;
+  };
+  CHECK(required("") >
+        required("accelerator_config: {gradient_accumulation_kwargs: {sync_each_batch: true}}\n"));
+}
+
 TEST_CASE("the batch that files say is kept on other GPUs") {
   const temporary_file file(script);
   const auto accumulation = [&](const words& more) {

@@ -585,6 +585,8 @@ named_setup setup_of(const arguments& given) {
   choose_trained(given, made.setup);
   choose_sharding(given, made.setup);
   choose_precision(given, made.setup);
+  if (!given.from.empty() && io::framework_of_tool(given.files.tool) == nullptr)
+    io::reduce_as_accelerate(given.files.config, made.setup);
   if (made.setup.composite != nullptr && made.setup.trains.what == training::adapters) {
     made.parts = adapted_parts(made.setup);
     made.setup.composite = made.parts.get();
@@ -636,14 +638,14 @@ void choose_sharding(const arguments& given, training_setup& to) {
     const bool has_stage = stage == io::layout_of(given.files.config).zero_stage ||
                            (one.is->least_zero_stage <= stage && stage <= one.is->most_zero_stage);
     const bool is_of_files = given.sharding.empty() && has_stage &&
-                             given.files.config.engine == one.name &&
+                             io::estimated_engine(given.files.config) == one.name &&
                              io::framework_of_tool(given.files.tool) == nullptr;
     if (given.sharding == one.name || is_of_files) to.framework.engine.is = one.is;
   }
   if (to.framework.engine.is == &engine_classes::ddp && stage >= 2)
     throw bad_request("--sharding ddp: it has no ZeRO stage " + std::to_string(stage));
   if (to.framework.engine.is->gathers_weights && stage < 2)
-    throw bad_request("--sharding " + given.sharding +
+    throw bad_request(std::string("--sharding ") + to.framework.engine.is->name->text +
                       ": it has the ZeRO stages 2 and 3, which --zero gives");
 }
 

@@ -76,11 +76,12 @@ inline void read_parallelism(settings_reader& from, training_config& to) {
                    "exchanges heads for parts of the sequence (Ulysses); the estimate has it as "
                    "context parallelism");
   }
-  if (is_said(to.shard_group) && !hugging_face::is_fsdp(to.engine))
+  if (is_said(to.shard_group) && to.engine != "fsdp2")
     from.remark_on(
         kind::contradicts,
         "parallelism_config",
-        "is there, and distributed_type is not FSDP, without which Accelerate refuses it");
+        "is there, and distributed_type is not FSDP with fsdp_version 2, without which Accelerate "
+        "refuses it");
   from.pass_over_words(prefix,
                        "cp_backend cp_comm_strategy sp_backend sp_seq_length "
                        "sp_seq_length_is_variable sp_attn_implementation");

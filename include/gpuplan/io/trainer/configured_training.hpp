@@ -189,6 +189,28 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.padding_free) to.padding_free = *config.padding_free;
 }
 
+/// The engine that files name; FSDP 2 where it is FSDP 1 and the estimate knows no more of that:
+/// parts that train, weights on the host.
+[[nodiscard]] inline std::string_view estimated_engine(const training_config& config) {
+  const bool trains_parts =
+      config.adapters || config.last_layers || (config.trains && *config.trains != training::full);
+  const bool is_beyond = trains_parts || (config.weights_on_host && *config.weights_on_host);
+  const std::string_view first = engine_classes::fsdp1.name->text;
+  return config.engine == first && is_beyond ? engine_classes::fsdp2.name->text
+                                             : std::string_view(config.engine);
+}
+
+/// Has FSDP's gradients reduced as Accelerate does, under which transformers and the trainers on it
+/// run: in the format of products, which its policy names, and in micro-batches before the last not
+/// at all, unless files say so (`sync_each_batch`).
+inline void reduce_as_accelerate(const training_config& config, training_setup& setup) {
+  engine& by = setup.framework.engine;
+  if (!by.is->gathers_weights) return;
+  by.reduces_every_micro_batch =
+      config.reduces_every_micro_batch && *config.reduces_every_micro_batch;
+  if (setup.precision.autocast()) setup.precision.reduced = setup.precision.compute;
+}
+
 /// The framework of a tool that runs its own layers; nothing of those that run the model's own.
 [[nodiscard]] inline const char* framework_of_tool(std::string_view tool) {
   return tool.starts_with("megatron")     ? "megatron-te"
@@ -431,16 +453,15 @@ class training_builder {
     std::string_view engine = config_.engine;
     const int stage = to_.setup.parallelism.zero_stage;
     if (engine.empty()) engine = stage >= 2 ? "fsdp2" : "ddp";
-    if (engine == "fsdp1" && (config_.adapters || says_yes(config_.weights_on_host))) {
-      engine = "fsdp2";
+    if (estimated_engine(config_) != config_.engine) {
+      engine = estimated_engine(config_);
       assume("engine",
-             "FSDP 2: of FSDP 1 the estimate knows neither adapters nor weights on the host");
+             "FSDP 2: of FSDP 1 the estimate knows neither parts that train nor weights on the "
+             "host");
     }
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;
     software.implementation.liger_kernels = says_yes(config_.liger_kernels);
-    if (software.engine.is->gathers_weights)
-      software.engine.reduces_every_micro_batch = says_yes(config_.reduces_every_micro_batch);
     if (to_.setup.parallelism.optimizer_on_host)
       assume("host_optimizer_rate",
              "an optimizer on a host that reads and writes " +
@@ -458,17 +479,14 @@ class training_builder {
     io::set_step(config_, setup);
     const said_recipe said = recipe_of(config_, setup.trains.what, *setup.framework.engine.is);
     setup.precision = said.is;
-    // Accelerate's policy for FSDP names one format.
-    if (framework_of_tool(tool_) == nullptr && setup.framework.engine.is->gathers_weights &&
-        said.is.autocast())
-      setup.precision.reduced = said.is.compute;
+    if (framework_of_tool(tool_) == nullptr) reduce_as_accelerate(config_, setup);
     to_.assumed.insert(to_.assumed.end(), said.assumed.begin(), said.assumed.end());
   }
 
   void check() {
     const training_setup& setup = to_.setup;
     const engine_class& by = *setup.framework.engine.is;
-    if (says_yes(config_.weights_on_host) && !by.gathers_weights) {
+    if (says_yes(config_.weights_on_host) && !by.offloads_weights) {
       const bool is_accelerates = tool_.find("accelerate") != std::string::npos;
       const std::string key = config_.engine != "deepspeed" ? "weights_on_host"
                               : is_accelerates              ? "offload_param_device"

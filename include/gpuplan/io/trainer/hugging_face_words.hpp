@@ -414,6 +414,7 @@ inline void read_fsdp(settings_reader& from, bool has_policy, int version, train
   else if (said)
     from.remark_on(
         kind::contradicts, path("version"), "is " + std::to_string(*said) + "; 1 and 2 are taken");
+  const bool is_first = to.engine == engine_classes::fsdp1.name->text;
   static constexpr word<int> strategies[] = {{"FULL_SHARD", 3},
                                              {"SHARD_GRAD_OP", 2},
                                              {"NO_SHARD", 0},
@@ -427,7 +428,9 @@ inline void read_fsdp(settings_reader& from, bool has_policy, int version, train
   };
   const std::string reshard = path("reshard_after_forward");
   const value* const reshards = from.find(reshard);
-  if (reshards != nullptr && reshards->text() != nullptr && reshards->text()->size() > 5) {
+  if (is_first && reshards != nullptr) {
+    from.remark_on(kind::contradicts, reshard, "is of FSDP 2; sharding_strategy is taken");
+  } else if (reshards != nullptr && reshards->text() != nullptr && reshards->text()->size() > 5) {
     take_strategy(reshard);
   } else if (const auto is = from.flag(reshard)) {
     to.zero_stage = *is ? 3 : 2;
@@ -440,6 +443,15 @@ inline void read_fsdp(settings_reader& from, bool has_policy, int version, train
   } else if (strategy != nullptr) {
     take_strategy(path("sharding_strategy"));
   }
+  const auto doubt = [&](const char* key, const char* what) {
+    from.remark_on(kind::doubtful, path(key), what);
+  };
+  if (const value* const ahead = from.find(path("backward_prefetch"), true);
+      is_first && (ahead == nullptr || ahead->text() == nullptr ||
+                   (*ahead->text() != "BACKWARD_PRE" && *ahead->text() != "backward_pre")))
+    doubt("backward_prefetch", "is not BACKWARD_PRE; the estimate gathers a layer ahead");
+  if (const auto is = from.flag(path("use_orig_params")); is_first && is && !*is)
+    doubt("use_orig_params", "is false; the estimate is as if it were true");
   for (const char* key : {"offload_params", "cpu_offload"})
     if (const auto is = from.flag(path(key))) to.weights_on_host = to.optimizer_on_host = *is;
   // Where it is false, gradient_checkpointing may still be true.
@@ -461,10 +473,8 @@ inline void read_fsdp(settings_reader& from, bool has_policy, int version, train
                    "is SIZE_BASED_WRAP; the estimate wraps each layer");
   for (const char* key : {"transformer_layer_cls_to_wrap",
                           "min_num_params",
-                          "backward_prefetch",
                           "forward_prefetch",
                           "limit_all_gathers",
-                          "use_orig_params",
                           "sync_module_states",
                           "cpu_ram_efficient_loading",
                           "state_dict_type",

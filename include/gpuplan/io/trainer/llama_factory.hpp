@@ -122,7 +122,7 @@ inline void write_recomputation(settings_writer& to, const training_config& conf
   if (config.engine != "megatron") {
     if (is != recompute_mode::selective)
       to.put("disable_gradient_checkpointing",
-             is == recompute_mode::none || hugging_face::is_fsdp(config.engine));
+             is == recompute_mode::none || config.engine == "fsdp2");
     return;
   }
   to.take(&training_config::recompute);

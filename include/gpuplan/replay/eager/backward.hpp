@@ -92,7 +92,7 @@ constexpr void tape::deliver(const edge& to, value gradient) {
     executes({&there, &*gradient, &there});
     gradient.drop();
   } else {
-    // Flat parameters were split on that stream, and what arrives there is added there.
+    // Autograd goes back on the stream on which a flat parameter was split, and adds there.
     const bool is_flat = gathering_.are_flat && target.parameter != none;
     const auto where = on_stream(is_flat ? streams::weights : stream());
     value sum = make_like(there.size, there.format, there, gradient);

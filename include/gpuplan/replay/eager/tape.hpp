@@ -67,7 +67,7 @@ struct gathered_parameters {
   bool takes_any_gradient = false;       // or that stays in the format in which it arrives
   bool weights_on_host = false;          // parameters take no memory here
   bool keeps_formats = false;            // each is put together in its own
-  bool are_flat = false;                 // parts are of several at once: whoever shares makes both
+  bool are_flat = false;                 // parts are of several at once: the engine makes both
 };
 
 /// The operations of the matrix products of a step: 2 for each multiplication with its addition.

@@ -128,7 +128,7 @@ class flat_parameters final : public sharding {
     int part = eager::none;     // of it, this rank's
     int sum = eager::none;      // of the gradients of micro-batches, whole,
     int part_of_sum = eager::none;
-    bool is_first = false;    // of the gradients that are joined
+    bool is_first = false;    // whether the last gradients were the step's first
     bool is_widened = false;  // the gradient of a rank alone, to the weights' format
     int turn = eager::none;   // when its forward ended, counted
     phase backward = phase::idle;
@@ -370,7 +370,7 @@ class flat_parameters final : public sharding {
   element reduced_;
   bool frees_after_forward_;
   bool clips_;
-  int zero_ = eager::none;  // what a norm begins with, once one was asked for
+  int zero_ = eager::none;  // FSDP's _zero_scalar, which stays from the first norm on
   int root_ = eager::none;
   growing_array<unit> units_{};
   growing_array<int> members_{};          // parameters, unit by unit,
