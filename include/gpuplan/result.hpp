@@ -195,7 +195,7 @@ struct named_fact {
 /// An error with its facts. All members are public so that it can be a template argument, which is
 /// how the facts get into a compile error.
 struct failure {
-  static constexpr int most_facts = 6;
+  static constexpr int most_facts = 8;
 
   errc code = errc::none;
   unsigned count = 0;  // of the facts in use

@@ -42,6 +42,10 @@ constexpr failure flaw_of_lengths(const training_setup& setup) {
                    {{fact::sequence_length, setup.sequence_length},
                     {fact::at_least, frames},
                     {fact::at_most, frames}});
+  if (const std::int64_t least = setup.model.audio.least_samples(); setup.sequence_length < least)
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::sequence_length, setup.sequence_length},
+                   named_fact{fact::at_least, least});
   // Layers: a model has no more.
   const auto flaw_of_layers = [](named_fact count, std::int64_t least) -> failure {
     if (count.value >= least && count.value <= most_layers) return {};

@@ -223,6 +223,13 @@ struct audio_input {
     while (count < most && conv_dim[count] != 0) ++count;
     return count;
   }
+  /// The samples of a waveform that become one place; 0 of none.
+  [[nodiscard]] constexpr std::int64_t least_samples() const {
+    std::int64_t samples = convolutions() == 0 ? 0 : 1;
+    for (int at = convolutions(); at-- > 0;)
+      samples = (samples - 1) * conv_stride[at] + conv_kernel[at];
+    return samples;
+  }
 
   friend constexpr bool operator==(const audio_input&, const audio_input&) = default;
 };

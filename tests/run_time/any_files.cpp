@@ -268,7 +268,8 @@ TEST_CASE("the precision of Accelerate's file counts where the trainer's argumen
   const read_config launched = read_training_file(
       "b.yaml",
       "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\nfsdp_config:\n"
-      "  fsdp_activation_checkpointing: true\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n");
+      "  fsdp_version: 2\n  fsdp_activation_checkpointing: true\n  fsdp_auto_wrap_policy: "
+      "TRANSFORMER_BASED_WRAP\n");
   const read_config both = merged({arguments, launched});
   CHECK(both.remarks.empty());
   CHECK(says(both.config.precision, training_precision::bf16));

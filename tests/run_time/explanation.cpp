@@ -137,7 +137,8 @@ TEST_CASE("likewise with dropout, a padding mask and layers computed again") {
     if (validate(setup))
       check_pieces(setup, {.micro_batch = 2});
     else
-      CHECK(setup.model.relative_attention_buckets != 0);
+      CHECK((setup.model.relative_attention_buckets != 0 ||
+             setup.framework.layers().has_gradients_beside));
   }
 }
 

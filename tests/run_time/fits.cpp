@@ -120,7 +120,9 @@ TEST_CASE("a model in Megatron's code is compared by its ways") {
   CHECK(shared["gpus"] == 4);
   CHECK(bytes_of(shared["memory_at_1_GiB"]) <
         bytes_of(row_of(dense, "bf16", "none")["memory_at_1_GiB"]) / 3);
-  CHECK(has(ran({"gpt-oss-20b"}).out, "the code of Megatron-Core, Transformer Engine"));
+  CHECK(has(ran({"gpt-oss-20b", "--framework", "megatron-te"}).out,
+            "the code of Megatron-Core, Transformer Engine"));
+  CHECK(has(ran({"gpt-oss-20b"}).out, "the code of transformers, GptOssForCausalLM"));
 }
 
 TEST_CASE("verdicts of a model agree with each other") {

@@ -86,9 +86,10 @@ TEST_CASE("without reductions gradients stay whole") {
     setup.framework.engine.reduces_every_micro_batch = false;
     const std::int64_t whole = replay(setup, plan)->peak.requested;
     const std::int64_t count = parameters(setup.model).total();
-    // Those of the layers in bf16, less what a rank has of their sums in fp32.
+    // Those of the layers, in the format of products or of the reduction, less what a rank has of
+    // their sums.
     CHECK(whole - reduced > count);
-    CHECK(whole - reduced < 2 * count);
+    CHECK(whole - reduced < 4 * count);
   }
 }
 

@@ -210,10 +210,12 @@ TEST_CASE("files accumulate as Accelerate does, as gpuplan check has them") {
     const temporary_file what("per_device_train_batch_size: 1\ngradient_accumulation_steps: 4\n" +
                               more);
     const json rows =
-        answer_of("memory", {"llama-3.2-1b", "--from", how.name(), what.name(), "--gpu", "h100"})
+        answer_of("memory",
+                  {"llama-3.2-1b", "--from", how.name(), what.name(), "--gpu", "h100-sxm"})
             .rows;
     const json checked =
-        answer_of("check", {how.name(), what.name(), "--model", "llama-3.2-1b", "--gpu", "h100"})
+        answer_of("check",
+                  {how.name(), what.name(), "--model", "llama-3.2-1b", "--gpu", "h100-sxm"})
             .rows;
     double said = 0;
     for (const json& row : checked)

@@ -145,7 +145,8 @@ TEST_CASE("ranks share a layer's work, and exchange nothing where they are alone
     const bool has_experts = model.moe.num_experts != 0;
     for (const std::int64_t tensor : {1, 2})
       for (const std::int64_t context : {1, 2, 4}) {
-        if (model.num_attention_heads % tensor != 0 || model.key_value_heads() % tensor != 0)
+        if (model.num_attention_heads % tensor != 0 || model.key_value_heads() % tensor != 0 ||
+            (tensor > 1 && model.mamba.num_heads != 0))
           continue;
         setup.parallelism = {.tensor_parallel = tensor,
                              .expert_parallel = has_experts ? tensor : 1,

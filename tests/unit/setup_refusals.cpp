@@ -317,10 +317,10 @@ TEST_CASE("ZeRO stages and what lies on the host") {
     of.parallelism.pipeline_parallel = 1;
     of.parallelism.zero_stage = 2;
   }));
-  STATIC_CHECK(
-      refuses(with(llama, &engine_classes::megatron, 1),
-              "sharding megatron is not taken beside layers llama; ddp, fsdp2 or deepspeed is",
-              [](training_setup&) {}));
+  STATIC_CHECK(refuses(
+      with(llama, &engine_classes::megatron, 1),
+      "sharding megatron is not taken beside layers llama; ddp, fsdp1, fsdp2 or deepspeed is",
+      [](training_setup&) {}));
   STATIC_CHECK(
       refuses(with(megatron, &engine_classes::fsdp2, 3),
               "sharding fsdp2 is not taken beside layers megatron_core; deepspeed, megatron or "
@@ -353,10 +353,10 @@ TEST_CASE("ZeRO stages and what lies on the host") {
 }
 
 TEST_CASE("an engine that the replay has no code for") {
-  STATIC_CHECK(refuses(
-      llama,
-      "sharding of nobody is not taken; ddp, fsdp2, deepspeed, megatron or megatron_fsdp is",
-      [](training_setup& of) { of.framework.engine.is = nullptr; }));
+  STATIC_CHECK(refuses(llama,
+                       "sharding of nobody is not taken; ddp, fsdp1, fsdp2, deepspeed, megatron or "
+                       "megatron_fsdp is",
+                       [](training_setup& of) { of.framework.engine.is = nullptr; }));
 }
 
 TEST_CASE("formats") {

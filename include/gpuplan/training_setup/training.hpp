@@ -146,6 +146,9 @@ constexpr failure flaw_of_training(const training_setup& setup) {
     return failure(
         errc::out_of_bounds,
         {{fact::last_layers, last}, {fact::at_least, 1}, {fact::at_most, model.layers()}});
+  const std::int64_t groups = model.shared.num_hidden_groups;
+  if (setup.trains.what == training::last_layers && groups != 0)
+    return without_code({trains, {fact::num_hidden_groups, groups}, all});
   if (!code.trains_parts && setup.trains.what != training::adapters)
     return without_code({trains, layers, all, {fact::takes, training::adapters}});
   if (setup.trains.what != training::adapters) return {};

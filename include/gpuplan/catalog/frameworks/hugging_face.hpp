@@ -133,6 +133,17 @@ constexpr failure flaw_of_decoder(const transformer& model, const implementation
                      layers);
 }
 
+// Where a token stands, a table of distances alone says.
+constexpr failure flaw_of_t5(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  if (model.relative_attention_buckets == 0)
+    return without_code({{fact::relative_attention_buckets, 0}, layers, {fact::at_least, 1}});
+  if (const failure why = flaw_if_any({{fact::position_rows, model.position_rows}}, layers);
+      failed(why))
+    return why;
+  return flaw_of_all(model, as);
+}
+
 }  // namespace detail
 
 namespace layer_classes {
@@ -165,7 +176,7 @@ inline constexpr layer_class gptj{
 /// Hugging Face's T5.
 inline constexpr layer_class t5{.name = &code_names::t5,
                                 .kind = model_kind::encoder_decoder,
-                                .flaw_of = detail::flaw_of_all,
+                                .flaw_of = detail::flaw_of_t5,
                                 .code = &eager::library_code,
                                 .recomputes_periodically = false,
                                 .recomputes_first_layers = false,

@@ -95,6 +95,7 @@ inline constexpr layer_class bart{.name = &code_names::bart,
                                   .code = &eager::library_code,
                                   .recomputes_periodically = false,
                                   .recomputes_first_layers = false,
+                                  .has_gradients_beside = true,
                                   .reads_targets = true,
                                   .repeats_layers = false};
 /// Hugging Face's Whisper.

@@ -194,10 +194,12 @@ inline void set_step(const training_config& config, training_setup& to) {
 [[nodiscard]] inline std::string_view estimated_engine(const training_config& config) {
   const bool trains_parts =
       config.adapters || config.last_layers || (config.trains && *config.trains != training::full);
-  const bool is_beyond = trains_parts || (config.weights_on_host && *config.weights_on_host);
-  const std::string_view first = engine_classes::fsdp1.name->text;
-  return config.engine == first && is_beyond ? engine_classes::fsdp2.name->text
-                                             : std::string_view(config.engine);
+  const bool offloads = config.weights_on_host && *config.weights_on_host;
+  for (const engine_class* const known : engine_classes::all)
+    if (config.engine == known->name->text && known->gathers_weights &&
+        ((trains_parts && !known->trains_parts) || (offloads && !known->offloads_weights)))
+      return "fsdp2";
+  return config.engine;
 }
 
 /// Has FSDP's gradients reduced as Accelerate does, under which transformers and the trainers on it

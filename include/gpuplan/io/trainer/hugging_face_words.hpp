@@ -393,7 +393,9 @@ inline std::string flaw_of_adapters(const training_config& config) {
 
 /// Whether the engine is one of PyTorch's two that share weights.
 inline bool is_fsdp(std::string_view engine) {
-  return engine == engine_classes::fsdp1.name->text || engine == engine_classes::fsdp2.name->text;
+  for (const engine_class* const known : engine_classes::all)
+    if (engine == known->name->text) return known->gathers_weights;
+  return false;
 }
 
 /// The engine, and FSDP's keys, in `fsdp_config`, with the prefix fsdp_ (Accelerate's) or without
@@ -414,7 +416,7 @@ inline void read_fsdp(settings_reader& from, bool has_policy, int version, train
   else if (said)
     from.remark_on(
         kind::contradicts, path("version"), "is " + std::to_string(*said) + "; 1 and 2 are taken");
-  const bool is_first = to.engine == engine_classes::fsdp1.name->text;
+  const bool is_first = to.engine == "fsdp1";
   static constexpr word<int> strategies[] = {{"FULL_SHARD", 3},
                                              {"SHARD_GRAD_OP", 2},
                                              {"NO_SHARD", 0},
