@@ -80,8 +80,7 @@ inline constexpr const char* llmfit_fork =
 inline constexpr const char* mteb = "embeddings-benchmark/mteb@a905523, n_parameters";
 inline constexpr const char* pythia_card = "EleutherAI/pythia, table of the model card";
 inline constexpr const char* together = "together's Python client, model_param_count";
-inline constexpr const char* counted =
-    "the parameters of transformers 5.23's class, of this shape";
+inline constexpr const char* counted = "the parameters of transformers 5.23's class, of this shape";
 inline constexpr const char* torchvision = "pytorch/vision@07a929e, num_params";
 
 inline constexpr const char* row_of_masks =
