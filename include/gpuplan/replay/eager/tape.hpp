@@ -270,6 +270,19 @@ class tape : public storage_table {
     if (output >= by.outputs) by.outputs = output + 1;
   }
 
+  /// What follows reads the inputs through a node each, of which backward meets the last one when
+  /// all of the unit's gradients are there: `end_backward_of` is told then.
+  constexpr void read_by_unit(int unit, value* inputs, int count) {
+    int last = none;
+    for (int which = 0; which < count; ++which) {
+      if (!inputs[which]->needs_gradient()) continue;
+      last = add_node(node_kind::unit, {&*inputs[which]});
+      nodes[last].argument[0] = none;
+      result_of(last, inputs[which].get());
+    }
+    if (last != none) nodes[last].argument[0] = unit;
+  }
+
   // -- parameters
 
   constexpr int add_parameter(const sizes& size, element format, bool trains) {

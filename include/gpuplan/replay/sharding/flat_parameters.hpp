@@ -72,7 +72,7 @@ class flat_parameters final : public sharding {
     const int at = layer == none ? root_ : layer;
     gather(at);
     for (int which = 0; which < count; ++which) cast_input(inputs[which]);
-    hook(at, inputs, count);
+    t_.read_by_unit(at, inputs, count);
   }
 
   constexpr void after_unit(int layer, const tensor& result) override {
@@ -219,19 +219,6 @@ class flat_parameters final : public sharding {
     const bool changes = gathered_ != weights_ && input->defined() &&
                          (input->format == element::fp32 || is_half(input->format));
     if (changes) input = cast(t_, input, gathered_);
-  }
-
-  // What follows reads the inputs through nodes, of which backward meets the last one once the
-  // unit's gradients are there.
-  constexpr void hook(int at, value* inputs, int count) {
-    int last = none;
-    for (int which = 0; which < count; ++which) {
-      if (!inputs[which]->needs_gradient()) continue;
-      last = t_.add_node(node_kind::unit, {&*inputs[which]});
-      t_.nodes[last].argument[0] = none;
-      t_.result_of(last, inputs[which].get());
-    }
-    if (last != none) t_.nodes[last].argument[0] = at;
   }
 
   constexpr void drop(int& storage) {

@@ -72,7 +72,7 @@ class fully_shard final : public sharding {
     const int at = layer == none ? root_ : layer;
     gather(at);
     take_over(at, true);
-    hook(at, inputs, count);
+    t_.read_by_unit(at, inputs, count);
   }
 
   constexpr void after_unit(int layer, const tensor& result) override {
@@ -159,19 +159,6 @@ class fully_shard final : public sharding {
     const bool changes = (gathered_ != weights_ || is_half(gathered_)) && input->defined() &&
                          (input->format == element::fp32 || is_half(input->format));
     if (changes) input = cast(t_, input, gathered_);
-  }
-
-  // What follows reads the inputs through a node that reduces the unit's gradients once all of
-  // theirs are there: here a node each, of which backward meets the last one first.
-  constexpr void hook(int at, value* inputs, int count) {
-    int last = none;
-    for (int which = 0; which < count; ++which) {
-      if (!inputs[which]->needs_gradient()) continue;
-      last = t_.add_node(node_kind::unit, {&*inputs[which]});
-      t_.nodes[last].argument[0] = none;
-      t_.result_of(last, inputs[which].get());
-    }
-    if (last != none) t_.nodes[last].argument[0] = at;
   }
 
   // Of a rank's part of a unit, as it lies and as it is gathered: a group of several formats is
