@@ -101,14 +101,10 @@ bool compare(const training_setup& setup) {
   const transformer model = built(setup);
   const bool is_ernie = setup.framework.implementation.layers == &layer_classes::ernie_moe;
   const flop_counts each = flops(model, pass_of(setup));
-  // The closed form has a bias of the head, and what is between the layers and that, train with the
-  // head; the codes of ALBERT and ModernBERT leave them. Pegasus has sinusoids where BART has rows.
-  const bool has_other_ends =
-      (setup.trains.what != training::full && setup.trains.what != training::adapters &&
-       setup.model.head_dense && setup.model.head_norm) ||
-      (setup.framework.implementation.sequences.positions == position_table::frozen_sinusoids &&
-       setup.model.position_rows != 0);
-  if (!has_head_of_its_own(setup) && !has_other_ends) {
+  // Pegasus never trains its positions, of which the shape does not say that.
+  const bool has_frozen_rows =
+      setup.framework.implementation.sequences.positions == position_table::frozen_sinusoids;
+  if (!has_head_of_its_own(setup) && !has_frozen_rows) {
     transformer trained = model;
     if (is_ernie) trained.moe.router_bias = false;  // its biases are parameters that never train
     CHECK(counted->trainable == trainable_parameters(trained, setup.trains));

@@ -153,7 +153,7 @@ class text_encoder_code : public hugging_face_code {
     const std::int64_t width = model.token_width();
     const std::int64_t rows = model.vocab_size;
     const bool trains = trains_all() || (!model.tied_embeddings && trains_head());
-    const bool trains_own_bias = trains || adapters.trains_all_biases();
+    const bool trains_own_bias = trains || trains_table() || adapters.trains_all_biases();
     const bool is_first = code().builds_head_first;
     const int first = t.parameters.size();
     build_transform(trains);

@@ -48,7 +48,7 @@ class modernbert_code final : public text_encoder_code {
     return made;
   }
   constexpr void build_behind_layers() override {
-    last_norm_ = norm_module(model.hidden_size, trains_all());
+    last_norm_ = norm_module(model.hidden_size, trains_final_norm());
     const auto charged = t.charge(purpose::buffers);
     for (int kind = 0; kind < kinds_of_layers(); ++kind) {
       frequencies_[kind][0] = frequencies();
