@@ -328,3 +328,36 @@ TEST_CASE("the closed form of T5's two stacks") {
   REQUIRE(validate(transformer_memory{narrow}, plan));
   CHECK(peaks_of(narrow, plan).peak().total == replayed(narrow, plan));
 }
+
+TEST_CASE("what a class would leave its arrays or divide by nothing for is refused") {
+  const auto why_not = [](const training_setup& setup) { return validate(setup).why(); };
+  const training_setup albert{.model = catalog::albert_base_v2,
+                              .sequence_length = 64,
+                              .framework = catalog::hugging_face_albert};
+  CHECK(validate(albert));
+  for (const engine_class* by : {&engine_classes::fsdp1, &engine_classes::fsdp2}) {
+    training_setup shared = albert;
+    shared.framework.engine.is = by;
+    shared.parallelism.zero_stage = 3;
+    CHECK(why_not(shared)[fact::num_hidden_groups] == 1);
+  }
+  training_setup last = albert;
+  last.trains = {.what = training::last_layers, .last_layers = 2};
+  CHECK(why_not(last)[fact::num_hidden_groups] == 1);
+  training_setup sound{.model = catalog::wav2vec2_base_960h,
+                       .sequence_length = 399,
+                       .framework = catalog::hugging_face_wav2vec2};
+  CHECK(why_not(sound)[fact::at_least] == 400);
+  sound.sequence_length = 400;
+  CHECK(replay(sound, {.micro_batch = 1})->peak.requested > 0);
+  const training_setup rows{
+      .model = catalog::bart_base, .sequence_length = 64, .framework = catalog::hugging_face_t5};
+  CHECK(why_not(rows)[fact::at_least] == 1);
+  training_setup reenters{.model = catalog::bart_base,
+                          .sequence_length = 64,
+                          .recompute = recompute_mode::full,
+                          .framework = catalog::hugging_face_bart};
+  CHECK(validate(reenters));
+  reenters.framework.implementation.checkpoints_reenter = true;
+  CHECK(why_not(reenters)[fact::checkpoints_reenter] == 1);
+}

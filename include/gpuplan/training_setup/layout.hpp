@@ -52,6 +52,12 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
     return code.is_pipelined ? taken.runs_pipelines : taken.runs_others;
   };
   if (!runs_it(by)) return with_engines(without_code({sharding, layers}), runs_it);
+  // A group of layers would be gathered and reduced once, and runs several times.
+  const std::int64_t groups = setup.model.shared.num_hidden_groups;
+  if (gathers && groups != 0)
+    return with_engines(
+        without_code({sharding, {fact::num_hidden_groups, groups}}),
+        [&](const engine_class& taken) { return runs_it(taken) && !taken.gathers_weights; });
   const named_fact on_host{fact::optimizer_on_host, layout.optimizer_on_host};
   if (gathers && layout.optimizer_on_host != layout.weights_on_host)
     return without_code({on_host,
