@@ -199,7 +199,8 @@ inline constexpr transformer glm_4_5_air{
     .mtp_layers = 1,
 };
 
-// Models of 2024 and later, as transformers 5.23 reads their config.json.
+// Models of 2024 and later, recalled from their config.json, not read. Their totals are what
+// transformers 5.23 counts in classes of these shapes.
 
 // Every fourth layer rotates nothing.
 inline constexpr transformer smollm3_3b{

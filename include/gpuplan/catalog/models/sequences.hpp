@@ -2,6 +2,8 @@
 
 // Decoders behind encoders, of BART's kin, and those that hear: Whisper, and wav2vec 2.0's
 // encoders.
+// Recalled from their config.json, not read; totals are what transformers 5.23 counts in classes
+// of these shapes.
 
 #include <gpuplan/catalog/models/classic.hpp>
 #include <gpuplan/model.hpp>

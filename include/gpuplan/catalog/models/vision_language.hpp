@@ -2,6 +2,8 @@
 
 // Models that read images and write text: LLaVA, PaliGemma, Gemma 3, Qwen-VL, SmolVLM, InternVL.
 // Parts have the names of their classes' types, and stand in the order of their classes.
+// Recalled from their config.json, not read; totals are what transformers 5.23 counts in classes
+// of these shapes.
 
 #include <gpuplan/catalog/models/gemma.hpp>
 #include <gpuplan/catalog/models/llama.hpp>
