@@ -36,7 +36,9 @@ struct traffic {
   batch_plan plan{.micro_batch = 2, .data_parallel = 4};
   time_terms terms{};
 
-  layout_communication made() const {
+  // What is made refers to this.
+  layout_communication made() const&& = delete;
+  layout_communication made() const& {
     layout_communication of(setup, on, terms);
     of.plan = plan;
     return of;
@@ -128,7 +130,8 @@ TEST_CASE("experts have replicas of their own") {
 }
 
 TEST_CASE("one rank alone exchanges nothing, nor do many that have nothing") {
-  const layout_communication made = traffic{}.made();
+  const traffic of;
+  const layout_communication made = of.made();
   for (const collective what : {collective::all_reduce, collective::all_to_all}) {
     CHECK(made.seconds(what, 1e9, 1, 1) == 0);
     CHECK(made.latency(what, 1e9, 1, 1) == 0);
