@@ -101,14 +101,14 @@ class code final : public model_code {
 
  protected:
   struct of_robot {
-    module weight, bias;
+    nn_module weight, bias;
     std::int64_t out = 0;
   };
   struct block {
-    module norm, query, key, value, out, up, down;
+    nn_module norm, query, key, value, out, up, down;
   };
 
-  constexpr module matrix(std::int64_t out, std::int64_t in) {
+  constexpr nn_module matrix(std::int64_t out, std::int64_t in) {
     return linear_module(out, in, true, true);
   }
   constexpr of_robot matrix_of_robot(std::int64_t in, std::int64_t out) {
@@ -136,7 +136,7 @@ class code final : public model_code {
     const value cosine = compute(t, angle, angle->size, element::fp32);
     return concatenate(t, sine, cosine, 1);
   }
-  constexpr value adapted_norm(const tensor& x, const tensor& time, const module& by) {
+  constexpr value adapted_norm(const tensor& x, const tensor& time, const nn_module& by) {
     value scales, shifts;
     {
       const value both = linear(silu(t, time), by);
@@ -169,7 +169,7 @@ class code final : public model_code {
 
   const std::int64_t batch = plan.micro_batch;
   const std::int64_t width = model.hidden_size;
-  module time_1_{}, time_2_{}, positions_{}, free_{}, last_{};
+  nn_module time_1_{}, time_2_{}, positions_{}, free_{}, last_{};
   of_robot state_1_{}, state_2_{}, action_1_{}, action_2_{}, action_3_{}, out_1_{}, out_2_{};
   growing_array<block> blocks_{};
   value seen_{}, state_{}, actions_{}, robot_{};

@@ -22,7 +22,7 @@ namespace gpuplan::eager {
 enum class layout : unsigned char { whole, rows, columns };
 
 /// A linear layer, a norm or a table: its parameters' places on the tape.
-struct module {
+struct nn_module {
   int weight = none;
   int bias = none;
   eager::layout layout = eager::layout::whole;
@@ -294,16 +294,16 @@ class model_code : public recomputer {
   constexpr void add_numbers(const tensor& table) {
     whole_model->buffers_.push({nullptr, table, t.parameters.size()});
   }
-  constexpr module linear_module(std::int64_t out, std::int64_t in, bool bias, bool trains) {
-    module made;
+  constexpr nn_module linear_module(std::int64_t out, std::int64_t in, bool bias, bool trains) {
+    nn_module made;
     made.weight = parameter({out, in}, trains);
     if (bias) made.bias = parameter(sizes{out}, trains);
     return made;
   }
   /// One that may have an adapter.
-  constexpr module linear_module(
+  constexpr nn_module linear_module(
       operator_kind kind, std::int64_t out, std::int64_t in, bool bias, bool trains) {
-    module made;
+    nn_module made;
     made.is_quantised = quantised.hold(kind);
     made.is_in_fp8 = setup.precision.fp8_linears && kind != operator_kind::head;
     made.weight = made.is_quantised ? quantised.add(out, in) : parameter({out, in}, trains);
@@ -315,28 +315,28 @@ class model_code : public recomputer {
   constexpr void leave_idle(int first) {
     for (int at = first; at < t.parameters.size(); ++at) t.parameters[at].is_idle = true;
   }
-  constexpr void leave_module_idle(const module& of) {
+  constexpr void leave_module_idle(const nn_module& of) {
     if (of.weight != none) t.parameters[of.weight].is_idle = true;
     if (of.bias != none) t.parameters[of.bias].is_idle = true;
   }
   /// What its parameters belong to, for people.
-  constexpr void name(const module& made, const char* as) {
+  constexpr void name(const nn_module& made, const char* as) {
     t.parameters[made.weight].name = as;
     if (made.bias != none) t.parameters[made.bias].name = as;
   }
   /// What trains beside a layer that is there.
-  constexpr void adapt(module& made, operator_kind kind, std::int64_t out, std::int64_t in) {
+  constexpr void adapt(nn_module& made, operator_kind kind, std::int64_t out, std::int64_t in) {
     if (*t.parameters[made.weight].name == '\0') name(made, text(kind));
     made.adapter = adapters.add(kind, in, out, made.weight, made.bias);
     if (!adapters.copies(kind)) return;
     made.weight = adapters.add_copy(made.weight);
     if (made.bias != none) made.bias = adapters.add_copy(made.bias);
   }
-  constexpr module norm_module(std::int64_t width, bool trains) {
+  constexpr nn_module norm_module(std::int64_t width, bool trains) {
     return norm_module_of(sizes{width}, trains);
   }
-  constexpr module norm_module_of(const sizes& size, bool trains) {
-    module made;
+  constexpr nn_module norm_module_of(const sizes& size, bool trains) {
+    nn_module made;
     if (!model.norm_affine) return made;
     made.weight = parameter(size, trains);
     if (model.norm == norm_kind::layer_norm && model.norm_bias)
@@ -345,15 +345,15 @@ class model_code : public recomputer {
     return made;
   }
   /// The table of token embeddings.
-  constexpr module token_table(std::int64_t rows, std::int64_t width, bool trains) {
-    module made = table_module(rows, width, trains);
+  constexpr nn_module token_table(std::int64_t rows, std::int64_t width, bool trains) {
+    nn_module made = table_module(rows, width, trains);
     name(made, "token table");
     made.adapter = adapters.add_table(rows, width, made.weight);
     if (adapters.copies_table()) made.copy = adapters.add_copy(made.weight);
     return made;
   }
-  constexpr module table_module(std::int64_t rows, std::int64_t width, bool trains) {
-    module made;
+  constexpr nn_module table_module(std::int64_t rows, std::int64_t width, bool trains) {
+    nn_module made;
     made.weight = parameter({rows, width}, trains);
     name(made, "table");
     return made;
@@ -361,15 +361,16 @@ class model_code : public recomputer {
 
   // -- modules that hooks watch
 
-  [[nodiscard]] static constexpr watched_module watched(const module& by, bool is_second = false) {
+  [[nodiscard]] static constexpr watched_module watched(const nn_module& by,
+                                                        bool is_second = false) {
     return {by.weight, by.bias, is_second};
   }
   /// One that has no parameters, or whose input needs no gradient, begins
-  constexpr void enter(const module& by = {}, bool is_second = false) {
+  constexpr void enter(const nn_module& by = {}, bool is_second = false) {
     if (is_watched) static_cast<void>(shards->module_begins({}, watched(by, is_second)));
   }
   /// and ends.
-  constexpr void leave(value& result, const module& by = {}, bool is_second = false) {
+  constexpr void leave(value& result, const nn_module& by = {}, bool is_second = false) {
     if (!is_watched) return;
     result = shards->module_ends(std::move(result), watched(by, is_second));
   }
@@ -385,7 +386,7 @@ class model_code : public recomputer {
   // -- operators
 
   /// torch.nn.Linear, with its adapter, over a base in 4 bits or in fp8 where it is.
-  constexpr value linear(argument given, const module& by) {
+  constexpr value linear(argument given, const nn_module& by) {
     const held x(given);
     if (is_watched) return adapters.add_to(shards->linear(x, watched(by)), by.adapter, x);
     value made;
@@ -399,10 +400,10 @@ class model_code : public recomputer {
   }
   /// Rows of the token table, as transformers takes them: where layers are computed again, it wants
   /// a gradient of their input whatever trains (enable_input_require_grads).
-  constexpr value embed_tokens(const tensor& ids, const module& table) {
+  constexpr value embed_tokens(const tensor& ids, const nn_module& table) {
     return rows_of(ids, table, setup.recompute == recompute_mode::full);
   }
-  constexpr value rows_of(const tensor& ids, const module& table, bool wants_gradient = false) {
+  constexpr value rows_of(const tensor& ids, const nn_module& table, bool wants_gradient = false) {
     enter(table, true);
     value rows = embedding(t, ids, table.copy != none ? table.copy : table.weight);
     leave(rows, table, true);
@@ -410,7 +411,7 @@ class model_code : public recomputer {
     return adapters.add_to_rows(std::move(rows), table.adapter, ids);
   }
   /// The model's norm, as the implementation does it.
-  constexpr value norm(argument given, const module& by) {
+  constexpr value norm(argument given, const nn_module& by) {
     if (!is_watched) return normed(given, by);
     const held x(given);
     const value input = shards->module_begins(x, watched(by));
@@ -418,7 +419,7 @@ class model_code : public recomputer {
     leave(result, by);
     return result;
   }
-  constexpr virtual value normed(argument x, const module& by) {
+  constexpr virtual value normed(argument x, const nn_module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, x, by.weight, by.bias);
     if (setup.framework.implementation.rms_norm == rms_norm_kind::eager)
       return eager_rms_norm(x, by.weight);

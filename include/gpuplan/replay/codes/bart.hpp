@@ -52,14 +52,14 @@ class bart_code : public hugging_face_code {
  protected:
   struct block {
     layer_modules self, cross;
-    module cross_norm;
+    nn_module cross_norm;
     bool is_decoder = false;
   };
   struct stack {
-    module positions{};  // a table that is read by number
-    value sinusoids{};   // or a buffer
-    module embedding_norm{};
-    module last_norm{};
+    nn_module positions{};  // a table that is read by number
+    value sinusoids{};      // or a buffer
+    nn_module embedding_norm{};
+    nn_module last_norm{};
   };
   // What blocks read beside their input, behind the mask.
   static constexpr int the_encoded = 1;
@@ -326,7 +326,7 @@ class bart_code : public hugging_face_code {
     return feed_forward(by.self, hidden);
   }
   constexpr attended attend_to(const layer_modules& by,
-                               const module& norm_by,
+                               const nn_module& norm_by,
                                const tensor& x,
                                const tensor& encoded,
                                const tensor& mask) {
@@ -371,7 +371,7 @@ class bart_code : public hugging_face_code {
     return hidden;
   }
 
-  module shared_{}, head_{};
+  nn_module shared_{}, head_{};
   stack stacks_[2]{};
   value logits_bias_{};
   growing_array<block> blocks_{};

@@ -68,8 +68,8 @@ class bert_code : public text_encoder_code {
   }
   /// dense, dropout, norm(x + residual)
   constexpr value add_and_norm(const tensor& x,
-                               const module& dense,
-                               const module& norm_by,
+                               const nn_module& dense,
+                               const nn_module& norm_by,
                                const tensor& residual) {
     enter();
     value hidden = drop_out(linear(x, dense));
@@ -111,7 +111,7 @@ class bert_code : public text_encoder_code {
     return {norm(add(t, dropout(t, out, drops), x), by.behind_attention), {}};
   }
 
-  module distances_{};
+  nn_module distances_{};
 };
 
 // AlbertLayer: one residual order further, and its parameters serve several runs.

@@ -165,7 +165,7 @@ class deberta_code final : public bert_code {
   }
 
   struct place_modules {
-    module key, query;
+    nn_module key, query;
   };
   constexpr value attention_of(const layer_modules& by,
                                const place_modules& of_places,
@@ -209,7 +209,7 @@ class deberta_code final : public bert_code {
     const std::int64_t times = q.size[0] / model.num_attention_heads;
     const std::int64_t tokens = q.size[1];
     const value places = view(t, given_places, {1, given_places.size[0], given_places.size[1]});
-    const auto repeated = [&](const module& through) {
+    const auto repeated = [&](const nn_module& through) {
       return repeat(t, heads_in_rows(linear(places, through)), times);
     };
     value keys, queries;
@@ -256,7 +256,7 @@ class deberta_code final : public bert_code {
     outputs_.resize_down(0);
   }
 
-  module table_{}, table_norm_{};
+  nn_module table_{}, table_norm_{};
   growing_array<place_modules> places_{};
   growing_array<tensor> outputs_{};
   int current_ = 0;

@@ -75,7 +75,7 @@ class hugging_face_decoder : public rotary_lm_code {
   }
   constexpr layer_modules build_layer(bool trains) override {
     layer_modules made;
-    const auto add = [&](bool is_there, std::initializer_list<module its::*> which) {
+    const auto add = [&](bool is_there, std::initializer_list<nn_module its::*> which) {
       if (is_there) build(made, trains, which);
     };
     const bool behind = model.norm_at != norm_position::before;
@@ -120,17 +120,17 @@ class hugging_face_decoder : public rotary_lm_code {
   /// Of the last layer nothing is read but its keys and values, and nothing behind it.
   constexpr void leave_results_idle() {
     layer_modules& last = layers_[layers_.size() - 1];
-    for (module* one : {&last.query,
-                        &last.out,
-                        &last.query_norm,
-                        &last.gate,
-                        &last.up,
-                        &last.gate_up,
-                        &last.down,
-                        &last.behind_attention,
-                        &last.before_mlp,
-                        &last.behind_mlp,
-                        &norm_})
+    for (nn_module* one : {&last.query,
+                           &last.out,
+                           &last.query_norm,
+                           &last.gate,
+                           &last.up,
+                           &last.gate_up,
+                           &last.down,
+                           &last.behind_attention,
+                           &last.before_mlp,
+                           &last.behind_mlp,
+                           &norm_})
       leave_module_idle(*one);
   }
   constexpr void leave_tokens_idle() { leave_module_idle(tokens_); }
@@ -158,7 +158,7 @@ class hugging_face_decoder : public rotary_lm_code {
     return mask_of(embedded.size[0], tokens, tokens, embedded.format, true, window, true, blocks);
   }
   /// What a tower of images makes, through a norm as the class's own.
-  constexpr value norm_of_images(argument x, const module& by) { return norm(x, by); }
+  constexpr value norm_of_images(argument x, const nn_module& by) { return norm(x, by); }
   constexpr value seen_padding(const sizes& all) { return padding_seen(all); }
   /// Likewise of tokens behind cached ones: (batch, 1, queries, cached + queries).
   constexpr value mask_behind(const tensor& embedded, const tensor& blocks) {
@@ -217,7 +217,7 @@ class hugging_face_decoder : public rotary_lm_code {
     if (model.parallel_attention) return parallel_layer(by, input);
     const bool before = model.norm_at != norm_position::after_sublayer;
     const bool behind = model.norm_at != norm_position::before;
-    const auto norm_before = [&](const tensor& x, const module& norm_by) {
+    const auto norm_before = [&](const tensor& x, const nn_module& norm_by) {
       if (!before) return t.share(x);
       return norm(x, norm_by);
     };

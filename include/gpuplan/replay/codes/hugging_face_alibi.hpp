@@ -265,7 +265,7 @@ class bloom_code : public alibi_code {
     return result;
   }
 
-  module embedding_norm_{};
+  nn_module embedding_norm_{};
 };
 
 /// MptForCausalLM, likewise.
@@ -418,9 +418,9 @@ class falcon_code : public alibi_code {
     return compute(t, {&*scaled, &*hidden}, all, biases.format, {"mask"});
   }
   /// FalconLinear: input @ weight.T + bias
-  constexpr value falcon_linear(argument given, const module& by) {
+  constexpr value falcon_linear(argument given, const nn_module& by) {
     const held x(given);
-    module bare = by;
+    nn_module bare = by;
     bare.bias = bare.adapter = none;
     value made = linear(x, bare);
     if (by.bias != none) made = add(t, made, t.parameter(by.bias));

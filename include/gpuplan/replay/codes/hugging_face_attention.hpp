@@ -21,13 +21,13 @@ struct attended {
 /// What a layer may consist of: which modules there are and in what order they are built, a family
 /// says.
 struct layer_modules {
-  module query, key, value, qkv, out, query_norm, key_norm;
-  module gate, up, gate_up, down;
-  module before_attention, behind_attention, before_mlp, behind_mlp;  // norms
-  module attention_scale, mlp_scale;                                  // vectors
-  tensor angles{};                                                    // of positions, a table
-  module query_down, key_value_down, key_value_up;                    // of latent attention
-  int sinks = none;                                                   // a parameter
+  nn_module query, key, value, qkv, out, query_norm, key_norm;
+  nn_module gate, up, gate_up, down;
+  nn_module before_attention, behind_attention, before_mlp, behind_mlp;  // norms
+  nn_module attention_scale, mlp_scale;                                  // vectors
+  tensor angles{};                                                       // of positions, a table
+  nn_module query_down, key_value_down, key_value_up;                    // of latent attention
+  int sinks = none;                                                      // a parameter
   int mixture = none;  // in place of the MLP, which of the model's
 };
 
@@ -193,7 +193,7 @@ class hugging_face_attention : public hugging_face_masks {
     return attend(q, all_k, all_v, mask, true, code);
   }
   /// The heads side by side, through the output's layer.
-  constexpr attended project_out(attended made, const module& out) {
+  constexpr attended project_out(attended made, const nn_module& out) {
     const sizes& apart = made.output->size;
     made.output = view(t, made.output, {apart[0], apart[1], apart[2] * apart[3]});
     made.output = linear(made.output, out);
@@ -209,7 +209,7 @@ class hugging_face_attention : public hugging_face_masks {
     const std::int64_t heads = model.num_attention_heads;
     const std::int64_t groups = model.key_value_heads();
     if (setup.framework.implementation.decoder.normalizes_each_head) {
-      const auto apart = [&](const module& dense, std::int64_t count) {
+      const auto apart = [&](const nn_module& dense, std::int64_t count) {
         return view(t, linear(x, dense), {x.size[0], x.size[1], count, model.query_dim()});
       };
       projections made{apart(by.query, heads), apart(by.key, groups), apart(by.value, groups)};
@@ -229,7 +229,7 @@ class hugging_face_attention : public hugging_face_masks {
       made.k = norm(made.k, by.key_norm);
       return made;
     }
-    const auto through = [&](const module& dense, const module& norm_by) {
+    const auto through = [&](const nn_module& dense, const nn_module& norm_by) {
       value flat = linear(x, dense);
       if (norm_by.weight != none) flat = norm(flat, norm_by);
       return flat;
@@ -241,8 +241,8 @@ class hugging_face_attention : public hugging_face_masks {
     made.v = heads_of(made.v, groups, model.query_dim());
     return made;
   }
-  constexpr value heads_through(const module& dense,
-                                const module& norm_by,
+  constexpr value heads_through(const nn_module& dense,
+                                const nn_module& norm_by,
                                 const tensor& x,
                                 std::int64_t heads) {
     const std::int64_t head = model.query_dim();
@@ -264,7 +264,7 @@ class hugging_face_attention : public hugging_face_masks {
   // -- positions relative to each other, T5's and MPNet's
 
   /// A table's row for each distance: (1, heads, queries, keys), the heads next to each other.
-  constexpr value relative_bias(const module& table,
+  constexpr value relative_bias(const nn_module& table,
                                 const tensor& q,
                                 const tensor& k,
                                 bool bidirectional) {
@@ -302,7 +302,7 @@ class hugging_face_attention : public hugging_face_masks {
     return buckets;
   }
   /// A learned number for each head and distance of two tokens: (batch, heads, tokens, tokens).
-  constexpr value biases_of_distances(const module& table, std::int64_t batch) {
+  constexpr value biases_of_distances(const nn_module& table, std::int64_t batch) {
     const std::int64_t tokens = setup.sequence_length;
     const sizes square{tokens, tokens};
     const value rows = full(t, sizes{tokens}, element::int64);

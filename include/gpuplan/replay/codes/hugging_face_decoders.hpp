@@ -26,7 +26,7 @@ class gpt2_code : public causal_lm_code {
         trains,
         {&its::before_attention, &its::qkv, &its::out, &its::before_mlp, &its::up, &its::down});
   }
-  constexpr module layer_linear(operator_kind kind, sizes size, bool, bool trains) override {
+  constexpr nn_module layer_linear(operator_kind kind, sizes size, bool, bool trains) override {
     return conv1d_module(kind, size, trains);
   }
 

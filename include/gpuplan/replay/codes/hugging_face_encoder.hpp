@@ -274,7 +274,7 @@ class text_encoder_code : public hugging_face_code {
   constexpr value masked_loss() {
     const value hidden = encode(inputs_[0]);
     t.begin(moment::loss);
-    const module own{.bias = bias_};
+    const nn_module own{.bias = bias_};
     enter();
     value x = t.share(hidden);
     if (is_watched) x = shards->module_begins(hidden, watched(own, true));
@@ -429,8 +429,8 @@ class text_encoder_code : public hugging_face_code {
   static constexpr int most_texts = static_cast<int>(most_texts_beside);
   static_assert(most_texts - 1 <= most_inputs);
 
-  module tokens_{}, positions_{}, types_{}, norm_{}, projection_{};
-  module dense_{}, head_norm_{}, head_{}, classes_{};
+  nn_module tokens_{}, positions_{}, types_{}, norm_{}, projection_{};
+  nn_module dense_{}, head_norm_{}, head_{}, classes_{};
   growing_array<layer_modules> layers_{};
   growing_array<tensor> inputs_{};
   int bias_ = none;

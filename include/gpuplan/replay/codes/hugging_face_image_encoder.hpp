@@ -150,7 +150,7 @@ class image_encoder_code : public hugging_face_code {
   }
 
   // InternVLVisionRMSNorm, where they are no layer norms
-  constexpr value normed(argument given, const module& by) override {
+  constexpr value normed(argument given, const nn_module& by) override {
     if (model.norm == norm_kind::layer_norm) return hugging_face_code::normed(given, by);
     const held x(given);
     return eager_rms_norm(x, by, true);
@@ -221,9 +221,9 @@ class image_encoder_code : public hugging_face_code {
     }
     if (model.embedding_norm) embedding_norm_ = norm_module(width, trains_all());
   }
-  constexpr module patches_module(std::int64_t width) {
+  constexpr nn_module patches_module(std::int64_t width) {
     const image_input& image = model.image;
-    module made;
+    nn_module made;
     made.weight =
         parameter({width, image.num_channels, image.patch_size, image.patch_size}, trains_all());
     if (image.patch_bias) made.bias = parameter(sizes{width}, trains_all());
@@ -262,10 +262,10 @@ class image_encoder_code : public hugging_face_code {
       truncate_weight(by.key);
       truncate_weight(by.value);
       if (code().builds_key_first) truncate_weight(by.query);
-      for (const module* one : {&by.out, &by.gate, &by.up, &by.down}) truncate_weight(*one);
+      for (const nn_module* one : {&by.out, &by.gate, &by.up, &by.down}) truncate_weight(*one);
     }
   }
-  constexpr void truncate_weight(const module& of) {
+  constexpr void truncate_weight(const nn_module& of) {
     if (of.weight != none) truncate(t.parameters[of.weight].data.count());
   }
   // -- the model
@@ -327,7 +327,7 @@ class image_encoder_code : public hugging_face_code {
     return dropout(t, x, drops && code().drops_embedding);
   }
 
-  module patches_{}, embedding_norm_{}, norm_{}, classes_{};
+  nn_module patches_{}, embedding_norm_{}, norm_{}, classes_{};
   int class_token_ = none;
   int positions_ = none;
   int registers_ = none;

@@ -48,7 +48,7 @@ class llama4_code : public hugging_face_mixture {
     return add(t, sum, feed_forward(by, norm(sum, by.before_mlp)));
   }
   // Llama4TextRMSNorm: its weight comes last
-  constexpr value normed(argument given, const module& by) override {
+  constexpr value normed(argument given, const nn_module& by) override {
     const held x(given);
     return multiply(t, even(x), t.parameter(by.weight));
   }
@@ -63,7 +63,7 @@ class llama4_code : public hugging_face_mixture {
   // Llama4TextAttention
   constexpr attended attention_of(const layer_modules& by, const tensor& x) override {
     const std::int64_t head = model.query_dim();
-    const auto apart = [&](const module& dense, std::int64_t heads) {
+    const auto apart = [&](const nn_module& dense, std::int64_t heads) {
       return view(t, linear(x, dense), {x.size[0], x.size[1], heads, head});
     };
     value q = apart(by.query, model.num_attention_heads);

@@ -20,7 +20,7 @@ class mamba2_code : public causal_lm_code {
 
  protected:
   struct mixer_modules {
-    module norm{}, convolution{}, in{}, gated_norm{}, out{};
+    nn_module norm{}, convolution{}, in{}, gated_norm{}, out{};
     int steps = none, rates = none, skips = none;  // dt_bias, A_log, D
   };
   // Mamba2Block
@@ -224,7 +224,7 @@ class mamba2_code : public causal_lm_code {
     return sums;
   }
   // MambaRMSNormGated
-  constexpr value gated_norm(const tensor& input, const tensor& gate, const module& by) {
+  constexpr value gated_norm(const tensor& input, const tensor& gate, const nn_module& by) {
     value x = cast(t, input, element::fp32);
     x = multiply(t, x, silu(t, cast(t, gate, element::fp32)));
     const sizes flat = x->size;

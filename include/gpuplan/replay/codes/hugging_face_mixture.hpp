@@ -24,10 +24,10 @@ class hugging_face_mixture : public hugging_face_decoder {
  protected:
   /// The experts of a layer: parameters of all of them in one.
   struct expert_modules {
-    module router{};
+    nn_module router{};
     tensor correction{};  // of the router's choice: a buffer
-    module up{}, down{};
-    module shared_gate{}, shared_up{}, shared_down{}, weight_of_shared{};
+    nn_module up{}, down{};
+    nn_module shared_gate{}, shared_up{}, shared_down{}, weight_of_shared{};
   };
   [[nodiscard]] constexpr const expert_options& experts() const {
     return setup.framework.implementation.experts;
@@ -131,9 +131,9 @@ class hugging_face_mixture : public hugging_face_decoder {
     name(made.up, "experts");
     name(made.down, "experts");
   }
-  constexpr module matrices(std::int64_t to, std::int64_t from, bool trains) {
+  constexpr nn_module matrices(std::int64_t to, std::int64_t from, bool trains) {
     const std::int64_t count = model.moe.num_experts;
-    module made;
+    nn_module made;
     if (experts().is_transposed)
       made.weight = parameter({count, from, to}, trains);
     else
@@ -352,7 +352,7 @@ class hugging_face_mixture : public hugging_face_decoder {
     const value as_integers = cast(t, sorted.numbers, element::int32);
     const value counts = compute(t, as_integers, sizes{model.moe.num_experts}, element::int32);
     const value ends = running_sum(t, counts);
-    const auto biases = [&](const module& of) -> value {
+    const auto biases = [&](const nn_module& of) -> value {
       if (of.bias == none) return {};
       return rows_at(t, t.parameter(of.bias), sorted.numbers);
     };
@@ -372,7 +372,7 @@ class hugging_face_mixture : public hugging_face_decoder {
     return cast(t, sum_over(t, apart, 1), rows.format);
   }
   constexpr value grouped_linear(argument given,
-                                 const module& by,
+                                 const nn_module& by,
                                  const tensor& bias,
                                  const tensor& ends) {
     const held x(given);

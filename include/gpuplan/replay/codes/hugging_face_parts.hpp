@@ -27,10 +27,10 @@ class hugging_face_code : public hugging_face_attention {
   /// Modules of a layer, built in this order.
   constexpr void build(layer_modules& made,
                        bool trains,
-                       std::initializer_list<module its::*> order) {
-    for (module its::*const which : order) made.*which = module_of_layer(which, trains);
+                       std::initializer_list<nn_module its::*> order) {
+    for (nn_module its::*const which : order) made.*which = module_of_layer(which, trains);
   }
-  constexpr layer_modules built(bool trains, std::initializer_list<module its::*> order) {
+  constexpr layer_modules built(bool trains, std::initializer_list<nn_module its::*> order) {
     layer_modules made;
     build(made, trains, order);
     return made;
@@ -53,7 +53,7 @@ class hugging_face_code : public hugging_face_attention {
     if (order == attention_norm_mlp_norm) build(made, trains, {&its::before_mlp});
     return made;
   }
-  constexpr module module_of_layer(module layer_modules::*which, bool trains) {
+  constexpr nn_module module_of_layer(nn_module layer_modules::*which, bool trains) {
     const std::int64_t width = model.hidden_size;
     const std::int64_t head = model.query_dim();
     const std::int64_t inner = model.num_attention_heads * head;
@@ -76,7 +76,7 @@ class hugging_face_code : public hugging_face_attention {
     if (which == &its::gate_up) return made(operator_kind::gate_up, 2 * ffn, width, model.mlp_bias);
     if (which == &its::down) return made(operator_kind::down, width, ffn, model.mlp_bias);
     if (which == &its::attention_scale || which == &its::mlp_scale) {
-      module scale;
+      nn_module scale;
       scale.weight = parameter(sizes{width}, trains);
       return scale;
     }
@@ -89,10 +89,10 @@ class hugging_face_code : public hugging_face_attention {
     return norm_module(which == &its::query_norm ? inner : groups, trains);
   }
   /// A linear layer of a layer, of (out, in) numbers.
-  constexpr virtual module layer_linear(operator_kind kind, sizes size, bool bias, bool trains) {
+  constexpr virtual nn_module layer_linear(operator_kind kind, sizes size, bool bias, bool trains) {
     return linear_module(kind, size[0], size[1], bias, trains);
   }
-  constexpr module head_module(const module& table) {
+  constexpr nn_module head_module(const nn_module& table) {
     if (!model.has_tied_head())
       return linear_module(operator_kind::head,
                            model.vocab_size,
@@ -101,7 +101,7 @@ class hugging_face_code : public hugging_face_attention {
                            trains_head());
     const int own =
         quantised.is_on() ? none : t.new_storage(t.parameters[table.weight].data.bytes());
-    module made;
+    nn_module made;
     made.weight = table.weight;
     add_shared_table(model.lm_head_bias);
     if (model.lm_head_bias)
@@ -169,10 +169,10 @@ class hugging_face_code : public hugging_face_attention {
   // -- pytorch_utils.py
 
   /// Conv1D: its matrix is (in, out).
-  constexpr module conv1d_module(operator_kind kind, sizes size, bool trains) {
+  constexpr nn_module conv1d_module(operator_kind kind, sizes size, bool trains) {
     const std::int64_t out = size[0];
     const std::int64_t in = size[1];
-    module made;
+    nn_module made;
     made.is_quantised = quantised.hold(kind);
     made.weight = made.is_quantised ? quantised.add(out, in) : parameter({in, out}, trains);
     made.bias = parameter(sizes{out}, trains || adapters.trains_bias(kind));
@@ -180,7 +180,7 @@ class hugging_face_code : public hugging_face_attention {
     return made;
   }
   /// torch.addmm(bias, x.view(-1, in), weight).view(...)
-  constexpr value conv1d(argument given, const module& by) {
+  constexpr value conv1d(argument given, const nn_module& by) {
     if (by.is_quantised) return linear(given, by);
     const held x(given);
     if (!is_watched) return conv1d_of(x, by);
@@ -189,7 +189,7 @@ class hugging_face_code : public hugging_face_attention {
     leave(result, by);
     return result;
   }
-  constexpr value conv1d_of(const tensor& x, const module& by) {
+  constexpr value conv1d_of(const tensor& x, const nn_module& by) {
     sizes wanted = x.size;
     std::int64_t& width = wanted[wanted.rank - 1];
     value made = addmm(t, view(t, x, {x.count() / width, width}), by.weight, by.bias);
@@ -244,7 +244,7 @@ class hugging_face_code : public hugging_face_attention {
   // -- norms
 
   // LlamaRMSNorm, Olmo2RMSNorm: their variance is a variable
-  constexpr value eager_rms_norm(const tensor& input, const module& by, bool casts_first) {
+  constexpr value eager_rms_norm(const tensor& input, const nn_module& by, bool casts_first) {
     value x = cast(t, input, element::fp32);
     const value variance = mean(t, power(t, x));
     x = multiply(t, x, reciprocal_root(t, add_number(t, variance)));
@@ -267,7 +267,7 @@ class hugging_face_code : public hugging_face_attention {
   }
   /// LigerForCausalLMLoss
   constexpr value liger_causal_lm_loss(const tensor& hidden,
-                                       const module& head,
+                                       const nn_module& head,
                                        const tensor& given_labels) {
     const value padded = padded_labels(given_labels);
     const value labels = moved_labels(padded);
@@ -441,7 +441,7 @@ class causal_lm_code : public hugging_face_code {
   }
 
   // -- norms
-  constexpr value normed(argument given, const module& by) override {
+  constexpr value normed(argument given, const nn_module& by) override {
     const held x(given);
     const implementation& as = setup.framework.implementation;
     if (as.liger_kernels) return liger.rms_norm(x, by.weight);
@@ -463,7 +463,7 @@ class causal_lm_code : public hugging_face_code {
     }
   }
   // CohereLayerNorm: weight * (x - mean) / sqrt(variance + eps), all in fp32
-  constexpr value eager_layer_norm(const tensor& input, const module& by) {
+  constexpr value eager_layer_norm(const tensor& input, const nn_module& by) {
     value x = cast(t, input, element::fp32);
     const value average = mean(t, x);
     const value variance = mean(t, power(t, subtract(t, x, average)));
@@ -476,7 +476,7 @@ class causal_lm_code : public hugging_face_code {
     return cast(t, x, input.format);
   }
   // NemotronLayerNorm1P
-  constexpr value shifted_layer_norm(const tensor& input, const module& by) {
+  constexpr value shifted_layer_norm(const tensor& input, const nn_module& by) {
     value shifted = add_number(t, t.parameter(by.weight));
     const element format = t.computes_in(input.format);
     const value x = cast(t, input, format);
@@ -485,7 +485,7 @@ class causal_lm_code : public hugging_face_code {
     return layer_norm_of(t, x, w, b);
   }
   // GemmaRMSNorm: (1 + weight), all in fp32
-  constexpr value shifted_rms_norm(const tensor& input, const module& by) {
+  constexpr value shifted_rms_norm(const tensor& input, const nn_module& by) {
     value output = cast(t, input, element::fp32);
     output = multiply(t, output, inverse_spread(output));
     const tensor weight = t.parameter(by.weight);
@@ -494,7 +494,7 @@ class causal_lm_code : public hugging_face_code {
   }
 
   causal_lm_code* reference_ = nullptr;
-  module tokens_{}, positions_{}, norm_{}, head_{};
+  nn_module tokens_{}, positions_{}, norm_{}, head_{};
   growing_array<layer_modules> layers_{};
 };
 

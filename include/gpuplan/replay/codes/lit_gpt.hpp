@@ -88,12 +88,12 @@ class lit_gpt final : public model_code {
   static constexpr std::int64_t chunk = 128;  // tokens, of the head and of the loss
 
   struct adapted_module {
-    module base{};
+    nn_module base{};
     int down = none;
     int up = none;
   };
   struct layer_modules {
-    module norm_1{}, norm_2{};
+    nn_module norm_1{}, norm_2{};
     adapted_module qkv{}, out{}, gate{}, up{}, down{};
   };
 
@@ -106,8 +106,8 @@ class lit_gpt final : public model_code {
     const std::int64_t percent = setup.framework.implementation.decoder.rotary_percent;
     return model.query_dim() * percent / 100;
   }
-  constexpr module plain(operator_kind kind, std::int64_t in, std::int64_t out, bool bias) {
-    module made;
+  constexpr nn_module plain(operator_kind kind, std::int64_t in, std::int64_t out, bool bias) {
+    nn_module made;
     made.is_quantised = quantised.hold(kind);
     made.weight = made.is_quantised ? quantised.add(out, in) : parameter({out, in}, trains_all());
     if (bias) made.bias = parameter(sizes{out}, trains_all());
@@ -169,7 +169,7 @@ class lit_gpt final : public model_code {
 
   // -- LoRALinear: linear(x) + dropout(x) @ A^T @ B^T * scaling
 
-  constexpr value base_of(const tensor& x, const module& by) {
+  constexpr value base_of(const tensor& x, const nn_module& by) {
     if (by.is_quantised) return quantised.linear(x, by.weight, by.bias);
     return eager::linear(t, x, by.weight, by.bias);
   }
@@ -284,7 +284,7 @@ class lit_gpt final : public model_code {
 
   // -- norms and MLP
 
-  constexpr value norm_of(const tensor& input, const module& by) {
+  constexpr value norm_of(const tensor& input, const nn_module& by) {
     if (model.norm == norm_kind::layer_norm) return layer_norm(t, input, by.weight, by.bias);
     const value x = cast(t, input, element::fp32);
     const value average = mean(t, multiply(t, x, x));
@@ -354,7 +354,7 @@ class lit_gpt final : public model_code {
   }
 
   const lora& given_;
-  module tokens_{}, norm_{};
+  nn_module tokens_{}, norm_{};
   adapted_module head_{};
   growing_array<layer_modules> modules_{};
   growing_array<tensor> logits_{};

@@ -116,7 +116,7 @@ class megatron_gpt final : public megatron_recurrent {
   };
   // What leads to the layers of multi-token prediction, and the norm behind them.
   struct mtp_modules {
-    module of_embedding{}, of_hidden{}, projection{}, norm{};
+    nn_module of_embedding{}, of_hidden{}, projection{}, norm{};
     int first_layer = 0;
     int last_layer = 0;
   };
@@ -126,7 +126,7 @@ class megatron_gpt final : public megatron_recurrent {
     int first_layer = 0;  // of this rank's
     int layers = 0;
     int first_parameter = 0;
-    module tokens{}, positions{}, norm{}, head{};
+    nn_module tokens{}, positions{}, norm{}, head{};
     tensor angles{};
     int first_mtp = 0;  // of those that have weights of their own
     int mtp_layers = 0;
@@ -191,7 +191,8 @@ class megatron_gpt final : public megatron_recurrent {
     made.of_hidden = norm_of(width);
     made.projection = parallel_linear(width / tp_, 2 * width, false);
     name(made.projection, "mtp_projection");
-    for (const module* each : {&made.of_embedding, &made.of_hidden, &made.projection}) list(*each);
+    for (const nn_module* each : {&made.of_embedding, &made.of_hidden, &made.projection})
+      list(*each);
     made.first_layer = modules_.size();
     const std::int64_t letters = model.mtp_pattern.size();
     for (std::int64_t at = 0; at < letters; ++at)

@@ -58,7 +58,7 @@ class modernbert_code final : public text_encoder_code {
     }
     initialize(tokens_);
     for (int at = 0; at < layers_.size(); ++at)
-      for (const module* one :
+      for (const nn_module* one :
            {&layers_[at].qkv, &layers_[at].out, &layers_[at].gate_up, &layers_[at].down})
         initialize(*one);
     value again;
@@ -70,7 +70,9 @@ class modernbert_code final : public text_encoder_code {
     initialize(dense_);
     initialize(model.head == head_kind::classifier ? classes_ : head_);
   }
-  constexpr void initialize(const module& one) { truncate(t.parameters[one.weight].data.count()); }
+  constexpr void initialize(const nn_module& one) {
+    truncate(t.parameters[one.weight].data.count());
+  }
   /// 1 / base ** (arange(0, width, 2) / width)
   constexpr value frequencies() {
     const sizes half{model.query_dim() / 2};
@@ -196,11 +198,11 @@ class modernbert_code final : public text_encoder_code {
     set_contiguous(seen, {1, 1, seen.size[1], seen.size[2]});
     return seen;
   }
-  constexpr value normed(argument given, const module& by) override {
+  constexpr value normed(argument given, const nn_module& by) override {
     return layer_norm(t, given, by.weight, by.bias);
   }
 
-  module last_norm_{};
+  nn_module last_norm_{};
   value frequencies_[2][2]{};  // of each kind of layer, and its copy
 };
 

@@ -45,9 +45,9 @@ class plain_decoder : public model_code {
   constexpr void divide_among_ranks() override {
     for (int at = 0; at < modules_.size(); ++at) {
       layer_modules& made = modules_[at];
-      for (module* by : {&made.query, &made.key, &made.value}) divide_rows(*by);
+      for (nn_module* by : {&made.query, &made.key, &made.value}) divide_rows(*by);
       divide_columns(made.out);
-      for (module* by : {&made.gate, &made.up}) divide_rows(*by);
+      for (nn_module* by : {&made.gate, &made.up}) divide_rows(*by);
       divide_columns(made.down);
       if (!parts_.divides_sequence()) continue;
       parts_.keep_whole(made.norm_1.weight);
@@ -104,7 +104,7 @@ class plain_decoder : public model_code {
 
  protected:
   struct layer_modules {
-    module norm_1, norm_2, qkv, query, key, value, out, gate, up, down, q_norm, k_norm;
+    nn_module norm_1, norm_2, qkv, query, key, value, out, gate, up, down, q_norm, k_norm;
   };
 
   // angle = outer(arange(tokens), 10000 ** (-arange(0, width, 2) / width)), and its cos and sin
@@ -126,15 +126,15 @@ class plain_decoder : public model_code {
     add_buffer(sin_);
   }
 
-  constexpr void divide_rows(module& by) {
+  constexpr void divide_rows(nn_module& by) {
     by.layout = layout::rows;
     parts_.divide_rows(by.weight);
   }
-  constexpr void divide_columns(module& by) {
+  constexpr void divide_columns(nn_module& by) {
     by.layout = layout::columns;
     parts_.divide_columns(by.weight);
   }
-  constexpr value linear(argument given, const module& by) {
+  constexpr value linear(argument given, const nn_module& by) {
     const held x(given);
     switch (by.layout) {
       case layout::rows:
@@ -146,7 +146,7 @@ class plain_decoder : public model_code {
     }
     return model_code::linear(x, by);
   }
-  constexpr value norm(argument given, const module& by) {
+  constexpr value norm(argument given, const nn_module& by) {
     if (!parts_.divides_sequence()) return model_code::norm(given, by);
     const held x(given);
     const auto distributed = t.on_distributed();
@@ -183,8 +183,8 @@ class plain_decoder : public model_code {
       made.k_norm = table_of_norm(head, trains);
     }
   }
-  constexpr module table_of_norm(std::int64_t width, bool trains) {
-    module made;
+  constexpr nn_module table_of_norm(std::int64_t width, bool trains) {
+    nn_module made;
     made.weight = parameter(sizes{width}, trains);
     name(made, "norm");
     return made;
@@ -210,7 +210,7 @@ class plain_decoder : public model_code {
     return add(t, x, hidden);
   }
 
-  constexpr value output_of_attention(const tensor& y, const module& by) {
+  constexpr value output_of_attention(const tensor& y, const nn_module& by) {
     const sizes flat{y.size[0], y.size[2], y.size[1] * y.size[3]};
     return linear(view(t, contiguous(t, transpose(t, y, 1, 2)), flat), by);
   }
@@ -293,7 +293,7 @@ class plain_decoder : public model_code {
   }
 
   tensor_parallel parts_;
-  module tokens_{}, positions_{}, norm_{}, head_{};
+  nn_module tokens_{}, positions_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
   value cos_{}, sin_{}, ids_{}, labels_{};
 };

@@ -214,7 +214,7 @@ class swin_code : public image_encoder_code {
     const std::int64_t heads = model.stages.heads[by.stage];
     const std::int64_t width = x.size[2] / heads;
     const std::int64_t tokens = x.size[1];
-    const auto through = [&](const module& dense) {
+    const auto through = [&](const nn_module& dense) {
       return heads_of(linear(x, dense), heads, width);
     };
     const value q = through(by.modules.query);

@@ -62,7 +62,7 @@ class t5_code : public hugging_face_code {
 
  protected:
   struct attention_modules {
-    module bias, norm;
+    nn_module bias, norm;
     layer_modules of;
   };
   struct block {
@@ -211,7 +211,7 @@ class t5_code : public hugging_face_code {
   }
 
   // T5LayerNorm
-  constexpr value norm(argument given, const module& by) {
+  constexpr value norm(argument given, const nn_module& by) {
     const held x(given);
     const value variance = mean(t, power(t, cast(t, x, element::fp32)));
     value hidden = multiply(t, x, reciprocal_root(t, add_number(t, variance)));
@@ -232,7 +232,7 @@ class t5_code : public hugging_face_code {
     const std::int64_t head = model.query_dim();
     const std::int64_t heads = model.num_attention_heads;
     const tensor& states = encoded.defined() ? encoded : x;
-    const auto projected = [&](const tensor& from, const module& through) {
+    const auto projected = [&](const tensor& from, const nn_module& through) {
       return heads_of(linear(from, through), heads, head);
     };
     const value q = projected(x, by.of.query);
@@ -302,7 +302,7 @@ class t5_code : public hugging_face_code {
     return made;
   }
 
-  module shared_{}, encoder_norm_{}, decoder_norm_{};
+  nn_module shared_{}, encoder_norm_{}, decoder_norm_{};
   growing_array<block> blocks_{};
   value made_bias_{}, made_cross_bias_{};
 };

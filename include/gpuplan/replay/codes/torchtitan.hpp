@@ -103,7 +103,7 @@ class torchtitan_llama final : public model_code {
   };
 
   struct layer_modules {
-    module query{}, key{}, value{}, out{}, gate{}, down{}, up{}, attention_norm{}, mlp_norm{};
+    nn_module query{}, key{}, value{}, out{}, gate{}, down{}, up{}, attention_norm{}, mlp_norm{};
   };
 
   /// Of a sequence; what a ring of ranks passes on for attention is not in it.
@@ -163,14 +163,14 @@ class torchtitan_llama final : public model_code {
     return add(t, x, mlp(by, norm(x, by.mlp_norm)));
   }
 
-  constexpr value norm(argument given, const module& by) {
+  constexpr value norm(argument given, const nn_module& by) {
     const held x(given);
     if (!parts_.is_on()) return own_norm(x, by);
     const auto distributed = t.on_distributed();
     const value part = parts_.pass(x);
     return own_norm(part, by);
   }
-  constexpr value own_norm(const tensor& x, const module& by) {
+  constexpr value own_norm(const tensor& x, const nn_module& by) {
     if (model.norm == norm_kind::layer_norm) return model_code::norm(x, by);
     value wide = cast(t, x, element::fp32);
     wide = multiply(t, wide, inverse_spread(wide));
@@ -184,13 +184,13 @@ class torchtitan_llama final : public model_code {
     return parts_.gather_tokens(x);
   }
   /// The rank's part of the result, from all of the input,
-  constexpr value divided(argument given, const module& by) {
+  constexpr value divided(argument given, const nn_module& by) {
     const held x(given);
     if (!parts_.is_on()) return linear(x, by);
     return parts_.by_own(x, by.weight, none);
   }
   /// and the sum of the ranks' results, from a part of it.
-  constexpr value summed(argument given, const module& by) {
+  constexpr value summed(argument given, const nn_module& by) {
     const held x(given);
     if (!parts_.is_on()) return linear(x, by);
     return parts_.by_columns(x, by.weight, none);
@@ -257,7 +257,7 @@ class torchtitan_llama final : public model_code {
   }
 
   tensor_parallel parts_;
-  module tokens_{}, norm_{}, head_{};
+  nn_module tokens_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
   growing_array<compiled_llama_layer> compiled_{};
   gradient_of_loss of_loss_{};

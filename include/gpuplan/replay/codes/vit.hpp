@@ -24,7 +24,7 @@ class vit_code : public image_encoder_code {
     return add_residual(branch(feed_forward(by, norm(x, by.before_mlp)), by.mlp_scale), x);
   }
   /// Dropout, layer scale, and DropPath.
-  constexpr value branch(value x, const module& scale) {
+  constexpr value branch(value x, const nn_module& scale) {
     x = dropout(t, x, drops && code().drops_hidden);
     if (scale.weight != none) {
       const tensor factor = t.parameter(scale.weight);

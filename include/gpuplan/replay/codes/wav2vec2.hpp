@@ -77,7 +77,7 @@ class wav2vec2_code final : public bart_code {
 
  protected:
   struct convolution {
-    module weights, norm;
+    nn_module weights, norm;
   };
   [[nodiscard]] constexpr bool aligns() const {
     return model.classified == classified_kind::aligned;
@@ -85,8 +85,8 @@ class wav2vec2_code final : public bart_code {
 
   // -- construction
 
-  constexpr module weights_of(std::int64_t out, std::int64_t in, std::int64_t kernel) {
-    module made;
+  constexpr nn_module weights_of(std::int64_t out, std::int64_t in, std::int64_t kernel) {
+    nn_module made;
     made.weight = parameter({out, in, kernel}, trains_all());
     if (model.audio.conv_bias) made.bias = parameter(sizes{out}, trains_all());
     return made;
@@ -238,7 +238,7 @@ class wav2vec2_code final : public bart_code {
   }
 
   growing_array<convolution> convolutions_{};
-  module projected_norm_{}, projection_{}, first_norm_{}, projector_{}, classes_{};
+  nn_module projected_norm_{}, projection_{}, first_norm_{}, projector_{}, classes_{};
   int directions_ = none;
   int lengths_ = none;
   int place_bias_ = none;

@@ -40,8 +40,8 @@ class whisper_code final : public bart_code {
 
   // -- construction
 
-  constexpr module convolution(std::int64_t out, std::int64_t in) {
-    module made;
+  constexpr nn_module convolution(std::int64_t out, std::int64_t in) {
+    nn_module made;
     made.weight = parameter({out, in, 3}, trains_all());
     made.bias = parameter(sizes{out}, trains_all());
     return made;
@@ -112,7 +112,7 @@ class whisper_code final : public bart_code {
     return made;
   }
 
-  module first_{}, second_{};  // convolutions
+  nn_module first_{}, second_{};  // convolutions
   value features_{};
 };
 

@@ -78,7 +78,7 @@ class vision_language_action_code : public composite_code {
 
  protected:
   struct block {
-    module scales, norm, query, key, value, out, up, down;
+    nn_module scales, norm, query, key, value, out, up, down;
   };
   [[nodiscard]] constexpr const action_head& head() const { return setup.composite->actions; }
   /// Of one sample.
@@ -92,11 +92,11 @@ class vision_language_action_code : public composite_code {
     return of;
   }
 
-  constexpr module matrix(std::int64_t out, std::int64_t in) {
+  constexpr nn_module matrix(std::int64_t out, std::int64_t in) {
     return linear_module(out, in, true, true);
   }
-  constexpr module norm_of(std::int64_t width) {
-    module made;
+  constexpr nn_module norm_of(std::int64_t width) {
+    nn_module made;
     made.weight = parameter(sizes{width}, true);
     made.bias = parameter(sizes{width}, true);
     return made;
@@ -194,7 +194,7 @@ class vision_language_action_code : public composite_code {
     return add(t, x, linear(std::move(inner), by.down));
   }
   /// norm(input) * (1 + scale) + shift, both by the time.
-  constexpr value scaled_norm(const tensor& input, const module& by, const tensor& time) {
+  constexpr value scaled_norm(const tensor& input, const nn_module& by, const tensor& time) {
     const std::int64_t width = head().hidden_size;
     const std::int64_t batch = plan.micro_batch;
     value scales, shifts;
@@ -223,7 +223,8 @@ class vision_language_action_code : public composite_code {
 
   part_code<pooled_images_code> tower_;
   part_code<hugging_face_decoder> language_;
-  module seen_norm_{}, of_state_{}, of_action_{}, to_action_{}, time_1_{}, time_2_{}, last_norm_{};
+  nn_module seen_norm_{}, of_state_{}, of_action_{}, to_action_{}, time_1_{}, time_2_{},
+      last_norm_{};
   growing_array<block> blocks_{};
   value state_{}, actions_{}, noise_{}, time_{};
 };

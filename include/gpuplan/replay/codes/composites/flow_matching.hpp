@@ -32,9 +32,9 @@ class flow_matching_code final : public vision_language_action_code {
 
  protected:
   /// A matrix, and a bias, for each kind of robot.
-  using of_robots = module;
+  using of_robots = nn_module;
   struct attending_layer {
-    module scales, before_attention, query, key, value, out, before_mlp, up, down;
+    nn_module scales, before_attention, query, key, value, out, before_mlp, up, down;
   };
 
   [[nodiscard]] constexpr std::int64_t seen_tokens() const override {
@@ -290,7 +290,7 @@ class flow_matching_code final : public vision_language_action_code {
   static constexpr tensor none_such{};
 
   growing_array<attending_layer> layers_{}, context_layers_{};
-  module context_norm_{}, last_scales_{}, last_{}, future_{}, places_{};
+  nn_module context_norm_{}, last_scales_{}, last_{}, future_{}, places_{};
   of_robots state_1_{}, state_2_{}, action_1_{}, action_2_{}, action_3_{}, result_1_{}, result_2_{};
   value mask_{}, robots_{};
 };

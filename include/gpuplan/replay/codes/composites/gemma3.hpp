@@ -98,7 +98,7 @@ class gemma3_code final : public image_text_code {
     return compute(t, {&*is_image, &*groups, &*none_of_them}, all, element::int64);
   }
 
-  module pooled_norm_{};
+  nn_module pooled_norm_{};
   int projection_ = none;
 };
 

@@ -44,7 +44,7 @@ class internvl_code final : public image_text_code {
     return language_.code.run_embedded(t.share(embeds));
   }
 
-  module joined_norm_{};
+  nn_module joined_norm_{};
 };
 
 }  // namespace gpuplan::eager

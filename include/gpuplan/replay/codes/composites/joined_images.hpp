@@ -85,7 +85,7 @@ class cohere2_vision_code final : public deepseek_vl_code {
     return language_.code.unscaled_logits(hidden);
   }
 
-  module joined_{}, projected_{};
+  nn_module joined_{}, projected_{};
 };
 
 }  // namespace gpuplan::eager

@@ -126,7 +126,7 @@ class timm_tower_code final : public vit_code {
         t, input, scaled(attend_fused(by, norm(input, by.before_attention)), by.attention_scale));
     return add(t, x, scaled(feed_forward(by, norm(x, by.before_mlp)), by.mlp_scale));
   }
-  constexpr value scaled(value x, const module& scale) {
+  constexpr value scaled(value x, const nn_module& scale) {
     if (scale.weight == none) return x;
     return multiply(t, std::move(x), t.parameter(scale.weight));
   }

@@ -201,7 +201,7 @@ class pi0_code final : public composite_code {
   part_code<hugging_face_decoder> language_;
   part_code<hugging_face_decoder> expert_;
   cached_layers cache_{};
-  module of_action_{}, of_state_{}, time_1_{}, time_2_{}, to_action_{};
+  nn_module of_action_{}, of_state_{}, time_1_{}, time_2_{}, to_action_{};
   value waves_{}, state_{}, actions_{}, noise_{}, time_{}, cameras_{};
 };
 

@@ -118,7 +118,7 @@ class pooled_images_code final : public vit_code {
   }
 
   int probe_ = none;
-  module inputs_{}, out_{}, pooled_norm_{}, up_{}, down_{};
+  nn_module inputs_{}, out_{}, pooled_norm_{}, up_{}, down_{};
 };
 
 }  // namespace gpuplan::eager

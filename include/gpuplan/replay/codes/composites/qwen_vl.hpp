@@ -100,7 +100,7 @@ class qwen_vl_tower_code final : public hugging_face_code {
   static constexpr int the_sines = 2;
   static constexpr int the_ends = 3;  // of the pieces of attention
   struct merger {
-    module norm, first, second;
+    nn_module norm, first, second;
   };
 
   // -- construction
@@ -129,7 +129,7 @@ class qwen_vl_tower_code final : public hugging_face_code {
     made.second = layer(1);
     return made;
   }
-  constexpr value normed(argument given, const module& by) override {
+  constexpr value normed(argument given, const nn_module& by) override {
     if (model.norm == norm_kind::layer_norm) return hugging_face_code::normed(given, by);
     const held x(given);
     return eager_rms_norm(x, by, true);
@@ -320,7 +320,7 @@ class qwen_vl_tower_code final : public hugging_face_code {
     return concatenate(t, scale(t, second), first, 2);
   }
 
-  module patches_{};
+  nn_module patches_{};
   int positions_ = none;
   std::int64_t joined_ = 1;
   value frequencies_[2]{};

@@ -83,7 +83,7 @@ class smolvlm_code final : public image_text_code {
     const value counted = full(t, all, element::int64);
     return compute(t, {&*none_yet, &*counted}, all, element::int64);
   }
-  module joined_{};
+  nn_module joined_{};
   value pixels_{};
 };
 

@@ -23,7 +23,7 @@ class megatron_attention : public megatron_ends {
 
  protected:
   struct attention_modules {
-    module norm{}, proj{}, qkv{}, sinks{}, query_norm{}, key_norm{};
+    nn_module norm{}, proj{}, qkv{}, sinks{}, query_norm{}, key_norm{};
     low_rank beside_qkv{}, beside_proj{};
   };
 
@@ -49,7 +49,7 @@ class megatron_attention : public megatron_ends {
     made.beside_qkv = low_rank_of(targets.query, all, width);
     made.beside_proj = low_rank_of(targets.attention_out, width, inner);
     if (model.qk_norm == qk_norm_scope::none) return;
-    for (module* each : {&made.query_norm, &made.key_norm}) {
+    for (nn_module* each : {&made.query_norm, &made.key_norm}) {
       *each = norm_of(head);
       list(*each);
     }

@@ -87,7 +87,7 @@ class megatron_checkpoints : public megatron_engine {
     all.push(storage);
   }
   /// Attention's output through its linear layer.
-  constexpr value project_out(const tensor& context, const module& by) {
+  constexpr value project_out(const tensor& context, const nn_module& by) {
     if (!setup.offloads.attention_output) return row_linear(context, by);
     growing_array<int> read;
     const value made = row_linear(context, by, true);

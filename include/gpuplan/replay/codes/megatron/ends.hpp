@@ -45,8 +45,8 @@ class megatron_ends : public megatron_checkpoints {
     return reduce_scatter(rows);
   }
 
-  constexpr value embed(const module& table,
-                        const module& of_numbers,
+  constexpr value embed(const nn_module& table,
+                        const nn_module& of_numbers,
                         const tensor& ids,
                         const tensor& positions) {
     const bool scatters = splits_ && of_numbers.weight == none;

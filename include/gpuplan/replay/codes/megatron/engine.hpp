@@ -53,7 +53,7 @@ class megatron_engine : public megatron_parts {
     t.keep(index, of.spreads);
     if (of.means->defined()) t.keep(index, of.means);
   }
-  constexpr value engine_norm(const tensor& x, const module& by) {
+  constexpr value engine_norm(const tensor& x, const nn_module& by) {
     const tensor scale_of = t.parameter(by.weight);
     const tensor shift = by.bias == none ? tensor{} : t.parameter(by.bias);
     const int index = t.add_node(norm_backward_, {&x, &scale_of, &shift});
@@ -74,8 +74,8 @@ class megatron_engine : public megatron_parts {
   };
   /// The product with a weight; of the input's norm, where one is given.
   constexpr value engine_matmul(const tensor& x,
-                                const module& norm_by,
-                                const module& by,
+                                const nn_module& norm_by,
+                                const nn_module& by,
                                 bool adds_bias,
                                 sequence_parts parts,
                                 bool keeps_input = false) {
@@ -141,26 +141,26 @@ class megatron_engine : public megatron_parts {
   // -- linear layers of either
 
   /// The norm before a linear layer, which Transformer Engine has inside.
-  constexpr value input_norm(const tensor& x, const module& by) {
+  constexpr value input_norm(const tensor& x, const nn_module& by) {
     if (has_engine()) return t.share(x);
     return norm(x, by);
   }
   constexpr value column_linear(const tensor& x,
-                                const module& norm_inside,
-                                const module& by,
+                                const nn_module& norm_inside,
+                                const nn_module& by,
                                 bool adds_bias) {
     if (has_engine()) return engine_matmul(x, norm_inside, by, adds_bias, {splits_, false});
     return own_column_linear(x, by, adds_bias);
   }
-  constexpr value row_linear(const tensor& x, const module& by, bool keeps_input = false) {
+  constexpr value row_linear(const tensor& x, const nn_module& by, bool keeps_input = false) {
     if (has_engine()) return engine_matmul(x, {}, by, false, {false, splits_}, keeps_input);
     return own_row_linear(x, by);
   }
 
   /// A linear layer with LoRA beside it: the norm's result is read twice.
   constexpr value adapted_linear(const tensor& x,
-                                 const module& norm_inside,
-                                 const module& by,
+                                 const nn_module& norm_inside,
+                                 const nn_module& by,
                                  bool adds_bias,
                                  const low_rank& adapter) {
     if (adapter.down == none) return column_linear(x, norm_inside, by, adds_bias);
@@ -168,7 +168,9 @@ class megatron_engine : public megatron_parts {
     const value made = column_linear(normed, {}, by, adds_bias);
     return add(t, made, beside_of(normed, adapter));
   }
-  constexpr value adapted_row_linear(const tensor& x, const module& by, const low_rank& adapter) {
+  constexpr value adapted_row_linear(const tensor& x,
+                                     const nn_module& by,
+                                     const low_rank& adapter) {
     const value made = row_linear(x, by);
     if (adapter.down == none) return t.share(made);
     return add(t, made, beside_of(x, adapter));

@@ -33,14 +33,14 @@ class megatron_experts : public megatron_mlp {
 
  protected:
   struct expert_modules {
-    module norm{}, router{};
-    module narrow{}, widen{};  // to latent experts and back
-    int up = none;             // the first of the local experts' weights
+    nn_module norm{}, router{};
+    nn_module narrow{}, widen{};  // to latent experts and back
+    int up = none;                // the first of the local experts' weights
     int down = none;
     int up_bias = none;
     int down_bias = none;
     mlp_modules shared{};
-    module shared_gate{};
+    nn_module shared_gate{};
     int dispatcher = none;
   };
 
@@ -197,7 +197,7 @@ class megatron_experts : public megatron_mlp {
 
   // -- the router
 
-  constexpr value gate(const tensor& x, const module& by) {
+  constexpr value gate(const tensor& x, const nn_module& by) {
     const tensor weight = t.parameter(by.weight);
     const int index = t.add_node(gate_backward_, {&x, &weight});
     t.keep(index, x);
@@ -359,7 +359,7 @@ class megatron_experts : public megatron_mlp {
     }
   };
   // A token's shared experts times the sigmoid of one logit.
-  constexpr value gated_by_token(const tensor& of, const tensor& x, const module& by) {
+  constexpr value gated_by_token(const tensor& of, const tensor& x, const nn_module& by) {
     const tensor weight = t.parameter(by.weight);
     const int index = t.add_node(gated_by_token_backward_, {&of, &x, &weight});
     const value logits = t.make({x.size[0], x.size[1], 1}, half_);

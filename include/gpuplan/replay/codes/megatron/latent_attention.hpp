@@ -19,7 +19,7 @@ class megatron_latent_attention : public megatron_attention {
 
  protected:
   struct latent_modules {
-    module norm{}, proj{}, query_down{}, query_norm{}, query_up{}, down{}, up_norm{}, up{};
+    nn_module norm{}, proj{}, query_down{}, query_norm{}, query_up{}, down{}, up_norm{}, up{};
     int table = none;
   };
 
@@ -47,14 +47,14 @@ class megatron_latent_attention : public megatron_attention {
     made.up_norm = norm_of(latent.kv_lora_rank);
     made.up = parallel_linear(
         own_heads * (latent.qk_nope_head_dim + latent.v_head_dim), latent.kv_lora_rank, false);
-    for (const module* each : {&made.norm,
-                               &made.proj,
-                               &made.query_down,
-                               &made.query_norm,
-                               &made.query_up,
-                               &made.down,
-                               &made.up_norm,
-                               &made.up})
+    for (const nn_module* each : {&made.norm,
+                                  &made.proj,
+                                  &made.query_down,
+                                  &made.query_norm,
+                                  &made.query_up,
+                                  &made.down,
+                                  &made.up_norm,
+                                  &made.up})
       list(*each);
   }
   /// The tables follow the model into its format.

@@ -16,7 +16,7 @@ class megatron_mlp : public megatron_latent_attention {
 
  protected:
   struct mlp_modules {
-    module norm{}, fc1{}, fc2{};
+    nn_module norm{}, fc1{}, fc2{};
     low_rank beside_fc1{}, beside_fc2{};
   };
 

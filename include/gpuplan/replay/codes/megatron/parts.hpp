@@ -58,12 +58,12 @@ class megatron_parts : public model_code {
     return t.parameters.push(record);
   }
   // A norm, which torch.nn builds on the host.
-  constexpr module norm_of(std::int64_t width) {
+  constexpr nn_module norm_of(std::int64_t width) {
     const auto made_of = [&] {
       return setup.framework.implementation.transformer_engine ? on_device(sizes{width})
                                                                : on_host(sizes{width});
     };
-    module made;
+    nn_module made;
     made.weight = made_of();
     if (model.norm == norm_kind::layer_norm) made.bias = made_of();
     of_parts_.push(made.weight);
@@ -71,8 +71,8 @@ class megatron_parts : public model_code {
     name(made, "norm");
     return made;
   }
-  constexpr module parallel_linear(std::int64_t out, std::int64_t in, bool bias) {
-    module made;
+  constexpr nn_module parallel_linear(std::int64_t out, std::int64_t in, bool bias) {
+    nn_module made;
     made.weight = on_device({out, in});
     if (bias) made.bias = on_device(sizes{out});
     may_be_quantised(made.weight);
@@ -93,7 +93,7 @@ class megatron_parts : public model_code {
     order_.push(made.up);
     return made;
   }
-  constexpr void list(const module& one) {
+  constexpr void list(const nn_module& one) {
     if (one.weight != none) order_.push(one.weight);
     if (one.bias != none) order_.push(one.bias);
   }
@@ -287,7 +287,7 @@ class megatron_parts : public model_code {
   }
 
   /// Megatron-Core's own linear layers.
-  constexpr value own_column_linear(const tensor& x, const module& by, bool adds_bias) {
+  constexpr value own_column_linear(const tensor& x, const nn_module& by, bool adds_bias) {
     value input;
     if (splits_ || tp_ > 1)
       input = t.share(x);
@@ -295,7 +295,7 @@ class megatron_parts : public model_code {
       input = pass_through(x);
     return parallel_matmul(input, by.weight, adds_bias ? by.bias : none, splits_);
   }
-  constexpr value own_row_linear(const tensor& x, const module& by) {
+  constexpr value own_row_linear(const tensor& x, const nn_module& by) {
     const value product = parallel_matmul(x, by.weight, none, false);
     if (splits_) return reduce_scatter(product);
     return pass_through(product);

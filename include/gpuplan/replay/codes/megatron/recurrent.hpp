@@ -23,8 +23,8 @@ class megatron_recurrent : public megatron_experts {
 
  protected:
   struct recurrent_modules {
-    module in_norm{}, in{}, convolution{}, norm{}, out{};
-    module of_heads[3]{};
+    nn_module in_norm{}, in{}, convolution{}, norm{}, out{};
+    nn_module of_heads[3]{};
     bool is_delta_rule = false;
   };
 
@@ -45,8 +45,9 @@ class megatron_recurrent : public megatron_experts {
     made.norm.weight = on_device(sizes{is_delta_rule ? by.norm_width : of.inner});
     made.out = parallel_linear(width, of.inner, false);
     name(made.out, "mixer_out");
-    for (const module& each : made.of_heads) list(each);
-    for (const module* each : {&made.in_norm, &made.in, &made.convolution, &made.norm, &made.out})
+    for (const nn_module& each : made.of_heads) list(each);
+    for (const nn_module* each :
+         {&made.in_norm, &made.in, &made.convolution, &made.norm, &made.out})
       list(*each);
     return made;
   }
