@@ -4,6 +4,8 @@
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/replay/counts.hpp>
 
+#include <utility>
+
 #include "compare_runs.hpp"
 #include "memory.hpp"
 #include "setups.hpp"
@@ -83,26 +85,37 @@ void compare_step(row_comparisons& row) {
             }));
   }
   compare_step_memory(row);
-  row.value(quantity::step_time, "step_s", [&]() -> prediction {
-    const predicted_step timed = predict_eager_step(describe_timed_step(row.source));
-    if (!timed.why_not.empty()) return timed.why_not;
-    return number(timed.seconds);
-  });
+  compare_step_time(row);
+}
+
+void compare_step_time(row_comparisons& row) {
+  const auto measured = row.source.number("step_s");
+  if (!measured) return;
+  const predicted_step step = predict_eager_step(describe_timed_step(row.source));
+  for (const auto& [what, seconds] : {std::pair{quantity::step_time, step.seconds},
+                                      std::pair{quantity::step_time_low, step.low},
+                                      std::pair{quantity::step_time_high, step.high}})
+    row.add(what, *measured, step.why_not.empty() ? prediction(number(seconds)) : step.why_not);
 }
 
 void compare_work(row_comparisons& row) {
   const described_setup described = describe_setup(row.source);
   std::string why_not = described.why_not;
-  gpuplan::step_work work;
+  gpuplan::step_counts counts;
   if (why_not.empty()) {
     const auto counted = gpuplan::counts_of(described.setup, described.plan);
-    if (!counted)
-      why_not = gpuplan::failure_text(counted.why()).c_str();
-    else if (!counted->work)
-      why_not = "what such a step asks of the device is not counted";
+    if (counted)
+      counts = *counted;
     else
-      work = *counted->work;
+      why_not = gpuplan::failure_text(counted.why()).c_str();
   }
+  compare_work(row, counts, std::move(why_not));
+}
+
+void compare_work(row_comparisons& row, const gpuplan::step_counts& counts, std::string why_not) {
+  const gpuplan::step_work work = counts.work ? *counts.work : gpuplan::step_work{};
+  if (why_not.empty() && !counts.work)
+    why_not = "what such a step asks of the device is not counted";
   const auto compare = [&](quantity what, const std::string& column, double counted) {
     row.count(what, column, [&]() -> prediction {
       if (!why_not.empty()) return why_not;

@@ -278,12 +278,9 @@ void compare_configured_step(row_comparisons& row) {
   compare(quantity::flops_total,
           "matmul_flops_forward_backward",
           static_cast<std::int64_t>(counts.hardware().value()));
+  compare_work(row, counts, why_not);
   compare_step_memory(row);
-  row.value(quantity::step_time, "step_s", [&]() -> prediction {
-    const predicted_step timed = predict_eager_step(describe_timed_step(row.source));
-    if (!timed.why_not.empty()) return timed.why_not;
-    return number(timed.seconds);
-  });
+  compare_step_time(row);
 }
 
 }  // namespace accuracy

@@ -63,9 +63,11 @@ gpuplan::framework as_untimed(gpuplan::framework software) {
 predicted_step predict_eager_step(const timed_run& run) {
   predicted_step predicted{.why_not = run.why_not};
   if (!predicted.why_not.empty()) return predicted;
-  const auto step = eager_time_of(run).step(run.plan);
+  const auto step = eager_time_of(run).interval(run.plan);
   if (!step) return predict_step(run);  // what is not counted
-  predicted.seconds = step->value();
+  predicted.seconds = step->median.value();
+  predicted.low = step->low.value();
+  predicted.high = step->high.value();
   return predicted;
 }
 

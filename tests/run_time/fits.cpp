@@ -217,6 +217,8 @@ TEST_CASE("what cannot be asked is said in a sentence") {
   };
   fails({}, "which MODEL?");
   fails({"gpt2", "--gpu", "rtx_9999"}, "the nearest");
+  for (const char* counted : {"8xh100", "h100:8"})
+    fails({"gpt2", "--gpu", counted}, ": --gpu h100 says which device, --gpus 8 how many");
   fails({"gpt2", "--gpus", "0"}, "--gpus");
   fails({"gpt2", "--gpus", "0x10"}, "0x10 is no whole number from 1 to 1048576");
   fails({"gpt2", "--gpus", "99999999999999999999"}, "is no whole number");

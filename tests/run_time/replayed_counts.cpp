@@ -192,6 +192,29 @@ TEST_CASE("what a step asks of the device") {
   CHECK(own < 0.26 * one.optimizer.traffic.value());
 }
 
+TEST_CASE("each loop of each optimizer that is counted reads and writes all weights") {
+  training_setup setup{
+      .model = cut(catalog::gpt2), .sequence_length = 64, .framework = catalog::hugging_face_gpt2};
+  for (const optimizer_kind kind : {optimizer_kind::adamw,
+                                    optimizer_kind::sgd,
+                                    optimizer_kind::sgd_momentum,
+                                    optimizer_kind::rmsprop,
+                                    optimizer_kind::adagrad})
+    for (const optimizer_loop loop :
+         {optimizer_loop::foreach, optimizer_loop::fused, optimizer_loop::parameter}) {
+      setup.optimizer = {.kind = kind, .loop = loop, .clips_gradients = false};
+      if (!validate(setup, {})) continue;
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(static_cast<int>(loop));
+      const auto counts = counts_of(setup);
+      REQUIRE(counts);
+      if (!counts->work) continue;
+      const double weights = 4.0 * static_cast<double>(counts->parameters);
+      CHECK(counts->work->optimizer.traffic.value() >= 2 * weights);
+      CHECK(counts->work->optimizer.launches > 0);
+    }
+}
+
 TEST_CASE("work is known where all of it is counted") {
   training_setup setup{.model = catalog::llama_3_8b,
                        .sequence_length = 128,

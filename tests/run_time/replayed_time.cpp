@@ -222,6 +222,32 @@ TEST_CASE("a step of several ranks is that of one and what it waits for") {
         1.2 * communication(on_a_node(1_GBps, fully_sharded(), 2)));
 }
 
+TEST_CASE("an interval holds what hosts, links and kernels leave open") {
+  // Of the host alone: as far as machines differ, and kernels scatter.
+  replayed_time of_host{.setup = gpt, .on = {.gpu = catalog::h100_sxm5_80gb}, .kernels = at_once};
+  const batch_plan plan{.micro_batch = 2};
+  const double deviations = 1.2816;
+  const double both = std::hypot(of_host.host.spread, of_host.kernels.scatter);
+  const time_interval open = *of_host.interval(plan);
+  CHECK(open.median.value() == doctest::Approx(seconds(of_host)));
+  CHECK(open.high / open.median == doctest::Approx(std::exp(deviations * both)).epsilon(0.002));
+  CHECK(open.median / open.low == doctest::Approx(std::exp(deviations * both)).epsilon(0.002));
+  // Of the device alone, what its kernels scatter.
+  const replayed_time of_device{
+      .setup = gpt, .on = {.gpu = catalog::h100_sxm5_80gb}, .host = no_host};
+  const time_interval device = *of_device.interval(plan);
+  CHECK(device.high / device.low ==
+        doctest::Approx(std::exp(2 * deviations * of_device.kernels.scatter)).epsilon(0.002));
+  // Wider for more of the steps, and where links are waited for.
+  CHECK(of_host.interval(plan, 0.95)->high > open.high);
+  CHECK(of_host.interval(plan, 0.5)->high < open.high);
+  replayed_time linked = on_a_node(1_GBps, catalog::hugging_face_gpt2, 0);
+  linked.host = no_host;
+  const time_interval waits = *linked.interval(on_eight);
+  CHECK(waits.high / waits.low > 1.2 * (device.high / device.low));
+  CHECK(!linked.interval({.data_parallel = 1024}));
+}
+
 TEST_CASE("what is not counted is refused") {
   const auto refusal = [](const replayed_time& model, const batch_plan& plan) {
     return std::string(failure_text(model.step(plan).why()).c_str());

@@ -12,6 +12,7 @@
 #include <gpuplan/learning_rate.hpp>
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/solver.hpp>
 
 #include <atomic>
@@ -639,11 +640,9 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
     CHECK(has(o.out, command == std::string("frameworks") ? "framework      llava" : name.c_str()));
   }
   CHECK(has(output_of_command("model", {file.name()}).out, "connector of 2 layers"));
-  for (const char* command : {"time", "plan"})
-    CHECK(
-        has(refusal_of(command, {file.name(), "--gpu", "h100-sxm", "--batch", "8"}),
-            "is made of several models, and how long a step of it takes is not estimated; gpuplan "
-            "memory and gpuplan fits"));
+  CHECK(has(refusal_of("plan", {file.name(), "--gpu", "h100-sxm", "--batch", "8"}),
+            "is made of several models, whose steps are replayed and not searched; gpuplan "
+            "batch says which micro-batches fit"));
   for (const char* command : {"memory", "fits"}) {
     CHECK(has(refusal_of(command, {file.name(), "--lora", "16", "--lora-targets", "q_proj"}),
               "--lora-targets q_proj: of a model of several parts adapters are beside every linear "
@@ -697,9 +696,42 @@ TEST_CASE("a model of several parts of the catalogue has its training step's mem
   const words asked{"gr00t-n1.5-3b", "--sequence-length", "1024", "--micro-batch", "8"};
   CHECK(bytes_of(value(rows_of("memory", asked), "peak", "all", "total")) ==
         peaks_of(setup, plan).peak().total);
+  // Its operators say how long a step takes, and a run of them.
+  words on_node = asked;
+  on_node.insert(on_node.end(), {"--gpu", "h100-sxm", "--gpus", "8"});
+  const replayed_time by{.setup = setup,
+                         .on = {.gpu = catalog::h100_sxm5_80gb, .gpus_per_node = 8}};
+  const time_interval expected = *by.interval({.micro_batch = 8, .data_parallel = 8});
+  const json timed = rows_of("time", on_node)[0];
+  CHECK(number(timed, "step_s") == doctest::Approx(expected.median.value()));
+  CHECK(number(timed, "step_s_low") == doctest::Approx(expected.low.value()));
+  CHECK(number(timed, "step_s_high") == doctest::Approx(expected.high.value()));
+  CHECK(number(timed, "mfu_pct") > 5);
+  CHECK(number(timed, "mfu_pct") < 80);
+  const outcome explained = output_of_command("time", on_node);
+  CHECK(has(explained.out, "80 % of such steps take"));
+  CHECK(has(explained.out, "exposed: gradients"));
+  words of_run = on_node;
+  of_run.insert(of_run.end(), {"--samples", "64000"});
+  CHECK(number(rows_of("cost", of_run)[0], "hours") ==
+        doctest::Approx(1000 * expected.median.value() / 3600));
+  of_run.insert(of_run.end(), {"--failures", "none"});
+  CHECK(output_of_command("run", of_run).status == 0);
+  words of_batch{
+      "gr00t-n1.5-3b", "--sequence-length", "1024", "--gpu", "h100-sxm", "--gpus", "8"};
+  of_batch.insert(of_batch.end(), {"--batch", "128"});
+  CHECK(output_of_command("batch", of_batch).status == 0);
+  for (const auto& [option, value] :
+       {std::pair{"--stragglers", "1.5"}, std::pair{"--explain", ""}}) {
+    words more = on_node;
+    more.emplace_back(option);
+    if (*value != '\0') more.emplace_back(value);
+    CHECK(has(refusal_of("time", more), "is made of several models, whose steps are replayed"));
+  }
   for (const char* name : {"clip-vit-large-patch14", "siglip-so400m-patch14-224"}) {
     CAPTURE(name);
     CHECK(output_of_command("memory", {name}).status == 0);
+    CHECK(output_of_command("time", {name, "--gpu", "h100-sxm"}).status == 0);
   }
   CHECK(has(refusal_of("memory", {"gr00t-n1.5-3b-backbone"}), "training step is not known"));
   // Which of two heads a file means, its type says.

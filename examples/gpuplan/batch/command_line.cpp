@@ -251,6 +251,13 @@ class answer {
   }
   // On as many nodes as the GPUs fill.
   known<duration> time_of(const row& one) const {
+    if (stated_.replayed) {
+      replayed_time by = *stated_.replayed;
+      by.on.nodes = std::max(by.on.nodes, detail::ceil_div(one.gpus, by.on.gpus_per_node));
+      if (one.recomputes) by.setup.recompute = recompute_mode::full;
+      const auto step = by.step(one.plan);
+      return step ? known<duration>(*step) : known<duration>();
+    }
     roofline_time model = stated_.time;
     model.on.nodes = std::max(model.on.nodes, detail::ceil_div(one.gpus, model.on.gpus_per_node));
     if (one.recomputes) model.setup.recompute = recompute_mode::full;

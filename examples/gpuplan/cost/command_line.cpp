@@ -102,11 +102,11 @@ class answer {
 
   static double share_of_tdp(const runs::timed_step& one) {
     if (!one.stated) return 1;
-    return checked(average_draw(one.stated->time.breakdown(one.stated->plan), h100_draws));
+    return checked(average_draw(one.stated->parts, h100_draws));
   }
   static range<double> by_stack(const runs::timed_step& one) {
     if (!one.stated) return 1.0;
-    if (one.stated->stack) {
+    if (one.stated->stack || one.stated->replayed) {
       const time_interval ends = runs::interval_of(*one.stated);
       return {ends.low / one.step, ends.high / one.step};
     }
@@ -148,12 +148,15 @@ class answer {
         any([](const run& one) { return static_cast<bool>(one.costs.carbon_kg); });
     const bool has_range =
         any([](const run& one) { return one.by_stack.low() < one.by_stack.high(); });
+    const bool has_interval = any([](const run& one) {
+      return one.of.stated && (one.of.stated->stack || one.of.stated->replayed);
+    });
     const bool has_notes = any([](const run& one) { return !one.note.empty(); });
     table.columns = {{.name = "gpu"}, {.name = "gpus", .align = io::alignment::right}};
     for (const char* name : {"step_s", "steps", "hours"}) add_number(name);
     if (has_range)
-      table.columns.push_back({.name = asked_.timed.stated.own ? "80 % within" : "by stack",
-                               .align = io::alignment::right});
+      table.columns.push_back(
+          {.name = has_interval ? "80 % within" : "by stack", .align = io::alignment::right});
     add_number("GPU-hours");
     if (has_money) add_number("usd");
     if (has_energy) add_number("kWh");

@@ -319,7 +319,7 @@ named_request request_of(const arguments& given) {
 
   setups::named_setup named = setups::model_of(setting);
   setups::choose_trained(setting, named.setup);
-  setups::check_has_time(named);
+  setups::check_is_one_model(named);
   if (given.recompute) named.setup.recompute = *given.recompute;
   made.name = named.name;
   choices all = choices_of(given, named.setup, gpus);

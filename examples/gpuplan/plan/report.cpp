@@ -126,7 +126,7 @@ described_plan describe(const roofline_time& model,
           .parts = model.breakdown(plan.batch),
           .stack = stack,
           .by_stack = ranges,
-          .by_timed_steps = static_cast<bool>(by),
+          .has_interval = static_cast<bool>(by),
           .rates = rates_of(model.setup, model.on.gpu, plan.batch, plan.step),
           .model = model};
 }
@@ -263,7 +263,7 @@ io::table costs_of(const described_plan& plan, const std::string& run) {
   table.columns = {
       {.name = "what it takes"},
       {.name = "estimate", .align = io::alignment::right},
-      {.name = plan.by_timed_steps ? "80 % within" : "by stack", .align = io::alignment::right}};
+      {.name = plan.has_interval ? "80 % within" : "by stack", .align = io::alignment::right}};
   const auto add = [&](const char* name, double value) {
     const int digits = digits_of(low * value);
     table.rows.push_back(
@@ -305,7 +305,7 @@ io::table stacks_of(const named_plan& plan) {
       plan.name + ": " + io::decimal(in(plan.is.time(), 1_s) / unit, digits) +
       (is_run ? " hours, " : " s a step, ") +
       io::decimal(in(plan.is.rates.tokens, 1_tokens_per_s), 0) +
-      (plan.is.by_timed_steps ? " tokens/s; 80 % within " : " tokens/s; by stack ") +
+      (plan.is.has_interval ? " tokens/s; 80 % within " : " tokens/s; by stack ") +
       to_text(cell_of_range(plan.is.by_stack.all)) + (is_run ? " hours" : " s") + unknown();
   io::table table{.title = title};
   table.columns = {{.name = "what makes it fast or slow"},
@@ -317,7 +317,7 @@ io::table stacks_of(const named_plan& plan) {
     const range<duration> step = plan.is.by_stack.*input.step;
     if (step.high() - step.low() < shown * best.step) continue;
     const range<double> factor = stack.*input.factor;
-    cell times = plan.is.by_timed_steps ? cell{factor, 2} : cell{factor};
+    cell times = plan.is.has_interval ? cell{factor, 2} : cell{factor};
     if (input.step == &step_ranges::matmul_rate && !is_timed(model.efficiency))
       times = cell{
           range<double>{factor.low() * stack.untimed_matmuls.low() / stack.untimed_matmuls.high(),

@@ -42,7 +42,7 @@ struct described_plan {
   gpuplan::step_breakdown parts{};
   gpuplan::stack_range stack{};  // what is left open of the software
   gpuplan::step_ranges by_stack{};
-  bool by_timed_steps = false;  // `by_stack.all` holds 80 % of such steps
+  bool has_interval = false;  // `by_stack.all` holds 80 % of such steps
   gpuplan::step_rates rates{};
   gpuplan::known<gpuplan::planned_run> run{};  // of a request with samples
   gpuplan::known<double> carbon_kg{};          // of a run with a known energy and grid

@@ -233,10 +233,8 @@ class simulation {
       draw.training = *on.power_per_gpu;
       draw.waiting = draw.training;
     } else if (on.gpu.tdp) {
-      const double share =
-          to.of.stated
-              ? checked(average_draw(to.of.stated->time.breakdown(to.of.stated->plan), h100_draws))
-              : h100_draws.computing;
+      const double share = to.of.stated ? checked(average_draw(to.of.stated->parts, h100_draws))
+                                        : h100_draws.computing;
       draw.training = share * *on.gpu.tdp;
       draw.waiting = h100_draws.waiting * *on.gpu.tdp;
       if (asked_.host_power >= 0)

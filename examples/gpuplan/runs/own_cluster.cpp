@@ -235,6 +235,7 @@ own_step step_in(const table_of_steps& table,
                                           made.on = cluster_of(given->clusters,
                                                                defaults_of(given->setup));
                                           made.is = step_of(*given, made.on);
+                                          setups::check_is_one_model(made.is.named);
                                           return std::string();
                                         }},
                                    words_of(table, line, folder),

@@ -1,10 +1,12 @@
 #include "runs/stated_step.hpp"
 
 #include <gpuplan/device_needs.hpp>
+#include <gpuplan/replay/device_kernels.hpp>
 #include <gpuplan/result.hpp>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <string>
 
 #include "guides/front_end.hpp"
 #include "runs/own_cluster.hpp"
@@ -22,7 +24,25 @@ void check(const result<T>& valid) {
   if (!valid) throw bad_request(setups::sentence_of(valid.why()), valid.why());
 }
 
+// Several models in one step, whose operators are replayed.
+void time_by_replay(const step_words& given, stated_step& to) {
+  const std::string model = "MODEL " + to.named.name + " is made of several models";
+  if (given.own)
+    throw bad_request("--timed-steps: " + model + ", of which timed steps say nothing");
+  if (given.stragglers != 1)
+    throw bad_request("--stragglers: " + model + ", whose steps are replayed on one GPU");
+  to.replayed = replayed_time{
+      .setup = to.named.setup, .on = to.time.on, .kernels = kernel_shares_of(to.time.on.gpu)};
+  to.parts = parts_of(*to.replayed, to.plan);
+}
+
 }  // namespace
+
+step_breakdown parts_of(const replayed_time& by, const batch_plan& plan) {
+  const auto parts = by.breakdown(plan);
+  check(parts);
+  return *parts;
+}
 
 void add_step_options(CLI::App& app, step_words& to) {
   setups::add_model_options(app, to.setup);
@@ -78,7 +98,6 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
   made.gpus = total_gpus(on.on);
   const setups::arguments there = setups::on_gpus(given.setup, made.gpus, given.batch);
   made.named = setups::setup_of(there);
-  setups::check_has_time(made.named);
   made.plan = there.plan;
   cluster numbers = on.on;
   if (given.own) {
@@ -89,8 +108,13 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
                .on = numbers,
                .efficiency = on.efficiency,
                .straggler_slowdown = given.stragglers};
-  check(validate(made.time));
-  check(validate(made.time, made.plan));
+  if (made.named.setup.composite != nullptr) {
+    time_by_replay(given, made);
+  } else {
+    check(validate(made.time));
+    check(validate(made.time, made.plan));
+    made.parts = made.time.breakdown(made.plan);
+  }
   made.memory = {{made.named.setup, given.fragmentation / 100, nccl_channels(on.on.gpu)}};
   check(validate(made.memory));
   check(validate(made.memory, made.plan));
@@ -98,6 +122,11 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
 }
 
 time_interval interval_of(const stated_step& of) {
+  if (of.replayed) {
+    const auto interval = of.replayed->interval(of.plan);
+    check(interval);
+    return *interval;
+  }
   return of.stack ? step_interval(of.time, of.plan, *of.stack) : step_interval(of.time, of.plan);
 }
 

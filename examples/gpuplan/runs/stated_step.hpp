@@ -5,8 +5,11 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_numbers.hpp>
+#include <gpuplan/time/step_breakdown.hpp>
+#include <gpuplan/time/time_interval.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
@@ -52,10 +55,16 @@ struct stated_step {
   setups::named_setup named{};
   gpuplan::batch_plan plan{};
   std::int64_t gpus = 1;
-  gpuplan::roofline_time time{};
+  gpuplan::roofline_time time{};                      // not valid of several models in one step,
+  gpuplan::known<gpuplan::replayed_time> replayed{};  // whose time this says
+  gpuplan::step_breakdown parts{};
   gpuplan::fullest_stage_memory memory{};
   gpuplan::known<gpuplan::stack_estimate> stack{};  // of timed steps, whose numbers `time` has
 };
+
+/// The parts of the step of another plan. Throws `guides::bad_request` where it has none.
+[[nodiscard]] gpuplan::step_breakdown parts_of(const gpuplan::replayed_time& by,
+                                               const gpuplan::batch_plan& plan);
 
 /// Throws `guides::bad_request` where there is no such step.
 [[nodiscard]] stated_step step_of(const step_words& given, const named_cluster& on);

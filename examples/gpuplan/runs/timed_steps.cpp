@@ -33,7 +33,9 @@ known<bytes> checkpoint_of(const stated_step& stated) {
   if (!validate(memory) || !validate(memory, batch_plan{})) return {};
   const memory_breakdown parts = memory.breakdown({});
   if (trains.what != training::adapters) return parts.weights + parts.optimizer_states;
-  const auto adapters = static_cast<double>(trainable_parameters(whole.model, trains));
+  const auto adapters =
+      static_cast<double>(whole.composite != nullptr ? trainable_parameters(*whole.composite)
+                                                     : trainable_parameters(whole.model, trains));
   return adapters * bits_per_element(trains.adapters.weights) / 8 * 1_B + parts.optimizer_states;
 }
 
@@ -87,7 +89,7 @@ timed_run estimated(const timed_words& given) {
                    .gpus = stated->gpus,
                    .batch = batch,
                    .steps = detail::ceil_div(samples_of(run, stated->named.setup), batch),
-                   .step = stated->time.step(stated->plan),
+                   .step = stated->parts.total(),
                    .stated = stated};
     one.tokens_of_sample = tokens_of_sample(stated->named.setup);
     one.tokens = static_cast<double>(samples_of(run, stated->named.setup)) *

@@ -29,7 +29,25 @@ using guides::bad_request;
 
 constexpr const char* list_hint = "gpuplan gpus lists all";
 
+// A device with a number of them, "8xh100" or "h100:8"; empty of any other name.
+std::pair<std::string, std::string> counted_device(const std::string& name) {
+  const auto is_count = [](const std::string& text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  };
+  const std::size_t times = name.find_first_of("xX*");
+  if (times != std::string::npos && is_count(name.substr(0, times)))
+    return {name.substr(times + 1), name.substr(0, times)};
+  const std::size_t colon = name.find(':');
+  if (colon != std::string::npos && is_count(name.substr(colon + 1)))
+    return {name.substr(0, colon), name.substr(colon + 1)};
+  return {};
+}
+
 [[noreturn]] void refuse(const std::string& name, const catalog::gpu_list& meant) {
+  if (const auto [device, count] = counted_device(name);
+      meant.count == 0 && catalog::gpus_named(device).count > 0)
+    throw bad_request("--gpu " + name + ": --gpu " + device + " says which device, --gpus " +
+                      count + " how many");
   if (meant.count == 0)
     throw bad_request("--gpu " + name + ": the catalogue has no such device; the nearest is " +
                       std::string(catalog::find_gpu(name).why().subject) + ", and " + list_hint);

@@ -693,12 +693,13 @@ std::shared_ptr<const composite_model> adapted_parts(const training_setup& of) {
   return std::make_shared<const composite_model>(with_adapters(*of.composite, of.trains.adapters));
 }
 
-void check_has_time(const named_setup& named) {
+void check_is_one_model(const named_setup& named) {
   if (named.setup.composite == nullptr) return;
-  throw bad_request("MODEL " + named.name +
-                    " is made of several models, and how long a step of it takes is not estimated; "
-                    "gpuplan memory and gpuplan fits say what memory it takes, gpuplan model its "
-                    "parameters and FLOPs");
+  throw bad_request(
+      "MODEL " + named.name +
+      " is made of several models, whose steps are replayed and not searched; gpuplan "
+      "batch says which micro-batches fit and how long their steps take, gpuplan time and gpuplan "
+      "run where a step and a run of it go, gpuplan fits which GPUs hold it");
 }
 
 void train_adapters(training_setup& setup, std::int64_t rank, bool four_bits) {

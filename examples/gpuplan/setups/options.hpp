@@ -104,7 +104,7 @@ void choose_trained(const arguments& given, gpuplan::training_setup& to);
     const gpuplan::training_setup& of);
 /// Throws `guides::bad_request` of a model of several parts: the time of its steps is not
 /// estimated.
-void check_has_time(const named_setup& named);
+void check_is_one_model(const named_setup& named);
 
 /// Low-rank adapters of the rank; of QLoRA on a base in four bits, with what is not quantised in
 /// fp32 (PEFT's prepare_model_for_kbit_training).

@@ -530,6 +530,8 @@ class optimizer_states {
         for_one(parameters[at], {2, 3, 2, 4, 2, 2, 2, 4});
       else if (kind == optimizer_kind::rmsprop)
         for_one(parameters[at], {2, 4, 2, 2, 4});
+      else if (kind == optimizer_kind::adagrad)
+        for_one(parameters[at], {4, 2, 2, 4});
       if (kind == optimizer_kind::rmsprop) touch_redistributed(parameters[at], 1);
     }
     t_.release(denominator);

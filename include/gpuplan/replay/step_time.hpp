@@ -5,6 +5,8 @@
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/cluster.hpp>
+#include <gpuplan/detail/chance.hpp>
+#include <gpuplan/detail/math.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/replay/bounds.hpp>
 #include <gpuplan/replay/counts.hpp>
@@ -13,6 +15,7 @@
 #include <gpuplan/replay/training_job.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
+#include <gpuplan/time/time_interval.hpp>
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/units.hpp>
 
@@ -150,7 +153,8 @@ struct replayed_time {
   template <class Note>
   constexpr step_breakdown run(const eager::kernel_times& step,
                                double clock,
-                               const Note& note) const {
+                               const Note& note,
+                               double host_times = 1) const {
     using eager::kernel_times;
     namespace streams = eager::streams;
     const double contention = setup.framework.costs.contention;
@@ -160,7 +164,7 @@ struct replayed_time {
     for (int at = 0; at < step.items.size(); ++at) {
       const auto& item = step.items[at];
       double& done = times.done[item.stream];
-      issued += item.issue;
+      issued += host_times * item.issue;
       switch (item.is) {
         case kernel_times::item_kind::await:
           times.await(item.stream, contention);
@@ -214,6 +218,34 @@ struct replayed_time {
     const auto parts = breakdown(plan);
     if (!parts) return parts.why();
     return parts->total();
+  }
+  /// The step with the range that holds as many of such steps, on hosts that nobody measured, as
+  /// `coverage` says: what a host and links that are as much slower or faster as one in six add to
+  /// either side, and what kernels scatter. Precondition: a coverage between 0 and 1.
+  [[nodiscard]] constexpr result<time_interval> interval(const batch_plan& plan,
+                                                         double coverage = 0.8) const {
+    time_interval found;
+    const auto wrong = with_step(plan, [&](const eager::kernel_times& step) {
+      const double clock =
+          clock_of(step, [&](double at) { return run(step, at, unnoted{}).total().value(); });
+      const step_breakdown parts = run(step, clock, unnoted{});
+      const double median = parts.total().value();
+      const double exchanged =
+          parts.gradient_communication.value() + parts.parameter_communication.value();
+      const double of_links = detail::natural_log(1 + host.links * exchanged / median);
+      const auto away = [&](double host_times) {
+        const double other = run(step, clock, unnoted{}, host_times).total().value();
+        const double of_host = detail::natural_log(other / median);
+        const double all = detail::sqrt(of_host * of_host + of_links * of_links +
+                                        kernels.scatter * kernels.scatter);
+        return detail::exp(detail::deviations_of(coverage) * all);
+      };
+      found.median = duration::from_value(median);
+      found.high = away(detail::exp(host.spread)) * found.median;
+      found.low = found.median / away(detail::exp(-host.spread));
+    });
+    if (detail::failed(wrong)) return wrong;
+    return found;
   }
   /// Of the layer at this place, which runs again and again.
   [[nodiscard]] constexpr result<layer_time> layer(const batch_plan& plan, int at = 0) const {

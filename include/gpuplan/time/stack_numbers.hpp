@@ -13,6 +13,7 @@
 #include <gpuplan/framework.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/time/roofline.hpp>
+#include <gpuplan/time/time_interval.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstddef>
@@ -158,15 +159,6 @@ constexpr void set_number(roofline_time& model, stack_number which, double value
   }
 }
 
-// How many standard deviations on each side hold such a part of a normal distribution, within
-// 0.4 % (Winitzki's approximation of the inverse error function).
-constexpr double deviations_of(double coverage) {
-  const double a = 0.147;
-  const double log_rest = natural_log(1 - coverage * coverage);
-  const double first = 2 / (3.14159265358979 * a) + log_rest / 2;
-  return sqrt(2.0) * sqrt(sqrt(first * first - log_rest / a) - first);
-}
-
 // Lower triangle of the Cholesky factor; what is not positive within rounding counts as nothing.
 struct stack_matrix {
   double at[stack_number_count][stack_number_count] = {};
@@ -206,13 +198,6 @@ struct stack_matrix {
 };
 
 }  // namespace detail
-
-/// A time with the range that holds it at the stated coverage.
-struct time_interval {
-  duration median{};
-  duration low{};
-  duration high{};
-};
 
 /// What is known of the numbers of one cluster and its software: a normal distribution of their
 /// logarithms, and of what is left.

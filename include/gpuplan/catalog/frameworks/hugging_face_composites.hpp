@@ -131,7 +131,8 @@ inline constexpr layer_class llava{.name = &code_names::llava,
                                    .parts = {&vit, &decoder},
                                    .has_image_tokens = true,
                                    .adapts_connectors = true,
-                                   .repeats_layers = false};
+                                   .repeats_layers = false,
+                                   .counts_work = true};
 /// Hugging Face's Gemma 3 with images: SigLIP, means of patches, one matrix, a Gemma 3.
 inline constexpr layer_class gemma3 = [] {
   layer_class changed = llava;
@@ -222,7 +223,8 @@ inline constexpr layer_class vision_language_action{.name = &code_names::vision_
                                                     .trains_adapters = false,
                                                     .runs_composites = true,
                                                     .parts = {&vit, &decoder},
-                                                    .repeats_layers = false};
+                                                    .repeats_layers = false,
+                                                    .counts_work = true};
 /// Likewise, with a matrix for each kind of robot about the transformer.
 inline constexpr layer_class flow_matching = [] {
   layer_class changed = vision_language_action;

@@ -78,7 +78,8 @@ inline constexpr layer_class clip{.name = &code_names::clip,
                                   .trains_adapters = false,
                                   .runs_composites = true,
                                   .parts = {&vit, &clip_texts},
-                                  .repeats_layers = false};
+                                  .repeats_layers = false,
+                                  .counts_work = true};
 /// Hugging Face's Swin.
 inline constexpr layer_class swin{.name = &code_names::swin,
                                   .kind = model_kind::vision,
@@ -99,7 +100,8 @@ inline constexpr layer_class siglip{.name = &code_names::siglip,
                                     .runs_composites = true,
                                     .parts = {&vit, &siglip_texts},
                                     .pools_by_attention = true,
-                                    .repeats_layers = false};
+                                    .repeats_layers = false,
+                                    .counts_work = true};
 /// Hugging Face's DINOv2, without registers and with them.
 inline constexpr layer_class dinov2{.name = &code_names::dinov2,
                                     .kind = model_kind::vision,

@@ -68,7 +68,7 @@ class composite_code : public hugging_face_code {
     for (int at = 0; at < between.layers(); ++at) {
       const std::int64_t in = between.widths[at];
       const std::int64_t out = between.widths[at + 1];
-      module made = linear_module(out, in, true, between.trains);
+      nn_module made = linear_module(out, in, true, between.trains);
       made.adapter =
           connector_adapters_.add(operator_kind::projection, in, out, made.weight, made.bias);
       connector_.push(made);
@@ -79,7 +79,7 @@ class composite_code : public hugging_face_code {
     value hidden = t.share(x);
     for (int at = 0; at < connector_.size(); ++at) {
       if (at > 0) hidden = act_of(between.act, std::move(hidden));
-      const module& by = connector_[at];
+      const nn_module& by = connector_[at];
       const value input = std::move(hidden);
       hidden = connector_adapters_.add_to(
           eager::linear(t, input, by.weight, by.bias), by.adapter, input);
@@ -116,16 +116,17 @@ class composite_code : public hugging_face_code {
     value mask = compute(t, ids, ids.size, element::boolean);
     const value tokens = t.make(sizes{1}, element::int64);
     {
-      const value wide = compute(t, mask, ids.size, element::int64);
-      const device_work work = touch(t, scratch_of_reduction(t.device, ids.count(), 1, true));
-      t.executes({&*wide, &*tokens}, work);
+      const value wide = t.make(ids.size, element::int64);
+      t.executes({&*mask, &*tokens}, sum_of_booleans(ids.count()));
     }
     value same;
     {
       const value elements = compute(t, tokens, sizes{1}, element::int64);
       same = compute(t, elements, sizes{1}, element::boolean);
     }
-    same = compute(t, same, sizes{1}, element::boolean);
+    t.executes(8, device_work::copy());
+    same = t.make(sizes{1}, element::boolean);
+    t.executes(2, device_work::copy());
     t.executes(1, device_work::copy());
     return mask;
   }
@@ -150,7 +151,7 @@ class composite_code : public hugging_face_code {
   const training_setup between_;  // what trains beside the layers between parts
   trained_beside connector_adapters_{t, between_, quantised};
   growing_array<model_code*> parts_{};
-  growing_array<module> connector_{};
+  growing_array<nn_module> connector_{};
   growing_array<tensor> numbers_{};
   value images_{};
 };

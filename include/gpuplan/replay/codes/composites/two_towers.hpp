@@ -19,7 +19,9 @@ constexpr void chosen_tokens_backward(const node_backward& b) {
   b.out[0] = t.make(b.by.size[1], b.g.format);
   value sorted[4];
   for (value& one : sorted) one = t.make(b.kept(0).size, element::int64);
-  t.executes({&b.g, &b.kept(0), &*b.out[0]});
+  t.executes(b.out[0]->bytes() + b.g.bytes(), {.kernels = 0, .fills = 1});
+  // index_put, which sorts the places
+  t.executes({&*b.out[0], &b.g, &b.kept(0), &b.kept(1), &*b.out[0]}, {.kernels = 19, .copies = 1});
 }
 inline constexpr node_kind chosen_tokens{"one token of each text", &chosen_tokens_backward};
 
@@ -80,7 +82,7 @@ class text_tower_code final : public vit_code {
     return add(t, rows, at);
   }
 
-  module tokens_{};
+  nn_module tokens_{};
 };
 
 /// What CLIPModel and SiglipModel have in common.
@@ -192,7 +194,7 @@ class clip_code final : public two_towers_code<vit_code> {
     return cross_entropy(t, logits, full(t, sizes{logits.size[0]}, element::int64));
   }
 
-  module projections_[2]{};
+  nn_module projections_[2]{};
   int scale_ = none;
 };
 
@@ -228,7 +230,8 @@ class siglip_code final : public two_towers_code<pooled_images_code> {
     logits = multiply(t, logits, keeping_result(t, t.parameter(scale_)));
     logits = add(t, logits, t.parameter(bias_));
     const sizes& square = logits->size;
-    const value same = full(t, square, element::fp32);
+    const value same = t.make(square, element::fp32);
+    t.executes({&*same}, {.kernels = 1, .fills = 1});  // torch.eye
     value signs;
     {
       const value wrong = compute(t, full(t, square, logits->format), square, logits->format);
@@ -260,7 +263,7 @@ class siglip_code final : public two_towers_code<pooled_images_code> {
     return result;
   }
 
-  module head_{};
+  nn_module head_{};
   int scale_ = none;
   int bias_ = none;
 };

@@ -136,17 +136,26 @@ constexpr value normalize(tape& t, argument given) {
 }
 constexpr void vector_norm_backward(const node_backward& b) {
   const tensor& x = b.kept(0);
+  const tensor& length = b.kept(1);
   const value direction = b.t.make(x.size, b.g.format);
+  b.t.executes({&x, &length, &*direction});
   const value is_zero = b.t.make(b.g.size, element::boolean);
+  b.t.executes({&length, &*is_zero});
+  b.t.executes({&*direction, &*is_zero, &*direction}, {.in_place = direction->bytes()});
   b.out[0] = b.t.make(x.size, b.g.format);
+  b.t.executes({&*direction, &b.g, &*b.out[0]});
 }
 inline constexpr node_kind node_kind::vector_norm{"length of rows", &vector_norm_backward};
 constexpr void clamp_backward(const node_backward& b) {
-  const value zero = b.t.make(sizes{1}, b.g.format);
-  const value passes = b.t.make(b.g.size, element::boolean);
+  const value zero = full(b.t, sizes{1}, b.g.format);
+  const auto asked = [&] { return compute(b.t, b.kept(0), b.g.size, element::boolean); };
+  const value passes = asked();
   value passes_both;
-  if (b.by.argument[0] == 2) passes_both = b.t.make(b.g.size, element::boolean);
-  b.out[0] = b.t.make(b.g.size, b.g.format);
+  if (b.by.argument[0] == 2) {
+    passes_both = asked();
+    b.t.executes({&*passes, &*passes_both, &*passes_both});
+  }
+  b.out[0] = compute(b.t, {&*passes, &b.g, &*zero}, b.g.size, b.g.format);
 }
 inline constexpr node_kind node_kind::clamp{"clamping", &clamp_backward};
 /// Between so many bounds. Keeps what it reads.
@@ -158,14 +167,17 @@ constexpr value clamp(tape& t, argument given, int bounds) {
   return result_like(t, by, of, "clamped");
 }
 constexpr void quotient_backward(const node_backward& b) {
-  const auto dense = [&] { return b.t.make(b.g.size, b.g.format); };
+  const tensor& divisor = b.kept(1);
+  const auto dense = [&](std::initializer_list<const tensor*> of) {
+    return compute(b.t, of, b.g.size, b.g.format);
+  };
   {
-    const value divided = dense();
-    const value divided_twice = dense();
-    const value negative = dense();
-    b.out[1] = dense();
+    const value divided = dense({&b.kept(0), &divisor});
+    const value divided_twice = dense({&*divided, &divisor});
+    const value negative = dense({&b.g});
+    b.out[1] = dense({&*negative, &*divided_twice});
   }
-  b.out[0] = dense();
+  b.out[0] = dense({&b.g, &divisor});
 }
 inline constexpr node_kind node_kind::quotient{"quotient", &quotient_backward};
 

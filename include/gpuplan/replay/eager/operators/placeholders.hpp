@@ -16,13 +16,17 @@ constexpr std::int64_t partial_sums(const device_traits& device) {
   return round_up(4 * 10 * device.multiprocessors, 256) + 255;
 }
 
+// Of a single sample nothing is in another order.
+constexpr device_work work_of_rearranging(const tensor& of) {
+  return of.size[0] == 1 ? device_work::copy() : device_work{};
+}
 /// A copy of other sizes, in another order; its gradient is copied back.
 constexpr value rearranged(tape& t, argument given, const sizes& wanted) {
   const held of(given);
   const int by = t.add_node(node_kind::rearranged, {&of});
   if (node* made = t.at(by)) made->size[1] = of.size;
   value all = t.make(wanted, of.format, {"rearranged", none, &of});
-  t.executes({&of, &*all});
+  t.executes({&of, &*all}, work_of_rearranging(of));
   t.result_of(by, all.get());
   return all;
 }
@@ -37,7 +41,7 @@ constexpr value join_rows(tape& t, argument given) {
 }
 constexpr void rearranged_backward(const node_backward& b) {
   b.out[0] = b.t.make(b.by.size[1], b.g.format);
-  b.t.executes({&b.g, &*b.out[0]});
+  b.t.executes({&b.g, &*b.out[0]}, work_of_rearranging(*b.out[0]));
 }
 inline constexpr node_kind node_kind::rearranged{"copy", &rearranged_backward};
 
@@ -55,7 +59,7 @@ constexpr value masked_scatter(tape& t,
   const value places = t.make(rows.size, element::int64, {"places counted"});
   const value wide = t.make(rows.size, element::boolean);
   t.touch(256 + tile_states(rows.count(), 896, 16));
-  t.executes({&rows, &mask, &source, &*result}, {.kernels = 4, .copies = 1});
+  t.executes({&rows, &mask, &source, &*result}, {.kernels = 5, .copies = 1});
   t.result_of(by, result.get());
   return result;
 }
@@ -64,7 +68,7 @@ constexpr void masked_scatter_backward(const node_backward& b) {
   tape& t = b.t;
   if (b.wants(0)) {
     b.out[0] = b.like_gradient();
-    t.executes({&b.g, &b.kept(0), &*b.out[0]});
+    t.executes({&b.g, &b.kept(0), &*b.out[0]}, {.kernels = 1, .copies = 1});
   }
   if (!b.wants(1)) return;
   value places;
@@ -76,7 +80,7 @@ constexpr void masked_scatter_backward(const node_backward& b) {
     t.touch(256 + tile_states(b.g.count(), 4224, 8));
   }
   b.out[1] = t.make(b.by.size[1], b.g.format);
-  t.executes({&b.g, &b.kept(0), &*b.out[1]}, {.kernels = 4, .copies = 1});
+  t.executes({&b.g, &b.kept(0), &*b.out[1]}, {.kernels = 6, .fills = 1, .copies = 1});
 }
 inline constexpr node_kind node_kind::masked_scatter{"scatter", &masked_scatter_backward};
 

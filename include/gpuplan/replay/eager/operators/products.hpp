@@ -243,7 +243,10 @@ constexpr value convolve(tape& t, argument given, int weight, int bias) {
   const auto images = static_cast<int>(x->size[0]);
   t.count_product({side * side, row, w->size[0]},
                   {&*x, &*w, &*b, &*result},
-                  {.kernels = images + (bias != none ? 1 : 0), .products = images, .unfolds = row});
+                  {.kernels = images + (bias != none ? 1 : 0),
+                   .products = images,
+                   .fills = bias != none ? 0 : 1,
+                   .unfolds = row});
   t.result_of(by, result.get());
   return result;
 }
@@ -269,10 +272,12 @@ constexpr value convolve_1d(
   const value rows = t.make({row, places}, x->format, {"inputs in rows", weight});
   t.touch_workspace();  // for each sample the same
   const auto samples = static_cast<int>(x->size[0]);
-  t.count_product(
-      {places, row, w->size[0]},
-      {&*x, &*w, &*b, &*result},
-      {.kernels = samples + (bias != none ? 1 : 0), .products = samples, .unfolds = row});
+  t.count_product({places, row, w->size[0]},
+                  {&*x, &*w, &*b, &*result},
+                  {.kernels = samples + (bias != none ? 1 : 0),
+                   .products = samples,
+                   .fills = bias != none ? 0 : 1,
+                   .unfolds = row});
   t.result_of(by, result.get());
   return result;
 }
