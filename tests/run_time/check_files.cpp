@@ -233,6 +233,15 @@ TEST_CASE("a file that nobody reads, and a model that nobody names, are refused"
                             io::model_placeholder);
   CHECK(has(checked({open.name()}).err, "--model: no file says which model trains"));
   CHECK(has(checked({"/nonexistent/file.json"}).err, "cannot read /nonexistent/file.json"));
+  // What a file names is not opened, were it there or not.
+  for (const char* path : {"/etc/passwd", "./model", "../config.json", "~/llama"}) {
+    const temporary_file away(std::string("base_model: ") + path + "\nmicro_batch_size: 1\n");
+    CAPTURE(path);
+    const outcome refused = checked({away.name()});
+    CHECK(refused.status == 2);
+    CHECK(has(refused.err, "a file names the model by the path " + std::string(path)));
+    CHECK(checked({away.name(), "--model", "gpt2"}).status == 0);
+  }
 }
 
 TEST_CASE("a plan that is written is what check reads in its files") {

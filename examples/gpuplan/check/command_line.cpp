@@ -84,7 +84,8 @@ std::vector<std::string> problems_of(const answer& made) {
 
 guides::printed answer_to(const request& asked, const guides::output& as) {
   answer made;
-  made.read = setups::read_trainer_files("FILE", asked.files);
+  const setups::trainer_files files = setups::read_trainer_files("FILE", asked.files);
+  made.read = files.read;
   io::training_context context;
   made.model = asked.model.empty() ? made.read.config.model : asked.model;
   if (made.model.empty() && !made.read.config.shape) {
@@ -94,7 +95,8 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
     throw guides::bad_request(why);
   }
   if (!made.read.config.shape) {
-    const setups::named_model named = setups::configured_model_named({.text = made.model});
+    const setups::named_model named = setups::configured_model_named(
+        {.text = made.model, .is_of_file = asked.model.empty() && files.names_model});
     context.shape = named.shape;
     context.called = named.known_as;
   }

@@ -283,6 +283,11 @@ void take_named(const std::string& name, named_model& to) {
 }
 
 // The config.json that is meant, or nothing.
+bool looks_like_path(const std::string& text) {
+  return text.ends_with(".json") || text.starts_with('/') || text.starts_with("./") ||
+         text.starts_with("../") || text.starts_with('~');
+}
+
 std::string file_meant(const std::string& text) {
   std::error_code none;
   const std::filesystem::path path(text);
@@ -293,9 +298,7 @@ std::string file_meant(const std::string& text) {
       throw bad_request("MODEL " + text + ": the folder has no config.json");
     return {};
   }
-  const bool looks_like_one = text.ends_with(".json") || text.starts_with('/') ||
-                              text.starts_with("./") || text.starts_with("../");
-  return looks_like_one || std::filesystem::exists(path, none) ? text : std::string();
+  return looks_like_path(text) || std::filesystem::exists(path, none) ? text : std::string();
 }
 
 bool is_id(const std::string& text) {
@@ -338,8 +341,11 @@ named_model model_named(const model_words& given) {
   named_model made;
   if (!given.text.empty()) {
     const bool is_config = given.text.starts_with('{');
-    const std::string file =
-        is_config || is_id(given.text) ? std::string() : file_meant(given.text);
+    if (given.is_of_file && looks_like_path(given.text))
+      throw bad_request("a file names the model by the path " + io::printable(given.text) +
+                        ", and no path in a file is followed; one on the command line is");
+    const bool is_name = is_config || is_id(given.text) || given.is_of_file;
+    const std::string file = is_name ? std::string() : file_meant(given.text);
     if (is_config)
       take_config(given.text, name_in_config(given.text), made);
     else if (file.empty())

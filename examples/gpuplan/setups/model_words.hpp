@@ -23,6 +23,7 @@ struct model_words {
   std::vector<std::function<void(gpuplan::transformer&)>> edits{};  // of the shape, as given
   std::vector<std::string> changed{};                               // what they change
   gpuplan::known<gpuplan::transformer> shape{};  // of trainers' files; counts where `text` is empty
+  bool is_of_file = false;                       // `text` is a file's: a path in it is not followed
 
   [[nodiscard]] bool is_given() const { return !text.empty() || !edits.empty() || shape; }
 };

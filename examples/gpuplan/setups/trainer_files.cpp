@@ -87,8 +87,7 @@ void tell_all(const CLI::App& app, const arguments& given) {
 
 }  // namespace
 
-io::read_config read_trainer_files(const std::string& option,
-                                   const std::vector<std::string>& names) {
+trainer_files read_trainer_files(const std::string& option, const std::vector<std::string>& names) {
   std::vector<io::read_config> files;
   std::string model;
   for (const std::string& name : names) {
@@ -114,8 +113,10 @@ io::read_config read_trainer_files(const std::string& option,
                return last_of(name) == last_of(one.file);
              });
     });
-  io::read_config all = io::merged(files);
-  if (!model.empty() || all.config.model == io::model_placeholder) all.config.model = model;
+  trainer_files all{.read = io::merged(files)};
+  std::string& named = all.read.config.model;
+  if (!model.empty() || named == io::model_placeholder) named = model;
+  all.names_model = model.empty() && !named.empty();
   return all;
 }
 
@@ -139,13 +140,17 @@ void add_from_option(CLI::App& app, arguments& to) {
          "--from",
          [&to](const std::vector<std::string>& names) {
            to.from = names;
-           take_files(read_trainer_files("--from", names), to);
+           const trainer_files files = read_trainer_files("--from", names);
+           take_files(files.read, to);
+           to.model.is_of_file = files.names_model;
          },
          "Files that set a training for trainers and launchers, and a model's config.json; options "
          "count before them, and a MODEL stands before --from")
       ->type_name("FILE...")
       ->group("Model");
   app.final_callback([&app, &to] {
+    const CLI::Option* const model = app.get_option_no_throw("MODEL");
+    if (model != nullptr && model->count() > 0) to.model.is_of_file = false;
     if (!to.from.empty()) tell_all(app, to);
   });
 }

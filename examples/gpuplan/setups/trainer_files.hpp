@@ -15,11 +15,16 @@ class App;
 
 namespace setups {
 
+struct trainer_files {
+  gpuplan::io::read_config read{};
+  bool names_model = false;  // in words of the files, which are no path of ours
+};
+
 /// What files of one training say together, an earlier one before a later one; the model is that of
 /// a `config.json` among them, if there is one, and a placeholder is none. Throws
 /// `guides::bad_request`, after the option that named them, where one cannot be read.
-[[nodiscard]] gpuplan::io::read_config read_trainer_files(const std::string& option,
-                                                          const std::vector<std::string>& names);
+[[nodiscard]] trainer_files read_trainer_files(const std::string& option,
+                                               const std::vector<std::string>& names);
 
 /// Sets what the files say.
 void take_files(const gpuplan::io::read_config& files, arguments& to);
