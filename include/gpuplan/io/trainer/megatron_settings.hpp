@@ -477,10 +477,9 @@ template <class Meaning, std::size_t Size>
   if (config.attention)
     if (const char* const word = word_of(*config.attention, megatron_kernels))
       put(megatron_attention, word);
-  if (config.dropout) {
-    put(megatron_hidden_dropout, *config.dropout);
-    put(megatron_attention_dropout, *config.dropout);
-  }
+  // Its own is a tenth.
+  for (const megatron_key& key : {megatron_hidden_dropout, megatron_attention_dropout})
+    put(key, config.dropout ? *config.dropout : 0.0);
   return made;
 }
 
