@@ -113,23 +113,22 @@ TEST_CASE("what classes of transformers ask of a device, likewise") {
     if (one.what >= quantity::launches_forward) CHECK(std::abs(one.error()) < 0.01);  // %
 }
 
-// Losses and what puts images among tokens are a few small kernels off.
+// Caches of keys are off, which a configuration has on unless it says otherwise.
 TEST_CASE("what several models in one step ask of a device") {
   const auto all = compare_file(data("launched_composites.csv"));
-  for (const quantity what : {quantity::products_forward,
-                              quantity::launches_optimizer,
-                              quantity::products_optimizer,
-                              quantity::bytes_optimizer})
-    CHECK(count_exact(all, what) == 40);
-  CHECK(count_exact(all, quantity::products_backward) == 37);
-  CHECK(count_exact(all, quantity::product_flops) == 37);
+  for (const quantity_text& of : quantities)
+    if (of.what >= quantity::launches_optimizer && of.what <= quantity::bytes_optimizer)
+      CHECK(count_exact(all, of.what) == 34);
+  CHECK(count_exact(all, quantity::products_forward) == 34);
+  CHECK(count_exact(all, quantity::products_backward) == 31);
+  CHECK(count_exact(all, quantity::product_flops) == 31);
   for (const comparison& one : all) {
     const std::string_view what = text_of(one.what).name;
     CAPTURE(one.id);
     CAPTURE(what);
-    if (what.starts_with("launches") || what.starts_with("operators"))
-      CHECK(std::abs(one.error()) < 7);  // %
-    if (what.starts_with("bytes")) CHECK(std::abs(one.error()) < 5.1);
+    if (what.starts_with("launches")) CHECK(std::abs(one.error()) < 3);  // %
+    if (what.starts_with("operators")) CHECK(std::abs(one.error()) < 1);
+    if (what.starts_with("bytes")) CHECK(std::abs(one.error()) < 1);
     if (what.starts_with("product")) CHECK(std::abs(one.error()) < 2);
   }
 }

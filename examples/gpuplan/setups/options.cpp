@@ -653,6 +653,15 @@ void choose_trained(const arguments& given, training_setup& to) {
   if (given.trained_by.size() > 1)
     throw bad_request(given.trained_by[0] + " and " + given.trained_by[1] +
                       " both say what trains; give one of them");
+  const bool has_frozen_parts =
+      to.composite != nullptr &&
+      std::any_of(to.composite->parts, to.composite->parts + to.composite->size(), [](auto& part) {
+        return part.trains.what == training::frozen;
+      });
+  if (has_frozen_parts && to.trains.what == training::full && !given.trained_by.empty())
+    throw bad_request(given.trained_by.front() +
+                      " full: parts of this model are frozen, as it is trained; what is estimated "
+                      "is a step that trains the others");
   if (to.composite != nullptr && to.trains.what != training::full) {
     const bool adapts = to.framework.layers().adapts_connectors;
     const bool has_adapters = to.trains.what == training::adapters;

@@ -20,8 +20,7 @@ constexpr void chosen_tokens_backward(const node_backward& b) {
   value sorted[4];
   for (value& one : sorted) one = t.make(b.kept(0).size, element::int64);
   t.executes(b.out[0]->bytes() + b.g.bytes(), {.kernels = 0, .fills = 1});
-  // index_put, which sorts the places
-  t.executes({&*b.out[0], &b.g, &b.kept(0), &b.kept(1), &*b.out[0]}, {.kernels = 19, .copies = 1});
+  t.executes({&*b.out[0], &b.g, &b.kept(0), &b.kept(1), &*b.out[0]}, {.kernels = 9});
 }
 inline constexpr node_kind chosen_tokens{"one token of each text", &chosen_tokens_backward};
 
