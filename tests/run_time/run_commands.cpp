@@ -668,6 +668,7 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
             "all",
             "total")) == peaks_of(setup, {.micro_batch = 2}).peak().total);
   CHECK(has(output_of_command("fits", {file.name(), "--lora", "8"}).out, "LoRA 8"));
+  CHECK(has(output_of_command("memory", {file.name(), "--lora", "8"}).out, "LoRA of rank 8"));
   CHECK(has(refusal_of("memory", {"gr00t-n1.5-3b-backbone"}),
             "whose training step is not known; it is of "));
   CHECK(
@@ -717,10 +718,14 @@ TEST_CASE("a model of several parts of the catalogue has its training step's mem
         doctest::Approx(1000 * expected.median.value() / 3600));
   of_run.insert(of_run.end(), {"--failures", "none"});
   CHECK(output_of_command("run", of_run).status == 0);
-  words of_batch{
-      "gr00t-n1.5-3b", "--sequence-length", "1024", "--gpu", "h100-sxm", "--gpus", "8"};
+  words of_batch{"gr00t-n1.5-3b", "--sequence-length", "1024", "--gpu", "h100-sxm", "--gpus", "8"};
   of_batch.insert(of_batch.end(), {"--batch", "128"});
   CHECK(output_of_command("batch", of_batch).status == 0);
+  CHECK(
+      has(refusal_of("time", {"gr00t-n1.5-3b", "--zero", "3", "--gpu", "h100-sxm", "--gpus", "8"}),
+          "sharding fsdp2 is not taken beside layers flow_matching; ddp or deepspeed is"));
+  CHECK(has(refusal_of("memory", {"gr00t-n1.5-3b", "--train", "full"}),
+            "--train full: parts of this model are frozen"));
   for (const auto& [option, value] :
        {std::pair{"--stragglers", "1.5"}, std::pair{"--explain", ""}}) {
     words more = on_node;

@@ -785,8 +785,11 @@ std::string method_in_words(const training_setup& setup) {
   const precision_recipe bf16 = setup.precision;
   add(bf16 == bf16_megatron ? "bf16 with fp32 masters and gradients" : said(precisions, bf16));
   add(in_words(setup.optimizer));
-  if (setup.trains.what == training::adapters)
-    add(in_words(setup.trains.adapters) + " of rank " + grouped(setup.trains.adapters.rank));
+  // Adapters of several models are those of the first.
+  const trainable& trains =
+      setup.composite != nullptr ? setup.composite->parts[0].trains : setup.trains;
+  if (trains.what == training::adapters)
+    add(in_words(trains.adapters) + " of rank " + grouped(trains.adapters.rank));
   if (setup.trains.what == training::last_layers)
     add("the last " + counted(setup.trains.last_layers, "layer"));
   if (setup.trains.what == training::head) add("the head alone");
