@@ -120,10 +120,10 @@ TEST_CASE("what several models in one step ask of a device") {
     if (of.what >= quantity::launches_optimizer && of.what <= quantity::bytes_optimizer)
       CHECK(count_exact(all, of.what) == 34);
   CHECK(count_exact(all, quantity::products_forward) == 34);
-  CHECK(count_exact(all, quantity::products_backward) == 31);
-  CHECK(count_exact(all, quantity::product_flops) == 31);
   for (const comparison& one : all) {
     const std::string_view what = text_of(one.what).name;
+    // SigLIP's one query attends by other products backward.
+    if (what.starts_with("product") && !one.id.starts_with("siglip")) CHECK(one.error() == 0);
     CAPTURE(one.id);
     CAPTURE(what);
     if (what.starts_with("launches")) CHECK(std::abs(one.error()) < 3);  // %
