@@ -1,4 +1,4 @@
-"""gpuplan for Conan 2: `conan create cmake/packages/conan`.
+"""gpuplan for Conan 2: `conan create cmake/packages/conan -s compiler.cppstd=20`.
 
 Boost comes from Conan's center, or from the system: `[platform_requires]` of a profile with `boost/1.74.0`.
 """
