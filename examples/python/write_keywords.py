@@ -6,10 +6,15 @@ usage: write_keywords.py <folder of the module _core> <file>
 import sys
 import textwrap
 from keyword import iskeyword
+from pathlib import Path
 
-COMMANDS = [
-    "fits", "plan", "memory", "time", "calibrate", "check", "batch", "lr", "cost", "run", "model",
-    "models", "gpus", "frameworks",
+sys.dont_write_bytecode = True  # beside the sources
+sys.path.insert(0, str(Path(__file__).parent / "gpuplan"))
+from _elsewhere import ELSEWHERE, OTHER_ROWS  # noqa: E402
+
+FUNCTIONS = [
+    "fits", "plan", "how_many", "memory", "time", "calibrate", "check", "batch", "lr", "cost",
+    "run", "model", "models", "gpus", "frameworks",
 ]  # fmt: skip
 
 HEAD = '''"""The keywords that gpuplan's functions take: the options of the program's commands."""
@@ -43,12 +48,15 @@ def kind_of(option) -> str:
     return kind
 
 
-def class_of(command: str, described) -> str:
-    lines = [f"class {command.capitalize()}(TypedDict, total=False):"]
+def class_of(function: str, described) -> str:
+    lines = [f"class {function.title().replace('_', '')}(TypedDict, total=False):"]
+    without = {*ELSEWHERE.get(function, ()), *OTHER_ROWS.get(function, ())}
     for option in described.options:
         if not option.name.startswith("--") or option.name.startswith("--no-"):
             continue
         word = option.name[2:].replace("-", "_")
+        if word in without:
+            continue
         lines.append(f"    {word}{'_' * iskeyword(word)}: {kind_of(option)} | None")
         lines += textwrap.wrap(
             f'"""{option.meaning}."""', 96, initial_indent="    ", subsequent_indent="    "
@@ -62,8 +70,9 @@ def main() -> None:
     import _core
 
     text = HEAD
-    for command in COMMANDS:
-        text += "\n" + class_of(command, _core.describe(command))
+    for function in FUNCTIONS:
+        command = "plan" if function == "how_many" else function
+        text += "\n" + class_of(function, _core.describe(command))
     with open(file, "w", encoding="utf-8") as out:
         out.write(text)
 

@@ -20,51 +20,67 @@ program prints as JSON. What cannot be is a PlanError, which says what can.
 
 from __future__ import annotations
 
+import functools
 import os
 import textwrap
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast, overload
 
 from . import _core
 from ._answers import (
     Answer,
-    Batch,
     Batches,
-    Calibrated,
     Calibration,
-    CatalogueModel,
     Check,
-    Cost,
     Costs,
-    Count,
     Counts,
-    Finding,
+    Engines,
+    Explained,
     Fits,
-    Framework,
     Frameworks,
-    Gpu,
     Gpus,
+    MeasuredGpu,
     Memory,
-    Method,
     Models,
-    Moment,
-    Piece,
-    Plan,
     Plans,
-    Rate,
+    Profiled,
     Rates,
-    Row,
-    Run,
     Runs,
+    Schedule,
     Shape,
-    Step,
-    TableCell,
+    Systems,
     Tables,
     Time,
+)
+from ._elsewhere import ELSEWHERE
+from ._errors import PlanError
+from ._rows import (
+    Batch,
+    Calibrated,
+    CatalogueModel,
+    Cost,
+    Count,
+    Engine,
+    Explanation,
+    Finding,
+    Framework,
+    Gpu,
+    MeasuredNumber,
+    Method,
+    Moment,
+    Operator,
+    Piece,
+    Plan,
+    Rate,
+    Row,
+    Run,
+    ScheduledRate,
+    Step,
+    System,
+    TableCell,
     Verdict,
 )
-from ._errors import PlanError
 from ._words import options_of
 
 if TYPE_CHECKING:
@@ -86,28 +102,40 @@ __all__ = [
     "Costs",
     "Count",
     "Counts",
+    "Engine",
+    "Engines",
+    "Explained",
+    "Explanation",
     "Finding",
     "Fits",
     "Framework",
     "Frameworks",
     "Gpu",
     "Gpus",
+    "MeasuredGpu",
+    "MeasuredNumber",
     "Memory",
     "Method",
     "Model",
     "Models",
     "Moment",
+    "Operator",
     "Piece",
     "Plan",
     "PlanError",
     "Plans",
+    "Profiled",
     "Rate",
     "Rates",
     "Row",
     "Run",
     "Runs",
+    "Schedule",
+    "ScheduledRate",
     "Shape",
     "Step",
+    "System",
+    "Systems",
     "TableCell",
     "Tables",
     "Time",
@@ -139,16 +167,28 @@ Model: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | _Config"
 _Function = TypeVar("_Function", bound=Callable[..., Answer[Any]])
 
 
-def _as_command(command: str, without: tuple[str, ...] = ()) -> Callable[[_Function], _Function]:
+def _as_command(command: str) -> Callable[[_Function], _Function]:
     """Gives a function the command's options: to complete them, and to read of them."""
 
-    def finish(function: _Function) -> _Function:
+    def finish(asks: _Function) -> _Function:
+        name = asks.__name__
+        elsewhere = ELSEWHERE.get(name, {})
+
+        @functools.wraps(asks)
+        def function(*arguments: Any, **options: Any) -> Answer[Any]:
+            for keyword in options:
+                if keyword in elsewhere:
+                    raise TypeError(
+                        f"gpuplan.{name} has no keyword {keyword}; {elsewhere[keyword]}"
+                    )
+            return asks(*arguments, **options)
+
         shown = {
             keyword: option
             for keyword, option in options_of(command).items()
-            if option.is_shown and keyword not in without
+            if option.is_shown and keyword not in elsewhere
         }
-        said = signature(function).parameters.values()
+        said = signature(asks).parameters.values()
         parameters = [one for one in said if one.kind is not Parameter.VAR_KEYWORD]
         parameters += [Parameter(one, Parameter.KEYWORD_ONLY, default=None) for one in shown]
         function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -163,10 +203,10 @@ def _as_command(command: str, without: tuple[str, ...] = ()) -> Callable[[_Funct
                 break_long_words=False,
             )
         function.__doc__ = (
-            f"{textwrap.dedent('    ' + (function.__doc__ or '')).strip()}\n\nKeywords:\n"
+            f"{textwrap.dedent('    ' + (asks.__doc__ or '')).strip()}\n\nKeywords:\n"
             + "\n".join(lines)
         )
-        return function
+        return cast(_Function, function)
 
     return finish
 
@@ -182,22 +222,7 @@ def fits(model: Model | None = None, /, **options: Unpack[keywords.Fits]) -> Fit
     return Fits("fits", {"model": model}, options)
 
 
-@_as_command(
-    "plan",
-    without=(
-        "how_many",
-        "write",
-        "into",
-        "hub",
-        "script",
-        "gpu_type",
-        "learning_rate",
-        "warm_up_steps",
-        "schedule",
-        "decay_steps",
-        "least_learning_rate",
-    ),
-)
+@_as_command("plan")
 def plan(model: Model | None = None, /, **options: Unpack[keywords.Plan]) -> Plans:
     """The best ways to train a model on a cluster, or on one of several.
 
@@ -208,29 +233,11 @@ def plan(model: Model | None = None, /, **options: Unpack[keywords.Plan]) -> Pla
 
     ``files``, ``write`` and ``report`` of the answer are what to run, and a page to read.
     """
-    if "how_many" in options:
-        raise TypeError("plan() has no keyword how_many; gpuplan.how_many() is a function")
     return Plans("plan", {"model": model}, options)
 
 
-@_as_command(
-    "plan",
-    without=(
-        "how_many",
-        "less_memory",
-        "write",
-        "into",
-        "hub",
-        "script",
-        "gpu_type",
-        "learning_rate",
-        "warm_up_steps",
-        "schedule",
-        "decay_steps",
-        "least_learning_rate",
-    ),
-)
-def how_many(model: Model | None = None, /, **options: Unpack[keywords.Plan]) -> Counts:
+@_as_command("plan")
+def how_many(model: Model | None = None, /, **options: Unpack[keywords.HowMany]) -> Counts:
     """The best plan on 1, 2, 4 and so on up to all GPUs, of a run of ``tokens`` or ``samples``.
 
     >>> counts = gpuplan.how_many("llama-3-8b", framework="torchtitan", gpu={"h100-sxm": 8},
@@ -241,7 +248,7 @@ def how_many(model: Model | None = None, /, **options: Unpack[keywords.Plan]) ->
     return Counts("plan", {"model": model}, {**options, "how_many": True})
 
 
-@_as_command("memory", without=("svg", "snapshot", "trace"))
+@_as_command("memory")
 def memory(model: Model | None = None, /, **options: Unpack[keywords.Memory]) -> Memory:
     """The memory of a training step: over time, by purpose, tensor by tensor.
 
@@ -252,14 +259,48 @@ def memory(model: Model | None = None, /, **options: Unpack[keywords.Memory]) ->
     return Memory("memory", {"model": model}, options)
 
 
-@_as_command("time", without=("svg", "trace"))
-def time(model: Model | None = None, /, **options: Unpack[keywords.Time]) -> Time:
+@overload
+def time(
+    model: Model | None = None,
+    /,
+    *,
+    explain: Literal[False] | None = None,
+    measured: None = None,
+    **options: Unpack[keywords.Time],
+) -> Time: ...
+@overload
+def time(
+    model: Model | None = None,
+    /,
+    *,
+    explain: Literal[True],
+    measured: None = None,
+    **options: Unpack[keywords.Time],
+) -> Explained: ...
+@overload
+def time(
+    model: Model | None = None,
+    /,
+    *,
+    explain: bool | None = None,
+    measured: str | os.PathLike[str],
+    **options: Unpack[keywords.Time],
+) -> Profiled: ...
+@_as_command("time")
+def time(model: Model | None = None, /, **options: Any) -> Answer[Any]:
     """Where a step of one layout goes, and what its run takes.
 
     >>> step = gpuplan.time("llama-3-8b", gpu={"h100-sxm": 8}, zero=3, micro_batch=2)[0]
     >>> round(step.step_s, 2), round(step.mfu_pct, 1)
     (1.1, 38.9)
+
+    With ``explain`` rows are the pieces of its parts, and what bounds them; with ``measured``, a
+    trace of PyTorch's profiler, its operators beside those predicted.
     """
+    if options.get("measured") is not None:
+        return Profiled("time", {"model": model}, options)
+    if options.get("explain"):
+        return Explained("time", {"model": model}, options)
     return Time("time", {"model": model}, options)
 
 
@@ -308,11 +349,16 @@ def batch(model: Model | None = None, /, **options: Unpack[keywords.Batch]) -> B
     return Batches("batch", {"model": model}, options)
 
 
+@overload
+def lr(*, schedule: None = None, **options: Unpack[keywords.Lr]) -> Rates: ...
+@overload
+def lr(*, schedule: str, **options: Unpack[keywords.Lr]) -> Schedule: ...
 @_as_command("lr")
-def lr(**options: Unpack[keywords.Lr]) -> Rates:
+def lr(**options: Any) -> Answer[Any]:
     """The learning rate at another batch, and its warm-up.
 
-    ``tuned`` is the batch that was tuned with its rate, as (64, 3e-4) or "64:3e-4".
+    ``tuned`` is the batch that was tuned with its rate, as (64, 3e-4) or "64:3e-4". With
+    ``schedule`` rows are steps, with the rate at each.
 
     >>> gpuplan.lr(tuned=(64, 3e-4), batch=512, optimizer="adamw")[0].learning_rate
     0.000848528137423857
@@ -320,6 +366,8 @@ def lr(**options: Unpack[keywords.Lr]) -> Rates:
     given: dict[str, Any] = dict(options)
     if isinstance(given.get("tuned"), tuple):
         given["tuned"] = ":".join(str(one) for one in given["tuned"])
+    if given.get("schedule") is not None:
+        return Schedule("lr", {}, given)
     return Rates("lr", {}, given)
 
 
@@ -335,7 +383,7 @@ def cost(model: Model | None = None, /, **options: Unpack[keywords.Cost]) -> Cos
     return Costs("cost", {"model": model}, options)
 
 
-@_as_command("run", without=("svg",))
+@_as_command("run")
 def run(model: Model | None = None, /, **options: Unpack[keywords.Run]) -> Runs:
     """How long a whole run is, with failures, checkpoints and restarts: 10, 50 and 90 %.
 
@@ -367,21 +415,55 @@ def models(*names: str, **options: Unpack[keywords.Models]) -> Models:
     return Models("models", {"name": names}, options)
 
 
+@overload
+def gpus(
+    *names: str,
+    systems: Literal[False] | None = None,
+    measured: None = None,
+    **options: Unpack[keywords.Gpus],
+) -> Gpus: ...
+@overload
+def gpus(
+    *names: str,
+    systems: Literal[True],
+    measured: None = None,
+    **options: Unpack[keywords.Gpus],
+) -> Systems: ...
+@overload
+def gpus(
+    *names: str,
+    systems: Literal[False] | None = None,
+    measured: str | os.PathLike[str],
+    **options: Unpack[keywords.Gpus],
+) -> MeasuredGpu: ...
 @_as_command("gpus")
-def gpus(*names: str, **options: Unpack[keywords.Gpus]) -> Gpus:
+def gpus(*names: str, **options: Any) -> Answer[Any]:
     """The GPUs of the catalogue, or these.
 
     >>> gpuplan.gpus("4090")[0].bf16_TFLOPS
     165.2
+
+    With ``systems`` the nodes that are sold and rented; with ``measured``, a file of measure_gpu,
+    what was measured of one beside its data sheet.
     """
+    if options.get("measured") is not None:
+        return MeasuredGpu("gpus", {"name": names}, options)
+    if options.get("systems"):
+        return Systems("gpus", {"name": names}, options)
     return Gpus("gpus", {"name": names}, options)
 
 
+@overload
+def frameworks(model: None = None, /) -> Engines: ...
+@overload
+def frameworks(model: Model, /, **options: Unpack[keywords.Frameworks]) -> Frameworks: ...
 @_as_command("frameworks")
-def frameworks(model: Model | None = None, /, **options: Unpack[keywords.Frameworks]) -> Frameworks:
-    """The frameworks, and which of them can train a model, with what.
+def frameworks(model: Model | None = None, /, **options: Any) -> Answer[Any]:
+    """The frameworks and their engines, or which of them can train a model, with what.
 
     >>> [row.framework for row in gpuplan.frameworks("gpt2") if not row.why_not][:2]
     ['torch-gpt', 'gpt2']
     """
+    if model is None and not options:
+        return Engines("frameworks", {}, {})
     return Frameworks("frameworks", {"model": model}, options)

@@ -5,410 +5,43 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from . import _core, _html
 from ._errors import PlanError
+from ._rows import (
+    Batch,
+    Calibrated,
+    CatalogueModel,
+    Cost,
+    Count,
+    Engine,
+    Explanation,
+    Finding,
+    Framework,
+    Gpu,
+    MeasuredNumber,
+    Method,
+    Moment,
+    Operator,
+    Piece,
+    Plan,
+    Rate,
+    Row,
+    Run,
+    ScheduledRate,
+    Step,
+    System,
+    TableCell,
+    Verdict,
+    unknown,
+)
 from ._words import arguments_of, keyword_of, words_of
 
 if TYPE_CHECKING:
     import pandas
-
-Cell = str | int | float | bool | None | tuple[Any, Any]
-
-_YES_OR_NO = frozenset({"fits", "sequence_parallel", "is_next"})
-
-
-def _cell(name: str, value: Any) -> Cell:
-    if name in _YES_OR_NO and value in ("yes", "no"):
-        return value == "yes"
-    return tuple(value) if isinstance(value, list) else value
-
-
-class Row(Mapping[str, Cell]):
-    """A row of an answer: fields by name, which end in their unit where they have one.
-
-    What is not known, or does not apply, is None; what may be several, a pair of low and high.
-    """
-
-    def __init__(self, cells: Mapping[str, Any]) -> None:
-        self.__dict__.update((name, _cell(name, value)) for name, value in cells.items())
-
-    def to_dict(self) -> dict[str, Cell]:
-        """The fields, by name."""
-        return dict(self.__dict__)
-
-    def __getitem__(self, name: str) -> Cell:
-        return self.__dict__[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.__dict__)
-
-    def __len__(self) -> int:
-        return len(self.__dict__)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{name}: the rows of an answer do not change")
-
-    def __setstate__(self, state: dict[str, Cell]) -> None:
-        self.__dict__.update(state)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.__dict__.items()))
-
-    def __repr__(self) -> str:
-        known = (f"{name}={value!r}" for name, value in self.items() if value is not None)
-        return f"{type(self).__name__}({', '.join(known)})"
-
-
-def _unknown(kind: type[Row]) -> dict[str, None]:
-    """A row of which nothing is known."""
-    return dict.fromkeys(kind.__annotations__)
-
-
-class Method(Row):
-    """A way to train, and whether it fits."""
-
-    gpu: str
-    usable_GiB: float
-    method: str
-    gpus: int
-    recompute: str
-    fits: bool | None
-    memory_at_1_GiB: float | None
-    largest_micro_batch: int | None
-    memory_at_largest_GiB: float | None
-    peak: str | None
-    binding: str | None
-    binding_GiB: float | None
-    error: str | None
-
-
-class Step(Row):
-    """A step of one layout: what it needs, how long it takes, what its run costs."""
-
-    gpu: str
-    gpus: int
-    framework: str
-    sharding: str
-    sequence_length: int
-    precision: str
-    layout: str
-    recompute: str
-    tensor_parallel: int
-    sequence_parallel: bool
-    context_parallel: int
-    expert_parallel: int
-    pipeline_parallel: int
-    virtual_pipeline: int
-    pipeline_split: str
-    zero_stage: int
-    data_parallel: int
-    micro_batch: int
-    accumulation: int
-    memory_GiB: float
-    fits: bool | None
-    step_s: float
-    step_s_low: float
-    step_s_high: float
-    tokens_per_s: float
-    mfu_pct: float
-    hfu_pct: float
-    hours: float | None
-    hours_low: float | None
-    hours_high: float | None
-    gpu_hours: float | None
-    kWh: float | None
-    CO2_kg: float | None
-    usd: float | None
-    usd_low: float | None
-    usd_high: float | None
-    data_s: float
-    forward_s: float
-    backward_s: float
-    recompute_s: float
-    tensor_communication_s: float
-    context_communication_s: float
-    expert_communication_s: float
-    pipeline_communication_s: float
-    gradient_communication_s: float
-    parameter_communication_s: float
-    bubble_s: float
-    optimizer_s: float
-    host_s: float
-
-
-class Plan(Step):
-    """A plan: "best", "2nd" and so on, or what would be better without a limit."""
-
-    plan: str
-    slower_pct: float
-
-
-class Count(Step):
-    """The best plan on so many GPUs; without one, `note` says why."""
-
-    usd_per_hour_saved: float | None
-    efficiency_pct: float | None
-    note: str
-
-
-class Batch(Row):
-    """A micro-batch and accumulation, and what they need."""
-
-    plan: str
-    gpu: str
-    gpus: int
-    data_parallel: int
-    micro_batch: int
-    accumulation: int
-    batch: int
-    recompute: str
-    memory_GiB: float
-    usable_GiB: float
-    fits: bool
-    step_s: float | None
-    tokens_per_s: float | None
-    note: str
-
-
-class Calibrated(Row):
-    """A number that timed steps tell of (``what`` is "number"), or one of the steps ("step").
-
-    ``value`` is the median and 80 % lie from ``low`` to ``high``, in ``unit``; ``before`` any step
-    was timed.
-    """
-
-    what: str
-    name: str
-    unit: str
-    line: int | None
-    timed: float | None
-    before: float
-    value: float
-    low: float | None
-    high: float | None
-    is_next: bool | None
-    note: str
-
-
-class Rate(Row):
-    """A learning rate by one rule."""
-
-    batch: int
-    rule: str
-    learning_rate: float
-    times: float
-    beta1: float | None
-    beta2: float | None
-    epsilon: float | None
-    note: str
-    warm_up_steps: int | None
-
-
-class Cost(Row):
-    """What a run costs on one cluster."""
-
-    cluster: str
-    gpu: str
-    gpus: int
-    batch: int | None
-    micro_batch: int | None
-    fits: bool | None
-    step_s: float
-    steps: int
-    hours: float
-    hours_low: float
-    hours_high: float
-    gpu_hours: float
-    usd: float | None
-    usd_low: float | None
-    usd_high: float | None
-    kWh: float | None
-    CO2_kg: float | None
-    checkpoint_GiB: float | None
-    note: str
-
-
-class Run(Row):
-    """What a whole run takes on one cluster, failures included; `_low` and `_high`: 10 and 90 %."""
-
-    cluster: str
-    gpu: str
-    gpus: int
-    spare_nodes: int
-    batch: int
-    step_s: float
-    steps: int
-    days_low: float
-    days: float
-    days_high: float
-    days_sure: float
-    sure_percent: float
-    usd_low: float | None
-    usd: float | None
-    usd_high: float | None
-    goodput: float
-    failures: float
-    jobs: int
-    queue_days: float
-    between_failures_h: float | None
-    on_time_share: float | None
-    kept_share: float | None
-    save_every_steps: int | None
-    save_every_s: float | None
-    checkpoint_GiB: float | None
-    checkpoints: int
-    disk_GiB: float | None
-    stall_s: float
-    write_s: float
-    tokens: float | None
-    draw_W: float | None
-    host_W: float | None
-    kWh_low: float | None
-    kWh: float | None
-    kWh_high: float | None
-    CO2_kg: float | None
-    of_least_steps: float | None
-    of_least_samples: float | None
-    epochs: float | None
-    worth_unique_tokens: float | None
-    training_days: float
-    saving_days: float
-    lost_days: float
-    detection_days: float
-    restart_days: float
-    waiting_days: float
-    note: str
-
-
-class CatalogueModel(Row):
-    """A model of the catalogue."""
-
-    model: str
-    kind: str | None
-    layers: int | None
-    hidden_size: int | None
-    parameters: int | None
-    active: int | None
-    published: int | None
-    note: str | None
-    source: str | None
-
-
-class Gpu(Row):
-    """A GPU of the catalogue."""
-
-    gpu: str
-    name: str
-    driver_names: str | None
-    vendor: str
-    architecture: str
-    compute_capability: float | None
-    year: int
-    slice: str | None
-    SMs: int
-    clock_MHz: int | None
-    memory_as_sold_GB: float
-    memory_by_driver_GiB: float | None
-    memory_for_training_GiB: float
-    memory_bandwidth_GBps: float
-    fp64_TFLOPS: float | None
-    fp64_matrix_TFLOPS: float | None
-    fp32_TFLOPS: float | None
-    tf32_TFLOPS: float | None
-    bf16_TFLOPS: float | None
-    fp16_TFLOPS: float | None
-    fp16_sum_fp16_TFLOPS: float | None
-    fp8_TFLOPS: float | None
-    fp4_TFLOPS: float | None
-    int8_TOPS: float | None
-    peer_link: str | None
-    peer_link_each_direction_GBps: float | None
-    host_link: str | None
-    host_link_each_direction_GBps: float | None
-    power_W: float | None
-    MIG_profiles: str | None
-    source: str
-    trust: str
-
-
-class Framework(Row):
-    """A framework, with what it can train a model; where it cannot, `why_not`."""
-
-    framework: str
-    engines: str | None
-    precisions: str | None
-    parallelism: str | None
-    recomputation: str | None
-    adapters: str | None
-    why_not: str | None
-
-
-class Moment(Row):
-    """The memory of a moment of a step, by what it is for."""
-
-    name: str
-    total_GiB: float
-    weights_GiB: float
-    optimizer_states_GiB: float
-    gradients_GiB: float
-    buffers_GiB: float
-    activations_GiB: float
-    working_memory_GiB: float
-    workspace_GiB: float
-
-
-class Piece(Row):
-    """A tensor of the peak, or several that are alike."""
-
-    kept_for: str | None
-    kind: str
-    count: int
-    bytes_each_B: int
-    bytes_B: int
-    formula: str | None
-    name: str
-
-
-class TableCell(Row):
-    """A cell of a table."""
-
-    table: str
-    row: str
-    column: str
-    value: str | float | None
-    unit: str
-
-
-class Finding(Row):
-    """One thing that is said of a trainer's files."""
-
-    gpu: str | None
-    what: str
-    key: str
-    value: str | float | None
-
-
-class Verdict(Row):
-    """What a training needs and takes on one kind of GPU."""
-
-    gpu: str
-    fits: bool
-    required_GiB: float
-    usable_GiB: float
-    peak: str
-    largest_part: str
-    largest_part_GiB: float
-    largest_micro_batch: int
-    step_s: float | None
-    step_low_s: float | None
-    step_high_s: float | None
-    tokens_per_s: float | None
-    mfu: float | None
-
 
 R = TypeVar("R", bound=Row)
 
@@ -438,7 +71,6 @@ class Answer(Sequence[R], Generic[R]):
     """
 
     _row: ClassVar[type[Row]] = Row
-    _file_options: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
         self, command: str, arguments: Mapping[str, object], options: Mapping[str, object]
@@ -456,12 +88,9 @@ class Answer(Sequence[R], Generic[R]):
             for one in self._document["answer"]  # type: ignore[misc]
         )
 
-    def _again(
-        self, *formats: str, without: frozenset[str] = frozenset(), **more: object
-    ) -> list[str]:
+    def _again(self, *formats: str, **more: object) -> list[str]:
         """The answer in other formats."""
-        given = {name: one for name, one in self._options.items() if name not in without}
-        given.update(more)
+        given = {**self._options, **more}
         words = words_of(self._command, self._arguments, given)
         return ask(self._command, words, formats, given).texts
 
@@ -512,20 +141,20 @@ class Answer(Sequence[R], Generic[R]):
 
     def to_markdown(self) -> str:
         """The tables in Markdown."""
-        return self._again("markdown", without=self._file_options)[0]
+        return self._again("markdown")[0]
 
     def _pictures(self) -> dict[str, str]:
         return {}
 
     def _repr_html_(self) -> str:
-        tables = self._again("html", without=self._file_options)[0]
+        tables = self._again("html")[0]
         return _html.fragment(tables, self._pictures())
 
 
 def _drawn(answer: Answer[Any], option: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "picture"
-        answer._again("json", without=answer._file_options, **{option: file})
+        answer._again("json", **{option: file})
         return file.read_text()
 
 
@@ -540,25 +169,17 @@ class Fits(Answer[Method]):
         return tuple(row for row in self if row.fits)
 
 
-class _Planned(Answer[R]):
-    _file_options = frozenset(
-        "write into hub script gpu_type learning_rate warm_up_steps schedule decay_steps "
-        "least_learning_rate".split()
-    )
+class Plans(Answer[Plan]):
+    """The best plans, then those that would be better without one of the limits."""
+
+    _row = Plan
 
     def _planned_again(self, command: str, **more: object) -> list[dict[str, Any]]:
-        without = self._file_options | {"less_memory", "how_many"}
-        given = {name: one for name, one in self._options.items() if name not in without}
+        given = {name: one for name, one in self._options.items() if name != "less_memory"}
         given.update(more)
         answered = ask(command, words_of(command, self._arguments, given), ["json"], given)
         rows: list[dict[str, Any]] = json.loads(answered.texts[0])["answer"]
         return rows
-
-
-class Plans(_Planned[Plan]):
-    """The best plans, then those that would be better without one of the limits."""
-
-    _row = Plan
 
     @property
     def best(self) -> Plan:
@@ -603,7 +224,7 @@ class Plans(_Planned[Plan]):
             return {one["what"]: Path(one["file"]).read_text() for one in files}
 
 
-class Counts(_Planned[Count]):
+class Counts(Answer[Count]):
     """The best plan on 1, 2, 4 and so on up to all GPUs of each kind."""
 
     _row = Count
@@ -629,13 +250,11 @@ class Tables(Answer[TableCell]):
         if not rows:
             names = ", ".join(dict.fromkeys(cell.table for cell in self))
             raise KeyError(f"{name}: the tables are {names}")
-        return tuple(kind({**_unknown(kind), **one}) for one in rows.values())
+        return tuple(kind({**unknown(kind), **one}) for one in rows.values())
 
 
 class Memory(Tables):
     """The memory of a training step over its moments, and the tensors of its peak."""
-
-    _file_options = frozenset({"svg", "snapshot", "trace"})
 
     @property
     def peak_GiB(self) -> float:
@@ -658,12 +277,12 @@ class Memory(Tables):
 
     def snapshot(self, file: str | Path) -> Path:
         """Writes a snapshot for pytorch.org/memory_viz."""
-        self._again("json", without=self._file_options, snapshot=file)
+        self._again("json", snapshot=file)
         return Path(file)
 
     def trace(self, file: str | Path) -> Path:
         """Writes a trace for Perfetto."""
-        self._again("json", without=self._file_options, trace=file)
+        self._again("json", trace=file)
         return Path(file)
 
     def _pictures(self) -> dict[str, str]:
@@ -683,7 +302,6 @@ class Time(Answer[Step]):
     """Where a step of one layout goes."""
 
     _row = Step
-    _file_options = frozenset({"svg", "trace"})
 
     def svg(self) -> str:
         """The step over its time, as a picture."""
@@ -691,8 +309,20 @@ class Time(Answer[Step]):
 
     def trace(self, file: str | Path) -> Path:
         """Writes a trace for Perfetto."""
-        self._again("json", without=self._file_options, trace=file)
+        self._again("json", trace=file)
         return Path(file)
+
+
+class Explained(Answer[Explanation]):
+    """What each part of a step is made of, what bounds it, and what would make it shorter."""
+
+    _row = Explanation
+
+
+class Profiled(Answer[Operator]):
+    """A step that PyTorch's profiler saw, beside the same as predicted."""
+
+    _row = Operator
 
 
 class Check(Answer[Finding]):
@@ -710,7 +340,7 @@ class Check(Answer[Finding]):
         """What it needs and takes, on each kind of GPU."""
         of_gpus: dict[Any, dict[str, Any]] = {}
         for one in self.about("verdict"):
-            said = of_gpus.setdefault(one.gpu, {**_unknown(Verdict), "gpu": one.gpu})
+            said = of_gpus.setdefault(one.gpu, {**unknown(Verdict), "gpu": one.gpu})
             said[one.key] = one.value
         return tuple(Verdict(one) for one in of_gpus.values())
 
@@ -757,6 +387,12 @@ class Rates(Answer[Rate]):
     _row = Rate
 
 
+class Schedule(Answer[ScheduledRate]):
+    """The learning rate at the steps of a schedule, by each rule that holds."""
+
+    _row = ScheduledRate
+
+
 class Costs(Answer[Cost]):
     """Hours, money, energy and CO2 of a run."""
 
@@ -767,7 +403,6 @@ class Runs(Answer[Run]):
     """A whole run on each cluster, with failures, checkpoints and restarts."""
 
     _row = Run
-    _file_options = frozenset({"svg"})
 
     def svg(self) -> str:
         """Where the days go, as a picture."""
@@ -789,7 +424,25 @@ class Gpus(Answer[Gpu]):
     _row = Gpu
 
 
+class Systems(Answer[System]):
+    """The nodes of the catalogue, of makers and of clouds."""
+
+    _row = System
+
+
+class MeasuredGpu(Answer[MeasuredNumber]):
+    """What was measured of a GPU, beside its data sheet."""
+
+    _row = MeasuredNumber
+
+
+class Engines(Answer[Engine]):
+    """The frameworks, with their engines."""
+
+    _row = Engine
+
+
 class Frameworks(Answer[Framework]):
-    """The frameworks, and which of them can train a model."""
+    """The frameworks that can train a model, and why the others cannot."""
 
     _row = Framework

@@ -84,7 +84,7 @@ def _named_gpu(word: str) -> str:
     usual = _USUAL_GPU.get(word.lower())
     if usual is None:
         return word
-    warnings.warn(f"gpu {word!r} is taken as {usual!r}; name another one in full", stacklevel=5)
+    warnings.warn(f"gpu {word!r} is taken as {usual!r}; name another one in full", stacklevel=6)
     return usual
 
 

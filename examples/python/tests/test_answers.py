@@ -10,7 +10,9 @@ import typing
 import xml.etree.ElementTree as ElementTree
 
 import gpuplan
+import jsonschema
 import pytest
+from conftest import ROOT
 
 
 def plans():
@@ -19,23 +21,59 @@ def plans():
     )
 
 
+SCHEMA = json.loads((ROOT / "docs/answer.schema.json").read_text())
 ANSWERS = {
     "fits": lambda: gpuplan.fits("gpt2", gpu="4090"),
     "plan": plans,
     "how_many": lambda: gpuplan.how_many("gpt2", gpu={"4090": 2}, batch=8, samples=1000, price=1),
     "memory": lambda: gpuplan.memory("gpt2", gpu="4090"),
+    "how_many, not all": lambda: gpuplan.how_many(
+        "llama-3-8b", gpu={"4090": 8}, batch=8, samples=1000
+    ),
     "time": lambda: gpuplan.time("gpt2", gpu="4090"),
+    "time, explain": lambda: gpuplan.time("gpt2", gpu="4090", explain=True),
+    "time, measured": lambda: gpuplan.time(
+        "gpt2", gpus=1, measured="examples/python/tests/trace.json"
+    ),
     "calibrate": lambda: gpuplan.calibrate("docs/tasks/steps.csv"),
     "check": lambda: gpuplan.check("docs/tasks/axolotl.yml", gpu="4090"),
     "batch": lambda: gpuplan.batch("gpt2", gpu="4090", batch=64),
     "lr": lambda: gpuplan.lr(tuned=(64, 3e-4), batch=512),
+    "lr, warm_up": lambda: gpuplan.lr(tuned=(64, 3e-4), batch=512, warm_up=100, samples=1e6),
+    "lr, schedule": lambda: gpuplan.lr(tuned=(64, 3e-4), batch=512, schedule="wsd", steps=100),
     "cost": lambda: gpuplan.cost(step=2, batch=8, samples=100, gpu="4090"),
+    "cost, checkpoints": lambda: gpuplan.cost(
+        "gpt2",
+        batch=8,
+        samples=100,
+        gpu="4090",
+        price=1,
+        storage="1TB",
+        stall="10s",
+        between_failures="10d",
+    ),
     "run": lambda: gpuplan.run(step=2, batch=8, samples=1e6, gpu="4090", failures="none"),
     "model": lambda: gpuplan.model("gpt2"),
     "models": gpuplan.models,
     "gpus": gpuplan.gpus,
-    "frameworks": lambda: gpuplan.frameworks("gpt2"),
+    "gpus, systems": lambda: gpuplan.gpus(systems=True),
+    "gpus, measured": lambda: gpuplan.gpus(measured="benchmarks/results/h100_sxm5_80gb.json"),
+    "frameworks": gpuplan.frameworks,
+    "frameworks, model": lambda: gpuplan.frameworks("gpt2"),
 }
+ROWS = {
+    row
+    for row in vars(gpuplan).values()
+    if isinstance(row, type) and issubclass(row, gpuplan.Row) and row is not gpuplan.Row
+}
+
+
+def rows_of(answer):
+    """Its rows, and those that are made of them."""
+    made = [*answer]
+    for name in ("moments", "pieces", "verdicts"):
+        made += getattr(answer, name, ())
+    return made
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -48,6 +86,7 @@ def test_every_answer(name):
         assert again.remarks == answer.remarks
         assert hash(again) == hash(answer)
     assert json.loads(answer.to_json()) == answer.to_dict()
+    jsonschema.validate(answer.to_dict(), SCHEMA)
     frame = answer.to_pandas()
     assert len(frame) == len(answer)
     assert list(frame.columns) == list(answer[0])
@@ -55,13 +94,14 @@ def test_every_answer(name):
     with pytest.raises(AttributeError):
         answer[0].gpu = "none"
     assert set(answer[0].to_dict()) <= set(dir(answer[0]))
-    # Fields that are said to be there are there, and of the type that is said.
-    for row in answer:
-        for field, kind in typing.get_type_hints(type(row)).items():
-            value = getattr(row, field)
-            if getattr(row, "note", None) and value is None:
-                continue  # a count without a plan
-            kinds = typing.get_args(kind) or (kind,)
+    # All fields are said to be there, all that are said are there, and of the type that is said.
+    for row in rows_of(answer):
+        types = typing.get_type_hints(type(row))
+        assert set(row) == set(types)
+        for field, value in row.items():
+            kinds = typing.get_args(types[field]) or (types[field],)
+            if isinstance(row, gpuplan.Count) and gpuplan._rows.Missing in kinds:
+                kinds += (type(None),)
             kinds += (int,) if float in kinds else ()
             assert type(value) in kinds, (name, field, value)
     # In a notebook: well-formed, with the same numbers of tables' rows, and no rule for all of it.
@@ -71,6 +111,11 @@ def test_every_answer(name):
     assert not re.search(r"[{}](body|table|th|td|\*)[,{]", styles)
     tree = ElementTree.fromstring(re.sub(r"<(br|wbr)>", r"<\1/>", html))
     assert tree.findall(".//table") or tree.findall(".//{http://www.w3.org/2000/svg}svg")
+
+
+def test_every_kind_of_row():
+    """Each is seen by the test of answers."""
+    assert {type(row) for ask in ANSWERS.values() for row in rows_of(ask())} == ROWS
 
 
 def test_plan():

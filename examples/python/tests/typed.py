@@ -45,5 +45,24 @@ def days() -> list[tuple[float, float | None]]:
     return [(row.days, row.on_time_share) for row in runs]
 
 
+def other_rows() -> tuple[bool, str, str, int, float | None]:
+    engines: gpuplan.Engines = gpuplan.frameworks()
+    explained = gpuplan.time("gpt2", gpu="4090", explain=True)
+    schedule = gpuplan.lr(tuned=(64, 3e-4), batch=512, schedule="cosine", steps=100)
+    counts = gpuplan.how_many("gpt2", gpu={"4090": 2}, batch=8, samples=1000)
+    return (
+        engines[0].steps_were_timed,
+        gpuplan.gpus(systems=True)[0].system,
+        explained[0].bound_by,
+        schedule[0].step,
+        counts[0].step_s,
+    )
+
+
+def longest(model: str) -> float:
+    step: float = gpuplan.time(model, gpu="4090")[0].step_s
+    return max(step, gpuplan.plan(model, gpu="4090", batch=8).best.step_s_high_by_host)
+
+
 def table() -> int:
     return len(gpuplan.gpus("4090").to_pandas())
