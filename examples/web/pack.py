@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import html
 import pathlib
 import sys
 
@@ -10,7 +11,10 @@ def main() -> None:
     wasm, folder, out = map(pathlib.Path, sys.argv[1:])
     page = (folder / "index.html").read_text()
     packed = base64.b64encode(gzip.compress(wasm.read_bytes(), 9, mtime=0)).decode()
+    examples = folder.parent.parent
+    notices = [examples.parent / "LICENSE", examples / "THIRD_PARTY.txt"]
     for name, text in {
+        "notices": html.escape("\n\n".join(file.read_text() for file in notices)),
         "styles": (folder / "page.css").read_text(),
         "wasi": (folder / "wasi.js").read_text(),
         "page": (folder / "page.js").read_text(),

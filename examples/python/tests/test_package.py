@@ -37,6 +37,18 @@ def test_needs_nothing_else():
     assert module.name.endswith(".abi3.so") == abi3
 
 
+def test_notices():
+    """The licence, and those of what is compiled in or lies beside."""
+    files = importlib.metadata.files("gpuplan")
+    notices = {one.name: one.read_text() for one in files if "licenses" in one.parts}
+    assert set(notices) == {"LICENSE", "THIRD_PARTY.txt"}
+    assert "Boost Software License" in notices["LICENSE"]
+    beside = [one.name for one in INSTALLED.glob("lib*.so*")]
+    named = notices["THIRD_PARTY.txt"].replace("toml++", "tomlplusplus")
+    for name in [re.sub(r"^lib|\.so.*", "", one) for one in beside] + ["nanobind", "CLI11"]:
+        assert name in named
+
+
 def examples():
     """The docstrings' examples, and those of the page."""
     finder = doctest.DocTestFinder(exclude_empty=True)
