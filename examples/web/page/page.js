@@ -83,7 +83,14 @@ function start() {
     programs.waits.get(data.id)?.(data);
     programs.waits.delete(data.id);
   };
+  programs.worker.onerror = ({message}) => cannotStart(message);
   programs.worker.postMessage({module: programs.module});
+}
+
+function cannotStart(why) {
+  $("status").className = "refusal";
+  $("status").textContent = "This browser cannot start the program, which needs WebAssembly with exceptions of version 3 " +
+    "(exnref): take a newer browser. It says: " + why;
 }
 
 // Gives up what is being worked out.
@@ -223,6 +230,7 @@ function showFiles(to, asked) {
 let turn = 0;
 
 async function answer() {
+  if (programs.worker === null) return; // it starts, and then answers
   const mine = ++turn;
   stop();
   const asked = question();
@@ -263,11 +271,13 @@ async function answer() {
 const kept = ["from", "model", "text", "file", "gpu", "gpus", "price", "method", "rank", "batch", "sequence", "run", "unit",
   "framework"];
 
-function linkOf() {
+// Pasted text is part of a link that is asked for; otherwise the browser's history need not have it.
+function linkOf(withText) {
   const words = new URLSearchParams();
   const from = said("from");
   for (const name of kept) {
     if (from === "name" ? name === "text" || name === "file" : name === "model") continue;
+    if (name === "text" && !withText) continue;
     words.set(name, field(name).value);
   }
   return "#" + words;
@@ -289,7 +299,7 @@ function arrange() {
 
 function changed() {
   arrange();
-  history.replaceState(null, "", linkOf());
+  history.replaceState(null, "", linkOf(false));
   answer();
 }
 
@@ -307,7 +317,7 @@ $("chosen").onchange = async event => {
   changed();
 };
 $("link").onclick = async () => {
-  history.replaceState(null, "", linkOf());
+  history.replaceState(null, "", linkOf(true));
   await copy(location.href);
   $("status").textContent = "The link is copied" + (Object.keys(held).length ? ", without the files of this computer." : ".");
 };
@@ -323,8 +333,12 @@ async function fill(list, command, name) {
 
 (async () => {
   readLink();
-  programs.module = await moduleOf($("program").textContent);
-  start();
+  try {
+    programs.module = await moduleOf($("program").textContent);
+    start();
+  } catch (error) {
+    return void cannotStart(error.message);
+  }
   await answer();
   await fill("models", "models", "model");
   await fill("gpu-names", "gpus", "gpu");

@@ -210,12 +210,41 @@ def use(page, program, shot):
                         **answers_to("--from axolotl.yml", "--gpu rtx_4090 --gpus 4", plan)}, {"axolotl.yml": axolotl})
     shot("trainer")
 
+    # Pasted text is in the address only where a link is asked for.
+    assert "micro_batch_size" not in page.evaluate("location.href"), "the address has the pasted text"
+    person.go_to("link")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_have_text("The link is copied.")
+    assert "micro_batch_size" in page.evaluate("location.href"), "the link has no pasted text"
+
     # The link holds the question.
     page.goto("about:blank")
     page.goto(link)
     person.wait()
     program.same(page, answers_to("gpt2", "--gpu rtx_4090 --gpus 4", "--gpu rtx_4090 --gpus 4 --batch 64 --samples 50k --price 0.4"))
     return seconds
+
+
+# A browser without what the program needs, and one without any of it.
+TOO_OLD = {
+    "WebAssembly.compile = async () => { throw new WebAssembly.CompileError('invalid opcode 0x1f'); }": "invalid opcode 0x1f",
+    "delete globalThis.WebAssembly": "WebAssembly is not defined",
+}
+
+
+def too_old(run, address, problems):
+    """Where the program cannot start the page says so, and goes on saying so."""
+    for script, why in TOO_OLD.items():
+        page = run.new_page()
+        page.on("pageerror", lambda said: problems.append(f"too old: {said}"))
+        page.add_init_script(script)
+        page.goto(address)
+        says = re.compile(f"^This browser cannot start the program.*: {why}$")
+        expect(page.locator("#status")).to_have_text(says)
+        page.locator("#gpus").fill("4")
+        page.keyboard.press("Enter")
+        expect(page.locator("#status")).to_have_text(says)
+        page.close()
 
 
 def main():
@@ -225,6 +254,10 @@ def main():
     problems = []
     with sync_playwright() as playwright:
         run = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        try:
+            too_old(run, address, problems)
+        except Exception as wrong:
+            problems.append(f"too old: {wrong}"[:6000])
         for scheme in ("light", "dark"):
             for width in WIDTHS:
                 where = f"{width} {scheme}"
