@@ -209,7 +209,7 @@ TEST_CASE(
   CHECK(number(rows[0], "kept_share") == doctest::Approx(0.5).epsilon(0.05));
   CHECK(number(rows[1], "on_time_share") == 1);
   CHECK(number(rows[1], "kept_share") < 0.1);
-  CHECK(rows[0]["note"] == "reserve 1.10 days");
+  CHECK(rows[0]["note"] == "reserve 1.10 days and $1,690");
 
   const std::string late = text_of("run", asked({"--deadline", "1"}));
   CHECK(has(late, "64 x a100_sxm4_80gb: done within 1.00 day"));
@@ -242,6 +242,39 @@ TEST_CASE(
   CHECK(number(enough, "kept_share") == doctest::Approx(0.9).epsilon(0.02));
   CHECK(has(refusal_of("run", one + words{"--samples", "552960", "--dollars", "100"}),
             "--dollars: what does a a100_sxm4_80gb cost? --price N says it"));
+}
+
+TEST_CASE("what is said to be enough for two limits is enough for both") {
+  const auto asked = [](const std::string& days, const std::string& dollars) {
+    return words{"--step", "10",         "--off",   "10",        "--samples",
+                 "552960", "--batch",    "64",      "--gpu",     "a100_sxm4_80gb",
+                 "--gpus", "32",         "--price", "2",         "--failures",
+                 "none",   "--deadline", days,      "--dollars", dollars};
+  };
+  const auto kept = [&](const std::string& days, const std::string& dollars) {
+    return number(rows_of("run", asked(days, dollars))[0], "kept_share");
+  };
+  // A day and $1536 in the middle, 1.1 days and $1690 in nine of ten cases.
+  const std::string both = text_of("run", asked("1", "1600"));
+  CHECK(has(both, "reserve 1.10 days and $1,690"));
+  CHECK(has(both, "within 1.00 day and for at most $1,600"));
+  CHECK(has(both, "for 90 % it needs the days and the dollars both, or one of the"));
+  CHECK(!has(both, "alone is enough"));
+  CHECK(kept("1.11", "1600") < 0.9);
+  CHECK(kept("1", "1700") < 0.9);
+  CHECK(kept("1.11", "1700") >= 0.9);
+
+  const std::string late = text_of("run", asked("1", "300000"));
+  CHECK(has(late, "and for at most $300,000"));
+  CHECK(has(late, "the dollars are enough as asked, and each of these"));
+  CHECK(!has(late, "\ndollars  "));
+  CHECK(kept("1.11", "300000") >= 0.9);
+  const std::string dear = text_of("run", asked("3", "1600.50"));
+  CHECK(has(dear, "for at most $1,600.50"));
+  CHECK(has(dear, "the days are enough as asked, and each of these"));
+  CHECK(!has(dear, "\ndays  "));
+  CHECK(has(dear, "$1,690 are needed"));
+  CHECK(has(text_of("run", asked("3", "3000")), "just enough for 90 %"));
 }
 
 TEST_CASE("a batch that grows takes the steps that Megatron's counter gives it") {

@@ -15,6 +15,7 @@
 
 #include "guides/front_end.hpp"
 #include "plan/report.hpp"
+#include "setups/numbers.hpp"
 
 namespace run_program {
 namespace {
@@ -36,12 +37,31 @@ bool fits(const run& one) { return one.of.note.empty(); }
 bool is_sure(const request& asked, const run& one) { return one.kept >= asked.sure / 100; }
 double sure_dollars(const run& one) { return in(*one.cost(one.held.sure), 1_usd); }
 
-// "within 14 days and for at most $5000"
+// "$300,000", "$12.50".
+std::string dollars_of(double value) {
+  const std::int64_t cents = std::llround(100 * value);
+  const std::string part = std::to_string(cents % 100);
+  return "$" + setups::grouped(cents / 100) +
+         (cents % 100 == 0 ? "" : (part.size() < 2 ? ".0" : ".") + part);
+}
+std::string needed_dollars(const run& one) {
+  const double all = sure_dollars(one);
+  return dollars_of(all < 100 ? all : std::round(all));
+}
+
+bool is_late(const request& asked, const run& one) {
+  return asked.deadline > 0 && one.times.sure > asked.deadline * 1_d;
+}
+bool is_dear(const request& asked, const run& one) {
+  return asked.dollars > 0 && sure_dollars(one) > asked.dollars;
+}
+
+// "within 14 days and for at most $5,000"
 std::string limits(const request& asked) {
   std::string all;
   if (asked.deadline > 0) all = "within " + days_of(asked.deadline);
   if (asked.dollars > 0)
-    all += (all.empty() ? "for" : " and for") + (" at most $" + io::decimal(asked.dollars, -1));
+    all += (all.empty() ? "for" : " and for") + (" at most " + dollars_of(asked.dollars));
   return all;
 }
 
@@ -95,11 +115,13 @@ void judge(const request& asked, std::vector<run>& runs) {
   const run* const best = chosen(asked, runs);
   for (run& one : runs) {
     if (!fits(one)) continue;
-    const bool is_late = asked.deadline > 0 && one.on_time < asked.sure / 100;
+    const bool late = is_late(asked, one);
+    const bool dear = is_dear(asked, one);
     const std::string days = days_of(in(one.times.sure, 1_d));
     one.note = is_sure(asked, one) ? (asked.dollars > 0 ? "kept" : "on time")
-               : is_late           ? "reserve " + days
-                                   : "$" + figures_of(sure_dollars(one)) + " are needed";
+               : late && dear      ? "reserve " + days + " and " + needed_dollars(one)
+               : late              ? "reserve " + days
+                                   : needed_dollars(one) + " are needed";
     if (&one == best && is_sure(asked, one) && runs.size() > 1)
       one.note = one.cost(one.held.sure) ? "cheapest that keeps to it" : "fewest GPUs on time";
   }
@@ -110,31 +132,42 @@ io::table chances(const request& asked,
                   known<bytes> checkpoint,
                   const run& of) {
   const std::string sure = io::decimal(asked.sure, -1) + " %";
-  io::table table;
-  table.title =
-      name_of(of) + ": done " + limits(asked) + " in " + io::decimal(100 * of.kept, 1) +
-      " % of cases, " +
-      (is_sure(asked, of) ? "and " + sure + " are asked for; just enough for " + sure
-                          : "but " + sure + " are asked for; each alone is enough for " + sure);
+  const bool late = is_late(asked, of);
+  const bool dear = is_dear(asked, of);
+  const bool keeps = is_sure(asked, of);
+  io::table table{.title = name_of(of) + ": done " + limits(asked) + " in " +
+                           io::decimal(100 * of.kept, 1) + " % of cases, " +
+                           (keeps ? "and " : "but ") + sure + " are asked for"};
   table.columns = {{.name = "what"},
                    {.name = "as asked", .align = io::alignment::point},
                    {.name = "for " + sure, .align = io::alignment::point}};
-  if (asked.deadline > 0)
+  // Of two limits, one that is kept as it is asked for is no remedy of the other.
+  if (late || (keeps && asked.deadline > 0))
     table.rows.push_back({"days", figures(asked.deadline), figures(in(of.times.sure, 1_d))});
-  if (asked.dollars > 0)
+  if (dear || (keeps && asked.dollars > 0))
     table.rows.push_back({"dollars", figures(asked.dollars), figures(sure_dollars(of))});
-  if (!of.of.phases.empty()) return table;
-  const double steps = steps_that_keep(asked, rate, checkpoint, of);
-  if (!(steps > 0)) return table;
-  const double share = steps / static_cast<double>(of.of.steps);
-  const double samples = static_cast<double>(of.of.steps) * static_cast<double>(of.of.batch);
-  const double size = of.of.tokens > 0 ? of.of.tokens : samples;
-  table.rows.push_back({of.of.tokens > 0 ? "tokens" : "samples",
-                        {plan_program::rounded_count(size), 0},
-                        {plan_program::rounded_count(size * share), 0}});
-  // The same time of work, so the same failures.
-  table.rows.push_back(
-      {"seconds of a step", figures(in(of.of.step, 1_s)), figures(in(of.of.step, 1_s) * share)});
+  const double steps = of.of.phases.empty() ? steps_that_keep(asked, rate, checkpoint, of) : 0;
+  if (steps > 0) {
+    const double share = steps / static_cast<double>(of.of.steps);
+    const double samples = static_cast<double>(of.of.steps) * static_cast<double>(of.of.batch);
+    const double size = of.of.tokens > 0 ? of.of.tokens : samples;
+    table.rows.push_back({of.of.tokens > 0 ? "tokens" : "samples",
+                          {plan_program::rounded_count(size), 0},
+                          {plan_program::rounded_count(size * share), 0}});
+    // The same time of work, so the same failures.
+    table.rows.push_back(
+        {"seconds of a step", figures(in(of.of.step, 1_s)), figures(in(of.of.step, 1_s) * share)});
+  }
+  if (keeps)
+    table.title += "; just enough for " + sure;
+  else if (late && dear)
+    table.title += "; for " + sure + " it needs the days and the dollars both" +
+                   (steps > 0 ? ", or one of the others alone" : "");
+  else if (asked.deadline > 0 && asked.dollars > 0)
+    table.title += std::string("; the ") + (late ? "dollars" : "days") +
+                   " are enough as asked, and each of these alone makes it " + sure;
+  else
+    table.title += "; each alone is enough for " + sure;
   return table;
 }
 

@@ -22,9 +22,9 @@ namespace run_program {
 void judge(const request& asked, std::vector<run>& runs);
 
 /// A sentence about the chosen run: how often it keeps to them, and whether that is enough; below
-/// it what would be just enough, each alone: a later deadline, more money, fewer tokens, a shorter
-/// step. Preconditions: there is a chosen run, and `--deadline` or `--dollars`. Throws
-/// `guides::bad_request`.
+/// it what would be just enough, each alone: a later deadline, more money (together, where both are
+/// short), fewer tokens, a shorter step. Preconditions: there is a chosen run, and `--deadline` or
+/// `--dollars`. Throws `guides::bad_request`.
 [[nodiscard]] gpuplan::io::table chances(const request& asked,
                                          const failure_rate& rate,
                                          gpuplan::known<gpuplan::bytes> checkpoint,
