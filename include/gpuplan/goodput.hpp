@@ -22,14 +22,24 @@ namespace gpuplan {
 struct interrupted_run {
   duration work{};                               // of training alone: steps x step
   known<duration> mean_time_between_failures{};  // of the whole job; not known: nothing fails
+  known<duration> mean_time_between_reclaims{};  // until a cloud takes a node of it back, as stated
   duration interval{};           // of training from one checkpoint to the next; 0: one, at the end
   duration stall{};              // that a checkpoint holds training up
   duration write{};              // until it can be restarted from, while training goes on
   duration detection{};          // from a failure until somebody, or something, acts
   duration restart{};            // until training goes on: nodes, processes, compilation, loading
-  double replaced = 1;           // share of the failures that take a node away
+  double replaced = 1;           // share of the failures that take a node away; a reclaim does
   duration replacement{};        // until such a node is back, on average
   std::int64_t spare_nodes = 0;  // that take its place at once
+
+  /// Of failures and reclaims together; not known where neither is.
+  [[nodiscard]] constexpr known<duration> mean_time_between_interruptions() const {
+    if (!mean_time_between_failures) return mean_time_between_reclaims;
+    if (!mean_time_between_reclaims) return mean_time_between_failures;
+    const duration a = *mean_time_between_failures;
+    const duration b = *mean_time_between_reclaims;
+    return a < b ? duration(a / (1 + a / b)) : duration(b / (1 + b / a));
+  }
 };
 
 namespace detail {
@@ -114,18 +124,26 @@ struct node_wait {
     return {first, 2 * share * mean * mean - first * first};
   }
 };
+constexpr double share_that_takes_a_node(const interrupted_run& run) {
+  if (!run.mean_time_between_reclaims) return run.replaced;
+  if (!run.mean_time_between_failures) return 1;
+  const double of_reclaims =
+      *run.mean_time_between_interruptions() / *run.mean_time_between_reclaims;
+  return of_reclaims + (1 - of_reclaims) * run.replaced;
+}
 constexpr node_wait wait_of(const interrupted_run& run, double rate) {
-  const double busy = rate * run.replaced * run.replacement.value();
+  const double taken = share_that_takes_a_node(run);
+  const double busy = rate * taken * run.replacement.value();
   if (!(busy > 0)) return {};
   double blocked = 1;
   for (std::int64_t n = 1; n <= run.spare_nodes && blocked > 1e-18; ++n)
     blocked = busy * blocked / (static_cast<double>(n) + busy * blocked);
-  return {run.replaced * blocked,
-          run.replacement.value() / (static_cast<double>(run.spare_nodes) + 1)};
+  return {taken * blocked, run.replacement.value() / (static_cast<double>(run.spare_nodes) + 1)};
 }
 
 constexpr double rate_of(const interrupted_run& run) {
-  return run.mean_time_between_failures ? 1 / run.mean_time_between_failures->value() : 0;
+  const known<duration> between = run.mean_time_between_interruptions();
+  return between ? 1 / between->value() : 0;
 }
 
 // Of the whole run, by the independent pieces that it is made of.
@@ -147,10 +165,11 @@ constexpr moments moments_of(const interrupted_run& run) {
 }  // namespace detail
 
 /// The run itself where its times are 0 or from a nanosecond to 10^12 seconds, work and the mean
-/// time between failures not 0; `replaced` is a share; there are at most 100,000 spare nodes; it
-/// has at most 10^12 intervals; a checkpoint is written before the next one is taken; and neither a
-/// restart nor an interval with its checkpoint is longer than 20 times the mean time between
-/// failures. Errors: `not_positive`, `negative`, `not_finite`, `out_of_bounds`.
+/// times between failures and between reclaims not 0; `replaced` is a share; there are at most
+/// 100,000 spare nodes; it has at most 10^12 intervals; a checkpoint is written before the next one
+/// is taken; and neither a restart nor an interval with its checkpoint is longer than 20 times the
+/// mean time between interruptions. A time between reclaims is named as one between failures.
+/// Errors: `not_positive`, `negative`, `not_finite`, `out_of_bounds`.
 [[nodiscard]] constexpr result<interrupted_run> validate(const interrupted_run& run) {
   const struct {
     duration time;
@@ -158,6 +177,9 @@ constexpr moments moments_of(const interrupted_run& run) {
     bool may_be_zero;
   } times[] = {{run.work, fact::work, false},
                {run.mean_time_between_failures ? *run.mean_time_between_failures : 1_s,
+                fact::mean_time_between_failures,
+                false},
+               {run.mean_time_between_reclaims ? *run.mean_time_between_reclaims : 1_s,
                 fact::mean_time_between_failures,
                 false},
                {run.interval, fact::interval, true},
@@ -198,8 +220,8 @@ constexpr moments moments_of(const interrupted_run& run) {
     if (run.write > run.interval + run.stall)
       return too_short(run.interval, run.write - run.stall, fact::interval);
   }
-  if (run.mean_time_between_failures) {
-    const duration mean = *run.mean_time_between_failures;
+  if (const known<duration> between = run.mean_time_between_interruptions()) {
+    const duration mean = *between;
     const duration longest = (has_intervals ? run.interval : run.work) + run.stall + run.write;
     const duration least =
         (longest < run.restart ? run.restart : longest) / detail::most_of_mean_time;
@@ -216,7 +238,7 @@ struct run_time_parts {
   duration detection{};  // nothing runs, and nobody knows
   duration restart{};    // also those that failed themselves
   duration waiting{};    // for a node
-  double failures = 0;   // expected
+  double failures = 0;   // expected, reclaims among them
 
   [[nodiscard]] constexpr duration total() const {
     return training + saving + lost + detection + restart + waiting;
@@ -225,13 +247,14 @@ struct run_time_parts {
   [[nodiscard]] constexpr double goodput() const { return training / total(); }
 };
 
-/// The expected time of a run. With M the mean time between failures, D detection and the wait for
-/// nodes, R restart, d stall, w write, and N intervals t, it is `(M + D) exp(R / M) (exp(w / M) N
-/// (exp((t + d) / M) - 1) + exp(w / M) - 1)`: for D = w = 0 that of J. T. Daly, Future Generation
-/// Computer Systems 22(3), 2006. Failures strike at a constant rate while anything runs, restarts
-/// included; a failure goes back to the last checkpoint that was written. Nodes come back after an
-/// exponentially distributed time; the share of failures that find no spare one is Erlang's loss
-/// formula, exact where detection is short beside M. Errors: `validate`.
+/// The expected time of a run. With M the mean time between interruptions, which are failures and
+/// reclaims and cost alike, D detection and the wait for nodes, R restart, d stall, w write, and N
+/// intervals t, it is `(M + D) exp(R / M) (exp(w / M) N (exp((t + d) / M) - 1) + exp(w / M) - 1)`:
+/// for D = w = 0 that of J. T. Daly, Future Generation Computer Systems 22(3), 2006. Failures
+/// strike at a constant rate while anything runs, restarts included; a failure goes back to the
+/// last checkpoint that was written. Nodes come back after an exponentially distributed time; the
+/// share of failures that find no spare one is Erlang's loss formula, exact where detection is
+/// short beside M. Errors: `validate`.
 [[nodiscard]] constexpr result<run_time_parts> expected_time(const interrupted_run& run) {
   if (const auto valid = validate(run); !valid) return valid.why();
   const double rate = detail::rate_of(run);
@@ -264,12 +287,12 @@ struct run_time_parts {
 
 /// The interval between checkpoints whose run takes least time on average: `best_save_interval`,
 /// but no shorter than the write of a checkpoint takes, and no longer than the run. `run.interval`
-/// is not read. Errors: `not_known` without a mean time between failures; `validate`, as of a run
+/// is not read. Errors: `not_known` where nothing interrupts the run; `validate`, as of a run
 /// with one interval of that length; a stall of 0 (`not_positive`), which no interval is best for.
 [[nodiscard]] constexpr result<duration> best_interval(interrupted_run run) {
-  if (!run.mean_time_between_failures)
-    return failure(errc::not_known).about(fact::mean_time_between_failures);
-  const auto best = best_save_interval(run.stall, *run.mean_time_between_failures);
+  const known<duration> between = run.mean_time_between_interruptions();
+  if (!between) return failure(errc::not_known).about(fact::mean_time_between_failures);
+  const auto best = best_save_interval(run.stall, *between);
   if (!best) return best;
   run.interval = *best < run.write - run.stall ? run.write - run.stall : *best;
   if (run.work < run.interval) run.interval = run.work;
@@ -288,6 +311,7 @@ constexpr double simulated_seconds(const interrupted_run& run, random_stream& ra
   const double length = interval + stall;
   double whole = intervals_of(run).whole;  // that are left
   const double last = intervals_of(run).last;
+  const double taken = share_that_takes_a_node(run);
   double time = 0;
   double lead = 0;
   std::int64_t broken = 0;
@@ -304,7 +328,7 @@ constexpr double simulated_seconds(const interrupted_run& run, random_stream& ra
     const double repair = run.replacement.value();
     const double comes_back = -exp_minus_1(-(runs + dead) / repair);
     for (std::int64_t node = broken; node > 0; --node) broken -= random.share() < comes_back;
-    broken += random.share() < run.replaced;
+    broken += random.share() < taken;
     if (broken > run.spare_nodes) {
       time += random.exponential() * repair / static_cast<double>(broken);
       --broken;
@@ -318,7 +342,8 @@ constexpr double simulated_seconds(const interrupted_run& run, random_stream& ra
 /// tenth on either side, and half of them above 1.
 struct run_uncertainty {
   range<double> work = 1.0;                        // a step takes so much longer
-  range<double> mean_time_between_failures = 1.0;  // of a cluster that nobody has watched
+  range<double> mean_time_between_failures = 1.0;  // of a cluster that nobody has watched; reclaims
+                                                   // are as stated
 };
 
 /// The uncertainty itself where each range is positive and finite and holds 1; else

@@ -22,17 +22,18 @@ struct job_limits {
   duration lost{};        // at its end: its last checkpoint's stall, or the work since the last one
 };
 
-/// A run as a chain of jobs. The parts add up to the time.
+/// A run as a chain of jobs, or of windows. The parts add up to the time.
 struct job_chain {
   std::int64_t jobs = 0;
   duration work{};
   duration queue{};
   duration starting{};
   duration lost{};
+  duration closed{};  // between windows, or in one that is too short
 
-  [[nodiscard]] constexpr duration time() const { return work + queue + starting + lost; }
-  /// What is paid for, or counted against an account: all but the queue.
-  [[nodiscard]] constexpr duration held() const { return time() - queue; }
+  [[nodiscard]] constexpr duration time() const { return work + queue + starting + lost + closed; }
+  /// What is paid for, or counted against an account: all but the queue and what is closed.
+  [[nodiscard]] constexpr duration held() const { return work + starting + lost; }
 };
 
 namespace detail {
@@ -100,6 +101,73 @@ struct week_window {
   duration end{};
 };
 
+namespace detail {
+
+// By the calendar, and in how many windows.
+struct windows_used {
+  duration time{};
+  double count = 0;
+};
+constexpr result<windows_used> windows_used_by(duration work,
+                                               std::span<const week_window> windows,
+                                               duration now,
+                                               job_limits limits) {
+  limits.time_limit = duration{};
+  if (const failure why = check_positive(work, fact::work); failed(why)) return why;
+  if (const auto valid = validate(limits); !valid) return valid.why();
+  if (windows.empty()) return failure(errc::not_positive).about(fact::windows);
+  if (!(now >= duration{} && now < 7_d))
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::time, now.value()},
+                   named_fact{fact::at_least, 0},
+                   named_fact{fact::at_most, 7 * 86'400});
+  duration before{};
+  std::int64_t position = 0;
+  double in_week = 0;  // seconds of work
+  double used_in_week = 0;
+  const double before_work = (limits.queue + limits.start).value();
+  for (const week_window& each : windows) {
+    if (!(each.begin >= before && each.end > each.begin && each.end <= 7_d))
+      return failure(errc::not_rising, named_fact{fact::position, position}).about(fact::windows);
+    before = each.end;
+    ++position;
+    const double worked = (each.end - each.begin - limits.lost).value() - before_work;
+    in_week += larger_of(0, worked);
+    used_in_week += worked > 0;
+  }
+  // To the end, in seconds since the Monday before `now`.
+  const double first = now.value();
+  double left = work.value();
+  double week = 0;
+  double used = 1;  // the last one
+  for (bool is_first = true;; is_first = false) {
+    for (const week_window& each : windows) {
+      double begin = each.begin.value();
+      const double end = each.end.value();
+      if (is_first && begin < first) begin = first;
+      const double work_begins = begin + before_work;
+      if (work_begins >= end) continue;
+      if (left <= end - work_begins) {
+        const auto time =
+            positive_answer(duration::from_value(week + work_begins + left - first), fact::time);
+        if (!time) return time.why();
+        return windows_used{*time, used};
+      }
+      const double worked = end - limits.lost.value() - work_begins;
+      left -= larger_of(0, worked);
+      used += worked > 0;
+    }
+    if (!(in_week > 0)) return failure(errc::out_of_bounds).about(fact::windows);
+    // Whole weeks at once, but one that may be the last.
+    const double weeks = larger_of(0, floor(left / in_week) - 1);
+    left -= weeks * in_week;
+    used += weeks * used_in_week;
+    week += (1 + weeks) * 7 * 86'400;
+  }
+}
+
+}  // namespace detail
+
 /// How long a run takes by the calendar, from `now` (since Monday at 0:00) to its end, where it
 /// runs only in windows: in each it starts again, and loses at its end what `limits` says. Windows
 /// lie within a week, in order, and do not overlap; `limits.queue` counts against each, and its
@@ -111,48 +179,32 @@ struct week_window {
                                                        std::span<const week_window> windows,
                                                        duration now,
                                                        job_limits limits = {}) {
-  limits.time_limit = duration{};
-  if (const failure why = detail::check_positive(work, fact::work); detail::failed(why)) return why;
-  if (const auto valid = validate(limits); !valid) return valid.why();
-  if (windows.empty()) return failure(errc::not_positive).about(fact::windows);
-  if (!(now >= duration{} && now < 7_d))
+  const auto used = detail::windows_used_by(work, windows, now, limits);
+  if (!used) return used.why();
+  return used->time;
+}
+
+/// The same run with what its time is made of: a job in each window that has time for work. Errors:
+/// `calendar_time`, more than 10^9 windows.
+[[nodiscard]] constexpr result<job_chain> chain_of(duration work,
+                                                   std::span<const week_window> windows,
+                                                   duration now,
+                                                   job_limits limits = {}) {
+  const auto used = detail::windows_used_by(work, windows, now, limits);
+  if (!used) return used.why();
+  const double jobs = used->count;
+  if (!(jobs <= detail::most_jobs))
     return failure(errc::out_of_bounds,
-                   named_fact{fact::time, now.value()},
-                   named_fact{fact::at_least, 0},
-                   named_fact{fact::at_most, 7 * 86'400});
-  duration before{};
-  std::int64_t position = 0;
-  double in_week = 0;  // seconds of work
-  const double before_work = (limits.queue + limits.start).value();
-  for (const week_window& each : windows) {
-    if (!(each.begin >= before && each.end > each.begin && each.end <= 7_d))
-      return failure(errc::not_rising, named_fact{fact::position, position}).about(fact::windows);
-    before = each.end;
-    ++position;
-    in_week += detail::larger_of(0, (each.end - each.begin - limits.lost).value() - before_work);
-  }
-  // To the end, in seconds since the Monday before `now`.
-  const double first = now.value();
-  double left = work.value();
-  double week = 0;
-  for (bool is_first = true;; is_first = false) {
-    for (const week_window& each : windows) {
-      double begin = each.begin.value();
-      const double end = each.end.value();
-      if (is_first && begin < first) begin = first;
-      const double work_begins = begin + before_work;
-      if (work_begins >= end) continue;
-      if (left <= end - work_begins)
-        return detail::positive_answer(duration::from_value(week + work_begins + left - first),
-                                       fact::time);
-      left -= detail::larger_of(0, end - limits.lost.value() - work_begins);
-    }
-    if (!(in_week > 0)) return failure(errc::out_of_bounds).about(fact::windows);
-    // Whole weeks at once, but one that may be the last.
-    const double weeks = detail::larger_of(0, detail::floor(left / in_week) - 1);
-    left -= weeks * in_week;
-    week += (1 + weeks) * 7 * 86'400;
-  }
+                   named_fact{fact::jobs, jobs},
+                   named_fact{fact::at_most, static_cast<std::int64_t>(detail::most_jobs)});
+  job_chain chain{.jobs = static_cast<std::int64_t>(jobs),
+                  .work = work,
+                  .queue = jobs * limits.queue,
+                  .starting = jobs * limits.start,
+                  .lost = (jobs - 1) * limits.lost};
+  const duration rest = used->time - chain.time();
+  chain.closed = rest > duration{} ? rest : duration{};  // rounding
+  return chain;
 }
 
 /// The mean time until the first of two kinds of interruptions, each at a constant rate: failures,

@@ -299,6 +299,7 @@ TEST_CASE("interrupted runs are finite or refused") {
       if (from.one_in(3)) *time = from.quantity<duration>();
     run.work = from.quantity<duration>();
     if (!from.one_in(4)) run.mean_time_between_failures = from.quantity<duration>();
+    if (from.one_in(4)) run.mean_time_between_reclaims = from.quantity<duration>();
     if (from.one_in(3)) run.replaced = from.number();
     if (from.one_in(3)) run.spare_nodes = from.whole();
     return run;
@@ -344,6 +345,12 @@ TEST_CASE("jobs and phases of a run are finite or refused") {
                          windows,
                          from.one_in(2) ? 3_h : from.quantity<duration>(),
                          limits_from(from));
+  });
+  asked("chain_of windows", many, above_zero, largest, [&](extremes& from) -> result<duration> {
+    const week_window windows[] = {{1_h, 50_h},
+                                   {60_h, from.one_in(2) ? 168_h : from.quantity<duration>()}};
+    const auto chain = chain_of(from.quantity<duration>(), windows, 3_h, limits_from(from));
+    return chain ? result<duration>(chain->time()) : chain.why();
   });
   asked("time_to_either", many, above_zero, largest, [](extremes& from) {
     return time_to_either(from.quantity<duration>(), from.quantity<duration>());

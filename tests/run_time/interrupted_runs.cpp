@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <queue>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
@@ -36,7 +37,7 @@ class job {
   }
 
  private:
-  enum class kind { fails, acts, restarted, taken, written, repaired };
+  enum class kind { fails, taken_back, acts, restarted, taken, written, repaired };
   struct event {
     double at;
     kind is;
@@ -63,6 +64,8 @@ class job {
   }
   void run_until_failure() {
     if (run_.mean_time_between_failures) in(draw(*run_.mean_time_between_failures), kind::fails);
+    if (run_.mean_time_between_reclaims)
+      in(draw(*run_.mean_time_between_reclaims), kind::taken_back);
   }
   void begin_training() {
     run_until_failure();
@@ -82,9 +85,11 @@ class job {
   void happen(const event& what) {
     switch (what.is) {
       case kind::fails:
+      case kind::taken_back:
         ++epoch_;
         if (run_.replacement > 0_s &&
-            std::uniform_real_distribution<double>(0, 1)(random_) < run_.replaced) {
+            (what.is == kind::taken_back ||
+             std::uniform_real_distribution<double>(0, 1)(random_) < run_.replaced)) {
           ++broken_;
           in(draw(run_.replacement), kind::repaired);
         }
@@ -172,6 +177,20 @@ const named_run independent[] = {
       .detection = 10_min,
       .restart = 30_min}},
     {"no checkpoint but the last", {.work = 30_h, .mean_time_between_failures = 40_h}},
+    {"preemptible nodes that fail as well",
+     {.work = 100_h,
+      .mean_time_between_failures = 20_h,
+      .mean_time_between_reclaims = 7_h,
+      .interval = 1_h,
+      .stall = 2_min,
+      .detection = 5_min,
+      .restart = 20_min}},
+    {"reclaims alone",
+     {.work = 100_h,
+      .mean_time_between_reclaims = 9_h,
+      .interval = 1_h,
+      .stall = 2_min,
+      .restart = 20_min}},
 };
 
 }  // namespace
@@ -210,17 +229,22 @@ TEST_CASE("the library's simulation has the same tenths") {
 }
 
 TEST_CASE("the closed tenths are within a tenth of the spread where many failures are expected") {
-  const interrupted_run run{.work = 1000_h,
-                            .mean_time_between_failures = 5_h,
-                            .interval = 30_min,
-                            .stall = 1_min,
-                            .detection = 10_min,
-                            .restart = 20_min};
-  for (const run_uncertainty& unknown :
-       {run_uncertainty{},
-        run_uncertainty{.work = {0.9, 1.15}},
-        run_uncertainty{.mean_time_between_failures = {0.5, 2.0}},
-        run_uncertainty{.work = {0.9, 1.15}, .mean_time_between_failures = {0.5, 2.0}}}) {
+  const interrupted_run fails{.work = 1000_h,
+                              .mean_time_between_failures = 5_h,
+                              .interval = 30_min,
+                              .stall = 1_min,
+                              .detection = 10_min,
+                              .restart = 20_min};
+  interrupted_run taken_back = fails;
+  taken_back.mean_time_between_reclaims = 5_h;
+  const run_uncertainty of_failures{.mean_time_between_failures = {0.5, 2.0}};
+  for (const auto& [run, unknown] :
+       {std::pair{fails, run_uncertainty{}},
+        {fails, {.work = {0.9, 1.15}}},
+        {fails, of_failures},
+        {fails, {.work = {0.9, 1.15}, .mean_time_between_failures = {0.5, 2.0}}},
+        {taken_back, run_uncertainty{}},
+        {taken_back, of_failures}}) {
     std::vector<duration> times(50'000);
     const run_times tenths = *simulate(run, unknown, times);
     const double spread = (tenths.high - tenths.low).value();
@@ -232,22 +256,30 @@ TEST_CASE("the closed tenths are within a tenth of the spread where many failure
 }
 
 TEST_CASE("waits for nodes are what a queue of repairs makes") {
-  for (const std::int64_t spares : {0, 1, 3}) {
-    const interrupted_run run{.work = 2000_h,
-                              .mean_time_between_failures = 24_h,
-                              .interval = 1_h,
-                              .stall = 1_min,
-                              .detection = 5_min,
-                              .restart = 15_min,
-                              .replaced = 0.8,
-                              .replacement = 36_h,
-                              .spare_nodes = spares};
-    CAPTURE(spares);
-    const sample found = simulated(run, 2000);
-    const run_time_parts parts = *expected_time(run);
-    CHECK(std::abs(found.mean / parts.total().value() - 1) < 0.01);
-    CHECK(std::abs(found.deviation / deviation_of_time(run)->value() - 1) < 0.25);
-  }
+  for (const std::int64_t spares : {0, 1, 3})
+    for (const bool is_preemptible : {false, true}) {
+      interrupted_run run{.work = 2000_h,
+                          .mean_time_between_failures = 24_h,
+                          .interval = 1_h,
+                          .stall = 1_min,
+                          .detection = 5_min,
+                          .restart = 15_min,
+                          .replaced = 0.8,
+                          .replacement = 36_h,
+                          .spare_nodes = spares};
+      if (is_preemptible) {  // half of all take a node for sure, of the others a third do
+        run.mean_time_between_failures = run.mean_time_between_reclaims = 48_h;
+        run.replaced = 1.0 / 3;
+      }
+      CAPTURE(spares);
+      CAPTURE(is_preemptible);
+      const sample found = simulated(run, 2000);
+      const run_time_parts parts = *expected_time(run);
+      CHECK(std::abs(found.mean / parts.total().value() - 1) < 0.01);
+      CHECK(std::abs(found.deviation / deviation_of_time(run)->value() - 1) < 0.25);
+      std::vector<duration> times(2000);
+      CHECK(std::abs(simulate(run, {}, times)->median.value() / found.at(0.5) - 1) < 0.01);
+    }
 }
 
 TEST_CASE("equal seeds give equal runs, and others do not") {

@@ -166,6 +166,54 @@ TEST_CASE("the best interval") {
       1_h);
 }
 
+namespace {
+
+constexpr interrupted_run of_two_kinds(double failures_h, double reclaims_h) {
+  interrupted_run run = large;
+  run.mean_time_between_failures = failures_h * 1_h;
+  run.mean_time_between_reclaims = reclaims_h * 1_h;
+  run.replacement = 10_h;
+  return run;
+}
+constexpr interrupted_run of_reclaims_alone() {
+  interrupted_run run = of_two_kinds(1, 8);
+  run.mean_time_between_failures = {};
+  return run;
+}
+constexpr interrupted_run of_failures_alone(double hours) {
+  interrupted_run run = of_two_kinds(hours, 1);
+  run.mean_time_between_reclaims = {};
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("reclaims interrupt as failures do, but how often is not in doubt") {
+  STATIC_CHECK(near(in(*of_two_kinds(10, 40).mean_time_between_interruptions(), 1_h), 8));
+  STATIC_CHECK(near(expected_time(of_two_kinds(10, 40))->total().value(),
+                    expected_time(of_failures_alone(8))->total().value()));
+  STATIC_CHECK(near(expected_time(of_reclaims_alone())->failures,
+                    expected_time(of_failures_alone(8))->failures));
+  STATIC_CHECK(*best_interval(of_reclaims_alone()) == *best_interval(of_failures_alone(8)));
+  CONSTEXPR run_uncertainty unknown{.mean_time_between_failures = {0.25, 4.0}};
+  STATIC_CHECK(*time_within(of_reclaims_alone(), unknown, 0.9) ==
+               *time_within(of_reclaims_alone(), {}, 0.9));
+  STATIC_CHECK(*time_within(of_failures_alone(8), unknown, 0.9) >
+               1.1 * *time_within(of_failures_alone(8), {}, 0.9));
+  // A fifth of these are reclaims, all of which take a node; of the failures none does.
+  CONSTEXPR double waiting = [] {
+    interrupted_run run = of_two_kinds(10, 40);
+    run.replaced = 0;
+    const run_time_parts parts = *expected_time(run);
+    return parts.waiting / (parts.total() - parts.waiting);
+  }();
+  STATIC_CHECK(near(waiting, 10.0 / 40));
+  STATIC_CHECK(expected_time(of_two_kinds(10, 0)).why().at_fault() ==
+               fact::mean_time_between_failures);
+  STATIC_CHECK(expected_time(of_two_kinds(10, 0.01)).why().at_fault() ==
+               fact::mean_time_between_failures);
+}
+
 TEST_CASE("nodes that failed are waited for where no spare one is left") {
   // Of Erlang's tables: one erlang is lost to half by one server, to a fifth by two. A share B of
   // all time is B / (1 - B) of the rest; of one server more than there are spare nodes.

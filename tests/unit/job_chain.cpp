@@ -1,5 +1,6 @@
 #include <gpuplan/job_chain.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -61,6 +62,20 @@ constexpr int hours_of(int work, int now, int start, int lost) {
   }
 }
 
+// All hours of the windows that it works in, up to its end.
+constexpr int held_hours_of(int work, int now, int start, int lost) {
+  int held = 0;
+  for (int monday = 0;; monday += 168)
+    for (int at = 0; at < 6; ++at) {
+      const int end = monday + last_hours[at];
+      const int begin = std::max(now, monday + first_hours[at]);
+      if (end - begin >= start + work) return held + start + work;
+      if (end - begin <= start + lost) continue;  // not begun
+      held += end - begin;
+      work -= end - begin - start - lost;
+    }
+}
+
 constexpr bool calendars_are_those_of_hours() {
   for (const int work : {1, 5, 7, 50, 101, 700})
     for (const int now : {0, 6, 15, 100, 167})
@@ -69,6 +84,11 @@ constexpr bool calendars_are_those_of_hours() {
           const auto found = calendar_time(
               work * 1_h, nights, now * 1_h, {.start = start * 1_h, .lost = lost * 1_h});
           if (!near(in(*found, 1_h), hours_of(work, now, start, lost))) return false;
+          const job_chain chain =
+              *chain_of(work * 1_h, nights, now * 1_h, {.start = start * 1_h, .lost = lost * 1_h});
+          if (!near(in(chain.time(), 1_h), hours_of(work, now, start, lost)) ||
+              !near(in(chain.held(), 1_h), held_hours_of(work, now, start, lost)))
+            return false;
         }
   return true;
 }
@@ -97,6 +117,10 @@ TEST_CASE("a run at certain hours") {
   STATIC_CHECK(*calendar_time(1_h, week_ends, 150_h) == 1_h);
   // The window that is open is too short to start in.
   STATIC_CHECK(*calendar_time(1_h, week_ends, 167_h, {.start = 2_h}) == 1_h + 117_h);
+  CONSTEXPR job_chain two = *chain_of(55_h, week_ends, 0_h, {.queue = 1_h, .start = 2_h});
+  STATIC_CHECK(two.jobs == 2 && two.queue == 2_h && two.starting == 4_h && two.lost == 0_h);
+  STATIC_CHECK(near(in(two.closed, 1_h), 2 * 114) && near(in(two.held(), 1_h), 59));
+  STATIC_CHECK(chain_of(1e12 * 1_h, week_ends, 0_h).why().at_fault() == fact::jobs);
   STATIC_CHECK(calendar_time(1_h, {}, 0_h).why().at_fault() == fact::windows);
   STATIC_CHECK(calendar_time(60_h, week_ends, 0_h, {.lost = 54_h}).why().code ==
                errc::out_of_bounds);
