@@ -613,5 +613,15 @@ TEST_CASE("a schedule has the rates that transformers' schedulers have") {
   CHECK(has(refusal({"wsd", "--steps", "100", "--decay-steps", "101"}),
             "behind the warm-up there are 100"));
   CHECK(has(refusal({"cosine", "--steps", "100", "--warm-up", "100"}), "the warm-up takes 100"));
-  CHECK(has(refusal({"cosine", "--steps", "100", "--least", "1"}), "learning_rate"));
+  CHECK(has(refusal({"cosine", "--steps", "100", "--least", "1"}),
+            "--least 1: the rate falls to it from 0.0003, so 0 to that is taken"));
+  CHECK(has(refusal({"constant", "--steps", "100", "--least", "1e-5"}), "constant never falls"));
+  CHECK(has(refusal({"cosine", "--steps", "100", "--decay-steps", "10"}),
+            "--decay-steps 10: cosine falls from the warm-up to the end"));
+  CHECK(has(refusal({"constant", "--steps", "100", "--decay-steps", "10"}), "never falls"));
+  CHECK(has(refusal({"linear", "--steps", "100", "--at", "5,101"}),
+            "--at 101: the run has --steps 100, so 0 to that is taken"));
+  CHECK(!has(text, "and then it stays"));
+  CHECK(has(text_of("lr", {"--tuned", "64:3e-4", "--batch", "128", "--warm-up", "100"}),
+            "and then it stays"));
 }

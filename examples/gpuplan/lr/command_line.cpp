@@ -220,7 +220,10 @@ io::table rates(const request& asked, const std::vector<answer>& rows, bool for_
 
 // The rate at the first step, a quarter, half and three quarters of the way, and behind it.
 io::table warm_ups(const request& asked, const std::vector<answer>& rows) {
-  io::table table{.title = "warm-up: the learning rate of steps, from 0, and then it stays"};
+  io::table table{.title = "warm-up: the learning rate of steps, from 0, and then " +
+                           std::string(asked.schedule.empty() || asked.schedule == "constant"
+                                           ? "it stays"
+                                           : asked.schedule)};
   table.columns = {{.name = "batch", .align = io::alignment::right},
                    {.name = "rule"},
                    {.name = "steps", .align = io::alignment::right},
@@ -244,11 +247,35 @@ io::table warm_ups(const request& asked, const std::vector<answer>& rows) {
   return table;
 }
 
+const named_schedule& schedule_named(const std::string& name) {
+  return *std::find_if(std::begin(schedules), std::end(schedules), [&](const named_schedule& one) {
+    return name == one.name;
+  });
+}
+
+// Options that would change nothing.
+void check_schedule(const request& asked) {
+  const named_schedule& by = schedule_named(asked.schedule);
+  if (asked.decay > 0 && !(by.stays && by.decay != rate_decay::none))
+    throw guides::bad_request("--decay-steps " + std::to_string(asked.decay) + ": " +
+                              asked.schedule +
+                              (by.stays ? " never falls" : " falls from the warm-up to the end") +
+                              "; --schedule wsd and wsd-sqrt fall in so many steps");
+  if (asked.least > 0 && by.decay == rate_decay::none)
+    throw guides::bad_request("--least " + three_digits(asked.least) + ": " + asked.schedule +
+                              " never falls; --schedule linear, cosine, wsd and wsd-sqrt do");
+  for (const std::int64_t step : asked.at)
+    if (step > asked.steps)
+      throw guides::bad_request("--at " + std::to_string(step) + ": the run has --steps " +
+                                std::to_string(asked.steps) + ", so 0 to that is taken");
+}
+
 learning_rate_schedule schedule_of(const request& asked, double peak, std::int64_t warm_up_steps) {
-  const named_schedule& by =
-      *std::find_if(std::begin(schedules), std::end(schedules), [&](const named_schedule& one) {
-        return asked.schedule == one.name;
-      });
+  const named_schedule& by = schedule_named(asked.schedule);
+  if (asked.least > peak)
+    throw guides::bad_request("--least " + three_digits(asked.least) +
+                              ": the rate falls to it from " + three_digits(peak) +
+                              ", so 0 to that is taken");
   learning_rate_schedule made{.peak = peak, .least = asked.least, .decay = by.decay};
   made.warm_up_steps = warm_up_steps;
   if (warm_up_steps >= asked.steps)
@@ -327,6 +354,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
         "other optimizers have no rule");
   const std::vector<answer> rows = answers_of(asked);
   const bool has_schedule = !asked.schedule.empty();
+  if (has_schedule) check_schedule(asked);
   if (!traits_of(as.format).for_people)
     return guides::render(has_schedule ? scheduled(asked, rows, false) : for_programs(asked, rows),
                           as);
