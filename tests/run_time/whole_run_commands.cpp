@@ -133,6 +133,29 @@ TEST_CASE("phases are a run one after another, with evaluation") {
   CHECK(number(whole[0], "days_high") ==
         doctest::Approx(number(first[0], "days_high") + number(second[0], "days_high"))
             .epsilon(0.01));
+
+  // And its own layout.
+  const json layouts = rows_of("run",
+                               model + words{"--phase",
+                                             "tokens=1e9",
+                                             "--phase",
+                                             "tokens=1e8,micro-batch=4,zero=1,recompute=full"})[0];
+  const words other{"--tokens", "1e8", "--micro-batch", "4", "--zero", "1", "--recompute", "full"};
+  const json last = rows_of("run", model + other)[0];
+  CHECK(number(layouts, "training_days") ==
+        near(number(first[0], "training_days") + number(last, "training_days")));
+  CHECK(layouts["micro_batch"].is_null());
+  const json too_large = rows_of(
+      "run",
+      model + words{"--phase", "tokens=1e9", "--phase", "tokens=1e8,micro-batch=64,batch=512"})[0];
+  CHECK(too_large["fits"] == "no");
+  CHECK(has(too_large["note"].get<std::string>(), "phase 2 needs "));
+  const auto why = [&](const char* phase) {
+    return refusal_of("run", model + words{"--phase", phase});
+  };
+  CHECK(has(why("tokens=1e9,zero=4"), "zero=4: "));
+  CHECK(has(why("tokens=1e9,recompute=often"), "recompute=often: "));
+  CHECK(has(why("tokens=1e9,tensor-parallel=3"), "a replica of the model has 3"));
 }
 
 TEST_CASE("phases that say too little, or what is none, are refused with the phase") {
@@ -141,6 +164,7 @@ TEST_CASE("phases that say too little, or what is none, are refused with the pha
   };
   CHECK(has(why("batch=64"), "--phase batch=64: tokens=N or samples=N"));
   CHECK(has(why("samples=1e6,width=3"), "width=3: tokens, samples, batch"));
+  CHECK(has(why("samples=1e6,zero=3"), "zero=3: a step that was measured has its layout"));
   CHECK(has(why("samples=many"), "samples=many"));
   CHECK(has(why("tokens=1e9"), "--sequence-length"));
   CHECK(has(refusal_of("run", measured + words{"--phase", "samples=10"}), "excludes"));

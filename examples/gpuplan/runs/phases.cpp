@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "guides/front_end.hpp"
 #include "guides/quantities.hpp"
 #include "setups/numbers.hpp"
+#include "setups/options.hpp"
 
 namespace runs {
 namespace {
@@ -32,6 +34,23 @@ std::string taken(const CLI::Validator& by, const std::string& key, std::string 
   const std::string why = by(text);
   if (!why.empty()) throw bad_request(key + "=" + io::printable(text) + ": " + why);
   return text;
+}
+
+// Of a layout, by the options' names.
+constexpr const char* layout_keys[] = {
+    "micro-batch", "zero", "tensor-parallel", "pipeline-parallel", "context-parallel", "recompute"};
+
+void set_layout(setups::arguments& to, const std::string& key, const std::string& value) {
+  if (!to.model.is_given())
+    throw bad_request(key + "=" + io::printable(value) +
+                      ": a step that was measured has its layout; step= says what it takes");
+  CLI::App app;
+  setups::add_setup_options(app, to);
+  try {
+    app.parse(std::vector<std::string>{"--" + key + "=" + value});
+  } catch (const CLI::ParseError& error) {
+    throw bad_request(key + "=" + io::printable(value) + ": " + error.what());
+  }
 }
 
 timed_words words_of_phase(timed_words given, const std::string& text) {
@@ -55,10 +74,14 @@ timed_words words_of_phase(timed_words given, const std::string& text) {
     else if (key == "step")
       given.steps = {
           std::stod(taken(guides::time_span(guides::time_unit::seconds, 1e-6, 1e9), key, value))};
+    else if (std::find(std::begin(layout_keys), std::end(layout_keys), key) !=
+             std::end(layout_keys))
+      set_layout(given.stated.setup, key, value);
     else
       throw bad_request(
           io::printable(word) +
-          ": tokens, samples, batch, sequence-length and step are taken, each with =");
+          ": tokens, samples, batch, sequence-length, step, micro-batch, zero, tensor-parallel, "
+          "pipeline-parallel, context-parallel and recompute are taken, each with =");
   }
   if (!given.run.is_given()) throw bad_request("tokens=N or samples=N says how long it is");
   return given;
@@ -126,7 +149,8 @@ void add_phase_options(CLI::App& app, phase_words& to, const std::string& group)
   app.add_option("--phase",
                  to.each,
                  "A part of the run, as tokens=1e12,batch=1024: tokens or samples, batch, "
-                 "sequence-length, step; once for each, in their order, instead of --tokens")
+                 "sequence-length, step, micro-batch, zero, tensor-parallel, pipeline-parallel, "
+                 "context-parallel, recompute; once for each, in their order, instead of --tokens")
       ->allow_extra_args(false)
       ->type_name("WORDS")
       ->group(group)
@@ -184,6 +208,7 @@ timed_run timed_run_of(const timed_words& given, const phase_words& phases) {
     range<double> weighted = 0.0;
     duration longest{};
     all.tokens = 0;
+    all.note.clear();
     for (const timed_run& phase : each) {
       const timed_step& one = phase.on[on];
       parts.push_back({.steps = one.steps,
@@ -193,7 +218,9 @@ timed_run timed_run_of(const timed_words& given, const phase_words& phases) {
       const duration time = static_cast<double>(one.steps) * one.step;
       weighted = weighted + off_of(one) * in(time, 1_s);
       all.tokens += one.tokens;
-      if (all.note.empty()) all.note = one.note;
+      if (all.note.empty() && !one.note.empty())
+        all.note =
+            (each.size() == 1 ? "" : "phase " + std::to_string(parts.size()) + " ") + one.note;
       if (one.fits && !*one.fits) all.fits = one.fits;
       if (one.micro_batch != all.micro_batch) all.micro_batch = 0;
       if (time > longest) {
