@@ -447,6 +447,31 @@ TEST_CASE("jobs behind one another, and nodes that are taken back") {
   // One of four nodes every 100 hours.
   const json spot = with({"--reclaimed", "100h"});
   CHECK(number(spot, "between_failures_h") == near(25));
+  // How often nodes fail is known to a factor of 3.9, how often they are taken back as it is said.
+  const auto spread = [](const std::string& failures) {
+    const json row = rows_of("run",
+                             {"--step",
+                              "10",
+                              "--batch",
+                              "64",
+                              "--samples",
+                              "1e6",
+                              "--gpu",
+                              "a100_sxm4_80gb",
+                              "--gpus",
+                              "32",
+                              "--stall",
+                              "1m",
+                              "--restart",
+                              "30m",
+                              "--failures",
+                              failures,
+                              "--reclaimed",
+                              "8h"})[0];
+    return number(row, "days_high") / number(row, "days_low");
+  };
+  CHECK(spread("none") > 1.05);
+  CHECK(spread("usual") == doctest::Approx(spread("none")).epsilon(0.02));
   CHECK(has(refusal_of("run",
                        {"--step",
                         "10",

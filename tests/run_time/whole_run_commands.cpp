@@ -187,6 +187,36 @@ TEST_CASE("a run in windows ends when the calendar says") {
   const duration expected = *calendar_time(100'060_s, week, 33_h, {.start = 1_h, .lost = 1_min});
   CHECK(number(row, "days") == near(in(expected, 1_d)));
   CHECK(row["on_time_share"] == 1);
+  // Paid are the starts and saves in each window; the table's parts are all days.
+  const words priced = measured + words{"--price",
+                                        "1",
+                                        "--windows",
+                                        "nights,weekends",
+                                        "--starts",
+                                        "tue 9:00",
+                                        "--restart",
+                                        "1h"};
+  const job_chain chain = *chain_of(100'060_s, week, 33_h, {.start = 1_h, .lost = 1_min});
+  CHECK(chain.jobs == 3);
+  const json paid = rows_of("run", priced)[0];
+  CHECK(paid["jobs"] == 3);
+  CHECK(number(paid, "usd") == near(32 * (100'060 + 3 * 3600 + 2 * 60) / 3600.0));
+  const std::string where = text_of("run", priced);
+  CHECK(has(where, "where the days go, at the middle rates"));
+  CHECK(!has(where, "waits in queues"));
+  for (const char* row_of : {"starts of jobs", "closed windows", "saves at their ends"})
+    CHECK_MESSAGE(has(where, row_of), row_of);
+  double sum = 0;
+  double all = 0;
+  for (std::size_t at = where.find("\ntraining "); at != std::string::npos && all == 0;) {
+    const std::size_t end = where.find('\n', at + 1);
+    const std::string line = where.substr(at + 1, end - at - 1);
+    const double days = std::stod(line.substr(line.find("  ")));
+    (line.starts_with("the run ") ? all : sum) += days;
+    at = end;
+  }
+  CHECK(std::abs(sum - all) < 0.03);
+  CHECK(all == doctest::Approx(number(row, "days")).epsilon(0.01));
   // Friday night to Monday, across the end of a week: one window of 62 hours.
   const json weekend = rows_of("run",
                                of_32 + words{"--samples",
@@ -198,6 +228,9 @@ TEST_CASE("a run in windows ends when the calendar says") {
                                              "--restart",
                                              "0"})[0];
   CHECK(number(weekend, "days") * 86'400 == near(200'060));
+  CHECK(has(refusal_of("run", measured + words{"--windows", "20:00-20:05"}),
+            "--windows 20:00-20:05: 5 min have no time for work: it takes 15 min to start "
+            "(--restart) and 1 min to save"));
   for (const char* wrong : {"mon", "8-", "fri 18:00-9:00", "25:00-8:00", "8:61-9", "0-24"})
     CHECK(has(refusal_of("run", measured + words{"--windows", wrong}), "--windows"));
   CHECK(has(refusal_of("run", measured + words{"--windows", "nights", "--starts", "noon"}),
@@ -551,6 +584,73 @@ TEST_CASE("a checkpoint of adapters is theirs, without the model beneath them") 
   const json row = rows_of("run", run + words{"--lora", "128"})[0];
   // 319,815,680 in fp32, as PEFT counts them, and AdamW's two moments of each.
   CHECK(number(row, "checkpoint_GiB") == near(319'815'680 * 12.0 / std::pow(2, 30)));
+}
+
+TEST_CASE("what a spot price leaves out is told, and a title says what a GPU takes at once") {
+  const temporary_file file(prices);
+  const words spot{"gpt2",
+                   "--gpu",
+                   "a100_sxm4_80gb",
+                   "--gpus",
+                   "8",
+                   "--batch",
+                   "64",
+                   "--tokens",
+                   "1e9",
+                   "--price-list",
+                   file.name(),
+                   "--spot"};
+  const auto in_one_line = [](std::string text) {
+    for (char& letter : text)
+      if (letter == '\n') letter = ' ';
+    return text;
+  };
+  const outcome silent = output_of_command("run", spot);
+  CHECK(has(silent.err, "--spot: no node is taken back in these runs; --reclaimed TIME says"));
+  CHECK(has(in_one_line(silent.out), "1 sample of 1,024 tokens 8 times on each of 8 GPUs"));
+  const outcome told = output_of_command("run", spot + words{"--reclaimed", "24h"});
+  CHECK(told.err.empty());
+  CHECK(has(in_one_line(told.out), "; nodes are taken back after 24 h on average"));
+  const words two{"gpt2",
+                  "--gpu",
+                  "4090",
+                  "--gpus",
+                  "4,8",
+                  "--batch",
+                  "64",
+                  "--micro-batch",
+                  "2",
+                  "--tokens",
+                  "1e9"};
+  const std::string cost = in_one_line(text_of("cost", two));
+  CHECK(has(cost, "2 samples of 1,024 tokens, "));
+  CHECK(!has(cost, " on each of "));
+}
+
+TEST_CASE("checkpoints that come too soon or too late are refused by their option") {
+  const words often = measured + words{"--checkpoint", "1TB", "--async", "--save-every", "1"};
+  CHECK(
+      has(refusal_of("run", often), "--save-every 1: a checkpoint is written for 3.47 min, and "));
+  CHECK(has(refusal_of("run", often), " steps or more are taken"));
+  const std::string late = refusal_of("run",
+                                      {"--step",
+                                       "10",
+                                       "--batch",
+                                       "64",
+                                       "--samples",
+                                       "64e6",
+                                       "--gpu",
+                                       "a100_sxm4_80gb",
+                                       "--gpus",
+                                       "32",
+                                       "--stall",
+                                       "1m",
+                                       "--between-failures",
+                                       "1h",
+                                       "--save-every",
+                                       "100000"});
+  CHECK(has(late, "--save-every 100000: something fails every 1 h on average"));
+  CHECK(has(late, "; 7,194 steps or fewer are taken"));
 }
 
 TEST_CASE("prices are the least that a cloud lists") {

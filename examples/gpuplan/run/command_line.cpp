@@ -6,6 +6,7 @@
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/chart/stacked_bars.hpp>
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/job_chain.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/range.hpp>
@@ -81,6 +82,16 @@ constexpr named_part parts_of_time[] = {
     {"restarts", "restart_days", &run_time_parts::restart},
     {"waits for a node", "waiting_days", &run_time_parts::waiting}};
 
+// What jobs and windows add to them.
+struct named_wait {
+  const char* in_words;
+  duration job_chain::*time;
+};
+constexpr named_wait waits_of_jobs[] = {{"waits in queues", &job_chain::queue},
+                                        {"starts of jobs", &job_chain::starting},
+                                        {"saves at their ends", &job_chain::lost},
+                                        {"closed windows", &job_chain::closed}};
+
 class answer {
  public:
   explicit answer(const request& asked)
@@ -90,6 +101,11 @@ class answer {
                           ? run_of(asked, rate_, timed_.checkpoint, one)
                           : run_within_budget(asked, rate_, timed_.checkpoint, one));
     if (has_limits()) judge(asked, runs_);
+    const bool stay = std::any_of(
+        runs_.begin(), runs_.end(), [](const run& one) { return !one.of.on.reclaimed; });
+    if (asked.timed.stated.clusters.spot && stay && !(asked.reclaimed > 0))
+      guides::remark(
+          "--spot: no node is taken back in these runs; --reclaimed TIME says how long one stays");
     if (!asked.svg_file.empty()) guides::write_file("--svg", asked.svg_file, picture());
   }
 
@@ -219,7 +235,7 @@ class answer {
   }
 
   [[nodiscard]] io::table where_time_goes() const {
-    io::table table{.title = "where the days go, on average"};
+    io::table table{.title = "where the days go, at the middle rates"};
     table.columns.push_back({.name = "what"});
     for (const run& one : runs_) {
       table.columns.push_back({.name = name_of(one), .align = io::alignment::point});
@@ -229,8 +245,8 @@ class answer {
       std::vector<cell> row{name};
       bool has_any = false;
       for (const run& one : runs_) {
-        const double days = in(time_of(one.parts), 1_d);
-        const double all = in(one.parts.total(), 1_d);
+        const double days = in(time_of(one), 1_d);
+        const double all = in(one.jobs_of_parts.time(), 1_d);
         has_any = has_any || days > 0;
         row.emplace_back(days, plan_program::digits_of(all, 4));
         row.emplace_back(percent(days / all));
@@ -238,8 +254,10 @@ class answer {
       if (has_any) table.rows.push_back(row);
     };
     for (const named_part& part : parts_of_time)
-      add(part.in_words, [&](const run_time_parts& of) { return of.*part.time; });
-    add("the run", [](const run_time_parts& of) { return of.total(); });
+      add(part.in_words, [&](const run& of) { return of.parts.*part.time; });
+    for (const named_wait& wait : waits_of_jobs)
+      add(wait.in_words, [&](const run& of) { return of.jobs_of_parts.*wait.time; });
+    add("the run", [](const run& of) { return of.jobs_of_parts.time(); });
     return table;
   }
 
@@ -367,10 +385,10 @@ class answer {
                             figures(in(one.is.interval, 1_min)),
                             figures(in(one.is.stall, 1_s)),
                             figures(in(one.is.write, 1_s))};
+      const known<duration> between = one.is.mean_time_between_interruptions();
       for (const auto& rule : {save_interval_of_young, save_interval_for_failures})
-        if (one.is.mean_time_between_failures && one.is.stall > duration{})
-          row.push_back(
-              figures(in(checked(rule(one.is.stall, *one.is.mean_time_between_failures)), 1_min)));
+        if (between && one.is.stall > duration{})
+          row.push_back(figures(in(checked(rule(one.is.stall, *between)), 1_min)));
         else
           row.emplace_back();
       row.emplace_back(kept(one));
@@ -400,13 +418,25 @@ class answer {
   [[nodiscard]] std::string picture() const {
     io::stacked_bars chart{.title = "Where the days go",
                            .subtitle = timed_.what,
-                           .counts = "days of a run, on average"};
+                           .counts = "days of a run, at the middle rates"};
     for (const named_part& part : parts_of_time) chart.parts.emplace_back(part.in_words);
+    std::vector<named_wait> waits;
+    std::copy_if(std::begin(waits_of_jobs),
+                 std::end(waits_of_jobs),
+                 std::back_inserter(waits),
+                 [&](const named_wait& wait) {
+                   return std::any_of(runs_.begin(), runs_.end(), [&](const run& one) {
+                     return one.jobs_of_parts.*wait.time > duration{};
+                   });
+                 });
+    for (const named_wait& wait : waits) chart.parts.emplace_back(wait.in_words);
     for (const run& one : runs_) {
       io::stacked_bars::bar bar{};
       bar.name = name_of(one);
       for (const named_part& part : parts_of_time)
         bar.values.push_back(in(one.parts.*part.time, 1_d));
+      for (const named_wait& wait : waits)
+        bar.values.push_back(in(one.jobs_of_parts.*wait.time, 1_d));
       chart.bars.push_back(bar);
     }
     return to_svg(chart);
@@ -482,9 +512,8 @@ class answer {
       row.emplace_back(one.parts.failures);
       row.emplace_back(one.jobs);
       row.emplace_back(in(one.queued, 1_d));
-      row.push_back(one.is.mean_time_between_failures
-                        ? cell{in(*one.is.mean_time_between_failures, 1_h)}
-                        : cell());
+      const known<duration> between = one.is.mean_time_between_interruptions();
+      row.push_back(between ? cell{in(*between, 1_h)} : cell());
       row.push_back(asked_.deadline > 0 ? cell{one.on_time} : cell());
       row.push_back(has_limits() ? cell{one.kept} : cell());
       row.push_back(one.save_every > 0 ? cell{one.save_every} : cell());

@@ -57,6 +57,7 @@ class simulation {
     interrupted_run& is = made.is;
     is.work = static_cast<double>(one.steps) * one.step;
     is.mean_time_between_failures = between_failures(one);
+    is.mean_time_between_reclaims = between_reclaims(one);
     is.detection = asked_.detection * 1_s;
     is.restart = asked_.restart * 1_s;
     is.replaced = asked_.replaced / 100;
@@ -65,21 +66,21 @@ class simulation {
     add_saving(is, one);
     made.save_every = save_every(is, one);
     if (made.save_every > 0) is.interval = static_cast<double>(made.save_every) * one.step;
+    if (asked_.save_every > 0) check_save_every(is, one);
     made.parts = checked(expected_time(is));
     std::vector<duration> times(simulated_runs);
     static_cast<void>(checked(simulate(is, made.unknown, times)));
     check_end(times);
-    made.held = quantiles_of(times, [&](duration work) { return held(is, work); });
-    made.times = quantiles_of(times, [&](duration work) { return by_calendar(is, work); });
-    if (has_jobs()) {
-      const job_chain middle = chain_of_jobs(is, at(times, 0.5));
-      made.jobs = middle.jobs;
-      made.queued = middle.queue;
-    }
+    made.held = quantiles_of(times, [&](duration work) { return chain(is, work).held(); });
+    made.times = quantiles_of(times, [&](duration work) { return chain(is, work).time(); });
+    const job_chain middle = chain(is, at(times, 0.5));
+    made.jobs = middle.jobs;
+    made.queued = middle.queue;
+    made.jobs_of_parts = chain(is, made.parts.total());
     made.paid_gpus = one.gpus + asked_.spares * one.on.on.gpus_per_node;
     if (asked_.deadline > 0)
       made.on_time = share_of(
-          times, [&](duration work) { return by_calendar(is, work) <= asked_.deadline * 1_d; });
+          times, [&](duration work) { return chain(is, work).time() <= asked_.deadline * 1_d; });
     made.kept = made.on_time;
     if (asked_.dollars > 0) {
       if (!made.cost(1_h))
@@ -87,7 +88,7 @@ class simulation {
                           " cost? --price N says it");
       // A longer run costs more: the longest that keeps to one keeps to both, or to the other.
       made.kept = std::min(made.kept, share_of(times, [&](duration work) {
-                             return *made.cost(held(is, work)) <= asked_.dollars * 1_usd;
+                             return *made.cost(chain(is, work).held()) <= asked_.dollars * 1_usd;
                            }));
     }
     if (made.save_every > 0) made.checkpoints = detail::ceil_div(one.steps, made.save_every);
@@ -115,21 +116,21 @@ class simulation {
   }
 
   [[nodiscard]] known<duration> between_failures(const runs::timed_step& one) const {
-    known<duration> between = rate_.of_job;
-    if (rate_.device_time)
-      between = checked(mean_time_between_failures(*rate_.device_time, one.gpus));
+    if (rate_.device_time) return checked(mean_time_between_failures(*rate_.device_time, one.gpus));
+    return rate_.of_job;
+  }
+  [[nodiscard]] known<duration> between_reclaims(const runs::timed_step& one) const {
     known<duration> of_node = one.on.reclaimed;
     if (asked_.reclaimed > 0) of_node = asked_.reclaimed * 1_h;
-    if (!of_node) return between;
-    const duration of_job = *of_node / static_cast<double>(one.on.on.nodes + asked_.spares);
-    return between ? checked(time_to_either(*between, of_job)) : of_job;
+    if (!of_node) return {};
+    return *of_node / static_cast<double>(one.on.on.nodes + asked_.spares);
   }
 
   // How a checkpoint holds training up, and how long it is written beside it.
   void add_saving(interrupted_run& to, const runs::timed_step& one) const {
     to.stall = asked_.stall * 1_s;
     if (!checkpoint_) {
-      if (asked_.stall > 0 || !to.mean_time_between_failures) return;
+      if (asked_.stall > 0 || !to.mean_time_between_interruptions()) return;
       throw bad_request(
           "what does a checkpoint take? --checkpoint SIZE or --stall TIME says it; --failures none "
           "needs neither");
@@ -154,11 +155,32 @@ class simulation {
   [[nodiscard]] std::int64_t save_every(const interrupted_run& of,
                                         const runs::timed_step& one) const {
     if (asked_.save_every > 0) return asked_.save_every;
-    if (!of.mean_time_between_failures) return 0;
+    if (!of.mean_time_between_interruptions()) return 0;
     const duration best = checked(best_interval(of));
     const double least = std::ceil(in(of.write - of.stall, 1_s) / in(one.step, 1_s));
     const double steps = std::max({1.0, std::round(best / one.step), least});
     return std::min(one.steps, static_cast<std::int64_t>(steps));
+  }
+
+  // The library would say it of the interval in seconds.
+  void check_save_every(const interrupted_run& is, const runs::timed_step& one) const {
+    const std::string option = "--save-every " + std::to_string(asked_.save_every) + ": ";
+    const bool has_intervals = is.interval < is.work;
+    if (has_intervals && is.write > is.interval + is.stall)
+      throw bad_request(option + "a checkpoint is written for " + readable(is.write) +
+                        ", and the next one comes " + readable(is.interval + is.stall) +
+                        " after it; " +
+                        setups::grouped(std::llround(std::ceil((is.write - is.stall) / one.step))) +
+                        " steps or more are taken");
+    const known<duration> between = is.mean_time_between_interruptions();
+    const duration length = (has_intervals ? is.interval : is.work) + is.stall + is.write;
+    if (!between || length < 20 * *between) return;
+    const double most = std::floor((20 * *between - is.stall - is.write) / one.step);
+    throw bad_request(
+        option + "something fails every " + readable(*between) +
+        " on average, so that training would hardly ever get " + readable(length) + " far" +
+        (most >= 1 ? "; " + setups::grouped(std::llround(most)) + " steps or fewer are taken"
+                   : std::string()));
   }
 
   // ---- from work, failures included, to the calendar
@@ -180,16 +202,28 @@ class simulation {
                         readable(without_work));
     return limits;
   }
-  [[nodiscard]] job_chain chain_of_jobs(const interrupted_run& is, duration work) const {
-    return checked(chain_of(work, limits_of(is)));
+  void check_windows(const job_limits& limits) const {
+    const duration without_work = limits.queue + limits.start + limits.lost;
+    duration longest{};
+    for (const week_window& each : windows_.each)
+      if (const duration open = each.end - each.begin; longest < open) longest = open;
+    if (without_work < longest) return;
+    std::string texts;
+    for (const std::string& text : asked_.windows) texts += (texts.empty() ? "" : ",") + text;
+    throw bad_request("--windows " + io::printable(texts) + ": " + readable(longest) +
+                      " have no time for work: it takes " + readable(limits.start) +
+                      " to start (--restart) and " + readable(limits.lost) +
+                      " to save (--checkpoint, --stall), so a window must be longer than " +
+                      readable(without_work));
   }
-  [[nodiscard]] duration held(const interrupted_run& is, duration work) const {
-    return windows_.each.empty() && has_jobs() ? chain_of_jobs(is, work).held() : work;
-  }
-  [[nodiscard]] duration by_calendar(const interrupted_run& is, duration work) const {
-    if (!windows_.each.empty())
-      return checked(calendar_time(work, windows_.each, windows_.now, limits_of(is)));
-    return has_jobs() ? chain_of_jobs(is, work).time() : work;
+  [[nodiscard]] job_chain chain(const interrupted_run& is, duration work) const {
+    if (!windows_.each.empty()) {
+      const job_limits limits = limits_of(is);
+      const auto found = chain_of(work, windows_.each, windows_.now, limits);
+      if (!found) check_windows(limits);
+      return checked(found);
+    }
+    return has_jobs() ? checked(chain_of(work, limits_of(is))) : job_chain{.jobs = 1, .work = work};
   }
 
   static duration at(const std::vector<duration>& times, double share) {
@@ -330,9 +364,11 @@ failure_rate rate_of(const request& asked) {
 }
 
 std::string reclaims(const request& asked, const std::vector<run>& runs) {
+  if (asked.reclaimed > 0)
+    return "; nodes are taken back after " + readable(asked.reclaimed * 1_h) + " on average";
   std::string all;
   for (const run& one : runs)
-    if (one.of.on.reclaimed && !(asked.reclaimed > 0))
+    if (one.of.on.reclaimed)
       all += "; nodes of " + one.of.name() + " are taken back after " +
              readable(*one.of.on.reclaimed) + " on average";
   return all;

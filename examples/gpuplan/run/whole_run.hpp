@@ -3,6 +3,7 @@
 // One whole run on one cluster: what it takes, simulated.
 
 #include <gpuplan/goodput.hpp>
+#include <gpuplan/job_chain.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
@@ -55,7 +56,8 @@ struct run {
   std::int64_t paid_gpus = 0;
   std::int64_t save_every = 0;  // steps; 0: only at the end
   std::int64_t checkpoints = 0;
-  std::int64_t jobs = 1;
+  std::int64_t jobs = 1;                  // or windows
+  gpuplan::job_chain jobs_of_parts{};     // in which `parts` are its work
   gpuplan::duration queued{};             // of them all, where the run takes its median
   gpuplan::known<gpuplan::power> draw{};  // of a GPU in training
   gpuplan::known<gpuplan::power> host{};  // of its share of its node
@@ -66,7 +68,8 @@ struct run {
   [[nodiscard]] gpuplan::known<gpuplan::energy> energy(gpuplan::duration held_for) const;
 };
 
-/// "; nodes of spot are taken back after 24 h on average", of clusters whose file says so.
+/// "; nodes of spot are taken back after 24 h on average", of clusters whose file says so, or of
+/// all by `--reclaimed`.
 [[nodiscard]] std::string reclaims(const request& asked, const std::vector<run>& runs);
 
 /// The run of these steps, simulated 20,000 times. Throws `guides::bad_request`.

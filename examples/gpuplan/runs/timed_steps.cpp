@@ -81,6 +81,7 @@ timed_run estimated(const timed_words& given) {
   cluster_defaults otherwise = defaults_of(given.stated.setup);
   otherwise.counts_make_clusters = true;
   timed_run made;
+  std::string step;  // of all clusters; of those that share it otherwise, without how
   for (const named_cluster& on : clusters_of(given.stated.clusters, otherwise)) {
     const auto stated = std::make_shared<const stated_step>(step_of(given.stated, on));
     const std::int64_t batch = stated->plan.effective_batch();
@@ -104,10 +105,12 @@ timed_run estimated(const timed_words& given) {
                  io::decimal(in(usable, 1_GiB), 1);
     made.on.push_back(one);
     if (!made.checkpoint) made.checkpoint = checkpoint_of(*stated);
+    const std::string here = setups::in_words(stated->named.setup, stated->plan);
+    step = step.empty() || step == here
+               ? here
+               : setups::in_words(stated->named.setup, {.micro_batch = stated->plan.micro_batch});
     made.what = in_words(run) + ", " + stated->named.name + " (" +
-                stated->named.setup.framework.name + "), " +
-                setups::grouped(tokens_of_sample(stated->named.setup)) + " tokens a sample, " +
-                setups::method_in_words(stated->named.setup);
+                stated->named.setup.framework.name + "), " + step;
   }
   return made;
 }
