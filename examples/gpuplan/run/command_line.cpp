@@ -29,6 +29,7 @@
 #include "guides/render.hpp"
 #include "plan/report.hpp"
 #include "run/choosing.hpp"
+#include "run/energies.hpp"
 #include "run/request.hpp"
 #include "run/tokens.hpp"
 #include "run/whole_run.hpp"
@@ -118,7 +119,7 @@ class answer {
     if (has_choices(runs_)) all += "\n" + guides::render(choices(asked_, runs_), as);
     if (has_phases()) all += "\n" + guides::render(phases(), as);
     if (saves()) all += "\n" + guides::render(checkpoints(), as);
-    if (has_energy()) all += "\n" + guides::render(energies(), as);
+    if (has_energy()) all += "\n" + guides::render(energies(asked_, runs_), as);
     if (has_models()) all += "\n" + guides::render(models(), as);
     if (asked_.critical_batch > 0) all += "\n" + guides::render(batches(asked_, runs_), as);
     if (asked_.unique_tokens > 0) all += "\n" + guides::render(unique_data(asked_, runs_), as);
@@ -290,44 +291,6 @@ class answer {
                               figures(asked_.phases.evaluation),
                               figures(in(one.of.evaluating, 1_d))});
     }
-    return table;
-  }
-
-  [[nodiscard]] io::table energies() const {
-    io::table table{.title = "energy"};
-    if (asked_.pue > 1) table.title += " with the building, PUE " + io::decimal(asked_.pue, -1);
-    table.columns = {{.name = "gpu"}, {.name = "gpus", .align = io::alignment::right}};
-    for (const char* name : {"W of a GPU", "of its host", "kWh 10 %", "50 %", "90 %"})
-      table.columns.push_back({.name = name, .align = io::alignment::point});
-    const bool has_tokens = runs_.front().of.tokens > 0;
-    if (has_tokens)
-      table.columns.push_back({.name = "kWh a million tokens", .align = io::alignment::point});
-    const bool has_carbon = static_cast<bool>(runs_.front().of.on.carbon_g_per_kWh);
-    if (has_carbon) table.columns.push_back({.name = "kg CO2", .align = io::alignment::point});
-    bool has_unknown_hosts = false;
-    for (const run& one : runs_) {
-      if (!one.draw)
-        throw bad_request(std::string("--energy: what a ") + one.of.on.on.gpu.id +
-                          " draws is not known; --power N says it");
-      const bool has_host = static_cast<bool>(one.host);
-      has_unknown_hosts = has_unknown_hosts || (!has_host && !one.of.on.on.power_per_gpu);
-      std::vector<cell> row{one.of.name(),
-                            one.of.gpus,
-                            figures(in(*one.draw, 1_W)),
-                            has_host ? figures(in(*one.host, 1_W)) : cell()};
-      for (const duration& time : {one.held.low, one.held.median, one.held.high})
-        row.push_back(figures(in(*one.energy(time), 1_kWh)));
-      const double kWh = in(*one.energy(one.held.median), 1_kWh);
-      if (has_tokens) row.push_back(figures(kWh / one.of.tokens * 1e6));
-      if (has_carbon)
-        row.push_back(one.of.on.carbon_g_per_kWh
-                          ? figures(checked(carbon_kg(*one.energy(one.held.median),
-                                                      *one.of.on.carbon_g_per_kWh)))
-                          : cell());
-      table.rows.push_back(row);
-    }
-    if (has_unknown_hosts)
-      table.title += ", without hosts, of which --host-power says what they draw";
     return table;
   }
 
