@@ -100,6 +100,8 @@ described_plan described(const runs::stated_step& of, const std::string& precisi
                            .required = of.memory.required(of.plan)};
   if (!of.replayed) return plan_program::describe(of.time, plan, precision, of.stack);
   const time_interval all = runs::interval_of(of);
+  step_ranges ranges;
+  ranges.all = {all.low, all.high};
   return {.gpu = of.time.on.gpu.id,
           .gpus = of.gpus,
           .plan = plan,
@@ -108,7 +110,7 @@ described_plan described(const runs::stated_step& of, const std::string& precisi
           .sequence_length = runs::tokens_of_sample(setup),
           .precision = precision,
           .parts = of.parts,
-          .by_stack = {.all = {all.low, all.high}},
+          .by_stack = ranges,
           .has_interval = true,
           .rates = rates_of_replayed(of),
           .model = of.time};
