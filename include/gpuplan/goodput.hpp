@@ -221,7 +221,7 @@ constexpr moments moments_of(const interrupted_run& run) {
       return too_short(run.interval, run.write - run.stall, fact::interval);
   }
   if (const known<duration> between = run.mean_time_between_interruptions()) {
-    const duration mean = *between;
+    const duration& mean = *between;
     const duration longest = (has_intervals ? run.interval : run.work) + run.stall + run.write;
     const duration least =
         (longest < run.restart ? run.restart : longest) / detail::most_of_mean_time;
