@@ -150,9 +150,23 @@ TEST_CASE("phases are a run one after another, with evaluation") {
       model + words{"--phase", "tokens=1e9", "--phase", "tokens=1e8,micro-batch=64,batch=512"})[0];
   CHECK(too_large["fits"] == "no");
   CHECK(has(too_large["note"].get<std::string>(), "phase 2 needs "));
+  // A frozen model beneath its head or its last layers.
+  const auto days_of = [&](const char* phase) {
+    return number(rows_of("run", model + words{"--phase", phase})[0], "training_days");
+  };
+  for (const auto& [key, value] :
+       {std::pair{"train", "head"}, std::pair{"last-layers", "2"}, std::pair{"lora", "8"}}) {
+    const std::string phase = std::string("tokens=1e9,") + key + "=" + value;
+    const words alone{"--tokens", "1e9", std::string("--") + key, value};
+    CAPTURE(phase);
+    CHECK(days_of(phase.c_str()) ==
+          near(number(rows_of("run", model + alone)[0], "training_days")));
+    CHECK(days_of(phase.c_str()) < days_of("tokens=1e9"));
+  }
   const auto why = [&](const char* phase) {
     return refusal_of("run", model + words{"--phase", phase});
   };
+  CHECK(has(why("tokens=1e9,train=nobody"), "train=nobody: "));
   CHECK(has(why("tokens=1e9,zero=4"), "zero=4: "));
   CHECK(has(why("tokens=1e9,recompute=often"), "recompute=often: "));
   CHECK(has(why("tokens=1e9,tensor-parallel=3"), "a replica of the model has 3"));

@@ -36,9 +36,16 @@ std::string taken(const CLI::Validator& by, const std::string& key, std::string 
   return text;
 }
 
-// Of a layout, by the options' names.
-constexpr const char* layout_keys[] = {
-    "micro-batch", "zero", "tensor-parallel", "pipeline-parallel", "context-parallel", "recompute"};
+// Of a layout and of what trains, by the options' names.
+constexpr const char* layout_keys[] = {"micro-batch",
+                                       "zero",
+                                       "tensor-parallel",
+                                       "pipeline-parallel",
+                                       "context-parallel",
+                                       "recompute",
+                                       "train",
+                                       "last-layers",
+                                       "lora"};
 
 void set_layout(setups::arguments& to, const std::string& key, const std::string& value) {
   if (!to.model.is_given())
@@ -81,7 +88,8 @@ timed_words words_of_phase(timed_words given, const std::string& text) {
       throw bad_request(
           io::printable(word) +
           ": tokens, samples, batch, sequence-length, step, micro-batch, zero, tensor-parallel, "
-          "pipeline-parallel, context-parallel and recompute are taken, each with =");
+          "pipeline-parallel, context-parallel, recompute, train, last-layers and lora are taken, "
+          "each with =");
   }
   if (!given.run.is_given()) throw bad_request("tokens=N or samples=N says how long it is");
   return given;
@@ -150,7 +158,8 @@ void add_phase_options(CLI::App& app, phase_words& to, const std::string& group)
                  to.each,
                  "A part of the run, as tokens=1e12,batch=1024: tokens or samples, batch, "
                  "sequence-length, step, micro-batch, zero, tensor-parallel, pipeline-parallel, "
-                 "context-parallel, recompute; once for each, in their order, instead of --tokens")
+                 "context-parallel, recompute, train, last-layers, lora; once for each, in their "
+                 "order, instead of --tokens")
       ->allow_extra_args(false)
       ->type_name("WORDS")
       ->group(group)
