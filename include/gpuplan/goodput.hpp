@@ -168,8 +168,8 @@ constexpr moments moments_of(const interrupted_run& run) {
 /// times between failures and between reclaims not 0; `replaced` is a share; there are at most
 /// 100,000 spare nodes; it has at most 10^12 intervals; a checkpoint is written before the next one
 /// is taken; and neither a restart nor an interval with its checkpoint is longer than 20 times the
-/// mean time between interruptions. A time between reclaims is named as one between failures.
-/// Errors: `not_positive`, `negative`, `not_finite`, `out_of_bounds`.
+/// mean time between interruptions. Errors: `not_positive`, `negative`, `not_finite`,
+/// `out_of_bounds`.
 [[nodiscard]] constexpr result<interrupted_run> validate(const interrupted_run& run) {
   const struct {
     duration time;
@@ -180,7 +180,7 @@ constexpr moments moments_of(const interrupted_run& run) {
                 fact::mean_time_between_failures,
                 false},
                {run.mean_time_between_reclaims ? *run.mean_time_between_reclaims : 1_s,
-                fact::mean_time_between_failures,
+                fact::mean_time_between_reclaims,
                 false},
                {run.interval, fact::interval, true},
                {run.stall, fact::stall, true},

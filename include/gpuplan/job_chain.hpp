@@ -70,6 +70,22 @@ inline constexpr double most_jobs = 1e9;
   return limits;
 }
 
+namespace detail {
+
+constexpr result<job_chain> chain_in(double jobs, duration work, const job_limits& limits) {
+  if (!(jobs <= most_jobs))
+    return failure(errc::out_of_bounds,
+                   named_fact{fact::jobs, jobs},
+                   named_fact{fact::at_most, static_cast<std::int64_t>(most_jobs)});
+  return job_chain{.jobs = static_cast<std::int64_t>(jobs),
+                   .work = work,
+                   .queue = jobs * limits.queue,
+                   .starting = jobs * limits.start,
+                   .lost = (jobs - 1) * limits.lost};
+}
+
+}  // namespace detail
+
 /// A run of so much work, failures included, as jobs that each queue, start, and do `time_limit -
 /// start - lost` of it, but the last one what is left. Errors: work that is not positive and
 /// finite, `validate`, more than 10^9 jobs.
@@ -81,16 +97,9 @@ inline constexpr double most_jobs = 1e9;
   const duration each = limits.time_limit - limits.start - limits.lost;
   if (limits.time_limit > duration{} && work > each + limits.lost)
     jobs += detail::ceil((work - each - limits.lost) / each * (1 - 1e-12));
-  if (!(jobs <= detail::most_jobs))
-    return failure(errc::out_of_bounds,
-                   named_fact{fact::jobs, jobs},
-                   named_fact{fact::at_most, static_cast<std::int64_t>(detail::most_jobs)});
-  job_chain chain{.jobs = static_cast<std::int64_t>(jobs),
-                  .work = work,
-                  .queue = jobs * limits.queue,
-                  .starting = jobs * limits.start,
-                  .lost = (jobs - 1) * limits.lost};
-  if (!detail::is_finite(chain.time().value())) return failure(errc::not_finite).about(fact::time);
+  const auto chain = detail::chain_in(jobs, work, limits);
+  if (chain && !detail::is_finite(chain->time().value()))
+    return failure(errc::not_finite).about(fact::time);
   return chain;
 }
 
@@ -192,33 +201,12 @@ constexpr result<windows_used> windows_used_by(duration work,
                                                    job_limits limits = {}) {
   const auto used = detail::windows_used_by(work, windows, now, limits);
   if (!used) return used.why();
-  const double jobs = used->count;
-  if (!(jobs <= detail::most_jobs))
-    return failure(errc::out_of_bounds,
-                   named_fact{fact::jobs, jobs},
-                   named_fact{fact::at_most, static_cast<std::int64_t>(detail::most_jobs)});
-  job_chain chain{.jobs = static_cast<std::int64_t>(jobs),
-                  .work = work,
-                  .queue = jobs * limits.queue,
-                  .starting = jobs * limits.start,
-                  .lost = (jobs - 1) * limits.lost};
+  const auto in_windows = detail::chain_in(used->count, work, limits);
+  if (!in_windows) return in_windows;
+  job_chain chain = *in_windows;
   const duration rest = used->time - chain.time();
   chain.closed = rest > duration{} ? rest : duration{};  // rounding
   return chain;
-}
-
-/// The mean time until the first of two kinds of interruptions, each at a constant rate: failures,
-/// and nodes that a cloud takes back (one of n nodes, each after a mean time t: `t / n`). Errors: a
-/// time that is not positive and finite.
-[[nodiscard]] constexpr result<duration> time_to_either(duration a, duration b) {
-  if (const failure why = detail::check_positive(a, fact::mean_time_between_failures);
-      detail::failed(why))
-    return why;
-  if (const failure why = detail::check_positive(b, fact::mean_time_between_failures);
-      detail::failed(why))
-    return why;
-  return detail::positive_answer(a < b ? duration(a / (1 + a / b)) : duration(b / (1 + b / a)),
-                                 fact::mean_time_between_failures);
 }
 
 }  // namespace gpuplan

@@ -352,9 +352,6 @@ TEST_CASE("jobs and phases of a run are finite or refused") {
     const auto chain = chain_of(from.quantity<duration>(), windows, 3_h, limits_from(from));
     return chain ? result<duration>(chain->time()) : chain.why();
   });
-  asked("time_to_either", many, above_zero, largest, [](extremes& from) {
-    return time_to_either(from.quantity<duration>(), from.quantity<duration>());
-  });
   const auto phase_from = [](extremes& from) {
     return run_phase{from.whole(),
                      from.whole(),

@@ -190,6 +190,7 @@ constexpr interrupted_run of_failures_alone(double hours) {
 
 TEST_CASE("reclaims interrupt as failures do, but how often is not in doubt") {
   STATIC_CHECK(near(in(*of_two_kinds(10, 40).mean_time_between_interruptions(), 1_h), 8));
+  STATIC_CHECK(near(in(*of_two_kinds(10, 10).mean_time_between_interruptions(), 1_h), 5));
   STATIC_CHECK(near(expected_time(of_two_kinds(10, 40))->total().value(),
                     expected_time(of_failures_alone(8))->total().value()));
   STATIC_CHECK(near(expected_time(of_reclaims_alone())->failures,
@@ -209,7 +210,7 @@ TEST_CASE("reclaims interrupt as failures do, but how often is not in doubt") {
   }();
   STATIC_CHECK(near(waiting, 10.0 / 40));
   STATIC_CHECK(expected_time(of_two_kinds(10, 0)).why().at_fault() ==
-               fact::mean_time_between_failures);
+               fact::mean_time_between_reclaims);
   STATIC_CHECK(expected_time(of_two_kinds(10, 0.01)).why().at_fault() ==
                fact::mean_time_between_failures);
 }

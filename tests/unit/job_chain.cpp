@@ -129,9 +129,3 @@ TEST_CASE("a run at certain hours") {
   STATIC_CHECK(calendar_time(1_h, bad, 0_h).why() ==
                failure(errc::not_rising, named_fact{fact::position, 1}).about(fact::windows));
 }
-
-TEST_CASE("failures and reclaims together") {
-  STATIC_CHECK(near(in(*time_to_either(10_h, 10_h), 1_h), 5));
-  STATIC_CHECK(near(in(*time_to_either(10_h, 40_h), 1_h), 8));
-  STATIC_CHECK(!time_to_either(0_h, 1_h));
-}
