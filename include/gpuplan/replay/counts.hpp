@@ -57,9 +57,10 @@ struct step_counts {
   /// Known of layers' classes and engines whose operators all say it (`counts_work`), with
   /// PyTorch's AdamW, SGD, RMSprop and Adagrad, without tensor parallelism, 4-bit bases and fp8.
   /// Equal to what PyTorch asks of a device, but for kernels forward of BLOOM (3 % fewer), MPT and
-  /// DeBERTa (2 %), and for several models in one step: in 34 steps kernels are 0.3 % off in the
-  /// mean and 3 at worst, bytes 0.05 and 0.6, products equal but for one of SigLIP's loss. Keys
-  /// are not cached, as transformers does where `use_cache` is not false: two copies of a layer.
+  /// DeBERTa (2 %), and for several models in one step: in 50 steps kernels are 0.3 % off in the
+  /// mean and 3 at worst, bytes 0.05 and 0.6, products equal but for SigLIP's backward, 2 % more.
+  /// Those of Qwen-VL, SmolVLM and GR00T's head were not compared. Keys are not cached, as
+  /// transformers does where `use_cache` is not false: two copies of a layer.
   known<step_work> work{};
 
   [[nodiscard]] constexpr flop_count model() const { return forward + backward; }

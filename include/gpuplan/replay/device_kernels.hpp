@@ -16,7 +16,8 @@ inline constexpr kernel_shares hopper{};
 /// A100: products 253.7 and 256.5 TFLOP/s of 8192 and 16384 cubed by cuBLASLt with random data,
 /// attention forward 179.5 by flash-attention 2 with heads of 128, which the backward's share is in
 /// proportion to; exponentials are an SM's of H100. Its limit is in these. Element-wise kernels and
-/// products of odd sizes are taken to be as on H100, where those run A100's instructions too.
+/// products of odd sizes are taken to be as on H100, where those run A100's instructions too, and
+/// steps to scatter twice as much, which is judgement.
 inline constexpr kernel_shares ampere = [] {
   kernel_shares found;
   found.products = 0.81;

@@ -59,7 +59,9 @@ struct kernel_shares {
   // Clocks fall until the board draws no more than its limit on average: fitted to the power of
   // steps; and at once where a kernel alone would draw more than this many times the limit.
   double burst = 1.3;
-  double scatter = 0.06;  // of a step's kernels, one standard deviation of the logarithm
+  // Of the time of a step's kernels, one standard deviation of its logarithm: what it makes of 80 %
+  // holds 87 of 103 steps on an H100 and an H200 that the device bounds.
+  double scatter = 0.06;
   power idle{120_W};
   double joules_per_flop = 1.3e-12;  // of half formats at the highest clock, in proportion to it
   double joules_per_byte = 105e-12;
@@ -74,9 +76,9 @@ struct host_costs {
   duration optimizer{15_us};
   duration launch{5_us};        // each further kernel, product, copy or fill of an operator
   duration checkpoint{2.2_ms};  // states of random numbers and hooks of one that is computed again
-  // One standard deviation, of the logarithm: of all of these between machines,
+  // Of all of these between machines, one standard deviation of the logarithm: steps that the host
+  // bounds took 0.63 to 1.4 of what these say on the two that did not give them.
   double spread = 0.33;
-  double links = 0.3;  // and of what is waited for links, as a share of it
 };
 
 }  // namespace gpuplan

@@ -54,6 +54,9 @@ struct replayed_time {
   cluster on{};
   kernel_shares kernels{};
   host_costs host{};
+  // Of what is waited for links, one standard deviation: judgement, between that of links inside a
+  // node and of those between nodes (`priors_of_numbers`).
+  double spread_of_links = 0.3;
 
  private:
   constexpr failure flaw_of_ranks(const batch_plan& plan) const {
@@ -219,9 +222,13 @@ struct replayed_time {
     if (!parts) return parts.why();
     return parts->total();
   }
-  /// The step with the range that holds as many of such steps, on hosts that nobody measured, as
-  /// `coverage` says: what a host and links that are as much slower or faster as one in six add to
-  /// either side, and what kernels scatter. Precondition: a coverage between 0 and 1.
+  /// The time of the step on a host and links that nobody measured, with the range that holds as
+  /// many of such steps as `coverage` says. Formula: to either side, the root of the sum of squares
+  /// of the logarithms of what the step takes by a host that is `host.spread` slower or faster, of
+  /// what it waits for links by `spread_of_links` longer, and of `kernels.scatter`, times as many
+  /// standard deviations as hold that part of a normal distribution. Of 232 steps alone on an H100
+  /// and an H200 the range of 80 % holds 85 %; of several ranks none was measured. Precondition: a
+  /// coverage between 0 and 1. Errors: as `breakdown`.
   [[nodiscard]] constexpr result<time_interval> interval(const batch_plan& plan,
                                                          double coverage = 0.8) const {
     time_interval found;
@@ -232,7 +239,7 @@ struct replayed_time {
       const double median = parts.total().value();
       const double exchanged =
           parts.gradient_communication.value() + parts.parameter_communication.value();
-      const double of_links = detail::natural_log(1 + host.links * exchanged / median);
+      const double of_links = detail::natural_log(1 + spread_of_links * exchanged / median);
       const auto away = [&](double host_times) {
         const double other = run(step, clock, unnoted{}, host_times).total().value();
         const double of_host = detail::natural_log(other / median);
