@@ -732,6 +732,7 @@ TEST_CASE("a model of several parts of the catalogue has its training step's mem
   CHECK(number(timed, "step_s") == doctest::Approx(expected.median.value()));
   CHECK(number(timed, "step_s_low") == doctest::Approx(expected.low.value()));
   CHECK(number(timed, "step_s_high") == doctest::Approx(expected.high.value()));
+  CHECK(timed["step_s_low_by_host"].is_null());  // no other software is told apart
   CHECK(number(timed, "mfu_pct") > 5);
   CHECK(number(timed, "mfu_pct") < 80);
   const outcome explained = output_of_command("time", on_node);

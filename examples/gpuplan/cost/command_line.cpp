@@ -106,7 +106,7 @@ class answer {
   }
   static range<double> by_stack(const runs::timed_step& one) {
     if (!one.stated) return 1.0;
-    if (one.stated->stack || one.stated->replayed) {
+    if (one.stated->has_interval()) {
       const time_interval ends = runs::interval_of(*one.stated);
       return {ends.low / one.step, ends.high / one.step};
     }
@@ -148,9 +148,8 @@ class answer {
         any([](const run& one) { return static_cast<bool>(one.costs.carbon_kg); });
     const bool has_range =
         any([](const run& one) { return one.by_stack.low() < one.by_stack.high(); });
-    const bool has_interval = any([](const run& one) {
-      return one.of.stated && (one.of.stated->stack || one.of.stated->replayed);
-    });
+    const bool has_interval =
+        any([](const run& one) { return one.of.stated && one.of.stated->has_interval(); });
     const bool has_notes = any([](const run& one) { return !one.note.empty(); });
     table.columns = {{.name = "gpu"}, {.name = "gpus", .align = io::alignment::right}};
     for (const char* name : {"step_s", "steps", "hours"}) add_number(name);

@@ -441,7 +441,7 @@ void add_cells(std::vector<cell>& to, const described_plan& of) {
   for (const step_part& part : all_parts) to.push_back(seconds(of.parts.*part.time));
   for (const stack_input& input : stack_inputs)
     for (const duration& end : {(of.by_stack.*input.step).low(), (of.by_stack.*input.step).high()})
-      to.push_back(seconds(end));
+      to.push_back(of.is_replayed ? cell() : seconds(end));
 }
 
 }  // namespace plan_program

@@ -43,6 +43,7 @@ struct described_plan {
   gpuplan::stack_range stack{};  // what is left open of the software
   gpuplan::step_ranges by_stack{};
   bool has_interval = false;  // `by_stack.all` holds 80 % of such steps
+  bool is_replayed = false;   // no other part of `by_stack` is known
   gpuplan::step_rates rates{};
   gpuplan::known<gpuplan::planned_run> run{};  // of a request with samples
   gpuplan::known<double> carbon_kg{};          // of a run with a known energy and grid

@@ -174,8 +174,9 @@ class simulation {
                         " steps or more are taken");
     const known<duration> between = is.mean_time_between_interruptions();
     const duration length = (has_intervals ? is.interval : is.work) + is.stall + is.write;
-    if (!between || length < 20 * *between) return;
-    const double most = std::floor((20 * *between - is.stall - is.write) / one.step);
+    if (!between || length < detail::most_of_mean_time * *between) return;
+    const double most =
+        std::floor((detail::most_of_mean_time * *between - is.stall - is.write) / one.step);
     throw bad_request(
         option + "something fails every " + readable(*between) +
         " on average, so that training would hardly ever get " + readable(length) + " far" +

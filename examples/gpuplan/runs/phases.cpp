@@ -47,6 +47,12 @@ constexpr const char* layout_keys[] = {"micro-batch",
                                        "last-layers",
                                        "lora"};
 
+std::string keys_of_phase() {
+  std::string all = "tokens, samples, batch, sequence-length, step";
+  for (const char* key : layout_keys) all += std::string(", ") + key;
+  return all;
+}
+
 void set_layout(setups::arguments& to, const std::string& key, const std::string& value) {
   if (!to.model.is_given())
     throw bad_request(key + "=" + io::printable(value) +
@@ -85,11 +91,7 @@ timed_words words_of_phase(timed_words given, const std::string& text) {
              std::end(layout_keys))
       set_layout(given.stated.setup, key, value);
     else
-      throw bad_request(
-          io::printable(word) +
-          ": tokens, samples, batch, sequence-length, step, micro-batch, zero, tensor-parallel, "
-          "pipeline-parallel, context-parallel, recompute, train, last-layers and lora are taken, "
-          "each with =");
+      throw bad_request(io::printable(word) + ": " + keys_of_phase() + " are taken, each with =");
   }
   if (!given.run.is_given()) throw bad_request("tokens=N or samples=N says how long it is");
   return given;
@@ -156,10 +158,8 @@ range<double> off_of(const timed_step& one) {
 void add_phase_options(CLI::App& app, phase_words& to, const std::string& group) {
   app.add_option("--phase",
                  to.each,
-                 "A part of the run, as tokens=1e12,batch=1024: tokens or samples, batch, "
-                 "sequence-length, step, micro-batch, zero, tensor-parallel, pipeline-parallel, "
-                 "context-parallel, recompute, train, last-layers, lora; once for each, in their "
-                 "order, instead of --tokens")
+                 "A part of the run, as tokens=1e12,batch=1024: " + keys_of_phase() +
+                     "; once for each, in their order, instead of --tokens")
       ->allow_extra_args(false)
       ->type_name("WORDS")
       ->group(group)

@@ -33,16 +33,12 @@ void time_by_replay(const step_words& given, stated_step& to) {
     throw bad_request("--stragglers: " + model + ", whose steps are replayed on one GPU");
   to.replayed = replayed_time{
       .setup = to.named.setup, .on = to.time.on, .kernels = kernel_shares_of(to.time.on.gpu)};
-  to.parts = parts_of(*to.replayed, to.plan);
+  const auto parts = to.replayed->breakdown(to.plan);
+  check(parts);
+  to.parts = *parts;
 }
 
 }  // namespace
-
-step_breakdown parts_of(const replayed_time& by, const batch_plan& plan) {
-  const auto parts = by.breakdown(plan);
-  check(parts);
-  return *parts;
-}
 
 void add_step_options(CLI::App& app, step_words& to) {
   setups::add_model_options(app, to.setup);

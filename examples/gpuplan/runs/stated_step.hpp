@@ -60,11 +60,10 @@ struct stated_step {
   gpuplan::step_breakdown parts{};
   gpuplan::fullest_stage_memory memory{};
   gpuplan::known<gpuplan::stack_estimate> stack{};  // of timed steps, whose numbers `time` has
-};
 
-/// The parts of the step of another plan. Throws `guides::bad_request` where it has none.
-[[nodiscard]] gpuplan::step_breakdown parts_of(const gpuplan::replayed_time& by,
-                                               const gpuplan::batch_plan& plan);
+  /// Whether `interval_of` is what is said of its time, and not what other software would take.
+  [[nodiscard]] bool has_interval() const { return stack || replayed; }
+};
 
 /// Throws `guides::bad_request` where there is no such step.
 [[nodiscard]] stated_step step_of(const step_words& given, const named_cluster& on);

@@ -102,8 +102,7 @@ void choose_trained(const arguments& given, gpuplan::training_setup& to);
 /// The parts of a setup's composite model, with the adapters that it says.
 [[nodiscard]] std::shared_ptr<const gpuplan::composite_model> adapted_parts(
     const gpuplan::training_setup& of);
-/// Throws `guides::bad_request` of a model of several parts: the time of its steps is not
-/// estimated.
+/// Throws `guides::bad_request` of a model of several parts, of which no plan is searched for.
 void check_is_one_model(const named_setup& named);
 
 /// Low-rank adapters of the rank; of QLoRA on a base in four bits, with what is not quantised in

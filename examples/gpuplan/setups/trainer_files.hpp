@@ -15,9 +15,11 @@ class App;
 
 namespace setups {
 
+/// What files say, and whether the name of the model is their own word: no file of that name is
+/// opened.
 struct trainer_files {
   gpuplan::io::read_config read{};
-  bool names_model = false;  // in words of the files, which are no path of ours
+  bool names_model = false;
 };
 
 /// What files of one training say together, an earlier one before a later one; the model is that of

@@ -112,11 +112,12 @@ described_plan described(const runs::stated_step& of, const std::string& precisi
           .parts = of.parts,
           .by_stack = ranges,
           .has_interval = true,
+          .is_replayed = true,
           .rates = rates_of_replayed(of),
           .model = of.time};
 }
 
-// "openvla-7b: 1.2 s a step; 80 % of such steps take 1.1 to 1.3".
+// "1.2 s a step; 80 % of such steps take 1.1 to 1.3 s".
 std::string interval_in_words(const described_plan& step) {
   const int digits = plan_program::digits_of(in(step.plan->step, 1_s));
   const auto seconds = [&](duration time) { return io::decimal(in(time, 1_s), digits); };
