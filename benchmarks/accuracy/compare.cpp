@@ -18,6 +18,7 @@
 #include "memory.hpp"
 #include "model_index.hpp"
 #include "notes.hpp"
+#include "published_kernels.hpp"
 #include "row_comparisons.hpp"
 #include "steps.hpp"
 #include "tuning_setups.hpp"
@@ -214,6 +215,10 @@ void compare_tuning(const model_index& models, row_comparisons& row) {
 
 void compare_kernel(const model_index&, row_comparisons& row) {
   row.value(quantity::kernel_time, "kernel_s", [&] { return kernel_time_of(row.source); });
+}
+
+void compare_published_kernel(const model_index&, row_comparisons& row) {
+  row.value(quantity::kernel_rate, "achieved", [&] { return published_rate_of(row.source); });
 }
 
 void compare_collective(const model_index&, row_comparisons& row) {
@@ -463,6 +468,11 @@ const std::vector<file_kind>& kinds() {
        {"kind", "op", "format", "gpu"},
        {"m", "n", "k", "batch", "heads", "kv_heads", "seq", "head_dim", "causal", "kernel_s"},
        {"bytes", "sustained"}},
+      {"published kernels",
+       compare_published_kernel,
+       {"kind", "dtype", "gpu", "unit"},
+       {"m", "n", "k", "batch", "heads", "seq", "head_dim", "ranks", "bytes", "achieved"},
+       {"causal"}},
       {"collectives",
        compare_collective,
        {"gpu", "link", "collective", "algo"},

@@ -89,7 +89,8 @@ void compare_time(row_comparisons& row) {
   };
   const auto tokens = [&] {
     const auto samples = static_cast<double>(run.plan.effective_batch());
-    return number(samples * static_cast<double>(row.source.integer_or("seq_len", 0)) /
+    const std::int64_t length = row.source.integer_or("seq_len", run.setup.sequence_length);
+    return number(samples * static_cast<double>(length) /
                   (step.seconds * static_cast<double>(row.source.integer_or("gpus", 1))));
   };
   if (measured)

@@ -17,11 +17,6 @@ using gpuplan::eager::device_work;
 using gpuplan::eager::element;
 using gpuplan::eager::kernel_kind;
 
-struct kernel {
-  device_work work{};
-  bool is_backward = false;
-};
-
 std::optional<element> element_of(std::string_view format) {
   if (format == "bf16") return element::bf16;
   if (format == "fp16") return element::fp16;
@@ -49,25 +44,14 @@ kernel product_of(const row& source, element format) {
 }
 
 kernel attention_of(const row& source, element format) {
-  const std::int64_t sequences = at_least_1(source, "batch");
-  const std::int64_t tokens = at_least_1(source, "seq");
-  const std::int64_t heads = at_least_1(source, "heads");
-  const std::int64_t kv_heads = at_least_1(source, "kv_heads");
-  const std::int64_t width = at_least_1(source, "head_dim");
-  const bool is_backward = source.text("op") == "backward";
-  const std::int64_t of_a_head = sequences * tokens * width * gpuplan::eager::bytes_of(format);
-  device_work work{.product = {tokens, width, tokens, sequences * heads},
-                   .operands = format,
-                   .input = format,
-                   .is_flash = source.text("kernel") == "flash"};
-  work.attention_flops = (is_backward ? 5 : 2) * work.product.flops();
-  // Forward queries and results beside keys and values; backward these, and the gradient of each.
-  work.bytes = (is_backward ? 4 : 2) * of_a_head * (heads + kv_heads);
-  if (is_backward) {  // as the operators are counted: see flash_gradients and efficient_backward
-    work.kernels = work.is_flash ? 3 : 1;
-    if (kv_heads != heads) work.kernels += 2;
-  }
-  return {work, is_backward};
+  return attention_kernel_of({.batch = at_least_1(source, "batch"),
+                              .tokens = at_least_1(source, "seq"),
+                              .heads = at_least_1(source, "heads"),
+                              .kv_heads = at_least_1(source, "kv_heads"),
+                              .head_dim = at_least_1(source, "head_dim")},
+                             format,
+                             source.text("kernel") == "flash",
+                             source.text("op") == "backward");
 }
 
 // Operators whose work a step's operators have.
@@ -100,6 +84,40 @@ std::optional<kernel> elements_of(const row& source, element format) {
 
 }  // namespace
 
+kernel attention_kernel_of(const attention_size& size,
+                           element format,
+                           bool is_flash,
+                           bool is_backward) {
+  const std::int64_t of_a_head =
+      size.batch * size.tokens * size.head_dim * gpuplan::eager::bytes_of(format);
+  device_work work{.product = {size.tokens, size.head_dim, size.tokens, size.batch * size.heads},
+                   .operands = format,
+                   .input = format,
+                   .is_flash = is_flash};
+  work.attention_flops = (is_backward ? 5 : 2) * work.product.flops();
+  // Forward queries and results beside keys and values; backward these, and the gradient of each.
+  work.bytes = (is_backward ? 4 : 2) * of_a_head * (size.heads + size.kv_heads);
+  if (is_backward) {  // as the operators are counted: see flash_gradients and efficient_backward
+    work.kernels = is_flash ? 3 : 1;
+    if (size.kv_heads != size.heads) work.kernels += 2;
+  }
+  return {work, is_backward};
+}
+
+double kernel_seconds(const kernel& one,
+                      const gpuplan::gpu_spec& gpu,
+                      const gpuplan::kernel_shares& shares,
+                      gpuplan::number_format format,
+                      bool is_causal) {
+  gpuplan::training_setup setup{.model = gpuplan::catalog::gpt2};
+  if (!is_causal) setup.model.kind = gpuplan::model_kind::encoder;
+  setup.precision.compute = format;
+  gpuplan::eager::kernel_times times(setup, {.gpu = gpu}, shares, gpuplan::host_costs{});
+  times.is_on = true;
+  times.execute(one.work, one.is_backward);
+  return times.items[0].at(1);
+}
+
 prediction kernel_time_of(const row& source) {
   const auto gpu = gpuplan::catalog::find_gpu(source.text("gpu"));
   if (!gpu) return std::string(gpuplan::failure_text(gpu.why()).c_str());
@@ -114,16 +132,14 @@ prediction kernel_time_of(const row& source) {
   if (kind == "elements") found = elements_of(source, *format);
   if (!found) return std::string("no replayed step has such a kernel");
 
-  gpuplan::training_setup setup{.model = gpuplan::catalog::gpt2};
-  if (source.integer_or("causal", 1) == 0) setup.model.kind = gpuplan::model_kind::encoder;
-  setup.precision.compute = source.text("format") == "tf32"   ? gpuplan::number_format::tf32
-                            : source.text("format") == "fp16" ? gpuplan::number_format::fp16
-                                                              : gpuplan::number_format::bf16;
-  gpuplan::eager::kernel_times times(
-      setup, {.gpu = *gpu}, gpuplan::kernel_shares_of(*gpu), gpuplan::host_costs{});
-  times.is_on = true;
-  times.execute(found->work, found->is_backward);
-  return number(times.items[0].at(1));
+  using gpuplan::number_format;
+  return number(kernel_seconds(*found,
+                               *gpu,
+                               gpuplan::kernel_shares_of(*gpu),
+                               source.text("format") == "tf32"   ? number_format::tf32
+                               : source.text("format") == "fp16" ? number_format::fp16
+                                                                 : number_format::bf16,
+                               source.integer_or("causal", 1) != 0));
 }
 
 }  // namespace accuracy

@@ -31,6 +31,19 @@ inline constexpr kernel_shares ampere = [] {
   found.scatter = 0.12;
   return found;
 }();
+/// B200, GB200 and B300: products of bf16 reach 1745 to 1822 TFLOP/s at the best of many shapes
+/// (stas00/ml-engineering), of which an H100's by these numbers are 0.92; attention forward 374 by
+/// flash-attention 2, which has no instructions of theirs, and the backward in proportion. Their
+/// limit is in these, and nothing else was measured.
+inline constexpr kernel_shares blackwell = [] {
+  kernel_shares found;
+  found.products = 0.68;
+  found.flash_forward.products = 0.15;
+  found.flash_backward.products = 0.12;
+  found.joules_per_flop = found.joules_per_byte = 0;
+  found.scatter = 0.12;
+  return found;
+}();
 /// V100: products of 8192 by torch.matmul 95 TFLOP/s, of fp32 14 (mli/transformers-benchmarks).
 inline constexpr kernel_shares volta = [] {
   kernel_shares found = ampere;
@@ -91,6 +104,9 @@ inline constexpr kernel_shares cdna = [] {
       return device_kernels::volta;
     case 80:
       return device_kernels::ampere;
+    case 100:
+    case 103:
+      return device_kernels::blackwell;
     case 86:
     case 89:
     case 120:
