@@ -118,6 +118,10 @@ TEST_CASE("a model is known by a part of its name and by its names elsewhere") {
   CHECK(means_models("facebook/dinov2-base", {"dinov2-base-imagenet1k-1-layer"}));
   CHECK(means_models("google/gemma-3-4b-it", {"gemma-3-4b-it"}));
   CHECK(means_models("gemma-3-4b", {"gemma-3-4b-text", "gemma-3-4b-it"}));
+  CHECK(means_models("meta-llama/Llama-4-Scout-17B-16E-Instruct", {"llama-4-scout-17b-16e"}));
+  CHECK(means_models("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {"nemotron-3-nano-30b-a3b"}));
+  CHECK(means_models("nvidia/Nemotron-H-8B-Base-8K", {"nemotron-h-8b"}));
+  CHECK(means_models("Qwen/Qwen3-Next-80B-A3B-Instruct", {"qwen3-next-80b-a3b"}));
   CHECK(means_models("llama 70b", {"llama-2-70b", "meta-llama-3-70b", "llama-3.1-70b"}));
 }
 

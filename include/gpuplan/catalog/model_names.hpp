@@ -27,9 +27,10 @@ namespace gpuplan::detail {
 // Words that tell versions of a model of one shape from each other: how it was trained further, how
 // its file is stored.
 constexpr bool tells_versions(std::string_view word) {
-  return is_one_of(word,
-                   " meta instruct it chat base pt hf instruction tuned preview gguf gptq awq bnb "
-                   "4bit 8bit int4 int8 fp8 bf16 mlx unsloth ");
+  return is_one_of(
+      word,
+      " meta nvidia instruct it chat base pt hf instruction tuned preview 8k gguf gptq "
+      "awq bnb 4bit 8bit int4 int8 fp8 bf16 mlx unsloth ");
 }
 // A number of a version or a date: "v1.0", "2507".
 constexpr bool is_version(std::string_view word) {

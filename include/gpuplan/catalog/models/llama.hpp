@@ -291,6 +291,36 @@ inline constexpr transformer mistral_small_24b_2501{
     .vocab_size = 131072,
 };
 
+// Llama 4, the model for language alone, without its tower of images: the defaults of transformers
+// 5.23's Llama4TextConfig, and what differs by the model card. The totals confirm them.
+
+inline constexpr transformer llama_4_scout_17b_16e{
+    .name = "llama-4-scout-17b-16e",
+    .num_hidden_layers = 48,
+    .hidden_size = 5120,
+    .intermediate_size = 16384,
+    .num_attention_heads = 40,
+    .num_key_value_heads = 8,
+    .head_dim = 128,
+    .vocab_size = 202048,
+    .chunks = {.use_qk_norm = true, .attn_temperature_tuning = true},
+    .sliding_window = 8192,
+    .global_layer_step = 4,
+    .moe = {.num_experts = 16,
+            .num_experts_per_tok = 1,
+            .moe_intermediate_size = 8192,
+            .shared_expert_intermediate_size = 8192},
+};
+
+inline constexpr transformer llama_4_maverick_17b_128e = [] {
+  transformer other = llama_4_scout_17b_16e;
+  other.name = "llama-4-maverick-17b-128e";
+  other.chunks.attn_temperature_tuning = false;
+  other.moe.num_experts = 128;
+  other.moe.moe_layer_step = 2;
+  return other;
+}();
+
 // Mixtral (arXiv 2401.04088): Lightning-AI/litgpt@2685705 litgpt/config.py.
 
 inline constexpr transformer mixtral_8x7b_v0_1{

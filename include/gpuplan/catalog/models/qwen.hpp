@@ -276,4 +276,41 @@ inline constexpr transformer qwen3_coder_480b_a35b{
     .qk_norm = qk_norm_scope::head,
 };
 
+// Qwen3-Next and Qwen3.5, without layers of multi-token prediction, the latter for language alone:
+// the defaults of transformers 5.23's Qwen3NextConfig and Qwen3_5MoeTextConfig.
+
+inline constexpr transformer qwen3_next_80b_a3b{
+    .name = "qwen3-next-80b-a3b",
+    .num_hidden_layers = 48,
+    .hidden_size = 2048,
+    .num_attention_heads = 16,
+    .num_key_value_heads = 2,
+    .head_dim = 256,
+    .vocab_size = 151936,
+    .rotary_dim = 64,
+    .attention_gate = true,
+    .linear = {.num_key_heads = 16,
+               .key_head_dim = 128,
+               .num_value_heads = 32,
+               .value_head_dim = 128},
+    .full_attention_interval = 4,
+    .moe = {.num_experts = 512,
+            .num_experts_per_tok = 10,
+            .moe_intermediate_size = 512,
+            .shared_expert_intermediate_size = 512,
+            .shared_expert_gate = true,
+            .norm_topk_prob = true},
+    .qk_norm = qk_norm_scope::head,
+};
+
+inline constexpr transformer qwen3_5_35b_a3b = [] {
+  transformer other = qwen3_next_80b_a3b;
+  other.name = "qwen3.5-35b-a3b";
+  other.num_hidden_layers = 40;
+  other.vocab_size = 248320;
+  other.moe.num_experts = 256;
+  other.moe.num_experts_per_tok = 8;
+  return other;
+}();
+
 }  // namespace gpuplan::catalog

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 namespace gpuplan::io::detail::hugging_face {
@@ -105,6 +106,81 @@ inline void read_gpt_oss(config_reader& from, transformer& model) {
   read_window(from, model, 128, 2);
 }
 
+// What AutoModelForCausalLM makes of a file of several models: the one for language alone.
+inline void read_language(config_reader& from,
+                          transformer& model,
+                          void (*read)(config_reader& from, transformer& model)) {
+  config_reader inner = from.inside("text_config");
+  read(inner, model);
+  const std::string applied = inner.text("hidden_act");
+  if (!applied.empty() && applied != "silu") inner.wrong("hidden_act", "silu for this reader");
+  inner.ignore("model_type");
+  from.take(inner, "text_config");
+}
+
+inline void read_llama4(config_reader& from, transformer& model) {
+  read_heads(from, model);
+  model.num_key_value_heads = from.integer("num_key_value_heads", 8);
+  model.head_dim = from.integer("head_dim", 128);
+  model.tied_embeddings = from.flag("tie_word_embeddings", false);
+  read_biases(from, model);
+  model.intermediate_size = from.integer("intermediate_size_mlp", 16384);
+  const std::int64_t width = from.integer("intermediate_size", 8192);
+  const std::int64_t step = from.integer("interleave_moe_layer_step", 1);
+  model.moe = {.num_experts = from.integer("num_local_experts", 16),
+               .num_experts_per_tok = from.integer("num_experts_per_tok", 1),
+               .moe_intermediate_size = width,
+               .shared_expert_intermediate_size = width,
+               .output_router_logits = from.flag("output_router_logits", false),
+               .moe_layer_step = step};
+  model.sliding_window = from.integer("attention_chunk_size", 8192);
+  model.global_layer_step = from.integer("no_rope_layer_interval", 4);
+  model.chunks = {.use_qk_norm = from.flag("use_qk_norm", true),
+                  .attn_temperature_tuning = from.flag("attn_temperature_tuning", true)};
+  for (const char* key : {"moe_layers", "no_rope_layers", "layer_types"}) from.ignore(key);
+}
+
+// Qwen3-Next's words, and Qwen3.5's: linear attention, and in every fourth layer attention with a
+// gate. A file may name the layers besides.
+inline void read_linear_attention(config_reader& from, transformer& model) {
+  model.head_dim = 256;
+  model.num_key_value_heads = from.integer("num_key_value_heads");
+  read_heads(from, model);
+  model.head_dim = from.integer("head_dim", model.head_dim);
+  model.tied_embeddings = from.flag("tie_word_embeddings", false);
+  model.intermediate_size = from.integer("intermediate_size", 0);
+  read_biases(from, model);
+  model.rotary_dim = model.head_dim / 4;
+  read_rotary_part(from, model);
+  model.qk_norm = qk_norm_scope::head;
+  model.attention_gate = true;
+  model.full_attention_interval = from.integer("full_attention_interval", 4);
+  model.linear = {.num_key_heads = from.integer("linear_num_key_heads", 16),
+                  .key_head_dim = from.integer("linear_key_head_dim", 128),
+                  .num_value_heads = from.integer("linear_num_value_heads", 32),
+                  .value_head_dim = from.integer("linear_value_head_dim", 128),
+                  .conv_kernel_dim = from.integer("linear_conv_kernel_dim", 4)};
+  if (model.full_attention_interval < 1) return from.wrong("full_attention_interval", "at least 1");
+  std::int64_t layer = 0;
+  for (const json& kind : from.list("layer_types")) {
+    const bool is_full = ++layer % model.full_attention_interval == 0;
+    if (kind != (is_full ? "full_attention" : "linear_attention"))
+      return from.wrong("layer_types",
+                        "full_attention for every " +
+                            std::to_string(model.full_attention_interval) +
+                            "th layer and linear_attention for the others");
+  }
+}
+inline void read_linear_experts(config_reader& from, transformer& model) {
+  read_linear_attention(from, model);
+  read_sparse_experts(from, model);
+  model.moe.norm_topk_prob = from.flag("norm_topk_prob", true);
+  model.moe.shared_expert_intermediate_size = from.integer("shared_expert_intermediate_size", 512);
+  model.moe.shared_expert_gate = true;
+  model.mtp_layers = from.integer("mtp_num_hidden_layers", 0);
+  from.ignore("mtp_use_dedicated_embeddings");
+}
+
 inline constexpr type_reader expert_readers[] = {
     {"deepseek_v2",
      [](config_reader& from, transformer& model) {
@@ -197,28 +273,9 @@ inline constexpr type_reader expert_readers[] = {
        model.moe.output_router_logits = from.flag("output_router_logits", false);
        model.intermediate_size = 0;
      }},
-    {"llama4_text",
-     [](config_reader& from, transformer& model) {
-       read_heads(from, model);
-       model.num_key_value_heads = from.integer("num_key_value_heads", 8);
-       model.head_dim = from.integer("head_dim", 128);
-       model.tied_embeddings = from.flag("tie_word_embeddings", false);
-       read_biases(from, model);
-       model.intermediate_size = from.integer("intermediate_size_mlp");
-       const std::int64_t width = from.integer("intermediate_size");
-       const std::int64_t step = from.integer("interleave_moe_layer_step", 1);
-       model.moe = {.num_experts = from.integer("num_local_experts"),
-                    .num_experts_per_tok = from.integer("num_experts_per_tok"),
-                    .moe_intermediate_size = width,
-                    .shared_expert_intermediate_size = width,
-                    .output_router_logits = from.flag("output_router_logits", false),
-                    .moe_layer_step = step};
-       model.sliding_window = from.integer("attention_chunk_size", 8192);
-       model.global_layer_step = from.integer("no_rope_layer_interval", 4);
-       model.chunks = {.use_qk_norm = from.flag("use_qk_norm", true),
-                       .attn_temperature_tuning = from.flag("attn_temperature_tuning", true)};
-       for (const char* key : {"moe_layers", "no_rope_layers", "layer_types"}) from.ignore(key);
-     }},
+    {"llama4",
+     [](config_reader& from, transformer& model) { read_language(from, model, read_llama4); }},
+    {"llama4_text", read_llama4},
     {"minimax_m2",
      [](config_reader& from, transformer& model) {
        model.head_dim = 128;
@@ -278,6 +335,17 @@ inline constexpr type_reader expert_readers[] = {
        from.ignore("sliding_window");
        read_sparse_experts(from, model);
      }},
+    {"qwen3_next", read_linear_experts},
+    {"qwen3_5",
+     [](config_reader& from, transformer& model) {
+       read_language(from, model, read_linear_attention);
+     }},
+    {"qwen3_5_moe",
+     [](config_reader& from, transformer& model) {
+       read_language(from, model, read_linear_experts);
+     }},
+    {"qwen3_5_moe_text", read_linear_experts},
+    {"qwen3_5_text", read_linear_attention},
 };
 
 }  // namespace gpuplan::io::detail::hugging_face

@@ -58,6 +58,26 @@ inline void read_dinov2(config_reader& from, transformer& model) {
   model.classifier_inputs = 2;
 }
 
+// Rotary positions of patches in place of a table, and no biases of keys. No class of transformers
+// trains it: it is read for its parameters and FLOPs.
+inline void read_dinov3(config_reader& from, transformer& model) {
+  read_patches(from, model, 16);
+  model.position_rows = 0;
+  model.intermediate_size = from.integer("intermediate_size");
+  model.image.register_tokens = from.integer("num_register_tokens", 0);
+  model.image.mask_token = true;
+  model.layer_scale = true;
+  model.gated_mlp = from.flag("use_gated_mlp", false);
+  model.mlp_bias = from.flag("mlp_bias", true);
+  model.attention_bias = false;
+  model.attention_out_bias = from.flag("proj_bias", true);
+  const std::int64_t biases = (from.flag("query_bias", true) ? 1 : 0) +
+                              (from.flag("key_bias", false) ? 1 : 0) +
+                              (from.flag("value_bias", true) ? 1 : 0);
+  model.other_parameters =
+      from.multiple("hidden_size", model.hidden_size, biases * model.num_hidden_layers);
+}
+
 // Numbers of stages: a list, as long as another.
 inline std::size_t read_stages(config_reader& from,
                                const char* key,
@@ -122,6 +142,7 @@ inline constexpr type_reader image_readers[] = {
        read_dinov2(from, model);
        model.image.register_tokens = from.integer("num_register_tokens", 4);
      }},
+    {"dinov3_vit", read_dinov3},
     {"ijepa",
      [](config_reader& from, transformer& model) {
        read_vit(from, model);
