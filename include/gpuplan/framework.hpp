@@ -5,6 +5,7 @@
 
 #include <gpuplan/implementation.hpp>
 #include <gpuplan/layer_classes.hpp>
+#include <gpuplan/parallelism.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/units.hpp>
@@ -61,6 +62,7 @@ struct engine_class {
   bool runs_pipelines = false;       // and layers of pipelined classes
   bool runs_others = true;           // classes that are not pipelined
   bool runs_chunks = false;          // several of a stage, in turns
+  bool defers_weights = false;       // the gradients of weights may be passes of their own
   bool divides_equally = false;      // layers by stages, but for what `pipeline_split` states
   bool has_all_optimizers = true;    // PyTorch's; else AdamW alone,
   bool takes_any_optimizer = false;  // and of other libraries
@@ -131,6 +133,7 @@ inline constexpr engine_class megatron{.name = &code_names::megatron,
                                        .runs_pipelines = true,
                                        .runs_others = false,
                                        .runs_chunks = true,
+                                       .defers_weights = true,
                                        .divides_equally = true,
                                        .has_all_optimizers = false,
                                        .notes_losses = true};
@@ -140,7 +143,7 @@ inline constexpr engine_class megatron_fsdp = [] {
   engine_class changed = megatron;
   changed.name = &code_names::megatron_fsdp;
   changed.least_zero_stage = changed.most_zero_stage = 3;
-  changed.runs_chunks = false;
+  changed.runs_chunks = changed.defers_weights = false;
   return changed;
 }();
 
@@ -166,9 +169,37 @@ constexpr auto asked_of_engine(const engine_class& by, const Setup& of) {
 
 }  // namespace detail
 
+/// Which schedules of pipelines software offers beside 1F1B.
+struct offered_schedules {
+  bool zero_bubble = false;
+  bool zero_bubble_v = false;
+  bool dual_pipe = false;
+  bool dual_pipe_v = false;
+
+  [[nodiscard]] constexpr bool has(pipeline_schedule wanted) const {
+    switch (wanted) {
+      case pipeline_schedule::one_f_one_b:
+        return true;
+      case pipeline_schedule::gpipe:
+        return false;
+      case pipeline_schedule::zero_bubble:
+        return zero_bubble;
+      case pipeline_schedule::zero_bubble_v:
+        return zero_bubble_v;
+      case pipeline_schedule::dual_pipe:
+        return dual_pipe;
+      case pipeline_schedule::dual_pipe_v:
+        return dual_pipe_v;
+    }
+    return false;
+  }
+};
+
 /// An engine and its settings.
 struct engine {
   const engine_class* is = &engine_classes::ddp;
+
+  offered_schedules schedules{};  // where the class defers gradients of weights
 
   // DistributedDataParallel
   std::int64_t first_bucket_bytes = 1 << 20;  // dist._DEFAULT_FIRST_BUCKET_BYTES

@@ -66,8 +66,35 @@ enum class pipeline_schedule {
   one_f_one_b,  // a backward as soon as there is one (PipeDream-Flush, arXiv 2006.09503);
                 // interleaved where a stage has several chunks (Narayanan et al. 2021, 2104.04473)
   gpipe,        // all forwards, then all backwards (Huang et al. 2018, arXiv 1811.06965)
-  zero_bubble   // ZB-H1: weights' gradients where it would wait (Qi et al. 2023, arXiv 2401.10241)
+  zero_bubble,  // ZB-H1: weights' gradients where it would wait (Qi et al. 2023, arXiv 2401.10241)
+  // ZB-V, section 6 there: two chunks of a stage, of which the second are passed from the last
+  // stage back to the first. In the order of PyTorch's ScheduleZBVZeroBubble.
+  zero_bubble_v,
+  // DeepSeek-V3's (arXiv 2412.19437, section 3.2.1): each stage is there twice, and half of the
+  // micro-batches begin at the last rank. In the order of deepseek-ai/DualPipe.
+  dual_pipe,
+  dual_pipe_v  // half of it, folded: chunks as in ZB-V
 };
+
+/// What a schedule does with stages and their chunks.
+struct schedule_traits {
+  bool defers_weights = false;  // their gradients are a pass of its own
+  bool folds = false;  // of two chunks: the second ones lie from the last stage to the first
+  bool runs_both_ways = false;  // a rank has two stages, as far from either end
+};
+[[nodiscard]] constexpr schedule_traits traits_of(pipeline_schedule schedule) {
+  switch (schedule) {
+    case pipeline_schedule::zero_bubble:
+      return {.defers_weights = true};
+    case pipeline_schedule::zero_bubble_v:
+    case pipeline_schedule::dual_pipe_v:
+      return {.defers_weights = true, .folds = true};
+    case pipeline_schedule::dual_pipe:
+      return {.defers_weights = true, .runs_both_ways = true};
+    default:
+      return {};
+  }
+}
 
 /// How many layers each chunk of a pipeline has, one by one: of chunk c on stage s at place c *
 /// stages + s. What Megatron-Core's pipeline_model_parallel_layout says of decoder layers.
@@ -217,6 +244,30 @@ constexpr std::int64_t layers_before(const parallelism& layout,
 
 }  // namespace detail
 
+/// How many chunks of a model's layers a pipeline's rank holds.
+[[nodiscard]] constexpr std::int64_t chunks_held(const parallelism& layout) {
+  return traits_of(layout.schedule).runs_both_ways ? 2 : layout.virtual_pipeline;
+}
+/// How many there are, one behind the other.
+[[nodiscard]] constexpr std::int64_t chunks_in_all(const parallelism& layout) {
+  return layout.pipeline_parallel * layout.virtual_pipeline;
+}
+/// Which of these a rank's chunk is, counted from 0. Preconditions: the layout has the stage, and
+/// the rank the chunk.
+[[nodiscard]] constexpr std::int64_t place_of_chunk(const parallelism& layout,
+                                                    std::int64_t stage,
+                                                    std::int64_t chunk) {
+  const schedule_traits by = traits_of(layout.schedule);
+  if (chunk == 1 && (by.folds || by.runs_both_ways)) return chunks_in_all(layout) - 1 - stage;
+  return chunk * layout.pipeline_parallel + stage;
+}
+/// Whether the model's last chunk is one of a rank's.
+[[nodiscard]] constexpr bool holds_last_chunk(const parallelism& layout, std::int64_t stage) {
+  for (std::int64_t chunk = 0; chunk < chunks_held(layout); ++chunk)
+    if (place_of_chunk(layout, stage, chunk) == chunks_in_all(layout) - 1) return true;
+  return false;
+}
+
 /// Which of a model's layers a chunk of a pipeline stage has: of an interleaved pipeline, chunk 0
 /// of each stage lies before chunk 1 of all. Preconditions: the layout is valid, also for a model
 /// of so many layers, and has the stage and the chunk.
@@ -224,11 +275,12 @@ constexpr std::int64_t layers_before(const parallelism& layout,
                                                     std::int64_t layers,
                                                     std::int64_t stage,
                                                     std::int64_t chunk = 0) {
-  const std::int64_t place = chunk * layout.pipeline_parallel + stage;
+  const std::int64_t place = place_of_chunk(layout, stage, chunk);
   return {detail::layers_before(layout, layers, place),
           detail::layers_before(layout, layers, place + 1)};
 }
-/// How many layers a stage has in all its chunks. Preconditions: likewise.
+/// How many layers a stage has in all its chunks; of two stages of a rank, those of one.
+/// Preconditions: likewise.
 [[nodiscard]] constexpr std::int64_t layers_of_stage(const parallelism& layout,
                                                      std::int64_t layers,
                                                      std::int64_t stage) {
@@ -242,7 +294,7 @@ constexpr std::int64_t layers_before(const parallelism& layout,
                                       : stage == last ? each.last
                                                       : each.middle);
   }
-  if (!is_listed && split.head_cost == 0 &&
+  if (!is_listed && split.head_cost == 0 && !traits_of(layout.schedule).folds &&
       all % (layout.pipeline_parallel * layout.virtual_pipeline) == 0)
     return all / layout.pipeline_parallel - (stage == 0 ? split.embedding_layers : 0) -
            (stage == last ? split.head_layers : 0);
@@ -368,10 +420,56 @@ constexpr failure flaw_of_split(const parallelism& layout, const named_fact& lay
 
 }  // namespace detail
 
+/// How many micro-batches of a step a pipeline's schedule goes through.
+struct micro_batch_rule {
+  std::int64_t least = 1;
+  std::int64_t multiple_of = 1;
+};
+/// Interleaved in groups of as many as there are stages; half of them from either end; and as many
+/// as fill a pipeline that folds (PyTorch's ScheduleDualPipeV and ScheduleZBVZeroBubble;
+/// DualPipe.step).
+[[nodiscard]] constexpr micro_batch_rule micro_batches_of(const parallelism& layout) {
+  const std::int64_t stages = layout.pipeline_parallel;
+  switch (layout.schedule) {
+    case pipeline_schedule::zero_bubble_v:
+      return {.least = 2 * stages - 1};
+    case pipeline_schedule::dual_pipe:
+      return {.least = 2 * stages, .multiple_of = 2};
+    case pipeline_schedule::dual_pipe_v:
+      return {.least = 2 * stages};
+    default:
+      return {.multiple_of = layout.virtual_pipeline > 1 ? stages : 1};
+  }
+}
+
+namespace detail {
+
+// What keeps a schedule from so many micro-batches.
+constexpr failure flaw_of_micro_batches(const parallelism& layout, std::int64_t accumulation) {
+  const micro_batch_rule taken = micro_batches_of(layout);
+  const named_fact there{fact::accumulation, accumulation};
+  if (accumulation % taken.multiple_of != 0)
+    return failure(errc::not_a_multiple,
+                   there,
+                   layout.virtual_pipeline > 1
+                       ? named_fact{fact::pipeline_parallel, taken.multiple_of}
+                       : named_fact{fact::at_least, taken.multiple_of});
+  if (accumulation < taken.least)
+    return failure(errc::no_such_code,
+                   {there,
+                    {fact::schedule, layout.schedule},
+                    {fact::pipeline_parallel, layout.pipeline_parallel},
+                    {fact::at_least, taken.least}});
+  return {};
+}
+
+}  // namespace detail
+
 /// The layout itself where every degree and `virtual_pipeline` are from 1 to 2^20, `zero_stage`
-/// from 0 to 3, `shard_group` from 0 to 2^20, no other schedule than 1F1B goes through several
-/// chunks of a stage, and the rules of `split` do not contradict each other or the number of
-/// chunks. Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
+/// from 0 to 3, `shard_group` from 0 to 2^20, chunks are as many as the schedule goes through (any
+/// by 1F1B, two where it folds, which states no stage's layers, else one), stages are even where it
+/// runs both ways, and the rules of `split` do not contradict each other or the number of chunks.
+/// Errors: `not_positive`, `out_of_bounds`, `no_such_code`, `not_a_multiple`.
 [[nodiscard]] constexpr result<parallelism> validate(const parallelism& layout) {
   const std::int64_t most = std::int64_t{1} << 20;
   for (const named_fact degree : {named_fact{fact::tensor_parallel, layout.tensor_parallel},
@@ -396,11 +494,22 @@ constexpr failure flaw_of_split(const parallelism& layout, const named_fact& lay
                    named_fact{fact::shard_group, layout.shard_group},
                    named_fact{fact::at_least, 0},
                    named_fact{fact::at_most, most});
-  if (layout.schedule != pipeline_schedule::one_f_one_b && layout.virtual_pipeline > 1)
+  const named_fact schedule{fact::schedule, layout.schedule};
+  const schedule_traits by = traits_of(layout.schedule);
+  const std::int64_t chunks = by.folds ? 2 : 1;
+  if (layout.schedule != pipeline_schedule::one_f_one_b && layout.virtual_pipeline != chunks)
+    return failure(
+        errc::no_such_code,
+        {{fact::virtual_pipeline, layout.virtual_pipeline}, schedule, {fact::takes, chunks}});
+  if (by.runs_both_ways && layout.pipeline_parallel % 2 != 0)
+    return failure(errc::not_a_multiple,
+                   {{fact::pipeline_parallel, layout.pipeline_parallel}, {fact::at_least, 2}});
+  if (by.folds && layout.split.states_ends())
     return failure(errc::no_such_code,
-                   {{fact::virtual_pipeline, layout.virtual_pipeline},
-                    {fact::schedule, layout.schedule},
-                    {fact::takes, 1}});
+                   {{fact::first_stage_layers, layout.split.first_stage_layers},
+                    {fact::last_stage_layers, layout.split.last_stage_layers},
+                    schedule,
+                    {fact::takes, 0}});
   if (const failure why = detail::flaw_of_split(layout); detail::failed(why)) return why;
   return layout;
 }

@@ -284,17 +284,21 @@ constexpr layer_counts layers_with_parameters(const transformer& model,
 /// evenly is dealt out, without padding. Experts that ranks share are whole. The first stage holds
 /// the tables, the last one all that is behind the layers; where a stage other than the first needs
 /// the token table, for a tied head or a decoder behind an encoder, it holds a copy, counted under
-/// `embedding`. Preconditions: `validate` accepts model and layout, and the rank is one of it.
+/// `embedding`. Of a schedule that folds, the first stage has both ends; of one that runs both ways
+/// the two stages of a rank are counted, and one table where they tie. Preconditions: `validate`
+/// accepts model and layout, and the rank is one of it.
 [[nodiscard]] constexpr parameter_counts parameters(const transformer& model,
                                                     const parallelism& layout,
                                                     const model_rank& rank = {}) {
-  const std::int64_t stages = layout.pipeline_parallel;
-  const bool is_first = rank.stage == 0;
-  const bool is_last = rank.stage == stages - 1;
+  bool is_first = false;
+  bool is_last = false;
   detail::parameter_visitor visitor(model, layout, rank);
   layer_counts layers;
   bool starts_decoder = false;
-  for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
+  for (std::int64_t chunk = 0; chunk < chunks_held(layout); ++chunk) {
+    const std::int64_t place = place_of_chunk(layout, rank.stage, chunk);
+    is_first = is_first || place == 0;
+    is_last = is_last || place == chunks_in_all(layout) - 1;
     const layer_range range = layers_of_chunk(layout, model.layers(), rank.stage, chunk);
     layers.add(detail::layers_with_parameters(model, range.first, range.last));
     starts_decoder = starts_decoder || (model.kind == model_kind::encoder_decoder &&

@@ -30,7 +30,13 @@ namespace gpuplan {
     "quick_gelu",                                                                \
     "relu_squared")                                                              \
   X(head_kind, "none", "language_model", "classifier")                           \
-  X(pipeline_schedule, "one_f_one_b", "gpipe", "zero_bubble")                    \
+  X(pipeline_schedule,                                                           \
+    "one_f_one_b",                                                               \
+    "gpipe",                                                                     \
+    "zero_bubble",                                                               \
+    "zero_bubble_v",                                                             \
+    "dual_pipe",                                                                 \
+    "dual_pipe_v")                                                               \
   X(recompute_mode, "none", "selective", "full")                                 \
   X(training, "full", "frozen", "head", "last_layers", "adapters")               \
   X(attention_kernel, "automatic", "flash", "efficient", "math", "eager")        \

@@ -439,12 +439,9 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   if (const auto valid = validate(setup); !valid) return valid.why();
   if (const auto valid = validate(plan); !valid) return valid.why();
   if (const failure why = detail::flaw_of_batch(setup, plan); detail::failed(why)) return why;
-  if (setup.parallelism.virtual_pipeline > 1)
-    if (const failure why = detail::flaw_if_no_multiple(
-            {{fact::accumulation, plan.accumulation}},
-            {fact::pipeline_parallel, setup.parallelism.pipeline_parallel});
-        detail::failed(why))
-      return why;
+  if (const failure why = detail::flaw_of_micro_batches(setup.parallelism, plan.accumulation);
+      detail::failed(why))
+    return why;
   return setup;
 }
 

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <gpuplan/parallelism.hpp>
+#include <gpuplan/replay/sharding/megatron/orders.hpp>
 #include <gpuplan/time/pipeline.hpp>
 
 #include <algorithm>
@@ -477,4 +479,294 @@ TEST_CASE("a longer pass or send never makes a pipeline faster") {
       CHECK(detail::pipeline_time(longer, schedule) >=
             detail::pipeline_time(line, schedule) * (1 - 1e-12));
     }
+}
+
+namespace {
+
+// -- schedules of two chunks of a rank, whose gradients of weights are passes of their own
+
+// ScheduleZBVZeroBubble of torch/distributed/pipelining/schedules.py: warm-up, stable phase and
+// cool-down.
+order zero_bubble_v_order(int ranks, int rank, int count) {
+  order made;
+  int forwards[2] = {0, 0};
+  int backwards[2] = {0, 0};
+  int weights[2] = {0, 0};
+  const auto f = [&](int chunk) { made.push_back({pass::forward, forwards[chunk]++, chunk}); };
+  const auto b = [&](int chunk) { made.push_back({pass::backward, backwards[chunk]++, chunk}); };
+  const auto w = [&](int chunk) { made.push_back({pass::weights, weights[chunk]++, chunk}); };
+  for (int i = 0; i < 2 * (ranks - rank) - 1; ++i) f(0);
+  for (int i = 0; i < rank; ++i) f(1), f(0);
+  for (int i = 0; i < ranks - rank; ++i) f(1), b(1), w(1);
+  while (forwards[1] < forwards[0] || forwards[0] < count) {
+    if (forwards[0] < count) f(0);
+    b(0), w(0), f(1), b(1), w(1);
+  }
+  for (int i = 0; i < rank; ++i) b(0), b(1);
+  for (int i = 0; i < ranks - rank; ++i) b(0), w(0);
+  while (weights[1] < backwards[1]) w(1);
+  while (weights[0] < backwards[0]) w(0);
+  return made;
+}
+// DualPipe.step of deepseek-ai/DualPipe, of `ranks` in one half: a whole backward is two passes.
+order dual_order(int ranks, int rank, int count, bool is_second_half = false) {
+  order made;
+  int forwards[2] = {0, 0};
+  int backwards[2] = {0, 0};
+  std::vector<task> waiting;
+  std::size_t done = 0;
+  const auto f = [&](int phase) {
+    const int chunk = is_second_half ? 1 - phase : phase;
+    made.push_back({pass::forward, forwards[chunk]++, chunk});
+  };
+  const auto w = [&] { made.push_back(waiting[done++]); };
+  const auto b = [&](int phase, bool zero_bubble) {
+    const int chunk = is_second_half ? 1 - phase : phase;
+    const int which = backwards[chunk]++;
+    made.push_back({pass::backward, which, chunk});
+    const task rest{pass::weights, which, chunk};
+    if (zero_bubble)
+      waiting.push_back(rest);
+    else
+      made.push_back(rest);
+  };
+  const int behind = ranks - rank - 1;
+  for (int i = 0; i < 2 * behind; ++i) f(0);
+  for (int i = 0; i < rank + 1; ++i) f(0), f(1);
+  for (int i = 0; i < behind; ++i) b(1, true), w(), f(1);
+  for (int i = 0; i < count - 2 * ranks + rank + 1; ++i) f(0), b(1, false), f(1), b(0, false);
+  for (int i = 0; i < behind; ++i) b(1, false), f(1), b(0, false);
+  bool zero_bubble = false;
+  const int last = rank + 1;
+  for (int i = 0; i < last; ++i) {
+    if (i == last / 2 && rank % 2 == 1) zero_bubble = true;
+    b(1, zero_bubble);
+    if (i == last / 2 && rank % 2 == 0) zero_bubble = true;
+    b(0, zero_bubble);
+  }
+  for (int i = 0; i < behind; ++i) w(), b(0, true);
+  for (int i = 0; i < last; ++i) w();
+  return made;
+}
+// ScheduleInterleavedZeroBubble of one chunk.
+order zero_bubble_order(int stages, int stage, int count) {
+  order made;
+  const int warm_up = std::min(stages - 1 - stage, count);
+  int weights = 0;
+  for (int i = 0; i < warm_up; ++i) made.push_back({pass::forward, i, 0});
+  for (int i = 0; i < count; ++i) {
+    if (warm_up + i < count) made.push_back({pass::forward, warm_up + i, 0});
+    made.push_back({pass::backward, i, 0});
+    if (i >= stage) made.push_back({pass::weights, weights++, 0});
+  }
+  while (weights < count) made.push_back({pass::weights, weights++, 0});
+  return made;
+}
+order order_of(pipeline_schedule schedule, int ranks, int rank, int count) {
+  switch (schedule) {
+    case pipeline_schedule::zero_bubble:
+      return zero_bubble_order(ranks, rank, count);
+    case pipeline_schedule::zero_bubble_v:
+      return zero_bubble_v_order(ranks, rank, count);
+    case pipeline_schedule::dual_pipe: {
+      const bool is_second = rank >= ranks / 2;
+      return dual_order(ranks / 2, is_second ? ranks - 1 - rank : rank, count / 2, is_second);
+    }
+    default:
+      return dual_order(ranks, rank, count);
+  }
+}
+
+constexpr pipeline_schedule two_chunked[] = {
+    pipeline_schedule::zero_bubble_v, pipeline_schedule::dual_pipe, pipeline_schedule::dual_pipe_v};
+parallelism layout_of(pipeline_schedule schedule, int ranks) {
+  parallelism layout;
+  layout.pipeline_parallel = ranks;
+  layout.schedule = schedule;
+  layout.virtual_pipeline = traits_of(schedule).folds ? 2 : 1;
+  return layout;
+}
+
+// A pass starts when its rank is free and what it needs has come: places are the model's chunks one
+// behind the other, and each direction has its own.
+double simulate_places(const parallelism& layout,
+                       int count,
+                       const std::vector<chunk_seconds>& places,
+                       double send) {
+  const auto ranks = static_cast<int>(layout.pipeline_parallel);
+  const auto last = static_cast<int>(places.size()) - 1;
+  const bool both = traits_of(layout.schedule).runs_both_ways;
+  const auto at = [&](int direction, int what, int place, int micro_batch) {
+    return ((static_cast<std::size_t>(direction) * 2 + static_cast<std::size_t>(what)) *
+                places.size() +
+            static_cast<std::size_t>(place)) *
+               static_cast<std::size_t>(count) +
+           static_cast<std::size_t>(micro_batch);
+  };
+  std::vector<double> ends(at(2, 0, 0, 0), -1);
+  std::vector<int> rank_of(2 * places.size());
+  std::vector<order> orders;
+  for (int rank = 0; rank < ranks; ++rank) {
+    orders.push_back(order_of(layout.schedule, ranks, rank, count));
+    for (int chunk = 0; chunk < 2; ++chunk) {
+      const auto place = static_cast<std::size_t>(place_of_chunk(layout, rank, chunk));
+      rank_of[(both && chunk == 1 ? places.size() : 0) + place] = rank;
+    }
+  }
+  std::vector<std::size_t> next(orders.size(), 0);
+  std::vector<double> free_at(orders.size(), 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      for (; next[r] < orders[r].size(); ++next[r]) {
+        const task& one = orders[r][next[r]];
+        const int direction = both ? one.chunk : 0;
+        const auto place = static_cast<int>(place_of_chunk(layout, rank, one.chunk));
+        const chunk_seconds& takes = places[static_cast<std::size_t>(place)];
+        const auto sent = [&](int what, int from) {
+          const double end = ends[at(direction, what, from, one.micro_batch)];
+          const bool is_here = rank_of[static_cast<std::size_t>(direction) * places.size() +
+                                       static_cast<std::size_t>(from)] == rank;
+          return end < 0 || is_here ? end : end + send;
+        };
+        double ready = 0;
+        if (one.what == pass::forward && place > 0) ready = sent(0, place - 1);
+        if (one.what == pass::backward) {
+          const double own = ends[at(direction, 0, place, one.micro_batch)];
+          const double behind = place == last ? own : sent(1, place + 1);
+          ready = own < 0 || behind < 0 ? -1 : std::max(own, behind);
+        }
+        if (ready < 0) break;
+        free_at[r] = std::max(ready, free_at[r]) + (one.what == pass::forward    ? takes.forward
+                                                    : one.what == pass::backward ? takes.backward
+                                                                                 : takes.weights);
+        if (one.what != pass::weights)
+          ends[at(direction, one.what == pass::forward ? 0 : 1, place, one.micro_batch)] =
+              free_at[r];
+        moved = true;
+      }
+    }
+  }
+  for (std::size_t r = 0; r < orders.size(); ++r) REQUIRE(next[r] == orders[r].size());
+  return *std::max_element(free_at.begin(), free_at.end());
+}
+
+// How many micro-batches of a chunk are on their way at most, until their backward.
+int most_on_their_way(const order& passes) {
+  int now = 0;
+  int most = 0;
+  for (const task& one : passes) {
+    if (one.what == pass::forward) most = std::max(most, ++now);
+    if (one.what == pass::backward) --now;
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("the replay does passes in the order of PyTorch and of DeepSeek") {
+  for (const auto schedule : {pipeline_schedule::zero_bubble,
+                              pipeline_schedule::zero_bubble_v,
+                              pipeline_schedule::dual_pipe,
+                              pipeline_schedule::dual_pipe_v})
+    for (int ranks = 2; ranks <= 8; ranks += 2) {
+      const parallelism layout = layout_of(schedule, ranks);
+      for (int count = 2 * ranks; count <= 4 * ranks; count += 2)
+        for (int rank = 0; rank < ranks; ++rank) {
+          const order wanted = order_of(schedule, ranks, rank, count);
+          const eager::pass_order made(layout, rank, count);
+          std::size_t at = 0;
+          for (int i = 0; i < made.size(); ++i) {
+            const eager::stage_pass& one = made[i];
+            const auto is = [&](pass what) {
+              REQUIRE(at < wanted.size());
+              const task& next = wanted[at++];
+              CHECK(next.what == what);
+              CHECK(next.chunk == one.chunk);
+              CHECK(next.micro_batch == one.micro_batch);
+            };
+            if (one.what == eager::pass_kind::forward) is(pass::forward);
+            if (one.what == eager::pass_kind::of_weights) is(pass::weights);
+            if (one.what == eager::pass_kind::of_input || one.what == eager::pass_kind::backward)
+              is(pass::backward);
+            if (one.what == eager::pass_kind::backward) is(pass::weights);
+          }
+          CHECK(at == wanted.size());
+        }
+    }
+}
+
+TEST_CASE("as many micro-batches are on their way as the papers say") {
+  for (int ranks = 2; ranks <= 8; ranks += 2)
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int count = 4 * ranks;
+      const auto most = [&](pipeline_schedule schedule) {
+        return most_on_their_way(order_of(schedule, ranks, rank, count));
+      };
+      CHECK(most(pipeline_schedule::zero_bubble_v) == 2 * ranks);  // of half a stage
+      CHECK(most(pipeline_schedule::dual_pipe) == ranks + 1);
+      CHECK(most(pipeline_schedule::dual_pipe_v) == 2 * ranks + 1);
+      CHECK(most(pipeline_schedule::zero_bubble) == ranks - rank);
+    }
+}
+
+TEST_CASE("folded pipelines, and those that run both ways, are near their simulation") {
+  std::mt19937 random(20261127);
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  const auto whole = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  for (const pipeline_schedule schedule : two_chunked)
+    for (const bool uneven : {false, true})
+      for (const bool sends : {false, true}) {
+        double mean = 0;
+        double worst = 0;
+        const int runs = 400;
+        for (int i = 0; i < runs; ++i) {
+          const bool both = traits_of(schedule).runs_both_ways;
+          const int ranks = both ? 2 * whole(1, 5) : whole(2, 8);
+          const parallelism layout = layout_of(schedule, ranks);
+          const int count = 2 * ranks + 2 * whole(0, 2 * ranks);
+          const double weights = real(0.6, 1);
+          const chunk_seconds plain{1, real(0.9, 1.3), weights};
+          const auto stretched = [&](double by) {
+            return chunk_seconds{by * plain.forward, by * plain.backward, by * plain.weights};
+          };
+          std::vector<chunk_seconds> places(static_cast<std::size_t>(both ? ranks : 2 * ranks),
+                                            plain);
+          if (uneven) {
+            places.front() = stretched(1 + real(-0.1, 0.1));
+            places.back() = stretched(1 + real(-0.3, 1.2));
+          }
+          const double send = sends ? real(0, 0.1) : 0;
+          const auto sum = [&](std::initializer_list<chunk_seconds> of, double share) {
+            stage_seconds made;
+            for (const chunk_seconds& one : of) {
+              made.forward += share * one.forward;
+              made.backward += share * (one.backward + one.weights);
+              made.weights += share * one.weights;
+            }
+            return made;
+          };
+          pipeline_seconds line;
+          line.stages = ranks;
+          line.micro_batches = count;
+          line.chunks = layout.virtual_pipeline;
+          line.send = send;
+          const double share = both ? 0.5 : 1;
+          line.first = sum({places.front(), places.back()}, share);
+          line.middle = sum({plain, plain}, share);
+          line.last = both ? line.first : line.middle;
+          const double simulated = simulate_places(layout, count, places, send);
+          const double off = std::abs(1 - detail::pipeline_time(line, schedule) / simulated);
+          mean += off / runs;
+          worst = std::max(worst, off);
+        }
+        INFO("schedule ", static_cast<int>(schedule), ", mean ", mean, ", worst ", worst);
+        CHECK(mean < 0.007);
+        CHECK(worst < 0.04);
+      }
 }

@@ -142,8 +142,11 @@ choices choices_of(const arguments& given, const training_setup& setup, std::int
       const known<training_setup> chosen = in_precision(code, name);
       if (!chosen) continue;
       is_there = true;
-      all.setups.push_back(*chosen);
-      all.precisions.push_back(name);
+      for (const pipeline_schedule schedule : setups::schedules_of(*chosen, given.schedule)) {
+        all.setups.push_back(*chosen);
+        all.setups.back().parallelism.schedule = schedule;
+        all.precisions.push_back(name);
+      }
     }
     if (is_there) continue;
     const known<precision_recipe> recipe =
@@ -242,6 +245,10 @@ void add_options(CLI::App& app, arguments& to) {
   add("--tensor-parallel", to.tensor_parallel, 1, most, "GPUs that share each layer");
   add("--pipeline-parallel", to.pipeline_parallel, 1, most, "Stages of layers");
   add("--virtual-pipeline", to.virtual_pipeline, 1, most, "Chunks of layers of a stage");
+  setups::add_schedule_option(app,
+                              "In which order stages pass micro-batches",
+                              [&to](pipeline_schedule is) { to.schedule = is; })
+      ->group(choose);
   add("--context-parallel", to.context_parallel, 1, most, "GPUs that share each sequence");
   add("--expert-parallel", to.expert_parallel, 1, most, "GPUs that share the experts");
   add("--zero", to.zero_stage, 0, 3, "ZeRO stage: 0 to 3");
@@ -418,6 +425,7 @@ std::string in_words(const training_plan& plan) {
   degree("p", layout.pipeline_parallel);
   if (layout.pipeline_parallel > 1) words += split_in_letters(layout.split);
   degree("v", layout.virtual_pipeline);
+  if (layout.schedule != pipeline_schedule::one_f_one_b) add(setups::in_words(layout.schedule));
   if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
   return words.empty() ? "replicas" : words;
 }

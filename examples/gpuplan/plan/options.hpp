@@ -40,6 +40,7 @@ struct arguments {
   gpuplan::known<gpuplan::range<std::int64_t>> tensor_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> pipeline_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> virtual_pipeline{};
+  gpuplan::known<gpuplan::pipeline_schedule> schedule{};  // absent: all that the code offers
   gpuplan::known<gpuplan::range<std::int64_t>> context_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> expert_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> zero_stage{};

@@ -47,6 +47,7 @@ bytes asked_memory::required(const fullest_stage_memory& model, const batch_plan
                                 layout.tensor_parallel,
                                 layout.pipeline_parallel,
                                 layout.virtual_pipeline,
+                                static_cast<std::int64_t>(layout.schedule),
                                 layout.split.embedding_layers,
                                 layout.split.head_layers,
                                 layout.split.first_stage_layers,

@@ -24,7 +24,7 @@ struct pipeline_task {
 /// what it needs has come. What the first stage takes more than the middle ones belongs to its
 /// first chunk, what the last one takes more to its last: the last of all tasks ends at
 /// `detail::pipeline_time`, as exactly as that is. Preconditions: those of `pipeline_time`; the
-/// schedule is not `zero_bubble`.
+/// schedule defers no gradients of weights.
 [[nodiscard]] std::vector<pipeline_task> tasks_of(const gpuplan::detail::pipeline_seconds& line,
                                                   gpuplan::pipeline_schedule schedule);
 

@@ -92,6 +92,13 @@ constexpr word<reference_model> references[] = {
      reference_model::without_adapters},
     {"precomputed", "precomputed log-probabilities", reference_model::precomputed},
 };
+constexpr word<pipeline_schedule> schedules[] = {
+    {"1f1b", "", pipeline_schedule::one_f_one_b},
+    {"zero-bubble", "zero-bubble", pipeline_schedule::zero_bubble},
+    {"zero-bubble-v", "zero-bubble V", pipeline_schedule::zero_bubble_v},
+    {"dualpipe", "DualPipe", pipeline_schedule::dual_pipe},
+    {"dualpipev", "DualPipeV", pipeline_schedule::dual_pipe_v},
+};
 constexpr word<attention_kernel> attentions[] = {
     {"automatic", "", attention_kernel::automatic},
     {"flash", "FlashAttention", attention_kernel::flash},
@@ -500,6 +507,14 @@ void add_setup_options(CLI::App& app, arguments& to) {
   add_degree(app, "--pipeline-parallel", layout.pipeline_parallel, "Stages of layers", group);
   add_degree(
       app, "--virtual-pipeline", layout.virtual_pipeline, "Chunks of layers of a stage", group);
+  add_schedule_option(app,
+                      "In which order stages pass micro-batches (default: 1f1b; interleaved where "
+                      "there are chunks)",
+                      [&layout](pipeline_schedule is) {
+                        layout.schedule = is;
+                        if (traits_of(is).folds) layout.virtual_pipeline = 2;
+                      })
+      ->group(group);
   add_degree(
       app, "--context-parallel", layout.context_parallel, "GPUs that share each sequence", group);
   add_degree(
@@ -521,6 +536,20 @@ std::vector<std::string> precision_names() {
   for (const engine_precision& one : engine_precisions) names.emplace_back(one.name);
   return names;
 }
+CLI::Option* add_schedule_option(CLI::App& app,
+                                 const char* what,
+                                 std::function<void(pipeline_schedule)> set) {
+  return add_words<pipeline_schedule>(app, "--pipeline-schedule", what, schedules, std::move(set));
+}
+std::vector<pipeline_schedule> schedules_of(const training_setup& setup,
+                                            const known<pipeline_schedule>& asked) {
+  if (asked) return {*asked};
+  std::vector<pipeline_schedule> all;
+  for (const word<pipeline_schedule>& one : schedules)
+    if (setup.framework.engine.schedules.has(one.is)) all.push_back(one.is);
+  return all;
+}
+std::string in_words(pipeline_schedule schedule) { return said(schedules, schedule); }
 std::vector<std::string> recompute_names() { return names_of(recomputes); }
 std::vector<std::string> sharding_names() { return names_of(shardings); }
 const engine_class* sharding_named(const std::string& name) {
@@ -778,7 +807,9 @@ std::string method_in_words(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
   add_degree("tensor-parallel ", layout.tensor_parallel);
   add_degree("pipeline-parallel ", layout.pipeline_parallel);
-  add_degree("virtual-pipeline ", layout.virtual_pipeline);
+  const std::string schedule = said(schedules, layout.schedule);
+  if (schedule.empty()) add_degree("virtual-pipeline ", layout.virtual_pipeline);
+  add(schedule);
   if (layout.pipeline_parallel > 1) add(in_words(layout.split));
   add_degree("context-parallel ", layout.context_parallel);
   add_degree("expert-parallel ", layout.expert_parallel);

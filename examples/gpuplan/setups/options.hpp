@@ -7,10 +7,12 @@
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/trainer/training_config.hpp>
 #include <gpuplan/known.hpp>
+#include <gpuplan/parallelism.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,7 +22,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace setups {
 
@@ -66,6 +69,15 @@ void add_setup_options(CLI::App& app, arguments& to);
 /// The words of `--precision`, `--recompute`, `--sharding` and `--framework`.
 [[nodiscard]] std::vector<std::string> precision_names();
 [[nodiscard]] std::vector<std::string> recompute_names();
+/// `--pipeline-schedule`.
+CLI::Option* add_schedule_option(CLI::App& app,
+                                 const char* what,
+                                 std::function<void(gpuplan::pipeline_schedule)> set);
+/// The one asked for, else all that the code offers.
+[[nodiscard]] std::vector<gpuplan::pipeline_schedule> schedules_of(
+    const gpuplan::training_setup& setup, const gpuplan::known<gpuplan::pipeline_schedule>& asked);
+/// Empty of 1F1B.
+[[nodiscard]] std::string in_words(gpuplan::pipeline_schedule schedule);
 [[nodiscard]] std::vector<std::string> sharding_names();
 /// The engine of a word of `--sharding`; null where it is none.
 [[nodiscard]] const gpuplan::engine_class* sharding_named(const std::string& name);

@@ -179,9 +179,10 @@ timeline of_schedule(const std::string& option, const runs::stated_step& of) {
   if (stages > most_stages)
     throw guides::bad_request(option + ": --pipeline-parallel " + std::to_string(stages) +
                               ": at most " + std::to_string(most_stages) + " stages are drawn");
-  if (layout.schedule == pipeline_schedule::zero_bubble)
+  if (traits_of(layout.schedule).defers_weights)
     throw guides::bad_request(option +
-                              ": the zero-bubble schedule is not drawn; GPipe and 1F1B are");
+                              ": schedules that put off gradients of weights are not drawn; GPipe "
+                              "and 1F1B are");
   check_count(option,
               2.0 * static_cast<double>(stages * layout.virtual_pipeline) *
                   static_cast<double>(of.plan.accumulation));

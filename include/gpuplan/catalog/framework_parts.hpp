@@ -27,6 +27,12 @@ inline constexpr engine megatron_deepspeed{.is = &engine_classes::deepspeed,
                                                     .renews_gradients = true}};
 /// Megatron-Core's schedules and distributed optimizer.
 inline constexpr engine megatron{.is = &engine_classes::megatron};
+/// The same with the schedules of sail-sg's zero-bubble-pipeline-parallelism,
+inline constexpr engine zero_bubble{.is = &engine_classes::megatron,
+                                    .schedules = {.zero_bubble = true, .zero_bubble_v = true}};
+/// and of deepseek-ai/DualPipe.
+inline constexpr engine dual_pipe{.is = &engine_classes::megatron,
+                                  .schedules = {.dual_pipe = true, .dual_pipe_v = true}};
 
 }  // namespace engines
 

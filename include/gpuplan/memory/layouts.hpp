@@ -28,8 +28,10 @@ constexpr bool may_be_fullest(const training_setup& setup, std::int64_t stage) {
   const parallelism& layout = setup.parallelism;
   const std::int64_t stages = layout.pipeline_parallel;
   if (stage < 2 || stage == stages - 1) return true;
+  // Later stages have fewer micro-batches on their way, of more the gradients of weights to come.
+  if (traits_of(layout.schedule).defers_weights && stage == stages - 2) return true;
   const auto is_like = [&](std::int64_t other) {
-    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
+    for (std::int64_t chunk = 0; chunk < chunks_held(layout); ++chunk) {
       const layer_range here = layers_of_chunk(layout, model.layers(), stage, chunk);
       const layer_range there = layers_of_chunk(layout, model.layers(), other, chunk);
       if (here.size() != there.size()) return false;
@@ -345,7 +347,7 @@ struct transformer_memory_of {
                    (moe.num_experts / layout.expert_parallel);
     held.shared_experts =
         mixtures * matrices * width * (moe.shared_expert_intermediate_size / ranks);
-    const bool has_head = stage == layout.pipeline_parallel - 1;
+    const bool has_head = holds_last_chunk(layout, stage);
     if (has_head && (stage != 0 || !model.has_tied_head()))
       held.head = model.vocab_size / ranks * width;
     return held;
@@ -365,7 +367,7 @@ struct transformer_memory_of {
         has_mixtures ? model.moe.moe_intermediate_size : model.intermediate_size / ranks;
     const std::int64_t rows = model.gated_mlp ? 2 * inner : inner;
     const std::int64_t vocabulary = model.vocab_size / ranks;
-    const bool has_head = stage == setup.parallelism.pipeline_parallel - 1 && vocabulary != rows;
+    const bool has_head = holds_last_chunk(setup.parallelism, stage) && vocabulary != rows;
     return 2 * of(width) * of(rows + inner + (has_head ? vocabulary : 0));
   }
   // No fewer than a stage's norms and biases.
@@ -394,7 +396,8 @@ struct transformer_memory_of {
                                    std::int64_t others,
                                    std::int64_t experts) {
     const parallelism& layout = setup.parallelism;
-    const std::int64_t ranks = plan.data_parallel * layout.context_parallel;
+    const std::int64_t copies = traits_of(layout.schedule).runs_both_ways ? 2 : 1;
+    const std::int64_t ranks = copies * plan.data_parallel * layout.context_parallel;
     const bool shares = layout.zero_stage != 0;
     // Experts' states are shared by the ranks that have them, and are stepped apart.
     const double of_experts =
@@ -430,12 +433,12 @@ struct transformer_memory_of {
                                         std::int64_t stage) {
     const parallelism& layout = setup.parallelism;
     const transformer& model = setup.model;
-    const std::int64_t stages = layout.pipeline_parallel;
     const bool is_again = setup.recompute == recompute_mode::full;
     const bool is_known = setup.recompute_span == 1 && setup.recompute_layers == 0;
-    const double logits = stage == stages - 1 ? 2 * tokens_of(setup, plan.micro_batch) *
-                                                    of(model.vocab_size / layout.tensor_parallel)
-                                              : 0;
+    const double logits =
+        holds_last_chunk(layout, stage)
+            ? 2 * tokens_of(setup, plan.micro_batch) * of(model.vocab_size / layout.tensor_parallel)
+            : 0;
     if (is_again && !is_known) return logits;
     if (setup.offloads != offloaded_activations{}) return logits;
     const auto kept_of = [&](layer_kind kind) {
@@ -549,12 +552,16 @@ struct transformer_memory_of {
   }
   // A stage has as many micro-batches under way as there are stages from it on; interleaved, those
   // of all chunks but the last for as many as there are stages, and of the last for twice as many
-  // as are behind it, and one (schedules.py of Megatron-Core).
+  // as are behind it, and one (schedules.py of Megatron-Core). Where a pipeline folds or runs both
+  // ways all are full.
   static constexpr std::int64_t chunks_on_their_way(const parallelism& layout,
                                                     std::int64_t stage,
                                                     std::int64_t accumulation) {
     const std::int64_t stages = layout.pipeline_parallel;
     const std::int64_t chunks = layout.virtual_pipeline;
+    if (layout.schedule == pipeline_schedule::zero_bubble_v) return 2 * stages;
+    if (layout.schedule == pipeline_schedule::dual_pipe) return stages + 1;
+    if (layout.schedule == pipeline_schedule::dual_pipe_v) return 2 * stages + 1;
     const std::int64_t behind = stages - 1 - stage;
     const std::int64_t most = chunks > 1 ? (chunks - 1) * stages + 2 * behind + 1 : behind + 1;
     return accumulation * chunks < most ? accumulation * chunks : most;

@@ -203,6 +203,14 @@ constexpr profiled_counts profiled_counts_of(const training_setup& setup,
     return counts;
   }
   counts.goes_on = true;
+  if (traits_of(setup.parallelism.schedule).defers_weights) {
+    const micro_batch_rule taken = micro_batches_of(setup.parallelism);
+    const std::int64_t full = taken.least > 1 ? taken.least : 2 * stages;
+    if (taken.least == 1)
+      for (const std::int64_t count : {std::int64_t{1}, stages}) counts.add(count);
+    for (std::int64_t more = 0; more < 3; ++more) counts.add(full + more * taken.multiple_of);
+    return counts;
+  }
   if (setup.parallelism.virtual_pipeline > 1) {
     for (const std::int64_t rounds : {1, 2, 3, 4}) counts.add(rounds * stages);
     return counts;

@@ -415,13 +415,23 @@ constexpr repetition repeated_layers(const training_setup& setup, const batch_pl
 }
 
 // Micro-batches of a step. There is a first, one between, and a last; a stage holds one for each
-// stage from it on. Megatron-Core's last stage notes the loss of each.
+// stage from it on. Megatron-Core's last stage notes the loss of each. Where gradients of weights
+// wait, twice as many micro-batches as stages fill a pipeline.
 constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t all = plan.accumulation;
   if (!setup.framework.layers().is_pipelined) return {all < 3 ? all : 3, 1, 0};
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
   const bool in_turns = setup.parallelism.virtual_pipeline > 1;
   const std::int64_t period = in_turns ? stages : 1;
+  const micro_batch_rule taken = micro_batches_of(setup.parallelism);
+  if (traits_of(setup.parallelism.schedule).defers_weights) {
+    const std::int64_t few = (2 * stages + 2) / taken.multiple_of * taken.multiple_of;
+    if (all <= few + taken.multiple_of) return {all, taken.multiple_of, 0};
+    const bool notes = holds_last_chunk(setup.parallelism, setup.place.stage);
+    return {few + (all - few) % taken.multiple_of,
+            taken.multiple_of,
+            notes ? (all - few) / taken.multiple_of : 0};
+  }
   const std::int64_t on_their_way = stages - setup.place.stage;
   const std::int64_t fewer = (in_turns ? 3 * stages : on_their_way + 2) + all % period;
   if (all <= fewer + period) return {all, period, 0};

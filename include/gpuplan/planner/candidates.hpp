@@ -4,6 +4,7 @@
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/detail/math.hpp>
+#include <gpuplan/parallelism.hpp>
 #include <gpuplan/planner/request.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/time/step_line.hpp>
@@ -59,11 +60,18 @@ struct accumulations {
   }
 };
 
+// Of a schedule that goes through such numbers of micro-batches.
+constexpr std::int64_t least_of(const micro_batch_rule& rule) {
+  return ceil_div(rule.least, rule.multiple_of) * rule.multiple_of;
+}
 constexpr accumulations accumulations_for(const range<std::int64_t>& effective_batch,
                                           std::int64_t samples_at_once,
-                                          std::int64_t unit) {
+                                          const micro_batch_rule& rule) {
+  const std::int64_t unit = rule.multiple_of;
   const std::int64_t each = samples_at_once * unit;
-  return {ceil_div(effective_batch.low(), each) * unit, effective_batch.high() / each * unit, unit};
+  const std::int64_t low = ceil_div(effective_batch.low(), each) * unit;
+  const std::int64_t least = least_of(rule);
+  return {low < least ? least : low, effective_batch.high() / each * unit, unit};
 }
 
 // A group, the accumulations that are left of it, and what none of its plans is below.

@@ -390,9 +390,14 @@ constexpr void for_each_size(const plan_domain& domain,
     if (space.data_parallel && data_parallel < space.data_parallel->low()) continue;
     if (failed(flaw_of_batch(setup, {b, data_parallel, 1}))) continue;
     const std::int64_t samples = b * data_parallel;
-    allowed_batches batches{.plain = accumulations_for(batch, samples, 1).in(space.accumulation)};
-    if (pipeline.in_chunks != 0)
-      batches.in_chunks = accumulations_for(batch, samples, pipeline.stages).in(space.accumulation);
+    const auto allowed = [&](std::int64_t chunks) {
+      parallelism ranks = setup.parallelism;
+      ranks.pipeline_parallel = pipeline.stages;
+      ranks.virtual_pipeline = chunks;
+      return accumulations_for(batch, samples, micro_batches_of(ranks)).in(space.accumulation);
+    };
+    allowed_batches batches{.plain = allowed(1)};
+    if (pipeline.in_chunks != 0) batches.in_chunks = allowed(2);
     if (batches.plans(pipeline) != 0) visit(many, batches);
   }
 }

@@ -255,7 +255,8 @@ class plan_search {
                               std::int64_t b,
                               const pipeline_layouts& pipeline) const {
       candidate.group.micro_batch = b;
-      candidate.allowed.low = candidate.allowed.high = candidate.allowed.unit;
+      const std::int64_t least = least_of(micro_batches_of(setup.parallelism));
+      candidate.allowed.low = candidate.allowed.high = least;
       refine(candidate, setup, pipeline.held);
       return candidate.bound == infinity;
     }

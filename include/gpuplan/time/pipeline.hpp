@@ -15,11 +15,12 @@ namespace gpuplan {
 struct stage_time {
   duration forward{};
   duration backward{};  // with what it recomputes
-  duration weights{};   // of it, the gradients of the weights: `zero_bubble` alone asks
+  duration weights{};   // of it, the gradients of the weights: schedules that defer them ask
 };
 
 /// Stages that pass micro-batches on. All but the first, which has the embedding, and the last,
-/// which has the head, are alike.
+/// which has the head, are alike. Of a schedule that folds the first has both ends; of one that
+/// runs both ways a rank's time is the mean of its two stages', and first and last have both ends.
 struct stage_line {
   std::int64_t stages = 1;
   std::int64_t micro_batches = 1;
@@ -248,6 +249,49 @@ struct pipeline_seconds {
   return longest;
 }
 
+// ZB-V and DualPipeV, in the fixed orders of PyTorch: `ranks` have two chunks each, of whose passes
+// `chunk` is one without ends. The first rank has both, and so waits less where it works longer.
+struct folded_line {
+  std::int64_t ranks = 1;
+  double micro_batches = 1;
+  stage_seconds chunk{};
+  double first = 0;    // of a micro-batch: what the first rank works,
+  double weights = 0;  // and its gradients of weights beyond two chunks'
+  double send = 0;
+};
+[[nodiscard]] constexpr double folded(const folded_line& line, bool is_dual) {
+  const double busy = line.micro_batches * line.first;
+  if (line.ranks == 1) return busy;
+  const auto others = static_cast<double>(line.ranks - 1);
+  const auto& [forward, backward, weights] = line.chunk;
+  const double of_input = backward - weights;
+  const double middle = line.micro_batches * 2 * line.chunk.both();
+  if (is_dual) {
+    // Gradients of inputs come back over all ranks, while each has those of weights to fill with.
+    const double back = others * larger_of(0, of_input - weights);
+    return larger_of(middle + others * (forward + 3 * line.send) + back,
+                     busy + others * 4 * line.send + back);
+  }
+  const double longer = larger_of(forward, of_input) + 2 * line.send;
+  return larger_of(
+      middle + others * longer,
+      busy + larger_of(0, (others - 1) * weights - line.weights) + others * 3 * line.send);
+}
+[[nodiscard]] constexpr double folded(const pipeline_seconds& line, pipeline_schedule schedule) {
+  // Two interlocked pipelines of half the ranks and micro-batches are one that runs both ways.
+  const bool runs_both_ways = schedule == pipeline_schedule::dual_pipe;
+  const double share = runs_both_ways ? 2 : 1;
+  const stage_seconds& plain = line.stages > (runs_both_ways ? 3 : 2) ? line.middle : line.last;
+  return folded(
+      {.ranks = line.stages / (runs_both_ways ? 2 : 1),
+       .micro_batches = static_cast<double>(line.micro_batches) / share,
+       .chunk = {share / 2 * plain.forward, share / 2 * plain.backward, share / 2 * plain.weights},
+       .first = share * line.first.both(),
+       .weights = share * (line.first.weights - plain.weights),
+       .send = line.send},
+      schedule != pipeline_schedule::zero_bubble_v);
+}
+
 [[nodiscard]] constexpr stage_seconds seconds_of(const stage_time& stage) {
   return {stage.forward.value(), stage.backward.value(), stage.weights.value()};
 }
@@ -268,6 +312,10 @@ struct pipeline_seconds {
       return gpipe(line);
     case pipeline_schedule::zero_bubble:
       return zero_bubble(line);
+    case pipeline_schedule::zero_bubble_v:
+    case pipeline_schedule::dual_pipe:
+    case pipeline_schedule::dual_pipe_v:
+      return folded(line, schedule);
     default:
       return interleaved(line);  // 1F1B where a stage is one chunk
   }
@@ -278,12 +326,17 @@ struct pipeline_seconds {
 /// From the first forward to the last backward. Of m micro-batches on p like stages of f forward
 /// and b backward, without sends: (m + p - 1) (f + b); interleaved in v chunks, (m + (p - 1) / v)
 /// (f + b); of ZB-H1 with w of b for weights, m (f + b) + (p - 1) (f + b - 2 w) where w is less
-/// than b - w. Beside event simulations of the schedules, with ends from half to almost twice the
-/// middle (thousands of random pipelines, tests/run_time/pipeline_schedules.cpp), GPipe is exact,
-/// and 1F1B without sends. Else the forms are of the longest of some paths and so below: 1F1B by
-/// 0.001 % in the mean and 0.3 % at most, interleaved by 0.4 % and 7 %, zero-bubble by 1.2 % and 6
-/// %, and up to 1 % above where an end is short. Preconditions: numbers of at least 1, times not
-/// negative, interleaved micro-batches a multiple of `stages`.
+/// than b - w; of ZB-V, with f and b of a stage's two chunks and w of one, m (f + b) + (p - 1)
+/// max(f / 2, b / 2 - w); of DualPipeV, m (f + b) + (p - 1) (f / 2 + max(0, b / 2 - 2 w)); of
+/// DualPipe, m (f + b) + (p / 2 - 1) (f + max(0, b - 2 w)), which with passes one behind the other
+/// waits less than its README's bound of (p / 2 - 1) (F&B + B - 3 W) for two at once. Beside event
+/// simulations of the schedules, with ends from half to almost twice the middle (thousands of
+/// random pipelines, tests/run_time/pipeline_schedules.cpp), GPipe is exact, and 1F1B without
+/// sends. Else the forms are of the longest of some paths and so below: 1F1B by 0.001 % in the mean
+/// and 0.3 % at most, interleaved by 0.4 % and 7 %, zero-bubble by 1.2 % and 6
+/// %, and up to 1 % above where an end is short; the others are off by 0.7 % in the mean and 4 % at
+/// most, either way. Preconditions: numbers of at least 1, times not negative, micro-batches as
+/// `micro_batches_of` has them, stages even where the schedule runs both ways.
 [[nodiscard]] constexpr duration pipeline_time(const stage_line& line, pipeline_schedule schedule) {
   return duration::from_value(detail::pipeline_time(detail::seconds_of(line), schedule));
 }

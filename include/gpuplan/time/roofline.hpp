@@ -268,10 +268,9 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
     return failure(errc::out_of_bounds,
                    named_fact{fact::devices, ranks.value},
                    named_fact{fact::at_most, most});
-  if (layout.virtual_pipeline > 1 && plan.accumulation % layout.pipeline_parallel != 0)
-    return failure(errc::not_a_multiple,
-                   named_fact{fact::accumulation, plan.accumulation},
-                   named_fact{fact::pipeline_parallel, layout.pipeline_parallel});
+  if (const failure why = detail::flaw_of_micro_batches(layout, plan.accumulation);
+      detail::failed(why))
+    return why;
   return plan;
 }
 
@@ -347,8 +346,7 @@ class step_composer {
         costs_.host_per_rank > duration{} && communication_.stages_cross_nodes(stages);
     for (std::int64_t stage = 0; stage < stages;) {
       const std::int64_t alike = stages_alike(stage);
-      const micro_batch_time here =
-          of_stage(mix_of_stage(stage), stage == 0, stage == stages - 1, crosses);
+      const micro_batch_time here = of_rank(stage, crosses);
       const bool is_end = stage == 0 || stage == stages - 1;
       const double stopped = (stops + (is_end ? 1 : 2) * stall) * chunks;
       if (here.total() + 2 * stopped >= found.busy.total() + found.point_to_point) {
@@ -372,7 +370,7 @@ class step_composer {
     if (stages <= 2) {
       found.work.slack = 0;
       // two interleaved stages: what one without ends takes, of as many layers as either has
-      if (chunks > 1) {
+      if (chunks > 1 && !traits_of(layout_.schedule).folds) {
         const std::int64_t all = setup_.model.layers();
         const bool is_second = layers_of_stage(layout_, all, 1) > layers_of_stage(layout_, all, 0);
         const layer_mix layers = mix_of_stage(is_second ? 1 : 0, false);
@@ -414,8 +412,7 @@ class step_composer {
     const std::int64_t stages = layout_.pipeline_parallel;
     double most = 0;
     for (std::int64_t stage = 0; stage < stages;) {
-      most =
-          larger_of(most, of_stage(mix_of_stage(stage), stage == 0, stage == stages - 1).total());
+      most = larger_of(most, of_rank(stage).total());
       stage += stages_alike(stage);
     }
     return most;
@@ -660,7 +657,7 @@ class step_composer {
   // Of all chunks of a stage; `has_end`: with what is behind the last one's.
   constexpr layer_mix mix_of_stage(std::int64_t stage, bool has_end = true) const {
     const std::int64_t layers = setup_.model.layers();
-    const bool is_last = has_end && stage == layout_.pipeline_parallel - 1;
+    const bool is_last = has_end && has_head(stage);
     layer_mix mix;
     if (layers_are_alike_ && setup_.model.mtp_layers == 0) {
       const std::int64_t here = layers_of_stage(layout_, layers, stage);
@@ -672,6 +669,17 @@ class step_composer {
           is_last && chunk == layout_.virtual_pipeline - 1,
           mix);
     return mix;
+  }
+  constexpr bool has_head(std::int64_t stage) const {
+    return stage == (traits_of(layout_.schedule).folds ? 0 : layout_.pipeline_parallel - 1);
+  }
+  // A micro-batch on a pipeline's rank: of one that has two stages, the mean of both.
+  constexpr micro_batch_time of_rank(std::int64_t stage, bool crosses = false) const {
+    const auto of = [&](std::int64_t which) {
+      return of_stage(mix_of_stage(which), which == 0, has_head(which), crosses);
+    };
+    if (!traits_of(layout_.schedule).runs_both_ways) return of(stage);
+    return 0.5 * (of(stage) + of(layout_.pipeline_parallel - 1 - stage));
   }
   // `visit(kind, windowed, before, layers)` of those that there are.
   template <class Visit>

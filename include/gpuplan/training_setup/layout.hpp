@@ -204,6 +204,31 @@ constexpr failure flaw_of_sequence(const training_setup& setup) {
                              {{fact::tokens_of_context_rank, setup.sequence_length / context}});
 }
 
+// What an engine offers beside 1F1B, of stages and by layers whose gradients of weights wait.
+constexpr failure flaw_of_schedule(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  if (layout.schedule == pipeline_schedule::one_f_one_b) return {};
+  const engine& by = setup.framework.engine;
+  const named_fact schedule{fact::schedule, layout.schedule};
+  const named_fact one_by_one{fact::takes, pipeline_schedule::one_f_one_b};
+  if (layout.pipeline_parallel == 1)
+    return without_code(
+        {schedule, {fact::pipeline_parallel, layout.pipeline_parallel}, one_by_one});
+  if (!by.is->defers_weights || !by.schedules.has(layout.schedule)) {
+    failure why = without_code({schedule, {fact::sharding, by.is->name}, one_by_one});
+    for (const auto other : {pipeline_schedule::zero_bubble,
+                             pipeline_schedule::zero_bubble_v,
+                             pipeline_schedule::dual_pipe,
+                             pipeline_schedule::dual_pipe_v})
+      if (by.is->defers_weights && by.schedules.has(other))
+        why.facts[why.count++] = {fact::takes, other};
+    return why;
+  }
+  // What waits of these is not known.
+  return flaw_if_any(
+      {{fact::trains, setup.trains.what}, {fact::mtp_layers, setup.model.mtp_layers}}, schedule);
+}
+
 constexpr failure flaw_of_layout(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
   const named_fact layers{fact::layers, setup.framework.layers().name};
@@ -219,9 +244,7 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
     if (!setup.framework.engine.is->runs_chunks) return without_code({chunks, sharding, one});
     if (layout.pipeline_parallel == 1) return without_code({chunks, stages, one});
   }
-  if (layout.schedule != pipeline_schedule::one_f_one_b)
-    return without_code(
-        {{fact::schedule, layout.schedule}, {fact::takes, pipeline_schedule::one_f_one_b}});
+  if (const failure why = flaw_of_schedule(setup); failed(why)) return why;
   const bool has_engine = setup.framework.implementation.transformer_engine;
   const named_fact engine{fact::transformer_engine, has_engine};
   if (!has_engine && layout.expert_parallel > 1)

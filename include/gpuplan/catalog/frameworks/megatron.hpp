@@ -223,9 +223,34 @@ inline constexpr framework megatron_bridge_fsdp = [] {
   return changed;
 }();
 
+/// Megatron-LM's fork of the zero-bubble papers (sail-sg/zero-bubble-pipeline-parallelism), whose
+/// linear layers put off the gradients of weights (WeightGradStore). No step of it was measured.
+inline constexpr framework megatron_zero_bubble = [] {
+  framework changed = megatron_core;
+  changed.name = "Megatron-LM, zero bubble";
+  changed.engine = engines::zero_bubble;
+  return changed;
+}();
+
+/// Transformer Engine's layers in the schedules of DeepSeek-V3 (deepseek-ai/DualPipe), with
+/// delay_wgrad_compute, and its exchanges of experts and of stages hidden behind the other
+/// direction's passes, as its report says of them. Nobody published such code whole, and no step of
+/// it was measured.
+inline constexpr framework megatron_dual_pipe = [] {
+  framework changed = megatron_transformer_engine;
+  changed.name = "Megatron-Core, DualPipe";
+  changed.engine = engines::dual_pipe;
+  changed.costs.hidden_expert_communication = 1;
+  changed.costs.hidden_pipeline_communication = 1;
+  changed.costs.timed = false;
+  return changed;
+}();
+
 inline constexpr listed_framework megatron_frameworks[] = {
     {&megatron_core, "megatron-core"},
     {&megatron_transformer_engine, "megatron-te"},
+    {&megatron_zero_bubble, "megatron-zero-bubble"},
+    {&megatron_dual_pipe, "megatron-dual-pipe"},
     {&megatron_deepspeed, "megatron-deepspeed"},
     {&megatron_deepspeed_zero_3},
     {&megatron_lm},

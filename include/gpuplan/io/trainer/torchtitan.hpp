@@ -84,6 +84,17 @@ namespace detail {
           *config.decay_steps < *config.steps);
 }
 
+// The schedule of a configuration; null where torchtitan has none of its chunks.
+[[nodiscard]] inline const torchtitan_schedule* torchtitan_schedule_of(
+    const training_config& config) {
+  const pipeline_schedule wanted =
+      config.schedule_of_pipeline ? *config.schedule_of_pipeline : pipeline_schedule::one_f_one_b;
+  const std::int64_t chunks = config.virtual_pipeline ? *config.virtual_pipeline : 1;
+  for (const torchtitan_schedule& each : torchtitan_schedules)
+    if (each.is == wanted && each.chunks == chunks) return &each;
+  return nullptr;
+}
+
 struct torchtitan_plan {
   value settings = value::object();
   std::string why{};
@@ -118,10 +129,10 @@ struct torchtitan_plan {
     made.why = "zero_stage is " + std::to_string(*config.zero_stage) + "; 2 or 3 is taken";
   if (is_set(config.optimizer_on_host) != is_set(config.weights_on_host))
     made.why = "optimizer_on_host and weights_on_host differ; torchtitan offloads both or none";
-  if (config.virtual_pipeline && *config.virtual_pipeline > 1)
-    made.why = "virtual_pipeline is more than 1, which its registry's files do not say";
-  if (config.schedule_of_pipeline && *config.schedule_of_pipeline == pipeline_schedule::zero_bubble)
-    made.why = "schedule_of_pipeline is zero_bubble; 1F1B or GPipe is taken";
+  const torchtitan_schedule* const schedule = torchtitan_schedule_of(config);
+  if (schedule == nullptr)
+    made.why = "schedule_of_pipeline and virtual_pipeline are those of none of " +
+               known_torchtitan_schedules();
   if (config.precision && *config.precision != training_precision::bf16 &&
       *config.precision != training_precision::pure_bf16 &&
       *config.precision != training_precision::fp32)
@@ -162,9 +173,8 @@ struct torchtitan_plan {
   if (config.sequence_parallel) parallelism["enable_sequence_parallel"] = *config.sequence_parallel;
   if (config.zero_stage)
     parallelism["fsdp_reshard_after_forward"] = *config.zero_stage == 3 ? "always" : "never";
-  if (config.schedule_of_pipeline)
-    parallelism["pipeline_parallel_schedule"] =
-        *config.schedule_of_pipeline == pipeline_schedule::gpipe ? "GPipe" : "1F1B";
+  if (config.schedule_of_pipeline || schedule->chunks > 1)
+    parallelism["pipeline_parallel_schedule"] = std::string(schedule->name);
   if (config.split && config.split->first_have_more) {
     parallelism["pipeline_parallel_first_stage_less_layers"] = config.split->embedding_layers;
     parallelism["pipeline_parallel_last_stage_less_layers"] = config.split->head_layers;

@@ -7,6 +7,7 @@
 #include <gpuplan/io/trainer/training_config.hpp>
 #include <gpuplan/io/value.hpp>
 #include <gpuplan/known.hpp>
+#include <gpuplan/parallelism.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -46,6 +47,28 @@ inline constexpr torchtitan_model torchtitan_models[] = {
     {"openai/gpt-oss-20b", "gpt_oss", "gpt_oss_20b"},
     {"openai/gpt-oss-120b", "gpt_oss", "gpt_oss_120b"},
 };
+
+/// PyTorch's schedules of pipelines that torchtitan takes: those of several stages have two on each
+/// rank where nothing else is said.
+struct torchtitan_schedule {
+  const char* name;
+  pipeline_schedule is;
+  std::int64_t chunks;
+};
+inline constexpr torchtitan_schedule torchtitan_schedules[] = {
+    {"1F1B", pipeline_schedule::one_f_one_b, 1},
+    {"GPipe", pipeline_schedule::gpipe, 1},
+    {"Interleaved1F1B", pipeline_schedule::one_f_one_b, 2},
+    {"InterleavedZeroBubble", pipeline_schedule::zero_bubble, 2},
+    {"ZBVZeroBubble", pipeline_schedule::zero_bubble_v, 2},
+    {"DualPipeV", pipeline_schedule::dual_pipe_v, 2},
+};
+[[nodiscard]] inline std::string known_torchtitan_schedules() {
+  std::string names;
+  for (const torchtitan_schedule& each : torchtitan_schedules)
+    names += (names.empty() ? "" : ", ") + std::string(each.name);
+  return names;
+}
 
 class torchtitan_reader {
  public:
@@ -115,14 +138,18 @@ class torchtitan_reader {
           "is " + shown(value(reshards)) + "; default, always or never is taken");
     }
     const std::string schedule = from_.text("parallelism.pipeline_parallel_schedule");
-    if (schedule == "1F1B")
-      config_.schedule_of_pipeline = pipeline_schedule::one_f_one_b;
-    else if (schedule == "GPipe")
-      config_.schedule_of_pipeline = pipeline_schedule::gpipe;
-    else if (!schedule.empty())
+    bool is_known = schedule.empty();
+    for (const torchtitan_schedule& each : torchtitan_schedules) {
+      if (schedule != each.name) continue;
+      is_known = true;
+      config_.schedule_of_pipeline = each.is;
+      // of two stages each where nothing else is said
+      if (each.chunks > 1) config_.virtual_pipeline = each.chunks;
+    }
+    if (!is_known)
       say(remark::kind::doubtful,
           "parallelism.pipeline_parallel_schedule",
-          "is " + shown(value(schedule)) + "; the estimate knows 1F1B and GPipe");
+          "is " + shown(value(schedule)) + "; " + known_torchtitan_schedules() + " are known");
     // It deals the layers, and one each for what the ends stand for, to the stages.
     const auto at_start = from_.integer("parallelism.pipeline_parallel_first_stage_less_layers", 0);
     const auto at_end = from_.integer("parallelism.pipeline_parallel_last_stage_less_layers", 0);

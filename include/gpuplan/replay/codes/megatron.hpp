@@ -23,7 +23,7 @@ class megatron_gpt final : public megatron_recurrent {
     if (setup.frozen_parameters != 0 && setup.place.stage == 0)
       static_cast<void>(
           t.charge(purpose::weights)->new_storage(setup.frozen_parameters * bytes_of(half_)));
-    const std::int64_t chunks = setup.parallelism.virtual_pipeline;
+    const std::int64_t chunks = chunks_held(setup.parallelism);
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) build(chunk);
     // what was built on the host moves to the device, then everything is cast
     const auto charged = t.charge(purpose::weights);
@@ -57,7 +57,9 @@ class megatron_gpt final : public megatron_recurrent {
 
   /// The table that the first and last stage both have, or none.
   [[nodiscard]] constexpr int table_of_both_ends() const {
-    if (stages_ == 1 || !(model.has_tied_head() || model.mtp_layers != 0)) return none;
+    if (stages_ == 1 || traits_of(setup.parallelism.schedule).folds ||
+        !(model.has_tied_head() || model.mtp_layers != 0))
+      return none;
     for (int at = 0; at < chunks_.size(); ++at) {
       const chunk_record& one = chunks_[at];
       if (one.is_first) return one.tokens.weight;
@@ -70,6 +72,7 @@ class megatron_gpt final : public megatron_recurrent {
     return {own_tokens() / (splits_ ? tp_ : 1), plan.micro_batch, model.hidden_size};
   }
   [[nodiscard]] constexpr element format() const { return half_; }
+  [[nodiscard]] constexpr bool is_first(int chunk) const { return chunks_[chunk].is_first; }
   [[nodiscard]] constexpr bool is_last(int chunk) const { return chunks_[chunk].is_last; }
 
   // -- forward
@@ -136,9 +139,10 @@ class megatron_gpt final : public megatron_recurrent {
     const std::int64_t width = model.hidden_size;
     const std::int64_t head = model.query_dim();
     const std::int64_t stage = setup.place.stage;
+    const std::int64_t place = place_of_chunk(setup.parallelism, stage, chunk);
     chunk_record made;
-    made.is_first = stage == 0 && chunk == 0;
-    made.is_last = stage == stages_ - 1 && chunk == setup.parallelism.virtual_pipeline - 1;
+    made.is_first = place == 0;
+    made.is_last = place == chunks_in_all(setup.parallelism) - 1;
     made.first_layer = modules_.size();
     made.first_parameter = order_.size();
     const std::int64_t vocabulary = model.vocab_size / tp_;
@@ -171,8 +175,9 @@ class megatron_gpt final : public megatron_recurrent {
       made.first_mtp = mtp_.size();
       made.mtp_layers = static_cast<int>(own_mtp_layers(model));
       for (int at = 0; at < made.mtp_layers; ++at) mtp_.push(make_mtp_layer());
-      if (model.has_tied_head() && made.is_first) {
-        made.head = made.tokens;
+      const bool has_table = made.is_first || (chunks_.size() != 0 && chunks_[0].is_first);
+      if (model.has_tied_head() && has_table) {
+        made.head = made.is_first ? made.tokens : chunks_[0].tokens;
       } else {
         made.head.weight = on_device({vocabulary, width});
         name(made.head, "head");

@@ -2,6 +2,7 @@
 
 // How Megatron-Core trains: several micro-batches in flight between pipeline stages. Private.
 
+#include <gpuplan/replay/sharding/megatron/orders.hpp>
 #include <gpuplan/replay/sharding/megatron/states.hpp>
 
 #include <cstdint>
@@ -34,6 +35,8 @@ class megatron_training final : public megatron_states {
       const value tokens = number();
       if (stages_ == 1)
         train_alone();
+      else if (defers_weights())
+        train_in_order();
       else if (chunks_ == 1)
         train_in_stages();
       else
@@ -62,6 +65,7 @@ class megatron_training final : public megatron_states {
     int chunk = 0;
     bool is_replayed = true;
     int kept[purposes]{none, none, none, none, none, none, none};  // else: what it keeps, by kind
+    megatron_gpt::waiting_products waiting{};
   };
 
   // First in, first out.
@@ -171,7 +175,9 @@ class megatron_training final : public megatron_states {
     purpose result_is = purpose::working;
   };
   // Where experts are chosen, layers hold what they chose last.
-  [[nodiscard]] constexpr bool repeats() { return t_.memory().adds_up() && !code_->has_mixture(); }
+  [[nodiscard]] constexpr bool repeats() {
+    return t_.memory().adds_up() && !code_->has_mixture() && !defers_weights();
+  }
   // The first one makes what stays for all, the second one is as all others.
   [[nodiscard]] constexpr bool begin_pass(pass_record& by, int input) {
     if (++by.seen != 2 || !repeats()) return false;
@@ -507,6 +513,63 @@ class megatron_training final : public megatron_states {
     delete[] inputs;
     delete[] outputs;
     delete[] output_gradients;
+  }
+
+  [[nodiscard]] constexpr bool defers_weights() const {
+    return traits_of(setup_.parallelism.schedule).defers_weights;
+  }
+
+  // Passes as a schedule orders them, gradients of weights among them. Where a pipeline folds, the
+  // last rank hands on to itself.
+  constexpr void train_in_order() {
+    const pass_order order(setup_.parallelism, stage_, plan_.accumulation);
+    const std::int64_t count = plan_.accumulation;
+    prepare(chunks_ * count);
+    const bool folds_here = traits_of(setup_.parallelism.schedule).folds && stage_ == stages_ - 1;
+    growing_array<int> handed;  // to the other chunk, by micro-batch
+    for (std::int64_t at = 0; at < count; ++at) handed.push(none);
+    value input_gradient;
+    for (int at = 0; at < order.size(); ++at) {
+      const stage_pass& pass = order[at];
+      const std::int64_t which = pass.chunk * count + pass.micro_batch;
+      flight& one = flights_[which];
+      int& between = handed[static_cast<int>(pass.micro_batch)];
+      if (pass.what == pass_kind::of_weights) {
+        t_.begin(moment::backward);
+        code_->catch_up(one.waiting);
+        continue;
+      }
+      if (pass.what == pass_kind::forward) {
+        const bool is_handed = folds_here && pass.chunk == 1;
+        const int input = is_handed                     ? std::exchange(between, none)
+                          : code_->is_first(pass.chunk) ? none
+                                                        : receive();
+        forward(one, pass.chunk, input);
+        release(input);
+        if (code_->is_last(pass.chunk)) continue;
+        if (folds_here && pass.chunk == 0) between = hand_on(t_.share(one.output));
+        deallocate(one);
+        continue;
+      }
+      const bool is_handed = folds_here && pass.chunk == 0;
+      const int gradient = is_handed                    ? std::exchange(between, none)
+                           : code_->is_last(pass.chunk) ? none
+                                                        : receive();
+      code_->defer_to(pass.what == pass_kind::of_input ? &one.waiting : nullptr);
+      input_gradient = backward(one, gradient);
+      code_->defer_to(nullptr);
+      retire(which);
+      release(gradient);
+      if (folds_here && pass.chunk == 1) between = hand_on(std::move(input_gradient));
+    }
+    finish_gradients();
+  }
+  constexpr int hand_on(value given) {
+    parcel made;
+    made.data = given.take();
+    made.data.node = none;
+    made.holders = 1;
+    return parcels_.push(made);
   }
 
   // The sum of the losses, and the number of tokens.

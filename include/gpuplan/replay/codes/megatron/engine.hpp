@@ -387,6 +387,17 @@ class megatron_engine : public megatron_parts {
         if (gathers) part = on.make(input, format);
         if (by.input[3].node != none)
           out.of[3] = on.make(sizes{weight.size[0]}, code->format_of_gradients());
+        if (code->defers()) {
+          // what the product with the gradient reads: gathered, and as it was cast
+          const int gradient = by.argument[2] == 1 ? whole->storage
+                               : code->quantises_  ? cast->storage
+                                                   : incoming[0]->storage;
+          const int read = gathers ? whole->storage
+                           : of_kept->storage != eager::none
+                               ? of_kept->storage
+                               : on.kept_by(index, norms ? 1 : 0).storage;
+          code->defer(read, gradient, static_cast<int>(by.argument[3]));
+        }
         if (norms) on.release_kept(index, 1);
       }
       if (norms) {
@@ -398,7 +409,8 @@ class megatron_engine : public megatron_parts {
       } else {
         out.of[0] = std::move(of_input);
       }
-      if (on.parameters[static_cast<int>(by.argument[3])].trains) code->need_dummy(weight.size);
+      if (on.parameters[static_cast<int>(by.argument[3])].trains && !code->defers())
+        code->need_dummy(weight.size);
     }
   };
 

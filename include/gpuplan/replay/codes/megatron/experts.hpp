@@ -355,7 +355,10 @@ class megatron_experts : public megatron_mlp {
       out.of[0] = on.make({incoming[0]->size[0], weight[1]}, incoming[0]->format);
       if (on.nodes[index].argument[2] == 1)  // of biases, which live until they are added up
         on.touch(on.nodes[index].argument[1] * weight[0] * bytes_of(incoming[0]->format));
-      code->need_dummy(weight);
+      if (!code->defers()) return code->need_dummy(weight);
+      code->defer(on.kept_by(index, 0).storage,
+                  code->quantises_ ? cast->storage : incoming[0]->storage,
+                  static_cast<int>(on.nodes[index].argument[0]));
     }
   };
   // A token's shared experts times the sigmoid of one logit.

@@ -178,6 +178,41 @@ class megatron_parts : public model_code {
     dummies_.push(size);
   }
 
+ public:
+  /// What a product needs for its weight's gradient, until that is computed.
+  struct waiting_product {
+    int input = none;  // a storage
+    int gradient = none;
+    int weight = none;
+    sizes gathered{};  // the whole input, where that is gathered again
+  };
+  using waiting_products = growing_array<waiting_product>;
+  /// Whose gradients of weights wait from here on; null: nobody's.
+  constexpr void defer_to(waiting_products* given) { waiting_ = given; }
+  /// Computes them. What they read is held to the end (WeightGradStore.pop).
+  constexpr void catch_up(waiting_products& of) {
+    for (int at = 0; at < of.size(); ++at) {
+      if (has_engine()) continue;  // products add into the buffer
+      value whole;
+      if (of[at].gathered.rank != 0) whole = shared_buffer(of[at].gathered);
+      const value gradient = t.make(t.parameters[of[at].weight].data.size, half_);
+      t.touch_workspace();
+    }
+    for (int at = 0; at < of.size(); ++at) {
+      t.release(of[at].input);
+      t.release(of[at].gradient);
+    }
+    of.resize_down(0);
+  }
+
+ protected:
+  [[nodiscard]] constexpr bool defers() const { return waiting_ != nullptr; }
+  constexpr void defer(int input, int gradient, int weight, const sizes& gathered = {}) {
+    t.hold(input);
+    t.hold(gradient);
+    waiting_->push({input, gradient, weight, gathered});
+  }
+
   // LinearWithGradAccumulationAndAsyncCommunication
   struct linear_backward final : own_backward {
     megatron_parts* code = nullptr;
@@ -200,6 +235,9 @@ class megatron_parts : public model_code {
       value of_weight;
       if (!on.parameters[on.nodes[index].parameter].trains) {
         // frozen
+      } else if (code->defers()) {
+        code->defer(
+            input.storage, g.storage, on.nodes[index].parameter, gathers ? whole->size : sizes{});
       } else if (code->adds_into_buffers()) {
         code->need_dummy(weight.size);
       } else {
@@ -320,6 +358,7 @@ class megatron_parts : public model_code {
   growing_array<int> quantised_weights_{};
   growing_array<int> casts_of_weights_{};
   growing_array<sizes> dummies_{};
+  waiting_products* waiting_ = nullptr;
   linear_backward linear_backward_{};
   gather_backward gather_backward_{};
 };

@@ -20,7 +20,7 @@ class megatron_states : public sharding {
         plan_(with),
         stages_(of.parallelism.pipeline_parallel),
         stage_(of.place.stage),
-        chunks_(static_cast<int>(of.parallelism.virtual_pipeline)),
+        chunks_(static_cast<int>(chunks_held(of.parallelism))),
         shares_(of.parallelism.zero_stage > 0),
         of_gradients_(of.precision.fp32_gradients ? element::fp32
                                                   : element_of(of.precision.weights)) {}
@@ -78,7 +78,9 @@ class megatron_states : public sharding {
         order.push(code_->order()[at]);
     const int end = order.size();
     if (end == 0) return;
-    const std::int64_t all = plan_.data_parallel * setup_.parallelism.context_parallel;
+    // Both ranks that have a stage share it.
+    const std::int64_t copies = traits_of(setup_.parallelism.schedule).runs_both_ways ? 2 : 1;
+    const std::int64_t all = copies * plan_.data_parallel * setup_.parallelism.context_parallel;
     const std::int64_t ranks =
         of_experts ? all * setup_.parallelism.tensor_parallel / setup_.parallelism.expert_parallel
                    : all;

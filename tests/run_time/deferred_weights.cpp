@@ -1,0 +1,134 @@
+// Memory of schedules whose gradients of weights are passes of their own: what two pipelines differ
+// by, beside what their orders hold more of.
+
+#include <doctest/doctest.h>
+
+#include <gpuplan/batch.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/memory/layouts.hpp>
+#include <gpuplan/memory/step_peaks.hpp>
+#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/parameters.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/training_setup.hpp>
+
+#include <cstdint>
+
+using namespace gpuplan;
+
+namespace {
+
+// Layers of 2 to a chunk.
+training_setup setup_of(pipeline_schedule schedule, std::int64_t ranks, bool by_engine) {
+  training_setup setup;
+  setup.model.hidden_size = 256;
+  setup.model.num_attention_heads = 4;
+  setup.model.intermediate_size = 640;
+  setup.model.vocab_size = 1024;
+  setup.model.norm = norm_kind::rms_norm;
+  setup.model.gated_mlp = true;
+  setup.sequence_length = 512;
+  setup.precision = bf16_megatron;
+  setup.framework = by_engine ? catalog::megatron_dual_pipe : catalog::megatron_zero_bubble;
+  setup.framework.engine.schedules = {true, true, true, true};
+  setup.parallelism.schedule = schedule;
+  setup.parallelism.pipeline_parallel = ranks;
+  setup.parallelism.virtual_pipeline = traits_of(schedule).folds ? 2 : 1;
+  setup.model.num_hidden_layers = 2 * chunks_in_all(setup.parallelism);
+  return setup;
+}
+std::int64_t peak_of(training_setup setup, std::int64_t stage, std::int64_t count) {
+  setup.place.stage = stage;
+  const batch_plan plan{.micro_batch = 2, .data_parallel = 1, .accumulation = count};
+  REQUIRE(validate(transformer_memory{setup}));
+  REQUIRE(validate(setup, plan));
+  return peaks_of(setup, plan).peak().total;
+}
+// What the layers of a chunk keep of a micro-batch: of two stages without ends, the earlier one has
+// one more on its way (1F1B).
+std::int64_t kept_of_chunk(bool by_engine) {
+  const training_setup setup = setup_of(pipeline_schedule::one_f_one_b, 6, by_engine);
+  const std::int64_t kept = peak_of(setup, 2, 24) - peak_of(setup, 3, 24);
+  CHECK(kept == peak_of(setup, 1, 24) - peak_of(setup, 2, 24));
+  return kept;
+}
+
+// A linear layer's input and the gradient of its output, in 2 bytes each.
+std::int64_t waiting_of_chunk(const training_setup& setup) {
+  const transformer& model = setup.model;
+  const std::int64_t width = model.hidden_size;
+  const std::int64_t elements = (width + 3 * width) +                    // query, key and value
+                                (width + width) +                        // output
+                                (width + 2 * model.intermediate_size) +  // gate and up
+                                (model.intermediate_size + width);       // down
+  return 2 * 2 * setup.sequence_length * 2 * elements;                   // layers, tokens, bytes
+}
+
+}  // namespace
+
+TEST_CASE("a rank more holds what is on its way more") {
+  for (const bool by_engine : {false, true}) {
+    const std::int64_t kept = kept_of_chunk(by_engine);
+    const auto grows_by = [&](pipeline_schedule schedule, std::int64_t ranks) {
+      const auto peak = [&](std::int64_t all) {
+        return peak_of(setup_of(schedule, all, by_engine), 1, 24);
+      };
+      return peak(ranks + 2) - peak(ranks);
+    };
+    // chunks of twice as many layers' halves: two more of each chunk, and of one direction
+    CHECK(grows_by(pipeline_schedule::zero_bubble_v, 4) == 4 * kept);
+    CHECK(grows_by(pipeline_schedule::dual_pipe_v, 4) == 4 * kept);
+    CHECK(grows_by(pipeline_schedule::dual_pipe, 4) == 2 * kept);
+    CHECK(grows_by(pipeline_schedule::zero_bubble, 4) == 2 * kept);
+  }
+}
+
+TEST_CASE("what waits for gradients of weights is inputs and gradients of products") {
+  for (const bool by_engine : {false, true}) {
+    // As many stages behind it, one more before: gradients wait for one micro-batch more.
+    const auto peak = [&](std::int64_t ranks, std::int64_t stage) {
+      return peak_of(setup_of(pipeline_schedule::zero_bubble, ranks, by_engine), stage, 24);
+    };
+    const std::int64_t waiting =
+        waiting_of_chunk(setup_of(pipeline_schedule::zero_bubble, 6, by_engine));
+    CHECK(peak(7, 4) - peak(6, 3) == waiting);
+    CHECK(peak(8, 5) - peak(6, 3) == 2 * waiting);
+  }
+}
+
+TEST_CASE("both stages of a rank are there, and the states once for each of the two ranks") {
+  const training_setup once = setup_of(pipeline_schedule::one_f_one_b, 4, true);
+  const training_setup twice = setup_of(pipeline_schedule::dual_pipe, 4, true);
+  for (std::int64_t stage = 0; stage < 4; ++stage) {
+    const auto held = [&](const training_setup& of, std::int64_t at) {
+      return parameters(of.model, of.parallelism, {.stage = at}).total();
+    };
+    CHECK(held(twice, stage) == held(once, stage) + held(once, 3 - stage));
+  }
+  // folded, the first has both ends
+  const training_setup folded = setup_of(pipeline_schedule::dual_pipe_v, 4, true);
+  std::int64_t all = 0;
+  for (std::int64_t stage = 0; stage < 4; ++stage)
+    all += parameters(folded.model, folded.parallelism, {.stage = stage}).total();
+  CHECK(all == parameters(folded.model).total());
+  CHECK(parameters(folded.model, folded.parallelism, {}).head == 256 * 1024);
+}
+
+TEST_CASE("no layout is below the floor that a planner takes for it") {
+  for (const auto schedule : {pipeline_schedule::zero_bubble,
+                              pipeline_schedule::zero_bubble_v,
+                              pipeline_schedule::dual_pipe,
+                              pipeline_schedule::dual_pipe_v})
+    for (const bool by_engine : {false, true})
+      for (const std::int64_t ranks : {2, 4, 6})
+        for (const int zero : {0, 1})
+          for (const auto again : {recompute_mode::none, recompute_mode::full}) {
+            training_setup setup = setup_of(schedule, ranks, by_engine);
+            setup.parallelism.zero_stage = zero;
+            setup.recompute = again;
+            const batch_plan plan{.micro_batch = 2, .data_parallel = 2, .accumulation = 2 * ranks};
+            const transformer_memory_of memory;
+            REQUIRE(validate(setup, plan));
+            CHECK(memory.at_least(setup, plan) <= memory(setup).required(plan));
+          }
+}
