@@ -44,8 +44,9 @@ inline constexpr bytes kernels_loaded_at_once =
 struct device_needs {
   bytes kernels{};        // where they are all loaded at once
   bytes communication{};  // buffers of NCCL
+  bytes inference{};      // an engine that generates on the same device, as stated
 
-  [[nodiscard]] constexpr bytes total() const { return kernels + communication; }
+  [[nodiscard]] constexpr bytes total() const { return kernels + communication + inference; }
 };
 
 /// Channels by which NCCL joins devices: as many as the link between them has parts of 25 GB/s,
@@ -80,6 +81,7 @@ struct device_needs {
   if (setup.framework.implementation.loads_all_kernels) needs.kernels = kernels_loaded_at_once;
   const auto connections = static_cast<double>(nccl_connections * communicators(setup, plan));
   needs.communication = nccl_connection * (connections * static_cast<double>(channels));
+  needs.inference = bytes::from_value(static_cast<double>(setup.inference_bytes));
   return needs;
 }
 [[nodiscard]] constexpr device_needs needs_of(const training_setup& setup,

@@ -13,46 +13,46 @@ namespace gpuplan {
 
 // Enumerations of the descriptions that a fact's value can be of, declared here since facts come
 // first, and how their enumerators are spelled, in order.
-#define GPUPLAN_FACT_ENUMERATIONS(X)                                             \
-  X(number_format, "fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8") \
-  X(accumulator, "fp32", "fp16")                                                 \
-  X(scaling_kind, "tensor", "row", "delayed", "blocks", "micro")                 \
-  X(model_kind, "decoder", "encoder", "encoder_decoder", "vision")               \
-  X(norm_kind, "rms_norm", "layer_norm")                                         \
-  X(norm_position, "before", "after_residual", "after_sublayer", "around")       \
-  X(qk_norm_scope, "none", "head", "full_width")                                 \
-  X(activation_function,                                                         \
-    "silu",                                                                      \
-    "gelu",                                                                      \
-    "gelu_tanh",                                                                 \
-    "gelu_new",                                                                  \
-    "relu",                                                                      \
-    "quick_gelu",                                                                \
-    "relu_squared")                                                              \
-  X(head_kind, "none", "language_model", "classifier")                           \
-  X(pipeline_schedule,                                                           \
-    "one_f_one_b",                                                               \
-    "gpipe",                                                                     \
-    "zero_bubble",                                                               \
-    "zero_bubble_v",                                                             \
-    "dual_pipe",                                                                 \
-    "dual_pipe_v")                                                               \
-  X(recompute_mode, "none", "selective", "full")                                 \
-  X(training, "full", "frozen", "head", "last_layers", "adapters")               \
-  X(attention_kernel, "automatic", "flash", "efficient", "math", "eager")        \
-  X(training_objective, "next_token", "supervised", "preference")                \
-  X(reference_model, "separate", "without_adapters", "precomputed")              \
-  X(optimizer_kind,                                                              \
-    "sgd",                                                                       \
-    "sgd_momentum",                                                              \
-    "adamw",                                                                     \
-    "adafactor",                                                                 \
-    "lion",                                                                      \
-    "muon",                                                                      \
-    "rmsprop",                                                                   \
-    "adagrad")                                                                   \
-  X(optimizer_library, "torch", "bitsandbytes", "torchao")                       \
-  X(optimizer_loop, "foreach", "fused", "parameter")                             \
+#define GPUPLAN_FACT_ENUMERATIONS(X)                                                \
+  X(number_format, "fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8")    \
+  X(accumulator, "fp32", "fp16")                                                    \
+  X(scaling_kind, "tensor", "row", "delayed", "blocks", "micro")                    \
+  X(model_kind, "decoder", "encoder", "encoder_decoder", "vision")                  \
+  X(norm_kind, "rms_norm", "layer_norm")                                            \
+  X(norm_position, "before", "after_residual", "after_sublayer", "around")          \
+  X(qk_norm_scope, "none", "head", "full_width")                                    \
+  X(activation_function,                                                            \
+    "silu",                                                                         \
+    "gelu",                                                                         \
+    "gelu_tanh",                                                                    \
+    "gelu_new",                                                                     \
+    "relu",                                                                         \
+    "quick_gelu",                                                                   \
+    "relu_squared")                                                                 \
+  X(head_kind, "none", "language_model", "classifier")                              \
+  X(pipeline_schedule,                                                              \
+    "one_f_one_b",                                                                  \
+    "gpipe",                                                                        \
+    "zero_bubble",                                                                  \
+    "zero_bubble_v",                                                                \
+    "dual_pipe",                                                                    \
+    "dual_pipe_v")                                                                  \
+  X(recompute_mode, "none", "selective", "full")                                    \
+  X(training, "full", "frozen", "head", "last_layers", "adapters")                  \
+  X(attention_kernel, "automatic", "flash", "efficient", "math", "eager")           \
+  X(training_objective, "next_token", "supervised", "preference", "group_relative") \
+  X(reference_model, "separate", "without_adapters", "precomputed", "none")         \
+  X(optimizer_kind,                                                                 \
+    "sgd",                                                                          \
+    "sgd_momentum",                                                                 \
+    "adamw",                                                                        \
+    "adafactor",                                                                    \
+    "lion",                                                                         \
+    "muon",                                                                         \
+    "rmsprop",                                                                      \
+    "adagrad")                                                                      \
+  X(optimizer_library, "torch", "bitsandbytes", "torchao")                          \
+  X(optimizer_loop, "foreach", "fused", "parameter")                                \
   X(non_finite, "nan", "infinity", "minus_infinity")
 
 #define GPUPLAN_DECLARED(enumeration, ...) enum class enumeration;

@@ -2,6 +2,7 @@
 
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/models.hpp>
+#include <gpuplan/memory/profile.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/replay.hpp>
@@ -45,6 +46,19 @@ const preference_step preference_steps[] = {
 #include "trl_preference_steps.inc"
 };
 
+// Likewise of GRPOTrainer._compute_loss, its loss "dapo", on completions that are all as long: of
+// 44 steps drawn at random all are equal in what is requested, 41 in what is allocated; the others,
+// left out here, are within 0.4 %; of the equal ones 24 are here.
+struct policy_step {
+  supervised_step of;
+  reference_model reference;
+  bool generates_apart;
+};
+
+const policy_step policy_steps[] = {
+#include "trl_policy_steps.inc"
+};
+
 training_setup setup_of_trl(const supervised_step& row, training_objective objective) {
   training_setup setup = setup_of_measured(row);
   setup.padding_mask = !row.padding_free;
@@ -73,6 +87,53 @@ TEST_CASE("preference steps of TRL, to the byte") {
     setup.reference = row.reference;
     check_step(row.of, setup);
   }
+}
+
+TEST_CASE("steps of a policy of TRL, to the byte") {
+  for (const policy_step& row : policy_steps) {
+    training_setup setup = setup_of_trl(row.of, training_objective::group_relative);
+    setup.reference = row.reference;
+    setup.generates_apart = row.generates_apart;
+    check_step(row.of, setup);
+  }
+}
+
+TEST_CASE("completions of all micro-batches are there from the first on") {
+  training_setup setup{.model = catalog::llama_3_2_1b,
+                       .sequence_length = 512,
+                       .precision = bf16_pure,
+                       .padding_mask = true,
+                       .objective = training_objective::group_relative,
+                       .reference = reference_model::none,
+                       .scored_tokens = 256,
+                       .framework = catalog::hugging_face_llama};
+  const auto peak = [&](std::int64_t accumulation) {
+    return peaks_of(setup, {.micro_batch = 2, .accumulation = accumulation}).peak().total;
+  };
+  // token and mask of each, in int64, and an advantage; of another engine three numbers of a token
+  const std::int64_t of_row = 2 * 8 * 512 + 4;
+  CHECK(peak(32) - peak(8) == 24 * 2 * of_row);
+  setup.generates_apart = true;
+  CHECK(peak(32) - peak(8) == 24 * 2 * (of_row + 3 * 4 * 256));
+  CHECK(replay(setup, {.micro_batch = 2, .accumulation = 8})->peak.requested == peak(8));
+}
+
+TEST_CASE("what an inference engine holds is on top, as stated") {
+  training_setup setup{.model = catalog::llama_3_2_1b,
+                       .sequence_length = 512,
+                       .precision = bf16_pure,
+                       .objective = training_objective::group_relative,
+                       .reference = reference_model::none,
+                       .framework = catalog::hugging_face_llama};
+  const batch_plan plan{.micro_batch = 2};
+  const double without = transformer_memory{setup}.required(plan).value();
+  setup.inference_bytes = std::int64_t{24} << 30;
+  CHECK(transformer_memory{setup}.required(plan).value() ==
+        without + static_cast<double>(setup.inference_bytes));
+  CHECK(memory_profile(transformer_memory{setup}).required(plan).value() ==
+        transformer_memory{setup}.required(plan).value());
+  CHECK(largest_part_of(transformer_memory{setup}.breakdown(plan)).size ==
+        &memory_breakdown::inference);
 }
 
 TEST_CASE("a reference adds its weights, and precomputed log-probabilities take them away") {
@@ -141,9 +202,18 @@ TEST_CASE("what TRL's trainers do not do is refused") {
       fact::reference);
   is_refused(
       setup, [](training_setup& of) { of.scored_tokens = 1023; }, fact::scored_tokens);
+  setup.objective = training_objective::group_relative;
+  is_refused(
+      setup,
+      [](training_setup& of) { of.reference = reference_model::precomputed; },
+      fact::reference);
+  is_refused(
+      setup, [](training_setup& of) { of.inference_bytes = -1; }, fact::inference_bytes);
   setup.objective = training_objective::next_token;
   is_refused(
       setup, [](training_setup& of) { of.scored_tokens = 9; }, fact::scored_tokens);
+  is_refused(
+      setup, [](training_setup& of) { of.generates_apart = true; }, fact::generates_apart);
   setup.sequence_length = std::int64_t{1} << 30;
   setup.objective = training_objective::preference;
   CHECK_FALSE(validate(setup, {.micro_batch = std::int64_t{1} << 40}));

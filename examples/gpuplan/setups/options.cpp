@@ -84,6 +84,7 @@ constexpr word<training_objective> objectives[] = {
     {"next_token", "", training_objective::next_token},
     {"sft", "TRL's supervised loss", training_objective::supervised},
     {"dpo", "TRL's preference loss", training_objective::preference},
+    {"grpo", "TRL's loss of a policy", training_objective::group_relative},
 };
 constexpr word<reference_model> references[] = {
     {"model", "a reference model", reference_model::separate},
@@ -91,6 +92,7 @@ constexpr word<reference_model> references[] = {
      "the model without adapters as reference",
      reference_model::without_adapters},
     {"precomputed", "precomputed log-probabilities", reference_model::precomputed},
+    {"none", "no reference", reference_model::none},
 };
 constexpr word<pipeline_schedule> schedules[] = {
     {"1f1b", "", pipeline_schedule::one_f_one_b},
@@ -208,6 +210,8 @@ void choose_framework(const arguments& given, const named_model& model, training
   to.framework.implementation.liger_kernels = given.liger;
   if (given.reference)
     to.reference = *given.reference;
+  else if (to.objective == training_objective::group_relative)
+    to.reference = reference_model::none;
   else if (to.objective == training_objective::preference && to.trains.what == training::adapters)
     to.reference = reference_model::without_adapters;
   if (const auto can = catalog::runs(to.framework, to); !can)
@@ -317,7 +321,7 @@ void add_model_options(CLI::App& app, arguments& to) {
       ->group(group);
   add_words<training_objective>(app,
                                 "--objective",
-                                "The loss: next_token (the model's own), sft or dpo (TRL's "
+                                "The loss: next_token (the model's own), sft, dpo or grpo (TRL's "
                                 "trainers; of dpo a sample is two sequences)",
                                 objectives,
                                 [&to](const auto& is) { to.setup.objective = is; })
@@ -325,17 +329,30 @@ void add_model_options(CLI::App& app, arguments& to) {
   add_words<reference_model>(app,
                              "--reference",
                              "What dpo compares with: a model of its own, the model without its "
-                             "adapters (the default beside these), or precomputed numbers",
+                             "adapters (the default beside these), or precomputed numbers; of grpo "
+                             "none (the default, beta 0) or either model",
                              references,
                              [&to](const auto& is) { to.reference = is; })
       ->group(group);
   app.add_option("--scored-tokens",
                  to.setup.scored_tokens,
-                 "Of a sample those whose log-probabilities sft and dpo compute: its completions' "
-                 "(default: all but the first of a sequence)")
+                 "Of a sample those whose log-probabilities sft, dpo and grpo compute: its "
+                 "completions' (default: all but the first of a sequence)")
       ->group(group)
       ->type_name("N")
       ->transform(positive_count());
+  app.add_flag("--generates-apart",
+               to.setup.generates_apart,
+               "Another engine generates for grpo, as vLLM: its log-probabilities come with the "
+               "batch")
+      ->group(group);
+  app.add_option("--inference-memory",
+                 to.setup.inference_bytes,
+                 "What such an engine holds of each GPU while a step runs: vLLM's "
+                 "gpu_memory_utilization times the GPU's memory, or what it keeps asleep")
+      ->transform(guides::byte_count(0, std::int64_t{1} << 50))
+      ->group(group)
+      ->type_name("SIZE");
   app.add_option("--dropout", to.setup.dropout, "Probability (default: 0)")
       ->transform(guides::finite_number(0, 1))
       ->group(group)
@@ -831,7 +848,11 @@ std::string method_in_words(const training_setup& setup) {
   if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
   if (setup.padding_free) add("samples in one row");
   if (setup.objective != training_objective::next_token) add(said(objectives, setup.objective));
-  if (setup.objective == training_objective::preference) add(said(references, setup.reference));
+  if (setup.objective == training_objective::preference ||
+      setup.objective == training_objective::group_relative)
+    add(said(references, setup.reference));
+  if (setup.inference_bytes > 0)
+    add(readable_bytes(setup.inference_bytes) + " for an inference engine");
   if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
   add(said(shardings, setup.framework.engine.is));
   return text;

@@ -97,7 +97,7 @@ constexpr bytes required_of_stage() {
   const bytes requested = bytes::from_value(
       static_cast<double>(requested_in_chunks<memory_of_stage<Model, Stage>, replayed>()));
   const device_needs needs = needs_of(memory.setup, Plan, memory.channels);
-  return requested + memory.fragmentation * requested + needs.kernels + needs.communication;
+  return requested + memory.fragmentation * requested + needs.total();
 }
 
 }  // namespace detail

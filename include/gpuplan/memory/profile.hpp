@@ -257,7 +257,7 @@ class memory_profile {
   /// Precondition: `validate` accepts this, and this with the plan.
   [[nodiscard]] constexpr bytes required(const batch_plan& plan) const {
     const bytes of_tensors = requested(plan);
-    return of_tensors + fragmentation_ * of_tensors + beside_.kernels + beside_.communication;
+    return of_tensors + fragmentation_ * of_tensors + beside_.total();
   }
   /// What the step's tensors and temporaries have of it. Precondition: likewise.
   [[nodiscard]] constexpr bytes requested(const batch_plan& plan) const {

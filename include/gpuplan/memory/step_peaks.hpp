@@ -419,7 +419,11 @@ constexpr repetition repeated_layers(const training_setup& setup, const batch_pl
 // wait, twice as many micro-batches as stages fill a pipeline.
 constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t all = plan.accumulation;
-  if (!setup.framework.layers().is_pipelined) return {all < 3 ? all : 3, 1, 0};
+  if (!setup.framework.layers().is_pipelined) {
+    // Completions of all micro-batches are there from the first on.
+    const bool keeps_all = setup.objective == training_objective::group_relative;
+    return {all < 3 ? all : 3, 1, keeps_all && all > 3 ? all - 3 : 0};
+  }
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
   const bool in_turns = setup.parallelism.virtual_pipeline > 1;
   const std::int64_t period = in_turns ? stages : 1;

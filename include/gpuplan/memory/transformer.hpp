@@ -33,12 +33,13 @@ struct memory_breakdown {
   bytes workspace{};    // of library calls
   bytes fragmentation{};
   bytes kernels{};        // beside tensors: where all are loaded at once,
-  bytes communication{};  // and NCCL's buffers
+  bytes communication{};  // and NCCL's buffers,
+  bytes inference{};      // and what an engine that generates holds
   step_moment when{};     // the peak is
 
   [[nodiscard]] constexpr bytes total() const {
     return weights + gradients + optimizer_states + buffers + activations + working + workspace +
-           fragmentation + kernels + communication;
+           fragmentation + kernels + communication + inference;
   }
 };
 
@@ -59,7 +60,8 @@ inline constexpr memory_breakdown_part memory_breakdown_parts[] = {
     {"workspace", &memory_breakdown::workspace},
     {"fragmentation", &memory_breakdown::fragmentation},
     {"kernels", &memory_breakdown::kernels},
-    {"communication", &memory_breakdown::communication}};
+    {"communication", &memory_breakdown::communication},
+    {"inference engine", &memory_breakdown::inference}};
 
 /// The part that has the most bytes, the first of equal ones; never the fragmentation, which is a
 /// share of others.
@@ -101,6 +103,7 @@ struct transformer_memory {
     const device_needs needs = needs_of(setup, plan, channels);
     parts.kernels = needs.kernels;
     parts.communication = needs.communication;
+    parts.inference = needs.inference;
     parts.when = peaks.when();
     return parts;
   }

@@ -100,7 +100,10 @@ class running_job final : public training_job {
       value scaled;
       {
         const auto goes_back = tape_.going_back();
-        scaled = states_.scaled(loss);
+        // Accelerate divides by its own number of micro-batches, which is 1.
+        const bool divides = setup_.objective == training_objective::group_relative;
+        const value divided = divides ? scale(tape_, loss) : tape_.share(loss);
+        scaled = states_.scaled(divided);
       }
       tape_.backward(scaled);
       // whoever measures does so before the loss goes
@@ -138,8 +141,9 @@ class running_job final : public training_job {
       if (shards_ != nullptr) shards_->after_unit(none, loss);
     }
     loss = code_->outer_loss(loss);
-    // TRL's supervised loss is a sum over the tokens of all micro-batches.
-    const bool is_whole = setup_.objective == training_objective::supervised;
+    // TRL's supervised loss, and that of a policy, are sums over the tokens of all micro-batches.
+    const bool is_whole = setup_.objective == training_objective::supervised ||
+                          setup_.objective == training_objective::group_relative;
     if (plan_.accumulation > 1 && !is_whole) loss = scale(tape_, loss);
     return loss;
   }
@@ -214,8 +218,9 @@ constexpr void train_here(memory_events& memory,
 
    private:
     [[nodiscard]] constexpr bool has_reference() const {
-      return seen_.objective == training_objective::preference &&
-             seen_.reference == reference_model::separate;
+      const bool compares = seen_.objective == training_objective::preference ||
+                            seen_.objective == training_objective::group_relative;
+      return compares && seen_.reference == reference_model::separate;
     }
 
     tape& t_;

@@ -58,7 +58,10 @@ constexpr failure flaw_of_objective(const training_setup& setup) {
   const named_fact scored{fact::scored_tokens, setup.scored_tokens};
   if (setup.objective == training_objective::next_token) {
     if (const failure why = flaw_if_any({scored}, objective); failed(why)) return why;
-    return flaw_if_any({reference}, objective);
+    return flaw_if_any({reference,
+                        {fact::generates_apart, setup.generates_apart},
+                        {fact::inference_bytes, setup.inference_bytes}},
+                       objective);
   }
   const engine_class& by = *setup.framework.engine.is;
   if (by.gathers_weights || by.has_own_step)
@@ -75,19 +78,34 @@ constexpr failure flaw_of_objective(const training_setup& setup) {
       (adapts && (adapters.targets.head || adapters.copy_head || adapters.copy_embedding)))
     return without_code({{fact::trains, trains.what}, objective, {fact::takes, training::full}});
   const bool prefers = setup.objective == training_objective::preference;
-  if (!prefers)
+  const bool is_policy = setup.objective == training_objective::group_relative;
+  if (!prefers && !is_policy)
     if (const failure why = flaw_if_any({reference}, objective); failed(why)) return why;
-  if (prefers)
+  if (prefers || is_policy)
     if (const failure why = flaw_if_any({{fact::padding_free, setup.padding_free}}, objective);
         failed(why))
       return why;
-  if (prefers &&
-      setup.reference == (adapts ? reference_model::separate : reference_model::without_adapters))
-    return without_code(
-        {reference,
-         {fact::trains, trains.what},
-         {fact::takes, adapts ? reference_model::without_adapters : reference_model::separate},
-         {fact::takes, reference_model::precomputed}});
+  if (!is_policy)
+    if (const failure why = flaw_if_any({{fact::generates_apart, setup.generates_apart},
+                                         {fact::inference_bytes, setup.inference_bytes}},
+                                        objective);
+        failed(why))
+      return why;
+  const reference_model own =
+      adapts ? reference_model::without_adapters : reference_model::separate;
+  const reference_model other = is_policy ? reference_model::none : reference_model::precomputed;
+  if ((prefers || is_policy) && setup.reference != own && setup.reference != other)
+    return without_code({reference,
+                         objective,
+                         {fact::trains, trains.what},
+                         {fact::takes, own},
+                         {fact::takes, other}});
+  const std::int64_t most_bytes = std::int64_t{1} << 50;
+  if (setup.inference_bytes < 0 || setup.inference_bytes > most_bytes)
+    return failure(errc::out_of_bounds,
+                   {{fact::inference_bytes, setup.inference_bytes},
+                    {fact::at_least, 0},
+                    {fact::at_most, most_bytes}});
   const checked_integer most =
       checked_product(setup.sequence_length - 1, std::int64_t{prefers ? 2 : 1});
   if (!most.ok || most.value < 1 || scored.value < 0 || scored.value > most.value)

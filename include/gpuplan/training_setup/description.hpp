@@ -29,14 +29,18 @@ enum class attention_kernel {
 enum class training_objective {
   next_token,  // the class's own, of all tokens
   supervised,  // TRL 1.16's SFTTrainer: log-probabilities in tiles
-  preference   // TRL 1.16's DPOTrainer, likewise: a sample is a chosen and a rejected sequence
+  preference,  // TRL 1.16's DPOTrainer, likewise: a sample is a chosen and a rejected sequence
+  // TRL 1.16's GRPOTrainer, likewise, its loss "dapo": a sample is a prompt and a completion of it,
+  // which was generated before. `scored_tokens` are as many as the longest completion has.
+  group_relative
 };
 
-/// What a preference is measured against.
+/// What a preference, or a policy, is measured against.
 enum class reference_model {
   separate,          // a second model, which does not train
   without_adapters,  // the model without its adapters
-  precomputed        // log-probabilities that come with the batch
+  precomputed,       // log-probabilities that come with the batch
+  none               // of a policy: TRL's beta is 0
 };
 
 struct training_setup {
@@ -79,7 +83,13 @@ struct training_setup {
   // packing).
   bool padding_free = false;
   training_objective objective = training_objective::next_token;
-  reference_model reference = reference_model::separate;  // of preferences
+  reference_model reference = reference_model::separate;  // of preferences and policies
+  // Of a policy: another engine generates, as vLLM, whose log-probabilities come with the batch.
+  bool generates_apart = false;
+  // What such an engine holds of the same GPU while a step runs, in bytes: vLLM's
+  // gpu_memory_utilization times the device's memory, or what it keeps when it sleeps. Stated, not
+  // worked out.
+  std::int64_t inference_bytes = 0;
   // Of a sample, whose log-probabilities the loss reads: its completions' (TRL). 0: all that have
   // one, each token but the first of a sequence.
   std::int64_t scored_tokens = 0;

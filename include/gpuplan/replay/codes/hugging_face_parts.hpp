@@ -138,6 +138,7 @@ class hugging_face_code : public hugging_face_attention {
   constexpr void make_token_batch() {
     const sizes all{plan.micro_batch, setup.sequence_length};
     const auto charged = t.charge(purpose::buffers);
+    if (setup.objective == training_objective::group_relative) return make_completions();
     const bool prefers = setup.objective == training_objective::preference;
     ids_ = t.make(all, element::int64, {"token ids"});
     labels_ = t.make(all, element::int64, {prefers ? "completions" : "labels"});
@@ -157,6 +158,23 @@ class hugging_face_code : public hugging_face_attention {
     if (is_trl) texts_ = t.make(all, element::int32, {"numbers of texts"});
     if (is_trl || setup.attention == attention_kernel::flash)
       boundaries_ = t.make(sizes{setup.encodings + 1}, element::int32, {"boundaries of texts"});
+  }
+  /// Of GRPOTrainer: those of all micro-batches, of which each takes its rows.
+  constexpr void make_completions() {
+    reads_whole_mask = true;
+    const std::int64_t rows = plan.micro_batch * plan.accumulation;
+    const std::int64_t scored = setup.scored_tokens / plan.micro_batch;
+    const sizes prompts{rows, setup.sequence_length - scored};
+    const sizes completions{rows, scored};
+    for (const sizes& size : {prompts, completions})
+      for (const char* what : {"token ids", "padding"})
+        completions_.push(hold(t.make(size, element::int64, {what})));
+    completions_.push(hold(t.make(sizes{rows}, element::fp32, {"advantages"})));
+    completions_.push(hold(t.make(sizes{1}, element::int64, {"tokens of the step"})));
+    const int of_engine = setup.generates_apart ? 3 : 0;
+    const int of_reference = setup.reference == reference_model::none ? 0 : 1;
+    for (int at = 0; at < of_engine + of_reference; ++at)
+      completions_.push(hold(t.make(completions, element::fp32, {"log-probabilities"})));
   }
   /// The positions of the batch, or of any row: (1, tokens).
   constexpr value positions_of_row() {
@@ -298,6 +316,7 @@ class hugging_face_code : public hugging_face_attention {
   tiled_log_probs tiled{t};
   value ids_{}, labels_{}, padding_{}, boundaries_{}, texts_{};
   value precomputed_[2]{}, tokens_of_step_{};
+  growing_array<tensor> completions_{};
 
  private:
   growing_array<int> held_{};  // storages
@@ -331,6 +350,7 @@ class causal_lm_code : public hugging_face_code {
     t.begin(moment::forward);
     if (setup.objective == training_objective::supervised) return supervised_loss();
     if (setup.objective == training_objective::preference) return preference_loss();
+    if (setup.objective == training_objective::group_relative) return group_relative_loss();
     const value hidden = run_model();
     t.begin(moment::loss);
     if (uses_liger()) return liger_causal_lm_loss(hidden, head_, labels_);
@@ -404,6 +424,69 @@ class causal_lm_code : public hugging_face_code {
     value loss = scale(t, keeping_input(t, scores_apart));  // -logsigmoid
     loss = scale(t, tiled.mean_of(loss));
     return add_number(t, std::move(loss));
+  }
+  // GRPOTrainer._compute_loss, its loss "dapo"
+  constexpr value group_relative_loss() {
+    const sizes rows{plan.micro_batch, setup.sequence_length};
+    const std::int64_t completion = setup.scored_tokens / plan.micro_batch;
+    ids_ = t.make(rows, element::int64, {"token ids"});
+    padding_ = t.make(rows, element::int64, {"padding"});
+    value log_probs, entropies;
+    {
+      value labels;
+      {
+        const value is_padding = compute(t, padding_, rows, element::boolean);
+        labels = compute(t, ids_, rows, element::int64);
+      }
+      const token_scores out = scores(labels, {.entropy = true});
+      end_autocast();
+      log_probs = last_tokens(out.log_probs, completion);
+      entropies = last_tokens(out.entropy, completion);
+    }
+    const sizes each = log_probs->size;
+    const tensor& mask = completions_[3];
+    const tensor& advantages = completions_[4];
+    const auto with = [&](argument of, const tensor& by) {
+      const held x(of);
+      const int index = t.add_node(node_kind::scale, {&x});
+      t.keep(index, by);
+      value made = t.make(each, element::fp32);
+      t.executes({&x, &by, &*made});
+      t.result_of(index, made.get());
+      return made;
+    };
+    const value ratio = keeping_result(t, scale(t, log_probs));
+    value divergence;
+    if (setup.reference != reference_model::none) {
+      value apart = keeping_result(t, scale(t, log_probs));
+      apart = subtract(t, apart, scale(t, log_probs));
+      divergence = add_number(t, std::move(apart));
+    }
+    value loss;
+    {
+      const value clipped = keeping_input(t, ratio);
+      const value first = with(ratio, advantages);
+      const value second = with(clipped, advantages);
+      loss = scale(t, least_of(first, second));
+    }
+    if (setup.generates_apart) loss = with(std::move(loss), completions_[7]);
+    if (divergence->defined()) loss = add(t, loss, scale(t, divergence));
+    value tokens = tiled.number(element::fp32);
+    for (int at = 0; at < 3; ++at) tokens = tiled.number(element::fp32);
+    loss = tiled.share_of(tiled.sum_of(with(std::move(loss), mask)));
+    ids_ = value();
+    padding_ = value();
+    return loss;
+  }
+  // torch.cat([x[:, -tokens:]])
+  constexpr value last_tokens(const tensor& x, std::int64_t tokens) {
+    const value seen = slice(t, x, 1, tokens);
+    return clone(t, seen);
+  }
+  // torch.min, which keeps both
+  constexpr value least_of(const tensor& one, const tensor& other) {
+    const value kept = keeping_input(t, one);
+    return keeping_input(t, add(t, kept, other));
   }
   constexpr void read_reference(model_code& other) override {
     reference_ = static_cast<causal_lm_code*>(&other);
