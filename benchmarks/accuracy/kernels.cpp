@@ -21,6 +21,7 @@ std::optional<element> element_of(std::string_view format) {
   if (format == "bf16") return element::bf16;
   if (format == "fp16") return element::fp16;
   if (format == "fp32" || format == "tf32") return element::fp32;
+  if (format == "fp8") return element::fp8;
   return std::nullopt;
 }
 
@@ -129,7 +130,7 @@ prediction kernel_time_of(const row& source) {
   if (kind == "product") found = product_of(source, *format);
   if (kind == "attention" && source.text("kernel") != "cudnn")
     found = attention_of(source, *format);
-  if (kind == "elements") found = elements_of(source, *format);
+  if (kind == "elements" && *format != element::fp8) found = elements_of(source, *format);
   if (!found) return std::string("no replayed step has such a kernel");
 
   using gpuplan::number_format;

@@ -36,63 +36,48 @@ std::optional<number_format> format_of(std::string_view name) {
   return std::nullopt;
 }
 
-// A device as its products in one format see it.
-struct seen_device {
-  gpu_spec gpu{};
-  gpuplan::kernel_shares shares{};
-  number_format format{};
-};
-// Products of fp8 are taken to reach as much of its peak as half formats of theirs, for half the
-// energy of a FLOP; what they read is counted as of half formats, which bounds no large product.
-// After thousands of products before it a device draws no more than its limit at any moment.
-std::optional<seen_device> device_of(const row& source, const gpu_spec& gpu, number_format format) {
-  if (!peak(gpu, format)) return std::nullopt;
-  seen_device seen{gpu, gpuplan::kernel_shares_of(gpu), format};
-  if (format == number_format::fp8) {
-    seen.gpu.dense.bf16 = gpu.dense.fp8;
-    seen.format = number_format::bf16;
-    seen.shares.joules_per_flop /= 2;
-  }
-  if (has(source.text("notes"), "warm-up")) seen.shares.burst = 1;
-  return seen;
-}
-
 // Rows say TFLOP/s, TB/s, GB/s or "GB/s busbw".
 double in_unit(double per_second, std::string_view unit) {
   return per_second / (unit.starts_with('T') ? 1e12 : 1e9);
 }
 
-double product_seconds(const seen_device& on, std::int64_t m, std::int64_t k, std::int64_t n) {
-  const element format = on.format == number_format::bf16   ? element::bf16
-                         : on.format == number_format::fp16 ? element::fp16
-                                                            : element::fp32;
-  return kernel_seconds({{.kernels = 0,
-                          .products = 1,
-                          .product = {.rows = m, .inner = k, .columns = n},
-                          .operands = format,
-                          .input = format}},
-                        on.gpu,
-                        on.shares,
-                        on.format);
+double product_seconds(const gpu_spec& gpu,
+                       const gpuplan::kernel_shares& shares,
+                       number_format format,
+                       const gpuplan::eager::matrix_product& size) {
+  const element operands = format == number_format::bf16   ? element::bf16
+                           : format == number_format::fp16 ? element::fp16
+                           : format == number_format::fp8  ? element::fp8
+                                                           : element::fp32;
+  return kernel_seconds(
+      {{.kernels = 0, .products = 1, .product = size, .operands = operands, .input = operands}},
+      gpu,
+      shares,
+      format);
 }
 
 prediction rate_of_products(const row& source, const gpu_spec& gpu) {
   const auto format = format_of(source.text("dtype"));
   if (!format) return std::string("the row's format is no format of products");
-  const auto on = device_of(source, gpu, *format);
-  if (!on) return std::string("the device has no peak in this format");
+  if (!peak(gpu, *format)) return std::string("the device has no peak in this format");
   if (has(source.text("notes"), "casting included"))
     return std::string("the time holds casts, of which the row does not say how many");
   const std::int64_t m = source.integer_or("m", 0);
   const std::int64_t n = source.integer_or("n", 0);
   const std::int64_t k = source.integer_or("k", 0);
   if (m < 1 || n < 1 || k < 1) return std::string("the row has no size of the product");
-  // the rows of BLAS's own programs are its columns
-  const bool is_by_column = has(source.text("notes"), "BLASLt /");
-  double seconds = is_by_column ? product_seconds(*on, n, k, m) : product_seconds(*on, m, k, n);
+  // After thousands of products a device draws no more than its limit at any moment.
+  gpuplan::kernel_shares shares = gpuplan::kernel_shares_of(gpu);
+  if (has(source.text("notes"), "warm-up")) shares.burst = 1;
+  const auto takes = [&](std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+    return product_seconds(
+        gpu, shares, *format, {.rows = rows, .inner = inner, .columns = columns});
+  };
+  // what is a row to PyTorch is a column to the programs of BLAS's own
+  double seconds = has(source.text("notes"), "BLASLt /") ? takes(n, k, m) : takes(m, k, n);
   double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   if (source.text("kind") == "linear_fwdbwd") {
-    seconds += product_seconds(*on, m, n, k) + product_seconds(*on, k, m, n);
+    seconds += takes(m, n, k) + takes(k, m, n);
     flops *= 3;
   }
   return number(in_unit(flops / seconds, source.text("unit")));

@@ -62,8 +62,8 @@ inline constexpr duration collective_launch = 43_us;
 /// measured (network/README.md, 744d01e1) on nodes of 8 A100, H200, B200 and MI300X, 4 of these
 /// with B200 and EFA, and 4 more of which it says nothing. In brackets: without one of the rows
 /// each. A hop of NVLink is that of NCCL's own tuning table. Copies are means of that page's rates.
-/// The ramp of NVLink 5 and what is said of Infinity Fabric are fitted to that guide's machines too,
-/// with a launch of each machine's own.
+/// The ramp of NVLink 5 and what is said of Infinity Fabric are fitted to that guide's machines
+/// too, with a launch of each machine's own.
 namespace link_data {
 /// As NVLink 3, but for the wiring: DGX-1 with 8 V100 is a hybrid cube mesh (NVIDIA's system
 /// architecture white paper, WP-08437), nodes with 4 a mesh of two links a pair.
@@ -88,28 +88,24 @@ inline constexpr link_constants nvlink_4{
     .hop = 0.6_us,
     .ramp = 22_MB  // 14 to 25
 };
-inline constexpr link_constants nvlink_5{
-    .kind = "NVLink 5",
-    .ring_share = 0.763,       // 0.760 to 0.763
-    .in_switch_share = 0.610,  // 0.608 to 0.610
-    .copy_share = 0.858,       // not measured: as NVLink 4
-    .hop = 0.6_us,
-    .ramp = 53_MB
-};
+inline constexpr link_constants nvlink_5{.kind = "NVLink 5",
+                                         .ring_share = 0.763,       // 0.760 to 0.763
+                                         .in_switch_share = 0.610,  // 0.608 to 0.610
+                                         .copy_share = 0.858,       // not measured: as NVLink 4
+                                         .hop = 0.6_us,
+                                         .ramp = 53_MB};
 /// Not measured: as NVLink 5.
 inline constexpr link_constants nvlink_6 = [] {
   link_constants made = nvlink_5;
   made.kind = "NVLink 6";
   return made;
 }();
-inline constexpr link_constants infinity_fabric{
-    .kind = "Infinity Fabric",
-    .ring_share = 0.709,
-    .copy_share = 0.745,  // of two devices' all-reduce
-    .wiring = link_wiring::mesh,
-    .hop = 0.6_us,
-    .ramp = 6.8_MB
-};
+inline constexpr link_constants infinity_fabric{.kind = "Infinity Fabric",
+                                                .ring_share = 0.709,
+                                                .copy_share = 0.745,  // of two devices' all-reduce
+                                                .wiring = link_wiring::mesh,
+                                                .hop = 0.6_us,
+                                                .ramp = 6.8_MB};
 inline constexpr link_constants pcie{
     .kind = "PCIe",
     .ring_share = 0.547,  // 4 RTX 5090, through the host's memory (NVIDIA/nccl#1639); 8: 0.44
@@ -425,8 +421,8 @@ struct group_numbers {
 /// bytes among n ranks in a ring 2(n-1)/n S for an all-reduce, (n-1)/n S for an all-gather,
 /// reduce-scatter or all-to-all, S for a broadcast or send; in a switch (1 + 1/n) S, for the switch
 /// reads all and returns one sum to each), B its rate on large messages, which across nodes is the
-/// group's part of the ports where this is less, and s the links' `ramp`. Of 70 measured
-/// all-reduces and reduce-scatters of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.2 % in
+/// group's part of the ports where this is less, and s the links' `ramp`. Of 61 measured
+/// collectives of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.2 % in
 /// the median; of each row, fitted to the others, by 7.2 %; of a machine with constants from other
 /// kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their point_to_point
 /// differ. Other collectives, and groups across more than 4 nodes, are not measured. Preconditions:

@@ -77,7 +77,7 @@ class float8_linear {
       scaled = t.make(of.size, element::fp32);
     }
     const value clamped = t.make(of.size, element::fp32);
-    made.elements = t.make(of.size, element::boolean);  // as narrow as fp8
+    made.elements = t.make(of.size, element::fp8);
     return made;
   }
   // max(abs(x)), of a copy where x has another order
@@ -113,7 +113,7 @@ class float8_linear {
       in_fp8 of_g = to_fp8(t, g);
       in_fp8 of_w = to_fp8(t, w);
       {
-        const value turned = t.make(w.size, element::boolean);
+        const value turned = t.make(w.size, element::fp8);
         out.of[0] = multiplied(t, x.size, g.format);
         t.count_backward({rows, w.size[1], w.size[0]},
                          {&*of_g.elements, &*of_w.elements, &*out.of[0]});
@@ -121,8 +121,8 @@ class float8_linear {
       in_fp8 of_g_again = to_fp8(t, g);
       in_fp8 of_x = to_fp8(t, x);
       {
-        value turned = t.make({w.size[1], rows}, element::boolean);
-        const value dense = t.make(x.size, element::boolean);
+        value turned = t.make({w.size[1], rows}, element::fp8);
+        const value dense = t.make(x.size, element::fp8);
         out.of[1] = multiplied(t, {w.size[1], w.size[0]}, g.format);
         t.count_backward({w.size[0], rows, w.size[1]},
                          {&*of_g_again.elements, &*of_x.elements, &*out.of[1]});

@@ -28,7 +28,7 @@ struct format_shares {
 /// H100's with PyTorch 2.11: single kernels of `h100_sxm5_80gb_kernels.csv` (benchmarks/results),
 /// none of it fitted to layers or steps but for the power.
 struct kernel_shares {
-  double products = 0.963;     // of half formats and TF32, where tiles fill the device
+  double products = 0.963;     // of half formats, TF32 and fp8, where tiles fill the device
   double fp32_products = 0.8;  // of fp32
   // Of the product's rate, where rows of an operand or of the result are no multiple of 4 bytes,
   // forward and backward; or of none of 16.
@@ -63,7 +63,8 @@ struct kernel_shares {
   // holds 87 of 103 steps on an H100 and an H200 that the device bounds.
   double scatter = 0.06;
   power idle{120_W};
-  double joules_per_flop = 1.3e-12;  // of half formats at the highest clock, in proportion to it
+  // Of half formats at the highest clock, in proportion to it; of fp8 half, of TF32 twice as many.
+  double joules_per_flop = 1.3e-12;
   double joules_per_byte = 105e-12;
 };
 

@@ -39,7 +39,8 @@ inline constexpr std::string_view keys_without_shape =
     "init_std initial_context_length initializer_factor initializer_range is_decoder "
     "is_encoder_decoder is_gated_act label2id layer_norm_eps layer_norm_epsilon layerdrop "
     "layernorm_epsilon layerscale_value logit_scale logits_scaling logits_to_keep "
-    "max_position_embeddings "
+    "mamba_dt_init_floor mamba_dt_limit mamba_dt_max mamba_dt_min mamba_hidden_act "
+    "mamba_ssm_cache_dtype max_position_embeddings moe_shared_expert_overlap num_logits_to_keep "
     "max_seq_len max_window_layers model_max_length model_type n_ctx n_group n_positions "
     "no_rope_layer_interval no_rope_layers norm_eps norm_epsilon norm_topk_prob norm_type "
     "offset_alibi out_features out_indices original_max_position_embeddings output_attentions "
@@ -47,7 +48,7 @@ inline constexpr std::string_view keys_without_shape =
     "output_past output_router_logits pad_token_id partial_rotary_factor pooler_act prefix "
     "pretraining_tp "
     "problem_type qa_dropout quantization_config query_pre_attn_scalar "
-    "relative_attention_max_distance rescale_every reshape_hidden_states "
+    "relative_attention_max_distance rescale_every rescale_prenorm_residual reshape_hidden_states "
     "resid_pdrop "
     "residual_dropout residual_multiplier return_dict rms_norm_eps rope_interleave "
     "rope_interleaved rope_local_base_freq rope_parameters rope_scaling rope_theta rope_type "
@@ -57,8 +58,9 @@ inline constexpr std::string_view keys_without_shape =
     "seq_aux seq_classif_dropout sinusoidal_pos_embds slow_but_exact softmax_scale stage_names "
     "summary_activation summary_first_dropout summary_last_dropout summary_proj_to_labels "
     "summary_type "
-    "summary_use_proj swiglu_alpha swiglu_limit task_specific_params topk_group topk_method "
-    "torch_dtype transformers_version unk_token_id use_cache use_mrope verbose ";
+    "summary_use_proj swiglu_alpha swiglu_limit task_specific_params time_step_floor "
+    "time_step_limit time_step_max time_step_min topk_group topk_method "
+    "torch_dtype transformers_version unk_token_id use_cache use_mamba_kernels use_mrope verbose ";
 
 // What a message shows of a file's text.
 [[nodiscard]] inline std::string shortened(const std::string& text) {

@@ -35,6 +35,7 @@ class kernel_times final : public memory_events {
     half_ = peak_of(gpu, half);
     is_tf32_ = setup.precision.compute == number_format::tf32;
     single_ = peak_of(gpu, is_tf32_ ? number_format::tf32 : number_format::fp32);
+    eighth_ = peak_of(gpu, number_format::fp8);
     bytes_ = gpu.memory_bandwidth.value();
     processors_ = gpu.sm_count;
     if (gpu.tdp) watts_ = gpu.tdp->value();
@@ -58,7 +59,7 @@ class kernel_times final : public memory_events {
     const auto moved = static_cast<double>(work.bytes - work.elsewhere + work.in_place);
     double flops = 0;
     if (work.products > 0) {
-      flops = is_half(work.operands) ? work.products * work.product.flops() : 0;
+      flops = energy_of(work.operands) * work.products * work.product.flops();
       add_product(work, in_backward, made);
     } else if (work.attention_flops > 0) {
       flops = work.attention_flops * (is_causal_ ? 0.5 : 1);
@@ -143,15 +144,23 @@ class kernel_times final : public memory_events {
     const auto found = peak(gpu, format);
     return found ? found->value() : 0;
   }
+  // Of a FLOP, in those of half formats: tensor cores draw as much in each format, and take longer.
+  // What CUDA cores draw is not known.
+  [[nodiscard]] constexpr double energy_of(element operands) const {
+    if (operands == element::fp8) return 0.5;
+    if (operands == element::fp32) return is_tf32_ ? 2 : 0;
+    return 1;
+  }
   constexpr void add_product(const device_work& work, bool in_backward, item& made) const {
     const matrix_product& one = work.product;
-    const bool half = is_half(work.operands);
+    const double peak = is_half(work.operands)          ? half_
+                        : work.operands == element::fp8 ? eighth_
+                                                        : single_;
     kernel_rates on;
     on.bytes = on.elements = detail::infinity;
     on.sms = processors_;
-    const bool on_tensor_cores = half || is_tf32_;
-    double rate =
-        (on_tensor_cores ? reaches_.products : reaches_.fp32_products) * (half ? half_ : single_);
+    const bool on_tensor_cores = work.operands != element::fp32 || is_tf32_;
+    double rate = (on_tensor_cores ? reaches_.products : reaches_.fp32_products) * peak;
     // of transposed gradients the rows are neighbours
     const std::int64_t size = bytes_of(work.operands);
     const auto divides = [&](std::int64_t bytes) {
@@ -236,7 +245,7 @@ class kernel_times final : public memory_events {
   host_costs host_;
   detail::layout_communication communication_;
   bool is_causal_;
-  double half_ = 0, single_ = 0, bytes_ = 0, processors_ = 1, clocks_ = 0, watts_ = 0;
+  double half_ = 0, single_ = 0, eighth_ = 0, bytes_ = 0, processors_ = 1, clocks_ = 0, watts_ = 0;
   bool is_tf32_ = false;
   bool updates_ = false;
   int layer_ = none;
