@@ -73,6 +73,7 @@ struct layer_class {
   bool has_flash_alone = false;       // no other kernel
   bool biases_scores = false;         // by distance: a number for each pair of tokens and head
   bool has_liger_kernels = false;     // Liger's in place of its functions
+  bool cuts_cross_entropy = false;    // Apple's kernels in place of its loss
   bool joins_samples = false;         // one behind the other in a row
   bool scores_in_tiles = false;       // TRL's log-probabilities
   bool composes_recurrences = false;  // of operators, whose time nobody knows
@@ -131,6 +132,7 @@ constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
       {code.is_compiled, {fact::compiles_layers, as.compiles_layers}},
       {code.is_compiled, {fact::compiles_loss, as.compiles_loss}},
       {code.has_liger_kernels, {fact::liger_kernels, as.liger_kernels}},
+      {code.cuts_cross_entropy, {fact::cut_cross_entropy, as.cut_cross_entropy}},
       {code.joins_samples, {fact::padding_free, of.padding_free}},
       {code.scores_in_tiles, {fact::objective, of.objective}},
       {code.has_fp8_linears || quantises, {fact::fp8_linears, of.precision.fp8_linears}},
@@ -358,6 +360,9 @@ struct implementation {
   // Liger's RMS norm, gated MLP, rotary positions and loss in place of transformers' own
   // (use_liger_kernel): the loss never has all logits.
   bool liger_kernels = false;
+  // Apple's cut cross-entropy in place of the loss, Liger's too (axolotl's cut_cross_entropy): its
+  // kernels write no logits, and compute them again for the backward. Weights are in bf16 or fp16.
+  bool cut_cross_entropy = false;
 
   // PyTorch's version
   bool loads_all_kernels = false;  // at once: before 1.13

@@ -84,7 +84,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
                              flaw_of_graphs(setup),
                              flaw_of_compilation(setup),
                              flaw_of_attention(setup),
-                             flaw_of_liger_loss(setup),
+                             flaw_of_fused_loss(setup),
                              flaw_of_objective(setup),
                              flaw_of_optimizer(setup),
                              flaw_of_training(setup)})

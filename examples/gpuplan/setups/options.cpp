@@ -208,6 +208,7 @@ void choose_framework(const arguments& given, const named_model& model, training
     throw bad_request("no code of transformers is known for " + model.name + "; " + who_runs(to));
   to.framework = chosen->framework;
   to.framework.implementation.liger_kernels = given.liger;
+  to.framework.implementation.cut_cross_entropy = given.cut_cross_entropy;
   if (given.reference)
     to.reference = *given.reference;
   else if (to.objective == training_objective::group_relative)
@@ -318,6 +319,10 @@ void add_model_options(CLI::App& app, arguments& to) {
   app.add_flag("--liger",
                to.liger,
                "Liger's kernels in place of transformers' own: norms, MLP, positions and loss")
+      ->group(group);
+  app.add_flag("--cut-cross-entropy",
+               to.cut_cross_entropy,
+               "Apple's kernels in place of the loss, which never write logits")
       ->group(group);
   add_words<training_objective>(app,
                                 "--objective",
@@ -846,6 +851,7 @@ std::string method_in_words(const training_setup& setup) {
   add(saves ? "selective recomputation of operators" : said(recomputes, setup.recompute));
   add(said(attentions, setup.attention));
   if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
+  if (setup.framework.implementation.cut_cross_entropy) add("cut cross-entropy");
   if (setup.padding_free) add("samples in one row");
   if (setup.objective != training_objective::next_token) add(said(objectives, setup.objective));
   if (setup.objective == training_objective::preference ||

@@ -37,6 +37,7 @@ struct arguments {
   gpuplan::batch_plan plan{};
   bool quantised_weights = false;
   bool liger = false;
+  bool cut_cross_entropy = false;
   gpuplan::known<gpuplan::reference_model>
       reference{};            // as what trains has it where no option says it
   bool never_clips = false;   // gradients: options or files say so

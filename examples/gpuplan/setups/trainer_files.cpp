@@ -127,6 +127,7 @@ void take_files(const io::read_config& files, arguments& to) {
   to.model.shape = said.shape;
   if (const char* own = io::framework_of_tool(files.tool)) to.framework = own;
   if (said.liger_kernels) to.liger = *said.liger_kernels;
+  if (said.cut_cross_entropy) to.cut_cross_entropy = *said.cut_cross_entropy;
   if (said.sequence_length) to.setup.sequence_length = *said.sequence_length;
   to.setup.parallelism = io::layout_of(said);
   io::set_step(said, to.setup);

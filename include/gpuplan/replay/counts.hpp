@@ -113,7 +113,8 @@ constexpr bool counts_work(const training_setup& setup) {
       setup.trains.what == training::adapters && setup.trains.adapters.base.block != 0;
   const bool is_plain = setup.objective == training_objective::next_token && !setup.padding_free;
   return is_plain && is_counted_optimizer && !has_base &&
-         !setup.framework.implementation.liger_kernels && !setup.precision.fp8_linears &&
+         !setup.framework.implementation.liger_kernels &&
+         !setup.framework.implementation.cut_cross_entropy && !setup.precision.fp8_linears &&
          !setup.precision.master_weights && setup.parallelism.tensor_parallel == 1 &&
          setup.parallelism.context_parallel == 1 && setup.framework.layers().counts_work &&
          setup.framework.engine.is->counts_work;

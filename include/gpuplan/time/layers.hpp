@@ -621,12 +621,27 @@ class cost_visitor {
   // The loss of logits: a fused one writes the gradient over them.
   constexpr void add_loss(double tokens, double classes) {
     const implementation& layers = setup_.framework.implementation;
+    if (layers.cut_cross_entropy) return add_cut_loss(tokens, classes);
     const double elements = tokens * classes;
     const bool fused = layers.fuses_loss || layers.compiles_loss || layers.liger_kernels;
     if (fused)
       stream(elements, 2, 2 * element_, element_);
     else
       stream(elements, 6, element_ + 4 + 4 + 8, 8 + 4 + element_);
+  }
+
+  // Cut cross-entropy writes no logits, and multiplies for them again in the backward. What its
+  // gradients leave out of small probabilities depends on the text, and is counted.
+  constexpr void add_cut_loss(double tokens, double classes) {
+    const auto width = static_cast<double>(model_.hidden_size);
+    const double rate = on_.half * alignment_share(width, classes, element_, on_);
+    const matmul_size shape{tokens, classes, width, 1};
+    cost.backward.products += matmul_time(shape, rate, element_, element_, on_);
+    cost.backward.operators += 1;
+    if (kernels != nullptr) {
+      bounded_kernels& sum = kernels->backward.others;
+      sum = sum + bounds_of_matmul(shape, on_.half, rate, element_, element_, on_);
+    }
   }
 
   constexpr void multiply(

@@ -34,10 +34,21 @@ constexpr failure flaw_of_recomputation(const training_setup& setup) {
 }
 
 // Liger's loss reads the weight of the head beside the head: before DeepSpeed's hooks have gathered
-// it, without what trains beside it, and gives it a gradient only where its input has one.
-constexpr failure flaw_of_liger_loss(const training_setup& setup) {
-  if (!setup.framework.implementation.liger_kernels) return {};
-  const named_fact liger{fact::liger_kernels, true};
+// it, without what trains beside it, and gives it a gradient only where its input has one. So does
+// cut cross-entropy, whose kernels multiply in formats of 16 bits alone.
+constexpr failure flaw_of_fused_loss(const training_setup& setup) {
+  const implementation& by_kernels = setup.framework.implementation;
+  if (!by_kernels.liger_kernels && !by_kernels.cut_cross_entropy) return {};
+  const named_fact liger = by_kernels.cut_cross_entropy ? named_fact{fact::cut_cross_entropy, true}
+                                                        : named_fact{fact::liger_kernels, true};
+  const precision_recipe& formats = setup.precision;
+  const number_format read =
+      setup.framework.engine.is->gathers_weights ? formats.compute : formats.weights;
+  if (by_kernels.cut_cross_entropy && read != number_format::bf16 && read != number_format::fp16)
+    return without_code({{fact::precision_weights, read},
+                         liger,
+                         {fact::takes, number_format::bf16},
+                         {fact::takes, number_format::fp16}});
   const named_fact stage{fact::zero_stage, setup.parallelism.zero_stage};
   const engine_class& by = *setup.framework.engine.is;
   if (by.has_own_step && stage.value == 3)
@@ -67,8 +78,10 @@ constexpr failure flaw_of_objective(const training_setup& setup) {
   if (by.gathers_weights || by.has_own_step)
     return without_code(
         {objective, {fact::sharding, by.name}, {fact::takes, training_objective::next_token}});
-  if (const failure why = flaw_if_any(
-          {{fact::liger_kernels, setup.framework.implementation.liger_kernels}}, objective);
+  if (const failure why =
+          flaw_if_any({{fact::liger_kernels, setup.framework.implementation.liger_kernels},
+                       {fact::cut_cross_entropy, setup.framework.implementation.cut_cross_entropy}},
+                      objective);
       failed(why))
     return why;
   const trainable& trains = setup.trains;

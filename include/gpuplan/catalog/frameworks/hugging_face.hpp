@@ -124,6 +124,11 @@ constexpr failure flaw_of_decoder(const transformer& model, const implementation
     return flaw_if_any({{fact::parallel_attention, true}}, layers);
   if (as.liger_kernels)
     if (const failure why = flaw_of_liger(model, as); failed(why)) return why;
+  if (as.cut_cross_entropy)
+    if (const failure why = flaw_if_any({{fact::lm_head_bias, model.lm_head_bias}},
+                                        {fact::cut_cross_entropy, true});
+        failed(why))
+      return why;
   if (code.layer_norm == layer_norm_kind::eager)
     if (const failure why = flaw_if_any({{fact::norm_bias, model.norm_bias}}, layers); failed(why))
       return why;
@@ -191,6 +196,7 @@ inline constexpr layer_class decoder{.name = &code_names::decoder,
                                      .has_module_hooks = true,
                                      .has_fp8_linears = true,
                                      .has_liger_kernels = true,
+                                     .cuts_cross_entropy = true,
                                      .joins_samples = true,
                                      .scores_in_tiles = true,
                                      .counts_work = true};

@@ -178,7 +178,9 @@ inline void read_liger(settings_reader& from, training_config& to) {
   int on = 0;
   for (const char* const key : switches)
     if (const auto is = from.flag(key); is && *is) ++on;
-  if (on == 4)
+  // Which takes the place of Liger's loss.
+  to.cut_cross_entropy = from.flag("cut_cross_entropy");
+  if (on + (to.cut_cross_entropy && *to.cut_cross_entropy ? 1 : 0) == 4)
     to.liger_kernels = true;
   else if (on != 0)
     from.remark_on(kind::doubtful,
@@ -196,7 +198,6 @@ inline void pass_the_rest_over(settings_reader& from) {
                              "lora_mlp_kernel",
                              "lora_qkv_kernel",
                              "lora_o_kernel",
-                             "cut_cross_entropy",
                              "chunked_cross_entropy",
                              "auto_find_batch_size",
                              "deepcompile"});

@@ -464,6 +464,7 @@ class training_builder {
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;
     software.implementation.liger_kernels = says_yes(config_.liger_kernels);
+    software.implementation.cut_cross_entropy = says_yes(config_.cut_cross_entropy);
     if (to_.setup.parallelism.optimizer_on_host)
       assume("host_optimizer_rate",
              "an optimizer on a host that reads and writes " +
@@ -503,6 +504,12 @@ class training_builder {
              "false, as Accelerate has it: each GPU adds up whole gradients until the last "
              "micro-batch");
     auto valid = validate(setup, to_.plan);
+    if (!valid && setup.framework.implementation.cut_cross_entropy) {
+      const std::string why = failure_text(valid.why()).c_str();
+      to_.setup.framework.implementation.cut_cross_entropy = false;
+      valid = validate(setup, to_.plan);
+      if (valid) assume("cut_cross_entropy", "a loss of whole logits: " + why);
+    }
     if (!valid && setup.framework.implementation.liger_kernels) {
       const std::string why = failure_text(valid.why()).c_str();
       to_.setup.framework.implementation.liger_kernels = false;

@@ -102,6 +102,7 @@ struct planned_run_words {
     made.modules = setup.modules;
   if (setup.attention != attention_kernel::automatic) made.attention = setup.attention;
   if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;
+  if (setup.framework.implementation.cut_cross_entropy) made.cut_cross_entropy = true;
   const engine& sharing = setup.framework.engine;
   if (sharing.is->gathers_weights && plan.accumulation > 1)
     made.reduces_every_micro_batch = sharing.reduces_every_micro_batch;

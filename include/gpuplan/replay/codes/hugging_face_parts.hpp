@@ -4,6 +4,7 @@
 // layers are built, MLPs, norms, losses. Transcribed from transformers 5.23. Private.
 
 #include <gpuplan/replay/codes/hugging_face_attention.hpp>
+#include <gpuplan/replay/cut_cross_entropy.hpp>
 #include <gpuplan/replay/liger_kernels.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/tiled_log_probs.hpp>
@@ -313,6 +314,7 @@ class hugging_face_code : public hugging_face_attention {
   }
 
   liger_kernels liger{t};
+  cut_cross_entropy cut_loss{t};
   tiled_log_probs tiled{t};
   value ids_{}, labels_{}, padding_{}, boundaries_{}, texts_{};
   value precomputed_[2]{}, tokens_of_step_{};
@@ -353,6 +355,8 @@ class causal_lm_code : public hugging_face_code {
     if (setup.objective == training_objective::group_relative) return group_relative_loss();
     const value hidden = run_model();
     t.begin(moment::loss);
+    if (setup.framework.implementation.cut_cross_entropy)
+      return cut_loss.loss_of(hidden, head_.weight, labels_);
     if (uses_liger()) return liger_causal_lm_loss(hidden, head_, labels_);
     const value logits = logits_of(hidden);
     return causal_lm_loss(logits, labels_);
