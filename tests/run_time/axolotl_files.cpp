@@ -107,6 +107,20 @@ TEST_CASE("faults in a file of axolotl are said") {
         std::vector<std::string>{"sequence_lenght", "fsdp_config.odd"});
 }
 
+TEST_CASE("axolotl's cut cross-entropy takes the place of Liger's loss") {
+  const auto of = [](const char* text) { return read_axolotl_text(text).config; };
+  CHECK(says(of("cut_cross_entropy: true").cut_cross_entropy, true));
+  CHECK(read_axolotl_text("cut_cross_entropy: true").remarks.empty());
+  CHECK_FALSE(of("base_model: a").cut_cross_entropy);
+  const training_config both =
+      of("liger_rope: true\nliger_rms_norm: true\nliger_glu_activation: true\n"
+         "cut_cross_entropy: true");
+  CHECK(says(both.liger_kernels, true));
+  CHECK(says(both.cut_cross_entropy, true));
+  CHECK_FALSE(of("liger_rope: true\nliger_rms_norm: true\nliger_glu_activation: true")
+                  .liger_kernels);
+}
+
 TEST_CASE("axolotl holds weights in the format of its autocast") {
   const auto of = [](const char* text) { return read_axolotl_text(text).config; };
   CHECK(says(of("base_model: a").weights, number_format::bf16));

@@ -198,6 +198,8 @@ TEST_CASE("faults in arguments of transformers are said") {
                 "fsdp_config.auto_wrap_policy"));
   CHECK(says_of("torch_compile: true", kind::doubtful, "torch_compile"));
   CHECK(says_of("beta: 0.1", kind::doubtful, "beta"));
+  CHECK(says_of("beta: 0.1\nnum_generations: 8", kind::doubtful, "num_generations"));
+  CHECK_FALSE(says_of("beta: 0.1\nnum_generations: 8", kind::doubtful, "beta"));
   CHECK(read_arguments_text("per_device_train_batchsize: 4\nfsdp_config: {odd: 1}\n")
             .not_understood == std::vector<std::string>{"per_device_train_batchsize"});
   CHECK(looks_like_hugging_face_arguments(parse_yaml(trl_sample).is));

@@ -78,7 +78,7 @@ class random_setups {
         [&] { layout.shares_kept_inputs = true; },
         [&] { layout.optimizer_on_host = true; },
         [&] { layout.weights_on_host = true; },
-        [&] { layout.schedule = enumerator<pipeline_schedule>(3); },
+        [&] { layout.schedule = enumerator<pipeline_schedule>(6); },
         [&] {
           of.place = {one_of({-1, 0, 1, 4}), one_of({0, 1}), one_of({0, 1})};
         },
@@ -123,11 +123,14 @@ class random_setups {
         [&] { precision.quantised_weights = true; },
         [&] { of.composite = &several; },
         [&] { of.framework.implementation.liger_kernels = true; },
+        [&] { of.framework.implementation.cut_cross_entropy = true; },
+        [&] { of.generates_apart = true; },
+        [&] { of.inference_bytes = any(3) - 1; },
         [&] { of.attention = enumerator<attention_kernel>(5); },
         [&] { of.padding_mask = true; },
         [&] { of.padding_free = true; },
-        [&] { of.objective = enumerator<training_objective>(3); },
-        [&] { of.reference = enumerator<reference_model>(3); },
+        [&] { of.objective = enumerator<training_objective>(4); },
+        [&] { of.reference = enumerator<reference_model>(4); },
         [&] {
           of.scored_tokens = one_of({-1, 64});
         },

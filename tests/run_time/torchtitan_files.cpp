@@ -149,7 +149,7 @@ TEST_CASE("what torchtitan's settings contradict themselves in is said") {
   CHECK(only_remark({"--training.seq_len=5", "--training.num_tokens_per_train_step=7"}) ==
         remark::kind::contradicts);
   CHECK(only_remark({"--parallelism.fsdp_reshard_after_forward=x"}) == remark::kind::contradicts);
-  CHECK(only_remark({"--parallelism.pipeline_parallel_schedule=Interleaved1F1B"}) ==
+  CHECK(only_remark({"--parallelism.pipeline_parallel_schedule=LoopedBFS"}) ==
         remark::kind::doubtful);
   CHECK(only_remark({"--compile.enable"}) == remark::kind::doubtful);
 }
@@ -227,6 +227,47 @@ TEST_CASE("torchtitan's modules say what was written into them") {
     if (!differ.empty()) break;
   }
   CHECK(written_ones > 200);
+}
+
+TEST_CASE("torchtitan's schedules of pipelines are read, and written as they were") {
+  struct named {
+    const char* name;
+    pipeline_schedule is;
+    std::int64_t chunks;
+  };
+  for (const auto& [name, is, chunks] :
+       {named{"1F1B", pipeline_schedule::one_f_one_b, 1},
+        {"GPipe", pipeline_schedule::gpipe, 1},
+        {"Interleaved1F1B", pipeline_schedule::one_f_one_b, 2},
+        {"InterleavedZeroBubble", pipeline_schedule::zero_bubble, 2},
+        {"ZBVZeroBubble", pipeline_schedule::zero_bubble_v, 2},
+        {"DualPipeV", pipeline_schedule::dual_pipe_v, 2}}) {
+    CAPTURE(name);
+    const read_config read =
+        read_torchtitan_words({"--parallelism.pipeline_parallel_degree=4",
+                               "--parallelism.pipeline_parallel_schedule=" + std::string(name)});
+    CHECK(read.remarks.empty());
+    CHECK(says(read.config.schedule_of_pipeline, is));
+    CHECK((read.config.virtual_pipeline ? *read.config.virtual_pipeline : 1) == chunks);
+    training_config config = read.config;
+    config.model = "meta-llama/Llama-3.1-8B";
+    config.gpus = 8;
+    const written_config written = write_torchtitan(config);
+    REQUIRE(written);
+    CHECK(written.files[0].text.find("pipeline_parallel_schedule = \"" + std::string(name) +
+                                     "\"\n") != std::string::npos);
+    config.virtual_pipeline = 3;
+    CHECK_FALSE(write_torchtitan(config));
+  }
+  const read_config looped =
+      read_torchtitan_words({"--parallelism.pipeline_parallel_schedule=LoopedBFS"});
+  REQUIRE(looped.remarks.size() == 1);
+  CHECK(looped.remarks[0].text.find("ZBVZeroBubble, DualPipeV are known") != std::string::npos);
+  training_config both;
+  both.model = "meta-llama/Llama-3.1-8B";
+  both.gpus = 8;
+  both.schedule_of_pipeline = pipeline_schedule::dual_pipe;
+  CHECK_FALSE(write_torchtitan(both));
 }
 
 TEST_CASE("torchtitan's writer refuses what it would train otherwise") {

@@ -26,6 +26,10 @@ TEST_CASE("like stages take the published times") {
   STATIC_CHECK(pipeline_time(chunks, pipeline_schedule::one_f_one_b) == 28.5_s);
   STATIC_CHECK(pipeline_bubble(chunks, pipeline_schedule::one_f_one_b) == 4.5_s);
   STATIC_CHECK(pipeline_bubble(four, pipeline_schedule::zero_bubble) == 3_s);
+  // Two chunks of half a stage; each stage twice.
+  STATIC_CHECK(pipeline_bubble(chunks, pipeline_schedule::zero_bubble_v) == 1.5_s);
+  STATIC_CHECK(pipeline_bubble(chunks, pipeline_schedule::dual_pipe_v) == 1.5_s);
+  STATIC_CHECK(pipeline_bubble(four, pipeline_schedule::dual_pipe) == 1_s);
 }
 
 TEST_CASE("one stage has no bubble") {

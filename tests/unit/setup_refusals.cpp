@@ -189,14 +189,37 @@ TEST_CASE("layouts that a code has not") {
   STATIC_CHECK(refuses(staged_deepspeed,
                        "virtual_pipeline 2 is not taken beside sharding deepspeed; 1 is",
                        [](training_setup& of) { of.parallelism.virtual_pipeline = 2; }));
-  STATIC_CHECK(
-      refuses(megatron, "schedule gpipe is not taken; one_f_one_b is", [](training_setup& of) {
-        of.parallelism.schedule = pipeline_schedule::gpipe;
-      }));
-  STATIC_CHECK(refuses(
-      megatron, "schedule zero_bubble is not taken; one_f_one_b is", [](training_setup& of) {
-        of.parallelism.schedule = pipeline_schedule::zero_bubble;
-      }));
+  STATIC_CHECK(refuses(megatron,
+                       "schedule gpipe is not taken beside pipeline_parallel 1; one_f_one_b is",
+                       [](training_setup& of) {
+                         of.parallelism.schedule = pipeline_schedule::gpipe;
+                       }));
+  STATIC_CHECK(refuses(megatron,
+                       "schedule zero_bubble is not taken beside sharding megatron; one_f_one_b is",
+                       [](training_setup& of) {
+                         of.parallelism.pipeline_parallel = 2;
+                         of.parallelism.schedule = pipeline_schedule::zero_bubble;
+                       }));
+  STATIC_CHECK(refuses(megatron,
+                       "schedule zero_bubble is not taken beside sharding megatron; one_f_one_b, "
+                       "dual_pipe or dual_pipe_v is",
+                       [](training_setup& of) {
+                         of.framework.engine.schedules = {.dual_pipe = true, .dual_pipe_v = true};
+                         of.parallelism.pipeline_parallel = 2;
+                         of.parallelism.schedule = pipeline_schedule::zero_bubble;
+                       }));
+  STATIC_CHECK(accepts(megatron, [](training_setup& of) {
+    of.framework.engine.schedules.dual_pipe = true;
+    of.parallelism.pipeline_parallel = 2;
+    of.parallelism.schedule = pipeline_schedule::dual_pipe;
+  }));
+  STATIC_CHECK(refuses(megatron,
+                       "virtual_pipeline 1 is not taken beside schedule zero_bubble_v; 2 is",
+                       [](training_setup& of) {
+                         of.framework.engine.schedules.zero_bubble_v = true;
+                         of.parallelism.pipeline_parallel = 2;
+                         of.parallelism.schedule = pipeline_schedule::zero_bubble_v;
+                       }));
   STATIC_CHECK(refuses(megatron,
                        "pipeline_parallel 3 does not divide num_hidden_layers 4; 1, 2 or 4 do",
                        [](training_setup& of) { of.parallelism.pipeline_parallel = 3; }));
