@@ -134,6 +134,20 @@ plan_request random_request(dice& roll, std::vector<training_setup>& setups) {
     setups.back().parallelism.zero_stage = 1;
     setups.back().recompute_layers = 0;
   }
+  if (roll.one_in(2)) {
+    setups.push_back(setup);
+    setups.back().framework = catalog::megatron_transformer_engine;
+    setups.back().framework.engine.schedules = {true, true, true, true};
+    setups.back().parallelism.zero_stage = 1;
+    setups.back().parallelism.split = {};
+    setups.back().parallelism.schedule = one_of(roll,
+                                                {pipeline_schedule::zero_bubble,
+                                                 pipeline_schedule::zero_bubble_v,
+                                                 pipeline_schedule::dual_pipe,
+                                                 pipeline_schedule::dual_pipe_v});
+    if (traits_of(setups.back().parallelism.schedule).folds)
+      setups.back().parallelism.virtual_pipeline = 2;
+  }
   request.setups = setups;
   space.micro_batch = some(6);
   request.tensor_within_node = !roll.one_in(3);
@@ -223,7 +237,8 @@ void add_plans(const plan_request& request,
                         plan.batch = {b, gpus / (t * p * c), m};
                         if (!request.effective_batch.contains(plan.batch.effective_batch()))
                           continue;
-                        if (v > 1 && m % p != 0) continue;
+                        const bool folds = traits_of(as_set.schedule).folds;
+                        if (v > 1 && !folds && m % p != 0) continue;
                         if (space.data_parallel &&
                             !space.data_parallel->contains(plan.batch.data_parallel))
                           continue;

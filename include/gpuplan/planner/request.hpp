@@ -129,7 +129,10 @@ constexpr failure flaw_of_degrees(const known<range<std::int64_t>>& degrees,
 // Of the layout, what is not searched is taken from the setup.
 constexpr failure flaw_of_planned(const training_setup& setup) {
   if (const auto valid = validate(setup.model); !valid) return valid.why();
-  if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
+  // Which stages and chunks a schedule takes is asked of each layout.
+  parallelism layout = setup.parallelism;
+  layout.schedule = pipeline_schedule::one_f_one_b;
+  if (const auto valid = validate(layout); !valid) return valid.why();
   return {};
 }
 
