@@ -117,8 +117,8 @@ TEST_CASE("axolotl's cut cross-entropy takes the place of Liger's loss") {
          "cut_cross_entropy: true");
   CHECK(says(both.liger_kernels, true));
   CHECK(says(both.cut_cross_entropy, true));
-  CHECK_FALSE(of("liger_rope: true\nliger_rms_norm: true\nliger_glu_activation: true")
-                  .liger_kernels);
+  CHECK_FALSE(
+      of("liger_rope: true\nliger_rms_norm: true\nliger_glu_activation: true").liger_kernels);
 }
 
 TEST_CASE("axolotl holds weights in the format of its autocast") {
