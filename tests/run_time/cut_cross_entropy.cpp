@@ -35,7 +35,7 @@ const cut_step cut_steps[] = {
 #include "cut_cross_entropy_steps.inc"
 };
 
-training_setup llama(bool cuts) {
+training_setup llama_that_cuts(bool cuts) {
   training_setup setup{.model = catalog::llama_3_2_1b,
                        .sequence_length = 4096,
                        .precision = bf16_pure,
@@ -58,15 +58,15 @@ TEST_CASE("steps with cut cross-entropy, to the byte") {
 
 TEST_CASE("without logits a batch takes less, and the head is multiplied with once more") {
   const batch_plan plan{.micro_batch = 4};
-  const double whole = transformer_memory{llama(false)}.required(plan).value();
-  const double cut = transformer_memory{llama(true)}.required(plan).value();
+  const double whole = transformer_memory{llama_that_cuts(false)}.required(plan).value();
+  const double cut = transformer_memory{llama_that_cuts(true)}.required(plan).value();
   // of all tokens: fp32 logits, their softmax and its gradient at least
   const double logits = 4.0 * 4 * 4096 * 128256;
   CHECK(whole - cut > 1.5 * logits);
-  roofline_time time{.setup = llama(true), .on = {.gpu = catalog::h100_sxm5_80gb}};
+  roofline_time time{.setup = llama_that_cuts(true), .on = {.gpu = catalog::h100_sxm5_80gb}};
   REQUIRE(validate(time));
   const step_breakdown by_cut = time.breakdown(plan);
-  time.setup = llama(false);
+  time.setup = llama_that_cuts(false);
   const step_breakdown by_whole = time.breakdown(plan);
   CHECK(by_cut.forward < by_whole.forward);  // six passes over the logits
   const double flops = 2.0 * 4 * 4096 * 2048 * 128256;
@@ -80,14 +80,14 @@ TEST_CASE("what cut cross-entropy has no kernels for is refused") {
     REQUIRE_FALSE(valid);
     CHECK(valid.why()[which]);
   };
-  REQUIRE(validate(llama(true)));
-  training_setup wide = llama(true);
+  REQUIRE(validate(llama_that_cuts(true)));
+  training_setup wide = llama_that_cuts(true);
   wide.precision = bf16_mixed;
   refuses(wide, fact::cut_cross_entropy);
   wide.framework.engine.is = &engine_classes::fsdp2;  // gathers in bf16
   wide.parallelism.zero_stage = 3;
   CHECK(validate(wide));
-  training_setup scored = llama(true);
+  training_setup scored = llama_that_cuts(true);
   scored.objective = training_objective::supervised;
   refuses(scored, fact::cut_cross_entropy);
   training_setup other{.model = catalog::gpt2,

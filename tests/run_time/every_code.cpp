@@ -2,6 +2,7 @@
 // refused, and nothing else. Under sanitizers too, which see what is read outside of an array.
 
 #include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/replay.hpp>
@@ -360,4 +361,21 @@ TEST_CASE("what a class would leave its arrays or divide by nothing for is refus
   CHECK(validate(reenters));
   reenters.framework.implementation.checkpoints_reenter = true;
   CHECK(why_not(reenters)[fact::checkpoints_reenter] == 1);
+}
+
+// In place of attention they have what the classes of mixtures know nothing of.
+TEST_CASE("hybrids are no mixtures of transformers") {
+  for (const transformer* model :
+       {&catalog::qwen3_next_80b_a3b, &catalog::nemotron_3_nano_30b_a3b, &catalog::nemotron_h_8b}) {
+    CAPTURE(model->name);
+    int run_it = 0;
+    for (const framework* each : frameworks) {
+      CAPTURE(each->name);
+      if (!catalog::runs(*each, {.model = *model, .sequence_length = 4096, .framework = *each}))
+        continue;
+      CHECK(each->layers().has_every_part);
+      ++run_it;
+    }
+    CHECK(run_it > 0);
+  }
 }

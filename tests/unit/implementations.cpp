@@ -132,19 +132,3 @@ TEST_CASE("frameworks run what they have code for") {
   STATIC_CHECK(catalog::runs(catalog::hugging_face_llama, tokens_of(catalog::gpt2)).why().code ==
                errc::no_such_code);
 }
-
-// In place of attention they have what the classes of mixtures know nothing of.
-TEST_CASE("hybrids are no mixtures of transformers") {
-  for (const transformer* model :
-       {&catalog::qwen3_next_80b_a3b, &catalog::nemotron_3_nano_30b_a3b, &catalog::nemotron_h_8b}) {
-    CAPTURE(model->name);
-    int run_it = 0;
-    for (const framework* each : catalog::all_frameworks) {
-      CAPTURE(each->name);
-      if (!catalog::runs(*each, tokens_of(*model))) continue;
-      CHECK(each->layers().has_every_part);
-      ++run_it;
-    }
-    CHECK(run_it > 0);
-  }
-}
