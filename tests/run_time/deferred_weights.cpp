@@ -114,6 +114,26 @@ TEST_CASE("both stages of a rank are there, and the states once for each of the 
   CHECK(parameters(folded.model, folded.parallelism, {}).head == 256 * 1024);
 }
 
+TEST_CASE("ranks that have the same two stages take the same") {
+  for (const bool tied : {false, true})
+    for (const std::int64_t ranks : {2, 4, 6}) {
+      training_setup setup = setup_of(pipeline_schedule::dual_pipe, ranks, true);
+      setup.model.tied_embeddings = tied;
+      for (std::int64_t stage = 0; stage < ranks / 2; ++stage)
+        CHECK(peak_of(setup, stage, 2 * ranks) == peak_of(setup, ranks - 1 - stage, 2 * ranks));
+    }
+}
+
+TEST_CASE("a head that is tied is a table of the rank with both ends") {
+  const auto at_first = [](bool tied) {
+    training_setup setup = setup_of(pipeline_schedule::dual_pipe_v, 4, true);
+    setup.model.tied_embeddings = tied;
+    return peak_of(setup, 0, 24);
+  };
+  // weights in bf16, gradients in fp32, masters and moments
+  CHECK(at_first(false) - at_first(true) == 18 * 256 * 1024);
+}
+
 TEST_CASE("no layout is below the floor that a planner takes for it") {
   for (const auto schedule : {pipeline_schedule::zero_bubble,
                               pipeline_schedule::zero_bubble_v,

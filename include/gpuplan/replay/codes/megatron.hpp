@@ -146,15 +146,22 @@ class megatron_gpt final : public megatron_recurrent {
     made.first_layer = modules_.size();
     made.first_parameter = order_.size();
     const std::int64_t vocabulary = model.vocab_size / tp_;
+    // One rank with both ends of a model whose head is tied has one table.
+    const bool shares_first =
+        model.has_tied_head() && chunks_.size() != 0 && (chunks_[0].is_first || chunks_[0].is_last);
     if (made.is_first || (made.is_last && model.mtp_layers != 0)) {
-      made.tokens.weight = on_device({vocabulary, width});
-      name(made.tokens, "token table");
+      if (shares_first) {
+        made.tokens = chunks_[0].head;
+      } else {
+        made.tokens.weight = on_device({vocabulary, width});
+        name(made.tokens, "token table");
+        list(made.tokens);
+      }
       if (made.is_first && model.position_rows != 0) {
         made.positions.weight = on_host({model.position_rows, width});
         name(made.positions, "table");
       }
     }
-    list(made.tokens);
     list(made.positions);
     if (shares_angles()) {
       // 1.0 / (base ** (arange(0, dim, 2) / dim))
@@ -175,8 +182,7 @@ class megatron_gpt final : public megatron_recurrent {
       made.first_mtp = mtp_.size();
       made.mtp_layers = static_cast<int>(own_mtp_layers(model));
       for (int at = 0; at < made.mtp_layers; ++at) mtp_.push(make_mtp_layer());
-      const bool has_table = made.is_first || (chunks_.size() != 0 && chunks_[0].is_first);
-      if (model.has_tied_head() && has_table) {
+      if (model.has_tied_head() && (made.is_first || shares_first)) {
         made.head = made.is_first ? made.tokens : chunks_[0].tokens;
       } else {
         made.head.weight = on_device({vocabulary, width});
