@@ -221,7 +221,130 @@ TEST_CASE("inside a node each takes its launch, its hops, and what a device send
   STATIC_CHECK(takes(collective::send, 2, 10 + 1 * 2 + 20'000));
 }
 
+namespace {
+
+// 100 GB/s in a node and 80 GB/s between nodes, of which rings reach half, and a switch that adds
+// at 75 GB/s; 2 us and 30 us a hop, 10 us to launch. Data of 0.1 and 0.2 GB flow at half the rate.
+constexpr interconnect with_ramps{.inside_node = 100_GBps,
+                                  .between_nodes = 80_GBps,
+                                  .devices_per_node = 8,
+                                  .inside = {.ring_share = 0.5,
+                                             .in_switch_share = 0.75,
+                                             .wiring = link_wiring::switched,
+                                             .hop = 2_us,
+                                             .ramp = 100_MB},
+                                  .between = {.ring_share = 0.5, .hop = 30_us, .ramp = 200_MB},
+                                  .launch = 10_us};
+
+// Of 1 GB, whether it takes so many microseconds, and beside them what a device sends, in GB, at so
+// many GB/s and with a ramp of so many GB.
+constexpr bool takes_by_hand(collective what,
+                             const device_group& group,
+                             double latency,
+                             double sent,
+                             double rate,
+                             double ramp,
+                             collective_algorithm by = collective_algorithm::ring) {
+  const double hand = latency + sent / rate * (1 + ramp / (sent + ramp)) * 1e6;
+  const double off = in(collective_time(what, 1_GB, group, with_ramps, by), 1_us) / hand - 1;
+  return off > -1e-9 && off < 1e-9;
+}
+
+}  // namespace
+
+TEST_CASE("rings, trees, switches and all-to-alls are as by hand, in a node and across nodes") {
+  constexpr auto tree = collective_algorithm::tree;
+  constexpr auto in_switch = collective_algorithm::in_switch;
+  STATIC_CHECK(takes_by_hand(collective::all_reduce, {8, 8}, 10 + 14 * 2, 1.75, 50, 0.1));
+  STATIC_CHECK(
+      takes_by_hand(collective::all_reduce, {8, 8}, 10 + 2 * 2, 1.125, 75, 0.1, in_switch));
+  STATIC_CHECK(takes_by_hand(collective::all_reduce, {2, 2}, 10 + 2 * 2, 1.5, 75, 0.1, in_switch));
+  STATIC_CHECK(takes_by_hand(collective::all_to_all, {4, 4}, 10 + 2, 0.75, 50, 0.1));
+  // Of 30 steps of two nodes' ring a sixteenth for each node is between nodes, at 40 GB/s.
+  STATIC_CHECK(
+      takes_by_hand(collective::all_reduce, {16, 8}, 10 + 26.25 * 2 + 3.75 * 30, 1.875, 40, 0.2));
+  STATIC_CHECK(takes_by_hand(
+      collective::all_gather, {16, 8}, 10 + 13.125 * 2 + 1.875 * 30, 0.9375, 40, 0.2));
+  // Trees of 2, 3, 5 and 8 nodes are 1, 2, 3 and 3 deep, and a node's chain 7 hops.
+  STATIC_CHECK(
+      takes_by_hand(collective::all_reduce, {16, 8}, 10 + 14 * 2 + 2 * 30, 1.875, 40, 0.2, tree));
+  STATIC_CHECK(takes_by_hand(
+      collective::all_reduce, {24, 8}, 10 + 14 * 2 + 4 * 30, 46 / 24.0, 40, 0.2, tree));
+  STATIC_CHECK(takes_by_hand(
+      collective::all_reduce, {40, 8}, 10 + 14 * 2 + 6 * 30, 78 / 40.0, 40, 0.2, tree));
+  STATIC_CHECK(takes_by_hand(
+      collective::all_reduce, {64, 8}, 10 + 14 * 2 + 6 * 30, 126 / 64.0, 40, 0.2, tree));
+  // Two or one of a node's eight have a quarter or an eighth of its ports.
+  STATIC_CHECK(
+      takes_by_hand(collective::all_gather, {4, 2}, 10 + 1.5 * 2 + 1.5 * 30, 0.75, 10, 0.2));
+  STATIC_CHECK(takes_by_hand(collective::send, {2, 1}, 10 + 30, 1, 5, 0.2));
+  STATIC_CHECK(takes_by_hand(collective::broadcast, {2, 1}, 10 + 30, 1, 5, 0.2));
+  // Half of each rank's message leaves the node, by an eighth of its ports.
+  STATIC_CHECK(takes_by_hand(collective::all_to_all, {16, 8}, 10 + 30, 0.9375, 5 * 1.875, 0.2));
+  // The faster one is taken: a tree for little, a switch for any.
+  STATIC_CHECK(collective_time(collective::all_reduce, 1_KB, {64, 8}, with_ramps) ==
+               collective_time(collective::all_reduce, 1_KB, {64, 8}, with_ramps, tree));
+  STATIC_CHECK(collective_time(collective::all_reduce, 1_GB, {8, 8}, with_ramps) ==
+               collective_time(collective::all_reduce, 1_GB, {8, 8}, with_ramps, in_switch));
+}
+
+TEST_CASE("what nccl-tests print is what a ring would send over the time") {
+  const auto prints = [](collective what) {
+    return bus_bandwidth(what, 8_GB, {4, 4}, 2_s) / 1_GBps;
+  };
+  STATIC_CHECK(prints(collective::all_reduce) == 6);
+  STATIC_CHECK(prints(collective::all_gather) == 3);
+  STATIC_CHECK(prints(collective::reduce_scatter) == 3);
+  STATIC_CHECK(prints(collective::all_to_all) == 3);
+  STATIC_CHECK(prints(collective::broadcast) == 4);
+  STATIC_CHECK(prints(collective::send) == 4);
+}
+
+TEST_CASE("what is stated of a cluster's links is taken in place of their kind's") {
+  CONSTEXPR interconnect links = *interconnect_of({.gpu = catalog::a100_sxm4_80gb,
+                                                   .nodes = 4,
+                                                   .gpus_per_node = 8,
+                                                   .between_nodes = 200_GBps,
+                                                   .collective_launch = 21_us,
+                                                   .hop_between = 9_us});
+  STATIC_CHECK(links.between.hop == 9_us && links.launch == 21_us);
+  STATIC_CHECK(*links.between_nodes == 200_GBps && links.devices_per_node == 8);
+  STATIC_CHECK(links.joined == 0 && a100.launch == collective_launch);
+  // A bridge of a device without peers is none, and one that joins leads beyond by PCIe.
+  CONSTEXPR interconnect bridged =
+      *interconnect_of({.gpu = catalog::rtx_a6000, .gpus_per_node = 4});
+  STATIC_CHECK(bridged.joined == catalog::rtx_a6000.peers->joins);
+  STATIC_CHECK(bridged.beyond_bridge == catalog::rtx_a6000.pcie->each_direction());
+}
+
 #ifndef GPUPLAN_TEST_AT_COMPILE_TIME
+TEST_CASE("a collective has the links and the algorithm that it asks for, and a message") {
+  const auto is_refused = [](bytes message,
+                             const device_group& group,
+                             const interconnect& links,
+                             collective_algorithm by = collective_algorithm::fastest,
+                             collective what = collective::all_reduce) {
+    CHECK_THROWS_AS(static_cast<void>(collective_time(what, message, group, links, by)),
+                    plan_error);
+  };
+  is_refused(-1_GB, {8, 8}, h200);
+  is_refused(bytes::from_value(1 / 0.0), {8, 8}, h200);
+  is_refused(1_GB, {16, 8}, links_of(catalog::h200_sxm));
+  interconnect none = h200;
+  none.between_nodes = 0_GBps;
+  is_refused(1_GB, {16, 8}, none);
+  CHECK(collective_time(collective::all_reduce, 1_GB, {8, 8}, none) > 0_s);
+  none.inside_node = 0_GBps;
+  is_refused(1_GB, {8, 8}, none);
+  is_refused(1_GB, {8, 8}, h200, collective_algorithm::tree);
+  is_refused(1_GB, {16, 8}, h200, collective_algorithm::in_switch);
+  is_refused(1_GB, {8, 8}, a100, collective_algorithm::in_switch);
+  is_refused(1_GB, {8, 8}, h200, collective_algorithm::in_switch, collective::all_gather);
+  CHECK_THROWS_AS(static_cast<void>(group_of(0, 1, 8)), plan_error);
+  CHECK_THROWS_AS(static_cast<void>(group_of(1, 0, 8)), plan_error);
+  CHECK_THROWS_AS(static_cast<void>(group_of(1, 1, 0)), plan_error);
+  CHECK(group_of(1, 1, 1).per_node == 1);
+}
 TEST_CASE("a group has ranks, in each of its nodes too") {
   for (const device_group& group : {device_group{0, 8}, device_group{8, 0}, device_group{-1, -1}})
     CHECK_THROWS_AS(static_cast<void>(collective_time(collective::all_gather, 1_GB, group, h200)),

@@ -1,0 +1,415 @@
+// What the planner is put together from, each beside brute force: numbers of GPUs, accumulations,
+// splits of layers, halves of spaces, lists of the best, and limits of a run.
+
+#include "check.hpp"
+#include "random_model.hpp"
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/planner/answer.hpp>
+#include <gpuplan/planner/candidates.hpp>
+#include <gpuplan/planner/domain.hpp>
+#include <gpuplan/planner/request.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+using namespace gpuplan;
+
+namespace {
+
+plan_request on_nodes(std::int64_t nodes, std::int64_t in_node) {
+  plan_request request;
+  request.setup = {.model = catalog::gpt2,
+                   .sequence_length = 1024,
+                   .precision = bf16_megatron,
+                   .framework = catalog::megatron_lm};
+  request.on = {.gpu = catalog::a100_sxm4_80gb,
+                .nodes = nodes,
+                .gpus_per_node = in_node,
+                .between_nodes = 25_GBps,
+                .price_per_gpu = dated_price{3_usd_per_hour, "2026-01-01", "a test"}};
+  request.effective_batch = {1, 64};
+  return request;
+}
+
+using numbers = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("numbers of GPUs are any in a node, and then whole nodes, that ranks divide") {
+  for (const std::int64_t in_node : {1, 3, 4, 8})
+    for (const std::int64_t ranks : {1, 2, 3, 4, 6, 8, 12})
+      for (const std::int64_t least : {1, 2, 4, 9, 13}) {
+        plan_request request = on_nodes(6, in_node);
+        request.space.gpus = range<std::int64_t>{least, 6 * in_node + least};
+        const detail::plan_domain domain(request);
+        CHECK(domain.most_gpus() == 6 * in_node);
+        numbers expected;
+        for (std::int64_t many = least; many <= 6 * in_node; ++many)
+          if (many % ranks == 0 && (many <= in_node || many % in_node == 0))
+            expected.push_back(many);
+        numbers found;
+        for (std::int64_t many = domain.first_gpus(ranks); many <= domain.most_gpus();
+             many = domain.next_gpus(many, ranks))
+          found.push_back(many);
+        CAPTURE(in_node);
+        CAPTURE(ranks);
+        CAPTURE(least);
+        CHECK(found == expected);
+        CHECK(domain.has_gpus_for(ranks) == !expected.empty());
+      }
+  const plan_request all = on_nodes(3, 8);
+  CHECK(detail::plan_domain(all).first_gpus() == 24);
+  CHECK(detail::plan_domain(all).most_gpus() == 24);
+  // Replicas are no more than samples, nor than are asked for.
+  CHECK(detail::plan_domain(all).most_gpus(2, 16) == 8);
+  CHECK(detail::plan_domain(all).most_gpus(8, 1) == 24);
+  plan_request few = all;
+  few.space.data_parallel = range<std::int64_t>{1, 3};
+  CHECK(detail::plan_domain(few).most_gpus(2, 16) == 6);
+}
+
+TEST_CASE("accumulations are those whose batch is within the range, in a space or in none") {
+  for (const std::int64_t low : {1, 5, 12})
+    for (const std::int64_t high : {12, 30, 61})
+      for (const std::int64_t at_once : {1, 2, 5})
+        for (const std::int64_t unit : {1, 2, 3})
+          for (const std::int64_t from : {0, 1, 4})
+            for (const std::int64_t to : {4, 9}) {
+              known<range<std::int64_t>> space;
+              if (from != 0) space = range<std::int64_t>{from, to};
+              numbers expected;
+              for (std::int64_t many = unit; many <= 100; many += unit) {
+                const std::int64_t batch = many * at_once;
+                if (batch >= low && batch <= high && (!space || (many >= from && many <= to)))
+                  expected.push_back(many);
+              }
+              const detail::accumulations found =
+                  detail::accumulations_for({low, high}, at_once, unit).in(space);
+              REQUIRE(found.count() == static_cast<std::int64_t>(expected.size()));
+              if (expected.empty()) continue;
+              CHECK(found.low == expected.front());
+              CHECK(found.high == expected.back());
+              CHECK(found.unit == unit);
+            }
+}
+
+TEST_CASE("degrees are as set, or as many as are searched, of those that there are") {
+  const auto searched = detail::plan_domain::searched;
+  const auto is = [](const detail::degree_span& span, std::int64_t low, std::int64_t high) {
+    return span.low == low && span.high == high;
+  };
+  CHECK(is(searched({}, 4, 8), 4, 4));
+  CHECK(is(searched({}, 8, 4), 8, 4));  // none
+  CHECK(is(searched(range<std::int64_t>{2, 6}, 4, 8), 2, 6));
+  CHECK(is(searched(range<std::int64_t>{2, 16}, 4, 8), 2, 8));
+  plan_request request = on_nodes(2, 8);
+  request.space.tensor_parallel = range<std::int64_t>{1, 64};
+  CHECK(detail::plan_domain(request).tensor_degrees(request.setup).high == 8);
+  request.tensor_within_node = false;
+  CHECK(detail::plan_domain(request).tensor_degrees(request.setup).high == 16);
+  request.space.expert_parallel = range<std::int64_t>{1, 64};
+  CHECK(detail::plan_domain(request).expert_degrees(request.setup).high == 1);
+  request.setup.model.moe.num_experts = 16;
+  CHECK(detail::plan_domain(request).expert_degrees(request.setup).high == 16);
+  request.space.pipeline_parallel = range<std::int64_t>{1, 64};
+  CHECK(detail::plan_domain(request).pipeline_degrees(request.setup).high == 12);
+  request.space.micro_batch = {3, 100};
+  CHECK(detail::plan_domain(request).least_micro_batch() == 3);
+  CHECK(detail::plan_domain(request).largest_micro_batch() == 64);
+  request.effective_batch = {1, 500};
+  CHECK(detail::plan_domain(request).largest_micro_batch() == 100);
+}
+
+// Every way to take layers from the ends that the space says, and which of them comes first.
+TEST_CASE("layers that stages do not divide are split in the ways of Megatron-Core") {
+  for (std::int64_t layers = 2; layers <= 40; ++layers)
+    for (std::int64_t stages = 1; stages <= 9; ++stages) {
+      training_setup setup = on_nodes(1, 8).setup;
+      setup.model.num_hidden_layers = layers;
+      const detail::split_choices splits(setup, setup.parallelism, stages);
+      const std::int64_t each = (layers + stages - 1) / stages;
+      const std::int64_t missing = each * stages - layers;
+      std::vector<std::vector<std::int64_t>> expected{{0, 0, 0, 0}};
+      if (missing == 1) expected.insert(expected.end(), {{1, 0, 0, 0}, {0, 1, 0, 0}});
+      if (missing == 2 && stages > 2) expected.push_back({1, 1, 0, 0});
+      // Of two stages both ends are all: 2 missing divide too, as whole stages.
+      if (missing > 2) {
+        // Of the missing layers the last stage lacks as many as the first, or one more.
+        const std::int64_t of_first = missing / 2;
+        const std::int64_t first = each - of_first;
+        const std::int64_t last = each - (missing - of_first);
+        if (first > 0 && last > 0) expected.push_back({0, 0, first, last});
+        if (each - missing > 0) expected.push_back({0, 0, 0, each - missing});
+      }
+      std::vector<std::vector<std::int64_t>> found;
+      for (std::int64_t which = 0; which < detail::split_choices::most; ++which) {
+        if (!splits.has(which)) continue;
+        const detail::stated_split split = splits[which];
+        found.push_back({split.embedding, split.head, split.first, split.last});
+      }
+      CAPTURE(layers);
+      CAPTURE(stages);
+      CHECK(found == expected);
+    }
+  // Beside one that is set there is no other, nor by an engine that cuts where it likes.
+  training_setup setup = on_nodes(1, 8).setup;
+  setup.model.num_hidden_layers = 7;
+  setup.parallelism.split.head_layers = 1;
+  CHECK(!detail::split_choices(setup, setup.parallelism, 4).has(1));
+  CHECK(detail::split_choices(setup, setup.parallelism, 4)[0].head == 1);
+  setup.parallelism.split = {};
+  CHECK(detail::split_choices(setup, setup.parallelism, 4).has(1));
+  setup.framework = catalog::megatron_deepspeed;
+  CHECK(!detail::split_choices(setup, setup.parallelism, 4).has(1));
+}
+
+TEST_CASE("a space is halved by the ratio of its degrees, and where none is searched not at all") {
+  for (std::int64_t low = 1; low <= 20; ++low)
+    for (std::int64_t high = low; high <= 64; ++high) {
+      known<range<std::int64_t>> first = range<std::int64_t>{low, high};
+      known<range<std::int64_t>> second = first;
+      const bool is_halved = detail::halve({low, high}, first, second);
+      CHECK(is_halved == (low < high));
+      if (!is_halved) continue;
+      CHECK(first->low() == low);
+      CHECK(second->high() == high);
+      CHECK(second->low() == first->high() + 1);
+      const double middle = std::sqrt(static_cast<double>(low * high));
+      CHECK(static_cast<double>(first->high()) <= middle);
+      CHECK(static_cast<double>(second->low()) > middle);
+    }
+  known<range<std::int64_t>> none;
+  known<range<std::int64_t>> other;
+  CHECK(!detail::halve({1, 8}, none, other));
+  // Tensor parallelism first, then context, then experts; stages where it is asked for.
+  plan_request low = on_nodes(2, 8);
+  low.setup.model.moe.num_experts = 16;
+  const range<std::int64_t> any{1, 16};
+  low.space = {.pipeline_parallel = any, .context_parallel = any, .expert_parallel = any};
+  plan_request high = low;
+  CHECK(detail::halve(low, high, false));
+  CHECK(low.space.context_parallel->high() == 4);
+  CHECK(high.space.context_parallel->low() == 5);
+  CHECK(high.space.expert_parallel->low() == 1);
+  CHECK(detail::halve(low, high, true));
+  CHECK(low.space.pipeline_parallel->high() == 3);  // of at most 12 layers
+  CHECK(high.space.pipeline_parallel->low() == 4);
+}
+
+TEST_CASE("the list of candidates has the lowest, in order") {
+  dice roll{std::mt19937_64(3)};
+  for (int round = 0; round < 200; ++round) {
+    const int most = static_cast<int>(roll.from(1, detail::candidate_list::capacity));
+    detail::candidate_list list(most);
+    std::vector<detail::plan_candidate> all;
+    const auto count = static_cast<int>(roll.from(0, 40));
+    for (int at = 0; at < count; ++at) {
+      detail::plan_candidate one;
+      one.bound = static_cast<double>(roll.from(1, 12));
+      one.group.gpus = roll.from(1, 3);
+      one.group.tensor = roll.from(1, 2);
+      one.group.micro_batch = roll.from(1, 2);
+      one.allowed.high = roll.from(1, 3);
+      list.insert(one);
+      all.push_back(one);
+      std::sort(all.begin(), all.end());
+      const std::size_t kept = std::min(all.size(), static_cast<std::size_t>(most));
+      REQUIRE(list.size() == static_cast<int>(kept));
+      CHECK(list.is_full() == (all.size() >= static_cast<std::size_t>(most)));
+      CHECK(list.limit() ==
+            (list.is_full() ? all[kept - 1].bound : std::numeric_limits<double>::infinity()));
+      for (std::size_t place = 0; place < kept; ++place) {
+        const detail::plan_candidate& there = list[static_cast<int>(place)];
+        CHECK(there.bound == all[place].bound);
+        CHECK(there.group == all[place].group);
+        CHECK(there.allowed.high == all[place].allowed.high);
+      }
+    }
+  }
+}
+
+TEST_CASE("a run of whole steps keeps to its time and money with the accumulations that do") {
+  dice roll{std::mt19937_64(4)};
+  int met = 0;
+  int missed = 0;
+  for (int round = 0; round < 500; ++round) {
+    plan_request request = on_nodes(1, 8);
+    request.samples = roll.from(1, 1000);
+    if (roll.coin()) request.finish_in = static_cast<double>(roll.from(1, 300)) * 1_s;
+    if (roll.coin())
+      request.at_most = (static_cast<double>(roll.from(1, 200)) + 0.37) * 0.01_usd;  // no tie
+    detail::plan_candidate one;
+    one.group = {.gpus = roll.from(1, 4) * 2, .tensor = 2, .micro_batch = roll.from(1, 3)};
+    one.allowed = {.low = 2, .high = 2 * roll.from(1, 20), .unit = 2};
+    one.step = detail::step_curve(0.5, 2, {}, {});
+    const std::int64_t replicas = one.group.gpus / 2;
+    CHECK(one.group.data_parallel() == replicas);
+    const auto are_kept = [&](std::int64_t many) {
+      const std::int64_t batch = one.group.micro_batch * replicas * many;
+      const double run = static_cast<double>((request.samples + batch - 1) / batch) *
+                         (0.5 * static_cast<double>(many) + 2);
+      const double money = run * static_cast<double>(one.group.gpus) * 3 / 3600;
+      return (!request.finish_in || run <= request.finish_in->value()) &&
+             (!request.at_most || money <= *request.at_most / 1_usd);
+    };
+    std::int64_t least = 0;
+    std::int64_t most = 0;
+    for (std::int64_t many = one.allowed.low; many <= one.allowed.high; many += 2) {
+      const detail::run_limits limits(request);
+      CHECK(limits.are_met_by(one, many) == are_kept(many));
+      if (!are_kept(many)) continue;
+      most = many;
+      if (least == 0) least = many;
+    }
+    const detail::run_limits limits(request);
+    CHECK(limits.most_accumulation(one) == most);
+    CHECK(limits.least_accumulation(one) == least);
+    if (most != 0) CHECK(limits.may_be_met_by(one));
+    ++(most != 0 ? met : missed);
+    const double per_sample =
+        (0.5 * 4 + 2) / static_cast<double>(one.group.micro_batch * replicas * 4);
+    CHECK(one.per_sample(4) == doctest::Approx(per_sample));
+  }
+  CHECK(met > 100);
+  CHECK(missed > 100);
+  // In less than any part of a step nothing is done.
+  plan_request at_once = on_nodes(1, 8);
+  at_once.samples = 1000;
+  at_once.finish_in = 1e-6_s;
+  detail::plan_candidate slow;
+  slow.group = {.gpus = 8};
+  slow.allowed = {.low = 1, .high = 4};
+  slow.step = detail::step_curve(1, 1, {}, {});
+  CHECK(!detail::run_limits(at_once).may_be_met_by(slow));
+}
+
+TEST_CASE("plans of several searches are the best of all, the first search's before as good ones") {
+  dice roll{std::mt19937_64(6)};
+  for (int round = 0; round < 300; ++round) {
+    plan_request request = on_nodes(1, 8);
+    request.goal = static_cast<plan_goal>(roll.from(0, 2));
+    const cluster_choice other{request.on, request.efficiency};
+    request.others = std::span(&other, 1);
+    const int wanted = static_cast<int>(roll.from(1, plan_answer::most_plans));
+    detail::gathered_plans gathered;
+    std::vector<training_plan> all;
+    std::int64_t evaluated = 0;
+    for (const std::size_t cluster : {std::size_t{0}, std::size_t{1}}) {
+      plan_answer here;
+      here.count = static_cast<int>(roll.from(1, wanted));
+      for (int at = 0; at < here.count; ++at) {
+        training_plan& plan = here.plans[at];
+        plan.gpus = roll.from(1, 3);
+        plan.batch = {roll.from(1, 2), 1, 1};
+        plan.step = static_cast<double>(roll.from(1, 3)) * 1_s;
+        plan.required = static_cast<double>(roll.from(1, 3)) * 1_GB;
+      }
+      here.evaluated = roll.from(1, 9);
+      here.excluded = here.asked = here.evaluated;
+      evaluated += here.evaluated;
+      for (int at = 0; at < here.count; ++at) {
+        all.push_back(here.plans[at]);
+        all.back().cluster = cluster;
+      }
+      gathered.add(request, here, cluster, wanted);
+    }
+    const auto value = [&](const training_plan& plan) -> double {
+      const double time = plan.step / 1_s / static_cast<double>(plan.batch.micro_batch);
+      if (request.goal == plan_goal::least_memory) return plan.required / 1_GB;
+      return request.goal == plan_goal::least_money ? time * static_cast<double>(plan.gpus) : time;
+    };
+    const auto keys = [&](const training_plan& plan) {
+      const double time = plan.step / 1_s / static_cast<double>(plan.batch.micro_batch);
+      return std::vector<double>{value(plan), time, plan.required / 1_GB};
+    };
+    std::sort(all.begin(), all.end(), [&](const training_plan& a, const training_plan& b) {
+      return keys(a) < keys(b);
+    });
+    const auto answer = gathered.answer();
+    REQUIRE(answer);
+    REQUIRE(answer->count == std::min(wanted, static_cast<int>(all.size())));
+    CHECK(answer->evaluated == evaluated);
+    CHECK(answer->excluded == evaluated);
+    CHECK(answer->asked == evaluated);
+    for (int at = 0; at < answer->count; ++at) {
+      CHECK(keys(answer->plans[at]) == keys(all[static_cast<std::size_t>(at)]));
+      CHECK(loss_of(request, answer->plans[at], answer->best()) ==
+            doctest::Approx(value(answer->plans[at]) / value(answer->best()) - 1));
+    }
+    const double ceiling = gathered.ceiling(request, request.on, wanted);
+    if (answer->count < wanted) {
+      CHECK(ceiling == std::numeric_limits<double>::infinity());
+    } else {
+      // In what a search counts, without the price.
+      const training_plan& last = answer->plans[wanted - 1];
+      const double counted = request.goal == plan_goal::least_memory  ? last.required.value()
+                             : request.goal == plan_goal::least_money ? value(last)
+                                                                      : value(last);
+      CHECK(ceiling >= counted);
+      CHECK(ceiling == doctest::Approx(counted));
+    }
+  }
+}
+
+TEST_CASE("of searches without a plan the one that misses least is told") {
+  const plan_request request = on_nodes(1, 8);
+  const failure far(
+      errc::no_plan_in_memory, named_fact{fact::needed_MB, 300}, named_fact{fact::gpu_has_MB, 100});
+  const failure near_time(
+      errc::no_plan_in_time, named_fact{fact::minutes, 20}, named_fact{fact::at_most_minutes, 10});
+  const failure near_money(
+      errc::no_plan_for_money, named_fact{fact::cents, 15}, named_fact{fact::at_most_cents, 10});
+  const failure none(errc::no_such_layout);
+  const auto told = [&](std::vector<failure> all) {
+    detail::gathered_plans gathered;
+    for (const failure& why : all) gathered.add(request, why, 0, 1);
+    return gathered.answer().why().code;
+  };
+  CHECK(told({far, near_time}) == errc::no_plan_in_time);
+  CHECK(told({near_time, far}) == errc::no_plan_in_time);
+  CHECK(told({near_time, near_money, far}) == errc::no_plan_for_money);
+  CHECK(told({none, far}) == errc::no_plan_in_memory);
+  CHECK(told({far, none}) == errc::no_plan_in_memory);
+  CHECK(told({}) == errc::no_runs);
+  CHECK(detail::distance_of(far) == 3);
+  CHECK(detail::distance_of(failure(errc::no_plan_in_memory,
+                                    named_fact{fact::needed_MB, 300},
+                                    named_fact{fact::gpu_has_MB, 0})) == 300);
+}
+
+TEST_CASE("the shortest run has fewest whole steps' time, whatever a sample takes") {
+  plan_request request = on_nodes(1, 8);
+  request.samples = 100;
+  // A sample takes 0.5 s and a run 2 steps of 45 s; 0.55 s, and one step of 55 s.
+  std::vector<training_plan> plans(2);
+  plans[0].batch = {90, 1, 1};
+  plans[0].step = 45_s;
+  plans[0].gpus = 1;
+  plans[1].batch = {100, 1, 1};
+  plans[1].step = 55_s;
+  plans[1].gpus = 1;
+  const auto best_of = [&](const plan_request& asked) {
+    known<training_plan> best;
+    for (const training_plan& plan : plans) {
+      const planned_run run = run_of(asked, plan);
+      if (asked.finish_in && run.time > *asked.finish_in) continue;
+      if (asked.at_most && *run.cost > *asked.at_most) continue;
+      if (!best || plan.per_sample() < best->per_sample()) best = plan;
+    }
+    return best;
+  };
+  CHECK(best_of(request)->step == 45_s);
+  CHECK(detail::shortest_run(request, best_of)->step == 55_s);
+  request.goal = plan_goal::least_money;
+  CHECK(detail::shortest_run(request, best_of)->step == 55_s);
+  plans.clear();
+  CHECK(!detail::shortest_run(request, best_of));
+}
