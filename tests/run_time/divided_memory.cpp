@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
+#include <vector>
 
 using namespace gpuplan;
 
@@ -203,6 +205,117 @@ TEST_CASE("what is at least needed is, with experts and without") {
   CHECK(of_layers.nearness > 0.9 * of_layers.valid);
   CHECK(of_experts.mixtures > 200);
   CHECK(of_experts.nearness > 0.9 * of_experts.valid);
+}
+
+namespace {
+
+// Layouts that differ in one thing from each other: of few tokens the floor is of states, of many
+// it rises with them as what layers keep.
+std::vector<training_setup> megatron_layouts() {
+  std::vector<training_setup> all;
+  training_setup plain;
+  plain.framework = catalog::megatron_transformer_engine;
+  plain.model = catalog::llama_3_8b;
+  plain.model.num_hidden_layers = 8;
+  plain.model.vocab_size = 1024;
+  plain.sequence_length = 2048;
+  plain.precision = bf16_megatron;
+  plain.attention = attention_kernel::flash;
+  all.push_back(plain);
+  const auto with = [&](const training_setup& of, auto change) {
+    training_setup setup = of;
+    change(setup);
+    all.push_back(setup);
+    return setup;
+  };
+  with(plain, [](training_setup& setup) { setup.framework = catalog::megatron_core; });
+  with(plain, [](training_setup& setup) {
+    setup.framework = catalog::megatron_lm;
+    setup.attention = attention_kernel::eager;
+    setup.sequence_length = 512;
+  });
+  with(plain, [](training_setup& setup) { setup.model = catalog::gpt2; });
+  with(plain, [](training_setup& setup) { setup.precision = bf16_master; });
+  with(plain, [](training_setup& setup) { setup.optimizer.loop = optimizer_loop::foreach; });
+  with(plain, [](training_setup& setup) { setup.parallelism.zero_stage = 1; });
+  with(plain, [](training_setup& setup) { setup.parallelism.context_parallel = 2; });
+  with(plain, [](training_setup& setup) { setup.parallelism.tensor_parallel = 2; });
+  with(plain, [](training_setup& setup) {
+    setup.parallelism.tensor_parallel = 4;
+    setup.parallelism.sequence_parallel = true;
+  });
+  with(plain, [](training_setup& setup) { setup.recompute = recompute_mode::full; });
+  with(plain, [](training_setup& setup) { setup.parallelism.pipeline_parallel = 4; });
+  with(plain, [](training_setup& setup) {
+    setup.parallelism.pipeline_parallel = 2;
+    setup.parallelism.virtual_pipeline = 2;
+  });
+  const training_setup mixture = with(plain, [](training_setup& setup) {
+    setup.model.moe = {.num_experts = 8,
+                       .num_experts_per_tok = 2,
+                       .moe_intermediate_size = 1408,
+                       .shared_expert_intermediate_size = 512};
+  });
+  with(mixture, [](training_setup& setup) { setup.parallelism.expert_parallel = 4; });
+  with(mixture, [](training_setup& setup) { setup.model.moe.first_k_dense_layers = 2; });
+  with(mixture, [](training_setup& setup) {
+    setup.parallelism.pipeline_parallel = 2;
+    setup.parallelism.zero_stage = 1;
+    setup.parallelism.expert_parallel = 2;
+  });
+  return all;
+}
+std::string named(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  std::string name = setup.framework.name;
+  for (const std::int64_t number : {layout.tensor_parallel,
+                                    layout.pipeline_parallel,
+                                    layout.virtual_pipeline,
+                                    layout.context_parallel,
+                                    layout.expert_parallel,
+                                    std::int64_t{layout.zero_stage},
+                                    static_cast<std::int64_t>(setup.recompute),
+                                    setup.model.moe.num_experts,
+                                    setup.model.moe.first_k_dense_layers,
+                                    setup.model.hidden_size})
+    name += " " + std::to_string(number);
+  return name;
+}
+
+}  // namespace
+
+TEST_CASE("what is at least needed rises with a batch's samples as what is needed does") {
+  const transformer_memory_of memory_of{.fragmentation = 0};
+  for (const training_setup& setup : megatron_layouts()) {
+    const fullest_stage_memory memory = memory_of(setup);
+    const std::int64_t accumulation = 2 * setup.parallelism.pipeline_parallel;
+    const batch_plan few{64, 4, accumulation};
+    const batch_plan many{128, 4, accumulation};
+    CAPTURE(named(setup));
+    REQUIRE(validate(memory));
+    REQUIRE(validate(memory, many));
+    const double needed = (memory.required(many) - memory.required(few)).value();
+    const double known = (memory_of.at_least(setup, many) - memory_of.at_least(setup, few)).value();
+    CHECK(known <= needed);
+    const bool is_fused = setup.framework.implementation.transformer_engine;
+    const double least = setup.recompute == recompute_mode::full ? 0.75 : is_fused ? 0.89 : 0.84;
+    CHECK(known >= least * needed);
+  }
+}
+
+TEST_CASE("of few tokens at least the weights and their states are needed, and little more") {
+  const transformer_memory_of memory_of{.fragmentation = 0};
+  for (training_setup setup : megatron_layouts()) {
+    setup.sequence_length = 64;
+    const fullest_stage_memory memory = memory_of(setup);
+    const batch_plan plan{1, 4, setup.parallelism.pipeline_parallel};
+    CAPTURE(named(setup));
+    REQUIRE(validate(memory));
+    REQUIRE(validate(memory, plan));
+    const double share = memory_of.at_least(setup, plan) / memory.required(plan);
+    CHECK(share <= 1);
+    CHECK(share >= 0.97);
+  }
 }
 
 namespace {

@@ -262,6 +262,61 @@ TEST_CASE("a profile is what it was made from, between its points too") {
   }
 }
 
+// At a micro-batch that is a point of the lines. Where fewer are on their way than the stage holds,
+// the peak may change its moment between two counts, and the line between them is above.
+TEST_CASE("a profile of a pipeline's stage is what each number of micro-batches takes, or above") {
+  int compared = 0;
+  for (const framework* by : {&catalog::megatron_core, &catalog::megatron_deepspeed})
+    for (const std::int64_t stages : {1, 2, 4})
+      for (const std::int64_t chunks : {1, 2})
+        for (std::int64_t stage = 0; stage < stages; ++stage) {
+          training_setup setup = megatron(1, stages, stage);
+          setup.framework = *by;
+          setup.parallelism.virtual_pipeline = chunks;
+          if (!validate(transformer_memory{setup})) continue;
+          const memory_profile profile(transformer_memory{setup});
+          REQUIRE(validate(profile));
+          CAPTURE(by->name);
+          CAPTURE(stages);
+          CAPTURE(chunks);
+          CAPTURE(stage);
+          for (std::int64_t count = 1; count <= 10; ++count) {
+            const batch_plan plan{2, 1, count * (chunks > 1 ? stages : 1)};
+            if (!validate(transformer_memory{setup}, plan)) continue;
+            const auto replayed = static_cast<double>(peak(setup, plan));
+            const double off = profile.requested(plan).value() / replayed - 1;
+            CHECK(off >= -1e-12);
+            CHECK(off <= (chunks == 1 && count < stages - stage ? 0.03 : 1e-12));
+            ++compared;
+          }
+        }
+  CHECK(compared > 150);
+}
+
+TEST_CASE("replicas' gradients in buckets are told for one, two and more micro-batches") {
+  const memory_profile profile(transformer_memory{with_zero(0, &engine_classes::ddp)}, 8);
+  for (std::int64_t count = 1; count <= 5; ++count) {
+    const batch_plan plan{1, 8, count};
+    const auto replayed = static_cast<double>(peak(with_zero(0, &engine_classes::ddp), plan));
+    CHECK(profile.requested(plan).value() == replayed);
+  }
+}
+
+TEST_CASE("a profile has beside its lines what the memory has beside tensors, and its share") {
+  const transformer_memory memory{.setup = with_zero(3, &engine_classes::fsdp2),
+                                  .fragmentation = 0.25};
+  const memory_profile profile(memory, 8);
+  const batch_plan plan{4, 8, 1};
+  const memory_breakdown parts = memory.breakdown(plan);
+  CHECK(profile.required(plan).value() == doctest::Approx(parts.total().value()).epsilon(1e-12));
+  const bytes tensors = profile.requested(plan);
+  CHECK(tensors.value() ==
+        doctest::Approx(
+            (parts.total() - parts.fragmentation - parts.kernels - parts.communication).value()));
+  CHECK(parts.fragmentation.value() == doctest::Approx(0.25 * tensors.value()));
+  CHECK(parts.communication > bytes{});
+}
+
 TEST_CASE("a profile at chosen points, made while compiling, is the one made at run time there") {
   static constexpr transformer_memory memory{{.model = {.num_hidden_layers = 3,
                                                         .hidden_size = 64,
