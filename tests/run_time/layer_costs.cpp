@@ -260,6 +260,33 @@ TEST_CASE("weights are cast for each micro-batch under autocast, and four-bit on
   CHECK(near(moved_of_weights(setup), weights * (0.5 + 4.0 / 64 + 2) / dequantising_share));
 }
 
+TEST_CASE(
+    "operands of products in fp8 are read once and written in two layouts, of gradients too") {
+  training_setup setup = setup_of(catalog::llama_3_8b);
+  setup.framework = catalog::torch_gpt;
+  const auto cost = [](const training_setup& of) {
+    kernel_rates on = flops_alone;
+    on.linear_bytes = of.precision.fp8_linears ? 1 : 2;
+    return cost_of_layer(of, on, 2, layer_kind::dense, false);
+  };
+  training_setup cast = setup;
+  cast.precision = bf16_with_fp8;
+  const double bytes = 2 + 2 * 1;
+  const double tokens = 2 * 512;
+  const double weights = 4096.0 * (4096 + 1024 + 1024 + 4096) + 3 * 4096.0 * 14336;
+  // Query, key and value, attention's output, gate and up, and down.
+  const double inputs = 3 * 4096 + 4096 + 2 * 4096 + 14336;
+  const double outputs = 4096 + 1024 + 1024 + 4096 + 2 * 14336 + 4096;
+  const auto forward = [&](const training_setup& of) { return cost(of).forward.elements; };
+  const auto backward = [&](const training_setup& of) { return cost(of).backward.elements; };
+  CHECK(near(forward(cast) - forward(setup), bytes * (tokens * inputs + weights)));
+  CHECK(near(backward(cast) - backward(setup), bytes * tokens * outputs));
+  // Transformer Engine keeps the weights that it has cast.
+  setup.framework.implementation.transformer_engine = true;
+  cast.framework = setup.framework;
+  CHECK(near(forward(cast) - forward(setup), bytes * tokens * inputs));
+}
+
 TEST_CASE("biases' gradients are sums, which take as many times as long as a device's sums do") {
   training_setup setup = setup_of(catalog::gpt2);
   setup.framework = catalog::torch_gpt;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "check.hpp"
+#include "imaginary_device.hpp"
 
 using namespace gpuplan;
 using detail::layout_communication;
@@ -150,6 +151,8 @@ TEST_CASE("latency is what a message takes beside its bytes") {
     const double latency = made.latency(collective::all_gather, 1e9, ranks, stride);
     CHECK(latency > 0);
     CHECK(latency < 0.1 * made.seconds(collective::all_gather, 1e9, ranks, stride));
+    CHECK(made.latency(collective::all_gather, 1, ranks, stride) == latency);
+    CHECK(near(made.seconds(collective::all_gather, 1, ranks, stride), latency, 1e-3));
     // Links twice as fast, and then latencies half as long.
     layout_communication faster = made;
     faster.improve(2, 2, 1);
@@ -161,6 +164,24 @@ TEST_CASE("latency is what a message takes beside its bytes") {
   }
   of.terms.latency = false;
   CHECK(of.made().latency(collective::all_gather, 1e9, 8, 1) == 0);
+}
+
+TEST_CASE(
+    "measured all-reduces of a device are taken in its node, with better links and latencies") {
+  traffic of;
+  of.on.gpu = *measured_as(imaginary_device::imaginary, imaginary_device::in_full);
+  layout_communication made = of.made();
+  // 8 took 30 us and 120 GB/s; 4 were not measured, nor were other collectives or nodes.
+  CHECK(near(made.seconds(collective::all_reduce, 1.2e9, 8, 1), 30e-6 + 0.01));
+  CHECK(near(made.latency(collective::all_reduce, 1.2e9, 8, 1), 30e-6));
+  CHECK(near(made.seconds(collective::all_reduce, 1e9, 2, 1), 20e-6 + 0.005));
+  for (const auto& [what, ranks, stride] : {std::tuple{collective::all_reduce, 4, 1},
+                                            std::tuple{collective::all_gather, 8, 1},
+                                            std::tuple{collective::all_reduce, 8, 8}})
+    CHECK(near(made.seconds(what, 1e9, ranks, stride), seconds_of(of, what, 1e9, ranks, stride)));
+  made.improve(3, 5, 2);
+  CHECK(near(made.seconds(collective::all_reduce, 1.2e9, 8, 1), 15e-6 + 0.01 / 3));
+  CHECK(near(made.latency(collective::all_reduce, 1.2e9, 8, 1), 15e-6));
 }
 
 TEST_CASE("the link that bounds a group is the slower one of those it has") {
