@@ -1,7 +1,12 @@
 // What holds of the time of any training step.
 
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
+
+#include <cstdint>
 
 #include "check.hpp"
 #include "random_step.hpp"
@@ -46,6 +51,34 @@ TEST_CASE("weights that are kept until the backward pass are no slower than thos
     faster += kept < 0.999 * gathered_again ? 1 : 0;
   }
   CHECK(faster > 300);
+}
+
+TEST_CASE(
+    "the busiest stage takes a stage's share of all at least, and the head where it is alone") {
+  dice roll{std::mt19937_64{23}};
+  int pipelines = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const random_step step = roll_step(roll);
+    const detail::step_composer composer(step.model, step.plan);
+    const auto stages = static_cast<double>(step.model.setup.parallelism.pipeline_parallel);
+    const double all = composer.of_all_stages();
+    CHECK(composer.of_busiest_stage() >= all / stages * (1 - 1e-12));
+    CHECK(composer.of_busiest_stage() <= all * (1 + 1e-12));
+    pipelines += stages > 1;
+  }
+  CHECK(pipelines > 100);
+  // More stages than layers: the last one has the head.
+  roofline_time model{.setup = {.model = catalog::gpt2,
+                                .sequence_length = 1024,
+                                .precision = bf16_master,
+                                .framework = catalog::megatron_deepspeed},
+                      .on = {.gpu = catalog::a100_sxm4_80gb, .gpus_per_node = 8}};
+  for (const std::int64_t layers : {1, 2, 3, 5}) {
+    model.setup.model.num_hidden_layers = layers;
+    model.setup.parallelism.pipeline_parallel = 8;
+    const detail::step_composer composer(model, {4, 1, 8});
+    CHECK(composer.of_busiest_stage() >= composer.of_output());
+  }
 }
 
 TEST_CASE("parts add up, and none is below nothing") {

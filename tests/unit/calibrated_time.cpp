@@ -128,6 +128,8 @@ TEST_CASE("parts that were timed take that long") {
   CONSTEXPR roofline_time model = model_of(2);
   STATIC_CHECK(*calibrate(model, timed_parts{}) == time_factors{});
   STATIC_CHECK(calibrate(model, {.layer = 0_s}).why().code == errc::not_positive);
+  // One replica exchanges no gradients, and no factor makes time of that.
+  STATIC_CHECK(calibrate(model_of(1), {.at = {1, 1, 1}, .sharing = 1_ms})->sharing == 1);
   STATIC_CHECK(calibrate(model, {.at = {.accumulation = 0}}).why().code == errc::not_positive);
   STATIC_CHECK(!calibrate({}, timed_parts{}));
 }
