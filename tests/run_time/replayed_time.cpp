@@ -6,6 +6,7 @@
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/communication.hpp>
+#include <gpuplan/memory/step_trace.hpp>
 #include <gpuplan/replay/counts.hpp>
 #include <gpuplan/replay/device_kernels.hpp>
 #include <gpuplan/replay/step_time.hpp>
@@ -145,6 +146,43 @@ TEST_CASE("the slower of both decides, and clocks fall under a power limit") {
   const auto layer = model.layer(large);
   CHECK(layer->forward > duration{});
   CHECK(layer->backward > layer->forward);
+}
+
+TEST_CASE("one micro-batch between the first and the last stands for all of them") {
+  training_setup shared = gpt;
+  shared.framework.engine.is = &engine_classes::fsdp2;
+  training_setup recomputed = gpt;
+  recomputed.recompute = recompute_mode::full;
+  int timed = 0;
+  for (const training_setup& setup : {gpt, recomputed, shared})
+    for (const int zero_stage : {0, 1, 2, 3}) {
+      replayed_time model{
+          .setup = setup,
+          .on = {.gpu = catalog::h100_sxm5_80gb, .gpus_per_node = 4, .inside_node = 20_GBps}};
+      model.setup.parallelism.zero_stage = zero_stage;
+      if (!validate(model.setup)) continue;
+      for (const std::int64_t replicas : {1, 4})
+        for (const std::int64_t many : {4, 7}) {
+          const batch_plan plan{.micro_batch = 8, .data_parallel = replicas, .accumulation = many};
+          CAPTURE(zero_stage);
+          CAPTURE(replicas);
+          const auto all = trace_of(model, plan);  // replays each
+          REQUIRE(all);
+          const step_breakdown few = *model.breakdown(plan);
+          const double whole = all->parts.total().value();
+          for (const auto part : {&step_breakdown::forward,
+                                  &step_breakdown::backward,
+                                  &step_breakdown::recompute,
+                                  &step_breakdown::gradient_communication,
+                                  &step_breakdown::parameter_communication,
+                                  &step_breakdown::optimizer,
+                                  &step_breakdown::host})
+            CHECK(std::abs((few.*part - all->parts.*part).value()) < 1e-9 * whole);
+          CHECK(model.interval(plan)->median.value() == doctest::Approx(whole).epsilon(1e-9));
+          ++timed;
+        }
+    }
+  CHECK(timed == 4 * 6);  // DDP has two stages of ZeRO, and so has FSDP2
 }
 
 namespace {

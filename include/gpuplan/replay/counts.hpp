@@ -102,23 +102,47 @@ class added_work final : public memory_events {
 
 namespace detail {
 
-constexpr bool counts_work(const training_setup& setup) {
+// What keeps the work of a step from being counted, or no failure.
+constexpr failure flaw_of_work(const training_setup& setup) {
+  const layer_class& classes = setup.framework.layers();
+  const engine_class& engine = *setup.framework.engine.is;
+  const named_fact layers{fact::layers, classes.name};
+  if (!classes.counts_work) return without_code({layers});
+  if (!engine.counts_work)
+    return with_engines(
+        without_code({{fact::sharding, engine.name}, layers}), [&](const engine_class& taken) {
+          return taken.counts_work && (setup.composite == nullptr || !taken.gathers_weights);
+        });
+  const auto number = [](auto of) { return static_cast<std::int64_t>(of); };
   const optimizer& by = setup.optimizer;
-  const bool is_counted_optimizer =
-      by.library == optimizer_library::torch && by.states == number_format::fp32 &&
-      (by.kind == optimizer_kind::adamw || by.kind == optimizer_kind::sgd ||
-       by.kind == optimizer_kind::sgd_momentum || by.kind == optimizer_kind::rmsprop ||
-       by.kind == optimizer_kind::adagrad);
-  const bool has_base =
-      setup.trains.what == training::adapters && setup.trains.adapters.base.block != 0;
-  const bool is_plain = setup.objective == training_objective::next_token && !setup.padding_free;
-  return is_plain && is_counted_optimizer && !has_base &&
-         !setup.framework.implementation.liger_kernels &&
-         !setup.framework.implementation.cut_cross_entropy && !setup.precision.fp8_linears &&
-         !setup.precision.master_weights && setup.parallelism.tensor_parallel == 1 &&
-         setup.parallelism.context_parallel == 1 && setup.framework.layers().counts_work &&
-         setup.framework.engine.is->counts_work;
+  for (const failure& why :
+       {flaw_unless({{{fact::optimizer_library, by.library}, number(optimizer_library::torch)},
+                     {{fact::optimizer_states, by.states}, number(number_format::fp32)},
+                     {{fact::objective, setup.objective}, number(training_objective::next_token)},
+                     {{fact::tensor_parallel, setup.parallelism.tensor_parallel}, 1},
+                     {{fact::context_parallel, setup.parallelism.context_parallel}, 1}},
+                    layers),
+        flaw_if_any(
+            {{fact::adapter_base_block,
+              setup.trains.what == training::adapters ? setup.trains.adapters.base.block : 0},
+             {fact::padding_free, setup.padding_free},
+             {fact::liger_kernels, setup.framework.implementation.liger_kernels},
+             {fact::fp8_linears, setup.precision.fp8_linears},
+             {fact::master_weights, setup.precision.master_weights}},
+            layers)})
+    if (failed(why)) return why;
+  failure why = without_code({{fact::optimizer_kind, by.kind}, layers});
+  for (const optimizer_kind counted : {optimizer_kind::adamw,
+                                       optimizer_kind::sgd,
+                                       optimizer_kind::sgd_momentum,
+                                       optimizer_kind::rmsprop,
+                                       optimizer_kind::adagrad}) {
+    if (by.kind == counted) return {};
+    why.facts[why.count++] = {fact::takes, counted};
+  }
+  return why;
 }
+constexpr bool counts_work(const training_setup& setup) { return !failed(flaw_of_work(setup)); }
 
 }  // namespace detail
 

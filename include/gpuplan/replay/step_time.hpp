@@ -81,8 +81,7 @@ struct replayed_time {
       return why;
     if (const failure why = flaw_of_ranks(plan); detail::failed(why)) return why;
     if (const auto most = peak(on.gpu, setup.precision.compute); !most) return most.why();
-    if (!detail::counts_work(setup))
-      return detail::without_code({{fact::layers, setup.framework.layers().name}});
+    if (const failure why = detail::flaw_of_work(setup); detail::failed(why)) return why;
     eager::kernel_times step(setup, on, kernels, host);
     eager::train(watched(step), setup, plan, {}, nullptr, [&](eager::training_job& job) {
       job.settle();
@@ -100,6 +99,22 @@ struct replayed_time {
         [](eager::kernel_times& step) -> eager::memory_events& { return step; },
         [](eager::training_job&) {},
         use);
+  }
+  // Micro-batches between the first and the last do all the same, so that one of them is replayed.
+  template <class Use>
+  constexpr failure with_repeated_step(const batch_plan& plan, const Use& use) const {
+    constexpr std::int64_t different = 3;
+    if (plan.accumulation <= different) return with_step(plan, use);
+    if (const failure why = detail::flaw_of_replay(setup, plan, {}); detail::failed(why))
+      return why;
+    batch_plan few = plan;
+    few.accumulation = different;
+    bool repeats = false;
+    const failure why = with_step(few, [&](eager::kernel_times& step) {
+      repeats = step.repeat_second(plan.accumulation - different);
+      if (repeats) use(step);
+    });
+    return repeats || detail::failed(why) ? why : with_step(plan, use);
   }
   friend class detail::step_tracer;
   // The share of the highest clock at which the board draws no more than its limit.
@@ -164,7 +179,12 @@ struct replayed_time {
     double issued = 0;
     double parts[4] = {0, 0, 0, 0};
     stream_times times;
+    std::int64_t repeats = step.repeats;
     for (int at = 0; at < step.items.size(); ++at) {
+      if (at == step.repeated_end && repeats > 0) {
+        at = step.repeated;
+        --repeats;
+      }
       const auto& item = step.items[at];
       double& done = times.done[item.stream];
       issued += host_times * item.issue;
@@ -209,7 +229,7 @@ struct replayed_time {
  public:
   [[nodiscard]] constexpr result<step_breakdown> breakdown(const batch_plan& plan) const {
     step_breakdown sum;
-    const auto wrong = with_step(plan, [&](const eager::kernel_times& step) {
+    const auto wrong = with_repeated_step(plan, [&](const eager::kernel_times& step) {
       const double clock =
           clock_of(step, [&](double at) { return run(step, at, unnoted{}).total().value(); });
       sum = run(step, clock, unnoted{});
@@ -232,7 +252,7 @@ struct replayed_time {
   [[nodiscard]] constexpr result<time_interval> interval(const batch_plan& plan,
                                                          double coverage = 0.8) const {
     time_interval found;
-    const auto wrong = with_step(plan, [&](const eager::kernel_times& step) {
+    const auto wrong = with_repeated_step(plan, [&](const eager::kernel_times& step) {
       const double clock =
           clock_of(step, [&](double at) { return run(step, at, unnoted{}).total().value(); });
       const step_breakdown parts = run(step, clock, unnoted{});

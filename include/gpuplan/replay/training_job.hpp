@@ -95,6 +95,7 @@ class running_job final : public training_job {
   constexpr void step() override {
     if (shards_ != nullptr && shards_->has_own_step()) return shards_->step();
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
+      tape_.begin_micro_batch();
       if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
       const value loss = forward();
       value scaled;

@@ -48,6 +48,9 @@ class kernel_times final : public memory_events {
     updates_ = now == moment::clip || now == moment::optimizer;
     layer_ = layer;
   }
+  constexpr void begin_micro_batch() override {
+    if (is_on) micro_batches_.push({items.size(), joules_of_flops, joules_of_bytes});
+  }
   constexpr void begin_again() override { before_ = host_.checkpoint.value(); }
   constexpr void execute(const device_work& work, bool in_backward) override {
     if (!is_on || work.is_shared) return;
@@ -109,11 +112,35 @@ class kernel_times final : public memory_events {
     }
   };
   growing_array<item> items{};
+  // Those from `repeated` up to `repeated_end` run so many times more.
+  int repeated = 0;
+  int repeated_end = 0;
+  std::int64_t repeats = 0;
   double joules_of_flops = 0;
   double joules_of_bytes = 0;
   bool is_on = false;
 
+  // The second of three micro-batches stands for so many more; false where there are no three.
+  constexpr bool repeat_second(std::int64_t more) {
+    if (micro_batches_.size() != 3) return false;
+    const micro_batch_start& second = micro_batches_[1];
+    const micro_batch_start& third = micro_batches_[2];
+    repeated = second.item;
+    repeated_end = third.item;
+    repeats = more;
+    const auto times = static_cast<double>(more);
+    joules_of_flops += times * (third.joules_of_flops - second.joules_of_flops);
+    joules_of_bytes += times * (third.joules_of_bytes - second.joules_of_bytes);
+    return true;
+  }
+
  private:
+  struct micro_batch_start {
+    int item = 0;
+    double joules_of_flops = 0;  // until then
+    double joules_of_bytes = 0;
+  };
+
   // Of what the host issues now.
   constexpr item begun(bool in_backward, bool again) {
     item made;
@@ -241,6 +268,7 @@ class kernel_times final : public memory_events {
                                                                  : reaches_.elements;
   }
 
+  growing_array<micro_batch_start> micro_batches_{};
   kernel_shares reaches_;
   host_costs host_;
   detail::layout_communication communication_;

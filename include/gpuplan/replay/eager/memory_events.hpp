@@ -116,6 +116,8 @@ class memory_events {
   constexpr virtual void empty_cache() {}
   /// From here on the step is at this moment, in this layer or in none.
   constexpr virtual void begin(moment /*now*/, int /*layer*/) {}
+  /// The next micro-batch begins. Engines that run a step by themselves do not say so.
+  constexpr virtual void begin_micro_batch() {}
   /// Whether it wants to know what operators do, which costs constant evaluations many steps.
   [[nodiscard]] constexpr virtual bool counts_work() const { return false; }
   /// An operator runs, of the forward or, in a backward, of that.

@@ -194,6 +194,7 @@ class tape : public storage_table {
     layer_ = at_layer;
     memory_->begin(now, at_layer);
   }
+  constexpr void begin_micro_batch() { memory_->begin_micro_batch(); }
 
   // -- the graph
 
