@@ -324,7 +324,8 @@ class planner {
                      named_fact{fact::effective_batch_low, request_.effective_batch.low()},
                      named_fact{fact::effective_batch_high, request_.effective_batch.high()},
                      devices);
-    if (counts.refused == plans) return why_too_much(devices);
+    if (counts.endless == plans) return failure(errc::not_finite).about(fact::step_time);
+    if (counts.refused + counts.endless == plans) return why_too_much(devices);
     plan_request free = request_;
     free.finish_in = {};
     free.at_most = {};
@@ -477,15 +478,16 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// what is not worked out cannot be better, since no plan is faster than its layers on GPUs that
 /// never wait, a sample takes less time the more are accumulated, and memory rises with micro-batch
 /// and accumulation. Times are those of `roofline_time`, of `calibrated_time` with the factors of
-/// `times_of`, or of another time model, which is asked about each plan that memory does not refuse
-/// at the least batch. Interleaved schedules take accumulations that the stages divide. Of plans
-/// that the goal counts the same, the faster comes first, then the one of less memory, then they
-/// are in order of clusters, GPUs and degrees. Errors: those of the request; of the cluster that is
-/// nearest to a plan, where none has one: `no_such_layout`, or why the first one is none;
-/// `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one within the
-/// budget would take, or where none is within it, the best one of all; `no_plan_in_memory` of the
-/// plan that needs least; what the memory model refuses all setups for; `out_of_bounds` of more
-/// than 512 combinations of setups, sequence parallelism and recomputation.
+/// `times_of`, or of another time model, which is asked about each plan that `at_least` does not
+/// refuse; plans without an end to it are none. Interleaved schedules take accumulations that the
+/// stages divide. Of plans that the goal counts the same, the faster comes first, then the one of
+/// less memory, then they are in order of clusters, GPUs and degrees. Errors: those of the request;
+/// of the cluster that is nearest to a plan, where none has one: `no_such_layout`, or why the first
+/// one is none; `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one
+/// within the budget would take, or where none is within it, the best one of all;
+/// `no_plan_in_memory` of the plan that needs least; what the memory model refuses all setups for;
+/// `not_finite` where all times are without an end; `out_of_bounds` of more than 512 combinations
+/// of setups, sequence parallelism and recomputation.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,

@@ -369,7 +369,7 @@ TEST_CASE("hybrids are no mixtures of transformers") {
        {&catalog::qwen3_next_80b_a3b, &catalog::nemotron_3_nano_30b_a3b, &catalog::nemotron_h_8b}) {
     CAPTURE(model->name);
     int run_it = 0;
-    for (const framework* each : frameworks) {
+    for (const framework* each : catalog::all_frameworks) {
       CAPTURE(each->name);
       if (!catalog::runs(*each, {.model = *model, .sequence_length = 4096, .framework = *each}))
         continue;

@@ -8,9 +8,11 @@
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/planner/front.hpp>
+#include <gpuplan/planner/limits.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 using namespace gpuplan;
 
@@ -90,4 +92,61 @@ TEST_CASE("fronts are of time or money, in steps below all of the memory") {
     CHECK(front->count == 1);
     CHECK(front->is_whole);
   }
+}
+
+namespace {
+
+// Of times that no roofline has: a sample takes as many seconds as there are accumulations.
+struct times_by_accumulation {
+  struct model {
+    bool ends = true;
+    duration step(const batch_plan& plan) const {
+      const auto many = static_cast<double>(plan.accumulation);
+      return ends ? many * many * 1_s
+                  : duration::from_value(std::numeric_limits<double>::infinity());
+    }
+  };
+  bool ends = true;
+  model operator()(const training_setup&, const cluster&) const { return {ends}; }
+};
+
+}  // namespace
+
+TEST_CASE("fronts and limits are of the times that are given") {
+  plan_request request = up_to(8);
+  request.effective_batch = {4, 8};
+  const memory_by_accumulation memory_of;
+  const times_by_accumulation times;
+  const auto front = front_of(request, 1_TB, memory_of, 0, times);
+  REQUIRE(front);
+  CHECK(front->count == 1);  // the fastest needs least
+  CHECK(front->plans[0].batch.accumulation == 4);
+  const auto limits = limits_of(request, memory_budget(1_TB), memory_of, times);
+  REQUIRE(limits);
+  REQUIRE(limits->best);
+  CHECK(limits->best->batch.accumulation == 4);
+  CHECK(limits->find(plan_limit::larger_batch) == nullptr);
+  const lifted_limit* smaller = limits->find(plan_limit::smaller_batch);
+  REQUIRE(smaller != nullptr);
+  CHECK(smaller->plan.batch.accumulation == 2);
+  CHECK(smaller->gain == doctest::Approx(0.5));
+  CHECK(front_of(request, 1_TB, memory_of, 0)->plans[0].batch.accumulation == 8);  // by rooflines
+}
+
+TEST_CASE("a plan whose time has no end is none") {
+  plan_request request = up_to(8);
+  const times_by_accumulation endless{.ends = false};
+  for (const plan_goal goal :
+       {plan_goal::least_time, plan_goal::least_money, plan_goal::least_memory})
+    for (const bool has_limits : {false, true}) {
+      request.goal = goal;
+      if (has_limits) {
+        request.samples = 100;
+        request.finish_in = 1_h;
+      }
+      const auto found =
+          plan_training(request, memory_budget(1_TB), memory_by_accumulation{}, 1, endless);
+      REQUIRE(!found);
+      CHECK(found.why().code == errc::not_finite);
+    }
 }

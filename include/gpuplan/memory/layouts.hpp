@@ -148,14 +148,15 @@ struct transformer_memory_of {
     return made;
   }
 
-  /// Of a layout by Megatron-Core, the most that a stage holds where activations are at their
-  /// most, and where the optimizer takes its step: the weights, its share of the optimizer's
-  /// states, the gradients' buffer, what layers keep of the micro-batches on their way, and a layer
-  /// that is computed again. Stages are the first one, and where layers choose experts the second
-  /// and the last. Of torchtitan's, what is there as the loss's backward begins. Of other code,
-  /// what a rank has for certain of weights, gradients and AdamW's states; 0 where that is not
-  /// known. Of 18,000 random layouts never above what is required: of Megatron-Core's 0.97 of it
-  /// in the mean, with experts 0.96, of others 0.6.
+  /// Of a layout by Megatron-Core, the most that a stage holds where activations are at their most,
+  /// and where the optimizer takes its step: the weights, its share of the optimizer's states, the
+  /// gradients' buffer, what layers keep of the micro-batches on their way, and a layer that is
+  /// computed again. Stages are the first one, and where layers choose experts the second and the
+  /// last. Of torchtitan's, what is there as the loss's backward begins. Of other code, what a rank
+  /// has for certain of weights, gradients and AdamW's states; 0 where that is not known; of
+  /// several models in one step what is required, since their time is a replay too. Of 18,000
+  /// random layouts never above what is required: of Megatron-Core's 0.97 of it in the mean, with
+  /// experts 0.96, of others 0.6.
   [[nodiscard]] constexpr bytes at_least(const training_setup& setup,
                                          const batch_plan& plan) const {
     return at_least(setup, plan, parameters(setup.model, setup.parallelism, {}));
@@ -164,6 +165,7 @@ struct transformer_memory_of {
   [[nodiscard]] constexpr bytes at_least(const training_setup& setup,
                                          const batch_plan& plan,
                                          const parameter_counts& of_rank) const {
+    if (setup.composite != nullptr) return (*this)(setup).required(plan);
     const parallelism& layout = setup.parallelism;
     const optimizer& by = setup.optimizer;
     const bool is_known = setup.framework.engine.is->holds == held_states::buffers &&

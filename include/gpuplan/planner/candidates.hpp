@@ -171,7 +171,8 @@ class candidate_list {
 struct plan_counts {
   std::int64_t evaluated = 0;  // plans whose time was worked out
   std::int64_t excluded = 0;   // by a bound
-  std::int64_t refused = 0;    // of both: known to take too long or cost too much
+  std::int64_t refused = 0;    // of both: known to take too long or cost too much,
+  std::int64_t endless = 0;    // or to take no finite time
 };
 
 }  // namespace gpuplan::detail

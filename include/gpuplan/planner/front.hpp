@@ -27,17 +27,18 @@ struct plan_front {
 /// `step`: at 0, any less. Exact, as `plan_training`, which it asks once for each. Errors:
 /// those of `plan_training`; `out_of_bounds` where memory is the goal, or the step is not from 0 to
 /// below 1.
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_front> front_of(const plan_request& request,
                                                     memory_budget budget,
                                                     const MemoryOf& memory_of,
-                                                    double step = 0.01) {
+                                                    double step = 0.01,
+                                                    const TimesOf& times_of = {}) {
   if (request.goal == plan_goal::least_memory || !(step >= 0 && step < 1))
     return failure(errc::out_of_bounds).about(fact::front_goal);
   plan_front front;
   double left = budget.size().value();
   for (;;) {
-    const auto found = plan_training(request, bytes::from_value(left), memory_of, 1);
+    const auto found = plan_training(request, bytes::from_value(left), memory_of, 1, times_of);
     if (!found && front.count == 0) return found.why();
     if (!found) front.is_whole = true;
     if (!found || front.count == plan_front::most_plans) break;

@@ -87,13 +87,14 @@ struct plan_limits {
 
 namespace detail {
 
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf>
 class limit_finder {
  public:
   constexpr limit_finder(const plan_request& request,
                          const known<memory_budget>& budget,
-                         const MemoryOf& memory_of)
-      : request_(request), budget_(budget), memory_of_(memory_of) {}
+                         const MemoryOf& memory_of,
+                         const TimesOf& times_of)
+      : request_(request), budget_(budget), memory_of_(memory_of), times_of_(times_of) {}
 
   constexpr result<plan_limits> find() {
     if (const auto valid = validate(request_); !valid) return valid.why();
@@ -138,6 +139,7 @@ class limit_finder {
   const plan_request& request_;
   const known<memory_budget>& budget_;
   const MemoryOf& memory_of_;
+  const TimesOf& times_of_;
   plan_limits found_{};
 
   // More than any device has.
@@ -149,7 +151,7 @@ class limit_finder {
                                      const known<memory_budget>& budget) const {
     // Beneath a ceiling a search does not look for reasons.
     const double most = has_plan() ? goal_value(request_, *found_.best) : more_than_any;
-    return best_plans(asked, budget, memory_of_, 1, roofline_times{}, most);
+    return best_plans(asked, budget, memory_of_, 1, times_of_, most);
   }
   constexpr result<plan_answer> plan(const plan_request& asked) const {
     return plan(asked, budget_);
@@ -317,7 +319,7 @@ class limit_finder {
   // A model of more layers that takes less: its layers can be divided so as the others cannot.
   constexpr void lift_layers() {
     const transformer& model = request_.setup.model;
-    if (model.num_decoder_layers != 0) return;
+    if (model.num_decoder_layers != 0 || request_.setup.composite != nullptr) return;
     known<training_plan> best;
     std::int64_t layers = 0;
     for (std::int64_t more = 1; more <= 4; ++more) {
@@ -340,18 +342,20 @@ class limit_finder {
 /// more of them are looked at than lie before. Two limits at once are looked at of memory, time,
 /// money and GPUs. A search that is refused, as of too many degrees, binds nothing. Takes as long
 /// as ten to fifty calls of `plan_training`: more than compilers allow one constant expression.
-/// Errors: those of the request itself.
-template <memory_of_setups MemoryOf>
+/// Times are those of `plan_training`. Errors: those of the request itself.
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_limits> limits_of(const plan_request& request,
                                                       memory_budget budget,
-                                                      const MemoryOf& memory_of) {
-  return detail::limit_finder<MemoryOf>(request, budget, memory_of).find();
+                                                      const MemoryOf& memory_of,
+                                                      const TimesOf& times_of = {}) {
+  return detail::limit_finder<MemoryOf, TimesOf>(request, budget, memory_of, times_of).find();
 }
 /// Likewise, in the memory of each cluster's GPU.
-template <memory_of_setups MemoryOf>
+template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_limits> limits_of(const plan_request& request,
-                                                      const MemoryOf& memory_of) {
-  return detail::limit_finder<MemoryOf>(request, {}, memory_of).find();
+                                                      const MemoryOf& memory_of,
+                                                      const TimesOf& times_of = {}) {
+  return detail::limit_finder<MemoryOf, TimesOf>(request, {}, memory_of, times_of).find();
 }
 
 }  // namespace gpuplan

@@ -37,6 +37,10 @@ constexpr bool settle(const plan_domain& domain,
   } else {
     counts.evaluated += 1;
   }
+  if (!(candidate.step(all.low) < infinity)) {
+    counts.endless += all.count();
+    return false;
+  }
   const bool from_least = domain.request().goal == plan_goal::least_memory;
   std::int64_t best = 0;
   if (limits.may_be_met_by(candidate))
@@ -209,6 +213,12 @@ class plan_search {
           accumulations& alone = one_plan.allowed;
           for (; alone.low <= here.allowed.high; alone.low += alone.unit) {
             alone.high = alone.low;
+            // Time may cost as much as memory: it is not asked of what does not fit, nor would
+            // more.
+            if (!domain.request().evaluates_all && is_refused(one_plan, pipeline)) {
+              if (rules_out) find_refused(at, here, pipeline);
+              break;
+            }
             const batch_plan plan{b, here.group.data_parallel(), alone.low};
             one_plan.step = {0, time.step(plan).value(), {}, {}};
             add(at, here, one_plan, pipeline);
@@ -250,6 +260,10 @@ class plan_search {
         if (refused_from[at] == 0 || b < refused_from[at]) return false;
       return true;
     }
+    constexpr bool is_refused(plan_candidate candidate, const pipeline_layouts& pipeline) const {
+      refine(candidate, setup, pipeline.held);
+      return candidate.bound == infinity;
+    }
     // Whether memory refuses even the least accumulation. It rises with that and the micro-batch.
     constexpr bool is_refused(plan_candidate candidate,
                               std::int64_t b,
@@ -257,8 +271,7 @@ class plan_search {
       candidate.group.micro_batch = b;
       const std::int64_t least = least_of(micro_batches_of(setup.parallelism));
       candidate.allowed.low = candidate.allowed.high = least;
-      refine(candidate, setup, pipeline.held);
-      return candidate.bound == infinity;
+      return is_refused(candidate, pipeline);
     }
     constexpr bool try_least(int at, const plan_candidate& here, const pipeline_layouts& pipeline) {
       const std::int64_t least = domain.least_micro_batch();
