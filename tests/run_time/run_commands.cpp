@@ -665,9 +665,7 @@ TEST_CASE("a config.json of several models trains all of them in one step") {
     CHECK(has(o.out, command == std::string("frameworks") ? "framework      llava" : name.c_str()));
   }
   CHECK(has(output_of_command("model", {file.name()}).out, "connector of 2 layers"));
-  CHECK(has(refusal_of("plan", {file.name(), "--gpu", "h100-sxm", "--batch", "8"}),
-            "is made of several models, whose steps are replayed and not searched; gpuplan "
-            "batch says which micro-batches fit"));
+  CHECK(output_of_command("plan", {file.name(), "--gpu", "h100-sxm", "--batch", "8"}).status == 0);
   for (const char* command : {"memory", "fits"}) {
     CHECK(has(refusal_of(command, {file.name(), "--lora", "16", "--lora-targets", "q_proj"}),
               "--lora-targets q_proj: of a model of several parts adapters are beside every linear "

@@ -3,6 +3,7 @@
 #include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/measured_device.hpp>
+#include <gpuplan/memory/step_trace.hpp>
 #include <gpuplan/precision.hpp>
 
 #include <algorithm>
@@ -10,12 +11,18 @@
 #include <string>
 
 #include "guides/front_end.hpp"
+#include "runs/stated_step.hpp"
+#include "setups/numbers.hpp"
 #include "setups/options.hpp"
 
 namespace memory_timeline {
 namespace {
 
 using namespace gpuplan;
+
+std::string clock_of(const gpu_spec& gpu) {
+  return std::string("time as estimated for ") + gpu.name;
+}
 
 roofline_time model_on(const training_setup& setup, const batch_plan& plan, const gpu_spec& gpu) {
   const parallelism& layout = setup.parallelism;
@@ -41,13 +48,21 @@ timed_trace timed(const roofline_time& by, const batch_plan& plan, const batch_p
   const double products =
       in(matmul_ceiling(gpu, format_of_linears(by.setup.precision))->value, 1_TFLOPS) * 1e12;
   const double bytes_per_s = in(memory_ceiling(gpu).value, 1_GBps) * 1e9;
-  timed_trace made{.trace = *trace_of(by.setup, drawn),
-                   .clock = std::string("time as estimated for ") + gpu.name};
+  timed_trace made{.trace = *trace_of(by.setup, drawn), .clock = clock_of(gpu)};
   made.times = times_of(made.trace,
                         pace_of(by.breakdown(plan),
                                 plan.accumulation,
                                 products * by.efficiency.products,
                                 bytes_per_s * by.efficiency.memory));
+  return made;
+}
+
+timed_trace timed(const replayed_time& by, const batch_plan& drawn) {
+  const auto found = trace_of(by, drawn);
+  if (!found) throw guides::bad_request(setups::sentence_of(found.why()), found.why());
+  timed_trace made{
+      .trace = found->memory, .times = found->memory_times, .clock = clock_of(by.on.gpu)};
+  made.times.push_back(in(found->parts.total(), 1_s));
   return made;
 }
 
@@ -58,6 +73,7 @@ timed_trace timed(const training_setup& setup,
   constexpr const char* usual = "a100_sxm4_80gb";
   const gpu_spec asked = gpu == nullptr ? setups::gpu_named(usual) : *gpu;
   const roofline_time model = model_on(setup, plan, asked);
+  if (setup.composite != nullptr) return timed(runs::time_by_replay(setup, model.on), drawn);
   if (is_valid(model, plan)) return timed(model, plan, drawn);
   const roofline_time other = model_on(setup, plan, setups::gpu_named(usual));
   if (!is_valid(other, plan))

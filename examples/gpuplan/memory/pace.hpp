@@ -5,6 +5,7 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/memory/trace.hpp>
+#include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/training_setup.hpp>
 
@@ -23,6 +24,10 @@ struct timed_trace {
 [[nodiscard]] timed_trace timed(const gpuplan::roofline_time& by,
                                 const gpuplan::batch_plan& plan,
                                 const gpuplan::batch_plan& drawn);
+
+/// Likewise of several models in one step, whose operators are replayed: blocks come and go as the
+/// host issues these. Throws `guides::bad_request` where their time cannot be told.
+[[nodiscard]] timed_trace timed(const gpuplan::replayed_time& by, const gpuplan::batch_plan& drawn);
 
 /// On nodes of up to 8 of these GPUs and an adapter of 25 GB/s each; of A100s where none is given,
 /// or its rate in the setup's format is not known.

@@ -1,6 +1,5 @@
 #include <gpuplan/cost.hpp>
 #include <gpuplan/io/table.hpp>
-#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
@@ -17,8 +16,8 @@
 #include "guides/render.hpp"
 #include "plan/how_many_gpus.hpp"
 #include "plan/options.hpp"
-#include "plan/remembered_memory.hpp"
 #include "plan/report.hpp"
+#include "plan/searches.hpp"
 
 namespace plan_program {
 namespace {
@@ -35,7 +34,7 @@ struct counted {
 };
 
 // The best plan on each number of one kind of GPU.
-std::vector<counted> counts_of(named_request asked, const remembered_memory& memory_of) {
+std::vector<counted> counts_of(named_request asked, const searches& search) {
   plan_request& request = asked.request;
   std::vector<counted> rows;
   const counted* fewest = nullptr;
@@ -49,9 +48,9 @@ std::vector<counted> counts_of(named_request asked, const remembered_memory& mem
   for (std::int64_t gpus = in_node; gpus < all; gpus *= 2) add(gpus);
   add(all);
   for (counted& row : rows) {
-    memory_of.asked().answered(static_cast<std::size_t>(&row - rows.data()), rows.size());
+    search.answered(static_cast<std::size_t>(&row - rows.data()), rows.size());
     request.space.gpus = range<std::int64_t>{row.is.gpus, row.is.gpus};
-    const auto found = plan_training(request, memory_of, 1);
+    const auto found = search.plans_of(request, 1);
     if (!found) {
       row.note = in_words(found.why());
       continue;
@@ -136,8 +135,7 @@ class listing {
         });
     named_plan shown = *fastest;
     shown.name = "on " + shown.name;
-    return tables + "\n" + guides::render(parts_of(planned_), as) + "\n" +
-           guides::render(stacks_of(shown), as);
+    return tables + "\n" + guides::render(parts_of(planned_), as) + "\n" + how_sure(shown, as);
   }
 
  private:
@@ -170,7 +168,8 @@ class listing {
     if (recomputes_) add_columns({"recompute"}, io::alignment::left);
     add_columns({"batch"}, io::alignment::right);
     add_columns({"hours"}, io::alignment::point);
-    add_columns({"by stack"}, io::alignment::right);
+    add_columns({planned_.front().is.has_interval ? "80 % within" : "by stack"},
+                io::alignment::right);
     if (has_money_)
       add_columns({"usd", "usd/h saved"}, io::alignment::point);
     else
@@ -212,7 +211,7 @@ std::string how_many_gpus(const arguments& given, const guides::output& as) {
   const plan_request& request = named.request;
   if (request.samples == 0)
     throw guides::bad_request("--tokens, or --samples, says how long the run is");
-  const remembered_memory memory_of({.fragmentation = given.fragmentation / 100});
+  const searches search(given.fragmentation);
   std::vector<named_request> kinds;
   for (const runs::named_cluster& cluster : named.clusters) {
     named_request one = named;
@@ -225,7 +224,7 @@ std::string how_many_gpus(const arguments& given, const guides::output& as) {
   std::vector<counted> rows;
   std::vector<std::size_t> ends;  // of the rows of each kind of GPU
   for (const named_request& kind : kinds) {
-    const std::vector<counted> more = counts_of(kind, memory_of);
+    const std::vector<counted> more = counts_of(kind, search);
     rows.insert(rows.end(), more.begin(), more.end());
     ends.push_back(rows.size());
   }

@@ -121,17 +121,25 @@ std::string what_takes(const arguments& given,
   return names;
 }
 
+// Those to choose from: asked for, or the usual one of what trains.
+std::vector<std::string> precisions_of(const arguments& given, const training_setup& setup) {
+  std::vector<std::string> names = given.precisions;
+  if (names.empty()) names = {setups::precision_of(given.setup, setup)};
+  if (names.front().empty())
+    throw bad_request("--precision: no word of it means the number formats of the files; name one");
+  return names;
+}
+
 // One setup for each code and each precision that it has, with the names of the precisions.
 struct choices {
   std::vector<training_setup> setups{};
   std::vector<std::string> precisions{};
 };
-choices choices_of(const arguments& given, const training_setup& setup, std::int64_t most) {
+choices choices_of(const arguments& given,
+                   const training_setup& setup,
+                   const std::vector<std::string>& precisions,
+                   std::int64_t most) {
   const std::vector<training_setup> codes = codes_of(given, setup, most);
-  std::vector<std::string> precisions = given.precisions;
-  if (precisions.empty()) precisions = {setups::precision_of(given.setup, setup)};
-  if (precisions.front().empty())
-    throw bad_request("--precision: no word of it means the number formats of the files; name one");
   choices all;
   for (std::size_t at = 0; at < precisions.size(); ++at) {
     const std::string& name = precisions[at];
@@ -326,10 +334,17 @@ named_request request_of(const arguments& given) {
 
   setups::named_setup named = setups::model_of(setting);
   setups::choose_trained(setting, named.setup);
-  setups::check_is_one_model(named);
+  const std::vector<std::string> precisions = precisions_of(given, named.setup);
+  setups::adapt_parts(named);
+  runs::check_replay(named, given.own, given.stragglers);
   if (given.recompute) named.setup.recompute = *given.recompute;
+  if (const auto& experts = given.expert_parallel;
+      experts && experts->low() > 1 && named.setup.model.moe.num_experts == 0)
+    throw bad_request("--expert-parallel " + std::to_string(experts->low()) + ": " + named.name +
+                      " has no experts, and 1 is taken");
   made.name = named.name;
-  choices all = choices_of(given, named.setup, gpus);
+  made.parts = named.parts;
+  choices all = choices_of(given, named.setup, precisions, gpus);
   check_rates(all, made.clusters);
   made.own = given.own;
   if (given.own) go_by(*given.own, all, made);
@@ -344,21 +359,24 @@ named_request request_of(const arguments& given) {
                   : range<std::int64_t>(batch_of_files(
                         given.setup, gpus_of_files > 0 ? gpus_of_files : total_gpus(request.on)));
   request.straggler_slowdown = given.stragglers;
-  const range<std::int64_t> any{1, gpus};
+  // Replicas alone share several models.
+  const bool is_one_model = made.parts == nullptr;
+  const range<std::int64_t> any{1, is_one_model ? gpus : 1};
   const auto searched = [](const known<range<std::int64_t>>& asked, range<std::int64_t> range) {
     return asked ? *asked : range;
   };
-  request.space = {.tensor_parallel = searched(given.tensor_parallel, any),
-                   .pipeline_parallel = searched(given.pipeline_parallel, any),
-                   .virtual_pipeline = searched(given.virtual_pipeline, {1, 1 << 10}),
-                   .context_parallel = searched(given.context_parallel, any),
-                   .expert_parallel = searched(given.expert_parallel, any),
-                   .zero_stage = searched(given.zero_stage, {0, 3}),
-                   .recompute = !given.recompute,
-                   .sequence_parallel = !request.setup.parallelism.sequence_parallel,
-                   .micro_batch = searched(given.micro_batch, plan_space{}.micro_batch),
-                   .data_parallel = given.data_parallel,
-                   .accumulation = given.accumulation};
+  request.space = {
+      .tensor_parallel = searched(given.tensor_parallel, any),
+      .pipeline_parallel = searched(given.pipeline_parallel, any),
+      .virtual_pipeline = searched(given.virtual_pipeline, {1, is_one_model ? 1 << 10 : 1}),
+      .context_parallel = searched(given.context_parallel, any),
+      .expert_parallel = searched(given.expert_parallel, any),
+      .zero_stage = searched(given.zero_stage, {0, 3}),
+      .recompute = !given.recompute,
+      .sequence_parallel = !request.setup.parallelism.sequence_parallel,
+      .micro_batch = searched(given.micro_batch, plan_space{}.micro_batch),
+      .data_parallel = given.data_parallel,
+      .accumulation = given.accumulation};
   // One GPU shares with nobody.
   if (gpus == 1 && !given.zero_stage && request.setup.framework.engine.is->least_zero_stage == 0)
     request.space.zero_stage = range<std::int64_t>{0, 0};

@@ -3,6 +3,7 @@
 // What is planned, as command lines say it.
 
 #include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/model.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/result.hpp>
@@ -54,7 +55,8 @@ struct arguments {
 struct named_request {
   std::string name;
   gpuplan::plan_request request{};
-  runs::run_words run{};                        // that its samples are of
+  std::shared_ptr<const gpuplan::composite_model> parts{};  // which keeps those of its setups
+  runs::run_words run{};                                    // that its samples are of
   std::vector<std::string> precisions{};        // of the request's setup, then of its setups
   std::vector<runs::named_cluster> clusters{};  // the request's, then its others
   std::shared_ptr<const std::vector<gpuplan::training_setup>> setups{};  // the request's

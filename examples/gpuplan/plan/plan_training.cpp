@@ -1,6 +1,5 @@
 #include <gpuplan/framework.hpp>
 #include <gpuplan/io/table.hpp>
-#include <gpuplan/memory/layouts.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/front.hpp>
 #include <gpuplan/planner/limits.hpp>
@@ -20,8 +19,8 @@
 #include "plan/command_line.hpp"
 #include "plan/how_many_gpus.hpp"
 #include "plan/options.hpp"
-#include "plan/remembered_memory.hpp"
 #include "plan/report.hpp"
+#include "plan/searches.hpp"
 #include "setups/numbers.hpp"
 #include "write/writing.hpp"
 
@@ -200,8 +199,7 @@ std::vector<std::string> codes_that_plan(const request& given) {
     try {
       named_request named = request_of(asked);
       named.request.goal = given.goal;
-      const transformer_memory_of memory_of{.fragmentation = asked.fragmentation / 100};
-      return static_cast<bool>(plan_training(named.request, memory_of, 1));
+      return static_cast<bool>(searches(asked.fragmentation).plans_of(named.request, 1));
     } catch (const guides::bad_request&) {  // no code of this model, or for these options
       return false;
     }
@@ -265,7 +263,7 @@ std::vector<named_request> requests_that_write(const named_request& asked,
 
 // The best plans of one of these, and which it is: in place of `asked`.
 result<plan_answer> plan_that_writes(const request& given,
-                                     const remembered_memory& memory_of,
+                                     const searches& search,
                                      named_request& asked,
                                      const result<plan_answer>& found) {
   const training_plan& best = found->best();
@@ -277,7 +275,7 @@ result<plan_answer> plan_that_writes(const request& given,
   result<plan_answer> written = found;
   bool is_any = false;
   for (named_request& one : requests_that_write(asked, given.files)) {
-    const auto plans = plan_training(one.request, memory_of, given.plans);
+    const auto plans = search.plans_of(one.request, given.plans);
     if (!plans || (is_any && loss_of(one.request, plans->best(), written->best()) >= 0) ||
         !write_program::refusal_of(given.files,
                                    setup_of(one.request, plans->best()),
@@ -303,13 +301,13 @@ std::string answer_to(const request& given, const guides::output& as) {
   if (given.lists_smaller && (request.goal == plan_goal::least_memory || !request.others.empty()))
     throw guides::bad_request("--less-memory is of one kind of GPU, and of time or money");
   if (const auto valid = validate(request); !valid) throw guides::bad_request(valid.why());
-  const remembered_memory memory_of({.fragmentation = given.asked.fragmentation / 100});
+  const searches search(given.asked.fragmentation);
   const std::size_t questions = given.lists_smaller ? 3 : 2;
-  auto found = plan_training(request, memory_of, given.plans);
-  if (found) found = plan_that_writes(given, memory_of, named, found);
-  memory_of.asked().answered(1, questions);
-  const auto limits = limits_of(request, memory_of);
-  memory_of.asked().answered(2, questions);
+  auto found = search.plans_of(request, given.plans);
+  if (found) found = plan_that_writes(given, search, named, found);
+  search.answered(1, questions);
+  const auto limits = search.limits_of(request);
+  search.answered(2, questions);
   if (!found) {
     std::string why = setups::sentence_of(found.why());
     const char* separator = "; each of these would do: ";
@@ -339,7 +337,7 @@ std::string answer_to(const request& given, const guides::output& as) {
   for (const lifted_limit& lifted : *limits)
     if (lifted.gain > shown) list.add(without(lifted), describe(named, lifted.plan, lifted.layers));
   if (given.lists_smaller) {
-    const auto front = front_of(request, request.on.gpu, memory_of, 0.1);
+    const auto front = search.front_of(request, 0.1);
     for (int at = 1; front && at < front->count; ++at)
       list.add("less memory", describe(named, front->plans[at]));
   }
@@ -360,7 +358,7 @@ std::string answer_to(const request& given, const guides::output& as) {
                          as) +
           "\n";
   return guides::render(list.table, as) + "\n" + run + guides::render(parts_of(plans), as) + "\n" +
-         guides::render(stacks_of(plans.front()), as) + files;
+         how_sure(plans.front(), as) + files;
 }
 
 }  // namespace

@@ -6,7 +6,10 @@
 #include <gpuplan/framework.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/io/text.hpp>
 #include <gpuplan/range.hpp>
+#include <gpuplan/replay/counts.hpp>
+#include <gpuplan/result.hpp>
 #include <gpuplan/time/stack_numbers.hpp>
 
 #include <algorithm>
@@ -17,9 +20,12 @@
 #include <string>
 #include <vector>
 
+#include "guides/front_end.hpp"
+#include "guides/render.hpp"
 #include "plan/options.hpp"
 #include "runs/own_cluster.hpp"
 #include "runs/runs.hpp"
+#include "runs/stated_step.hpp"
 #include "setups/numbers.hpp"
 
 namespace plan_program {
@@ -93,6 +99,28 @@ stack_range left_open(const stack_estimate& found) {
           .untimed_matmuls = device_efficiency{}.products};
 }
 
+template <class T>
+T checked(const result<T>& answer) {
+  if (!answer) throw guides::bad_request(setups::sentence_of(answer.why()), answer.why());
+  return *answer;
+}
+
+// Products by the code, which has layers that no shape says; of each micro-batch the same.
+step_rates rates_of_replayed(const replayed_time& by, const training_plan& plan) {
+  batch_plan once = plan.batch;
+  once.accumulation = 1;
+  const step_counts counts = checked(counts_of(by.setup, once));
+  const auto many = static_cast<double>(plan.batch.accumulation);
+  const compute_rate dense = *peak(by.on.gpu, format_of_linears(by.setup.precision));
+  const std::int64_t tokens = plan.batch.effective_batch() * runs::tokens_of_sample(by.setup);
+  step_rates rates{.tokens = tokens_per(tokens, plan.step),
+                   .model = achieved_rate(many * counts.model(), plan.step, 1),
+                   .hardware = achieved_rate(many * counts.hardware(), plan.step, 1)};
+  rates.mfu = utilisation(rates.model, dense);
+  rates.hfu = utilisation(rates.hardware, dense);
+  return rates;
+}
+
 cell share(double part, double whole) { return {100 * part / whole, 1}; }
 cell seconds(duration time) { return in(time, 1_s); }
 
@@ -131,15 +159,43 @@ described_plan describe(const roofline_time& model,
           .model = model};
 }
 
+described_plan describe(const replayed_time& by,
+                        const training_plan& plan,
+                        const std::string& precision) {
+  const training_setup& setup = by.setup;
+  const time_interval all = checked(by.interval(plan.batch));
+  step_ranges ranges;
+  ranges.all = {all.low, all.high};
+  return {.gpu = by.on.gpu.id,
+          .gpus = plan.gpus,
+          .plan = plan,
+          .framework = setup.framework.name,
+          .sharding = setup.framework.engine.is->name->text,
+          .sequence_length = runs::tokens_of_sample(setup),
+          .precision = precision,
+          .parts = checked(by.breakdown(plan.batch)),
+          .by_stack = ranges,
+          .has_interval = true,
+          .is_replayed = true,
+          .rates = rates_of_replayed(by, plan),
+          .model = {.setup = setup, .on = by.on}};
+}
+
 described_plan describe(const named_request& asked,
                         const training_plan& plan,
                         std::int64_t layers) {
   const plan_request& request = asked.request;
+  const std::string& precision = asked.precisions[plan.setup];
   roofline_time model = time_of(request, plan);
-  if (layers != 0) model.setup.model.num_hidden_layers = layers;
-  known<stack_estimate> by;
-  if (asked.own) by = asked.own->estimate_of(model.setup.framework, asked.clusters[plan.cluster]);
-  described_plan described = describe(model, plan, asked.precisions[plan.setup], by);
+  described_plan described;
+  if (asked.parts != nullptr) {
+    described = describe(runs::time_by_replay(model.setup, model.on), plan, precision);
+  } else {
+    if (layers != 0) model.setup.model.num_hidden_layers = layers;
+    known<stack_estimate> by;
+    if (asked.own) by = asked.own->estimate_of(model.setup.framework, asked.clusters[plan.cluster]);
+    described = describe(model, plan, precision, by);
+  }
   if (request.samples != 0)
     add_run(described,
             request.samples,
@@ -334,6 +390,25 @@ io::table stacks_of(const named_plan& plan) {
   }
   table.rows.push_back({"all of it", cell(), cell_of_range(plan.is.by_stack.all)});
   return table;
+}
+
+std::string interval_in_words(const named_plan& plan) {
+  const double unit = in(plan.is.run ? 1_h : 1_s, 1_s);
+  const int digits = digits_of(in(plan.is.time(), 1_s) / unit);
+  const auto time = [&](duration of) { return io::decimal(in(of, 1_s) / unit, digits); };
+  const range<duration> all = plan.is.time_by(plan.is.by_stack.all);
+  return (plan.name.empty() ? "" : plan.name + ": ") + time(plan.is.time()) +
+         (plan.is.run ? " hours; 80 % of such runs take " : " s a step; 80 % of such steps take ") +
+         time(all.low()) + " to " + time(all.high()) + (plan.is.run ? " hours" : " s");
+}
+
+std::string how_sure(const named_plan& plan, const guides::output& as) {
+  if (!plan.is.is_replayed) return guides::render(stacks_of(plan), as);
+  std::string text;
+  for (const std::string& line :
+       io::wrap(interval_in_words(plan) + ". Its operators are replayed one by one.", as.width))
+    text += line + "\n";
+  return text;
 }
 
 void add_columns(io::table& to) {

@@ -5,6 +5,7 @@
 
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/planner.hpp>
+#include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_numbers.hpp>
 #include <gpuplan/time/stack_range.hpp>
@@ -17,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "guides/render.hpp"
 #include "plan/options.hpp"
 
 namespace plan_program {
@@ -62,6 +64,11 @@ struct described_plan {
                                       const gpuplan::training_plan& plan,
                                       const std::string& precision,
                                       const gpuplan::known<gpuplan::stack_estimate>& by = {});
+/// Likewise, of several models in one step, whose operators are replayed. Throws
+/// `guides::bad_request` where their time cannot be told.
+[[nodiscard]] described_plan describe(const gpuplan::replayed_time& by,
+                                      const gpuplan::training_plan& plan,
+                                      const std::string& precision);
 /// A plan of the request, with its run. `layers`: of the model that the plan trains; 0: the
 /// request's.
 [[nodiscard]] described_plan describe(const named_request& asked,
@@ -106,8 +113,12 @@ struct named_plan {
 /// For people: what the run takes, and the range of it by stack. Precondition: there is one.
 [[nodiscard]] gpuplan::io::table costs_of(const described_plan& plan, const std::string& run);
 /// For people: the range of the plan's time by what makes a stack fast or slow, each alone and all
-/// of it.
+/// of it. Precondition: the step is not replayed.
 [[nodiscard]] gpuplan::io::table stacks_of(const named_plan& plan);
+/// "best: 1.2 s a step; 80 % of such steps take 1.1 to 1.3 s": of a step that is replayed.
+[[nodiscard]] std::string interval_in_words(const named_plan& plan);
+/// One of both, below tables.
+[[nodiscard]] std::string how_sure(const named_plan& plan, const guides::output& as);
 
 /// For programs: names of columns, and what they hold of a plan, in full.
 void add_columns(gpuplan::io::table& to);

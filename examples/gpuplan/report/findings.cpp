@@ -16,7 +16,8 @@
 #include "guides/front_end.hpp"
 #include "memory/pace.hpp"
 #include "plan/options.hpp"
-#include "plan/remembered_memory.hpp"
+#include "plan/searches.hpp"
+#include "runs/stated_step.hpp"
 #include "setups/numbers.hpp"
 
 namespace report_program {
@@ -24,7 +25,7 @@ namespace {
 
 using namespace gpuplan;
 using plan_program::named_request;
-using plan_program::remembered_memory;
+using plan_program::searches;
 
 // "best", "2nd", "3rd" and so on to "8th".
 std::string rank_of(std::size_t at) {
@@ -49,7 +50,9 @@ void look_at_memory(findings& to) {
   drawn.accumulation =
       std::min(drawn.accumulation, detail::repeated_micro_batches(time.setup, drawn).fewer);
   to.drawn_micro_batches = drawn.accumulation;
-  to.step = memory_timeline::timed(time, best.batch, drawn);
+  to.step = time.setup.composite != nullptr
+                ? memory_timeline::timed(runs::time_by_replay(time.setup, time.on), drawn)
+                : memory_timeline::timed(time, best.batch, drawn);
 }
 
 // As many micro-batches as show how it begins, goes on and ends.
@@ -83,7 +86,7 @@ void mark_front(std::vector<counted_plan>& counts) {
 }
 
 // The best plan on 1, 2, 4 and so on up to all GPUs of each kind; where none fits, none.
-void count_gpus(findings& to, const remembered_memory& memory_of, std::size_t questions) {
+void count_gpus(findings& to, const searches& search, std::size_t questions) {
   named_request one = to.asked;
   std::vector<cluster_choice> kinds{{one.request.on, one.request.efficiency}};
   kinds.insert(kinds.end(), to.asked.request.others.begin(), to.asked.request.others.end());
@@ -100,9 +103,8 @@ void count_gpus(findings& to, const remembered_memory& memory_of, std::size_t qu
     numbers.push_back(all);
     for (const std::int64_t gpus : numbers) {
       one.request.space.gpus = range<std::int64_t>{gpus, gpus};
-      const auto found = plan_training(one.request, memory_of, 1);
-      memory_of.asked().answered(questions + to.counts.size(),
-                                 questions + kinds.size() * numbers.size());
+      const auto found = search.plans_of(one.request, 1);
+      search.answered(questions + to.counts.size(), questions + kinds.size() * numbers.size());
       if (!found) continue;
       training_plan plan = found->best();
       const std::string gpu = one.request.on.gpu.name;
@@ -119,10 +121,10 @@ findings find(const plan_program::arguments& given, plan_goal goal, int plans) {
   plan_request& request = found.asked.request;
   request.goal = goal;
   if (const auto valid = validate(request); !valid) throw guides::bad_request(valid.why());
-  const remembered_memory memory_of({.fragmentation = found.fragmentation});
+  const searches search(given.fragmentation);
   constexpr std::size_t questions = 2;  // before other numbers of GPUs
-  const auto answer = plan_training(request, memory_of, plans);
-  memory_of.asked().answered(1, 2 * questions);
+  const auto answer = search.plans_of(request, plans);
+  search.answered(1, 2 * questions);
   if (!answer)
     throw guides::bad_request(setups::sentence_of(answer.why()) +
                                   "; gpuplan plan with the same options says what would do",
@@ -131,15 +133,15 @@ findings find(const plan_program::arguments& given, plan_goal goal, int plans) {
   found.excluded = answer->excluded;
   for (const training_plan& plan : *answer)
     found.plans.push_back({rank_of(found.plans.size()), describe(found.asked, plan)});
-  const auto limits = limits_of(request, memory_of);
-  memory_of.asked().answered(2, 2 * questions);
+  const auto limits = search.limits_of(request);
+  search.answered(2, 2 * questions);
   constexpr double shown = 0.0005;
   if (limits)
     for (const lifted_limit& lifted : *limits)
       if (lifted.gain > shown) found.limits.push_back(lifted);
   look_at_memory(found);
   look_at_schedule(found);
-  count_gpus(found, memory_of, questions);
+  count_gpus(found, search, questions);
   return found;
 }
 

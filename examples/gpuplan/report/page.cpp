@@ -4,6 +4,7 @@
 #include <gpuplan/io/html.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/measured_device.hpp>
+#include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/units.hpp>
 #include <gpuplan/version.hpp>
@@ -19,6 +20,7 @@
 #include "plan/report.hpp"
 #include "runs/own_cluster.hpp"
 #include "runs/runs.hpp"
+#include "runs/stated_step.hpp"
 #include "setups/numbers.hpp"
 
 namespace report_program {
@@ -155,6 +157,29 @@ io::table limits_table(const findings& of) {
   return table;
 }
 
+struct assumption {
+  std::string what;
+  std::string value;
+  std::string origin;
+};
+
+std::string percent(double share) { return rounded(100 * share) + " %"; }
+std::string microseconds(duration time) { return rounded(in(time, 1_us)) + " us"; }
+std::string gigabytes_per_second(bandwidth rate) { return rounded(in(rate, 1_GBps)) + " GB/s"; }
+
+// What the time of several models in one step rests on: single kernels, and a host.
+std::vector<assumption> replayed_assumptions(const findings& of) {
+  const replayed_time by = runs::time_by_replay(of.best().model.setup, of.on());
+  const std::string shares = "single kernels, timed or published";
+  const std::string host = "the middle one of three hosts that were timed";
+  return {
+      {"of the peak, products reach", percent(by.kernels.products), shares},
+      {"of the bandwidth, element-wise kernels reach", percent(by.kernels.elements), shares},
+      {"the host issues an operator of the forward in", microseconds(by.host.forward), host},
+      {"the host issues an operator of the backward in", microseconds(by.host.backward), host},
+      {"the host issues an operator of the optimizer in", microseconds(by.host.optimizer), host}};
+}
+
 io::table assumptions_table(const findings& of) {
   const training_plan& best = *of.best().plan;
   const roofline_time time = time_of(of.asked.request, best);
@@ -166,8 +191,6 @@ io::table assumptions_table(const findings& of) {
   const auto add = [&](const std::string& what, std::string value, std::string origin) {
     table.rows.push_back({what, std::move(value), std::move(origin)});
   };
-  const auto percent = [](double share) { return rounded(100 * share) + " %"; };
-  const auto GBps = [](bandwidth rate) { return rounded(in(rate, 1_GBps)) + " GB/s"; };
   const std::string of_device = reached.source;
   const runs::own_cluster* const own = of.asked.own.get();
   const auto told = [&](stack_number number, const std::string& otherwise) {
@@ -177,35 +200,48 @@ io::table assumptions_table(const findings& of) {
     add("dense peak of products",
         rounded(in(rate->value, 1_TFLOPS)) + " TFLOP/s",
         text(from.products));
-  add("memory's bandwidth", GBps(memory_ceiling(time.on.gpu).value), text(from.memory));
+  add("memory's bandwidth",
+      gigabytes_per_second(memory_ceiling(time.on.gpu).value),
+      text(from.memory));
+  const bool is_replayed = of.best().is_replayed;
+  if (is_replayed)
+    for (const assumption& one : replayed_assumptions(of)) add(one.what, one.value, one.origin);
   const double products = (own != nullptr ? costs.matmul_rate : 1) * reached.products;
-  add("of the peak, products reach", percent(products), told(stack_number::matmul_rate, of_device));
-  add("of the peak, attention's forward reaches", percent(reached.attention_forward), of_device);
-  add("of the peak, attention's backward reaches", percent(reached.attention_backward), of_device);
-  add("of the bandwidth, other kernels reach", percent(reached.memory), of_device);
+  if (!is_replayed) {
+    add("of the peak, products reach",
+        percent(products),
+        told(stack_number::matmul_rate, of_device));
+    add("of the peak, attention's forward reaches", percent(reached.attention_forward), of_device);
+    add("of the peak, attention's backward reaches",
+        percent(reached.attention_backward),
+        of_device);
+    add("of the bandwidth, other kernels reach", percent(reached.memory), of_device);
+  }
   if (total_gpus(time.on) > 1)
     if (const auto link = inside_node_ceiling(time.on))
       add("a GPU's link inside its node",
-          GBps(link->value),
+          gigabytes_per_second(link->value),
           told(stack_number::inside_node, text(link->origin)));
   if (time.on.nodes > 1)
     if (const auto link = link_between_nodes(time.on))
       add("a node's network",
-          GBps(*link),
+          gigabytes_per_second(*link),
           told(stack_number::between_nodes,
                time.on.between_nodes ? "the request" : "the catalogue"));
   const std::string of_code = own != nullptr ? "the framework's own"
                               : costs.timed  ? "fitted to timed steps of this framework"
                                              : "no step of this framework was timed";
-  add("the host launches an operator in",
-      rounded(in(costs.host_per_operator, 1_us)) + " us",
-      told(stack_number::host_per_operator, of_code));
-  add("the host's work of a step",
-      rounded(in(costs.host_per_step, 1_us)) + " us",
-      told(stack_number::host_per_step, of_code));
-  add("bytes of other kernels, over those counted",
-      rounded(costs.element_traffic),
-      told(stack_number::element_traffic, of_code));
+  if (!is_replayed) {
+    add("the host launches an operator in",
+        microseconds(costs.host_per_operator),
+        told(stack_number::host_per_operator, of_code));
+    add("the host's work of a step",
+        microseconds(costs.host_per_step),
+        told(stack_number::host_per_step, of_code));
+    add("bytes of other kernels, over those counted",
+        rounded(costs.element_traffic),
+        told(stack_number::element_traffic, of_code));
+  }
   add("lost for each second of communication beside kernels",
       rounded(costs.contention) + " s",
       of_code);
@@ -281,7 +317,9 @@ std::string page_of(const findings& of, const std::vector<picture>& pictures) {
     std::string content = paragraph(one.words) + io::html_figure(one.wide, one.narrow);
     if (one.name == "step")
       content += io::to_html(plan_program::parts_of(of.plans)) +
-                 io::to_html(plan_program::stacks_of(of.plans.front()));
+                 (of.best().is_replayed
+                      ? paragraph(plan_program::interval_in_words(of.plans.front()) + ".")
+                      : io::to_html(plan_program::stacks_of(of.plans.front())));
     sections += section(one.name, one.heading, content);
   }
   links += "<a href=\"#request\">Request</a>\n<a href=\"#assumptions\">Assumptions</a>\n";

@@ -114,10 +114,14 @@ picture memory_over_step(const findings& of) {
   return drawn("memory",
                "Memory over the step",
                "Every allocation and free of the replayed step. Sizes and their order are those of "
-               "the code; when each comes is approximated: passes take what the step's estimate "
-               "says, and within a pass an operator lasts by its products and bytes. The line is "
-               "what the GPU has for PyTorch; below it there must also be room for what the "
-               "allocator cannot use.",
+               "the code; " +
+                   std::string(of.best().is_replayed
+                                   ? "each comes when the host issues its operator"
+                                   : "when each comes is approximated: passes take what the step's "
+                                     "estimate says, and within a pass an operator lasts by its "
+                                     "products and bytes") +
+                   ". The line is what the GPU has for PyTorch; below it there must also be room "
+                   "for what the allocator cannot use.",
                chart);
 }
 

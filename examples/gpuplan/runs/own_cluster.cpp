@@ -205,6 +205,13 @@ std::string in_words(const column& is, const std::string& cell) {
   return is.name + " " + said;
 }
 
+void check_is_one_model(const setups::named_setup& named) {
+  if (named.setup.composite == nullptr) return;
+  throw bad_request("MODEL " + named.name +
+                    " is made of several models, of which timed steps say nothing: their "
+                    "steps are replayed");
+}
+
 own_step step_in(const table_of_steps& table,
                  const line_of_table& line,
                  const std::filesystem::path& folder) {
@@ -235,7 +242,7 @@ own_step step_in(const table_of_steps& table,
                                           made.on = cluster_of(given->clusters,
                                                                defaults_of(given->setup));
                                           made.is = step_of(*given, made.on);
-                                          setups::check_is_one_model(made.is.named);
+                                          check_is_one_model(made.is.named);
                                           return std::string();
                                         }},
                                    words_of(table, line, folder),

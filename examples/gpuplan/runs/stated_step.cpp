@@ -24,20 +24,6 @@ void check(const result<T>& valid) {
   if (!valid) throw bad_request(setups::sentence_of(valid.why()), valid.why());
 }
 
-// Several models in one step, whose operators are replayed.
-void time_by_replay(const step_words& given, stated_step& to) {
-  const std::string model = "MODEL " + to.named.name + " is made of several models";
-  if (given.own)
-    throw bad_request("--timed-steps: " + model + ", of which timed steps say nothing");
-  if (given.stragglers != 1)
-    throw bad_request("--stragglers: " + model + ", whose steps are replayed on one GPU");
-  to.replayed = replayed_time{
-      .setup = to.named.setup, .on = to.time.on, .kernels = kernel_shares_of(to.time.on.gpu)};
-  const auto parts = to.replayed->breakdown(to.plan);
-  check(parts);
-  to.parts = *parts;
-}
-
 }  // namespace
 
 void add_step_options(CLI::App& app, step_words& to) {
@@ -105,7 +91,11 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
                .efficiency = on.efficiency,
                .straggler_slowdown = given.stragglers};
   if (made.named.setup.composite != nullptr) {
-    time_by_replay(given, made);
+    check_replay(made.named, given.own, given.stragglers);
+    made.replayed = time_by_replay(made.named.setup, numbers);
+    const auto parts = made.replayed->breakdown(made.plan);
+    check(parts);
+    made.parts = *parts;
   } else {
     check(validate(made.time));
     check(validate(made.time, made.plan));
@@ -115,6 +105,20 @@ stated_step step_of(const step_words& given, const named_cluster& on) {
   check(validate(made.memory));
   check(validate(made.memory, made.plan));
   return made;
+}
+
+replayed_time time_by_replay(const training_setup& setup, const cluster& on) {
+  return {.setup = setup, .on = on, .kernels = kernel_shares_of(on.gpu)};
+}
+
+void check_replay(const setups::named_setup& named,
+                  const std::shared_ptr<const own_cluster>& own,
+                  double straggler_slowdown) {
+  if (named.setup.composite == nullptr) return;
+  const std::string model = "MODEL " + named.name + " is made of several models";
+  if (own) throw bad_request("--timed-steps: " + model + ", of which timed steps say nothing");
+  if (straggler_slowdown != 1)
+    throw bad_request("--stragglers: " + model + ", whose steps are replayed on one GPU");
 }
 
 time_interval interval_of(const stated_step& of) {

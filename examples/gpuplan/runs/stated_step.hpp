@@ -68,6 +68,15 @@ struct stated_step {
 /// Throws `guides::bad_request` where there is no such step.
 [[nodiscard]] stated_step step_of(const step_words& given, const named_cluster& on);
 
+/// What tells the time of a step of several models: the replay of its operators.
+[[nodiscard]] gpuplan::replayed_time time_by_replay(const gpuplan::training_setup& setup,
+                                                    const gpuplan::cluster& on);
+/// Throws `guides::bad_request` where options ask of a model of several parts what replays do not
+/// tell.
+void check_replay(const setups::named_setup& named,
+                  const std::shared_ptr<const own_cluster>& own,
+                  double straggler_slowdown);
+
 /// Where 80 % of such steps lie: by what timed ones left open, or where none were, as the library
 /// judges.
 [[nodiscard]] gpuplan::time_interval interval_of(const stated_step& of);

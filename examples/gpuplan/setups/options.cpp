@@ -627,7 +627,9 @@ named_setup model_of(const arguments& given) {
   const engine_class* engine = made.setup.framework.engine.is;
   made.setup.precision = *recipe_named("bf16", engine);
   made.setup.parallelism.zero_stage = usual_zero_stage(*engine);
-  check(validate(made.setup), made.setup);
+  training_setup all_trains = made.setup;
+  if (all_trains.composite != nullptr) all_trains.trains = {};  // adapters are its parts'
+  check(validate(all_trains), all_trains);
   return made;
 }
 
@@ -638,11 +640,7 @@ named_setup setup_of(const arguments& given) {
   choose_precision(given, made.setup);
   if (!given.from.empty() && io::framework_of_tool(given.files.tool) == nullptr)
     io::reduce_as_accelerate(given.files.config, made.setup);
-  if (made.setup.composite != nullptr && made.setup.trains.what == training::adapters) {
-    made.parts = adapted_parts(made.setup);
-    made.setup.composite = made.parts.get();
-    made.setup.trains = {};
-  }
+  adapt_parts(made);
   if (given.from.empty()) check_shares(made.setup, given.plan);
   check(validate(made.setup.trains, made.setup.model), made.setup);
   // As `gpuplan check` assumes of files whose code has each sample in a row of its own.
@@ -753,13 +751,11 @@ std::shared_ptr<const composite_model> adapted_parts(const training_setup& of) {
   return std::make_shared<const composite_model>(with_adapters(*of.composite, of.trains.adapters));
 }
 
-void check_is_one_model(const named_setup& named) {
-  if (named.setup.composite == nullptr) return;
-  throw bad_request(
-      "MODEL " + named.name +
-      " is made of several models, whose steps are replayed and not searched; gpuplan "
-      "batch says which micro-batches fit and how long their steps take, gpuplan time and gpuplan "
-      "run where a step and a run of it go, gpuplan fits which GPUs hold it");
+void adapt_parts(named_setup& to) {
+  if (to.setup.composite == nullptr || to.setup.trains.what != training::adapters) return;
+  to.parts = adapted_parts(to.setup);
+  to.setup.composite = to.parts.get();
+  to.setup.trains = {};
 }
 
 void train_adapters(training_setup& setup, std::int64_t rank, bool four_bits) {

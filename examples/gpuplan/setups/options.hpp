@@ -115,8 +115,8 @@ void choose_trained(const arguments& given, gpuplan::training_setup& to);
 /// The parts of a setup's composite model, with the adapters that it says.
 [[nodiscard]] std::shared_ptr<const gpuplan::composite_model> adapted_parts(
     const gpuplan::training_setup& of);
-/// Throws `guides::bad_request` of a model of several parts, of which no plan is searched for.
-void check_is_one_model(const named_setup& named);
+/// Adapters of a model of several parts are its parts' from here on.
+void adapt_parts(named_setup& to);
 
 /// Low-rank adapters of the rank; of QLoRA on a base in four bits, with what is not quantised in
 /// fp32 (PEFT's prepare_model_for_kbit_training).

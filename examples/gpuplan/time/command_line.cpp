@@ -5,14 +5,9 @@
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/planner.hpp>
-#include <gpuplan/precision.hpp>
-#include <gpuplan/replay/counts.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/time/explanation.hpp>
-#include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_breakdown.hpp>
-#include <gpuplan/time/step_rates.hpp>
-#include <gpuplan/time/time_interval.hpp>
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/units.hpp>
 
@@ -28,7 +23,6 @@
 #include "runs/clusters.hpp"
 #include "runs/runs.hpp"
 #include "runs/stated_step.hpp"
-#include "setups/numbers.hpp"
 #include "setups/options.hpp"
 #include "time/explained.hpp"
 #include "time/measured.hpp"
@@ -73,23 +67,6 @@ std::string title_of(const runs::stated_step& stated, const runs::named_cluster&
          runs::in_words(on.on) + ": " + setups::in_words(stated.named.setup, stated.plan);
 }
 
-// What the step of several models reaches: products by the code, which has layers that no shape
-// says.
-step_rates rates_of_replayed(const runs::stated_step& of) {
-  const training_setup& setup = of.named.setup;
-  const auto counts = counts_of(setup, of.plan);
-  if (!counts) throw guides::bad_request(setups::sentence_of(counts.why()), counts.why());
-  const duration step = of.parts.total();
-  const compute_rate dense = *peak(of.time.on.gpu, format_of_linears(setup.precision));
-  step_rates rates{
-      .tokens = tokens_per(of.plan.effective_batch() * runs::tokens_of_sample(setup), step),
-      .model = achieved_rate(counts->model(), step, 1),
-      .hardware = achieved_rate(counts->hardware(), step, 1)};
-  rates.mfu = utilisation(rates.model, dense);
-  rates.hfu = utilisation(rates.hardware, dense);
-  return rates;
-}
-
 described_plan described(const runs::stated_step& of, const std::string& precision) {
   const training_setup& setup = of.named.setup;
   const training_plan plan{.gpus = of.gpus,
@@ -98,31 +75,8 @@ described_plan described(const runs::stated_step& of, const std::string& precisi
                            .batch = of.plan,
                            .step = of.parts.total(),
                            .required = of.memory.required(of.plan)};
-  if (!of.replayed) return plan_program::describe(of.time, plan, precision, of.stack);
-  const time_interval all = runs::interval_of(of);
-  step_ranges ranges;
-  ranges.all = {all.low, all.high};
-  return {.gpu = of.time.on.gpu.id,
-          .gpus = of.gpus,
-          .plan = plan,
-          .framework = setup.framework.name,
-          .sharding = setup.framework.engine.is->name->text,
-          .sequence_length = runs::tokens_of_sample(setup),
-          .precision = precision,
-          .parts = of.parts,
-          .by_stack = ranges,
-          .has_interval = true,
-          .is_replayed = true,
-          .rates = rates_of_replayed(of),
-          .model = of.time};
-}
-
-// "1.2 s a step; 80 % of such steps take 1.1 to 1.3 s".
-std::string interval_in_words(const described_plan& step) {
-  const int digits = plan_program::digits_of(in(step.plan->step, 1_s));
-  const auto seconds = [&](duration time) { return io::decimal(in(time, 1_s), digits); };
-  return seconds(step.plan->step) + " s a step; 80 % of such steps take " +
-         seconds(step.by_stack.all.low()) + " to " + seconds(step.by_stack.all.high()) + " s";
+  return of.replayed ? plan_program::describe(*of.replayed, plan, precision)
+                     : plan_program::describe(of.time, plan, precision, of.stack);
 }
 
 std::string answer_to(const request& asked, const guides::output& as) {
@@ -172,12 +126,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
       guides::render(parts, as) + "\n" + guides::render(plan_program::rates_of(step), as) + "\n";
   if (step.run)
     text += guides::render(plan_program::costs_of(step, runs::in_words(run)), as) + "\n";
-  if (stated.replayed)
-    for (const std::string& line :
-         io::wrap(interval_in_words(step) + ". Its operators are replayed one by one.", as.width))
-      text += line + "\n";
-  else
-    text += guides::render(plan_program::stacks_of({"the step", step}), as);
+  text += plan_program::how_sure({stated.replayed ? "" : "the step", step}, as);
   if (asked.explain) text += "\n" + explained(explain_time(stated.time, stated.plan), as);
   return text + drawn;
 }

@@ -111,34 +111,52 @@ io::launch launch_of(const request& asked, const cluster& on) {
   return how;
 }
 
-std::string formats_that_take(const io::training_config& config, const io::launch& how) {
+// What is written.
+struct planned_words {
+  io::training_config config{};
+  io::launch how{};
+  bool is_one_model = true;
+
+  planned_words(const request& asked,
+                const training_setup& setup,
+                const batch_plan& plan,
+                const cluster& on,
+                std::int64_t steps)
+      : config(config_of(asked, setup, plan, on, steps)),
+        how(launch_of(asked, on)),
+        is_one_model(setup.composite == nullptr) {}
+
+  io::written_config by(const io::plan_writer& writer) const {
+    if (is_one_model || !writer.runs_model) return writer.write(config, how);
+    return {.why = "the model is made of several models, for which it has no words"};
+  }
+};
+
+std::string formats_that_take(const planned_words& plan) {
   std::vector<std::string> names;
   for (const io::plan_writer& writer : io::plan_writers)
-    if (writer.write(config, how)) names.emplace_back(writer.name);
+    if (plan.by(writer)) names.emplace_back(writer.name);
   return joined(names);
 }
 
-std::vector<written_format> written_by(const request& asked,
-                                       const io::training_config& config,
-                                       const io::launch& how) {
+std::vector<written_format> written_by(const request& asked, const planned_words& plan) {
   std::vector<written_format> all;
   for (const io::plan_writer& writer : io::plan_writers)
     if (std::find(asked.formats.begin(), asked.formats.end(), writer.name) != asked.formats.end())
-      all.push_back({&writer, writer.write(config, how)});
+      all.push_back({&writer, plan.by(writer)});
   return all;
 }
 
 // Of what nobody says the model's name is the part that an option does.
 std::string refusal_in(const std::vector<written_format>& all,
                        const request& asked,
-                       const io::training_config& config,
-                       const io::launch& how) {
+                       const planned_words& plan) {
   for (const written_format& one : all)
     if (!one.made)
       return "--write " + std::string(one.by->name) + ": " + one.made.why +
              (asked.model.empty() && one.made.why.starts_with("which model") ? " (--hub NAME)"
                                                                              : "") +
-             "; this plan is taken by " + formats_that_take(config, how);
+             "; this plan is taken by " + formats_that_take(plan);
   return "";
 }
 
@@ -221,9 +239,8 @@ std::string refusal_of(const request& asked,
                        const cluster& on) {
   request of_any_run = asked;
   of_any_run.schedule.clear();  // whose end the run's length says
-  const io::training_config config = config_of(of_any_run, setup, plan, on, 0);
-  const io::launch how = launch_of(asked, on);
-  return refusal_in(written_by(asked, config, how), asked, config, how);
+  const planned_words said(of_any_run, setup, plan, on, 0);
+  return refusal_in(written_by(asked, said), asked, said);
 }
 
 io::table write(const request& asked,
@@ -231,10 +248,9 @@ io::table write(const request& asked,
                 const batch_plan& plan,
                 const cluster& on,
                 std::int64_t steps) {
-  const io::training_config config = config_of(asked, setup, plan, on, steps);
-  const io::launch how = launch_of(asked, on);
-  const std::vector<written_format> all = written_by(asked, config, how);
-  if (const std::string why = refusal_in(all, asked, config, how); !why.empty())
+  const planned_words said(asked, setup, plan, on, steps);
+  const std::vector<written_format> all = written_by(asked, said);
+  if (const std::string why = refusal_in(all, asked, said); !why.empty())
     throw guides::bad_request(why);
   io::table table{.title = "written to " + asked.folder,
                   .columns = {{.name = "format"},

@@ -28,6 +28,8 @@ struct plan_writer {
   const char* name;  // on command lines
   const char* what;  // one line
   written_config (*write)(const training_config& config, const launch& how);
+  // Whether the tool runs a model, by words of its own for it; else a script that it is given does.
+  bool runs_model = false;
 };
 
 namespace detail {
@@ -45,12 +47,19 @@ inline constexpr plan_writer plan_writers[] = {
     {"accelerate", "Accelerate's YAML", detail::without_launch<write_accelerate>},
     {"hf",
      "arguments of transformers' Trainer and TRL, in YAML",
-     detail::without_launch<write_hugging_face_arguments>},
-    {"axolotl", "axolotl's YAML", detail::without_launch<write_axolotl>},
-    {"llama-factory", "LLaMA-Factory's YAML", detail::without_launch<write_llama_factory>},
-    {"megatron", "a script with Megatron-LM's flags", detail::without_launch<write_megatron_lm>},
-    {"bridge", "Megatron-Bridge's overrides", detail::without_launch<write_megatron_bridge>},
-    {"torchtitan", "a module for torchtitan's registry", detail::without_launch<write_torchtitan>},
+     detail::without_launch<write_hugging_face_arguments>,
+     true},
+    {"axolotl", "axolotl's YAML", detail::without_launch<write_axolotl>, true},
+    {"llama-factory", "LLaMA-Factory's YAML", detail::without_launch<write_llama_factory>, true},
+    {"megatron",
+     "a script with Megatron-LM's flags",
+     detail::without_launch<write_megatron_lm>,
+     true},
+    {"bridge", "Megatron-Bridge's overrides", detail::without_launch<write_megatron_bridge>, true},
+    {"torchtitan",
+     "a module for torchtitan's registry",
+     detail::without_launch<write_torchtitan>,
+     true},
     {"torchrun", "a script that each node runs", write_torchrun},
     {"slurm", "a job script for Slurm, one task on each node", write_slurm},
     {"kubeflow", "a TrainJob of Kubeflow Trainer", write_kubeflow},
