@@ -189,11 +189,10 @@ TEST_CASE("layouts that a code has not") {
   STATIC_CHECK(refuses(staged_deepspeed,
                        "virtual_pipeline 2 is not taken beside sharding deepspeed; 1 is",
                        [](training_setup& of) { of.parallelism.virtual_pipeline = 2; }));
-  STATIC_CHECK(refuses(megatron,
-                       "schedule gpipe is not taken beside pipeline_parallel 1; one_f_one_b is",
-                       [](training_setup& of) {
-                         of.parallelism.schedule = pipeline_schedule::gpipe;
-                       }));
+  STATIC_CHECK(
+      refuses(megatron,
+              "schedule gpipe is not taken beside pipeline_parallel 1; one_f_one_b is",
+              [](training_setup& of) { of.parallelism.schedule = pipeline_schedule::gpipe; }));
   STATIC_CHECK(refuses(megatron,
                        "schedule zero_bubble is not taken beside sharding megatron; one_f_one_b is",
                        [](training_setup& of) {
