@@ -101,6 +101,15 @@ TEST_CASE("accumulations are those whose batch is within the range, in a space o
             }
 }
 
+TEST_CASE("what is not said of a plan is the request's own, and of accumulations none") {
+  const plan_request request = on_nodes(2, 8);
+  const training_plan plan;
+  CHECK(setup_of(request, plan).framework.name == request.setup.framework.name);
+  CHECK(&cluster_of(request, plan) == &request.on);
+  CHECK(detail::accumulations{}.count() == 0);
+  CHECK(detail::degree_span{}.high < detail::degree_span{}.low);
+}
+
 TEST_CASE("degrees are as set, or as many as are searched, of those that there are") {
   const auto searched = detail::plan_domain::searched;
   const auto is = [](const detail::degree_span& span, std::int64_t low, std::int64_t high) {
@@ -307,6 +316,7 @@ TEST_CASE("plans of several searches are the best of all, the first search's bef
       here.count = static_cast<int>(roll.from(1, wanted));
       for (int at = 0; at < here.count; ++at) {
         training_plan& plan = here.plans[at];
+        plan.setup = static_cast<std::size_t>(at);
         plan.gpus = roll.from(1, 3);
         plan.batch = {roll.from(1, 2), 1, 1};
         plan.step = static_cast<double>(roll.from(1, 3)) * 1_s;
@@ -339,6 +349,16 @@ TEST_CASE("plans of several searches are the best of all, the first search's bef
     CHECK(answer->evaluated == evaluated);
     CHECK(answer->excluded == evaluated);
     CHECK(answer->asked == evaluated);
+    for (int at = 1; at < answer->count; ++at) {
+      const training_plan& plan = answer->plans[at];
+      const training_plan& before = answer->plans[at - 1];
+      if (keys(plan) != keys(before)) continue;
+      CHECK(before.cluster <= plan.cluster);
+      if (before.cluster == plan.cluster && before.gpus == plan.gpus)
+        CHECK(before.setup < plan.setup);
+      else if (before.cluster == plan.cluster)
+        CHECK(before.gpus < plan.gpus);
+    }
     for (int at = 0; at < answer->count; ++at) {
       CHECK(keys(answer->plans[at]) == keys(all[static_cast<std::size_t>(at)]));
       CHECK(loss_of(request, answer->plans[at], answer->best()) ==

@@ -39,6 +39,15 @@ training_setup of_stage(std::int64_t stage) {
   return setup;
 }
 
+training_setup of_two_stacks() {
+  training_setup setup{.model = catalog::t5_small,
+                       .sequence_length = 128,
+                       .target_length = 64,
+                       .precision = bf16_mixed,
+                       .framework = catalog::hugging_face_t5};
+  return setup;
+}
+
 struct traced_step {
   std::string name;
   training_setup setup;
@@ -53,6 +62,7 @@ std::vector<traced_step> steps() {
   return {{"alone", of_layers(3, catalog::hugging_face_gpt2), {2, 1, 2}},
           {"replicas", of_layers(3, catalog::hugging_face_gpt2), {1, 8, 1}},
           {"fully_shard", sharded, {1, 8, 1}},
+          {"two stacks", of_two_stacks(), {1, 1, 1}},
           {"first stage", of_stage(0), {1, 2, 4}},
           {"last stage", of_stage(1), {1, 2, 4}}};
 }
@@ -78,6 +88,8 @@ TEST_CASE("a trace's blocks add up to what is in use, whose most is the peak, at
     std::size_t point = 0;
     bool saw_second = false;
     bool saw_no_layer = false;
+    bool saw_first_backward = false;
+    const bool is_pipelined = one.setup.framework.engine.is == &engine_classes::megatron;
     for (const memory_change& change : trace.changes) {
       const memory_block& block = trace.blocks[change.block];
       REQUIRE(is_there[change.block] != change.comes);
@@ -90,6 +102,11 @@ TEST_CASE("a trace's blocks add up to what is in use, whose most is the peak, at
       REQUIRE(change.flops >= flops);
       flops = change.flops;
       if (in_use > most.in_use.total) most = change;
+      // Behind the first layer's backward is that of the embedding.
+      if (pass_of(change.when) != step_pass::backward) saw_first_backward = false;
+      if (change.when == step_moment::first_layer) saw_first_backward = true;
+      if (saw_first_backward && change.layer == eager::none && !is_pipelined)
+        REQUIRE(change.when == step_moment::embedding);
       if (!change.comes) continue;
       REQUIRE(point < points.size());
       REQUIRE(points[point].in_use == change.in_use);
@@ -97,7 +114,7 @@ TEST_CASE("a trace's blocks add up to what is in use, whose most is the peak, at
       REQUIRE(points[point].layer == change.layer);
       REQUIRE(block.when == change.when);
       REQUIRE(block.layer == change.layer);
-      REQUIRE(block.layer < one.setup.model.num_hidden_layers);
+      REQUIRE(block.layer < one.setup.model.layers());
       saw_second = saw_second || block.layer == 1;
       saw_no_layer = saw_no_layer || block.layer == eager::none;
       ++point;
@@ -119,7 +136,7 @@ TEST_CASE("a trace's blocks add up to what is in use, whose most is the peak, at
       pieces += piece.total();
       of_parts[static_cast<int>(piece.part)] += piece.total();
       CHECK(piece.count % (piece.layers * piece.micro_batches) == 0);
-      CHECK(piece.layers <= one.setup.model.num_hidden_layers);
+      CHECK(piece.layers <= one.setup.model.layers());
       CHECK(piece.micro_batches <= one.plan.accumulation);
     }
     CHECK(pieces == peaks.peak().total);
@@ -132,6 +149,35 @@ TEST_CASE("a trace's blocks add up to what is in use, whose most is the peak, at
       CHECK(seen <= peaks.at[moment].total);
     }
   }
+}
+
+TEST_CASE("pieces are told by layers and micro-batches where these have as many each") {
+  using places = std::vector<std::pair<int, int>>;  // layer and micro-batch
+  const auto told = [](const places& all) {
+    std::vector<eager::live_storage> storages;
+    for (const auto& [layer, forward] : all) {
+      eager::live_storage one{};
+      one.name = "up: output";
+      one.layer = layer;
+      one.forward = forward;
+      one.bytes = 8;
+      one.element_bytes = 8;
+      storages.push_back(one);
+    }
+    const std::vector<memory_piece> pieces = detail::pieces_of(storages);
+    REQUIRE(pieces.size() == 1);
+    CHECK(pieces[0].total() == 8 * static_cast<std::int64_t>(all.size()));
+    return formula(pieces[0]);
+  };
+  CHECK(told({{0, 0}}) == "8 B");
+  CHECK(told({{0, 0}, {0, 0}}) == "2 x 8 B");
+  CHECK(told({{0, 0}, {1, 0}, {2, 0}}) == "3 layers x 8 B");
+  CHECK(told({{0, 0}, {0, 1}}) == "2 micro-batches x 8 B");
+  CHECK(told({{0, 0}, {1, 0}, {0, 1}, {1, 1}}) == "2 layers x 2 micro-batches x 8 B");
+  CHECK(told({{0, 0}, {1, 0}, {0, 0}, {1, 0}}) == "2 layers x 2 x 8 B");
+  CHECK(told({{0, 0}, {1, 0}, {1, 1}}) == "3 x 8 B");
+  CHECK(told({{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 3}}) == "2 layers x 3 x 8 B");
+  CHECK(told({{eager::none, 0}, {eager::none, 1}}) == "2 micro-batches x 8 B");
 }
 
 TEST_CASE("changes of a trace come after what is done before them, pass by pass") {

@@ -138,5 +138,11 @@ TEST_CASE("shares outside 0 to 1 are refused") {
     CHECK_THROWS_AS(static_cast<void>(with(groot, checkpointing(share))), plan_error);
     CHECK_THROWS_AS(static_cast<void>(with(groot, memory_saving{.fixed = share})), plan_error);
   }
+  try {
+    static_cast<void>(keep_free({.share = 2}, 24_GB));
+  } catch (const plan_error& refused) {
+    CHECK(refused.why()[fact::at_least] == 0);
+    CHECK(refused.why()[fact::at_most] == 1);
+  }
 }
 #endif
