@@ -18,7 +18,7 @@ using namespace gpuplan;
 
 namespace {
 
-constexpr const auto& frameworks = catalog::all_frameworks;
+constexpr const auto& every_framework = catalog::all_frameworks;
 
 // With its own widths, cut to layers that a replay soon passes, more than the closed form replays.
 transformer cut(transformer model) {
@@ -113,7 +113,7 @@ TEST_CASE("every model under every framework has an answer, or is refused") {
   int turn = 0;
   for (const catalog::published_model& model : catalog::models) {
     if (!model.has_shape) continue;
-    for (const framework* code : frameworks)
+    for (const framework* code : every_framework)
       for (int layout = 0; layout < 3; ++layout) {
         ++turn;
         for (const bool is_whole : {true, false}) {
@@ -163,7 +163,7 @@ TEST_CASE("models of other architectures are refused by field") {
   // RMS norms have weights.
   transformer bare = llama_7b;
   bare.norm_affine = false;
-  for (const framework* code : frameworks) CHECK_FALSE(is_valid(case_for(bare, *code, 0)));
+  for (const framework* code : every_framework) CHECK_FALSE(is_valid(case_for(bare, *code, 0)));
 }
 
 // What a code builds is what the description says. Not so of what their authors do otherwise:
@@ -174,7 +174,7 @@ TEST_CASE("each code has the parameters of the models that it takes") {
   for (const catalog::published_model& model : catalog::models) {
     if (!model.has_shape) continue;
     const transformer& shape = *model.shape;
-    for (const framework* code : frameworks) {
+    for (const framework* code : every_framework) {
       const bool is_deepspeed = code->engine.is == &engine_classes::deepspeed;
       const bool is_of_megatron = code->implementation.layers == &layer_classes::megatron_core;
       const bool passes_over =
@@ -369,7 +369,7 @@ TEST_CASE("hybrids are no mixtures of transformers") {
        {&catalog::qwen3_next_80b_a3b, &catalog::nemotron_3_nano_30b_a3b, &catalog::nemotron_h_8b}) {
     CAPTURE(model->name);
     int run_it = 0;
-    for (const framework* each : catalog::all_frameworks) {
+    for (const framework* each : every_framework) {
       CAPTURE(each->name);
       if (!catalog::runs(*each, {.model = *model, .sequence_length = 4096, .framework = *each}))
         continue;
