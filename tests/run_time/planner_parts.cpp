@@ -80,19 +80,22 @@ TEST_CASE("accumulations are those whose batch is within the range, in a space o
   for (const std::int64_t low : {1, 5, 12})
     for (const std::int64_t high : {12, 30, 61})
       for (const std::int64_t at_once : {1, 2, 5})
-        for (const std::int64_t unit : {1, 2, 3})
+        for (const micro_batch_rule& rule :
+             {micro_batch_rule{1, 1}, {1, 2}, {1, 3}, {5, 1}, {6, 2}, {7, 2}})
           for (const std::int64_t from : {0, 1, 4})
             for (const std::int64_t to : {4, 9}) {
+              const std::int64_t unit = rule.multiple_of;
               known<range<std::int64_t>> space;
               if (from != 0) space = range<std::int64_t>{from, to};
               numbers expected;
               for (std::int64_t many = unit; many <= 100; many += unit) {
                 const std::int64_t batch = many * at_once;
+                if (many < rule.least) continue;
                 if (batch >= low && batch <= high && (!space || (many >= from && many <= to)))
                   expected.push_back(many);
               }
               const detail::accumulations found =
-                  detail::accumulations_for({low, high}, at_once, unit).in(space);
+                  detail::accumulations_for({low, high}, at_once, rule).in(space);
               REQUIRE(found.count() == static_cast<std::int64_t>(expected.size()));
               if (expected.empty()) continue;
               CHECK(found.low == expected.front());
